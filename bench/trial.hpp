@@ -70,7 +70,7 @@ std::string complaint([[maybe_unused]] Allocator& allocator, [[maybe_unused]] st
     auto const broken = heap.audit();
     if (!broken.empty())
       text += "audit: " + broken.front() + " (" + std::to_string(broken.size()) + " in all); ";
-    auto const counted = heap.stats().allocations;
+    auto const counted = heap.stats().allocations_in_use;
     // The quarantine keeps some freed allocations.
     if (!quarry::is_on(quarry::mitigation::quarantine) && counted != live) {
       text += std::to_string(counted) + " allocations are live, not " + std::to_string(live) + "; ";

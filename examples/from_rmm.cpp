@@ -17,7 +17,7 @@ void adaptors() {
   void* const memory = counted.allocate(1000, 64);
   std::printf("%lld bytes in use, %llu allocations\n",
               static_cast<long long>(counted.counts().allocated),
-              static_cast<unsigned long long>(counted.counts().allocations));
+              static_cast<unsigned long long>(counted.counts().allocations_in_use));
   counted.push();  // begins separate counts for a part of the program
   counted.deallocate(memory, 1000, 64);
   std::printf("that part: %lld bytes\n", static_cast<long long>(counted.pop().allocated));

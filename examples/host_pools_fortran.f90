@@ -37,7 +37,7 @@ program host_pools_fortran
 
   call pool%counts(counts)
   print '(i0, a, i0, a)', counts%allocated, ' bytes allocated of ', counts%reserved, ' reserved'
-  call check(counts%allocated == record%size .and. counts%chunks_allocated == 1, 'the counts')
+  call check(counts%allocated == record%size .and. counts%allocations_in_use == 1, 'the counts')
   call quarry_report()
 
   call pool%allocate(too_large, [100000, 100000], status)

@@ -133,7 +133,7 @@ int run(char const* file) {
     auto* const built = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
     is_right = quarry::opencl::csr_of(mapped.get(), built) == expected;
   }
-  auto const allocations = heap.usage().allocations;
+  auto const allocations = heap.usage().allocations_in_use;
   enqueue(clear);
   queue.finish();
   {
@@ -142,7 +142,7 @@ int run(char const* file) {
     quarry_free(mapped.get(), built->table);
     quarry_free(mapped.get(), graph);
   }
-  bool const is_empty = heap.usage().allocations == 0 && heap.audit().empty();
+  bool const is_empty = heap.usage().allocations_in_use == 0 && heap.audit().empty();
   if (auto const faults = heap.faults(); !faults.first.empty()) std::puts(faults.first.c_str());
   auto const nanoseconds = added.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
                            added.getProfilingInfo<CL_PROFILING_COMMAND_START>();

@@ -132,11 +132,11 @@ int main(void) {
   check(quarry_opencl_heap_audit(heap));
 
   printf("%d nodes in %lu allocations, and %lu allocations at the end\n", count,
-         (unsigned long)built.allocations, (unsigned long)freed.allocations);
+         (unsigned long)built.allocations_in_use, (unsigned long)freed.allocations_in_use);
   check(quarry_opencl_heap_destroy(heap));
   clReleaseProgram(program);
   clReleaseMemObject(first);
   clReleaseCommandQueue(queue);
   clReleaseContext(context);
-  return count == item_count && built.allocations == item_count && freed.allocations == 0 ? 0 : 1;
+  return count == item_count && built.allocations_in_use == item_count && freed.allocations_in_use == 0 ? 0 : 1;
 }

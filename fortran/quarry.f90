@@ -1,9 +1,9 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Host pools for Fortran: typed arrays out of a pool, over the C API of quarry/host/c_api.h.
+! Host pools for Fortran: typed arrays in a pool's memory, over the C API of quarry/host/c_api.h.
 !
-! Whatever may fail is a subroutine whose last argument is `status`, one of the quarry_* states below. Where a caller leaves it out,
-! a failure prints quarry_last_error() and ends the program by `error stop`. Sizes are bytes in integer(int64). All may be called
-! from any thread; calls to one pool take turns.
+! Each procedure that may fail is a subroutine whose last argument is `status`, one of the quarry_* states below. If the caller
+! omits `status`, a failure prints quarry_last_error() and ends the program by `error stop`. Sizes are bytes in integer(int64). Any
+! thread may call all procedures; calls on one pool take turns.
 module quarry
   use, intrinsic :: iso_c_binding, only: c_associated, c_f_pointer, c_int, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
@@ -22,17 +22,17 @@ module quarry
   public :: quarry_version, quarry_version_text
   public :: quarry_add_alias, quarry_remove_alias, quarry_destroy, quarry_deallocate, quarry_reallocate, quarry_move
 
-  ! A pool, made by `create`, or an allocator with a name, by `make`, `lookup` or `owner_of`. It is a handle: a copy by `=` stands for
-  ! the same pool, and is refused with quarry_destroyed once one of them was destroyed. For that reason nothing is finalised; a pool
-  ! that goes out of scope without destroy keeps its memory. A variable that stands for an allocator with a name may be made to stand
-  ! for another one, and for a pool of `create`, at any time.
+  ! A handle of a pool, which `create` makes, or of a named allocator, which `make`, `lookup` or `owner_of` returns. A copy by `=`
+  ! is a handle of the same pool. After a destroy, calls on all copies fail with quarry_destroyed. So handles are not finalised: a
+  ! pool whose variable goes out of scope without `destroy` keeps its memory. A variable with a named allocator may get another
+  ! allocator or a new pool at any time.
   !
   ! allocate(array, extents, status) and deallocate(array, status) take pointers of rank 1 to 3 to real64, real32, int32 and int64;
-  ! allocate(memory, size, status) and deallocate(memory, status) take a type(c_ptr). The comments are at the procedures.
+  ! allocate(memory, size, status) and deallocate(memory, status) take a type(c_ptr). The procedures have the comments.
   type :: quarry_pool
     private
     type(c_ptr) :: handle = c_null_ptr
-    logical :: has_name = .false.                 ! the handle is an allocator's, as `make` and `lookup` give it
+    logical :: has_name = .false.                 ! the handle is that of a named allocator
   contains
     procedure, public :: create
     procedure, public :: make
@@ -50,11 +50,11 @@ module quarry
     procedure, private :: deallocate_bytes
     generic, public :: allocate => allocate_bytes
     generic, public :: deallocate => deallocate_bytes
-    include 'quarry_array_bindings.inc'  ! more of both generics
+    include 'quarry_array_bindings.inc'  ! more procedures of both generics
   end type
 
-  ! What arrays without elements point to. They take no memory of the pool, since c_loc gives no address for them to be freed
-  ! by.
+  ! The targets of arrays without elements. Such arrays take no memory of the pool, because c_loc returns no address by which they
+  ! could be freed.
   real(real64), target :: no_real64(0)
   real(real32), target :: no_real32(0)
   integer(int32), target :: no_int32(0)
@@ -62,12 +62,12 @@ module quarry
 
 contains
 
-  ! Makes a pool over the resource `from`, quarry_host and so on. quarry_bad_argument: an option is out of range, or this is a pool
-  ! without a name already, which nothing else might stand for. quarry_resource_failed: the system refused. The pool is then as it
-  ! was.
-  subroutine create(pool, from, options, status)
+  ! Makes a pool over `resource`, for instance quarry_host. Fails with quarry_bad_argument if an option is out of range, or if
+  ! `pool` is already a pool without a name, which would be lost. Fails with quarry_resource_failed if the system refuses. A failed
+  ! call does not change `pool`.
+  subroutine create(pool, resource, options, status)
     class(quarry_pool), intent(inout) :: pool
-    integer(c_int), intent(in) :: from
+    integer(c_int), intent(in) :: resource
     type(quarry_pool_options), intent(in), optional :: options
     integer, intent(out), optional :: status
     type(c_pool_options) :: wanted
@@ -77,18 +77,18 @@ contains
 
     if (would_lose_a_pool(pool, 'create', status)) return
     if (.not. present(options)) then
-      code = c_pool_create(from, pool=handle)
+      code = c_pool_create(resource, pool=handle)
       call take_handle(pool, code, handle, .false., status)
       return
     end if
     if (.not. read_options('quarry_pool create', options, wanted, texts, status)) return
-    code = c_pool_create(from, wanted, handle)
+    code = c_pool_create(resource, wanted, handle)
     call take_handle(pool, code, handle, .false., status)
   end subroutine
 
-  ! Makes an allocator of a text, such as 'pool(device(0), first_block=1GiB)', and gives it a name, by which any part of the program
-  ! finds it: the C++ header allocators.hpp says what there is. Trailing blanks do not count. quarry_bad_argument: the name is in
-  ! use, the text is not understood, or this is a pool without a name. The pool is then as it was.
+  ! Makes an allocator from a text, such as 'pool(device(0), first_block=1GiB)', and gives it a name, by which any part of the
+  ! program finds it. The C++ header allocators.hpp defines these texts. Trailing blanks are ignored. Fails with quarry_bad_argument
+  ! if the name is in use, if the text is invalid, or if `pool` is a pool without a name. A failed call does not change `pool`.
   subroutine make(pool, name, description, status)
     class(quarry_pool), intent(inout) :: pool
     character(*), intent(in) :: name
@@ -102,8 +102,8 @@ contains
     call take_handle(pool, code, handle, .true., status)
   end subroutine
 
-  ! Stands for the allocator of that name or alias from now on. quarry_bad_argument: there is none, or this is a pool without a
-  ! name. The pool is then as it was.
+  ! Sets `pool` to the allocator of that name or alias. Fails with quarry_bad_argument if there is no such allocator, or if `pool`
+  ! is a pool without a name. A failed call does not change `pool`.
   subroutine lookup(pool, name, status)
     class(quarry_pool), intent(inout) :: pool
     character(*), intent(in) :: name
@@ -116,8 +116,8 @@ contains
     call take_handle(pool, code, handle, .true., status)
   end subroutine
 
-  ! Stands for the allocator with a name that `address` was allocated by, at its begin or in its midst, from now on.
-  ! quarry_bad_argument: there is none, or this is a pool without a name. The pool is then as it was.
+  ! Sets `pool` to the named allocator of the allocation that contains `address`. Fails with quarry_bad_argument if there is no such
+  ! allocator, or if `pool` is a pool without a name. A failed call does not change `pool`.
   subroutine owner_of(pool, address, status)
     class(quarry_pool), intent(inout) :: pool
     type(c_ptr), intent(in) :: address
@@ -130,7 +130,7 @@ contains
     call take_handle(pool, code, handle, .true., status)
   end subroutine
 
-  ! Only the variable, and its copies, stand for a pool without a name: refuses to have it stand for another one.
+  ! Refuses to overwrite the handle of a pool without a name: only the variable and its copies have that handle.
   function would_lose_a_pool(pool, call_name, status) result(would)
     class(quarry_pool), intent(in) :: pool
     character(*), intent(in) :: call_name
@@ -138,7 +138,7 @@ contains
     logical :: would
 
     would = c_associated(pool%handle) .and. .not. pool%has_name
-    if (would) call refuse('quarry_pool ' // call_name // ': this is a pool without a name; destroy it before', status)
+    if (would) call refuse('quarry_pool ' // call_name // ': this is a pool without a name; destroy it first', status)
   end function
 
   subroutine take_handle(pool, code, handle, has_name, status)
@@ -152,28 +152,28 @@ contains
       pool%handle = handle
       pool%has_name = has_name
     end if
-    call settle(code, status)
+    call finish_call(code, status)
   end subroutine
 
-  ! Gives an allocator a second name. quarry_bad_argument: there is no allocator `name`, or `alias` is in use.
+  ! Gives an allocator a second name. Fails with quarry_bad_argument if there is no allocator `name`, or if `alias` is in use.
   subroutine quarry_add_alias(alias, name, status)
     character(*), intent(in) :: alias
     character(*), intent(in) :: name
     integer, intent(out), optional :: status
 
-    call settle(c_allocator_add_alias(c_text(alias), c_text(name)), status)
+    call finish_call(c_allocator_add_alias(c_text(alias), c_text(name)), status)
   end subroutine
 
-  ! quarry_bad_argument: it is no alias.
+  ! Removes a second name. Fails with quarry_bad_argument if `alias` is not an alias.
   subroutine quarry_remove_alias(alias, status)
     character(*), intent(in) :: alias
     integer, intent(out), optional :: status
 
-    call settle(c_allocator_remove_alias(c_text(alias)), status)
+    call finish_call(c_allocator_remove_alias(c_text(alias)), status)
   end subroutine
 
-  ! Destroys the allocator of that name, with its aliases. quarry_bad_argument, and nothing changes: there is none, a pool takes its
-  ! blocks from it, or memory of it was not freed and `discards` is not true.
+  ! Destroys the allocator of that name with its aliases. Fails with quarry_bad_argument and changes nothing if there is no such
+  ! allocator, if a pool takes its blocks from the allocator, or if its memory was not freed and `discards` is not true.
   subroutine quarry_destroy(name, discards, status)
     character(*), intent(in) :: name
     logical, intent(in), optional :: discards
@@ -182,11 +182,11 @@ contains
 
     is_discarded = 0
     if (present(discards)) is_discarded = merge(1_c_int, 0_c_int, discards)
-    call settle(c_allocator_destroy(c_text(name), is_discarded), status)
+    call finish_call(c_allocator_destroy(c_text(name), is_discarded), status)
   end subroutine
 
-  ! Frees an allocation of any allocator with a name, and makes `memory` null; null is ignored. quarry_bad_argument, and nothing
-  ! changes: it is no first address of one.
+  ! Frees an allocation of any named allocator and sets `memory` to null. Null is ignored. Fails with quarry_bad_argument and
+  ! changes nothing if `memory` is not the base address of such an allocation.
   subroutine quarry_deallocate(memory, status)
     type(c_ptr), intent(inout) :: memory
     integer, intent(out), optional :: status
@@ -194,11 +194,12 @@ contains
 
     code = c_deallocate(memory)
     if (code == quarry_ok) memory = c_null_ptr
-    call settle(code, status)
+    call finish_call(code, status)
   end subroutine
 
-  ! Moves what is in `memory` to `size` bytes of the same allocator with a name, and `memory` to there. quarry_bad_argument:
-  ! `memory` is null or no first address of such an allocation, or the size is negative; or quarry_out_of_memory: nothing changes.
+  ! Resizes an allocation of a named allocator to `size` bytes: copies the contents to a new allocation of the same allocator, and
+  ! sets `memory` to its address. Fails with quarry_bad_argument if `memory` is null or not the base address of such an allocation,
+  ! or if the size is negative, and with quarry_out_of_memory. A failed call changes nothing.
   subroutine quarry_reallocate(memory, size, status)
     type(c_ptr), intent(inout) :: memory
     integer(int64), intent(in) :: size
@@ -212,25 +213,26 @@ contains
     end if
     code = c_reallocate(memory, size, moved)
     if (code == quarry_ok) memory = moved
-    call settle(code, status)
+    call finish_call(code, status)
   end subroutine
 
-  ! Moves what is in `memory` to an allocation of `to`, which has a name, and `memory` to there. Fails as quarry_reallocate does.
-  subroutine quarry_move(memory, to, status)
+  ! Moves an allocation to the named allocator `target`: copies the contents to a new allocation and sets `memory` to its address.
+  ! Fails as quarry_reallocate does.
+  subroutine quarry_move(memory, target, status)
     type(c_ptr), intent(inout) :: memory
-    type(quarry_pool), intent(in) :: to
+    type(quarry_pool), intent(in) :: target
     integer, intent(out), optional :: status
     type(c_ptr) :: moved
     integer(c_int) :: code
 
-    code = c_move(memory, to%handle, moved)
+    code = c_move(memory, target%handle, moved)
     if (code == quarry_ok) memory = moved
-    call settle(code, status)
+    call finish_call(code, status)
   end subroutine
 
-  ! Gives all memory of the pool back, also what is in use: no pointer into it may be used any more. Nothing happens if it is no
-  ! pool. quarry_destroyed: a copy of it was destroyed before. It is no pool then, either. quarry_bad_argument: it has a name, by
-  ! which quarry_destroy destroys it.
+  ! Destroys the pool and returns all its memory, including allocations in use: pointers to them become invalid. Does nothing if
+  ! `pool` is null. Fails with quarry_destroyed if a copy was destroyed before; `pool` is null then, too. Fails with
+  ! quarry_bad_argument if the pool has a name; quarry_destroy destroys it by that name.
   subroutine destroy(pool, status)
     class(quarry_pool), intent(inout) :: pool
     integer, intent(out), optional :: status
@@ -242,23 +244,23 @@ contains
     end if
     handle = pool%handle
     pool%handle = c_null_ptr
-    call settle(c_pool_destroy(handle), status)
+    call finish_call(c_pool_destroy(handle), status)
   end subroutine
 
-  ! Gives the blocks back in which nothing is in use.
+  ! Returns the blocks without allocations to the resource.
   subroutine release(pool, status)
     class(quarry_pool), intent(in) :: pool
     integer, intent(out), optional :: status
 
     if (pool%has_name) then
-      call settle(c_allocator_release(pool%handle), status)
+      call finish_call(c_allocator_release(pool%handle), status)
     else
-      call settle(c_pool_release(pool%handle), status)
+      call finish_call(c_pool_release(pool%handle), status)
     end if
   end subroutine
 
-  ! The same, and takes one block for what is missing to `wanted` bytes reserved. quarry_bad_argument: the pool has no name, or
-  ! `wanted` is negative.
+  ! The same, then takes a block for the difference if less than `wanted` bytes are reserved. Fails with quarry_bad_argument if the
+  ! pool has no name, or if `wanted` is negative.
   subroutine coalesce(pool, wanted, status)
     class(quarry_pool), intent(in) :: pool
     integer(int64), intent(in) :: wanted
@@ -269,11 +271,12 @@ contains
     else if (wanted < 0) then
       call refuse('quarry_pool coalesce: the size of ' // trim(decimal(wanted)) // ' bytes is negative', status)
     else
-      call settle(c_allocator_coalesce(pool%handle, wanted), status)
+      call finish_call(c_allocator_coalesce(pool%handle, wanted), status)
     end if
   end subroutine
 
-  ! `size`: the bytes that were asked for at `memory`, where an allocation begins. quarry_not_in_use, and 0: none of this pool does.
+  ! Sets `size` to the requested bytes of the allocation with the base address `memory`. Fails with quarry_not_in_use and sets
+  ! `size` to 0 if the pool has no such allocation.
   subroutine size_of(pool, memory, size, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(in) :: memory
@@ -282,46 +285,46 @@ contains
 
     size = 0
     if (pool%has_name) then
-      call settle(c_allocator_size_of(pool%handle, memory, size), status)
+      call finish_call(c_allocator_size_of(pool%handle, memory, size), status)
     else
-      call settle(c_pool_size_of(pool%handle, memory, size), status)
+      call finish_call(c_pool_size_of(pool%handle, memory, size), status)
     end if
   end subroutine
 
-  ! What the pool counts; zeros if that fails. Of an allocator with a name the blocks are not counted.
-  subroutine counts(pool, all, status)
+  ! The counts of the pool; zeros if the call fails. For a named allocator the counts of blocks are 0.
+  subroutine counts(pool, counted, status)
     class(quarry_pool), intent(in) :: pool
-    type(quarry_pool_counts), intent(out) :: all
+    type(quarry_pool_counts), intent(out) :: counted
     integer, intent(out), optional :: status
     type(c_allocator_counts) :: named
     integer(c_int) :: code
 
     if (.not. pool%has_name) then
-      call settle(c_pool_get_counts(pool%handle, all), status)
+      call finish_call(c_pool_get_counts(pool%handle, counted), status)
       return
     end if
     code = c_allocator_get_counts(pool%handle, named)
-    all%reserved = named%reserved
-    all%peak_reserved = named%peak_reserved
-    all%allocated = named%allocated
-    all%peak_allocated = named%peak_allocated
-    all%chunks_allocated = named%allocations
-    all%invalid_frees = named%invalid_frees
-    call settle(code, status)
+    counted%reserved = named%reserved
+    counted%peak_reserved = named%peak_reserved
+    counted%allocated = named%allocated
+    counted%peak_allocated = named%peak_allocated
+    counted%allocations_in_use = named%allocations_in_use
+    counted%invalid_frees = named%invalid_frees
+    call finish_call(code, status)
   end subroutine
 
-  ! How many frees found the red zone behind their allocation written to; 0 if that fails.
+  ! The number of frees whose red zone had been overwritten; 0 if the call fails.
   subroutine overruns(pool, count, status)
     class(quarry_pool), intent(in) :: pool
     integer(int64), intent(out) :: count
     integer, intent(out), optional :: status
 
     count = 0
-    call settle(c_pool_get_overruns(pool%handle, count), status)
+    call finish_call(c_pool_get_overruns(pool%handle, count), status)
   end subroutine
 
-  ! Names an allocation for reports until it is freed. Trailing blanks do not count. quarry_not_in_use: it is none of this
-  ! pool.
+  ! Labels an allocation for reports until it is freed. Trailing blanks are ignored. Fails with quarry_not_in_use if `memory` is not
+  ! an allocation of this pool.
   subroutine label(pool, memory, name, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(in) :: memory
@@ -329,13 +332,13 @@ contains
     integer, intent(out), optional :: status
 
     if (pool%has_name) then
-      call settle(c_allocator_label(pool%handle, memory, c_text(name)), status)
+      call finish_call(c_allocator_label(pool%handle, memory, c_text(name)), status)
     else
-      call settle(c_pool_label(pool%handle, memory, c_text(name)), status)
+      call finish_call(c_pool_label(pool%handle, memory, c_text(name)), status)
     end if
   end subroutine
 
-  ! The pool's number in records; 0 if that fails.
+  ! The pool's id in records; 0 if the call fails.
   subroutine id(pool, number, status)
     class(quarry_pool), intent(in) :: pool
     integer(int32), intent(out) :: number
@@ -343,37 +346,38 @@ contains
 
     number = 0
     if (pool%has_name) then
-      call settle(c_allocator_id(pool%handle, number), status)
+      call finish_call(c_allocator_id(pool%handle, number), status)
     else
-      call settle(c_pool_id(pool%handle, number), status)
+      call finish_call(c_pool_id(pool%handle, number), status)
     end if
   end subroutine
 
-  ! What allocation of any pool `address` lies in, at its begin or in its midst. quarry_not_in_use: in none.
+  ! Finds the allocation of any pool that contains `address`. Fails with quarry_not_in_use if no allocation contains it.
   subroutine quarry_find(address, record, status)
     type(c_ptr), intent(in) :: address
     type(quarry_record), intent(out) :: record
     integer, intent(out), optional :: status
 
-    call settle(c_find(address, record), status)
+    call finish_call(c_find(address, record), status)
   end subroutine
 
-  ! Copies `size` bytes between any two allocations or parts of them; done on return. quarry_bad_argument, and nothing is touched:
-  ! an address is in no allocation, or that ends before `size` bytes.
-  subroutine quarry_copy(to, from, size, status)
-    type(c_ptr), intent(in) :: to
-    type(c_ptr), intent(in) :: from
+  ! Copies `size` bytes between any two allocations or parts of them. The copy is complete on return. Fails with quarry_bad_argument
+  ! and accesses no memory if an address is in no allocation, or if fewer than `size` bytes follow it there.
+  subroutine quarry_copy(target, source, size, status)
+    type(c_ptr), intent(in) :: target
+    type(c_ptr), intent(in) :: source
     integer(int64), intent(in) :: size
     integer, intent(out), optional :: status
 
     if (size < 0) then
       call refuse('quarry_copy: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
     else
-      call settle(c_copy(to, from, size), status)
+      call finish_call(c_copy(target, source, size), status)
     end if
   end subroutine
 
-  ! Sets `size` bytes of an allocation to `value`, from 0 to 255; done on return. Failure as of quarry_copy, or `value` is no byte.
+  ! Sets `size` bytes of an allocation to `value`, from 0 to 255. The work is complete on return. Fails as quarry_copy does, and if
+  ! `value` is out of range.
   subroutine quarry_fill(memory, value, size, status)
     type(c_ptr), intent(in) :: memory
     integer(c_int), intent(in) :: value
@@ -383,25 +387,25 @@ contains
     if (size < 0) then
       call refuse('quarry_fill: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
     else
-      call settle(c_fill(memory, value, size), status)
+      call finish_call(c_fill(memory, value, size), status)
     end if
   end subroutine
 
-  ! Writes a line for each live allocation and each allocator to the file `path`, or to standard error without one.
-  ! quarry_resource_failed: it cannot be written.
+  ! Writes a line for each allocation in use and each allocator to the file `path`, or to standard error if there is no `path`.
+  ! Fails with quarry_resource_failed if the file cannot be written.
   subroutine quarry_report(path, status)
     character(*), intent(in), optional :: path
     integer, intent(out), optional :: status
 
     if (present(path)) then
-      call settle(c_report(c_text(path)), status)
+      call finish_call(c_report(c_text(path)), status)
     else
-      call settle(c_report(), status)
+      call finish_call(c_report(), status)
     end if
   end subroutine
 
-  ! Takes `size` bytes; `memory` is null unless quarry_ok. A size of 0 gives an address of its own. quarry_out_of_memory: the
-  ! resource or the limit of the pool refuses. quarry_bad_argument: a negative size.
+  ! Allocates `size` bytes. `memory` is null unless quarry_ok. Size 0 returns a unique address. Fails with quarry_out_of_memory if
+  ! the resource or the pool's limit refuses, and with quarry_bad_argument if the size is negative.
   subroutine allocate_bytes(pool, memory, size, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(out) :: memory
@@ -412,25 +416,27 @@ contains
     if (size < 0) then
       call refuse('quarry_pool allocate: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
     else
-      call settle(c_allocate(pool, size, memory), status)
+      call finish_call(c_allocate(pool, size, memory), status)
     end if
   end subroutine
 
-  ! Gives memory back and makes `memory` null; null is ignored. quarry_not_in_use, and nothing changes: it is none of this pool.
+  ! Frees an allocation and sets `memory` to null. Null is ignored. Fails with quarry_not_in_use and changes nothing if `memory` is
+  ! not an allocation of this pool.
   subroutine deallocate_bytes(pool, memory, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(inout) :: memory
     integer, intent(out), optional :: status
-    logical :: is_given
+    logical :: is_freed
 
-    call give(pool, memory, is_given, status)
-    if (is_given) memory = c_null_ptr
+    call free_memory(pool, memory, is_freed, status)
+    if (is_freed) memory = c_null_ptr
   end subroutine
 
-  include 'quarry_arrays.inc'  ! of array_procedures.f90.in
+  include 'quarry_arrays.inc'  ! from array_procedures.f90.in
 
-  ! Memory for an array of `rank` extents of elements of `element` bytes. Null on a failure, and if it `is_empty`, which is none.
-  subroutine take(pool, rank, extents, element, memory, is_empty, status)
+  ! Allocates memory for an array of `rank` extents with elements of `element` bytes. `memory` is null after a failure, and if the
+  ! array `is_empty`, which is not a failure.
+  subroutine allocate_elements(pool, rank, extents, element, memory, is_empty, status)
     class(quarry_pool), intent(in) :: pool
     integer, intent(in) :: rank
     integer(int64), intent(in) :: extents(:)
@@ -454,7 +460,7 @@ contains
     end if
     bytes = element
     do dimension = 1, rank
-      ! An extent of 0 does not excuse those before it: the strides of an array are their products.
+      ! An extent of 0 does not allow larger extents before it, because the strides of an array are products of extents.
       if (bytes > huge(bytes) / max(1_int64, extents(dimension))) then
         call refuse('quarry_pool allocate: ' // trim(product_text(extents)) // ' elements of ' // trim(decimal(element)) // &
           ' bytes are more than ' // trim(decimal(huge(bytes))) // ' bytes', status)
@@ -462,16 +468,16 @@ contains
       end if
       bytes = bytes * extents(dimension)
     end do
-    ! What is no pool must fail for an empty array as for others; C says so.
+    ! If `pool` is null, an empty array must fail as other arrays do; the call of C reports that.
     is_empty = bytes == 0 .and. c_associated(pool%handle)
     if (is_empty) then
       call conclude(quarry_ok, status)
     else
-      call settle(c_allocate(pool, bytes, memory), status)
+      call finish_call(c_allocate(pool, bytes, memory), status)
     end if
   end subroutine
 
-  ! By the handle's kind.
+  ! Calls the C function for the kind of the handle.
   function c_allocate(pool, size, memory) result(code)
     class(quarry_pool), intent(in) :: pool
     integer(int64), intent(in) :: size
@@ -485,11 +491,11 @@ contains
     end if
   end function
 
-  ! Gives memory back; null is given.
-  subroutine give(pool, memory, is_given, status)
+  ! Frees memory; null counts as freed.
+  subroutine free_memory(pool, memory, is_freed, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(in) :: memory
-    logical, intent(out) :: is_given
+    logical, intent(out) :: is_freed
     integer, intent(out), optional :: status
     integer(c_int) :: code
 
@@ -498,8 +504,8 @@ contains
     else
       code = c_pool_deallocate(pool%handle, memory)
     end if
-    is_given = code == quarry_ok
-    call settle(code, status)
+    is_freed = code == quarry_ok
+    call finish_call(code, status)
   end subroutine
 
 end module

@@ -5,7 +5,7 @@ module quarry_c
   implicit none
   public
 
-  ! What a call came to; what each means is said in the C header.
+  ! The status of a call. The C header explains the values.
   enum, bind(c)
     enumerator :: quarry_ok = 0
     enumerator :: quarry_out_of_memory = 1
@@ -16,7 +16,7 @@ module quarry_c
     enumerator :: quarry_destroyed = 6
   end enum
 
-  ! Where memory comes from. Records may say quarry_shared; no pool can be made from it.
+  ! The resources of pools. quarry_shared occurs in records only; no pool can be made over it.
   enum, bind(c)
     enumerator :: quarry_host = 0
     enumerator :: quarry_device = 1
@@ -26,25 +26,25 @@ module quarry_c
     enumerator :: quarry_shared = 5
   end enum
 
-  ! What a pool counts: bytes, but for `chunks_allocated`, the blocks and `invalid_frees`.
+  ! The counts of a pool. All are bytes except `allocations_in_use`, the blocks and `invalid_frees`, which are numbers.
   type, bind(c) :: quarry_pool_counts
     integer(c_int64_t) :: reserved = 0
     integer(c_int64_t) :: peak_reserved = 0
     integer(c_int64_t) :: allocated = 0
     integer(c_int64_t) :: peak_allocated = 0
-    integer(c_int64_t) :: chunks_allocated = 0
+    integer(c_int64_t) :: allocations_in_use = 0
     integer(c_int64_t) :: blocks_allocated = 0
     integer(c_int64_t) :: blocks_returned = 0
     integer(c_int64_t) :: invalid_frees = 0
   end type
 
-  ! The allocation that an address belongs to.
+  ! The allocation that contains an address.
   type, bind(c) :: quarry_record
     integer(c_int32_t) :: allocator = 0           ! the pool's id
-    integer(c_int32_t) :: resource = 0            ! quarry_host and so on
+    integer(c_int32_t) :: resource = 0            ! for instance quarry_host
     integer(c_int32_t) :: device = 0
-    type(c_ptr) :: begin = c_null_ptr
-    integer(c_int64_t) :: size = 0                ! bytes, as asked for
+    type(c_ptr) :: base = c_null_ptr
+    integer(c_int64_t) :: size = 0                ! requested bytes
   end type
 
   ! quarry_allocator_counts as C lays it out.
@@ -53,7 +53,7 @@ module quarry_c
     integer(c_int64_t) :: peak_reserved = 0
     integer(c_int64_t) :: allocated = 0
     integer(c_int64_t) :: peak_allocated = 0
-    integer(c_int64_t) :: allocations = 0
+    integer(c_int64_t) :: allocations_in_use = 0
     integer(c_int64_t) :: invalid_frees = 0
   end type
 

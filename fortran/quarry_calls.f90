@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! How calls end, texts and options: what the modules of Quarry share. Programs use the module quarry.
+! The code that the modules of Quarry share: ends of calls, texts and options. Programs use the module quarry.
 module quarry_calls
   use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_int, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64
@@ -8,40 +8,41 @@ module quarry_calls
   private
 
   public :: quarry_pool_options, quarry_pool_default_options, quarry_last_error, quarry_version_text
-  public :: option_texts, read_options, settle, refuse, conclude, c_text, decimal, product_text
+  public :: option_texts, read_options, finish_call, refuse, conclude, c_text, decimal, product_text
 
-  ! How a pool is made. As it stands it equals quarry_pool_default_options(). Trailing blanks of the texts do not count.
+  ! The options of a pool. The initial values equal quarry_pool_default_options(). Trailing blanks of the texts are ignored.
   type :: quarry_pool_options
-    integer(int64) :: first_block = 0             ! the least bytes of the first block; 0: the library chooses
-    integer(int64) :: next_block = 0              ! the least bytes of later blocks; 0: the library chooses
-    integer(int32) :: growth_percent = 4          ! the least of a later block, in percent of what the pool holds
+    integer(int64) :: first_block = 0             ! minimum bytes of the first block; 0: 64 MiB
+    integer(int64) :: next_block = 0              ! minimum bytes of later blocks; 0: 8 MiB
+    integer(int32) :: growth_percent = 4          ! minimum of a later block, in percent of the reserved bytes
     integer(int64) :: alignment = 16              ! bytes; a power of two
-    integer(int64) :: max_bytes = 0               ! bytes that the pool reserves at most; 0: no limit
-    integer(c_int) :: device = 0                  ! quarry_device: its number
-    character(:), allocatable :: directory        ! quarry_file: where the files go
+    integer(int64) :: max_bytes = 0               ! limit on the reserved bytes; 0: no limit
+    integer(c_int) :: device = 0                  ! quarry_device: the number of the GPU
+    character(:), allocatable :: directory        ! quarry_file: the directory of the files
     character(:), allocatable :: name             ! for reports; not allocated: "allocator N"
-    integer(int64) :: red_zone = 0                ! bytes behind each allocation that nobody may write, 65536 at most; 0: none
-    logical :: keeps_backtraces = .false.         ! reports say where each allocation was made
+    integer(int64) :: red_zone = 0                ! guard bytes behind each allocation, 65536 at most; 0: none
+    logical :: keeps_backtraces = .false.         ! reports show the backtrace of each allocation
   end type
 
-  ! What the addresses in options for C lead to.
+  ! The texts to which the options for C point.
   type :: option_texts
     character(kind=c_char), allocatable :: directory(:), name(:)
   end type
 
-  ! What this module refused itself, until a call into C fails. Each thread of OpenMP has its own, as in C; other threads share it.
+  ! The message of this module's latest refusal, until a call of C fails. Each thread of OpenMP has its own message, as in C; other
+  ! threads share one.
   character(512) :: own_error = ''
   integer :: own_length = 0
   !$omp threadprivate(own_error, own_length)
 
 contains
 
-  ! The options of a pool of which nothing is said, as the library gives them.
+  ! The default options of the library.
   function quarry_pool_default_options() result(options)
     type(quarry_pool_options) :: options
     type(c_pool_options) :: usual
 
-    call settle(c_pool_fill_options(usual, c_sizeof(usual)))
+    call finish_call(c_pool_fill_options(usual, c_sizeof(usual)))
     options%first_block = usual%first_block
     options%next_block = usual%next_block
     options%growth_percent = usual%growth_percent
@@ -52,8 +53,8 @@ contains
     options%keeps_backtraces = usual%keeps_backtraces /= 0
   end function
 
-  ! `wanted`: the options as C reads them, as long as `texts` lives. False, and the call is ended: one is negative, which C would
-  ! read as enormous.
+  ! Sets `wanted` to the options in C's form; they point to `texts`. If an option is negative, which C would read as a huge value,
+  ! ends the call and returns false.
   function read_options(call_name, options, wanted, texts, status) result(are_fine)
     character(*), intent(in) :: call_name
     type(quarry_pool_options), intent(in) :: options
@@ -81,15 +82,15 @@ contains
     end if
   end function
 
-  ! The version of the library as text, such as "1.2.3"; quarry_version gives the same as a number, such as 10203.
+  ! The version of the library as text, such as "1.2.3"; quarry_version returns the same as a number, such as 10203.
   function quarry_version_text() result(text)
     character(version_length()) :: text
     character(kind=c_char), pointer :: chars(:)
-    integer :: at
+    integer :: i
 
     call c_f_pointer(c_version_text(), chars, [len(text)])
-    do at = 1, len(text)
-      text(at:at) = chars(at)
+    do i = 1, len(text)
+      text(i:i) = chars(i)
     end do
   end function
 
@@ -99,20 +100,20 @@ contains
     length = int(c_strlen(c_version_text()))
   end function
 
-  ! What this thread's latest call that did not give quarry_ok says; empty if there was none. (For this module's own refusals,
-  ! threads other than OpenMP's share it.)
+  ! The message of this thread's last failed call; empty if there was no such call. (Threads other than OpenMP's share the message
+  ! of this module's own refusals.)
   function quarry_last_error() result(message)
     character(last_error_length()) :: message
     character(kind=c_char), pointer :: chars(:)
-    integer :: at
+    integer :: i
 
     if (own_length > 0) then
       message = own_error(:own_length)
       return
     end if
     call c_f_pointer(c_last_error(), chars, [len(message)])
-    do at = 1, len(message)
-      message(at:at) = chars(at)
+    do i = 1, len(message)
+      message(i:i) = chars(i)
     end do
   end function
 
@@ -126,8 +127,8 @@ contains
     end if
   end function
 
-  ! Ends a call that C decided.
-  subroutine settle(code, status)
+  ! Ends a call with the status that C returned.
+  subroutine finish_call(code, status)
     integer(c_int), intent(in) :: code
     integer, intent(out), optional :: status
 
@@ -157,21 +158,21 @@ contains
     end if
   end subroutine
 
-  ! The text as C reads it.
+  ! The text in C's form: without trailing blanks and with a null character at the end.
   pure function c_text(text) result(chars)
     character(*), intent(in) :: text
     character(kind=c_char), allocatable :: chars(:)
-    integer :: at
+    integer :: i
 
     allocate (chars(len_trim(text) + 1))
-    do at = 1, len_trim(text)
-      chars(at) = text(at:at)
+    do i = 1, len_trim(text)
+      chars(i) = text(i:i)
     end do
     chars(size(chars)) = c_null_char
   end function
 
-  ! These two give texts of a fixed length, and quarry_last_error one of a length worked out beforehand: where a result is
-  ! allocated, gfortran keeps its length in a static variable of the caller, over which threads would race.
+  ! The next two functions return texts of a fixed length, and quarry_last_error returns a text whose length is computed before the
+  ! call. If a result is allocatable, gfortran keeps its length in a static variable of the caller, on which threads would race.
   pure function decimal(number) result(text)
     integer(int64), intent(in) :: number
     character(20) :: text

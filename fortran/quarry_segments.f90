@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Memory that processes share, by names. Programs use the module quarry.
+! Memory that processes share by name. Programs use the module quarry.
 module quarry_segments
   use, intrinsic :: iso_c_binding, only: c_associated, c_int, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int64
@@ -10,8 +10,8 @@ module quarry_segments
 
   public :: quarry_segment
 
-  ! One opening of a segment. The segment is gone when the last process has closed it. Offsets are the same in all processes,
-  ! addresses are not. It is a handle, as a quarry_pool is. Trailing blanks of names do not count.
+  ! One opening of a segment. The segment is removed when the last process has closed it. Offsets are the same in all processes;
+  ! addresses are not. The type is a handle, as quarry_pool is. Trailing blanks of names are ignored.
   type :: quarry_segment
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -27,8 +27,9 @@ module quarry_segments
 
 contains
 
-  ! Opens segment `name`, or makes it with `size` bytes; a size of 0, or none: the size that it has. quarry_bad_argument: the size is
-  ! negative, or this is an open segment already. quarry_resource_failed: the system refused. The segment is then as it was.
+  ! Opens segment `name`, or makes it with `size` bytes. Size 0, or no size, opens an existing segment. Fails with
+  ! quarry_bad_argument if the size is negative, or if `segment` is already open. Fails with quarry_resource_failed if the system
+  ! refuses. A failed call does not change `segment`.
   subroutine open_segment(segment, name, size, status)
     class(quarry_segment), intent(inout) :: segment
     character(*), intent(in) :: name
@@ -45,15 +46,15 @@ contains
       return
     end if
     if (c_associated(segment%handle)) then
-      call refuse('quarry_segment open: this is an open segment; close it before', status)
+      call refuse('quarry_segment open: this is an open segment; close it first', status)
       return
     end if
     code = c_segment_open(c_text(name), wanted, handle)
     if (code == quarry_ok) segment%handle = handle
-    call settle(code, status)
+    call finish_call(code, status)
   end subroutine
 
-  ! Drops the references of this opening. Nothing happens if it is no segment.
+  ! Drops the references of this opening and closes the segment. Does nothing if `segment` is null.
   subroutine close_segment(segment, status)
     class(quarry_segment), intent(inout) :: segment
     integer, intent(out), optional :: status
@@ -61,10 +62,10 @@ contains
 
     handle = segment%handle
     segment%handle = c_null_ptr
-    call settle(c_segment_close(handle), status)
+    call finish_call(c_segment_close(handle), status)
   end subroutine
 
-  ! The memory of that name, zeroed when it is new, and one reference more to it. `memory` is null unless quarry_ok.
+  ! Returns the memory of that name and adds a reference. New memory is zeroed. `memory` is null unless quarry_ok.
   subroutine allocate_name(segment, memory, name, size, status)
     class(quarry_segment), intent(in) :: segment
     type(c_ptr), intent(out) :: memory
@@ -76,21 +77,22 @@ contains
     if (size < 0) then
       call refuse('quarry_segment allocate: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
     else
-      call settle(c_segment_allocate(segment%handle, c_text(name), size, memory), status)
+      call finish_call(c_segment_allocate(segment%handle, c_text(name), size, memory), status)
     end if
   end subroutine
 
-  ! The memory of that name, and one reference more to it. quarry_not_in_use: there is none; `memory` is null then.
+  ! The same for an existing name. Fails with quarry_not_in_use and sets `memory` to null if the name does not exist.
   subroutine find(segment, memory, name, status)
     class(quarry_segment), intent(in) :: segment
     type(c_ptr), intent(out) :: memory
     character(*), intent(in) :: name
     integer, intent(out), optional :: status
 
-    call settle(c_segment_find(segment%handle, c_text(name), memory), status)
+    call finish_call(c_segment_find(segment%handle, c_text(name), memory), status)
   end subroutine
 
-  ! Drops one reference, and makes `memory` null. quarry_not_in_use, and nothing changes: this opening has no reference to it.
+  ! Drops a reference and sets `memory` to null. Fails with quarry_not_in_use and changes nothing if this opening has no reference
+  ! to the memory.
   subroutine release(segment, memory, status)
     class(quarry_segment), intent(in) :: segment
     type(c_ptr), intent(inout) :: memory
@@ -99,10 +101,11 @@ contains
 
     code = c_segment_release(segment%handle, memory)
     if (code == quarry_ok) memory = c_null_ptr
-    call settle(code, status)
+    call finish_call(code, status)
   end subroutine
 
-  ! Where `memory` lies in the segment, in bytes. quarry_bad_argument, and 0: outside of it.
+  ! The offset of `memory` in the segment, in bytes. Fails with quarry_bad_argument and sets `offset` to 0 if `memory` lies outside
+  ! of the segment.
   subroutine offset_of(segment, memory, offset, status)
     class(quarry_segment), intent(in) :: segment
     type(c_ptr), intent(in) :: memory
@@ -110,10 +113,11 @@ contains
     integer, intent(out), optional :: status
 
     offset = 0
-    call settle(c_segment_offset_of(segment%handle, memory, offset), status)
+    call finish_call(c_segment_offset_of(segment%handle, memory, offset), status)
   end subroutine
 
-  ! The address of that offset in this process. quarry_bad_argument, and null: it lies outside of the segment.
+  ! The address of that offset in this process. Fails with quarry_bad_argument and sets `memory` to null if the offset lies outside
+  ! of the segment.
   subroutine at(segment, offset, memory, status)
     class(quarry_segment), intent(in) :: segment
     integer(int64), intent(in) :: offset
@@ -124,7 +128,7 @@ contains
     if (offset < 0) then
       call refuse('quarry_segment at: the offset ' // trim(decimal(offset)) // ' is negative', status)
     else
-      call settle(c_segment_at(segment%handle, offset, memory), status)
+      call finish_call(c_segment_at(segment%handle, offset, memory), status)
     end if
   end subroutine
 

@@ -10,8 +10,9 @@ module quarry_streams
 
   public :: quarry_stream_pool
 
-  ! Device memory of one GPU. What a stream freed serves that stream again at once, and other streams after they were made to wait.
-  ! `stream` is a cudaStream_t as type(c_ptr); c_null_ptr is the legacy default stream. It is a handle, as a quarry_pool is.
+  ! Device memory of one GPU. A stream reuses memory that it freed at once. Another stream reuses that memory only after the pool
+  ! has made it wait. `stream` is a cudaStream_t as type(c_ptr); c_null_ptr is the legacy default stream. The type is a handle, as
+  ! quarry_pool is.
   type :: quarry_stream_pool
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -28,8 +29,9 @@ module quarry_streams
 
 contains
 
-  ! Makes a pool of the GPU `options%device`. quarry_bad_argument: an option is out of range, red zones or backtraces are wanted, or
-  ! this is a pool already. quarry_resource_failed: there is no CUDA. The pool is then as it was.
+  ! Makes a pool of the GPU `options%device`. Fails with quarry_bad_argument if an option is out of range, if the options have red
+  ! zones or backtraces, or if `pool` is already a pool. Fails with quarry_resource_failed if there is no CUDA. A failed call does
+  ! not change `pool`.
   subroutine create(pool, options, status)
     class(quarry_stream_pool), intent(inout) :: pool
     type(quarry_pool_options), intent(in), optional :: options
@@ -40,7 +42,7 @@ contains
     integer(c_int) :: code
 
     if (c_associated(pool%handle)) then
-      call refuse('quarry_stream_pool create: this is a pool already; destroy it before', status)
+      call refuse('quarry_stream_pool create: this is a pool already; destroy it first', status)
       return
     end if
     if (present(options)) then
@@ -50,10 +52,11 @@ contains
       code = c_stream_pool_create(pool=handle)
     end if
     if (code == quarry_ok) pool%handle = handle
-    call settle(code, status)
+    call finish_call(code, status)
   end subroutine
 
-  ! Waits until the streams are done, and returns all memory of the pool, also what is in use. Nothing happens if it is no pool.
+  ! Waits until the streams are done, destroys the pool and returns all its memory, including allocations in use. Does nothing if
+  ! `pool` is null.
   subroutine destroy(pool, status)
     class(quarry_stream_pool), intent(inout) :: pool
     integer, intent(out), optional :: status
@@ -61,10 +64,10 @@ contains
 
     handle = pool%handle
     pool%handle = c_null_ptr
-    call settle(c_stream_pool_destroy(handle), status)
+    call finish_call(c_stream_pool_destroy(handle), status)
   end subroutine
 
-  ! `memory` is null unless quarry_ok; `stream` may use it from now on.
+  ! Allocates memory that `stream` may use from now on. `memory` is null unless quarry_ok.
   subroutine allocate_bytes(pool, memory, size, stream, status)
     class(quarry_stream_pool), intent(in) :: pool
     type(c_ptr), intent(out) :: memory
@@ -76,12 +79,13 @@ contains
     if (size < 0) then
       call refuse('quarry_stream_pool allocate: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
     else
-      call settle(c_stream_pool_allocate(pool%handle, size, stream, memory), status)
+      call finish_call(c_stream_pool_allocate(pool%handle, size, stream, memory), status)
     end if
   end subroutine
 
-  ! Returns memory once the work that `stream` has now is done, and makes `memory` null. A caller who used it on other streams makes
-  ! `stream` wait for them. quarry_not_in_use, and nothing changes: no allocation of this pool begins there.
+  ! Frees memory after the work that `stream` has now, and sets `memory` to null. If other streams used the memory, the caller must
+  ! first make `stream` wait for them. Fails with quarry_not_in_use and changes nothing if `memory` is not an allocation of this
+  ! pool.
   subroutine deallocate_bytes(pool, memory, stream, status)
     class(quarry_stream_pool), intent(in) :: pool
     type(c_ptr), intent(inout) :: memory
@@ -91,42 +95,42 @@ contains
 
     code = c_stream_pool_deallocate(pool%handle, memory, stream)
     if (code == quarry_ok) memory = c_null_ptr
-    call settle(code, status)
+    call finish_call(code, status)
   end subroutine
 
-  ! Makes what `stream` freed available to all streams, by an event that is recorded now.
+  ! Makes the memory that `stream` freed available to all streams, by an event that is recorded now.
   subroutine share(pool, stream, status)
     class(quarry_stream_pool), intent(in) :: pool
     type(c_ptr), intent(in) :: stream
     integer, intent(out), optional :: status
 
-    call settle(c_stream_pool_share(pool%handle, stream), status)
+    call finish_call(c_stream_pool_share(pool%handle, stream), status)
   end subroutine
 
-  ! Says that a stream will not come again. No program needs to.
+  ! Tells the pool that a stream will not be used again. This call is optional.
   subroutine forget(pool, stream, status)
     class(quarry_stream_pool), intent(in) :: pool
     type(c_ptr), intent(in) :: stream
     integer, intent(out), optional :: status
 
-    call settle(c_stream_pool_forget(pool%handle, stream), status)
+    call finish_call(c_stream_pool_forget(pool%handle, stream), status)
   end subroutine
 
-  ! Returns the blocks in which nothing is in use, after waiting for the streams that used them.
+  ! Returns the blocks without allocations, after waiting for the streams that used them.
   subroutine release(pool, status)
     class(quarry_stream_pool), intent(in) :: pool
     integer, intent(out), optional :: status
 
-    call settle(c_stream_pool_release(pool%handle), status)
+    call finish_call(c_stream_pool_release(pool%handle), status)
   end subroutine
 
-  ! What the pool counts; zeros if that fails.
-  subroutine counts(pool, all, status)
+  ! The counts of the pool; zeros if the call fails.
+  subroutine counts(pool, counted, status)
     class(quarry_stream_pool), intent(in) :: pool
-    type(quarry_pool_counts), intent(out) :: all
+    type(quarry_pool_counts), intent(out) :: counted
     integer, intent(out), optional :: status
 
-    call settle(c_stream_pool_get_counts(pool%handle, all), status)
+    call finish_call(c_stream_pool_get_counts(pool%handle, counted), status)
   end subroutine
 
 end module

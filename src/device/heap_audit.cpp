@@ -210,7 +210,7 @@ heap_stats heap::stats() const {
                state.layouts[use.slices_class()].size;
     } else if (use.is_head()) {
       result.allocated += bytes{use.count()} << state.segment_shift;
-      ++result.allocations;
+      ++result.allocations_in_use;
     }
     has_live[segment] = use.is_head() || use.is_tail();
   }
@@ -220,7 +220,7 @@ heap_stats heap::stats() const {
                                   bytes{slice} * state.layouts[id].size;
     if (is_quarantined(state, address)) return;
     live_slices += state.layouts[id].size;
-    ++result.allocations;
+    ++result.allocations_in_use;
     has_live[segment] = true;
   });
   result.allocated += live_slices;

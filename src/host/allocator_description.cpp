@@ -23,73 +23,82 @@ struct term {
   form is = form::word;
   std::string text = {};
   std::uint64_t number = 0;
-  std::size_t at = 0;    // byte of the description
-  std::string key = {};  // of an argument with a key
+  std::size_t position = 0;  // byte of the description
+  std::string key = {};      // of an argument with a key
   std::vector<term> arguments = {};
 };
 
 /// Throws `bad_argument`. The message names the description and the byte of the error.
-[[noreturn]] void refuse(std::string_view description, std::size_t at, std::string const& why) {
+[[noreturn]] void refuse(std::string_view description, std::size_t position,
+                         std::string const& why) {
   throw bad_argument{"allocators: '" + std::string{description} + "', at byte " +
-                     std::to_string(at) + ": " + why};
+                     std::to_string(position) + ": " + why};
 }
 
 class parser {
  public:
-  explicit parser(std::string_view description) : all_{description} {}
+  explicit parser(std::string_view description) : description_{description} {}
 
   [[nodiscard]] term whole() {
     term result = next_term(0);
     skip_blanks();
-    if (at_ != all_.size()) refuse(all_, at_, "more than one description");
+    if (position_ != description_.size())
+      refuse(description_, position_, "more than one description");
     return result;
   }
 
  private:
   static constexpr int max_depth = 16;
 
-  [[nodiscard]] char current() const { return at_ < all_.size() ? all_[at_] : '\0'; }
+  [[nodiscard]] char current() const {
+    return position_ < description_.size() ? description_[position_] : '\0';
+  }
   void skip_blanks() {
-    while (current() == ' ' || current() == '\t') ++at_;
+    while (current() == ' ' || current() == '\t') ++position_;
   }
   [[nodiscard]] bool accept(char wanted) {
     skip_blanks();
     if (current() != wanted) return false;
-    ++at_;
+    ++position_;
     return true;
   }
-  [[nodiscard]] static bool is_digit(char each) { return each >= '0' && each <= '9'; }
-  [[nodiscard]] static bool is_of_word(char each) {
-    return (each >= 'a' && each <= 'z') || (each >= 'A' && each <= 'Z') || is_digit(each) ||
-           each == '_';
+  [[nodiscard]] static bool is_digit(char character) {
+    return character >= '0' && character <= '9';
+  }
+  [[nodiscard]] static bool is_word_character(char character) {
+    return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
+           is_digit(character) || character == '_';
   }
   [[nodiscard]] std::string word() {
-    std::size_t const base = at_;
-    while (is_of_word(current())) ++at_;
-    return std::string{all_.substr(base, at_ - base)};
+    std::size_t const base = position_;
+    while (is_word_character(current())) ++position_;
+    return std::string{description_.substr(base, position_ - base)};
   }
 
   [[nodiscard]] term next_term(int depth) {
     skip_blanks();
-    if (depth == max_depth) refuse(all_, at_, "parentheses are nested more than 16 deep");
+    if (depth == max_depth)
+      refuse(description_, position_, "parentheses are nested more than 16 deep");
     if (current() == '\'' || current() == '"') return text();
     if (is_digit(current())) return number();
-    term result{.at = at_};
+    term result{.position = position_};
     result.text = word();
-    if (result.text.empty()) refuse(all_, at_, "a word, a number or a name in quotes is missing");
+    if (result.text.empty())
+      refuse(description_, position_, "a word, a number or a name in quotes is missing");
     if (!accept('(') || accept(')')) return result;
     do {
       result.arguments.push_back(argument(depth + 1));
     } while (accept(','));
-    if (!accept(')')) refuse(all_, at_, "a comma or a closing parenthesis is missing");
+    if (!accept(')'))
+      refuse(description_, position_, "a comma or a closing parenthesis is missing");
     return result;
   }
   [[nodiscard]] term argument(int depth) {
     skip_blanks();
-    std::size_t const base = at_;
+    std::size_t const base = position_;
     std::string key = is_digit(current()) ? "" : word();
     if (key.empty() || !accept('=')) {
-      at_ = base;
+      position_ = base;
       return next_term(depth);
     }
     term result = next_term(depth);
@@ -97,41 +106,45 @@ class parser {
     return result;
   }
   [[nodiscard]] term text() {
-    term result{.is = term::form::text, .at = at_};
-    char const quote = all_[at_++];
-    std::size_t const end = all_.find(quote, at_);
-    if (end == std::string_view::npos) refuse(all_, result.at, "the quote has no end");
-    result.text = all_.substr(at_, end - at_);
-    at_ = end + 1;
+    term result{.is = term::form::text, .position = position_};
+    char const quote = description_[position_++];
+    std::size_t const end = description_.find(quote, position_);
+    if (end == std::string_view::npos)
+      refuse(description_, result.position, "the quote has no end");
+    result.text = description_.substr(position_, end - position_);
+    position_ = end + 1;
     return result;
   }
   [[nodiscard]] term number() {
-    term result{.is = term::form::number, .at = at_};
-    auto const read = std::from_chars(all_.data() + at_, all_.data() + all_.size(), result.number);
-    if (read.ec != std::errc{}) refuse(all_, at_, "the number is more than 2^64 - 1");
-    at_ = static_cast<std::size_t>(read.ptr - all_.data());
+    term result{.is = term::form::number, .position = position_};
+    auto const read = std::from_chars(description_.data() + position_,
+                                      description_.data() + description_.size(), result.number);
+    if (read.ec != std::errc{}) refuse(description_, position_, "the number is more than 2^64 - 1");
+    position_ = static_cast<std::size_t>(read.ptr - description_.data());
     std::string const unit = word();
     int shift = 0;
     for (char const* const known : {"", "KiB", "MiB", "GiB", "TiB"}) {
       if (unit == known || (shift == 0 && unit == "B")) {
         if (result.number > std::numeric_limits<std::uint64_t>::max() >> shift)
-          refuse(all_, result.at, "the size is more than 2^64 - 1 bytes");
+          refuse(description_, result.position, "the size is more than 2^64 - 1 bytes");
         result.number <<= shift;
         return result;
       }
       shift += 10;
     }
-    refuse(all_, result.at, "there is no unit '" + unit + "'; there are B, KiB, MiB, GiB and TiB");
+    refuse(description_, result.position,
+           "there is no unit '" + unit + "'; there are B, KiB, MiB, GiB and TiB");
   }
 
-  std::string_view all_;
-  std::size_t at_ = 0;
+  std::string_view description_;
+  std::size_t position_ = 0;
 };
 
 /// Returns the arguments of a term, each once, and refuses unused arguments.
 class arguments_of {
  public:
-  arguments_of(std::string_view description, term& clause) : all_{description}, clause_{clause} {}
+  arguments_of(std::string_view description, term& clause)
+      : description_{description}, clause_{clause} {}
 
   /// The next argument without a key, or the argument with this key; nullptr if there is none.
   [[nodiscard]] term* next() {
@@ -140,39 +153,43 @@ class arguments_of {
   }
   [[nodiscard]] term& needed(char const* expected) {
     if (term* const found = next()) return *found;
-    refuse(all_, clause_.at, "'" + clause_.text + "' needs " + expected);
+    refuse(description_, clause_.position, "'" + clause_.text + "' needs " + expected);
   }
   [[nodiscard]] std::uint64_t number(term const& value, std::uint64_t maximum) {
-    if (value.is != term::form::number) refuse(all_, value.at, "a number is missing");
+    if (value.is != term::form::number) refuse(description_, value.position, "a number is missing");
     if (value.number > maximum)
-      refuse(all_, value.at,
+      refuse(description_, value.position,
              std::to_string(value.number) + " is more than " + std::to_string(maximum));
     return value.number;
   }
   [[nodiscard]] std::string text(term const& value) {
-    if (value.is != term::form::text) refuse(all_, value.at, "a text in quotes is missing");
+    if (value.is != term::form::text)
+      refuse(description_, value.position, "a text in quotes is missing");
     return value.text;
   }
-  /// Calls `each(key, value)` for each argument with a key. `each` returns false for unknown keys.
-  template <class Each>
-  void with_keys(Each const& each) {
+  /// Calls `visit(key, value)` for each argument with a key. `visit` returns false for unknown
+  /// keys.
+  template <class Visit>
+  void visit_keys(Visit const& visit) {
     for (; used_ < clause_.arguments.size() && !clause_.arguments[used_].key.empty(); ++used_) {
       term& value = clause_.arguments[used_];
       for (std::size_t i = 0; i < used_; ++i) {
         if (clause_.arguments[i].key == value.key)
-          refuse(all_, value.at, "'" + value.key + "' comes twice");
+          refuse(description_, value.position, "'" + value.key + "' comes twice");
       }
-      if (!each(value.key, value))
-        refuse(all_, value.at, "'" + clause_.text + "' has no option '" + value.key + "'");
+      if (!visit(value.key, value))
+        refuse(description_, value.position,
+               "'" + clause_.text + "' has no option '" + value.key + "'");
     }
   }
   void end() {
     if (used_ == clause_.arguments.size()) return;
-    refuse(all_, clause_.arguments[used_].at, "'" + clause_.text + "' takes no such argument here");
+    refuse(description_, clause_.arguments[used_].position,
+           "'" + clause_.text + "' takes no such argument here");
   }
 
  private:
-  std::string_view all_;
+  std::string_view description_;
   term& clause_;
   std::size_t used_ = 0;
 };
@@ -181,20 +198,22 @@ constexpr std::uint64_t max_number = std::numeric_limits<std::uint32_t>::max();
 
 class builder {
  public:
-  explicit builder(std::string_view description) : all_{description} {}
+  explicit builder(std::string_view description) : description_{description} {}
 
   [[nodiscard]] std::unique_ptr<allocator_model> allocator(std::string const& name, term& clause) {
     if (clause.is == term::form::word && clause.text == "pool") return pool_of(name, clause);
     if (clause.is == term::form::text)
-      refuse(all_, clause.at, "this is the name of an allocator, not a description; see add_alias");
+      refuse(description_, clause.position,
+             "this is the name of an allocator, not a description; see add_alias");
     return std::make_unique<resource_model<any_resource>>(resource(clause), name);
   }
 
  private:
   [[nodiscard]] any_resource resource(term& clause) {
     if (clause.is == term::form::text) return any_resource{at(clause.text).as_resource()};
-    if (clause.is == term::form::number) refuse(all_, clause.at, "a resource is missing");
-    arguments_of arguments{all_, clause};
+    if (clause.is == term::form::number)
+      refuse(description_, clause.position, "a resource is missing");
+    arguments_of arguments{description_, clause};
     any_resource result = resource(clause, arguments);
     arguments.end();
     return result;
@@ -239,7 +258,7 @@ class builder {
     if (word == "mixed") {
       any_resource upstream = resource(arguments.needed("a resource"));
       mixed_options options;
-      arguments.with_keys([&](std::string const& key, term& value) {
+      arguments.visit_keys([&](std::string const& key, term& value) {
         bytes* const option = key == "min_slot"   ? &options.min_slot
                               : key == "max_slot" ? &options.max_slot
                               : key == "slab"     ? &options.slab
@@ -250,9 +269,9 @@ class builder {
       return any_resource{mixed_pool{std::move(upstream), options}};
     }
     if (word == "pool")
-      refuse(all_, clause.at,
+      refuse(description_, clause.position,
              "a pool under another has a name of its own: make it, and name it here");
-    refuse(all_, clause.at,
+    refuse(description_, clause.position,
            "there is no resource '" + word +
                "'; there are host, device, pinned, managed, file, numa, shared, limited, "
                "fixed_size, slots and mixed, and names of allocators in quotes");
@@ -262,12 +281,12 @@ class builder {
   }
 
   [[nodiscard]] std::unique_ptr<allocator_model> pool_of(std::string const& name, term& clause) {
-    arguments_of arguments{all_, clause};
+    arguments_of arguments{description_, clause};
     any_resource upstream = resource(arguments.needed("a resource"));
     pool_options options{.name = name};
     std::string placement = "fast_fit";
-    std::size_t placement_at = clause.at;
-    arguments.with_keys([&](std::string const& key, term& value) {
+    std::size_t placement_position = clause.position;
+    arguments.visit_keys([&](std::string const& key, term& value) {
       auto const small = [&] {
         return static_cast<std::uint32_t>(arguments.number(value, max_number));
       };
@@ -284,7 +303,7 @@ class builder {
       if (key == "coalesce") return options.coalesce = heuristic_of(value), true;
       if (key != "placement") return false;
       placement = value.text;
-      placement_at = value.at;
+      placement_position = value.position;
       return true;
     });
     arguments.end();
@@ -300,17 +319,17 @@ class builder {
       return make_with(std::type_identity<chunk_arena<oldest_best_fit>>{});
     if (placement == "lowest_best_fit")
       return make_with(std::type_identity<chunk_arena<lowest_best_fit>>{});
-    refuse(all_, placement_at,
+    refuse(description_, placement_position,
            "there is no placement '" + placement +
                "'; there are fast_fit, segregated_fit, oldest_best_fit and lowest_best_fit");
   }
   [[nodiscard]] bool boolean(term const& value) {
     if (value.is == term::form::word && value.text == "true") return true;
     if (value.is == term::form::word && value.text == "false") return false;
-    refuse(all_, value.at, "true or false is missing");
+    refuse(description_, value.position, "true or false is missing");
   }
   [[nodiscard]] heuristic heuristic_of(term& clause) {
-    arguments_of arguments{all_, clause};
+    arguments_of arguments{description_, clause};
     heuristic result = heuristic::never();
     auto const parameter = [&] {
       return static_cast<std::uint32_t>(arguments.number(arguments.needed("a number"), max_number));
@@ -322,7 +341,7 @@ class builder {
     } else if (clause.text == "by_cost") {
       result = heuristic::by_cost(parameter());
     } else if (clause.text != "never") {
-      refuse(all_, clause.at,
+      refuse(description_, clause.position,
              "there is no heuristic '" + clause.text +
                  "'; there are never, percent_releasable, blocks_releasable and by_cost");
     }
@@ -332,14 +351,14 @@ class builder {
       } else if (modifier->text == "before_growth") {
         result = result.before_growth();
       } else {
-        refuse(all_, modifier->at, "to_high_water or before_growth is missing");
+        refuse(description_, modifier->position, "to_high_water or before_growth is missing");
       }
     }
     arguments.end();
     return result;
   }
 
-  std::string_view all_;
+  std::string_view description_;
 };
 
 [[nodiscard]] std::string_view without_blanks(std::string_view text) {

@@ -27,7 +27,7 @@ struct name_table {
     allocator_id id;
   };
   std::mutex mutex;
-  detail::held_at_fork reserved{mutex};
+  detail::held_at_fork fork_guard{mutex};
   std::map<std::string, std::uint64_t, std::less<>> handles;  // including aliases
   std::unordered_map<std::uint64_t, entry> entries;           // by handle
   std::unordered_map<allocator_id, std::uint64_t> by_id;
@@ -63,8 +63,8 @@ void check_is_free(std::string_view name) {
                      " already"};
 }
 void check_characters(std::string_view name) {
-  bool const has_control = std::any_of(name.begin(), name.end(), [](char each) {
-    return static_cast<unsigned char>(each) < 32 || each == 127;
+  bool const has_control = std::any_of(name.begin(), name.end(), [](char character) {
+    return static_cast<unsigned char>(character) < 32 || character == 127;
   });
   if (name.empty() || name.size() > 255 || has_control)
     throw bad_argument{"allocators: a name has 1 to 255 bytes and no control characters, not " +
@@ -78,12 +78,12 @@ void check_characters(std::string_view name) {
   name_table& name_index = table();
   std::string names;
   std::size_t left_out = 0;
-  for (auto const& [each, handle] : name_index.handles) {
+  for (auto const& [existing, handle] : name_index.handles) {
     if (names.size() > 400) {
       ++left_out;
       continue;
     }
-    names += (names.empty() ? " There are " : ", ") + quoted(each);
+    names += (names.empty() ? " There are " : ", ") + quoted(existing);
   }
   if (names.empty()) names = " There are none";
   if (left_out != 0) names += " and " + std::to_string(left_out) + " more";
@@ -92,7 +92,7 @@ void check_characters(std::string_view name) {
 
 std::optional<std::uint64_t> handle_of(allocator_id id) {
   name_table& name_index = table();
-  std::lock_guard const reserved{name_index.mutex};
+  std::lock_guard const lock{name_index.mutex};
   auto const found = name_index.by_id.find(id);
   if (found == name_index.by_id.end()) return std::nullopt;
   return found->second;
@@ -102,7 +102,7 @@ std::optional<std::uint64_t> handle_of(allocator_id id) {
 std::string name_of(allocator_id id) {
   if (auto const handle = handle_of(id)) {
     name_table& name_index = table();
-    std::lock_guard const reserved{name_index.mutex};
+    std::lock_guard const lock{name_index.mutex};
     auto const found = name_index.entries.find(*handle);
     if (found != name_index.entries.end()) return found->second.name;
   }
@@ -157,7 +157,7 @@ std::uint64_t owner_of_record(char const* operation, void const* address,
 std::string any_allocator::name() const {
   name_table& name_index = table();
   {
-    std::lock_guard const reserved{name_index.mutex};
+    std::lock_guard const lock{name_index.mutex};
     auto const found = name_index.entries.find(handle_);
     if (found != name_index.entries.end()) return found->second.name;
   }
@@ -166,7 +166,7 @@ std::string any_allocator::name() const {
 }
 bool any_allocator::is_alive() const noexcept {
   name_table& name_index = table();
-  std::lock_guard const reserved{name_index.mutex};
+  std::lock_guard const lock{name_index.mutex};
   return name_index.entries.contains(handle_);
 }
 
@@ -175,7 +175,7 @@ namespace allocators {
 void check_name(std::string_view name) {
   check_characters(name);
   name_table& name_index = table();
-  std::lock_guard const reserved{name_index.mutex};
+  std::lock_guard const lock{name_index.mutex};
   check_is_free(name);
 }
 
@@ -187,7 +187,7 @@ any_allocator add(std::string name, std::unique_ptr<allocator_model> model) {
   auto const keep = model.release();  // owned by the handle, unless the next steps fail
   name_table& name_index = table();
   try {
-    std::lock_guard const reserved{name_index.mutex};
+    std::lock_guard const lock{name_index.mutex};
     check_is_free(name);
     auto const entry = name_index.entries.emplace(handle, name_table::entry{name, id}).first;
     try {
@@ -213,14 +213,14 @@ any_allocator add(std::string name, std::unique_ptr<allocator_model> model) {
 
 any_allocator at(std::string_view name) {
   name_table& name_index = table();
-  std::lock_guard const reserved{name_index.mutex};
+  std::lock_guard const lock{name_index.mutex};
   auto const found = name_index.handles.find(name);
   if (found == name_index.handles.end()) refuse_unknown(name);
   return allocator_handles::handle_of(found->second);
 }
 std::optional<any_allocator> find(std::string_view name) {
   name_table& name_index = table();
-  std::lock_guard const reserved{name_index.mutex};
+  std::lock_guard const lock{name_index.mutex};
   auto const found = name_index.handles.find(name);
   if (found == name_index.handles.end()) return std::nullopt;
   return allocator_handles::handle_of(found->second);
@@ -242,7 +242,7 @@ bool has_owner(void const* address) {
 std::vector<std::string> names() {
   std::vector<std::string> result;
   name_table& name_index = table();
-  std::lock_guard const reserved{name_index.mutex};
+  std::lock_guard const lock{name_index.mutex};
   for (auto const& [name, handle] : name_index.handles) {
     if (name_index.entries.at(handle).name == name) result.push_back(name);
   }
@@ -252,7 +252,7 @@ std::vector<std::string> names() {
 void add_alias(std::string alias, std::string_view name) {
   check_characters(alias);
   name_table& name_index = table();
-  std::lock_guard const reserved{name_index.mutex};
+  std::lock_guard const lock{name_index.mutex};
   auto const found = name_index.handles.find(name);
   if (found == name_index.handles.end()) refuse_unknown(name);
   check_is_free(alias);
@@ -260,7 +260,7 @@ void add_alias(std::string alias, std::string_view name) {
 }
 void remove_alias(std::string_view alias) {
   name_table& name_index = table();
-  std::lock_guard const reserved{name_index.mutex};
+  std::lock_guard const lock{name_index.mutex};
   auto const found = name_index.handles.find(alias);
   if (found == name_index.handles.end()) refuse_unknown(alias);
   if (name_index.entries.at(found->second).name == alias)
@@ -269,7 +269,7 @@ void remove_alias(std::string_view alias) {
   name_index.handles.erase(found);
 }
 
-void destroy(std::string_view name, unfreed_memory rest) {
+void destroy(std::string_view name, unfreed_memory handling) {
   if (held_handle::is_any())
     throw bad_argument{"allocators::destroy: " + quoted(name) +
                        " cannot be destroyed from within a call on an allocator, by a heuristic's "
@@ -277,7 +277,7 @@ void destroy(std::string_view name, unfreed_memory rest) {
   name_table& name_index = table();
   std::uint64_t handle = 0;
   {
-    std::lock_guard const reserved{name_index.mutex};
+    std::lock_guard const lock{name_index.mutex};
     auto const found = name_index.handles.find(name);
     if (found == name_index.handles.end()) refuse_unknown(name);
     handle = found->second;
@@ -293,22 +293,23 @@ void destroy(std::string_view name, unfreed_memory rest) {
       throw bad_argument{"allocators::destroy: " + quoted(name) + " is the resource of " +
                          std::to_string(users) + " pools or adaptors; destroy them before"};
     auto const counts = model.counts();
-    if (rest == unfreed_memory::discard || counts.allocations == 0) return;
+    if (handling == unfreed_memory::discard || counts.allocations_in_use == 0) return;
     throw bad_argument{"allocators::destroy: " + quoted(name) + " has " +
-                       std::to_string(counts.allocations) + " allocations of " +
+                       std::to_string(counts.allocations_in_use) + " allocations of " +
                        std::to_string(counts.allocated) +
                        " bytes that were not freed; free them, or discard them"};
   };
   std::unique_ptr<allocator_model> const destroyed{
       static_cast<allocator_model*>(handle_table::remove(
           handle_value{handle}, handle_kind::allocator, "allocators::destroy", check))};
-  std::lock_guard const reserved{name_index.mutex};
+  std::lock_guard const lock{name_index.mutex};
   auto const entry = name_index.entries.find(handle);
   if (allocator_id const id = entry->second.id; id != 0) {
     name_index.by_id.erase(id);
     recent_handle(id).compare_exchange_strong(handle, 0);
   }
-  std::erase_if(name_index.handles, [&](auto const& each) { return each.second == entry->first; });
+  std::erase_if(name_index.handles,
+                [&](auto const& alias) { return alias.second == entry->first; });
   name_index.entries.erase(entry);
 }
 
@@ -352,11 +353,11 @@ void* reallocate(void* memory, bytes size, any_allocator owner) {
   return memory == nullptr ? owner.allocate(size) : reallocate(memory, size);
 }
 
-void* move(void* memory, any_allocator to) {
+void* move(void* memory, any_allocator target) {
   auto const found = record_of_first("move", memory);
   auto owner = allocator_handles::handle_of(owner_of_record("move", memory, found));
   if (!owner.size_of(memory)) refuse_block("move", memory, found);
-  return owner == to ? memory : move(owner, memory, to);
+  return owner == target ? memory : move(owner, memory, target);
 }
 
 }  // namespace operations

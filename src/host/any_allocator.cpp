@@ -28,7 +28,7 @@ void allocator_handles::free_each_returned(allocator_model& model) noexcept {
   while (returned.has_any.load(std::memory_order_acquire)) {
     void* block = nullptr;
     {
-      std::lock_guard const reserved{returned.mutex};
+      std::lock_guard const lock{returned.mutex};
       if (!returned.blocks.empty()) {
         block = returned.blocks.back();
         returned.blocks.pop_back();
@@ -43,11 +43,11 @@ void* any_allocator::allocate(bytes size, bytes alignment) const {
   return with(handle_, "any_allocator::allocate",
               [&](allocator_model& model) { return model.allocate(size, alignment); });
 }
-void* any_allocator::allocate(bytes size, std::string name, std::source_location where) const {
+void* any_allocator::allocate(bytes size, std::string name, std::source_location call_site) const {
   return with(handle_, "any_allocator::allocate", [&](allocator_model& model) {
     void* const result = model.allocate(size, 1);
     try {
-      (void)model.label(result, std::move(name), where);
+      (void)model.label(result, std::move(name), call_site);
     } catch (...) {
       (void)model.deallocate(result);
       throw;
@@ -64,10 +64,10 @@ bool any_allocator::deallocate(void* pointer) const noexcept {
     return pointer == nullptr;
   }
 }
-bool any_allocator::label(void* pointer, std::string name, std::source_location where) const {
+bool any_allocator::label(void* pointer, std::string name, std::source_location call_site) const {
   return with(handle_, "any_allocator::label", [&](allocator_model& model) {
     return !model.is_block(pointer) && model.size_of(pointer) &&
-           model.label(pointer, std::move(name), where);
+           model.label(pointer, std::move(name), call_site);
   });
 }
 std::optional<bytes> any_allocator::size_of(void const* pointer) const {
@@ -111,7 +111,7 @@ void* allocator_resource::allocate(bytes size, bytes alignment) {
     void* const result = model.allocate(size, alignment);
     try {
       model.blocks_.insert(result);
-      std::lock_guard const reserved{model.returned_.mutex};
+      std::lock_guard const lock{model.returned_.mutex};
       make_room(model.returned_.blocks, model.blocks_.size());
     } catch (...) {
       model.blocks_.erase(result);
@@ -129,7 +129,7 @@ void allocator_resource::deallocate(void* pointer, bytes, bytes) noexcept {
     return;
   }
   auto& returned = use_->model->returned_;
-  std::lock_guard const reserved{returned.mutex};
+  std::lock_guard const lock{returned.mutex};
   if (returned.blocks.size() == returned.blocks.capacity()) return;  // not a block
   returned.blocks.push_back(pointer);
   returned.has_any.store(true, std::memory_order_release);

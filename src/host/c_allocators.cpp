@@ -101,9 +101,9 @@ quarry_status quarry_allocator_allocate(quarry_allocator* allocator, uint64_t si
 }
 quarry_status quarry_allocator_deallocate(quarry_allocator* allocator, void* memory) {
   return guarded([&] {
-    auto from = allocator_of(allocator);
-    if (from.deallocate(memory) && memory != nullptr) return QUARRY_OK;
-    (void)from.id();  // throws if it is not a live handle
+    auto owner = allocator_of(allocator);
+    if (owner.deallocate(memory) && memory != nullptr) return QUARRY_OK;
+    (void)owner.id();  // throws if the handle is invalid
     if (memory == nullptr) return QUARRY_OK;
     return fail(QUARRY_NOT_IN_USE,
                 "quarry_allocator_deallocate: the address is not in use in this allocator");
@@ -131,9 +131,9 @@ quarry_status quarry_allocator_get_counts(quarry_allocator* allocator,
                                           quarry_allocator_counts* counts) {
   return do_work([&] {
     check_not_null("quarry_allocator_get_counts", "where the result goes", counts);
-    auto const all = allocator_of(allocator).counts();
-    *counts = {all.reserved,       all.peak_reserved, all.allocated,
-               all.peak_allocated, all.allocations,   all.invalid_frees};
+    auto const found = allocator_of(allocator).counts();
+    *counts = {found.reserved,       found.peak_reserved,      found.allocated,
+               found.peak_allocated, found.allocations_in_use, found.invalid_frees};
   });
 }
 quarry_status quarry_allocator_label(quarry_allocator* allocator, void* memory, char const* name) {
@@ -159,7 +159,7 @@ quarry_status quarry_reallocate(void* memory, uint64_t size, void** result) {
   return return_memory("quarry_reallocate", result,
                        [&] { return operations::reallocate(memory, size); });
 }
-quarry_status quarry_move(void* memory, quarry_allocator* to, void** result) {
+quarry_status quarry_move(void* memory, quarry_allocator* target, void** result) {
   return return_memory("quarry_move", result,
-                       [&] { return operations::move(memory, allocator_of(to)); });
+                       [&] { return operations::move(memory, allocator_of(target)); });
 }

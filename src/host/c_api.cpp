@@ -53,7 +53,7 @@ static_assert(static_cast<int>(memory_kind::host) == QUARRY_HOST &&
 template <class Resource>
 class pool_over final : public any_pool {
  public:
-  pool_over(Resource from, pool_options const& options) : pool_{std::move(from), options} {}
+  pool_over(Resource resource, pool_options const& options) : pool_{std::move(resource), options} {}
 
   void* allocate(bytes size) override { return pool_.allocate(size); }
   bool deallocate(void* memory) override { return pool_.deallocate(memory); }
@@ -70,11 +70,11 @@ class pool_over final : public any_pool {
 };
 
 template <class Resource>
-std::unique_ptr<any_pool> make(Resource from, pool_options const& options) {
-  return std::make_unique<pool_over<Resource>>(std::move(from), options);
+std::unique_ptr<any_pool> make(Resource resource, pool_options const& options) {
+  return std::make_unique<pool_over<Resource>>(std::move(resource), options);
 }
 
-std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted) {
+std::unique_ptr<any_pool> make(uint32_t resource, quarry_pool_options const& wanted) {
   pool_options const usual;
   pool_options const options{
       .first_block = wanted.first_block,
@@ -85,7 +85,7 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
       .name = wanted.name != nullptr ? wanted.name : "",
       .red_zone = wanted.red_zone,
       .keeps_backtraces = wanted.keeps_backtraces != 0};
-  switch (from) {
+  switch (resource) {
     case QUARRY_HOST:
       return make(host_resource{}, options);
     case QUARRY_DEVICE:
@@ -101,7 +101,7 @@ std::unique_ptr<any_pool> make(uint32_t from, quarry_pool_options const& wanted)
     case QUARRY_SHARED:
       throw bad_argument{"quarry_pool_create: QUARRY_SHARED has no pools; use quarry_segment_open"};
   }
-  throw bad_argument{"quarry_pool_create: there is no resource " + std::to_string(from)};
+  throw bad_argument{"quarry_pool_create: there is no resource " + std::to_string(resource)};
 }
 
 }  // namespace
@@ -122,14 +122,14 @@ quarry_status quarry_pool_fill_options(quarry_pool_options* options, uint64_t si
   });
 }
 
-quarry_status quarry_pool_create(uint32_t from, quarry_pool_options const* options,
+quarry_status quarry_pool_create(uint32_t resource, quarry_pool_options const* options,
                                  quarry_pool** pool) {
   if (pool != nullptr) *pool = nullptr;
   return guarded([&] {
     if (pool == nullptr)
       throw quarry::bad_argument{"quarry_pool_create: where the result goes is null"};
     *pool = add_handle<quarry_pool>(
-        quarry::make(from, quarry::c_api::read_options("quarry_pool_create", options)));
+        quarry::make(resource, quarry::c_api::read_options("quarry_pool_create", options)));
     return QUARRY_OK;
   });
 }
@@ -173,9 +173,10 @@ quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_
 
 quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts) {
   return with(pool, "quarry_pool_get_counts", counts != nullptr, [&](any_pool& target) {
-    auto const all = target.counts();
-    *counts = {all.reserved,         all.peak_reserved,    all.allocated,       all.peak_allocated,
-               all.chunks_allocated, all.blocks_allocated, all.blocks_returned, all.invalid_frees};
+    auto const found = target.counts();
+    *counts = {found.reserved,        found.peak_reserved,      found.allocated,
+               found.peak_allocated,  found.allocations_in_use, found.blocks_allocated,
+               found.blocks_returned, found.invalid_frees};
     return QUARRY_OK;
   });
 }
@@ -213,9 +214,9 @@ quarry_status quarry_find(void const* address, quarry_record* record) {
   });
 }
 
-quarry_status quarry_copy(void* to, void const* from, uint64_t size) {
+quarry_status quarry_copy(void* target, void const* source, uint64_t size) {
   return guarded([&] {
-    quarry::operations::copy(to, from, size);
+    quarry::operations::copy(target, source, size);
     return QUARRY_OK;
   });
 }

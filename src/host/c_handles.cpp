@@ -131,7 +131,7 @@ static_assert(copy_at_fork::max_copies == handle_value::max_copies);
 
 handle_value handle_table::add(handle_kind kind, void* object) {
   free_slots& free = instance();
-  std::lock_guard const reserved{free.mutex};
+  std::lock_guard const lock{free.mutex};
   if (free.numbers.empty()) {
     if (free.made == max_slots)
       throw out_of_memory{"handles", sizeof(handle_slot),
@@ -160,11 +160,11 @@ void* handle_table::remove_object(handle_slot& slot, handle_value handle) {
   slot.object = nullptr;
   bool const is_used_up = slot.generation == handle_value::max_generations;
   slot.mutex.unlock();
-  while (std::uint32_t const others = slot.visitors.load(std::memory_order_acquire))  // (W)
-    slot.visitors.wait(others, std::memory_order_acquire);
+  while (std::uint32_t const count = slot.visitors.load(std::memory_order_acquire))  // (W)
+    slot.visitors.wait(count, std::memory_order_acquire);
   if (is_used_up) return object;
   free_slots& free = instance();
-  std::lock_guard const reserved{free.mutex};
+  std::lock_guard const lock{free.mutex};
   free.numbers.push_back(handle.slot());
   return object;
 }
@@ -183,7 +183,7 @@ void handle_table::refuse(handle_value handle, handle_kind kind, char const* cal
   bool was_live = false;
   handle_slot* const slot = slot_of(handle);
   if (slot != nullptr && found != nullptr) {
-    std::lock_guard const reserved{slot->mutex};
+    std::lock_guard const lock{slot->mutex};
     is_live = slot->handle == handle.bits;
     was_live = !is_live && handle.generation() != 0 &&
                (slot->handle == 0 ? handle.generation() <= slot->generation

@@ -44,11 +44,11 @@ template <class Options>
   if (wanted == nullptr) return result;
   std::uint64_t const size = wanted->size == 0 ? min_size : wanted->size;
   check_size(call, size, min_size);
-  auto const* const all = reinterpret_cast<unsigned char const*>(wanted);
-  for (std::uint64_t at = sizeof result; at < size; ++at) {
-    if (all[at] != 0)
-      throw bad_argument{std::string{call} + ": byte " + std::to_string(at) +
-                         " of the options is " + std::to_string(all[at]) +
+  auto const* const content = reinterpret_cast<unsigned char const*>(wanted);
+  for (std::uint64_t i = sizeof result; i < size; ++i) {
+    if (content[i] != 0)
+      throw bad_argument{std::string{call} + ": byte " + std::to_string(i) + " of the options is " +
+                         std::to_string(content[i]) +
                          "; this version of Quarry knows only the first " +
                          std::to_string(sizeof result) + " bytes"};
   }

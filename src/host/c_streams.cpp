@@ -48,15 +48,16 @@ quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
       throw quarry::bad_argument{
           "quarry_stream_pool_create: stream pools have no red zones and no backtraces"};
     quarry::stream_pool_options const usual;
-    quarry::stream_pool_options const all{
+    quarry::stream_pool_options const stream_options{
         .first_block = wanted.first_block,
         .next_block = wanted.next_block,
         .growth_percent = wanted.growth_percent,
         .alignment = std::max<quarry::bytes>(wanted.alignment, usual.alignment),
         .max_bytes = wanted.max_bytes != 0 ? wanted.max_bytes : usual.max_bytes,
         .name = wanted.name != nullptr ? wanted.name : ""};
-    *pool = add_handle<quarry_stream_pool>(std::make_unique<device_stream_pool>(
-        quarry::device_resource{wanted.device}, quarry::cuda_streams{wanted.device}, all));
+    *pool = add_handle<quarry_stream_pool>(
+        std::make_unique<device_stream_pool>(quarry::device_resource{wanted.device},
+                                             quarry::cuda_streams{wanted.device}, stream_options));
     return QUARRY_OK;
   });
 }
@@ -107,10 +108,10 @@ quarry_status quarry_stream_pool_release(quarry_stream_pool* pool) {
 quarry_status quarry_stream_pool_get_counts(quarry_stream_pool* pool, quarry_pool_counts* counts) {
   return with(pool, "quarry_stream_pool_get_counts", counts != nullptr,
               [&](device_stream_pool& target) {
-                auto const all = target.counts();
-                *counts = {all.reserved,        all.peak_reserved,    all.allocated,
-                           all.peak_allocated,  all.chunks_allocated, all.blocks_allocated,
-                           all.blocks_returned, all.invalid_frees};
+                auto const found = target.counts();
+                *counts = {found.reserved,        found.peak_reserved,      found.allocated,
+                           found.peak_allocated,  found.allocations_in_use, found.blocks_allocated,
+                           found.blocks_returned, found.invalid_frees};
                 return QUARRY_OK;
               });
 }

@@ -8,11 +8,11 @@
 namespace quarry::inline QUARRY_ABI::cuda {
 namespace {
 
-cudaMemLocation location_of(memory_location where) {
+cudaMemLocation location_of(memory_location place) {
   cudaMemLocation result{};
   result.type =
-      where.kind == memory_kind::device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost;
-  result.id = where.kind == memory_kind::device ? where.device : 0;
+      place.kind == memory_kind::device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost;
+  result.id = place.kind == memory_kind::device ? place.device : 0;
   return result;
 }
 
@@ -24,8 +24,8 @@ int device_of(memory_location location) {
 }
 
 /// Whether the stream is a default stream. Each GPU has one; the handle means the current GPU's.
-bool is_default(cuda_stream one) {
-  return one == nullptr || one == cudaStreamLegacy || one == cudaStreamPerThread;
+bool is_default(cuda_stream stream) {
+  return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
 }
 
 /// The driver's value of advice that `is_drivers`.
@@ -51,13 +51,13 @@ cudaMemoryAdvise advice_of(memory_advice advice) {
 }  // namespace
 
 // A copy or fill without a stream is complete when the call returns, also within a GPU's memory.
-void copy(void* to, void const* from, bytes size, memory_location location) {
+void copy(void* target, void const* source, bytes size, memory_location location) {
   device_guard const guard{device_of(location)};
-  check(cudaMemcpy(to, from, size, cudaMemcpyDefault), "cudaMemcpy");
+  check(cudaMemcpy(target, source, size, cudaMemcpyDefault), "cudaMemcpy");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
-void copy(void* to, void const* from, bytes size, cuda_stream stream) {
-  check(cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+void copy(void* target, void const* source, bytes size, cuda_stream stream) {
+  check(cudaMemcpyAsync(target, source, size, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
 }
 void fill(void* memory, unsigned char value, bytes size, memory_location location) {
   device_guard const guard{device_of(location)};
@@ -68,13 +68,13 @@ void fill(void* memory, unsigned char value, bytes size, cuda_stream stream) {
   check(cudaMemsetAsync(memory, value, size, stream), "cudaMemsetAsync");
 }
 
-void prefetch(void const* memory, bytes size, memory_location where, cuda_stream stream) {
+void prefetch(void const* memory, bytes size, memory_location target, cuda_stream stream) {
   std::optional<device_guard> guard;
-  if (is_default(stream)) guard.emplace(device_of(where));
-  check(cudaMemPrefetchAsync(memory, size, location_of(where), 0, stream), "cudaMemPrefetchAsync");
+  if (is_default(stream)) guard.emplace(device_of(target));
+  check(cudaMemPrefetchAsync(memory, size, location_of(target), 0, stream), "cudaMemPrefetchAsync");
 }
-void advise(void* memory, bytes size, memory_advice advice, memory_location where) {
-  check(cudaMemAdvise(memory, size, advice_of(advice), location_of(where)), "cudaMemAdvise");
+void advise(void* memory, bytes size, memory_advice advice, memory_location place) {
+  check(cudaMemAdvise(memory, size, advice_of(advice), location_of(place)), "cudaMemAdvise");
 }
 
 }  // namespace quarry::inline QUARRY_ABI::cuda

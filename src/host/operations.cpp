@@ -15,8 +15,8 @@ namespace quarry::inline QUARRY_ABI {
 using namespace detail;
 
 struct adopted_memory::state {
-  state(std::uint64_t where, bytes size, memory_location location, std::string name)
-      : base{where}, room{(size + 15) / 16 * 16}, account{table, location, std::move(name)} {
+  state(std::uint64_t address, bytes size, memory_location location, std::string name)
+      : base{address}, room{(size + 15) / 16 * 16}, account{table, location, std::move(name)} {
     table.reserve();
     account.add_block(base, room);
     table.set_in_use(table.add(base, room, no_chunk, no_chunk), size);
@@ -36,8 +36,8 @@ adopted_memory::adopted_memory(void* memory, bytes size, memory_location locatio
     throw bad_argument{"adopted_memory: " + std::to_string(size) +
                        " bytes: the address must be a multiple of 16, and the size not 0"};
   }
-  if (auto const other = registry::find(memory)) {
-    throw bad_argument{"adopted_memory: it belongs to " + registry::name_of(other->allocator) +
+  if (auto const registered = registry::find(memory)) {
+    throw bad_argument{"adopted_memory: it belongs to " + registry::name_of(registered->allocator) +
                        " already"};
   }
   state_ = std::make_unique<state>(base, size, location, std::move(name));
@@ -92,22 +92,22 @@ bool is_drivers(memory_advice advice) {
 
 }  // namespace
 
-void copy(void* to, void const* from, bytes size) {
+void copy(void* target, void const* source, bytes size) {
   if (size == 0) return;
-  auto const target = checked("copy", "to", to, size);
-  auto const source = checked("copy", "from", from, size);
-  if (is_hosts(target.location) && is_hosts(source.location)) {
-    std::memmove(to, from, size);
+  memory_location const target_location = checked("copy", "to", target, size).location;
+  memory_location const source_location = checked("copy", "from", source, size).location;
+  if (is_hosts(target_location) && is_hosts(source_location)) {
+    std::memmove(target, source, size);
   } else {
-    cuda::copy(to, from, size,
-               source.location.kind == memory_kind::device ? source.location : target.location);
+    cuda::copy(target, source, size,
+               source_location.kind == memory_kind::device ? source_location : target_location);
   }
 }
-void copy(void* to, void const* from, bytes size, cuda_stream stream) {
+void copy(void* target, void const* source, bytes size, cuda_stream stream) {
   if (size == 0) return;
-  (void)checked("copy", "to", to, size);
-  (void)checked("copy", "from", from, size);
-  cuda::copy(to, from, size, stream);
+  (void)checked("copy", "to", target, size);
+  (void)checked("copy", "from", source, size);
+  cuda::copy(target, source, size, stream);
 }
 
 void fill(void* memory, unsigned char value, bytes size) {
@@ -129,27 +129,27 @@ void fill(void* memory, unsigned char value, bytes size, cuda_stream stream) {
   cuda::fill(memory, value, size, stream);
 }
 
-void prefetch(void const* memory, bytes size, memory_location where, cuda_stream stream) {
+void prefetch(void const* memory, bytes size, memory_location target, cuda_stream stream) {
   if (size != 0)
-    prefetch(memory, size, where, stream, checked("prefetch", "at", memory, size).location);
+    prefetch(memory, size, target, stream, checked("prefetch", "at", memory, size).location);
 }
-void prefetch(void const* memory, bytes size, memory_location where, cuda_stream stream,
+void prefetch(void const* memory, bytes size, memory_location target, cuda_stream stream,
               memory_location location) {
   if (size == 0) return;
-  if (location.kind == memory_kind::managed) return cuda::prefetch(memory, size, where, stream);
-  if (location.kind == memory_kind::file && where.kind != memory_kind::device)
+  if (location.kind == memory_kind::managed) return cuda::prefetch(memory, size, target, stream);
+  if (location.kind == memory_kind::file && target.kind != memory_kind::device)
     advise(const_cast<void*>(memory), size, memory_advice::will_be_used, {}, location);
 }
 
-void advise(void* memory, bytes size, memory_advice advice, memory_location where) {
+void advise(void* memory, bytes size, memory_advice advice, memory_location place) {
   if (size != 0)
-    advise(memory, size, advice, where, checked("advise", "at", memory, size).location);
+    advise(memory, size, advice, place, checked("advise", "at", memory, size).location);
 }
-void advise(void* memory, bytes size, memory_advice advice, memory_location where,
+void advise(void* memory, bytes size, memory_advice advice, memory_location place,
             memory_location location) {
   if (size == 0) return;
   if (is_drivers(advice) && location.kind == memory_kind::managed)
-    return cuda::advise(memory, size, advice, where);
+    return cuda::advise(memory, size, advice, place);
   if (is_drivers(advice) || location.kind == memory_kind::managed ||
       location.kind == memory_kind::device || location.kind == memory_kind::pinned) {
     throw bad_argument{"advise: this advice does not fit this kind of memory; see memory_advice"};

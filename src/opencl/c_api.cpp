@@ -293,7 +293,7 @@ quarry_status quarry_opencl_heap_get_usage(quarry_opencl_heap* heap, quarry_open
   constexpr auto call = "quarry_opencl_heap_get_usage";
   return with(heap, call, accepts::unmapped, usage, [&](c_heap& target) {
     auto const all = target.heap.usage();
-    *usage = {all.usable, all.reserved, all.allocated, all.allocations};
+    *usage = {all.usable, all.reserved, all.allocated, all.allocations_in_use};
     return QUARRY_OK;
   });
 }

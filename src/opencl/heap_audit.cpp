@@ -76,13 +76,13 @@ heap_usage usage_of(std::uint32_t const* words) {
     usage.reserved += QUARRY_PAGES_PER_SPAN * page;
     for (std::uint32_t slot = 0; slot < quarry_slots_of_class(id - 1, heap.span_shift()); ++slot) {
       if (!heap.slot_bit(span, slot)) continue;
-      usage.allocations += 1;
+      usage.allocations_in_use += 1;
       usage.allocated += bytes{QUARRY_UNIT} * quarry_units_of_class(id - 1, heap.span_shift());
     }
   }
   for (std::uint32_t first = 0; first < heap.state().pages; ++first) {
     bytes const count = heap.pages_of_large(first);
-    usage.allocations += count != 0 ? 1 : 0;
+    usage.allocations_in_use += count != 0 ? 1 : 0;
     usage.allocated += count * page;
     usage.reserved += count * page;
   }

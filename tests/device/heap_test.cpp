@@ -157,7 +157,7 @@ TYPED_TEST(Heap, ListsLiveAllocations) {
     EXPECT_EQ(live[i].address, expected[i]);
     EXPECT_GE(live[i].bytes, 100u);
   }
-  EXPECT_EQ(heap.stats().allocations, 40u);
+  EXPECT_EQ(heap.stats().allocations_in_use, 40u);
   backend.run({2, 20}, release{heap.ref(), pointers.data()});
   EXPECT_TRUE(heap.live_allocations().empty());
   EXPECT_TRUE(heap.audit().empty());
@@ -366,7 +366,7 @@ TEST(HeapOnTwoDevices, WorksWithAnyCurrentDeviceAndKeepsIt) {
       run_on(own, *owner);
       cudaSetDevice(other);
       EXPECT_TRUE(owner->audit().empty());
-      EXPECT_EQ(owner->stats().allocations, 0u);
+      EXPECT_EQ(owner->stats().allocations_in_use, 0u);
       EXPECT_FALSE(owner->first_fault().has_value());
       owner->clear_faults();
       EXPECT_NO_THROW(owner->grow(128_MiB));

@@ -82,7 +82,7 @@ TYPED_TEST(List, RefusesElementsWithoutMemoryAndKeepsTheOthers) {
   auto const pushed = std::count(balance.begin(), balance.end(), 1);
   EXPECT_GT(pushed, 0);
   EXPECT_LT(pushed, 128 * 50) << "a segment has room for fewer elements";
-  EXPECT_EQ(heap.stats().allocations, static_cast<std::uint64_t>(pushed));
+  EXPECT_EQ(heap.stats().allocations_in_use, static_cast<std::uint64_t>(pushed));
   backend.run({}, take_rest{kernel});
   EXPECT_EQ(std::count(balance.begin(), balance.end(), 0), 128 * 50);
   expect_sound(heap);

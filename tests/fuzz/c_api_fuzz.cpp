@@ -49,7 +49,7 @@ class session {
       check(QUARRY_OK, quarry_pool_release(entry.handle.get()));
       quarry_pool_counts counts{};
       check(QUARRY_OK, quarry_pool_get_counts(entry.handle.get(), &counts));
-      expect(counts.allocated == 0 && counts.chunks_allocated == 0 && counts.reserved == 0,
+      expect(counts.allocated == 0 && counts.allocations_in_use == 0 && counts.reserved == 0,
              "a pool is not empty after all frees");
     }
     pools_.clear();
@@ -464,7 +464,7 @@ class session {
     check(QUARRY_OK, quarry_pool_get_counts(owner.handle.get(), &counts));
     expect(counts.allocated == owner.allocated && counts.peak_allocated == owner.peak_allocated,
            "the count of allocated bytes is wrong");
-    expect(counts.chunks_allocated == owner.chunks && counts.invalid_frees == owner.invalid_frees,
+    expect(counts.allocations_in_use == owner.chunks && counts.invalid_frees == owner.invalid_frees,
            "the count of chunks or of invalid frees is wrong");
     expect(counts.reserved <= owner.limit && counts.reserved <= counts.peak_reserved &&
                counts.peak_reserved <= owner.limit,

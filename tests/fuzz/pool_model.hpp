@@ -168,7 +168,7 @@ template <class Counts>
 void expect_counts(Counts const& counts, model const& users, bytes maximum) {
   expect(counts.allocated == users.sum && counts.peak_allocated == users.maximum,
          "the count of allocated bytes is wrong");
-  expect(counts.chunks_allocated == users.allocated.size(),
+  expect(counts.allocations_in_use == users.allocated.size(),
          "the count of allocated chunks is wrong");
   expect(counts.invalid_frees == users.invalid_frees, "the count of invalid frees is wrong");
   expect(counts.reserved <= maximum && counts.peak_reserved <= maximum &&

@@ -119,7 +119,7 @@ class pool_session {
   void expect_failed(bytes size, pool_counts const& old_counts) {
     auto const new_counts = pool_.counts();
     expect(new_counts.allocated == old_counts.allocated &&
-               new_counts.chunks_allocated == old_counts.chunks_allocated,
+               new_counts.allocations_in_use == old_counts.allocations_in_use,
            "a failed allocation changed the allocated bytes or chunks");
     expect(new_counts.peak_allocated == old_counts.peak_allocated &&
                new_counts.allocations == old_counts.allocations,

@@ -124,7 +124,7 @@ class stitched_session {
   void expect_failed(bytes size, stitched_counts const& old_counts) {
     auto const new_counts = pool_.counts();
     expect(new_counts.allocated == old_counts.allocated &&
-               new_counts.chunks_allocated == old_counts.chunks_allocated &&
+               new_counts.allocations_in_use == old_counts.allocations_in_use &&
                new_counts.peak_allocated == old_counts.peak_allocated,
            "a failed allocation changed the allocated bytes or chunks");
     expect(new_counts.reserved == old_counts.reserved && new_counts.growths == old_counts.growths,

@@ -129,7 +129,7 @@ class stream_session {
   void expect_failed(bytes size, stream_pool_counts const& old_counts, bool failed) const {
     auto const new_counts = pool_.counts();
     expect(new_counts.allocated == old_counts.allocated &&
-               new_counts.chunks_allocated == old_counts.chunks_allocated &&
+               new_counts.allocations_in_use == old_counts.allocations_in_use &&
                new_counts.peak_allocated == old_counts.peak_allocated,
            "a failed allocation changed the allocated bytes or chunks");
     expect(new_counts.allocations == old_counts.allocations, "a failed allocation was counted");

@@ -87,7 +87,7 @@ TEST_F(Allocators, RefuseDuplicateAndInvalidNames) {
   EXPECT_SAYS((void)allocators::make<host_resource>("a\nb"), "no control characters");
   EXPECT_SAYS((void)allocators::add("x", nullptr), "the model is null");
   EXPECT_EQ(allocators::names().size(), 2u);
-  EXPECT_EQ(host.counts().allocations, 0u) << "no failed call kept an allocation";
+  EXPECT_EQ(host.counts().allocations_in_use, 0u) << "no failed call kept an allocation";
 }
 
 TEST_F(Allocators, HaveAliasesUntilTheyAreDestroyed) {
@@ -118,7 +118,7 @@ TEST_F(Allocators, AreNotDestroyedWhileTheyHaveAllocations) {
   EXPECT_EQ(fields.size_of(a), 100u) << "the allocation is unchanged";
   allocators::destroy("fields", unfreed_memory::discard);
   EXPECT_FALSE(registry::find(a));
-  EXPECT_EQ(host.counts().allocations, 0u);
+  EXPECT_EQ(host.counts().allocations_in_use, 0u);
   (void)allocators::make_pool("fields", host);
 }
 
@@ -164,8 +164,8 @@ TEST_F(Allocators, FreeMemoryByItsAddress) {
     operations::deallocate(b);
     operations::deallocate(nullptr);
   }
-  EXPECT_EQ(fields.counts().allocations, 0u);
-  EXPECT_EQ(host.counts().allocations, 1u) << "the pool's block";
+  EXPECT_EQ(fields.counts().allocations_in_use, 0u);
+  EXPECT_EQ(host.counts().allocations_in_use, 1u) << "the pool's block";
 }
 
 TEST_F(Allocators, NeverFreeAPoolsBlockInPlaceOfAnAllocationAtTheSameAddress) {
@@ -180,7 +180,7 @@ TEST_F(Allocators, NeverFreeAPoolsBlockInPlaceOfAnAllocationAtTheSameAddress) {
   EXPECT_FALSE(host.size_of(a));
   std::memset(neighbour, 1, 100);
   EXPECT_EQ(fields.size_of(neighbour), 100u);
-  EXPECT_EQ(host.counts().allocations, 1u);
+  EXPECT_EQ(host.counts().allocations_in_use, 1u);
   // a block that the program allocates itself
   allocator_resource of_host = host.as_resource();
   EXPECT_EQ(of_host.allocator(), host);
@@ -188,7 +188,7 @@ TEST_F(Allocators, NeverFreeAPoolsBlockInPlaceOfAnAllocationAtTheSameAddress) {
   EXPECT_SAYS(operations::deallocate(block), "a block of 64 bytes");
   of_host.deallocate(block, 64, 64);
   of_host.deallocate(block, 64, 64);
-  EXPECT_EQ(host.counts().allocations, 1u);
+  EXPECT_EQ(host.counts().allocations_in_use, 1u);
 }
 
 TEST_F(Allocators, FreeMemoryOfAllocatorsThatShareACacheEntry) {
@@ -207,8 +207,8 @@ TEST_F(Allocators, FreeMemoryOfAllocatorsThatShareACacheEntry) {
   void* const b = colliding->allocate(10);
   operations::deallocate(a);
   operations::deallocate(b);
-  EXPECT_EQ(fields.counts().allocations, 0u);
-  EXPECT_EQ(colliding->counts().allocations, 0u);
+  EXPECT_EQ(fields.counts().allocations_in_use, 0u);
+  EXPECT_EQ(colliding->counts().allocations_in_use, 0u);
   EXPECT_EQ(fields.counts().invalid_frees, 0u);
   EXPECT_EQ(colliding->counts().invalid_frees, 0u);
   allocators::destroy("later");
@@ -231,8 +231,8 @@ TEST_F(Allocators, RefuseToFreeForeignMemoryAndDescribeIt) {
   EXPECT_SAYS((void)allocators::owner_of(b), "belongs to 'own'");
   EXPECT_SAYS((void)allocators::owner_of(&local), "is in no allocation");
   EXPECT_SAYS((void)allocators::owner_of(nullptr), "nullptr has no allocator");
-  EXPECT_EQ(fields.counts().allocations, 1u);
-  EXPECT_EQ(unnamed.counts().chunks_allocated, 1u);
+  EXPECT_EQ(fields.counts().allocations_in_use, 1u);
+  EXPECT_EQ(unnamed.counts().allocations_in_use, 1u);
 }
 
 TEST_F(Allocators, AreNamedInErrors) {
@@ -255,7 +255,7 @@ TEST_F(Allocators, ReallocateMemoryByItsAddress) {
   void* const empty = operations::reallocate(a, 0);
   ASSERT_NE(empty, nullptr);
   EXPECT_EQ(fields.size_of(empty), 0u);
-  EXPECT_EQ(fields.counts().allocations, 1u);
+  EXPECT_EQ(fields.counts().allocations_in_use, 1u);
   void* const grown = operations::reallocate(empty, 20);
   EXPECT_EQ(fields.size_of(grown), 20u);
 
@@ -334,7 +334,7 @@ TEST_F(Allocators, MayBeMadeUsedAndDestroyedByThreadsConcurrently) {
   }
   EXPECT_GT(made.load(), 0);
   EXPECT_EQ(allocators::names(), (std::vector<std::string>{"HOST", "fields"}));
-  EXPECT_EQ(fields.counts().allocations, 0u);
+  EXPECT_EQ(fields.counts().allocations_in_use, 0u);
   EXPECT_EQ(fields.counts().invalid_frees, 0u);
 }
 
@@ -440,7 +440,7 @@ TEST_F(Allocators, AgreeWithAModel) {
     check(at);
     operations::deallocate(at);
   }
-  EXPECT_EQ(fields.counts().allocations, 0u);
+  EXPECT_EQ(fields.counts().allocations_in_use, 0u);
   EXPECT_EQ(fields.counts().invalid_frees + host.counts().invalid_frees, 0u);
 }
 

@@ -48,7 +48,7 @@ TEST(AnyAllocator, ForwardsEachCallToItsPool) {
   EXPECT_EQ(source.size_of(a), 1000u);
   EXPECT_FALSE(second.handle.size_of(a));
   EXPECT_EQ(source.counts().allocated, 1100u);
-  EXPECT_EQ(source.counts().allocations, 2u);
+  EXPECT_EQ(source.counts().allocations_in_use, 2u);
   EXPECT_EQ(source.counts().reserved, 64_KiB);
   EXPECT_EQ(second.handle.counts().reserved, 0u);
 
@@ -72,7 +72,7 @@ TEST(AnyAllocator, PassesTheSizeAndAlignmentOfAFreeToItsResource) {
   any_allocator source = allocator.handle;
   void* const a = source.allocate(600);
   EXPECT_THROW((void)source.allocate(600), out_of_memory);
-  EXPECT_EQ(source.counts().allocations, 1u);
+  EXPECT_EQ(source.counts().allocations_in_use, 1u);
   EXPECT_TRUE(source.deallocate(a));
   EXPECT_FALSE(source.deallocate(a));
   void* const b = source.allocate(1000, 256);
@@ -93,7 +93,7 @@ TEST(AnyAllocator, NamesAllocationsForReports) {
     void* const a = source.allocate(100, "density");
     void* const b = source.allocate(100);
     EXPECT_EQ(registry::label_of(a)->name, "density");
-    EXPECT_NE(std::string{registry::label_of(a)->where.file_name()}.find("any_allocator_test"),
+    EXPECT_NE(std::string{registry::label_of(a)->call_site.file_name()}.find("any_allocator_test"),
               std::string::npos);
     EXPECT_TRUE(source.label(b, "energy"));
     EXPECT_EQ(registry::label_of(b)->name, "energy");
@@ -114,7 +114,7 @@ TEST(AnyAllocator, IsAResourceForPools) {
         << "find() returns the innermost allocation";
     EXPECT_TRUE(second.deallocate(b));
   }
-  EXPECT_EQ(below.handle.counts().allocations, 0u);
+  EXPECT_EQ(below.handle.counts().allocations_in_use, 0u);
 }
 
 TEST(AnyAllocator, ManagesStitchedPoolsAndFixedSizeResources) {
@@ -125,7 +125,7 @@ TEST(AnyAllocator, ManagesStitchedPoolsAndFixedSizeResources) {
   for (any_allocator source : {first.handle, second.handle}) {
     void* const a = source.allocate(64);
     std::memset(a, 1, 64);
-    EXPECT_EQ(source.counts().allocations, 1u);
+    EXPECT_EQ(source.counts().allocations_in_use, 1u);
     EXPECT_TRUE(source.deallocate(a));
     source.release();
     source.coalesce(1);
@@ -210,7 +210,7 @@ TEST(AnyAllocator, RefusesCallsFromWithinACallOnIt) {
   EXPECT_TRUE(self->deallocate(self->allocate(10)));
   EXPECT_EQ(refusals, 1);
   EXPECT_EQ(served, 1);
-  EXPECT_EQ(self->counts().allocations, 0u) << "the handle accepts calls again";
+  EXPECT_EQ(self->counts().allocations_in_use, 0u) << "the handle accepts calls again";
 }
 
 /// An allocator whose heuristic rule runs the `work` that a test sets.
@@ -272,7 +272,8 @@ TEST(AnyAllocator, RefusesCallsFromWithinACallOnAnOlderAllocator) {
   EXPECT_FALSE(is_freed);
   EXPECT_TRUE(is_alive);
   upper.release();
-  EXPECT_EQ(low.allocator.handle.counts().allocations, 0u) << "a pool may call an older allocator";
+  EXPECT_EQ(low.allocator.handle.counts().allocations_in_use, 0u)
+      << "a pool may call an older allocator";
 }
 
 /// A free cannot throw, and must not wait.
@@ -284,16 +285,16 @@ TEST(AnyAllocator, FreesBlocksThatARuleReturnsAfterTheCall) {
     pool over_high{high.handle.as_resource(), {.first_block = 4_KiB}};
     for (auto* each : {&over_low, &over_high}) EXPECT_TRUE(each->deallocate(each->allocate(100)));
     void* const kept = low.allocator.handle.allocate(10);
-    EXPECT_EQ(low.allocator.handle.counts().allocations, 2u);
-    EXPECT_EQ(high.handle.counts().allocations, 1u);
+    EXPECT_EQ(low.allocator.handle.counts().allocations_in_use, 2u);
+    EXPECT_EQ(high.handle.counts().allocations_in_use, 1u);
     low.work = [&] {
       over_low.release();
       over_high.release();
     };
     EXPECT_TRUE(low.allocator.handle.deallocate(kept));
     EXPECT_EQ(low.times, 2) << "one more time for the block";
-    EXPECT_EQ(low.allocator.handle.counts().allocations, 0u);
-    EXPECT_EQ(high.handle.counts().allocations, 0u);
+    EXPECT_EQ(low.allocator.handle.counts().allocations_in_use, 0u);
+    EXPECT_EQ(high.handle.counts().allocations_in_use, 0u);
     low.work = [] {};
   }
 }
@@ -335,8 +336,8 @@ TEST(AnyAllocator, ThreadsDoNotDeadlock) {
   high.handle.release();
   EXPECT_GE(refused, 500);
   EXPECT_GE(returned, 500);
-  EXPECT_EQ(high.handle.counts().allocations, 0u);
-  EXPECT_EQ(low.allocator.handle.counts().allocations, 0u);
+  EXPECT_EQ(high.handle.counts().allocations_in_use, 0u);
+  EXPECT_EQ(low.allocator.handle.counts().allocations_in_use, 0u);
 }
 
 TEST(AnyAllocator, IsNotDestroyedByARule) {
@@ -415,8 +416,8 @@ TEST(AnyAllocator, CallsOfThreadsAreSerialised) {
     });
   }
   for (auto& each : all) each.join();
-  EXPECT_EQ(first.handle.counts().allocations, 0u);
-  EXPECT_EQ(second.handle.counts().allocations, 0u);
+  EXPECT_EQ(first.handle.counts().allocations_in_use, 0u);
+  EXPECT_EQ(second.handle.counts().allocations_in_use, 0u);
 }
 
 }  // namespace any_allocator_test

@@ -61,7 +61,7 @@ TEST_F(CAllocators, AllocateFreeAndCount) {
   EXPECT_EQ(quarry_allocator_get_counts(fields, &counts), QUARRY_OK);
   EXPECT_EQ(counts.allocated, 100u);
   EXPECT_EQ(counts.reserved, 65536u);
-  EXPECT_EQ(counts.allocations, 1u);
+  EXPECT_EQ(counts.allocations_in_use, 1u);
   EXPECT_EQ(quarry_allocator_id(fields, &id), QUARRY_OK);
   EXPECT_EQ(quarry_allocator_id(host, &other_id), QUARRY_OK);
   EXPECT_NE(id, other_id);

@@ -35,7 +35,7 @@ TEST_F(CApi, AllocatesAndFrees) {
   quarry_pool_counts counts;
   EXPECT_EQ(quarry_pool_get_counts(pool, &counts), QUARRY_OK);
   EXPECT_EQ(counts.allocated, 100u);
-  EXPECT_EQ(counts.chunks_allocated, 1u);
+  EXPECT_EQ(counts.allocations_in_use, 1u);
   EXPECT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_OK);
   EXPECT_EQ(quarry_pool_deallocate(pool, nullptr), QUARRY_OK);
   EXPECT_EQ(quarry_pool_release(pool), QUARRY_OK);

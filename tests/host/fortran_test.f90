@@ -89,7 +89,7 @@ contains
     call check_refused(status, quarry_not_in_use, 'no allocation of that name', 'an unknown name')
     call check(.not. c_associated(result), 'the result is null')
     call first%open(name, status=status)
-    call check_refused(status, quarry_bad_argument, 'close it before', 'a second open')
+    call check_refused(status, quarry_bad_argument, 'close it first', 'a second open')
     call invalid%open(name, -1_int64, status)
     call check_refused(status, quarry_bad_argument, 'negative', 'a negative size')
     call first%at(-1_int64, result, status)
@@ -146,9 +146,9 @@ contains
       return
     end if
     call pool%create(status=status)
-    call check_refused(status, quarry_bad_argument, 'destroy it before', 'a second stream pool')
+    call check_refused(status, quarry_bad_argument, 'destroy it first', 'a second stream pool')
     call pool%counts(counts)
-    call check(counts%allocated == 1000 .and. counts%chunks_allocated == 1, 'a stream pool counts')
+    call check(counts%allocated == 1000 .and. counts%allocations_in_use == 1, 'a stream pool counts')
     call pool%share(c_null_ptr)
     call pool%forget(c_null_ptr)
     call pool%deallocate(memory, c_null_ptr)
@@ -188,7 +188,8 @@ contains
     call fields%allocate(array, [10_int64, 20_int64])
     array = 1.5_real64
     call found%counts(totals)
-    call check(totals%allocated == 1600 .and. totals%chunks_allocated == 1 .and. totals%reserved == 1048576, 'an allocator counts')
+    call check(totals%allocated == 1600 .and. totals%allocations_in_use == 1 .and. totals%reserved == 1048576, &
+      'an allocator counts')
     call found%size_of(c_loc(array), size)
     call check(size == 1600, 'an allocator knows sizes')
     call found%label(c_loc(array), 'density')
@@ -333,7 +334,7 @@ contains
 
     call pool%release()
     call pool%counts(counts)
-    call check(counts%allocated == 0 .and. counts%chunks_allocated == 0 .and. counts%reserved == 0, &
+    call check(counts%allocated == 0 .and. counts%allocations_in_use == 0 .and. counts%reserved == 0, &
       fact // ': no allocation is left')
   end subroutine
 
@@ -410,7 +411,7 @@ contains
     call check(all([shape(a3), shape(b3), shape(c3), shape(d3)] == [2, 3, 5, 2, 3, 5, 2, 3, 5, 2, 3, 5]), 'extents of rank 3')
     call check(all([lbound(a1), lbound(b2), lbound(c3), lbound(d3)] == 1), 'lower bounds')
     call pool%counts(counts)
-    call check(counts%allocated == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. counts%chunks_allocated == 12, 'counts of twelve arrays')
+    call check(counts%allocated == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. counts%allocations_in_use == 12, 'counts of twelve arrays')
     ! Sets all arrays before it checks any: the arrays must not overlap.
     a1 = 1
     b1 = 2
@@ -465,7 +466,7 @@ contains
     plane = 1
     call check(sum(box) == 0, 'an empty sum')
     call pool%counts(counts)
-    call check(counts%chunks_allocated == 0, 'empty arrays take no memory')
+    call check(counts%allocations_in_use == 0, 'empty arrays take no memory')
     call pool%deallocate(line, status)
     call check(status == quarry_ok .and. .not. associated(line), 'an empty line is freed')
     call pool%deallocate(line, status)
@@ -542,7 +543,7 @@ contains
     call check(size_there == 0, 'the size is 0')
     call quarry_find(c_loc(local), record, status)
     call check_refused(status, quarry_not_in_use, 'quarry_find', 'a record of an unknown address')
-    call check(record%size == 0 .and. .not. c_associated(record%begin), 'an empty record')
+    call check(record%size == 0 .and. .not. c_associated(record%base), 'an empty record')
     call pool%label(c_loc(local), 'own', status)
     call check_refused(status, quarry_not_in_use, 'label', 'a name for an unknown address')
     call pool%deallocate(numbers, status)
@@ -766,7 +767,7 @@ contains
     call pool%id(id)
     call quarry_find(c_loc(plane(10, 20)), record)
     call check(record%allocator == id .and. id > 0, 'the pool of the record of the last element')
-    call check(c_associated(record%begin, c_loc(plane(1, 1))) .and. record%size == 1600, 'the range of the record')
+    call check(c_associated(record%base, c_loc(plane(1, 1))) .and. record%size == 1600, 'the range of the record')
     call check(record%resource == quarry_host .and. record%device == 0, 'the resource of the record')
     call pool%label(c_loc(plane(1, 1)), 'velocity  ')
     call quarry_report(text_file)

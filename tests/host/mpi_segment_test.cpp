@@ -44,7 +44,7 @@ TEST(MpiSegment, AllRanksOfANodeFindTheSameMemoryByItsName) {
     EXPECT_EQ(field[i], static_cast<int>(i) + 100);
     EXPECT_EQ(second[i], static_cast<int>(i) + 200);
   }
-  EXPECT_EQ(segment.resource().counts().allocations, 1u);
+  EXPECT_EQ(segment.resource().counts().allocations_in_use, 1u);
   EXPECT_EQ(segment.resource().counts().processes, ranks);
   EXPECT_EQ(segment.resource().counts().references, ranks);
   segment.node().wait_for_all();
@@ -84,7 +84,7 @@ TEST(MpiSegment, IfOneRankFailsAllRanksFailAndNoRankWaits) {
   }
   // The failed attempts left no segment.
   mpi_segment retry{MPI_COMM_WORLD, name, 3_MiB};
-  EXPECT_EQ(retry.resource().counts().allocations, 0u);
+  EXPECT_EQ(retry.resource().counts().allocations_in_use, 0u);
   EXPECT_EQ(retry.resource().counts().processes, static_cast<std::uint32_t>(node.size()));
   retry.node().wait_for_all();
 }

@@ -99,7 +99,7 @@ TEST_F(Operations, ReallocateKeepsTheContents) {
   EXPECT_EQ(host.size_of(memory), 3u);
   EXPECT_EQ(memory[2], 5);
   EXPECT_THROW((void)operations::reallocate(host, memory + 16, 3), bad_argument);
-  EXPECT_EQ(host.counts().chunks_allocated, 1u);
+  EXPECT_EQ(host.counts().allocations_in_use, 1u);
 }
 
 TEST_F(Operations, ChangeNothingWhenMemoryRunsOut) {

@@ -22,5 +22,5 @@ int main() {
     std::fputs(quarry::name_of(fault->kind), stderr);
     return 1;
   }
-  return heap.stats().allocations == 0 ? 0 : 1;
+  return heap.stats().allocations_in_use == 0 ? 0 : 1;
 }

@@ -40,7 +40,7 @@ int main(void) {
     return failed("allocate");
   memset(quarry_opencl_at(base, reference), 1, 100);
   if (quarry_opencl_heap_unmap(heap) != QUARRY_OK ||
-      quarry_opencl_heap_get_usage(heap, &usage) != QUARRY_OK || usage.allocations != 1)
+      quarry_opencl_heap_get_usage(heap, &usage) != QUARRY_OK || usage.allocations_in_use != 1)
     return failed("the host's allocation is not there");
   if (quarry_opencl_heap_destroy(heap) != QUARRY_OK) return failed("destroy");
   clReleaseCommandQueue(queue);

@@ -26,7 +26,7 @@ int main() {
       kernel.setArg(0, heap.buffer());
       queue.enqueueNDRangeKernel(kernel, cl::NullRange, 10, 1);
       queue.finish();
-      if (heap.usage().allocations != 10) {
+      if (heap.usage().allocations_in_use != 10) {
         std::puts("the kernel's allocations are not there");
         return 1;
       }

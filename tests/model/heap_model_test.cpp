@@ -109,7 +109,7 @@ class watched_heap {
   [[nodiscard]] std::string check() {
     if (!problem_.empty()) return problem_;
     if (auto const wrong = owner_.audit(); !wrong.empty()) return wrong.front();
-    if (owner_.stats().allocations != live_.size()) return "a slice was lost";
+    if (owner_.stats().allocations_in_use != live_.size()) return "a slice was lost";
     for (std::size_t i = 0; i < held_.size(); ++i) free(i);
     auto& state = state_of(owner_);
     while (slice_supply::any_has_run(state))

@@ -51,7 +51,7 @@ TEST(OpenclCApi, TheHostReadsAndFreesAListThatAKernelBuilt) {
     std::memset(quarry_opencl_at(base, list), 0, sizeof list);
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
     f.run(kernels, "build_list", count, cl_uint{list});
-    QUARRY_EXPECT(f.all, f.usage().allocations == count + 1);
+    QUARRY_EXPECT(f.all, f.usage().allocations_in_use == count + 1);
     QUARRY_EXPECT(f.all, f.usage().allocated >= count * sizeof(node));
     QUARRY_EXPECT(f.all, f.faults().first[0] == 0);
 
@@ -75,10 +75,10 @@ TEST(OpenclCApi, TheHostReadsAndFreesAListThatAKernelBuilt) {
     }
     QUARRY_EXPECT(f.all, found == count);
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
-    QUARRY_EXPECT(f.all, f.usage().allocations == 1);
+    QUARRY_EXPECT(f.all, f.usage().allocations_in_use == 1);
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_audit(f.heap));
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_reset(f.heap));
-    QUARRY_EXPECT(f.all, f.usage().allocations == 0);
+    QUARRY_EXPECT(f.all, f.usage().allocations_in_use == 0);
     return f.all.problem();
   });
 }
@@ -151,7 +151,7 @@ TEST(OpenclCApi, HostAllocationsAndFreesAreChecked) {
     QUARRY_EXPECT(f.all, quarry_opencl_heap_at(f.heap, last + 1, &memory) == QUARRY_BAD_ARGUMENT);
     QUARRY_EXPECT(f.all, quarry_opencl_at(base, 0) == nullptr);
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
-    QUARRY_EXPECT(f.all, f.usage().allocations == 1);
+    QUARRY_EXPECT(f.all, f.usage().allocations_in_use == 1);
     QUARRY_EXPECT(f.all, f.faults().out_of_memory == 2 && f.faults().double_free == 1 &&
                              f.faults().interior_reference == 1);
     return f.all.problem();

@@ -105,7 +105,7 @@ TEST(OpenclCHandles, EveryCallRefusesADestroyedHeapEvenIfItWasMapped) {
         expect_refused(f.all, some, heap, QUARRY_DESTROYED, "was destroyed");
       expect_refused(f.all, destroying(), heap, QUARRY_DESTROYED, "was destroyed");
     }
-    QUARRY_EXPECT(f.all, f.usage().allocations == 0);
+    QUARRY_EXPECT(f.all, f.usage().allocations_in_use == 0);
     return f.all.problem();
   });
 }
@@ -125,7 +125,7 @@ TEST(OpenclCHandles, CallsThatRequireAnotherMappingStateAreRefusedAndChangeNothi
     std::memset(quarry_opencl_at(base, reference), 1, 16);  // still mapped
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
     expect_refused(f.all, calls_on_mapped_heaps(), f.heap, QUARRY_BAD_ARGUMENT, "is not mapped");
-    QUARRY_EXPECT(f.all, f.usage().allocations == 1);
+    QUARRY_EXPECT(f.all, f.usage().allocations_in_use == 1);
     for (auto const& [name, call] : calls_on_unmapped_heaps())
       f.all.expect_ok(call(f.heap), name);  // the last call maps the heap
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
@@ -154,7 +154,7 @@ TEST(OpenclCHandles, NullResultsAreRefused) {
     refused(quarry_opencl_heap_allocate(f.heap, 1, nullptr));
     refused(quarry_opencl_heap_usable_size(f.heap, 65536, nullptr));
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
-    QUARRY_EXPECT(f.all, f.usage().allocations == 0);
+    QUARRY_EXPECT(f.all, f.usage().allocations_in_use == 0);
     return f.all.problem();
   });
 }
@@ -300,8 +300,9 @@ TEST(OpenclCHandles, HeapsOfTwoContextsAreIndependent) {
     QUARRY_EXPECT_OK(first.all, quarry_opencl_heap_allocate(second.heap, 100, &reference));
     QUARRY_EXPECT_OK(first.all, quarry_opencl_heap_allocate(second.heap, 100, &reference));
     QUARRY_EXPECT_OK(first.all, quarry_opencl_heap_unmap(second.heap));
-    QUARRY_EXPECT(first.all, first.usage().allocations == 1 && second.usage().allocations == 2 &&
-                                 third.usage().allocations == 0);
+    QUARRY_EXPECT(first.all, first.usage().allocations_in_use == 1 &&
+                                 second.usage().allocations_in_use == 2 &&
+                                 third.usage().allocations_in_use == 0);
     return first.all.problem() + second.all.problem() + third.all.problem();
   });
 }

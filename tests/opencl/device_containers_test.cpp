@@ -109,7 +109,7 @@ std::string check(opencl::heap const& heap, quarry_ref at, Body const& body) {
   if (!problem.empty()) return problem;
   if (!quarry_free(mapped.get(), at)) return "the container cannot be freed";
   mapped.unmap();
-  if (auto const left = heap.usage().allocations; left != 0)
+  if (auto const left = heap.usage().allocations_in_use; left != 0)
     return std::to_string(left) + " allocations are left";
   return heap.audit();
 }

@@ -41,7 +41,7 @@ class heap_on_host {
     auto const* const words = quarry_words(heap());
     std::string const problem = opencl::audit_of(words);
     if (!problem.empty()) return problem;
-    auto const allocations = opencl::usage_of(words).allocations;
+    auto const allocations = opencl::usage_of(words).allocations_in_use;
     if (allocations != live.size())
       return std::to_string(allocations) + " allocations, not " + std::to_string(live.size());
     for (auto const ref : live) {

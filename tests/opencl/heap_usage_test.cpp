@@ -22,7 +22,7 @@ TEST(OpenclHeapUsage, MetadataTakeFourPerCentAtMost) {
     EXPECT_GE(double(usage.usable), 0.96 * double(size)) << size;
     EXPECT_LE(usage.usable, size);
     EXPECT_EQ(usage.reserved, 0u);
-    EXPECT_EQ(usage.allocations, 0u);
+    EXPECT_EQ(usage.allocations_in_use, 0u);
   }
 }
 
@@ -31,7 +31,7 @@ TEST(OpenclHeapUsage, CountsSlotsByTheirSizeAndLargeAllocationsByTheirPages) {
   auto const small = cl::quarry_malloc(heap.heap(), 100),
              large = cl::quarry_malloc(heap.heap(), 5000);
   auto const usage = usage_of(heap);
-  EXPECT_EQ(usage.allocations, 2u);
+  EXPECT_EQ(usage.allocations_in_use, 2u);
   EXPECT_EQ(usage.allocated, 112u + 5120u);
   EXPECT_EQ(usage.reserved, 16_KiB + 5120u);
   EXPECT_TRUE(cl::quarry_free(heap.heap(), small));

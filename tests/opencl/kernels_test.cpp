@@ -83,8 +83,8 @@ __kernel void check_tags(quarry_heap heap, ulong bytes, __global quarry_ref cons
 
 std::string usage_text(opencl::heap const& heap) {
   auto const usage = heap.usage();
-  return std::to_string(usage.allocations) + " allocations, " + std::to_string(usage.reserved) +
-         " bytes reserved; " + heap.faults().first;
+  return std::to_string(usage.allocations_in_use) + " allocations, " +
+         std::to_string(usage.reserved) + " bytes reserved; " + heap.faults().first;
 }
 
 /// Returns a description if two references are equal. Ignores null references.
@@ -112,7 +112,7 @@ TEST(OpenclKernels, WorkItemsOfAnyGroupSizeNeverShareMemory) {
         if (found[0] != 0) return which + std::to_string(found[0]) + " wrong bytes";
         if (found[1] != 0) return which + std::to_string(found[1]) + " null references";
         if (auto const problem = f.heap.audit(); !problem.empty()) return which + problem;
-        if (f.heap.usage().allocations != 0) return which + usage_text(f.heap);
+        if (f.heap.usage().allocations_in_use != 0) return which + usage_text(f.heap);
       }
     }
     return {};
@@ -138,7 +138,7 @@ TEST(OpenclKernels, EverySizeIsServedTwiceAndMoreThanTheHeapIsRefused) {
     f.run("allocate", 2, 1, cl_ulong{size_of_heap}, references, cl_uint{2});
     if (f.read(references, 2) != std::vector<cl_uint>{0, 0}) return "more than the heap was served";
     if (f.heap.faults().out_of_memory != 2) return "the faults are not counted";
-    return f.heap.usage().allocations == 0 ? f.heap.audit() : usage_text(f.heap);
+    return f.heap.usage().allocations_in_use == 0 ? f.heap.audit() : usage_text(f.heap);
   });
 }
 
@@ -169,7 +169,7 @@ TEST(OpenclKernels, AFullHeapServesAsMuchAgain) {
       f.run("allocate", 1, 1, cl_ulong{scaled(12_MiB)}, references, cl_uint{1});
       if (f.read(references, 1)[0] == 0) return "small slots do not merge; " + usage_text(f.heap);
       f.heap.reset();
-      if (f.heap.usage().allocations != 0) return "reset leaves allocations";
+      if (f.heap.usage().allocations_in_use != 0) return "reset leaves allocations";
     }
     return f.heap.audit();
   });
@@ -192,7 +192,7 @@ TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
     }
     f.heap.grow(scaled(16_MiB));
     if (auto const problem = f.heap.audit(); !problem.empty()) return problem;
-    if (f.heap.usage().allocations != static_cast<bytes>(before)) return usage_text(f.heap);
+    if (f.heap.usage().allocations_in_use != static_cast<bytes>(before)) return usage_text(f.heap);
     cl::Buffer const more{f.context, CL_MEM_READ_WRITE, count * 4u};
     f.run("allocate", groups_for(4096, 64), 64, cl_ulong{1024}, more, count);
     auto const fresh = f.read(more, count);
@@ -201,7 +201,7 @@ TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
     if (auto const problem = shared_references(old, fresh); !problem.empty()) return problem;
     f.run("release", groups_for(4096, 64), 64, references, count, cl_uint{0});
     f.run("release", groups_for(4096, 64), 64, more, count, cl_uint{0});
-    if (f.heap.usage().allocations != 0) return usage_text(f.heap);
+    if (f.heap.usage().allocations_in_use != 0) return usage_text(f.heap);
     auto const faults = f.heap.faults();
     if (faults.double_free + faults.interior_reference + faults.foreign_reference != 0)
       return std::to_string(faults.double_free) + " double frees, " +
@@ -254,7 +254,7 @@ TEST(OpenclKernels, LargeHeapsServeTheirFirstAndLastByte) {
             !problem.empty())
           return problem;
       end_after(60);  // for the host, which reads all metadata twice
-      if (f.heap.usage().allocations != 0) return usage_text(f.heap);
+      if (f.heap.usage().allocations_in_use != 0) return usage_text(f.heap);
       if (auto const problem = f.heap.audit(); !problem.empty()) return problem;
     }
     return {};

@@ -105,7 +105,7 @@ TEST(RmmMemoryResource, ReportsABadAlignmentAsRmmsBadAllocAndNotAsOutOfMemory) {
       EXPECT_NE(std::string{failure.what()}.find("alignment"), std::string::npos);
     }
   }
-  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().allocations_in_use, 0u);
 }
 
 struct refusing_source {
@@ -143,7 +143,7 @@ TEST(RmmMemoryResource, LetsRmmsFailureCallbackFreeMemory) {
   EXPECT_THROW((void)adaptor.allocate(stream, 100, 3), rmm::bad_alloc);
   EXPECT_EQ(calls, 2);
   adaptor.deallocate(stream, memory, 800'000, 256);
-  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().allocations_in_use, 0u);
 }
 
 TEST(RmmMemoryResource, WorksUnderRmmsAdaptors) {
@@ -164,7 +164,7 @@ TEST(RmmMemoryResource, WorksUnderRmmsAdaptors) {
   logging.deallocate(stream, first, 1000, 256);
   logging.deallocate(stream_number(32), second, 2000, 256);
   EXPECT_EQ(statistics.get_bytes_counter().value, 0);
-  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().allocations_in_use, 0u);
   EXPECT_EQ(resource.source().counts().invalid_frees, 0u);
   EXPECT_NE(log.str().find("allocate failure"), std::string::npos) << log.str();
 }
@@ -225,7 +225,7 @@ TEST(RmmMemoryResource, IsStoredByValueAsADevicesResource) {
   EXPECT_FALSE(pool.expired());
   auto ref = rmm::mr::get_per_device_resource_ref(device);
   void* const memory = ref.allocate(stream, 100, 256);
-  EXPECT_EQ(pool.lock()->counts().chunks_allocated, 1u);
+  EXPECT_EQ(pool.lock()->counts().allocations_in_use, 1u);
   ref.deallocate(stream, memory, 100, 256);
   (void)rmm::mr::reset_per_device_resource(device);
   EXPECT_TRUE(pool.expired());
@@ -329,12 +329,12 @@ void expect_containers_work(Memory resource) {
       rmm::device_scalar<double> const scalar{value, stream_handle};
       EXPECT_EQ(scalar.value(stream_handle), value);
       EXPECT_EQ(copy.size(), 20u);
-      EXPECT_GE(pool.counts().chunks_allocated, 3u);
+      EXPECT_GE(pool.counts().allocations_in_use, 3u);
     }
     EXPECT_THROW((rmm::device_buffer{std::size_t{1} << 50, streams.handles[0]}),
                  rmm::out_of_memory);
   }
-  EXPECT_EQ(pool.counts().chunks_allocated, 0u);
+  EXPECT_EQ(pool.counts().allocations_in_use, 0u);
   EXPECT_EQ(pool.counts().invalid_frees, 0u);
   EXPECT_TRUE(pool.audit().empty());
 }
@@ -357,7 +357,7 @@ TEST(RmmMemoryResourceOnAGpu, WorksUnderRmmsPrefetchAdaptorAndPool) {
     rmm::device_uvector<int> const second{1000, streams.handles[1], prefetching};
     EXPECT_NE(first.data(), second.data());
   }
-  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().allocations_in_use, 0u);
 }
 
 #ifdef __CUDACC__
@@ -376,7 +376,7 @@ TEST(RmmMemoryResourceOnAGpu, ServesThrustByRmmsPolicyAndVector) {
     }
   }
   EXPECT_GT(resource.source().counts().allocations, 2u);
-  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().allocations_in_use, 0u);
 }
 #endif
 

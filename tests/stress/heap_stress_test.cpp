@@ -140,7 +140,7 @@ class worker {
 
 void expect_clean(heap const& memory) {
   for (auto const& problem : memory.audit()) ADD_FAILURE() << problem;
-  EXPECT_EQ(memory.stats().allocations, 0u);
+  EXPECT_EQ(memory.stats().allocations_in_use, 0u);
   for (auto kind = 2u; kind < static_cast<std::uint32_t>(fault_kind::count_); ++kind) {
     EXPECT_EQ(memory.fault_count(static_cast<fault_kind>(kind)), 0u)
         << name_of(static_cast<fault_kind>(kind));

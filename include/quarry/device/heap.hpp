@@ -41,7 +41,7 @@ struct heap_stats {
   bytes largest_free = 0;   ///< the largest allocation that would succeed
   bytes free_slices = 0;    ///< free slices in segments that are bound to a size class
   bytes metadata = 0;       ///< in addition to `reserved`; depends on `max_bytes` and not on use
-  std::uint64_t allocations = 0;
+  std::uint64_t allocations_in_use = 0;
 
   /// The share of the free memory that the largest possible allocation cannot use. 0 means no
   /// fragmentation.

@@ -116,9 +116,10 @@ QUARRY_API void remove_alias(std::string_view alias);
 
 /// Destroys an allocator with its aliases, after the calls on it have returned. Throws
 /// `bad_argument` and changes nothing in these cases: no allocator has the name; `name` is an
-/// alias; a pool takes blocks from the allocator; memory was not freed and `rest` is not `discard`;
-/// or the caller is a heuristic's rule or a resource's function during a call on any allocator.
-QUARRY_API void destroy(std::string_view name, unfreed_memory rest = unfreed_memory::refuse);
+/// alias; a pool takes blocks from the allocator; memory was not freed and `handling` is not
+/// `discard`; or the caller is a heuristic's rule or a resource's function during a call on any
+/// allocator.
+QUARRY_API void destroy(std::string_view name, unfreed_memory handling = unfreed_memory::refuse);
 
 }  // namespace allocators
 

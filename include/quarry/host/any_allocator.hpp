@@ -30,8 +30,8 @@ namespace quarry::inline QUARRY_ABI {
 struct allocator_counts {
   bytes reserved = 0, peak_reserved = 0;
   bytes allocated = 0, peak_allocated = 0;
-  std::size_t allocations = 0;      ///< number of allocations that are not freed yet
-  std::uint64_t invalid_frees = 0;  ///< frees of addresses that were not allocated
+  std::size_t allocations_in_use = 0;  ///< number of allocations that are not freed yet
+  std::uint64_t invalid_frees = 0;     ///< frees of addresses that were not allocated
 };
 
 /// The implementation of a handle's allocator. The handle's lock is held during each call. So an
@@ -48,7 +48,7 @@ class QUARRY_API allocator_model {
   /// here.
   virtual bool deallocate(void* pointer) noexcept = 0;
   [[nodiscard]] virtual std::optional<bytes> size_of(void const* pointer) const = 0;
-  virtual bool label(void* pointer, std::string name, std::source_location where) = 0;
+  virtual bool label(void* pointer, std::string name, std::source_location call_site) = 0;
   virtual void release() noexcept = 0;
   virtual void coalesce(bytes wanted) noexcept = 0;
   [[nodiscard]] virtual allocator_counts counts() const = 0;
@@ -69,7 +69,7 @@ class QUARRY_API allocator_model {
   /// frees them.
   struct {
     std::mutex mutex;  // no thread waits for another lock while it holds this one
-    detail::held_at_fork locked_at_fork{mutex};
+    detail::held_at_fork fork_guard{mutex};
     std::vector<void*> blocks;  // has capacity for all blocks. Guarded by: the mutex
     std::atomic<bool> has_any{false};
   } returned_;
@@ -99,9 +99,9 @@ class QUARRY_POISONS pool_model final : public allocator_model {
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const override {
     return pool_.size_of(pointer);
   }
-  bool label(void* pointer, std::string name, std::source_location where) override {
-    if constexpr (requires { pool_.label(pointer, name, where); })
-      return pool_.label(pointer, std::move(name), where);
+  bool label(void* pointer, std::string name, std::source_location call_site) override {
+    if constexpr (requires { pool_.label(pointer, name, call_site); })
+      return pool_.label(pointer, std::move(name), call_site);
     return false;
   }
   void release() noexcept override {
@@ -112,8 +112,8 @@ class QUARRY_POISONS pool_model final : public allocator_model {
   }
   [[nodiscard]] allocator_counts counts() const override {
     auto const counts = pool_.counts();
-    return {counts.reserved,       counts.peak_reserved,    counts.allocated,
-            counts.peak_allocated, counts.chunks_allocated, counts.invalid_frees};
+    return {counts.reserved,       counts.peak_reserved,      counts.allocated,
+            counts.peak_allocated, counts.allocations_in_use, counts.invalid_frees};
   }
   [[nodiscard]] memory_location location() override { return location_of(pool_); }
   [[nodiscard]] allocator_id id() const override { return pool_.id(); }
@@ -132,8 +132,8 @@ class resource_model final : public allocator_model {
   resource_model(Resource resource, std::string name)
       : resource_{std::move(resource), std::move(name)} {}
   ~resource_model() override {
-    for (auto const& [pointer, each] : allocated_)
-      resource_.deallocate(pointer, each.size, each.alignment);
+    for (auto const& [pointer, entry] : allocated_)
+      resource_.deallocate(pointer, entry.size, entry.alignment);
   }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) override {
@@ -169,8 +169,8 @@ class resource_model final : public allocator_model {
     if (found == allocated_.end()) return std::nullopt;
     return found->second.size;
   }
-  bool label(void* pointer, std::string name, std::source_location where) override {
-    return resource_.label(pointer, std::move(name), where);
+  bool label(void* pointer, std::string name, std::source_location call_site) override {
+    return resource_.label(pointer, std::move(name), call_site);
   }
   void release() noexcept override {
     try {
@@ -186,7 +186,7 @@ class resource_model final : public allocator_model {
   }
   [[nodiscard]] allocator_counts counts() const override {
     allocator_counts result = counts_;
-    result.allocations = allocated_.size();
+    result.allocations_in_use = allocated_.size();
     return result;
   }
   [[nodiscard]] memory_location location() override { return location_of(resource_); }
@@ -226,8 +226,9 @@ class QUARRY_API any_allocator {
   /// The same at a multiple of `alignment`, a power of two. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) const;
   /// The same with a label for reports: a name and the place of the call.
-  [[nodiscard]] void* allocate(bytes size, std::string name,
-                               std::source_location where = std::source_location::current()) const;
+  [[nodiscard]] void* allocate(
+      bytes size, std::string name,
+      std::source_location call_site = std::source_location::current()) const;
   /// Frees an allocation of this allocator. Ignores nullptr. Returns false and changes nothing but
   /// the count of invalid frees if this allocator did not allocate `pointer`, or if `pointer` is a
   /// block of `as_resource`.
@@ -236,7 +237,7 @@ class QUARRY_API any_allocator {
   /// Labels an allocation. Returns false if `pointer` is not allocated here, or if the registry
   /// does not know it.
   bool label(void* pointer, std::string name,
-             std::source_location where = std::source_location::current()) const;
+             std::source_location call_site = std::source_location::current()) const;
   /// The requested bytes; nullopt if `pointer` is not the base address of an allocation of this
   /// allocator.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const;

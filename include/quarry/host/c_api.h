@@ -75,7 +75,7 @@ typedef struct quarry_pool_counts {
   uint64_t peak_reserved;
   uint64_t allocated;
   uint64_t peak_allocated;
-  uint64_t chunks_allocated;
+  uint64_t allocations_in_use;
   uint64_t blocks_allocated;
   uint64_t blocks_returned;
   uint64_t invalid_frees;
@@ -198,7 +198,7 @@ typedef struct quarry_allocator_counts {
   uint64_t peak_reserved;
   uint64_t allocated;
   uint64_t peak_allocated;
-  uint64_t allocations;
+  uint64_t allocations_in_use;
   uint64_t invalid_frees;
 } quarry_allocator_counts;
 

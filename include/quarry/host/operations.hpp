@@ -98,12 +98,12 @@ concept plain_pool = !requires { typename Pool::stream; };
 template <plain_pool Pool>
 [[nodiscard]] void* reallocate(Pool& pool, void* memory, bytes size) {
   if (memory == nullptr) return pool.allocate(size);
-  auto const before = pool.size_of(memory);
-  if (!before) throw bad_argument{"reallocate: the pool has no allocation at this address"};
-  if (*before == size) return memory;
+  auto const old_size = pool.size_of(memory);
+  if (!old_size) throw bad_argument{"reallocate: the pool has no allocation at this address"};
+  if (*old_size == size) return memory;
   void* const result = pool.allocate(size);
   try {
-    if (bytes const kept = std::min(*before, size)) copy(result, memory, kept);
+    if (bytes const kept = std::min(*old_size, size)) copy(result, memory, kept);
   } catch (...) {
     (void)pool.deallocate(result);
     throw;
@@ -117,11 +117,11 @@ template <plain_pool Pool>
 template <class Pool>
 [[nodiscard]] void* reallocate(Pool& pool, void* memory, bytes size, cuda_stream stream) {
   if (memory == nullptr) return pool.allocate(size, stream);
-  auto const before = pool.size_of(memory);
-  if (!before) throw bad_argument{"reallocate: the pool has no allocation at this address"};
+  auto const old_size = pool.size_of(memory);
+  if (!old_size) throw bad_argument{"reallocate: the pool has no allocation at this address"};
   void* const result = pool.allocate(size, stream);
   try {
-    if (bytes const kept = std::min(*before, size)) copy(result, memory, kept, stream);
+    if (bytes const kept = std::min(*old_size, size)) copy(result, memory, kept, stream);
   } catch (...) {
     (void)pool.deallocate(result, stream);
     throw;

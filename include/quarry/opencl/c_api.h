@@ -142,7 +142,7 @@ typedef struct quarry_opencl_usage {
   uint64_t usable;    /* of all pages */
   uint64_t reserved;  /* by spans and large allocations */
   uint64_t allocated; /* by allocations, rounded up to their slots and pages */
-  uint64_t allocations;
+  uint64_t allocations_in_use;
 } quarry_opencl_usage;
 
 /* Reads all metadata. */

@@ -121,7 +121,7 @@ struct cuda_async_view::shared_state {
 
 cuda_async_view::cuda_async_view(cuda_memory_pool pool, memory_location location,
                                  cuda_stream stream)
-    : pool_{pool}, place_{location}, stream_{stream} {
+    : pool_{pool}, location_{location}, stream_{stream} {
   if (pool == nullptr) throw bad_argument{"cuda_async_view: the pool is a null pointer"};
   cuda::check_device("cuda_async_pool", location.kind == memory_kind::device ? location.device : 0);
   device_ = device_of(location);

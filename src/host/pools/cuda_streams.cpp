@@ -50,7 +50,7 @@ cuda_streams::cuda_streams(int device) : device_{device} {
 }
 
 cuda_streams::~cuda_streams() {
-  for (CUevent_st* const each : unused_) cudaEventDestroy(each);
+  for (CUevent_st* const event : unused_) cudaEventDestroy(event);
 }
 
 stream_identity cuda_streams::identity(stream handle) const {

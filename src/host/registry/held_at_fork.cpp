@@ -23,7 +23,7 @@ void held_at_fork::link() {
 held_at_fork::~held_at_fork() {
   auto& forks = lists_of_process().forks;
   std::unique_lock lock{forks.mutex};
-  while (is_held_ || forks.awaited == this) {  // a fork holds it or waits for it
+  while (is_held_ || forks.awaited == this) {  // a fork holds the mutex or waits for it
     lock.unlock();
     std::this_thread::yield();
     lock.lock();
@@ -56,8 +56,8 @@ copy_at_fork::copy_at_fork(handlers const& calls) : handlers_{calls} {
   auto& forks = lists_of_process().forks;
   std::lock_guard const lock{forks.mutex};
   auto const is_used = [&](std::uint32_t number) {
-    for (held_at_fork* each = forks.first; each != nullptr; each = each->next_) {
-      if (each->mutex_ == nullptr && static_cast<copy_at_fork*>(each)->number_ == number)
+    for (held_at_fork* entry = forks.first; entry != nullptr; entry = entry->next_) {
+      if (entry->mutex_ == nullptr && static_cast<copy_at_fork*>(entry)->number_ == number)
         return true;
     }
     return false;
@@ -74,18 +74,18 @@ copy_at_fork::copy_at_fork(handlers const& calls) : handlers_{calls} {
 /// and report. It can also use an object that another thread was using, if a `held_at_fork` holds
 /// the object's lock.
 ///
-/// Objects use each other in any order: a pool uses an allocator's handle, and that allocator's
+/// Objects use entry other in any order: a pool uses an allocator's handle, and that allocator's
 /// pool uses another object. So the fork may wait for a lock whose owner waits for a lock that the
 /// fork holds, or whose owner makes an object. After a short time the fork unlocks everything and
-/// starts again with the lock that it could not get. It waits for that lock while it holds no
-/// other. Within a second it finds an order, if one exists. Then it continues without the locks
-/// that it cannot get. The registry's locks come last: no thread waits for another lock while it
-/// holds one of these.
+/// starts again with the lock that it could not get. It waits for that lock while it holds no other
+/// lock of this list. Within a second it finds an order, if one exists. Then it continues without
+/// the locks that it cannot get. The registry's locks come last: no thread waits for another lock
+/// while it holds one of the registry's locks.
 class fork_handlers {
  public:
-  static void before() {
+  static void prepare() {
     process_lists& lists = lists_of_process();
-    lists.forks.under_way.lock();
+    lists.forks.fork_mutex.lock();
     lists.forks.mutex.lock();
     auto const latest = fork_clock::now() + std::chrono::seconds{1};
     for (fork_clock::duration wait = std::chrono::milliseconds{2};; wait *= 2) {
@@ -94,28 +94,28 @@ class fork_handlers {
         (void)try_to_lock<true>();
         break;
       }
-      if (locks_all(std::min(time + wait, latest))) break;
+      if (lock_all(std::min(time + wait, latest))) break;
       unlock_all<&copy_at_fork::handlers::unlock_in_parent>();
     }
     lists.registrations.mutex.lock();
-    for (auto const& [id, each] : lists.registrations.by_id) each->lock();
+    for (auto const& [id, entry] : lists.registrations.by_id) entry->lock();
     lists.nodes.mutex.lock();
-    lists.waiting.mutex.lock();
+    lists.unused_memory.mutex.lock();
   }
-  static void in_parent() {
-    after<&registration::unlock, &copy_at_fork::handlers::unlock_in_parent>();
+  static void resume_parent() {
+    unlock_registry<&registration::unlock, &copy_at_fork::handlers::unlock_in_parent>();
   }
-  static void in_child() {
-    after<&registration::unlock_in_child, &copy_at_fork::handlers::unlock_in_child>();
+  static void resume_child() {
+    unlock_registry<&registration::unlock_in_child, &copy_at_fork::handlers::unlock_in_child>();
   }
 
  private:
   using copy_handler = void (*copy_at_fork::handlers::*)();
 
-  /// Locks all mutexes. Returns false if it could not do so before `latest`. While it waits for one
-  /// lock it does not hold the mutex of forks. So threads can construct and destroy objects, except
-  /// for the one whose lock it waits for.
-  static bool locks_all(fork_clock::time_point latest) {
+  /// Locks all mutexes. Returns false if it could not do so before `latest`. While it waits for a
+  /// lock, it does not hold the mutex of forks. So threads can construct and destroy objects,
+  /// except for the object whose lock it waits for.
+  static bool lock_all(fork_clock::time_point latest) {
     auto& forks = lists_of_process().forks;
     while (held_at_fork* const busy = try_to_lock<false>()) {
       forks.awaited = busy;
@@ -130,18 +130,19 @@ class fork_handlers {
     }
     return true;
   }
-  /// Locks the mutexes that are free now. Stops at the first busy one and returns its object, or,
-  /// with `TakesAll`, skips busy ones. Returns nullptr at the end of the list.
+  /// Locks the mutexes that are free now. Stops at the first busy mutex and returns its object.
+  /// With `TakesAll`, skips busy mutexes instead. Returns nullptr at the end of the list.
   template <bool TakesAll>
   static held_at_fork* try_to_lock() {
-    held_at_fork* each = lists_of_process().forks.first;
-    for (; each != nullptr; each = each->next_) {
-      if (each->is_held_) continue;
-      bool const is_locked = lock(*each, {}, TakesAll);
-      each->is_held_ = is_locked || (TakesAll && each->mutex_ == nullptr);  // a copy may hold some
+    held_at_fork* entry = lists_of_process().forks.first;
+    for (; entry != nullptr; entry = entry->next_) {
+      if (entry->is_held_) continue;
+      bool const is_locked = lock(*entry, {}, TakesAll);
+      entry->is_held_ =
+          is_locked || (TakesAll && entry->mutex_ == nullptr);  // a copy may hold some of its locks
       if (!is_locked && !TakesAll) break;
     }
-    return each;
+    return entry;
   }
   static void put_first(held_at_fork& entry) {
     auto& forks = lists_of_process().forks;
@@ -158,30 +159,32 @@ class fork_handlers {
   }
   template <copy_handler Unlock>
   static void unlock_all() {
-    for (held_at_fork* each = lists_of_process().forks.first; each != nullptr; each = each->next_) {
-      if (!std::exchange(each->is_held_, false)) continue;
-      if (each->mutex_ != nullptr) {
-        each->mutex_->unlock();
+    for (held_at_fork* entry = lists_of_process().forks.first; entry != nullptr;
+         entry = entry->next_) {
+      if (!std::exchange(entry->is_held_, false)) continue;
+      if (entry->mutex_ != nullptr) {
+        entry->mutex_->unlock();
       } else {
-        (static_cast<copy_at_fork*>(each)->handlers_.*Unlock)();
+        (static_cast<copy_at_fork*>(entry)->handlers_.*Unlock)();
       }
     }
   }
   template <void (registration::*Unlock)(), copy_handler UnlockCopy>
-  static void after() {
+  static void unlock_registry() {
     process_lists& lists = lists_of_process();
-    lists.waiting.mutex.unlock();
+    lists.unused_memory.mutex.unlock();
     lists.nodes.mutex.unlock();
-    for (auto const& [id, each] : lists.registrations.by_id) (each->*Unlock)();
+    for (auto const& [id, entry] : lists.registrations.by_id) (entry->*Unlock)();
     lists.registrations.mutex.unlock();
     unlock_all<UnlockCopy>();
     lists.forks.mutex.unlock();
-    lists.forks.under_way.unlock();
+    lists.forks.fork_mutex.unlock();
   }
 };
 
 void watch_forks() {
-  pthread_atfork(&fork_handlers::before, &fork_handlers::in_parent, &fork_handlers::in_child);
+  pthread_atfork(&fork_handlers::prepare, &fork_handlers::resume_parent,
+                 &fork_handlers::resume_child);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::detail

@@ -71,20 +71,20 @@ void page_map::remove_from(entry& pools, chunk_view const& view) noexcept {
   value = reinterpret_cast<std::uint64_t>(&view);
   // Cannot happen: a list never becomes a single view again.
   if (pools.compare_exchange_strong(value, 0, std::memory_order_relaxed)) return;
-  node* before = nullptr;
+  node* previous = nullptr;
   for (node* entry = reinterpret_cast<node*>(value - 1); entry != nullptr;
-       before = entry, entry = entry->next) {
+       previous = entry, entry = entry->next) {
     if (entry->view != &view) continue;
     if (--entry->blocks != 0) return;
-    if (before != nullptr) {
-      before->next = entry->next;
+    if (previous != nullptr) {
+      previous->next = entry->next;
     } else {
       node* const next = entry->next;
       pools.store(next == nullptr ? 0 : reinterpret_cast<std::uint64_t>(next) + 1,
                   std::memory_order_release);  // (P)
     }
     // The order matters. The node has left the list, so later readers cannot reach it. It is not
-    // reused yet, so a reader that is at the node sees the new count.
+    // reused yet, so a reader that has reached the node reads the new count.
     process_wide.changes = process_wide.changes + 1;
     free_node(*entry);
     return;

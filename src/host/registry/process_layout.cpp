@@ -32,12 +32,12 @@ struct process_layout {
   static_assert(offsetof(process_lists, registrations) == 104);
   static_assert(offsetof(process_lists, registrations.by_id) == 144);
   static_assert(offsetof(process_lists, registrations.last) == 192);
-  static_assert(offsetof(process_lists, everywhere) == 200);
-  static_assert(offsetof(process_lists, everywhere_count) == 712);
+  static_assert(offsetof(process_lists, blockless) == 200);
+  static_assert(offsetof(process_lists, blockless_count) == 712);
   static_assert(offsetof(process_lists, nodes) == 720);
   static_assert(offsetof(process_lists, nodes.unused) == 760);
-  static_assert(offsetof(process_lists, waiting) == 768);
-  static_assert(offsetof(process_lists, waiting.by_size) == 808);
+  static_assert(offsetof(process_lists, unused_memory) == 768);
+  static_assert(offsetof(process_lists, unused_memory.by_size) == 808);
 
   static_assert(sizeof(copy_at_fork) == 64);
   static_assert(offsetof(copy_at_fork, handlers_) == 32);
@@ -55,7 +55,7 @@ struct process_layout {
   static_assert(offsetof(registration, name_) == 64);
   static_assert(offsetof(registration, labels_) == 96);
   static_assert(sizeof(allocation_label) == 64);
-  static_assert(offsetof(allocation_label, where) == 32);
+  static_assert(offsetof(allocation_label, call_site) == 32);
   static_assert(offsetof(allocation_label, frames) == 40);
 
   static_assert(sizeof(chunk_table) == 88);

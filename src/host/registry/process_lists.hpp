@@ -21,15 +21,16 @@ using fork_clock = std::chrono::steady_clock;
 [[nodiscard]] bool lock_until(std::mutex& mutex, fork_clock::time_point latest);
 
 /// The fork handlers of one copy of the library. They lock the copy's own locks, which its calls
-/// hold while they take those of `process_lists`. The object is destroyed when the copy is
+/// hold while they take the locks of `process_lists`. The object is destroyed when the copy is
 /// unloaded. Its destruction waits for a fork that is under way.
 class copy_at_fork : held_at_fork {
  public:
   static constexpr std::uint32_t max_copies = 255;
 
-  /// `lock` takes the copy's locks. It waits until `latest` at most, and then takes only those that
-  /// are free. It returns false if it did not get all locks. Then it keeps those that it got if
-  /// `keeps_part`, and else none. The two other functions unlock the locks that it holds.
+  /// `lock` takes the copy's locks. It waits until `latest` at most, and then takes only the locks
+  /// that are free. It returns false if it did not get all locks. Then it keeps the locks that it
+  /// got if `keeps_part`; otherwise it keeps no lock. The other two functions unlock the locks that
+  /// `lock` keeps.
   struct handlers {
     bool (*lock)(fork_clock::time_point latest, bool keeps_part);
     void (*unlock_in_parent)();
@@ -52,13 +53,13 @@ class copy_at_fork : held_at_fork {
 
 /// Threads take these mutexes in the order of their declaration.
 struct process_lists {
-  /// The objects that a fork locks besides these. Guarded by: `mutex`, except for `under_way`.
+  /// The objects that a fork locks besides these. Guarded by: `mutex`, except for `fork_mutex`.
   struct {
-    std::mutex under_way;  // a fork holds it from start to end
-    std::mutex mutex;      // a fork holds it, except while it waits for `awaited`
+    std::mutex fork_mutex;  // a fork holds it from start to end
+    std::mutex mutex;       // a fork holds it, except while it waits for `awaited`
     held_at_fork* first = nullptr;
-    held_at_fork* awaited = nullptr;  // must not be destroyed
-    std::uint32_t latest_copy = 0;    // the number that it got
+    held_at_fork* awaited = nullptr;  // the object whose lock a fork waits for
+    std::uint32_t latest_copy = 0;    // the number of the latest copy
   } forks;
 
   /// All registrations. Guarded by: the mutex, which allocations and lookups of addresses never
@@ -68,10 +69,10 @@ struct process_lists {
     std::map<allocator_id, registration*> by_id;
     allocator_id last = 0;
   } registrations;
-  static constexpr std::size_t max_everywhere = 64;
+  static constexpr std::size_t max_blockless = 64;
   single_writer<chunk_view const*>
-      everywhere[max_everywhere]{};                // written under the registrations' mutex
-  single_writer<std::size_t> everywhere_count{0};  // later entries are empty
+      blockless[max_blockless]{};                 // written under the registrations' mutex
+  single_writer<std::size_t> blockless_count{0};  // later entries are empty
 
   /// Unused nodes of the page map. Guarded by: the mutex, which a thread also holds while it
   /// changes a list of the page map.
@@ -88,11 +89,11 @@ struct process_lists {
       std::size_t made = 0;     // number of memory ranges, in use or unused
     };
     std::map<bytes, list> by_size[static_cast<std::size_t>(type_stable_use::count)];
-  } waiting;
+  } unused_memory;
 };
 
-/// The lists of the process. The first call makes them and may throw std::bad_alloc. They are never
-/// destroyed, because pools that are destroyed after main() also use them.
+/// The lists of the process. The first call makes the lists and may throw std::bad_alloc. They are
+/// never destroyed, because pools that are destroyed after main() also use them.
 [[nodiscard]] process_lists& lists_of_process();
 
 /// Registers the fork handlers that hold the process's locks. The copy of the library that defines

@@ -46,7 +46,7 @@ void print_frames(std::ostream& out, std::vector<void*> const& frames) {
 /// may lie in a plugin, which can be unloaded.
 struct labelled_allocation {
   chunk_table::record memory;
-  std::string name, place_of_call;
+  std::string name, call_site;
   std::vector<void*> frames;
 
   labelled_allocation(chunk_table::record const& found, registration const& owner) : memory{found} {
@@ -54,16 +54,16 @@ struct labelled_allocation {
     if (!label) return;
     name = std::move(label->name);
     frames = std::move(label->frames);
-    if (label->where.line() != 0)
-      place_of_call =
-          std::string{label->where.file_name()} + ':' + std::to_string(label->where.line());
+    if (label->call_site.line() != 0)
+      call_site =
+          std::string{label->call_site.file_name()} + ':' + std::to_string(label->call_site.line());
   }
 };
 void print(std::ostream& out, labelled_allocation const& allocation) {
   out << "  " << reinterpret_cast<void*>(allocation.memory.base) << "  " << allocation.memory.size
       << " bytes";
   if (!allocation.name.empty()) out << "  " << allocation.name;
-  if (!allocation.place_of_call.empty()) out << "  (" << allocation.place_of_call << ')';
+  if (!allocation.call_site.empty()) out << "  (" << allocation.call_site << ')';
   out << '\n';
   print_frames(out, allocation.frames);
 }
@@ -84,7 +84,7 @@ std::vector<summary> summaries(allocator_id allocator) {
     if (allocator != 0 && allocator != id) continue;
     summary copy{{id, owner->name(), owner->location(), 0, 0}, {}};
     owner->view().for_each([&, &registered = *owner](chunk_table::record const& found) {
-      ++copy.allocator.allocations;
+      ++copy.allocator.allocations_in_use;
       copy.allocator.allocated += found.size;
       copy.allocations.emplace_back(found, registered);
     });
@@ -96,13 +96,13 @@ std::vector<summary> summaries(allocator_id allocator) {
 }  // namespace
 
 registration::registration(chunk_table& table, memory_location location, std::string name,
-                           bool is_everywhere)
-    : table_{table}, location_{location}, is_everywhere_{is_everywhere}, name_{std::move(name)} {
+                           bool is_blockless)
+    : table_{table}, location_{location}, is_blockless_{is_blockless}, name_{std::move(name)} {
   process_lists& lists = lists_of_process();
   std::lock_guard const lock{lists.registrations.mutex};
   std::size_t free = 0;
-  while (is_everywhere && lists.everywhere[free] != nullptr) {
-    if (++free == process_lists::max_everywhere)
+  while (is_blockless && lists.blockless[free] != nullptr) {
+    if (++free == process_lists::max_blockless)
       throw bad_argument{
           "registration: the process has 64 tracked resources already, which is the limit; let "
           "pools share fewer tracked resources"};
@@ -117,9 +117,9 @@ registration::registration(chunk_table& table, memory_location location, std::st
     throw;
   }
   lists.registrations.last = id_;
-  if (!is_everywhere) return;
-  lists.everywhere[free] = &table_.public_view();
-  if (lists.everywhere_count <= free) lists.everywhere_count = free + 1;
+  if (!is_blockless) return;
+  lists.blockless[free] = &table_.public_view();
+  if (lists.blockless_count <= free) lists.blockless_count = free + 1;
 }
 
 registration::~registration() {
@@ -127,8 +127,8 @@ registration::~registration() {
   std::lock_guard const lock{lists.registrations.mutex};
   lists.registrations.by_id.erase(id_);
   table_.stop_keeping_starts();
-  for (std::size_t i = 0; is_everywhere_ && i < lists.everywhere_count; ++i) {
-    if (lists.everywhere[i] == &table_.public_view()) lists.everywhere[i] = nullptr;
+  for (std::size_t i = 0; is_blockless_ && i < lists.blockless_count; ++i) {
+    if (lists.blockless[i] == &table_.public_view()) lists.blockless[i] = nullptr;
   }
 }
 
@@ -165,7 +165,9 @@ bool registration::label_backtrace([[maybe_unused]] std::uint64_t base) noexcept
   int const count = backtrace(frames, 33);
   if (count < 2) return false;
   try {
-    label(base, {{}, {}, std::vector<void*>(frames + 1, frames + count)});  // without this function
+    label(
+        base,
+        {{}, {}, std::vector<void*>(frames + 1, frames + count)});  // without this function's frame
     return true;
   } catch (std::bad_alloc const&) {
   }
@@ -223,9 +225,9 @@ std::optional<allocation_record> find_slowly(std::uint64_t address) {
   }
   if (owner == 0 || (owner & is_below_others) != 0) {
     process_lists const& lists = lists_of_process();
-    std::size_t const count = lists.everywhere_count.load_acquire();
+    std::size_t const count = lists.blockless_count.load_acquire();
     for (std::size_t i = 0; i < count; ++i) {
-      if (chunk_view const* const view = lists.everywhere[i].load_acquire()) ask(*view);
+      if (chunk_view const* const view = lists.blockless[i].load_acquire()) ask(*view);
     }
   }
   if (owner == 0) return std::nullopt;
@@ -249,7 +251,7 @@ std::vector<allocator_info> allocators() {
   for (auto const& [id, owner] : lists.registrations.by_id) {
     allocator_info info{id, owner->name(), owner->location(), 0, 0};
     owner->view().for_each([&](chunk_table::record const& found) {
-      ++info.allocations;
+      ++info.allocations_in_use;
       info.allocated += found.size;
     });
     result.push_back(std::move(info));
@@ -279,9 +281,9 @@ std::vector<allocation_record> allocations(allocator_id allocator) {
 }
 
 void report(std::ostream& out, allocator_id allocator) {
-  for (summary const& each : summaries(allocator)) {
-    for (labelled_allocation const& allocation : each.allocations) print(out, allocation);
-    auto const& [id, name, location, count, allocated] = each.allocator;
+  for (summary const& copy : summaries(allocator)) {
+    for (labelled_allocation const& allocation : copy.allocations) print(out, allocation);
+    auto const& [id, name, location, count, allocated] = copy.allocator;
     out << name << " (allocator " << id << ", " << quarry::name_of(location.kind);
     if (!location.is_touchable()) out << ' ' << int{location.device};
     out << "): " << count << " allocations, " << allocated << " bytes\n";

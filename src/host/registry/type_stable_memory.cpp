@@ -27,7 +27,7 @@ bytes type_stable_size(bytes size) {
 
 void* type_stable_allocate(type_stable_use use, bytes size) {
   size = type_stable_size(size);
-  auto& unused = lists_of_process().waiting;
+  auto& unused = lists_of_process().unused_memory;
   {
     std::lock_guard const lock{unused.mutex};
     auto& list = unused.by_size[static_cast<std::size_t>(use)][size];
@@ -41,7 +41,7 @@ void* type_stable_allocate(type_stable_use use, bytes size) {
     ++list.made;
   }
   void* const fresh = type_stable_space.allocate(size);
-  // Each lookup misses the TLB in these two; huge pages reduce that.
+  // A lookup misses the TLB in memory of these two uses; huge pages reduce the misses.
   if (use == type_stable_use::chunks || use == type_stable_use::slots)
     madvise(fresh, size, MADV_HUGEPAGE);
   return fresh;
@@ -54,10 +54,10 @@ bytes type_stable_resident(void const* memory, bytes size) {
   bytes resident = 0;
   auto* const first = static_cast<char const*>(memory);
   size = type_stable_size(size);
-  for (bytes at = 0; at < size; at += states.size() * page) {
-    bytes const part = std::min(size - at, states.size() * page);
+  for (bytes offset = 0; offset < size; offset += states.size() * page) {
+    bytes const part = std::min(size - offset, states.size() * page);
     // mincore fails only for unmapped memory.
-    if (mincore(const_cast<char*>(first + at), part, states.data()) != 0) return size;
+    if (mincore(const_cast<char*>(first + offset), part, states.data()) != 0) return size;
     for (bytes i = 0; i < part / page; ++i) resident += states[i] % 2 * page;
   }
   return resident;
@@ -65,8 +65,8 @@ bytes type_stable_resident(void const* memory, bytes size) {
 
 void type_stable_deallocate(type_stable_use use, void* memory, bytes size) noexcept {
   size = type_stable_size(size);
-  if (!discard_pages(memory, size)) return;  // it does not read as zeros, so it is never reused
-  auto& unused = lists_of_process().waiting;
+  if (!discard_pages(memory, size)) return;  // it may not read as zeros, so it is never reused
+  auto& unused = lists_of_process().unused_memory;
   std::lock_guard const lock{unused.mutex};
   unused.by_size[static_cast<std::size_t>(use)].find(size)->second.free.push_back(memory);
 }

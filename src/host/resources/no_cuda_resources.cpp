@@ -48,7 +48,7 @@ void managed_resource::deallocate(void*, bytes, bytes) noexcept {}
 
 cuda_async_view::cuda_async_view(cuda_memory_pool pool, memory_location location,
                                  cuda_stream stream)
-    : pool_{pool}, place_{location}, stream_{stream} {
+    : pool_{pool}, location_{location}, stream_{stream} {
   refuse_without_cuda("cuda_async_view");
 }
 cuda_async_view cuda_async_view::default_pool(int, cuda_stream) {

@@ -41,7 +41,7 @@ struct allocation {
 
   [[nodiscard]] std::uint64_t sum() const {
     std::uint64_t result = 0;
-    for (std::uint32_t const each : references) result += each;
+    for (std::uint32_t const count : references) result += count;
     return result;
   }
 };
@@ -78,14 +78,15 @@ std::optional<std::uint64_t> began_at(pid_t id) {
   std::fclose(file);
   if (has_ended) return 0;
   text[length] = 0;
-  char const* at = std::strrchr(text, ')');  // the name may contain any byte
-  if (at == nullptr || at[1] == 0) return std::nullopt;
+  char const* field_start = std::strrchr(text, ')');  // the name may contain any byte
+  if (field_start == nullptr || field_start[1] == 0) return std::nullopt;
   // The process has ended, but its parent has not waited for it; or only its first thread has
   // ended.
-  if ((at[2] == 'Z' || at[2] == 'X') && !has_other_threads(folder, id)) return 0;
-  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
-  if (at == nullptr) return std::nullopt;
-  return std::strtoull(at, nullptr, 10);
+  if ((field_start[2] == 'Z' || field_start[2] == 'X') && !has_other_threads(folder, id)) return 0;
+  for (int field = 2; field < 22 && field_start != nullptr; ++field)
+    field_start = std::strchr(field_start + 1, ' ');
+  if (field_start == nullptr) return std::nullopt;
+  return std::strtoull(field_start, nullptr, 10);
 }
 
 /// Owns a file descriptor and closes it.
@@ -143,7 +144,7 @@ class shared_resource::segment {
       if (has_entry()) forget(entry_);
       bool const is_last =
           std::none_of(shared_tables().processes.begin(), shared_tables().processes.end(),
-                       [](process const& each) { return each.id != 0; });
+                       [](process const& entry) { return entry.id != 0; });
       // A file that still has a name has this name.
       if (is_last && open_file::named_size(file_)) shm_unlink(name_.c_str());
     }
@@ -203,14 +204,14 @@ class shared_resource::segment {
     guard const lock{*this};
     if (!has_entry()) return false;
     auto const base = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - data());
-    for (allocation& each : shared_tables().allocations) {
-      if (each.is_there == 0 || each.base != base) continue;
-      if (each.references[entry_] == 0) return false;
-      if (each.sum() == 1) {
+    for (allocation& listed : shared_tables().allocations) {
+      if (listed.is_there == 0 || listed.base != base) continue;
+      if (listed.references[entry_] == 0) return false;
+      if (listed.sum() == 1) {
         // This single store also drops the reference.
-        each.is_there.store(0, std::memory_order_release);
+        listed.is_there.store(0, std::memory_order_release);
       } else {
-        --each.references[entry_];
+        --listed.references[entry_];
       }
       return true;
     }
@@ -223,13 +224,13 @@ class shared_resource::segment {
   [[nodiscard]] counts_of_segment counts() {
     guard const lock{*this};
     counts_of_segment result{shared_tables().size, 0, 0, 0, 0};
-    for (allocation const& each : shared_tables().allocations) {
-      if (each.is_there == 0) continue;
-      ++result.allocations;
-      result.in_use += each.size;
-      result.references += each.sum();
+    for (allocation const& listed : shared_tables().allocations) {
+      if (listed.is_there == 0) continue;
+      ++result.allocations_in_use;
+      result.in_use += listed.size;
+      result.references += listed.sum();
     }
-    for (process const& each : shared_tables().processes) result.processes += each.id != 0;
+    for (process const& entry : shared_tables().processes) result.processes += entry.id != 0;
     return result;
   }
   [[nodiscard]] char* data() const { return static_cast<char*>(base_) + data_begin; }
@@ -344,13 +345,13 @@ class shared_resource::segment {
                             "the start time of this process cannot be read from /proc"};
     for (bool const is_retry : {false, true}) {
       if (is_retry) (void)collect();
-      for (std::uint32_t at = 0; at != max_processes; ++at) {
-        process& entry = shared_tables().processes[at];
+      for (std::uint32_t i = 0; i != max_processes; ++i) {
+        process& entry = shared_tables().processes[i];
         if (entry.id != 0) continue;
         entry.began = *began;
         entry.id.store(getpid(), std::memory_order_release);
         entry_of_ = getpid();
-        return entry_ = at;
+        return entry_ = i;
       }
     }
     throw out_of_memory{"shared_resource " + name_, 0,
@@ -361,14 +362,14 @@ class shared_resource::segment {
     return data() + existing.base;
   }
   [[nodiscard]] allocation* find(std::string_view name) const {
-    for (allocation& each : shared_tables().allocations) {
-      if (each.is_there != 0 && name == each.name) return &each;
+    for (allocation& listed : shared_tables().allocations) {
+      if (listed.is_there != 0 && name == listed.name) return &listed;
     }
     return nullptr;
   }
   [[nodiscard]] allocation* free_entry() const {
-    for (allocation& each : shared_tables().allocations) {
-      if (each.is_there == 0) return &each;
+    for (allocation& listed : shared_tables().allocations) {
+      if (listed.is_there == 0) return &listed;
     }
     return nullptr;
   }
@@ -376,8 +377,8 @@ class shared_resource::segment {
   [[nodiscard]] std::optional<std::uint64_t> gap(bytes size, bytes alignment) const {
     std::array<std::uint32_t, max_allocations> in_order;
     std::uint32_t count = 0;
-    for (std::uint32_t at = 0; at < max_allocations; ++at) {
-      if (shared_tables().allocations[at].is_there != 0) in_order[count++] = at;
+    for (std::uint32_t i = 0; i < max_allocations; ++i) {
+      if (shared_tables().allocations[i].is_there != 0) in_order[count++] = i;
     }
     std::sort(in_order.begin(), in_order.begin() + count, [&](std::uint32_t a, std::uint32_t b) {
       return shared_tables().allocations[a].base < shared_tables().allocations[b].base;
@@ -394,10 +395,10 @@ class shared_resource::segment {
   }
   /// Drops all references of a process and removes its entry.
   void forget(std::uint32_t number) {
-    for (allocation& each : shared_tables().allocations) {
-      if (each.is_there == 0 || each.references[number] == 0) continue;
-      each.references[number] = 0;
-      if (each.sum() == 0) each.is_there.store(0, std::memory_order_release);
+    for (allocation& listed : shared_tables().allocations) {
+      if (listed.is_there == 0 || listed.references[number] == 0) continue;
+      listed.references[number] = 0;
+      if (listed.sum() == 0) listed.is_there.store(0, std::memory_order_release);
     }
     shared_tables().processes[number].id.store(0, std::memory_order_release);
   }
@@ -405,16 +406,17 @@ class shared_resource::segment {
   /// that was interrupted between its stores.
   std::uint32_t collect() {
     std::uint32_t ended = 0;
-    for (std::uint32_t at = 0; at != max_processes; ++at) {
-      process const& entry = shared_tables().processes[at];
+    for (std::uint32_t i = 0; i != max_processes; ++i) {
+      process const& entry = shared_tables().processes[i];
       if (entry.id == 0) continue;
       auto const began = began_at(entry.id);
       if (!began || *began == entry.began) continue;
-      forget(at);
+      forget(i);
       ++ended;
     }
-    for (allocation& each : shared_tables().allocations) {
-      if (each.is_there != 0 && each.sum() == 0) each.is_there.store(0, std::memory_order_release);
+    for (allocation& listed : shared_tables().allocations) {
+      if (listed.is_there != 0 && listed.sum() == 0)
+        listed.is_there.store(0, std::memory_order_release);
     }
     return ended;
   }

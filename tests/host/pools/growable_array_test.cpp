@@ -31,7 +31,7 @@ TEST(GrowableArray, KeepsItsElementsWhenItGrowsAndShrinks) {
     EXPECT_EQ(second.data()[4], 4);
     EXPECT_EQ(first.data(), nullptr);
   }
-  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
 }
 
 TEST(GrowableArray, MovesAsOftenAsItsPolicyDemands) {

@@ -177,7 +177,7 @@ TEST_F(ruled_pools, DoNotCallTheRuleFromWithinACoalesceOrTheRule) {
     EXPECT_EQ(rule_calls, 1);
     EXPECT_EQ(deepest, 1);
     EXPECT_TRUE(source.audit().empty());
-    EXPECT_EQ(source.counts().chunks_allocated, 0u);
+    EXPECT_EQ(source.counts().allocations_in_use, 0u);
   }
 }
 

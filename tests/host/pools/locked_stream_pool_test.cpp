@@ -37,7 +37,7 @@ TEST(LockedStreamPool, AllocatesInTheOrderOfAStreamAndForAllStreams) {
   EXPECT_EQ(source.counts().allocated, 3000u);
   source.deallocate(first, 1000, 256, stream_number(16));
   source.deallocate_sync(second, 2000, 512);
-  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
   EXPECT_EQ(source.location(), memory_location{});
 }
 
@@ -64,7 +64,7 @@ TEST(LockedStreamPool, IsUsedByOneThreadAtATime) {
       for (bytes size = 1; size <= 500; ++size) {
         void* const memory = source.allocate(size, 16, stream);
         source.with([&](auto& pool) { EXPECT_EQ(pool.size_of(memory), size); });
-        EXPECT_GE(source.counts().chunks_allocated, 1u);
+        EXPECT_GE(source.counts().allocations_in_use, 1u);
         EXPECT_TRUE(source.audit().empty());
         source.deallocate(memory, size, 16, stream);
       }
@@ -97,7 +97,7 @@ TEST(LockedStreamPool, HoldsNoLockWhileItWaits) {
   source.deallocate(first, 200, 16, stream_number(16));
   streams.is_over->store(true);
   waiting_thread.join();
-  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
 }
 
 TEST(LockedStreamPool, FailsIfItCannotWaitForTheStream) {
@@ -108,7 +108,7 @@ TEST(LockedStreamPool, FailsIfItCannotWaitForTheStream) {
   locked_stream_pool<host_resource, no_wait> source{host_resource{}, no_wait{}, small_blocks};
   for (bytes const size : {100, 200})
     EXPECT_THROW((void)source.allocate_sync(size, 16), resource_failed);
-  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
 }
 
 }  // namespace locked_stream_pool_test

@@ -35,7 +35,7 @@ TEST(MixedPool, FreesByTheAddress) {
   EXPECT_EQ(source.size_of(a), 128u);
   EXPECT_EQ(source.size_of(c), 513u);
   EXPECT_EQ(source.counts().granted, 128u + 128 + 513);
-  EXPECT_EQ(source.counts().allocations, 3u);
+  EXPECT_EQ(source.counts().allocations_in_use, 3u);
   EXPECT_EQ(source.counts().slabs, 1u);
   EXPECT_TRUE(source.deallocate(a));
   EXPECT_FALSE(source.size_of(a));
@@ -43,7 +43,7 @@ TEST(MixedPool, FreesByTheAddress) {
   EXPECT_TRUE(source.deallocate(b));
   EXPECT_TRUE(source.deallocate(nullptr));
   EXPECT_EQ(source.counts().granted, 0u);
-  EXPECT_EQ(source.counts().allocations, 0u);
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
   EXPECT_EQ(source.counts().invalid_frees, 0u);
   EXPECT_EQ(source.counts().reserved, 64_KiB);
   source.release();
@@ -67,7 +67,7 @@ TEST(MixedPool, RefusesInvalidFreesAndChangesNothing) {
   EXPECT_EQ(source.counts().invalid_frees, 5u);
   EXPECT_TRUE(source.deallocate(a));
   EXPECT_FALSE(source.deallocate(a));
-  EXPECT_EQ(source.counts().allocations, 1u);
+  EXPECT_EQ(source.counts().allocations_in_use, 1u);
   EXPECT_TRUE(source.audit().empty());
 }
 
@@ -152,7 +152,7 @@ TEST(MixedPool, ServesThreadsBehindALock) {
     });
   }
   for (auto& each : all_threads) each.join();
-  EXPECT_EQ(source.upstream().counts().allocations, 0u);
+  EXPECT_EQ(source.upstream().counts().allocations_in_use, 0u);
   EXPECT_EQ(source.upstream().counts().invalid_frees, 0u);
   EXPECT_TRUE(source.upstream().audit().empty());
 }
@@ -178,7 +178,7 @@ TEST(MixedPool, AgreesWithAModel) {
     }
     if (step % 500 == 0) {
       ASSERT_EQ(source.audit(), std::vector<std::string>{});
-      ASSERT_EQ(source.counts().allocations, model.size());
+      ASSERT_EQ(source.counts().allocations_in_use, model.size());
     }
     if (step % 3000 == 0) source.release();
   }

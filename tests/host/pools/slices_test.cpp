@@ -282,7 +282,7 @@ TEST(SlicesOfAPool, RefuseInvalidFrees) {
   EXPECT_TRUE(first.source.deallocate(a));
   EXPECT_FALSE(first.source.deallocate(a));
   EXPECT_EQ(first.source.counts().invalid_frees, 6u);
-  EXPECT_EQ(first.source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(first.source.counts().allocations_in_use, 0u);
   EXPECT_EQ(first.source.size_of(a), std::nullopt);
   EXPECT_EQ(second.source.size_of(b), 256u);
 }
@@ -362,7 +362,7 @@ TEST(SlicesOfAPool, TileThePoolTogetherWithItsChunks) {
   });
   EXPECT_EQ(sum, tested.source.counts().reserved);
   EXPECT_EQ(in_use, model.size());
-  EXPECT_EQ(tested.source.counts().chunks_allocated, model.size());
+  EXPECT_EQ(tested.source.counts().allocations_in_use, model.size());
   bytes allocated = 0;
   for (auto const& [base, size] : model) {
     allocated += size;
@@ -439,9 +439,9 @@ TEST(SlicesOfAPool, WorkInMemoryThatTheHostCannotTouch) {
   pool<simulated_resource> source{simulated_resource{}, {.first_block = 32_MiB}};
   std::vector<void*> addresses;
   for (int i = 0; i < 5000; ++i) addresses.push_back(source.allocate(48));
-  EXPECT_EQ(source.counts().chunks_allocated, 5000u);
+  EXPECT_EQ(source.counts().allocations_in_use, 5000u);
   for (void* const each : addresses) EXPECT_TRUE(source.deallocate(each));
-  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
   EXPECT_TRUE(source.audit().empty());
 }
 

@@ -229,7 +229,7 @@ TEST_F(StreamPool, RefusesAnInvalidStream) {
   EXPECT_THROW((void)source.allocate(10, simulated_streams::not_a_stream), bad_argument);
   void* const memory = source.allocate(10, 1);
   EXPECT_TRUE(source.deallocate(memory, simulated_streams::not_a_stream));
-  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
 }
 
 TEST_F(StreamPool, HasAtMostOneEventPerStream) {

@@ -37,7 +37,7 @@ TEST(ThreadArenas, FreeMemoryThatAnotherThreadAllocated) {
     EXPECT_TRUE(source.deallocate(memory));
     EXPECT_TRUE(source.deallocate(memory));  // the owning arena will count the double free
   }}.join();
-  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
   EXPECT_EQ(source.counts().invalid_frees, 1u);
   EXPECT_EQ(source.arenas(), 2u);
   EXPECT_FALSE(source.deallocate(memory));
@@ -231,7 +231,7 @@ TEST(ThreadArenas, MayBeUsedByTheReportOfAnOverrun) {
   EXPECT_TRUE(source.deallocate(source.allocate(10)));
   EXPECT_EQ(reports, 2);
   EXPECT_EQ(source.counts().overruns, 2u);
-  EXPECT_EQ(source.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
   EXPECT_TRUE(source.audit().empty());
   alarm(0);
 }

@@ -32,9 +32,9 @@ class BaseTable : public testing::Test {
     table->lay_out(slots, numbers);
     chunks.assign(numbers, {});
   }
-  void insert(std::uint64_t base, std::uint32_t number, bytes size, bool is_told = true) {
+  void insert(std::uint64_t base, std::uint32_t number, bytes size, bool stores_size = true) {
     chunks[number] = {base, size, false};
-    table->insert(base, number, size, is_told);
+    table->insert(base, number, size, stores_size);
   }
   void erase(std::uint64_t base) {
     table->erase(
@@ -71,7 +71,7 @@ TEST_F(BaseTable, ReadsTheChunkIfTheEntryHasNoSizeCode) {
   insert(0x1000, 1, 1_GiB);
   insert(0x2000, 2, 100, false);
   insert(0x3000, 3, 100);
-  table->set_asks(find(0x3000).slot);
+  table->set_needs_chunk(find(0x3000).slot);
   for (std::uint64_t const base : {0x1000, 0x2000, 0x3000}) {
     chunk_reads = 0;
     EXPECT_EQ(look(base).base, base);
@@ -92,7 +92,7 @@ TEST_F(BaseTable, FindsNothingAtAddressesThatAreNoBase) {
 TEST_F(BaseTable, HidesAnUnownedEntryUntilItHasASizeAgain) {
   insert(0x1000, 0, 64);
   auto const at = find(0x1000);
-  table->set_nobodys(at.slot);
+  table->set_unallocated(at.slot);
   EXPECT_FALSE(look(0x1000));
   EXPECT_EQ(find(0x1000).number, 0u);
   table->set_size(at.slot, 48);
@@ -200,7 +200,7 @@ TEST_F(BaseTable, AgreesWithAMap) {
       }
       switch (random() % 4) {
         case 0:
-          table->set_nobodys(found.slot);
+          table->set_unallocated(found.slot);
           moved[entry->second] = found.slot;
           break;
         case 1: {
@@ -228,7 +228,7 @@ TEST_F(BaseTable, ShowsOtherThreadsOnlySizesThatWereStored) {
     for (int i = 0; i < 100'000; ++i) {
       auto const at = find(0x1000);
       if (i % 2 == 0) {
-        table->set_nobodys(at.slot);
+        table->set_unallocated(at.slot);
       } else {
         table->set_size(at.slot, 16 * (1 + random() % 4));
       }

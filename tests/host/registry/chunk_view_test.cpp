@@ -30,7 +30,7 @@ TEST(Chunk, IsASliceBlockOnlyWhileItIsInUse) {
   chunk tested{};
   tested.base = 65536;
   // A removed chunk that was alone in its list has the same value in its links.
-  tested.set_requested(chunk::by_no_user);
+  tested.set_requested(chunk::no_request);
   EXPECT_EQ(chunk_array::base_of_slices(tested), 0u) << "a removed chunk has no size";
   tested.set_size(65536);
   EXPECT_EQ(chunk_array::base_of_slices(tested), 65536u);

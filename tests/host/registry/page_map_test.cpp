@@ -28,11 +28,11 @@ std::multiset<chunk_view const*> views_at(std::uint64_t address) {
 TEST(PageMap, FindsThePoolsThatHaveABlockInAPage) {
   chunk_view first, second;
   page_map::add(first, unused_address + 100, 3 * page_map::map_page);
-  EXPECT_EQ(page_map::only_one(unused_address), &first);
-  EXPECT_EQ(page_map::only_one(unused_address + 3 * page_map::map_page), &first);
-  EXPECT_EQ(page_map::only_one(unused_address + 4 * page_map::map_page), nullptr);
+  EXPECT_EQ(page_map::only_view(unused_address), &first);
+  EXPECT_EQ(page_map::only_view(unused_address + 3 * page_map::map_page), &first);
+  EXPECT_EQ(page_map::only_view(unused_address + 4 * page_map::map_page), nullptr);
   page_map::add(second, unused_address + page_map::map_page, 16);
-  EXPECT_EQ(page_map::only_one(unused_address + page_map::map_page), nullptr);
+  EXPECT_EQ(page_map::only_view(unused_address + page_map::map_page), nullptr);
   EXPECT_EQ(views_at(unused_address + page_map::map_page),
             (std::multiset<chunk_view const*>{&first, &second}));
   page_map::remove(first, unused_address + 100, 3 * page_map::map_page);

@@ -106,8 +106,8 @@ TEST(Registry, KeepsALabelAndItsSourceLineUntilTheFree) {
   auto const label = registry::label_of(at(named, 63));
   ASSERT_TRUE(label);
   EXPECT_EQ(label->name, "density");
-  EXPECT_EQ(label->where.line(), line);
-  EXPECT_NE(std::string{label->where.file_name()}.find("registry_test"), std::string::npos);
+  EXPECT_EQ(label->call_site.line(), line);
+  EXPECT_NE(std::string{label->call_site.file_name()}.find("registry_test"), std::string::npos);
   source.deallocate(named);
   void* const reused = source.allocate(64);
   EXPECT_EQ(reused, named);
@@ -128,7 +128,7 @@ TEST(Registry, ReportsAllocationsInUse) {
   EXPECT_NE(text.str().find("2 allocations, 123 bytes"), std::string::npos) << text.str();
   bool is_there = false;
   for (auto const& each : registry::allocators())
-    is_there |= each.name == "leaky" && each.allocated == 123 && each.allocations == 2;
+    is_there |= each.name == "leaky" && each.allocated == 123 && each.allocations_in_use == 2;
   EXPECT_TRUE(is_there);
 }
 

@@ -98,7 +98,7 @@ TEST(CudaMemoryResource, SharesAPoolAmongItsCopiesUntilTheLastCopyIsDestroyed) {
   void* const memory = first->allocate(stream_number(0), 100);
   first.reset();
   other->deallocate(stream_number(0), memory, 100);
-  EXPECT_EQ(other->source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(other->source().counts().allocations_in_use, 0u);
   EXPECT_EQ(observer.use_count(), 1);
   other.reset();
   EXPECT_TRUE(observer.expired());
@@ -173,7 +173,7 @@ TEST(CudaMemoryResource, ReportsExhaustionAsBadAlloc) {
   }
   expect_failure<std::bad_alloc>(resource, 16, std::size_t{1} << 40);
   expect_failure<std::bad_alloc>(resource, 16, std::size_t{1} << 63);
-  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().allocations_in_use, 0u);
 }
 
 /// CCCL's own resources report the same error.
@@ -183,7 +183,7 @@ TEST(CudaMemoryResource, ReportsAnInvalidAlignmentAsInvalidArgument) {
     expect_failure<std::invalid_argument>(resource, 100, alignment);
     expect_failure<bad_argument>(resource, 100, alignment);
   }
-  EXPECT_EQ(resource.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().counts().allocations_in_use, 0u);
 }
 
 /// A driver that refuses each request for another reason than exhaustion.
@@ -243,7 +243,7 @@ TEST(CudaMemoryResource, MayBePassedByValueToOwnersOfResources) {
   void* const memory = any.allocate(stream_number(16), 100, 64);
   void* const other = any_synchronous.allocate_sync(100, 64);
   void* const third = shared.allocate(stream_number(32), 100, 64);
-  EXPECT_EQ(resource.source().counts().chunks_allocated, 3u);
+  EXPECT_EQ(resource.source().counts().allocations_in_use, 3u);
   any.deallocate(stream_number(16), memory, 100, 64);
   any_synchronous.deallocate_sync(other, 100, 64);
   shared.deallocate(stream_number(32), third, 100, 64);
@@ -341,7 +341,7 @@ TEST(CudaMemoryResource, LetsAFailureCallbackFreeMemoryThroughIt) {
   EXPECT_THROW((void)resource.allocate_sync(900'000), std::bad_alloc);
   EXPECT_EQ(calls, 3);
   resource.deallocate(stream_number(16), first_memory, 900'000);
-  EXPECT_EQ(resource.source().upstream().counts().chunks_allocated, 0u);
+  EXPECT_EQ(resource.source().upstream().counts().allocations_in_use, 0u);
 }
 
 #ifdef __CUDACC__
@@ -379,7 +379,7 @@ TEST(CudaMemoryResource, ServesUsersOfCcclsResources) {
   EXPECT_EQ(second, first);
   plain.deallocate(second, 1000, 256);
 #endif
-  EXPECT_EQ(owner->counts().chunks_allocated, 0u);
+  EXPECT_EQ(owner->counts().allocations_in_use, 0u);
   EXPECT_EQ(resource, cuda_device_memory{*owner});
 }
 

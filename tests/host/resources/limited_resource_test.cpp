@@ -3,7 +3,10 @@
 
 #include "conformance/resources.hpp"
 #include "host/pools/recording_source.hpp"
+#include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/monotonic_resource.hpp"
+#include "quarry/host/resources/size_cache_resource.hpp"
 
 namespace quarry::test {
 namespace limited_resource_test {
@@ -28,6 +31,27 @@ TEST(LimitedResource, CountsNoRequestThatItsUpstreamRefused) {
   limited_resource<null_resource> source{null_resource{}, 100};
   EXPECT_THROW((void)source.allocate(60, 16), out_of_memory);
   EXPECT_EQ(source.allocated(), 0u);
+}
+
+TEST(LimitedResource, PassesReleaseToItsUpstream) {
+  using cache = size_cache_resource<host_resource>;
+  limited_resource<cache> source{cache{host_resource{}, 4}, 100};
+  void* const kept = source.allocate(60, 16);
+  source.deallocate(source.allocate(40, 16), 40, 16);
+  EXPECT_EQ(reserved_by(source), 100u);
+  any_resource owner{std::move(source)};
+  owner.release();
+  EXPECT_EQ(reserved_by(owner), 60u) << "the cached 40 bytes return, the allocated ones stay";
+  owner.deallocate(kept, 60, 16);
+}
+
+TEST(LimitedResource, DoesNotReleaseAnUpstreamWhoseReleaseEndsTheUseOfAllocations) {
+  using arena = monotonic_resource<host_resource>;
+  limited_resource<arena> source{arena{host_resource{}, 1_KiB}, 100};
+  void* const first = source.allocate(60, 16);
+  release_unused(source);
+  void* const second = source.allocate(40, 16);
+  EXPECT_NE(first, second);
 }
 
 TEST(LimitedResource, PassesStreamsOn) {

@@ -109,7 +109,7 @@ TEST(LoggedResource, WritesTheStreamsOfAStreamPool) {
       {"allocate", text_of(third), "300", "0"},    {"free", text_of(first), "100", "0x10"},
       {"free", text_of(second), "200", "0x20"},    {"free", text_of(third), "300", "0"}};
   EXPECT_EQ(events_of(text.str()), expected);
-  EXPECT_EQ(source.upstream().pool.counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.upstream().pool.counts().allocations_in_use, 0u);
 }
 
 TEST(LoggedResource, WritesTheCallsToAPool) {

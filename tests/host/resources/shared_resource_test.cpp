@@ -67,10 +67,10 @@ TEST(SharedResource, KeepsMemoryUntilItsLastReferenceIsReleased) {
   void* const memory = first.allocate("it", 100);
   (void)first.allocate("it", 100);
   EXPECT_TRUE(first.release(memory));
-  EXPECT_EQ(first.counts().allocations, 1u);
+  EXPECT_EQ(first.counts().allocations_in_use, 1u);
   EXPECT_TRUE(first.release(memory));
   EXPECT_FALSE(first.release(memory));
-  EXPECT_EQ(first.counts().allocations, 0u);
+  EXPECT_EQ(first.counts().allocations_in_use, 0u);
 }
 
 TEST(SharedResource, IsRemovedWhenTheLastProcessClosesIt) {
@@ -92,9 +92,9 @@ TEST(SharedResource, ReclaimsMemoryOfAKilledProcess) {
               return 0;
             }),
             128 + SIGKILL);
-  EXPECT_EQ(source.counts().allocations, 2u);
+  EXPECT_EQ(source.counts().allocations_in_use, 2u);
   EXPECT_NE(source.allocate(900_KiB, 64), nullptr);  // reclaims the killed process's memory
-  EXPECT_EQ(source.counts().allocations, 1u);
+  EXPECT_EQ(source.counts().allocations_in_use, 1u);
   EXPECT_EQ(source.counts().processes, 1u);
 }
 
@@ -125,7 +125,7 @@ TEST(SharedResource, SurvivesAProcessThatIsKilledAtAnyMoment) {
     waitpid(child, nullptr, 0);
     source.collect();
     auto const counts = source.counts();
-    ASSERT_EQ(counts.allocations, 1u) << round;
+    ASSERT_EQ(counts.allocations_in_use, 1u) << round;
     ASSERT_EQ(counts.references, 1u);
     ASSERT_EQ(counts.processes, 1u);
     for (int i = 0; i < 1000; ++i) ASSERT_EQ(kept[i], 0xa5);
@@ -240,7 +240,7 @@ TEST(SharedResource, AgreesWithAMapOfNames) {
     } else {
       ASSERT_EQ(source.find(name), nullptr);
     }
-    ASSERT_EQ(source.counts().allocations, model.size());
+    ASSERT_EQ(source.counts().allocations_in_use, model.size());
   }
 }
 

@@ -22,7 +22,7 @@ TEST(StatisticsResource, CountsTheCallsToItsUpstream) {
   EXPECT_EQ(source.counts().allocated, 50);
   EXPECT_EQ(source.counts().peak_allocated, 150);
   EXPECT_EQ(source.counts().total_allocated, 150u);
-  EXPECT_EQ(source.counts().allocations, 1);
+  EXPECT_EQ(source.counts().allocations_in_use, 1);
   EXPECT_EQ(source.counts().peak_allocations, 2);
   source.deallocate(second, 50, 16);
 }

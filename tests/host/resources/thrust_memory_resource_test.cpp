@@ -51,7 +51,7 @@ TEST(ThrustMemoryResource, IsAThrustResourceInTheOrderOfItsStream) {
   second.deallocate(second_memory, 1000);
   EXPECT_THROW((void)as_thrusts.allocate(1 << 30, 256), std::bad_alloc);
   EXPECT_EQ(source.source().counts().invalid_frees, 0u);
-  EXPECT_EQ(source.source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(source.source().counts().allocations_in_use, 0u);
 }
 
 TEST(ThrustMemoryResource, IsEqualIfItsMemoryAndStreamAreEqual) {
@@ -102,7 +102,7 @@ TEST(ThrustMemoryResource, AllocatorsRefuseSizesBeyondMemoryOrBeyondTheirSizeTyp
   thrust_allocator<double, host_memory> allocator{make()};
   EXPECT_THROW((void)allocator.allocate(1 << 20), std::bad_alloc);
   EXPECT_THROW((void)allocator.allocate(~std::size_t{0} / 4), std::bad_alloc);
-  EXPECT_EQ(allocator.memory().source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(allocator.memory().source().counts().allocations_in_use, 0u);
 }
 
 #ifdef __CUDACC__
@@ -151,9 +151,9 @@ TEST(ThrustMemoryResourceOnAGpu, ServesVectors) {
     EXPECT_EQ(thrust::reduce(moved.begin(), moved.end()), 100'000);
     EXPECT_EQ(thrust::reduce(grows.begin(), grows.end()), 4950);
     EXPECT_TRUE(registry::find(thrust::raw_pointer_cast(moved.data())).has_value());
-    EXPECT_GE(pool.counts().chunks_allocated, 3u);
+    EXPECT_GE(pool.counts().allocations_in_use, 3u);
   }
-  EXPECT_EQ(pool.counts().chunks_allocated, 0u);
+  EXPECT_EQ(pool.counts().allocations_in_use, 0u);
   EXPECT_EQ(pool.counts().invalid_frees, 0u);
 }
 
@@ -190,7 +190,7 @@ TEST(ThrustMemoryResourceOnAGpu, ServesAlgorithmsInTheOrderOfTheirStream) {
     }
   }
   EXPECT_GT(pool.counts().allocations, 20u);
-  EXPECT_EQ(pool.counts().chunks_allocated, 0u);
+  EXPECT_EQ(pool.counts().allocations_in_use, 0u);
   EXPECT_EQ(pool.counts().invalid_frees, 0u);
 }
 
@@ -205,7 +205,7 @@ TEST(ThrustMemoryResourceOnAGpu, ServesUsersOfThrustsMemoryResource) {
     EXPECT_EQ(thrust::reduce(thrust::cuda::par(&source), numbers.begin(), numbers.end()), 3000);
   }
   EXPECT_GE(memory->source().counts().allocations, 2u);
-  EXPECT_EQ(memory->source().counts().chunks_allocated, 0u);
+  EXPECT_EQ(memory->source().counts().allocations_in_use, 0u);
 }
 
 TEST(ThrustMemoryResourceOnAGpu, RefusesAVectorThatIsTooLarge) {

@@ -12,8 +12,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// The options `options` of a pool of blocks, with the defaults of `first_block` and `next_block`
-/// filled in and rounded to the alignment. Throws `bad_argument`, which names `type`.
+/// The `options` of a pool of blocks, with the defaults of `first_block` and `next_block` filled in
+/// and rounded to the alignment. Throws `bad_argument`; the message names `type`.
 template <class Options>
 [[nodiscard]] Options checked_blocks(std::string const& type, Options options) {
   check_alignment(type.c_str(), options.alignment);
@@ -21,7 +21,7 @@ template <class Options>
   for (bytes const* const size : sizes) {
     if (*size > max_bytes_at_once)
       throw bad_argument{type + ": blocks of " + std::to_string(*size) +
-                         " bytes are more than 2^46"};
+                         " bytes exceed the maximum of 2^46"};
   }
   if (options.growth_percent > 1000)
     throw bad_argument{type + ": growth_percent is " + std::to_string(options.growth_percent) +
@@ -38,8 +38,8 @@ template <class Options>
 template <memory_resource Resource>
 class block_source {
  public:
-  /// `options`: by `checked_blocks`. `pool`: the class to name in errors. `chunks`: of the pool's
-  /// arena, which must outlive this.
+  /// `options`: the result of `checked_blocks`. `pool`: the class to name in errors. `chunks`: the
+  /// table of the pool's arena, which must outlive this object.
   template <class Options>
   block_source(char const* pool, Resource resource, Options const& options, chunk_table& chunks)
       : resource_{std::move(resource)},
@@ -60,17 +60,18 @@ class block_source {
   [[nodiscard]] std::uint64_t allocated() const { return allocated_; }
   [[nodiscard]] std::uint64_t returned() const { return returned_; }
 
-  /// The minimum size of a block that is allocated now.
+  /// The minimum size of the next block.
   [[nodiscard]] bytes min_block() const {
     if (reserved() == 0) return first_block_;
     return std::max(next_block_,
                     std::min(max_bytes_at_once, reserved() / 100 * growth_) & ~(alignment_ - 1));
   }
 
-  /// Allocates a block of `size` bytes, or of fewer, but of `wanted.granted` at least. If the
-  /// resource refuses, calls `release()` and, if that returned a block, tries once more; then tries
-  /// an eighth of the size, three times, and then the least. Throws `out_of_memory` at the limit,
-  /// std::bad_alloc, and what the resource throws.
+  /// Allocates a block of `size` bytes, or of fewer bytes, but at least `wanted.granted`. If the
+  /// resource refuses, calls `release()`. If that returned a block, requests the same size once
+  /// more. Then requests an eighth of the previous size, up to three times, and then
+  /// `wanted.granted`. Throws `out_of_memory` at the limit, std::bad_alloc, and what the resource
+  /// throws.
   template <class Release>
   [[nodiscard]] upstream_block allocate(bytes size, chunk_sizes wanted, Release const& release) {
     upstream_block const fresh = allocate_from_resource(size, wanted, release);
@@ -118,7 +119,7 @@ class block_source {
   bytes alignment_, first_block_, next_block_;
   std::uint32_t growth_;
   std::uint64_t allocated_ = 0, returned_ = 0;
-  reserved_memory memory_;  // after the resource: is destroyed before it
+  reserved_memory memory_;  // is destroyed before the resource
 };
 
 }  // namespace quarry::inline QUARRY_ABI::detail

@@ -11,9 +11,10 @@ namespace quarry::inline QUARRY_ABI {
 /// next request that they fit with at most an eighth of waste.
 ///
 /// Most requests then neither split nor merge. The cached chunks are merged before a block is
-/// requested or released; until then their blocks count as in use. Where sizes do not come back,
-/// the quick lists save little and scatter the free memory. So if they did not pay (quick_lists),
-/// the next 128 frees for each chunk that no request took again, at most 32,768, cache nothing.
+/// requested or released; until then their blocks count as in use. If sizes do not repeat, the
+/// quick lists save little and scatter the free memory. So if the quick lists did not pay
+/// (`quick_lists::pays`), a number of frees caches nothing: 128 frees for each cached chunk that no
+/// request took again, at most 32,768 frees.
 template <class Index>
 class caching_arena : public chunk_arena<Index> {
   using core = chunk_arena<Index>;
@@ -26,15 +27,15 @@ class caching_arena : public chunk_arena<Index> {
       : core{alignment, true}, quick_{this->unit_shift()} {}
 
   static constexpr bool caches = true;
-  /// From now on nothing is cached: for a pool that reads the counts of blocks after each free.
+  /// From now on nothing is cached. For pools that read the counts of blocks after each free.
   void disable_caching() {
     caches_ = false;
     this->cut_exactly();
-    frees_to_rest_ = 0;
+    frees_without_cache_ = 0;
   }
 
-  /// The address of a cached chunk that serves `size`, at a multiple of `alignment`; nullopt if
-  /// none is found.
+  /// The address of a cached chunk that serves `size`, at a multiple of `alignment`; nullopt if the
+  /// quick lists have no such chunk.
   [[nodiscard]] std::optional<std::uint64_t> allocate_from_cached(sizes size, bytes alignment = 1) {
     return this->allocate_cached(quick_, size, alignment);
   }
@@ -51,7 +52,7 @@ class caching_arena : public chunk_arena<Index> {
   }
 
   /// Caches an allocation and returns the bytes requested for it. Returns nullopt and changes
-  /// nothing if that takes more steps: call `deallocate` then.
+  /// nothing if the free needs more steps; then call `deallocate`.
   [[nodiscard]] std::optional<bytes> deallocate_to_cache(std::uint64_t base) {
     if (!caches_) return std::nullopt;
     auto const found = this->chunks_.find(base);
@@ -65,7 +66,7 @@ class caching_arena : public chunk_arena<Index> {
   sizes deallocate(std::uint64_t base, OnLabelled const& on_labelled) {
     if (!caches_) {
       sizes const size = core::deallocate(base, on_labelled);
-      if (size && frees_to_rest_ != 0 && --frees_to_rest_ == 0) caches_ = true;
+      if (size && frees_without_cache_ != 0 && --frees_without_cache_ == 0) caches_ = true;
       return size;
     }
     auto const found = this->find_allocated(base);
@@ -83,10 +84,10 @@ class caching_arena : public chunk_arena<Index> {
   void release(ReturnBlock const& return_block, bytes min_reserved = 0) {
     core::release(return_block, min_reserved, [this] { free_cached(); });
   }
-  template <class Each>
-  void carve(bytes page, bytes maximum, Each const& each) {
+  template <class Visit>
+  void carve(bytes page, bytes maximum, Visit const& visit) {
     free_cached();
-    core::carve(page, maximum, each);
+    core::carve(page, maximum, visit);
   }
 
   [[nodiscard]] std::size_t allocated() const { return core::allocated() - quick_.count(); }
@@ -95,21 +96,21 @@ class caching_arena : public chunk_arena<Index> {
  private:
   void free_cached() {
     if (!quick_.pays()) {
-      frees_to_rest_ = std::min(quick_.count(), max_rest) * rest;
+      frees_without_cache_ = std::min(quick_.count(), max_unused) * uncached_frees;
       caches_ = false;
     }
     core::free_cached(quick_, {});
   }
 
-  static constexpr std::size_t rest = 128;      // frees for each chunk that no request took again
-  static constexpr std::size_t max_rest = 256;  // such chunks
+  // frees that cache nothing, for each chunk that no request took again; the maximum of such chunks
+  static constexpr std::size_t uncached_frees = 128, max_unused = 256;
 
   detail::quick_lists quick_;
   bool caches_ = true;
-  std::size_t frees_to_rest_ = 0;  // until chunks are cached again
+  std::size_t frees_without_cache_ = 0;  // until chunks are cached again
 };
 
-/// The pool's placement if none is named.
+/// The default placement of pools.
 using fast_fit = caching_arena<segregated_fit>;
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -19,10 +19,10 @@ namespace quarry::inline QUARRY_ABI {
 /// and free neighbours of one owner are merged.
 ///
 /// `Owners` is one_owner or many_owners. Functions with a parameter `owner` use the free chunks of
-/// that owner; left out, it is the only owner, or what is common.
+/// that owner; the default is the only owner, or the owner of the common chunks.
 ///
 /// Works with addresses and never touches memory, so a live pool, a replay and a fuzzer run the
-/// same code. Not thread-safe: its pool locks. Sizes are multiples of the pool's alignment.
+/// same code. Not thread-safe, like its pool. Sizes are multiples of the pool's alignment.
 /// Invariants, checked by `audit`: those of chunk_table, with (2) for neighbours of one owner; (4)
 /// each owner's index has exactly the owner's free chunks; (5) the counts of bytes and of
 /// releasable blocks are right.
@@ -76,9 +76,10 @@ class chunk_arena {
     return std::nullopt;
   }
 
-  /// A chunk of exactly `size` bytes at a multiple of `alignment`, cut from a free one; nullopt if
-  /// none fits. `alignment` is larger than that of all chunks, `minimum`. Lookups do not take the
-  /// chunk for an allocation (detail::chunk::by_no_user). Throws std::bad_alloc.
+  /// Allocates a chunk of exactly `size` bytes at a multiple of `alignment`, cut from a free chunk;
+  /// nullopt if no free chunk fits. `alignment` exceeds `minimum`, the alignment of all chunks.
+  /// Lookups do not take the chunk for an allocation (detail::chunk::no_request). Throws
+  /// std::bad_alloc.
   [[nodiscard]] std::optional<std::uint64_t> allocate_for_slices(bytes size, bytes alignment,
                                                                  bytes minimum) {
     reserve();
@@ -86,14 +87,14 @@ class chunk_arena {
     if (id == no_chunk) return std::nullopt;
     remove_free(id);
     std::uint64_t const base =
-        allocate_chunk(id, {detail::chunk::by_no_user, size + alignment - minimum}, {});
+        allocate_chunk(id, {detail::chunk::no_request, size + alignment - minimum}, {});
     try {
       reserve();
     } catch (...) {
       (void)deallocate(base);
       throw;
     }
-    return trim(base, {detail::chunk::by_no_user, size}, alignment);
+    return trim(base, {detail::chunk::no_request, size}, alignment);
   }
 
   /// Shrinks an allocated chunk to `size`, from the first multiple of `alignment` on, and returns
@@ -105,15 +106,15 @@ class chunk_arena {
     chunk_id id = found.id;
     in_use_ -= chunks_[id].size();
     chunks_.set_free(found);
-    bytes const before = ((base + alignment - 1) & ~(alignment - 1)) - base;
+    bytes const front_bytes = ((base + alignment - 1) & ~(alignment - 1)) - base;
     chunk_id const front = id;
-    if (before != 0) id = chunks_.split(front, before);
+    if (front_bytes != 0) id = chunks_.split(front, front_bytes);
     bytes const cut = size_of_cut(size.granted);
-    chunk_id const behind = chunks_[id].size() > cut ? chunks_.split(id, cut) : no_chunk;
+    chunk_id const back = chunks_[id].size() > cut ? chunks_.split(id, cut) : no_chunk;
     chunks_.set_in_use(id, size.requested);
     in_use_ += chunks_[id].size();
-    if (before != 0) insert_merged(front, owner);
-    if (behind != no_chunk) insert_merged(behind, owner);
+    if (front_bytes != 0) insert_merged(front, owner);
+    if (back != no_chunk) insert_merged(back, owner);
     return chunks_[id].base;
   }
 
@@ -128,8 +129,8 @@ class chunk_arena {
   [[nodiscard]] std::uint64_t allocate_in(block const& fresh, sizes size, owner_id owner = {}) {
     return allocate_chunk(add_block(fresh), size, owner);
   }
-  /// Makes room for three blocks and for an allocation. Throws std::bad_alloc and changes nothing
-  /// then.
+  /// Makes room for three blocks and for an allocation. If it throws std::bad_alloc, nothing has
+  /// changed.
   void reserve() {
     chunks_.reserve();
     // allocated chunks may become free, and so may a new block's remainder
@@ -137,9 +138,9 @@ class chunk_arena {
     if (blocks_.size() + 3 > blocks_.capacity()) blocks_.reserve(blocks_.size() * 2 + 8);
   }
 
-  /// Frees an allocation, whose chunk becomes `owner`'s. Returns its sizes; returns none and
-  /// changes nothing if `base` is not the address of an allocation. Calls `on_labelled()` if the
-  /// allocation had a label.
+  /// Frees an allocation and gives its chunk to `owner`. Returns the sizes of the allocation.
+  /// Returns empty sizes and changes nothing if `base` is not the base address of an allocation.
+  /// Calls `on_labelled()` if the allocation had a label.
   template <std::invocable OnLabelled>
   sizes deallocate(std::uint64_t base, OnLabelled const& on_labelled, owner_id owner = {}) {
     auto const found = find_allocated(base);
@@ -154,9 +155,9 @@ class chunk_arena {
     return deallocate(base, [] {}, owner);
   }
 
-  /// Removes the blocks in which nothing is allocated and all is common, as long as `min_reserved`
-  /// bytes remain without them. Calls `return_block(block)` for each, oldest first, which may call
-  /// this arena again. Calls `prepare()` before it looks for blocks.
+  /// Removes blocks that are one free common chunk, oldest first, as long as at least
+  /// `min_reserved` bytes remain reserved. Calls `return_block(block)` for each removed block; the
+  /// callback may call this arena. Calls `prepare()` before it looks for blocks.
   template <class ReturnBlock, class Prepare>
   void release(ReturnBlock const& return_block, bytes min_reserved, Prepare const& prepare) {
     constexpr std::size_t max_at_once = 64;
@@ -184,16 +185,16 @@ class chunk_arena {
   }
 
   /// Cuts whole pages of `page` bytes out of free chunks, at most `maximum` bytes. Calls
-  /// `each(base, size)` for every range removed. The range leaves the arena; the remainders on
-  /// either side become blocks of their own. If `each` throws, its range stays. Throws
-  /// std::bad_alloc. O(chunks).
-  template <class Each>
-  void carve(bytes page, bytes maximum, Each const& each) {
+  /// `visit(base, size)` for every range removed. The range leaves the arena; the remainders on
+  /// either side become blocks of their own. If `visit` throws, the range stays in the arena.
+  /// Throws std::bad_alloc. O(chunks).
+  template <class Visit>
+  void carve(bytes page, bytes maximum, Visit const& visit) {
     maximum &= ~(page - 1);
     struct tidy {
       std::vector<chunk_id>& blocks;
       ~tidy() { std::erase(blocks, no_chunk); }
-    } const at_the_end{blocks_};
+    } const cleanup{blocks_};
     for (std::size_t i = 0; i < blocks_.size() && maximum != 0; ++i) {
       for (chunk_id id = blocks_[i]; id != no_chunk; id = chunks_[id].next) {
         if (!chunks_[id].is_free()) continue;
@@ -205,13 +206,13 @@ class chunk_arena {
         owner_id const owner = Owners::owner_of(chunks_[id]);
         cut_out(i, id, base, size);
         try {
-          each(base, size);
+          visit(base, size);
         } catch (...) {
           insert_free(add_block({base, size}), owner);
           throw;
         }
         maximum -= size;
-        break;  // the remainder is a block further on
+        break;  // the remainder behind the range is a new block, which the loop reaches later
       }
     }
   }
@@ -222,11 +223,11 @@ class chunk_arena {
   [[nodiscard]] bytes in_use() const { return in_use_; }
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
   /// Bytes and number of the blocks that are free as a whole; number of free chunks. For
-  /// heuristics: not counted for many owners.
+  /// heuristics; with many_owners they stay 0.
   [[nodiscard]] bytes releasable() const { return releasable_; }
   [[nodiscard]] std::uint32_t releasable_blocks() const { return releasable_blocks_; }
   [[nodiscard]] std::size_t free_chunks() const { return free_chunks_; }
-  /// Allocations that there are now.
+  /// The number of allocations in use.
   [[nodiscard]] std::size_t allocated() const { return chunks_.in_use(); }
   [[nodiscard]] bytes largest_free() const { return free_[{}].largest(chunks_); }
   /// Bytes of memory for bookkeeping beside this object.
@@ -271,7 +272,7 @@ class chunk_arena {
     }
   }
 
-  /// What is wrong; empty if nothing is.
+  /// Describes each violated invariant; empty if there is none.
   [[nodiscard]] std::vector<std::string> audit() const { return audit(0); }
 
  protected:
@@ -283,8 +284,8 @@ class chunk_arena {
   [[nodiscard]] std::uint32_t unit_shift() const { return unit_shift_; }
   void cut_exactly() { cuts_whole_ = false; }
 
-  /// Allocates a chunk of a quick list, at a multiple of `alignment`; nullopt if none is found.
-  /// Always inlined, since most allocations need no other step.
+  /// Allocates a chunk of a quick list, at a multiple of `alignment`; nullopt if the list has no
+  /// such chunk. Always inlined, since most allocations need no other step.
   [[nodiscard, gnu::always_inline]] std::optional<std::uint64_t> allocate_cached(
       detail::quick_lists& cached, sizes size, bytes alignment = 1) {
     chunk_id const id = cached.pop(chunks_, size.granted, alignment);
@@ -293,7 +294,8 @@ class chunk_arena {
     in_use_ += reused.size;
     return reused.base;
   }
-  /// Frees an allocated chunk and keeps it whole in a quick list. `state` is the chunk's.
+  /// Frees an allocated chunk and keeps it whole in a quick list. `state` is the present state of
+  /// the chunk.
   sizes cache(detail::quick_lists& cached, detail::chunk& chunk, chunk_table::found found,
               detail::chunk::state state) {
     sizes const size{chunk.requested(), state.size()};
@@ -302,7 +304,7 @@ class chunk_arena {
     cached.put(chunk, found.id, size.granted);
     return size;
   }
-  /// Merges all chunks of a quick list. O(chunks in it).
+  /// Merges all chunks of the quick lists. O(chunks in the lists).
   void free_cached(detail::quick_lists& cached, owner_id owner) {
     cached.pop_all(chunks_, [&](chunk_id id) { free_now(chunks_.find(chunks_[id].base), owner); });
   }
@@ -312,20 +314,20 @@ class chunk_arena {
   }
   /// Inserts a free chunk, which no index has, merged with the owner's free neighbours.
   void insert_merged(chunk_id id, owner_id owner) {
-    auto const can_merge = [&](chunk_id other) {
-      return other != no_chunk && chunks_[other].is_free() &&
-             Owners::is_owner(chunks_[other], owner);
+    auto const can_merge = [&](chunk_id neighbour) {
+      return neighbour != no_chunk && chunks_[neighbour].is_free() &&
+             Owners::is_owner(chunks_[neighbour], owner);
     };
-    chunk_id const before = chunks_[id].prev;
-    chunk_id const after = chunks_[id].next;
-    if (can_merge(after)) {
-      remove_free(after);
+    chunk_id const prev = chunks_[id].prev;
+    chunk_id const next = chunks_[id].next;
+    if (can_merge(next)) {
+      remove_free(next);
       chunks_.merge_with_next(id);
     }
-    if (can_merge(before)) {
-      remove_free(before);
-      chunks_.merge_with_next(before);
-      id = before;
+    if (can_merge(prev)) {
+      remove_free(prev);
+      chunks_.merge_with_next(prev);
+      id = prev;
     }
     insert_free(id, owner);
   }
@@ -345,11 +347,11 @@ class chunk_arena {
     return found;
   }
 
-  /// What is wrong, if quick lists have `cached` chunks.
+  /// Describes each violated invariant, given that the quick lists have `cached` chunks.
   [[nodiscard]] std::vector<std::string> audit(std::size_t cached) const {
     std::vector<std::string> problems;
-    auto const expect = [&](bool holds, char const* otherwise, std::uint64_t at) {
-      if (!holds) problems.push_back(std::string{otherwise} + " at " + std::to_string(at));
+    auto const expect = [&](bool holds, char const* problem, std::uint64_t address) {
+      if (!holds) problems.push_back(std::string{problem} + " at " + std::to_string(address));
     };
     bytes reserved = 0, in_use = 0, releasable = 0;
     std::size_t allocated = 0, free = 0, kept = 0;
@@ -369,7 +371,7 @@ class chunk_arena {
                  "neighbours of one owner are both free", chunk.base);
         }
         expect((chunks_.find(chunk.base).id == id) != chunk.is_free(),
-               "the table has a free chunk, or lacks an allocated one", chunk.base);
+               "the table has a free chunk, or lacks another chunk", chunk.base);
         if (chunk.is_free()) {
           ++free;
           if (chunks_.is_whole_block(id)) ++whole, releasable += chunk.size();
@@ -389,7 +391,7 @@ class chunk_arena {
            "sums of bytes are wrong", reserved);
     expect(kept == cached, "cached chunks are counted wrongly", kept);
     expect(free_.count(chunks_) == free,
-           "an index has a chunk that is not free, or not its owner's", free_.count(chunks_));
+           "an index has a chunk that is not a free chunk of its owner", free_.count(chunks_));
     if constexpr (Owners::counts_releasable) {
       expect(free == free_chunks_, "free chunks are counted wrongly", free);
       expect(whole == releasable_blocks_ && releasable == releasable_,
@@ -409,7 +411,7 @@ class chunk_arena {
   [[nodiscard]] bool is_releasable(chunk_id id) const {
     return chunks_[id].is_free() && Owners::is_owner(chunks_[id], {}) && chunks_.is_whole_block(id);
   }
-  /// A free chunk that no index has.
+  /// Adds a block as one free chunk that is in no index yet, and returns the chunk.
   [[nodiscard]] chunk_id add_block(block const& fresh) {
     chunk_id const id = chunks_.add(fresh.base, fresh.size, no_chunk, no_chunk);
     blocks_.push_back(id);
@@ -432,19 +434,19 @@ class chunk_arena {
     owner_id const owner = Owners::owner_of(chunks_[id]);
     remove_free(id);
     reserved_ -= size;
-    bytes const before = base - chunks_[id].base;
-    bytes const after = chunks_[id].size() - before - size;
+    bytes const front_bytes = base - chunks_[id].base;
+    bytes const back_bytes = chunks_[id].size() - front_bytes - size;
     chunk_id const prev = chunks_[id].prev;
     chunk_id next = chunks_[id].next;
     if (next != no_chunk) chunks_[next].prev = no_chunk;
-    if (after != 0) {
-      next = chunks_.add(base + size, after, no_chunk, next);
+    if (back_bytes != 0) {
+      next = chunks_.add(base + size, back_bytes, no_chunk, next);
       if (chunks_[next].next != no_chunk) chunks_[chunks_[next].next].prev = next;
       insert_free(next, owner);
     }
     if (next != no_chunk) blocks_.push_back(next);
-    if (before != 0) {
-      chunks_.cut_short(id, before);
+    if (front_bytes != 0) {
+      chunks_.cut_short(id, front_bytes);
       insert_free(id, owner);
       return;
     }
@@ -466,7 +468,7 @@ class chunk_arena {
     releasable_ += chunks_[id].size();
   }
 
-  std::vector<chunk_id> blocks_;  // the first chunk of each
+  std::vector<chunk_id> blocks_;  // the first chunk of each block
   bytes reserved_ = 0;
   bytes in_use_ = 0;
   bytes releasable_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a free chunk is: the second parameter of chunk_arena.
+// The owners of free chunks: the second template parameter of chunk_arena.
 #pragma once
 
 #include "quarry/host/registry/chunk_table.hpp"
@@ -43,12 +43,12 @@ struct one_owner {
 struct many_owners {
   using id = std::uint32_t;
   static constexpr id common = 0;
-  static constexpr bool counts_releasable = false;  // no heuristic asks
+  static constexpr bool counts_releasable = false;  // no heuristic reads the counts
 
   /// An index of free chunks for each owner. Adding an owner is the only call that needs memory.
   template <class Index>
   class indices {
-    static_assert(!Index::needs_room, "a chunk may become any owner's");
+    static_assert(!Index::needs_room, "frees could need memory: any owner may get a chunk");
 
    public:
     indices() { add(); }
@@ -59,7 +59,7 @@ struct many_owners {
     void reserve(std::size_t) {}
     [[nodiscard]] std::size_t count(chunk_table const& chunks) const {
       std::size_t sum = 0;
-      for (auto const& each : owners_) sum += each->count(chunks);
+      for (auto const& index : owners_) sum += index->count(chunks);
       return sum;
     }
     [[nodiscard]] bool has(id owner) const { return owner < owners_.size(); }

@@ -23,18 +23,19 @@ using cuda_memory_pool = CUmemPoolHandle_st*;
 ///
 /// A call without a stream is in the order of the constructor's stream; any stream may use that
 /// memory after `synchronize`. A call with a stream is in the order of that stream. The null stream
-/// and cudaStreamPerThread mean the default streams of one GPU: the GPU whose memory it is; for
+/// and cudaStreamPerThread mean the default streams of one GPU: the GPU that has the memory; for
 /// pinned and managed memory, the GPU that was current at construction.
 ///
 /// Addresses are multiples of 256. All allocations throw `bad_argument` if the alignment is no
 /// power of two, `out_of_memory` if there is no memory or the alignment exceeds 256, and
 /// `resource_failed`. During the capture of a stream that waits for the default stream, calls in
 /// the order of the default stream fail; `allocate_sync` and `deallocate_sync` work. Threads may
-/// share it. Copies refer to one pool. Two are equal if pool, stream and that GPU are equal.
+/// share a view. Copies refer to one pool. Two views are equal if their pools, streams and GPUs are
+/// equal.
 class QUARRY_API cuda_async_view {
  public:
-  /// `location`: where the pool's memory lies; of a GPU, which one's. Throws `bad_argument` if
-  /// `pool` is null or there is no such GPU.
+  /// `location`: the kind of the pool's memory, and the GPU of device memory. Throws `bad_argument`
+  /// if `pool` is null or there is no such GPU.
   cuda_async_view(cuda_memory_pool pool, memory_location location, cuda_stream stream = nullptr);
   /// The default pool of a GPU. `cudaMallocAsync` allocates from it unless the program called
   /// cudaDeviceSetMemPool. Throws `bad_argument` if there is no such GPU.
@@ -69,7 +70,7 @@ class QUARRY_API cuda_async_view {
   [[nodiscard]] std::uint64_t invalid_frees() const;
 
   [[nodiscard]] cuda_memory_pool handle() const { return pool_; }
-  [[nodiscard]] memory_location location() const { return place_; }
+  [[nodiscard]] memory_location location() const { return location_; }
   [[nodiscard]] cuda_stream stream() const { return stream_; }
   friend bool operator==(cuda_async_view const& a, cuda_async_view const& b) noexcept {
     return a.pool_ == b.pool_ && a.stream_ == b.stream_ && a.device_ == b.device_;
@@ -79,9 +80,9 @@ class QUARRY_API cuda_async_view {
   struct shared_state;
 
   cuda_memory_pool pool_;
-  memory_location place_;
+  memory_location location_;
   cuda_stream stream_;
-  int device_ = 0;  // whose default stream the null stream is
+  int device_ = 0;  // the GPU of the null stream
   std::shared_ptr<shared_state> shared_;
 };
 
@@ -91,14 +92,14 @@ struct cuda_async_options {
   bytes first = 0;  ///< bytes that the constructor reserves
   /// The release threshold: unused bytes that the pool keeps when the program synchronises
   bytes kept = no_limit;
-  bytes max_bytes = no_limit;  ///< bytes that it holds at most, not 0; managed memory has no limit
+  bytes max_bytes = no_limit;  ///< limit on the pool's bytes, not 0; managed memory has no limit
 };
 
 /// A pool of CUDA that this object owns: of a GPU's memory, of pinned memory, which all GPUs may
 /// use, or of managed memory. Allocations that are in use when the pool is destroyed stay valid
 /// until they are freed.
 ///
-/// Is used as a `cuda_async_view` is. A moved-from one may be assigned and destroyed only.
+/// Has the functions of `cuda_async_view`. A moved-from pool may only be assigned and destroyed.
 class QUARRY_API cuda_async_pool {
  public:
   /// Throws `bad_argument` for invalid options, `resource_failed` if the driver has no such pools,
@@ -142,7 +143,7 @@ class QUARRY_API cuda_async_pool {
   [[nodiscard]] cuda_async_view const& view() const { return *view_; }
 
  private:
-  std::optional<cuda_async_view> view_;  // nothing if it was moved from
+  std::optional<cuda_async_view> view_;  // nullopt if it was moved from
 };
 
 static_assert(memory_resource<cuda_async_view>);

@@ -16,11 +16,11 @@ namespace quarry::inline QUARRY_ABI {
 /// CUDA's streams and events of one GPU. In a build without CUDA the constructor throws
 /// `resource_failed`.
 ///
-/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU, cudaStreamPerThread
+/// `nullptr` and cudaStreamLegacy are the legacy default stream of that GPU. cudaStreamPerThread is
 /// the calling thread's default stream. The library takes `nullptr` for the legacy default stream.
 /// So a program that is compiled with per-thread default streams must pass `cudaStreamPerThread`. A
-/// stream has another identity in each capture, because CUDA does not tell the id of a stream that
-/// is being captured.
+/// stream has another identity in each capture, because CUDA does not return the id of a stream
+/// that is being captured.
 class QUARRY_API cuda_streams {
  public:
   using stream = cuda_stream;
@@ -56,8 +56,8 @@ class QUARRY_API cuda_streams {
 
  private:
   int device_;
-  std::vector<CUevent_st*> unused_;  // to be recorded again
-  std::size_t made_ = 0;             // events that there are
+  std::vector<CUevent_st*> unused_;  // events to record again
+  std::size_t made_ = 0;             // the number of events
 };
 
 static_assert(stream_order<cuda_streams>);

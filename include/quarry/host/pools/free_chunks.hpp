@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which free chunk serves a request: in what the arenas differ.
+// Indices of free chunks. An index decides which free chunk serves a request; the arenas differ in
+// their index.
 #pragma once
 
 #include "quarry/core/bits.hpp"
@@ -14,7 +15,7 @@ namespace quarry::inline QUARRY_ABI {
 /// became free first (the rule of Umpire's QuickPool), or with `ByAddress` the one with the lowest
 /// address (the rule of Umpire's DynamicPoolList).
 ///
-/// O(log n). Has a node of a std::set for each free chunk, and a spare one for each chunk that is
+/// O(log n). Has a node of a std::set for each free chunk, and a spare node for each chunk that is
 /// not free, so that frees need no memory.
 template <bool ByAddress>
 class ordered_index {
@@ -24,11 +25,11 @@ class ordered_index {
   static constexpr chunk_id no_chunk = detail::no_chunk;
 
   static constexpr bool needs_room = true;
-  /// Makes room for `count` more chunks. Throws std::bad_alloc and changes nothing then.
+  /// Makes room for `count` more chunks. If it throws std::bad_alloc, nothing has changed.
   void reserve(std::size_t count) {
     while (spare_.size() < count) spare_.insert(key{0, spares_made_++, no_chunk});
   }
-  /// Requires room.
+  /// Requires room (`reserve`).
   void insert(chunk_table& table, chunk_id id) {
     auto& chunk = table[id];
     std::uint64_t const order = ByAddress ? chunk.base : next_++;
@@ -43,8 +44,8 @@ class ordered_index {
     spare_.insert(std::move(node));
   }
   [[nodiscard]] std::size_t count(chunk_table const&) const { return chunks_.size(); }
-  /// Bytes of bookkeeping; an estimate, since the C++ library decides what a node has beside its
-  /// key.
+  /// Bytes of bookkeeping; an estimate, since the C++ library decides what a node contains beside
+  /// its key.
   [[nodiscard]] bytes footprint() const {
     return (chunks_.size() + spare_.size()) * (sizeof(key) + 4 * sizeof(void*));
   }
@@ -75,7 +76,7 @@ class ordered_index {
 
   using nodes = std::set<key>;
   nodes chunks_;
-  // for chunks that become free: to move a node between the sets needs no memory
+  // spare nodes for chunks that become free: moving a node between the sets needs no memory
   nodes spare_;
   std::uint64_t next_ = 0;
   std::uint64_t spares_made_ = 0;
@@ -88,8 +89,8 @@ using lowest_best_fit = ordered_index<true>;
 /// list are less than a thirty-second apart, and bits say which lists have chunks (Masmano et al.,
 /// "TLSF: a new dynamic memory allocator for real-time systems", 2004).
 ///
-/// O(1); needs no memory after its construction. A chunk that is large enough, in a list where some
-/// are not, is found only if it is the first of that list.
+/// O(1); needs no memory after its construction. In a list with sizes below and above the request,
+/// a chunk is found only if it is the first of the list.
 class segregated_fit {
  public:
   using chunk_id = detail::chunk_id;
@@ -101,7 +102,7 @@ class segregated_fit {
 
   void reserve(std::size_t) {}
 
-  // Without a branch: whether a chunk is the first or the last of its list cannot be predicted.
+  // Without branches: whether a chunk is the first or the last of its list cannot be predicted.
   void insert(chunk_table& table, chunk_id id) {
     auto& chunk = table[id];
     std::uint32_t const list = list_of(chunk.size());
@@ -133,18 +134,18 @@ class segregated_fit {
     }
     return sum;
   }
-  [[nodiscard]] bytes footprint() const { return 0; }  // is a part of the arena
+  [[nodiscard]] bytes footprint() const { return 0; }  // the lists are part of the arena
   /// For audits: O(chunks of that size).
   [[nodiscard]] bool contains(chunk_table const& table, chunk_id id) const {
-    chunk_id at = heads_[list_of(table[id].size())];
-    while (at != no_chunk && at != id) at = table[at].next_free();
-    return at == id;
+    chunk_id listed = heads_[list_of(table[id].size())];
+    while (listed != no_chunk && listed != id) listed = table[listed].next_free();
+    return listed == id;
   }
   /// A chunk of at least `size` bytes, still in the index; `no_chunk` if there is none.
   [[nodiscard]] chunk_id find(chunk_table const& table, bytes size) const {
-    std::uint32_t const own = list_of(size);
-    if (heads_[own] != no_chunk && table[heads_[own]].size() >= size) return heads_[own];
-    std::uint32_t const list = next_filled(own + 1);
+    std::uint32_t const first = list_of(size);
+    if (heads_[first] != no_chunk && table[heads_[first]].size() >= size) return heads_[first];
+    std::uint32_t const list = next_filled(first + 1);
     return list == lists ? no_chunk : heads_[list];
   }
   /// Any chunk in the index; `no_chunk` if it is empty.
@@ -165,12 +166,12 @@ class segregated_fit {
   static constexpr std::uint32_t size_bits = 48;  // of chunks
   static constexpr std::uint32_t lists = (size_bits + 1 - step_bits) << step_bits;
 
-  /// Sizes below 64 have a list each; from there on each power of two has 32.
+  /// Each size below 64 has a list; above, each power of two has 32 lists.
   [[nodiscard]] static std::uint32_t list_of(bytes size) {
     std::uint32_t const shift = highest_one(size | 63) - step_bits;
     return (shift << step_bits) + static_cast<std::uint32_t>(size >> shift);
   }
-  /// The first list with chunks, from `list` on.
+  /// The first list with chunks whose number is at least `list`; `lists` if there is none.
   [[nodiscard]] std::uint32_t next_filled(std::uint32_t list) const {
     std::uint32_t const index = list / bits_per_word;
     if (index >= filled_.size()) return lists;
@@ -183,7 +184,7 @@ class segregated_fit {
 
   std::array<detail::single_writer<chunk_id>, lists> heads_;
   std::array<word, (lists + bits_per_word - 1) / bits_per_word> filled_{};
-  word words_ = 0;                                    // which of `filled_` are not zero
+  word words_ = 0;                                    // bit i: filled_[i] is not 0
   detail::single_writer<chunk_id> unread_{no_chunk};  // is written, and never read
 };
 

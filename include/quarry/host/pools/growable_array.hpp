@@ -17,9 +17,9 @@ struct field_counts {
   bytes copied = 0;
 };
 
-/// An array in a pool's memory of any kind. The policy determines its capacity. When the capacity
+/// An array in memory of a pool, of any kind. The policy determines its capacity. When the capacity
 /// changes, the elements are copied to another address. New elements are not initialised. The pool
-/// must be tracked, or resizing throws `bad_argument`; it outlives the array.
+/// must be tracked, or resizing throws `bad_argument`. The pool must outlive the array.
 ///
 /// Not thread-safe. A resize that throws changes nothing.
 template <class T, class Pool>
@@ -56,8 +56,8 @@ class growable_array {
   /// that fails. O(size) if the array moves.
   void resize(std::size_t count) {
     if (count > max_bytes_at_once / sizeof(T))
-      throw out_of_memory{"field", max_bytes_at_once,
-                          std::to_string(count) + " elements are more than 2^46 bytes"};
+      throw out_of_memory{"growable_array", max_bytes_at_once,
+                          std::to_string(count) + " elements exceed the maximum of 2^46 bytes"};
     std::size_t const wanted =
         std::max(count, std::min<std::size_t>(policy_.room_for(count, room_, changes_),
                                               max_bytes_at_once / sizeof(T)));
@@ -78,7 +78,7 @@ class growable_array {
       try {
         fresh = static_cast<T*>(pool_->allocate(room * sizeof(T), alignof(T)));
       } catch (std::bad_alloc const&) {
-        if (count <= room_) return;  // it stays where it is
+        if (count <= room_) return;  // the elements stay in the present memory
         fresh = static_cast<T*>(pool_->allocate(count * sizeof(T), alignof(T)));
         room = count;
       }
@@ -105,16 +105,17 @@ class growable_array {
 
 /// An array in pages of its own. Reserves addresses for `maximum` elements and maps pages as the
 /// array grows. It unmaps pages at the end as the array shrinks. Elements never move. With the
-/// default policy it holds less than one page more than it needs.
+/// default policy the mapped pages exceed the bytes of the elements by less than a page.
 ///
-/// New elements are not initialised. The registry does not know it (see adopted_memory). Not
+/// New elements are not initialised. The registry does not know the array (see adopted_memory). Not
 /// thread-safe. A resize that throws changes nothing.
 template <class T, page_source Pages>
 class paged_array {
   static_assert(std::is_trivially_copyable_v<T>, "elements are not destroyed");
 
  public:
-  /// `maximum`: elements that it may have. Throws what `Pages::reserve` throws.
+  /// `maximum`: the maximum number of elements. Throws `bad_argument` if it is 0 or too large, and
+  /// what `Pages::reserve` throws.
   paged_array(Pages pages, std::size_t maximum,
               detail::growth_policy policy = detail::growth_policy::exact())
       : pages_{std::move(pages)},
@@ -132,8 +133,8 @@ class paged_array {
   /// Throws `out_of_memory`.
   void resize(std::size_t count) {
     if (count > maximum_)
-      throw out_of_memory{"paged_field", count * sizeof(T),
-                          "it may have " + std::to_string(maximum_) + " elements"};
+      throw out_of_memory{"paged_array", count * sizeof(T),
+                          "the maximum is " + std::to_string(maximum_) + " elements"};
     std::size_t const room =
         std::clamp(policy_.room_for(count, reserved_ / sizeof(T), changes_), count, maximum_);
     bytes wanted = room == reserved_ / sizeof(T) ? reserved_ : granted(room);
@@ -152,8 +153,8 @@ class paged_array {
   [[nodiscard]] bytes reserved() const { return reserved_; }
 
  private:
-  /// Puts pages behind its end, to `wanted` bytes, or if there are none to no more than needed. How
-  /// many there are then.
+  /// Maps pages at the end of the array, up to `wanted` bytes. If there are too few pages, maps
+  /// only up to `needed` bytes. Returns the mapped bytes.
   [[nodiscard]] bytes map_to(bytes wanted, bytes needed) {
     try {
       pages_.map(begin_ + reserved_, wanted - reserved_);
@@ -166,8 +167,8 @@ class paged_array {
   }
   [[nodiscard]] static std::size_t checked(std::size_t maximum) {
     if (maximum == 0 || maximum > max_bytes_at_once / sizeof(T))
-      throw bad_argument{"paged_field: " + std::to_string(maximum) +
-                         " elements are none, or more than 2^46 bytes"};
+      throw bad_argument{"paged_array: maximum is " + std::to_string(maximum) +
+                         " elements; it must be at least 1, and at most 2^46 bytes"};
     return maximum;
   }
   [[nodiscard]] bytes granted(std::size_t count) const {

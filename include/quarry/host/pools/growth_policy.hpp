@@ -10,7 +10,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// How much room a growable array takes when its size changes: a value. Sizes are in elements.
+/// A value that determines the capacity of a growable array when its size changes. Sizes are in
+/// elements.
 class growth_policy {
  public:
   /// The capacity is always the size.
@@ -32,14 +33,15 @@ class growth_policy {
   [[nodiscard]] static growth_policy from_history(std::vector<std::size_t> sizes,
                                                   std::size_t window = 16) {
     if (sizes.empty() || window == 0)
-      throw bad_argument{"growth_policy: a history of no sizes, or a window of none"};
+      throw bad_argument{"growth_policy: the history is empty, or the window is 0"};
     growth_policy result = hysteresis();
     result.kind_ = kind::history;
     result.max_ahead_ = max_of_windows(sizes, window);
     return result;
   }
 
-  /// The room to take: `size` at least. `change`: how many changes of size came before.
+  /// The new capacity, at least `size`. `room`: the present capacity. `change`: the number of
+  /// earlier changes of size.
   [[nodiscard]] std::size_t room_for(std::size_t size, std::size_t room, std::size_t change) const {
     if (kind_ == kind::exact) return size;
     if (kind_ == kind::history && change < max_ahead_.size() && max_ahead_[change] >= size) {
@@ -61,17 +63,17 @@ class growth_policy {
   static double checked(double value, double minimum, double maximum, char const* name) {
     if (value > minimum && value <= maximum) return value;
     throw bad_argument{"growth_policy: " + std::string{name} + " is " + std::to_string(value) +
-                       ", not more than " + std::to_string(minimum) + " and at most " +
+                       "; it must be above " + std::to_string(minimum) + " and at most " +
                        std::to_string(maximum)};
   }
-  /// Of each size and the ones after it the largest. O(sizes x window).
+  /// For each size, the maximum of the `window` sizes that start with it. O(sizes x window).
   [[nodiscard]] static std::vector<std::size_t> max_of_windows(
       std::vector<std::size_t> const& sizes, std::size_t window) {
     std::vector<std::size_t> result(sizes.size());
-    for (std::size_t at = 0; at < sizes.size(); ++at) {
-      auto const base = sizes.begin() + static_cast<std::ptrdiff_t>(at);
-      result[at] = *std::max_element(
-          base, base + static_cast<std::ptrdiff_t>(std::min(window, sizes.size() - at)));
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      auto const base = sizes.begin() + static_cast<std::ptrdiff_t>(i);
+      result[i] = *std::max_element(
+          base, base + static_cast<std::ptrdiff_t>(std::min(window, sizes.size() - i)));
     }
     return result;
   }

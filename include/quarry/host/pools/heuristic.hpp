@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a pool coalesces: returns the blocks in which nothing is in use, and takes one in their
-// place.
+// When a pool coalesces: when it returns the blocks without allocations and takes one block in
+// their place.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -12,8 +12,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What a heuristic sees of its pool. `allocated`, `granted`: bytes in use as they were asked for,
-/// and by the chunks that serve it.
+/// The state of a pool that a heuristic reads. `allocated`: requested bytes in use. `granted`:
+/// bytes of the chunks that serve them.
 struct pool_state {
   bytes reserved = 0;
   bytes releasable = 0;
@@ -55,7 +55,7 @@ struct heuristic {
   target size = target::reserved;
   moment checked_at = moment::after_free;
   heuristic_rules rules = heuristic_rules::quarry;
-  std::uint32_t parameter = 0;        // percent of bytes, or number of blocks, that can be released
+  std::uint32_t parameter = 0;        // percent of bytes, blocks, or MiB of `by_cost`
   heuristic_function rule = nullptr;  // of trigger::user
   void* context = nullptr;
 
@@ -73,10 +73,10 @@ struct heuristic {
   [[nodiscard]] static constexpr heuristic by_cost(std::uint32_t price) {
     return {trigger::cost, {}, {}, heuristic_rules::quarry, price};
   }
-  /// Calls `rule` after each free, or `before_growth`. The rule may use the pool; the pool does
-  /// not call it again from within the rule or from within a coalesce, but other pools do call it.
-  /// If it throws, that counts as 0. `context` must outlive the pool. A pool with a lock calls the
-  /// rule while it holds the lock. The rule of an allocator with a name may call handles of older
+  /// Calls `rule` after each free, or `before_growth`. The rule may use the pool; the pool does not
+  /// call it again from within the rule or from within a coalesce, but other pools do call it. An
+  /// exception counts as 0. `context` must outlive the pool. A pool with a lock calls the rule
+  /// while it holds the lock. The rule of an allocator with a name may call handles of older
   /// allocators. Calls of other handles throw `bad_argument`, frees return false, and
   /// `allocators::destroy` is refused (`any_allocator`).
   [[nodiscard]] static constexpr heuristic by_rule(heuristic_function rule,
@@ -98,7 +98,7 @@ struct heuristic {
   }
   template <class Rule>
     requires std::is_invocable_r_v<bytes, Rule&, pool_state const&>
-  static heuristic by_rule(Rule const&& rule) = delete;  // it would be gone before it is asked
+  static heuristic by_rule(Rule const&& rule) = delete;  // the rule would be destroyed too early
 
   /// The pool coalesces to its peak use instead of its present size.
   [[nodiscard]] constexpr heuristic to_high_water() const {
@@ -114,7 +114,7 @@ struct heuristic {
   }
 
   [[nodiscard]] constexpr bytes wanted(pool_state const& pool) const {
-    if (condition == trigger::user) return requested_rule(pool);
+    if (condition == trigger::user) return ask_rule(pool);
     if (!fires(pool)) return 0;
     if (size == target::reserved) return pool.reserved;
     return rules == heuristic_rules::poster_2022 ? pool.peak_allocated : pool.peak_granted;
@@ -127,11 +127,11 @@ struct heuristic {
                                               heuristic_rules new_rules) const {
     return {condition, new_size, new_moment, new_rules, parameter, rule, context};
   }
-  /// What the user's rule says; 0 if it throws.
-  [[nodiscard]] bytes requested_rule(pool_state const& pool) const noexcept {
+  /// Calls the user's rule. Returns its result, or 0 if it throws.
+  [[nodiscard]] bytes ask_rule(pool_state const& pool) const noexcept {
     try {
       return rule(pool, context);
-    } catch (...) {  // frees must not fail for it
+    } catch (...) {  // an exception must not make a free fail
       return 0;
     }
   }

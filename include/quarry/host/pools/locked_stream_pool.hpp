@@ -10,14 +10,14 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A stream pool and its lock: one thread at a time. Sizes and alignments are not needed to
-/// deallocate; a wrong pointer is ignored, and counted by the pool.
+/// A stream pool with a lock: calls of several threads take turns. `deallocate` ignores the size
+/// and the alignment. The pool refuses and counts an invalid pointer.
 template <memory_resource Resource, stream_order Order = cuda_streams>
 class locked_stream_pool {
  public:
   using pool_type = stream_pool<Resource, Order>;
 
-  /// The arguments are the pool's; throws what its constructor throws.
+  /// Constructs the pool from `arguments`. Throws what the pool's constructor throws.
   template <class... Arguments>
     requires std::constructible_from<pool_type, Arguments...>
   explicit locked_stream_pool(Arguments&&... arguments)
@@ -50,7 +50,7 @@ class locked_stream_pool {
     std::lock_guard const lock{mutex_};
     return std::forward<Work>(work)(pool_);
   }
-  /// The pool's counts and what is wrong with it, at one moment.
+  /// The pool's counts and its violated invariants, each at one moment.
   [[nodiscard]] auto counts() const {
     std::lock_guard const lock{mutex_};
     return pool_.counts();
@@ -62,7 +62,7 @@ class locked_stream_pool {
   [[nodiscard]] memory_location location() { return pool_.location(); }
 
  private:
-  pool_type pool_;  // Guarded by: mutex_, but for what its order waits for
+  pool_type pool_;  // Guarded by: mutex_, except for `order().finish`
   mutable std::mutex mutex_;
 };
 

@@ -28,22 +28,22 @@ struct mixed_options {
 struct mixed_pool_counts {
   bytes reserved = 0, peak_reserved = 0;  ///< of the resource
   bytes granted = 0;                      ///< of the allocations in use
-  std::size_t allocations = 0;            ///< in use
+  std::size_t allocations_in_use = 0;
   std::size_t slabs = 0;
   std::uint64_t invalid_frees = 0;  ///< frees of addresses that were not allocated
 };
 
-/// Serves small sizes from slots of powers of two, with one bit each, and larger sizes from a
-/// pool. A free needs the address alone: slabs are aligned to their size, so the address tells the
+/// Serves small sizes from slots of powers of two, with one bit each, and larger sizes from a pool.
+/// A free needs the address alone: slabs are aligned to their size, so the address determines the
 /// slab.
 ///
 /// Not thread-safe. O(1) expected. A small allocation costs one bit beside its slot, where a chunk
-/// of a pool costs some 45 bytes, and a slice two bytes or more. The registry knows none of its
-/// allocations, small or large. (`allocators::make` gives it a name, and makes them known, as
-/// those of a resource.) An empty slab returns to the pool if its size has another slab with free
-/// slots. Invariants, checked by `audit`:
-///   1. a slab's count of free slots is the number of its ones;
-///   2. exactly the slabs with free slots are in their size's list.
+/// of a pool costs 45 bytes or more (docs/design/pool_costs.md), and a slice two bytes or more. The
+/// registry knows none of its allocations, small or large. (`allocators::make` makes it a named
+/// allocator and registers its allocations, as for a resource.) An empty slab returns to the pool
+/// if its size has another slab with free slots. Invariants, checked by `audit`:
+///   1. a slab's count of free slots is the number of ones in its bits;
+///   2. a slab is in the list of its size exactly if it has free slots.
 template <memory_resource Resource>
 class QUARRY_POISONS mixed_pool {
  public:
@@ -51,15 +51,15 @@ class QUARRY_POISONS mixed_pool {
   explicit mixed_pool(Resource upstream, mixed_options const& options = {})
       : state_{std::make_unique<state>(std::move(upstream), checked(options))} {}
 
-  /// `size` bytes, or for 0 an address of its own. Throws `out_of_memory`.
+  /// Allocates `size` bytes. Size 0 returns a unique address. Throws `out_of_memory`.
   [[nodiscard]] void* allocate(bytes size) { return allocate(size, 1); }
-  /// At a multiple of `alignment`, a power of two. Throws `bad_argument` too.
+  /// The same at a multiple of `alignment`, a power of two. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     check_power_of_two("mixed_pool", alignment);
-    state& all = *state_;
-    bytes const needed = std::max({size, alignment, all.options.min_slot});
-    if (needed > all.options.max_slot) return all.allocate_large(size, alignment);
-    return all.allocate_slot(static_cast<unsigned>(std::bit_width(needed - 1)), size);
+    mixed_options const& options = state_->options;
+    bytes const needed = std::max({size, alignment, options.min_slot});
+    if (needed > options.max_slot) return state_->allocate_large(size, alignment);
+    return state_->allocate_slot(static_cast<unsigned>(std::bit_width(needed - 1)), size);
   }
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
   /// `invalid_frees`, if `pointer` is not the base address of an allocation of this pool.
@@ -70,8 +70,8 @@ class QUARRY_POISONS mixed_pool {
   /// As a resource.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
-  /// Bytes granted: the slot's, or what was requested of the pool. Nothing if `pointer` is not the
-  /// first address of an allocation.
+  /// The granted bytes: the size of the slot, or the requested size of a large allocation. nullopt
+  /// if `pointer` is not the base address of an allocation.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
     auto const found = state_->slabs.find(address & ~(state_->options.slab - 1));
@@ -88,14 +88,14 @@ class QUARRY_POISONS mixed_pool {
   }
 
   [[nodiscard]] mixed_pool_counts counts() const {
-    auto const of_pool = state_->large.counts();
+    auto const large = state_->large.counts();
     std::size_t const slabs = state_->slabs.size();
-    return {of_pool.reserved,
-            of_pool.peak_reserved,
-            of_pool.allocated - slabs * state_->options.slab + state_->granted,
-            of_pool.chunks_allocated - slabs + state_->slots,
+    return {large.reserved,
+            large.peak_reserved,
+            large.allocated - slabs * state_->options.slab + state_->granted,
+            large.allocations_in_use - slabs + state_->slots,
             slabs,
-            of_pool.invalid_frees + state_->invalid_frees};
+            large.invalid_frees + state_->invalid_frees};
   }
   [[nodiscard]] std::vector<std::string> audit() const {
     auto problems = state_->large.audit();
@@ -111,8 +111,8 @@ class QUARRY_POISONS mixed_pool {
   struct slab {
     unsigned shift;  // log2 of its slots' size
     std::uint32_t count;
-    std::uint32_t hint = 0;           // the first word that may have a one
-    std::size_t listed = not_listed;  // where in its size's list
+    std::uint32_t hint = 0;           // the first word that may have a free slot
+    std::size_t listed = not_listed;  // the index in the list of its size
     std::vector<word> free;           // a bit for each slot: 1 = free
   };
   using slab_table = std::unordered_map<std::uint64_t, slab>;
@@ -135,8 +135,8 @@ class QUARRY_POISONS mixed_pool {
   struct state {
     state(Resource upstream, mixed_options const& wanted)
         : options{wanted}, large{std::move(upstream), wanted.large} {}
-    ~state() {  // the pool's destructor returns their memory
-      for (auto const& [base, each] : slabs) unpoison_slab(base);
+    ~state() {  // the pool's destructor returns the slabs
+      for (auto const& [base, unused] : slabs) unpoison_slab(base);
     }
 
     [[nodiscard]] void* allocate_large(bytes size, bytes alignment) {
@@ -145,40 +145,41 @@ class QUARRY_POISONS mixed_pool {
     [[nodiscard]] void* allocate_slot(unsigned shift, bytes size) {
       auto& list = with_free[shift];
       if (list.empty()) add_slab(shift);
-      auto& [base, one] = *list.back();
-      while (one.free[one.hint] == 0) ++one.hint;
-      std::uint64_t const slot = one.hint * bits_per_word + lowest_one(one.free[one.hint]);
-      one.free[one.hint] &= one.free[one.hint] - 1;
-      if (--one.count == 0) unlist(*list.back());
+      auto& [base, holder] = *list.back();
+      while (holder.free[holder.hint] == 0) ++holder.hint;
+      std::uint64_t const slot = holder.hint * bits_per_word + lowest_one(holder.free[holder.hint]);
+      holder.free[holder.hint] &= holder.free[holder.hint] - 1;
+      if (--holder.count == 0) unlist(*list.back());
       ++slots;
       granted += bytes{1} << shift;
       auto* const result = reinterpret_cast<void*>(base + (slot << shift));
       if (detail::is_poisoned(large.resource())) detail::unpoison(result, size);
       return result;
     }
-    [[nodiscard]] bool is_allocated(std::uint64_t base, slab const& one,
+    [[nodiscard]] bool is_allocated(std::uint64_t base, slab const& holder,
                                     std::uint64_t address) const {
-      std::uint64_t const slot = (address - base) >> one.shift;
-      return base + (slot << one.shift) == address &&
-             (one.free[slot / bits_per_word] >> slot % bits_per_word & 1) == 0;
+      std::uint64_t const slot = (address - base) >> holder.shift;
+      return base + (slot << holder.shift) == address &&
+             (holder.free[slot / bits_per_word] >> slot % bits_per_word & 1) == 0;
     }
     bool deallocate(std::uint64_t address) noexcept {
       auto const found = slabs.find(address & ~(options.slab - 1));
       if (found == slabs.end()) return large.deallocate(reinterpret_cast<void*>(address));
-      auto& [base, one] = *found;
-      if (!is_allocated(base, one, address)) {
+      auto& [base, holder] = *found;
+      if (!is_allocated(base, holder, address)) {
         ++invalid_frees;
         return false;
       }
       if (detail::is_poisoned(large.resource()))
-        detail::poison(reinterpret_cast<void*>(address), bytes{1} << one.shift);
-      std::uint64_t const slot = (address - base) >> one.shift;
-      one.free[slot / bits_per_word] |= word{1} << slot % bits_per_word;
-      one.hint = std::min(one.hint, static_cast<std::uint32_t>(slot / bits_per_word));
+        detail::poison(reinterpret_cast<void*>(address), bytes{1} << holder.shift);
+      std::uint64_t const slot = (address - base) >> holder.shift;
+      holder.free[slot / bits_per_word] |= word{1} << slot % bits_per_word;
+      holder.hint = std::min(holder.hint, static_cast<std::uint32_t>(slot / bits_per_word));
       --slots;
-      granted -= bytes{1} << one.shift;
-      if (one.count++ == 0) list(*found);
-      if (one.count == slots_of(one.shift) && with_free[one.shift].size() > 1) return_slab(found);
+      granted -= bytes{1} << holder.shift;
+      if (holder.count++ == 0) list(*found);
+      if (holder.count == slots_of(holder.shift) && with_free[holder.shift].size() > 1)
+        return_slab(found);
       return true;
     }
 
@@ -191,7 +192,7 @@ class QUARRY_POISONS mixed_pool {
       slab_table node;
       auto handle = node.extract(node.emplace(0, std::move(fresh)).first);
       void* const memory = large.allocate(options.slab, options.slab);
-      try {  // after what may call a heuristic's rule, which may add slabs
+      try {  // after the allocation, since a heuristic's rule may have added slabs
         detail::make_room(with_free[shift], slabs.size() + 1);  // so that frees need no memory
         slabs.reserve(slabs.size() + 1);
       } catch (...) {
@@ -202,31 +203,32 @@ class QUARRY_POISONS mixed_pool {
       if (detail::is_poisoned(large.resource())) detail::poison(memory, options.slab);
       list(*slabs.insert(std::move(handle)).position);
     }
-    /// May ask a heuristic's rule, which may change all slabs: the slab leaves the table before.
+    /// Removes the slab from the table first, because the pool may call a heuristic's rule, which
+    /// may change all slabs.
     void return_slab(typename slab_table::iterator empty) noexcept {
       if (empty->second.listed != not_listed) unlist(*empty);
       auto const returned = slabs.extract(empty);
       unpoison_slab(returned.key());
       (void)large.deallocate(reinterpret_cast<void*>(returned.key()));
     }
-    void list(entry& one) noexcept {
-      one.second.listed = with_free[one.second.shift].size();
-      with_free[one.second.shift].push_back(&one);  // has room
+    void list(entry& node) noexcept {
+      node.second.listed = with_free[node.second.shift].size();
+      with_free[node.second.shift].push_back(&node);  // has room
     }
-    void unlist(entry& one) noexcept {
-      auto& all = with_free[one.second.shift];
-      all[one.second.listed] = all.back();
-      all[one.second.listed]->second.listed = one.second.listed;
-      all.pop_back();
-      one.second.listed = not_listed;
+    void unlist(entry& node) noexcept {
+      auto& slabs_with_free = with_free[node.second.shift];
+      slabs_with_free[node.second.listed] = slabs_with_free.back();
+      slabs_with_free[node.second.listed]->second.listed = node.second.listed;
+      slabs_with_free.pop_back();
+      node.second.listed = not_listed;
     }
     void release_slabs() noexcept {
       for (unsigned shift = 0; shift < with_free.size(); ++shift) {
         auto const& list = with_free[shift];
-        for (std::size_t at = list.size(); at != 0; --at) {
-          if (at > list.size()) continue;  // a rule returned some
-          if (entry const& one = *list[at - 1]; one.second.count == slots_of(shift))
-            return_slab(slabs.find(one.first));
+        for (std::size_t i = list.size(); i != 0; --i) {
+          if (i > list.size()) continue;  // a rule returned slabs
+          if (entry const& node = *list[i - 1]; node.second.count == slots_of(shift))
+            return_slab(slabs.find(node.first));
         }
       }
     }
@@ -243,21 +245,21 @@ class QUARRY_POISONS mixed_pool {
     }
     void audit(std::vector<std::string>& problems) const {
       std::size_t in_use = 0;
-      for (auto const& [base, one] : slabs) {
+      for (auto const& [base, holder] : slabs) {
         std::uint32_t ones = 0;
-        for (word const each : one.free) ones += static_cast<std::uint32_t>(std::popcount(each));
-        in_use += slots_of(one.shift) - ones;
-        auto const& all = with_free[one.shift];
-        bool const is_listed =
-            one.listed != not_listed && one.listed < all.size() && &all[one.listed]->second == &one;
-        if (ones != one.count)
+        for (word const bits : holder.free) ones += static_cast<std::uint32_t>(std::popcount(bits));
+        in_use += slots_of(holder.shift) - ones;
+        auto const& list = with_free[holder.shift];
+        bool const is_listed = holder.listed != not_listed && holder.listed < list.size() &&
+                               &list[holder.listed]->second == &holder;
+        if (ones != holder.count)
           problems.push_back("mixed_pool: slab " + std::to_string(base) + " has " +
                              std::to_string(ones) + " free slots, and counts " +
-                             std::to_string(one.count));
-        if (is_listed != (one.count != 0))
+                             std::to_string(holder.count));
+        if (is_listed != (holder.count != 0))
           problems.push_back("mixed_pool: slab " + std::to_string(base) + " is " +
                              (is_listed ? "" : "not ") + "listed with " +
-                             std::to_string(one.count) + " free slots");
+                             std::to_string(holder.count) + " free slots");
       }
       if (in_use != slots)
         problems.push_back("mixed_pool: " + std::to_string(in_use) + " slots are in use, counted " +

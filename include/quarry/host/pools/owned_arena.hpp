@@ -12,9 +12,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// its own freed chunks without synchronising. `share` makes them available to all owners, which
 /// must synchronise first (stream_owners).
 ///
-/// Owner 0 is what is common. Each owner has segregated lists and two sets of quick lists. The
+/// Owner 0 owns the common chunks. Each owner has segregated lists and two sets of quick lists. The
 /// first has the chunks that the owner freed since it was last covered (`cover`); `share` leaves
-/// them with the owner. The second has the chunks that the owner cached before that.
+/// them with the owner. The second has the chunks that the owner freed before that.
 class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   using core = chunk_arena<segregated_fit, many_owners>;
 
@@ -36,10 +36,10 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
     return static_cast<owner_id>(cached_.size() - 1);
   }
 
-  /// The address of a chunk of the owner's free memory; nullopt if nothing of that fits. Throws
-  /// std::bad_alloc if there is no memory for bookkeeping. O(1). If the caller will `trim` the
-  /// chunk, it is none that was freed since the owner was last covered: its remainders could be
-  /// shared.
+  /// Allocates a chunk of the owner's free memory and returns its address; nullopt if no chunk
+  /// fits. Throws std::bad_alloc if there is no memory for bookkeeping. O(1). If the caller will
+  /// `trim` the chunk, takes no chunk that was freed since the owner was last covered, because the
+  /// chunk's remainders could be shared.
   [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size, owner_id owner,
                                                       bool will_be_trimmed = false) {
     cache_lists& lists = *cached_[owner];
@@ -50,28 +50,28 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
     return allocate_slowly(size, owner);
   }
 
-  /// From now on `share` takes what the owner freed until now. Merges the chunks that were cached
-  /// before the previous call and not taken again. O(such chunks).
+  /// Covers the chunks that the owner freed until now: from now on `share` takes them. Merges the
+  /// chunks that the previous call covered and that no request took again. O(merged chunks).
   void cover(owner_id owner) {
     cache_lists& lists = *cached_[owner];
     if (lists.recent->count() == 0) return;
     merge_cached(owner);
     std::swap(lists.recent, lists.covered);
   }
-  /// Whether the owner still has anything that it freed since it was covered.
+  /// Whether the owner still has a chunk that it freed since it was last covered.
   [[nodiscard]] bool has_recent(owner_id owner) const {
     return cached_[owner]->recent->count() != 0;
   }
-  /// Merges the chunks that the owner cached before it was last covered. True if there were any:
-  /// then something larger may fit.
+  /// Merges the chunks that the owner cached before it was last covered. Returns true if there were
+  /// such chunks: then a larger request may fit.
   bool merge_cached(owner_id owner) {
     quick_lists& covered = *cached_[owner]->covered;
     if (covered.count() == 0) return false;
     free_cached(covered, owner);
     return true;
   }
-  /// Makes the owner's free chunks common, except those that it freed since it was last covered.
-  /// O(its chunks).
+  /// Makes the owner's free chunks common, except the chunks that it freed since it was last
+  /// covered. O(the owner's chunks).
   void share(owner_id owner) {
     merge_cached(owner);
     segregated_fit const& lists = free_[owner];
@@ -124,12 +124,12 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
     quick_lists *recent = &lists[0], *covered = &lists[1];
   };
 
-  // Once, for both quick lists.
+  // Not inlined: both quick lists share the code.
   [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> allocate_from(quick_lists& cached,
                                                                           sizes size) {
     return allocate_cached(cached, size);
   }
-  // Not inlined, so that what the quick lists serve saves no registers for this.
+  // Not inlined, so that requests that a quick list serves save no registers for this path.
   [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> allocate_slowly(sizes size,
                                                                             owner_id owner) {
     return allocate_from_free(size, owner);
@@ -137,7 +137,7 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   void add_cache() { cached_.push_back(std::make_unique<cache_lists>(unit_shift())); }
   [[nodiscard]] std::size_t cached_count() const {
     std::size_t sum = 0;
-    for (auto const& each : cached_) sum += each->covered->count() + each->recent->count();
+    for (auto const& lists : cached_) sum += lists->covered->count() + lists->recent->count();
     return sum;
   }
 

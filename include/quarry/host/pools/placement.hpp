@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pool needs of the strategy that places its allocations.
+// The interface that a pool needs of the placement of its allocations.
 #pragma once
 
 #include "quarry/host/registry/chunk_table.hpp"
@@ -31,7 +31,7 @@ struct any_callback {
 };
 
 /// Decides where allocations lie in a pool's blocks, by their addresses; never touches memory.
-/// chunk_arena says what each function does. Frees throw nothing and need no memory: `reserve`
+/// chunk_arena documents the functions. Frees throw nothing and need no memory, because `reserve`
 /// makes room for them before an allocation.
 template <class Arena>
 concept placement =
@@ -52,7 +52,7 @@ concept placement =
       { arena.deallocate(base, call) } -> std::same_as<chunk_sizes>;
       arena.release(call, count);
 
-      // Quick lists, which come first. Without them nothing is ever cached.
+      // Quick lists, which a pool asks first. A placement without quick lists never caches a chunk.
       { Arena::caches } -> std::convertible_to<bool>;
       arena.disable_caching();
       { arena.allocate_from_cached(size, count) } -> std::same_as<std::optional<std::uint64_t>>;
@@ -66,7 +66,7 @@ concept placement =
       { arena.size_of(base) } -> std::same_as<std::optional<chunk_sizes>>;
       { arena.size_of_cut(count) } -> std::same_as<bytes>;
 
-      // What heuristics and statistics ask for.
+      // Values for heuristics and statistics.
       { arena.reserved() } -> std::same_as<bytes>;
       { arena.in_use() } -> std::same_as<bytes>;
       { arena.releasable() } -> std::same_as<bytes>;
@@ -82,7 +82,7 @@ concept placement =
       { arena.audit() } -> std::same_as<std::vector<std::string>>;
     };
 
-/// A placement that also gives up free pages: for stitched_pool.
+/// A placement that can also cut free pages out of its chunks, for stitched_pool.
 template <class Arena>
 concept page_placement =
     placement<Arena> &&

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What AddressSanitizer is told of a pool's memory. Everything here is empty in a build without it.
+// Tells AddressSanitizer which bytes of a pool may not be accessed. In a build without
+// AddressSanitizer the functions do nothing.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -16,7 +17,8 @@
 #ifdef QUARRY_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 /// Classes and functions that poison have other names with AddressSanitizer than without it. So a
-/// program with it and a library without it share none of their functions.
+/// program that is built with it and a library that is built without it share none of these
+/// functions.
 #define QUARRY_POISONS [[gnu::abi_tag("asan")]]
 #else
 #define QUARRY_ADDRESS_SANITIZER 0

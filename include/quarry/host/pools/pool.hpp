@@ -17,8 +17,8 @@ namespace quarry::inline QUARRY_ABI {
 
 /// Takes blocks from a resource and hands out chunks of them, as its placement decides.
 ///
-/// A pool without a heuristic that needs a block first returns empty blocks. It stops as soon as
-/// its blocks and the new block together do not exceed the peak use.
+/// Before a pool without a heuristic takes a block, it returns empty blocks. It stops as soon as
+/// its other blocks and the new block together do not exceed the peak use.
 ///
 /// Not thread-safe (see synchronized_resource). A failed allocation leaves the users' allocations
 /// and their counts unchanged, but empty blocks may have been returned. `deallocate` never throws,
@@ -42,7 +42,7 @@ class QUARRY_POISONS pool {
     may_have_slices_ = Placement::caches && options_.red_zone == 0 && !options_.keeps_backtraces &&
                        options_.coalesce.condition == heuristic::trigger::never;
     if (options_.keeps_backtraces) detail::registration::prepare_backtraces();
-    // without quick lists each call takes the slow path, which handles these
+    // without quick lists each call takes the slow path, which handles both options
     if (options_.red_zone != 0 || options_.keeps_backtraces) placement_.disable_caching();
     asks_after_frees_ =
         options_.shrink_after != 0 || options_.coalesce.condition == heuristic::trigger::cost;
@@ -52,13 +52,13 @@ class QUARRY_POISONS pool {
   }
   pool(pool const&) = delete;
   pool& operator=(pool const&) = delete;
-  /// Allocations that are left are lost with their blocks.
+  /// Returns all blocks. Allocations that are still in use become invalid.
   ~pool() {
     placement_.for_each_block([&](auto const& empty) { return_block(empty); });
   }
 
-  /// Allocates `size` bytes, aligned as the options say; for 0 an address of its own. Throws
-  /// `out_of_memory`. O(1), or as the placement says, while the free memory fits.
+  /// Allocates `size` bytes with the alignment of the options. Size 0 returns a unique address.
+  /// Throws `out_of_memory`. O(1), or the cost of the placement, while a free chunk fits.
   [[nodiscard]] void* allocate(bytes size) {
     if (size - 1 < slices_.maximum()) {
       auto const base = slices_.allocate(size);
@@ -68,30 +68,29 @@ class QUARRY_POISONS pool {
     auto const base = placement_.allocate_from_cached(needed);
     return base ? record_allocation(*base, size) : allocate_slowly(needed);
   }
-  /// The same at a multiple of `alignment`, a power of two. If that is more than the options say, a
-  /// free chunk must be larger by as much. Also throws `bad_argument`.
+  /// The same at a multiple of `alignment`, a power of two. If it exceeds the alignment of the
+  /// options, the free chunk must be larger by the difference. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     bytes const room = room_to_align("pool", size, alignment, options_.alignment);
     return room == 0 ? allocate(size) : allocate_aligned(size, alignment, room);
   }
 
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
-  /// `invalid_frees`, if `pointer` is not the first address of an allocation in use.
+  /// `invalid_frees`, if `pointer` is not the base address of an allocation in use.
   bool deallocate(void* pointer) noexcept { return deallocate_pointer<true>(pointer); }
-  /// The same, but does not count a refused pointer. For a user of several pools who does not know
-  /// which of them allocated `pointer`.
+  /// The same, but does not count a refused pointer: for callers that try several pools.
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
     return deallocate_pointer<false>(pointer);
   }
 
-  /// Allocates `size` bytes, and labels them in reports with a name and the place of the call. The
-  /// registry keeps the label until the free. A pool that is not tracked drops the label. Throws as
-  /// `allocate` does, and std::bad_alloc if there is no memory for the label.
+  /// Allocates `size` bytes, and labels the allocation with a name and the call site, for reports.
+  /// The registry keeps the label until the allocation is freed. A pool that is not tracked drops
+  /// the label. Throws as `allocate` does, and std::bad_alloc if there is no memory for the label.
   [[nodiscard]] void* allocate(bytes size, std::string name,
-                               std::source_location where = std::source_location::current()) {
+                               std::source_location call_site = std::source_location::current()) {
     void* const result = allocate(size);
     try {
-      (void)label(result, std::move(name), where);
+      (void)label(result, std::move(name), call_site);
     } catch (...) {
       deallocate(result);
       throw;
@@ -100,13 +99,13 @@ class QUARRY_POISONS pool {
   }
   /// Labels an allocation. False if `pointer` is not allocated, or the pool is not tracked.
   bool label(void* pointer, std::string name,
-             std::source_location where = std::source_location::current()) {
+             std::source_location call_site = std::source_location::current()) {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     detail::slice_block* const slice_block = slices_.find_block(base);
     if (slice_block == nullptr)
-      return memory().label(placement_, pointer, {std::move(name), where});
+      return memory().label(placement_, pointer, {std::move(name), call_site});
     if (memory().tracking() == nullptr || !size_of(pointer)) return false;
-    memory().tracking()->label(base, {std::move(name), where});
+    memory().tracking()->label(base, {std::move(name), call_site});
     slice_block->set_labelled(slice_block->find_base(base).number);
     return true;
   }
@@ -116,7 +115,7 @@ class QUARRY_POISONS pool {
   /// As a resource, for adaptors and pools on top of this pool.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
-  /// Returns the blocks in which nothing is allocated to the resource. O(blocks).
+  /// Returns the blocks without allocations to the resource. O(blocks).
   void release() noexcept {
     holding_cost_ = 0;
     slices_.release(map_pages{*this});
@@ -141,12 +140,12 @@ class QUARRY_POISONS pool {
       if (!found) ++coalesces_;
       if (!is_ours) peak_granted_ = std::max(peak_granted_, placement_.in_use());
       (void)placement_.deallocate(base);
-    } catch (...) {  // then the pool goes on without that block
+    } catch (...) {  // the pool continues without that block
     }
   }
 
-  /// Bytes requested; nullopt if `pointer` is not the first address of an allocation in use. For
-  /// interior pointers there is `registry::find`.
+  /// The requested bytes; nullopt if `pointer` is not the base address of an allocation in use. For
+  /// interior pointers use `registry::find`.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     if (detail::slice_block const* const slice_block = slices_.find_block(base)) {
@@ -164,8 +163,8 @@ class QUARRY_POISONS pool {
     static_cast<pool_state&>(result) = state();
     result.peak_reserved = source_.memory().peak();
     result.allocations = allocations_;
-    result.chunks_allocated = placement_.allocated() - slices_.blocks() + slices_.in_use();
-    result.deallocations = allocations_ - result.chunks_allocated;
+    result.allocations_in_use = placement_.allocated() - slices_.blocks() + slices_.in_use();
+    result.deallocations = allocations_ - result.allocations_in_use;
     result.blocks_allocated = source_.allocated();
     result.blocks_returned = source_.returned();
     result.coalesces = coalesces_;
@@ -176,7 +175,7 @@ class QUARRY_POISONS pool {
   }
 
   /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
-  /// tables, and its labels. O(pages + labels), by calls of the system.
+  /// tables, and its labels. O(pages + labels), by system calls.
   [[nodiscard]] bytes bookkeeping() const {
     return sizeof(*this) + placement_.footprint() + slices_.footprint() +
            source_.memory().footprint(placement_.blocks());
@@ -195,10 +194,11 @@ class QUARRY_POISONS pool {
       if (base != end) visit(base, end - base, true);
     });
   }
-  /// What is wrong in the placement's tables, and which red zones were written to.
+  /// Describes each violated invariant of the pool's tables and each changed red zone; empty if
+  /// there are none.
   [[nodiscard]] std::vector<std::string> audit() const {
     auto problems = placement_.audit();
-    for (auto& each : slices_.audit()) problems.push_back(std::move(each));
+    for (auto& problem : slices_.audit()) problems.push_back(std::move(problem));
     if (!checks_red_zones()) return problems;
     placement_.for_each([&](std::uint64_t base, bytes, bool is_free) {
       if (auto const changed = is_free ? std::nullopt : changed_byte(base))
@@ -210,7 +210,7 @@ class QUARRY_POISONS pool {
   [[nodiscard]] memory_location location() { return location_of(source_.resource()); }
 
  private:
-  /// In a smaller pool, slice blocks could use up the memory: one for each size takes 3 MiB in all.
+  /// A smaller pool could be full of slice blocks: one block for each size class takes 3 MiB.
   static constexpr bytes min_reserved_for_slices = 16_MiB;
 
   using sizes = chunk_sizes;
@@ -241,11 +241,11 @@ class QUARRY_POISONS pool {
       auto const found = placement_.allocate_for_slices(size, size, options_.alignment);
       if (!found || *found < detail::object_starts::end) return found;
       (void)placement_.deallocate(*found);
-    } catch (std::bad_alloc const&) {  // then there is none
+    } catch (std::bad_alloc const&) {  // no page: chunks serve the size
     }
     return std::nullopt;
   }
-  // Steps that most slices do not need are tail calls, so that the others need no stack frame.
+  // Rare steps of a slice's free are tail calls, so that the usual free needs no stack frame.
   template <bool CountsInvalid>
   bool deallocate_pointer(void* pointer) noexcept {
     if (pointer == nullptr) return true;
@@ -257,14 +257,14 @@ class QUARRY_POISONS pool {
       return deallocate_labelled<CountsInvalid>(*slice_block, base);
     bool const is_full = slices_.deallocate(*slice_block, base, number);
     record_free(base, slice.requested());
-    return is_full || asks_after_frees_ ? after_slice(*slice_block, is_full) : true;
+    return is_full || asks_after_frees_ ? finish_slice_free(*slice_block, is_full) : true;
   }
   template <bool CountsInvalid>
   [[nodiscard]] bool deallocate_chunk(std::uint64_t base) noexcept {
     auto const requested = placement_.deallocate_to_cache(base);
     if (!requested) return deallocate_slowly<CountsInvalid>(base);
     record_free(base, *requested);
-    return asks_after_frees_ ? after_free() : true;
+    return asks_after_frees_ ? maintain_after_free() : true;
   }
   template <bool CountsInvalid>
   [[nodiscard, gnu::noinline]] bool deallocate_slowly(std::uint64_t base) noexcept {
@@ -275,7 +275,7 @@ class QUARRY_POISONS pool {
       return false;
     }
     record_free(base, size.requested);
-    return asks_after_frees_ ? after_free() : true;
+    return asks_after_frees_ ? maintain_after_free() : true;
   }
   template <bool CountsInvalid>
   [[nodiscard, gnu::noinline]] bool deallocate_labelled(detail::slice_block& slice_block,
@@ -288,11 +288,12 @@ class QUARRY_POISONS pool {
     memory().tracking()->forget(base);
     bool const is_full = slices_.deallocate(slice_block, base, number);
     record_free(base, slice.requested());
-    return after_slice(slice_block, is_full);
+    return finish_slice_free(slice_block, is_full);
   }
-  [[gnu::noinline]] bool after_slice(detail::slice_block& slice_block, bool is_full) noexcept {
+  [[gnu::noinline]] bool finish_slice_free(detail::slice_block& slice_block,
+                                           bool is_full) noexcept {
     if (is_full) slices_.flush(slice_block.size_class(), map_pages{*this});
-    return asks_after_frees_ ? after_free() : true;
+    return asks_after_frees_ ? maintain_after_free() : true;
   }
   void record_free(std::uint64_t base, bytes requested) noexcept {
     allocated_ -= requested;
@@ -307,7 +308,7 @@ class QUARRY_POISONS pool {
     return reinterpret_cast<void*>(base);
   }
 
-  /// Takes the latest cached chunk if it is aligned, else cuts a chunk that has `room` to align.
+  /// Takes the latest cached chunk if it is aligned, or cuts a chunk that has `room` to align.
   [[gnu::noinline]] void* allocate_aligned(bytes size, bytes alignment, bytes room) {
     auto const needed = sizes_for(size);
     if (auto const cached = placement_.allocate_from_cached(needed, alignment))
@@ -351,8 +352,8 @@ class QUARRY_POISONS pool {
     if (options_.keeps_backtraces && tracking != nullptr && tracking->label_backtrace(base))
       (void)placement_.set_labelled(base);
   }
-  /// Bytes that the heuristic wants; 0 while its rule runs, which may use the pool.
-  [[nodiscard]] bytes requested_heuristic() noexcept {
+  /// Returns the bytes that the heuristic wants; 0 while its rule runs, which may use the pool.
+  [[nodiscard]] bytes ask_heuristic() noexcept {
     if (is_rule_running_) return 0;
     is_rule_running_ = true;
     bytes const wanted = options_.coalesce.wanted(state());
@@ -360,18 +361,18 @@ class QUARRY_POISONS pool {
     return wanted;
   }
   /// Trims the pool and asks the heuristic, if it is time. Returns true.
-  [[gnu::noinline]] bool after_free() noexcept {
+  [[gnu::noinline]] bool maintain_after_free() noexcept {
     if (options_.shrink_after != 0 && ++frees_of_period_ >= options_.shrink_after) shrink();
     if (placement_.releasable_blocks() >= 2)
       holding_cost_ += static_cast<double>(placement_.releasable());
     if (options_.coalesce.condition == heuristic::trigger::never ||
         options_.coalesce.checked_at != heuristic::moment::after_free)
       return true;
-    if (bytes const wanted = requested_heuristic()) coalesce(wanted);
+    if (bytes const wanted = ask_heuristic()) coalesce(wanted);
     return true;
   }
 
-  /// Returns unused blocks beyond the peak use of the period.
+  /// Returns unused blocks beyond the peak use since the last call.
   void shrink() noexcept {
     slices_.release(map_pages{*this});
     placement_.release([&](auto const& empty) { return_block(empty); }, peak_granted_);
@@ -383,7 +384,7 @@ class QUARRY_POISONS pool {
   [[nodiscard]] std::uint64_t grow_for(sizes needed) {
     bytes size = std::max(placement_.size_of_cut(needed.granted), min_block());
     if (options_.coalesce.checked_at == heuristic::moment::before_growth) {
-      if (bytes const wanted = requested_heuristic()) {
+      if (bytes const wanted = ask_heuristic()) {
         coalesce(wanted);
         if (options_.coalesce.rules == heuristic_rules::quarry) {
           if (auto const found = placement_.allocate(needed)) return *found;
@@ -401,13 +402,13 @@ class QUARRY_POISONS pool {
     return allocate_block(size, needed);
   }
 
-  /// Takes a block of `size` bytes, or of fewer, and allocates a chunk of it.
+  /// Takes a block of `size` bytes, or of fewer bytes, and allocates a chunk of the block.
   [[nodiscard]] std::uint64_t allocate_block(bytes size, sizes needed) {
     placement_.reserve();
     auto const fresh = source_.allocate(size, needed, [this] {
-      bool const any = placement_.releasable_blocks() != 0;
+      bool const has_empty_block = placement_.releasable_blocks() != 0;
       release();
-      return any;
+      return has_empty_block;
     });
     try {
       placement_.reserve();  // again: the resource may have used the pool
@@ -425,7 +426,7 @@ class QUARRY_POISONS pool {
     try {
       slices_.begin();
       placement_.chunks().keep_slices(slices_.map());
-    } catch (std::bad_alloc const&) {  // then small sizes are chunks
+    } catch (std::bad_alloc const&) {  // chunks serve small sizes
     }
   }
   void return_block(block const& empty) noexcept {
@@ -438,7 +439,7 @@ class QUARRY_POISONS pool {
       throw bad_argument{"pool_options: red_zone is " + std::to_string(options_.red_zone) +
                          " bytes, in memory that the host cannot touch"};
   }
-  /// Whether frees check the pattern of red zones; not of poisoned ones.
+  /// Whether frees check the pattern of red zones. Poisoned red zones have no pattern.
   [[nodiscard]] bool checks_red_zones() const { return options_.red_zone != 0 && !is_poisoned(); }
   /// The offset, from the allocation's address, of the first changed byte in its red zone.
   [[nodiscard]] std::optional<bytes> changed_byte(std::uint64_t base) const {
@@ -482,15 +483,15 @@ class QUARRY_POISONS pool {
   pool_options options_;
   Placement placement_;
   detail::slices slices_;
-  bool may_have_slices_ = false;  // but has none yet
-  bytes padding_, min_chunk_;     // for sizes, with the red zone
-  detail::block_source<Resource>
-      source_;  // after what its registration reads: is destroyed before it
+  bool may_have_slices_ = false;  // and has no slices yet
+  bytes padding_, min_chunk_;     // of `sizes_for`; include the red zone
+  // is destroyed before the tables that its registration reads
+  detail::block_source<Resource> source_;
   bool is_poisoned_;
   bool asks_after_frees_ = false;
-  bool is_rule_running_ = false;  // the heuristic; its rule may call the pool
+  bool is_rule_running_ = false;  // the heuristic's rule, which may call the pool
   bytes allocated_ = 0, peak_allocated_ = 0;
-  bytes peak_granted_ = 0, peak_granted_before_ = 0;  // in this period of shrinking; before it
+  bytes peak_granted_ = 0, peak_granted_before_ = 0;  // since the last shrink; before it
   std::uint64_t frees_of_period_ = 0;
   double holding_cost_ = 0;
   std::uint64_t allocations_ = 0, coalesces_ = 0, invalid_frees_ = 0, overruns_ = 0;

@@ -11,24 +11,25 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct pool_options {
-  /// Minimum size that the pool requests of its resource while it holds no block; 0 means 64 MiB.
-  /// The first allocation requests it, not the constructor
+  /// Minimum size of the block that the pool requests while it has no block; 0 means 64 MiB. The
+  /// first allocation requests the block, not the constructor
   bytes first_block = 0;
   bytes next_block = 0;  ///< minimum size of each later request; 0 means 8 MiB
-  /// Minimum size of each later request, as a percentage of the bytes that the pool holds
+  /// Minimum size of each later request, as a percentage of the reserved bytes
   std::uint32_t growth_percent = 4;
   /// Alignment of all allocations: a power of two from 16 to 16 KiB. Sizes are rounded up to it
   bytes alignment = 16;
-  /// Limit on the bytes that the pool holds. Chunks are cut up to 1/32 larger than the rounded
-  /// size, and all of a chunk counts. Small allocations share blocks of 64 KiB by their sizes: one
-  /// that is left keeps its block from serving other sizes, which matters at the limit
+  /// Limit on the reserved bytes. Chunks are cut up to 1/32 larger than the rounded size, and all
+  /// of a chunk counts. Small allocations of one size class share blocks of 64 KiB. One allocation
+  /// in use keeps its block from serving other sizes, which matters at the limit
   bytes max_bytes = no_limit;
   heuristic coalesce = heuristic::never();
   /// Every `shrink_after` frees, the pool returns unused blocks beyond the peak use during these
   /// frees; 0 means never
   std::uint64_t shrink_after = 0;
-  std::string name = {};   ///< for reports
-  bool is_tracked = true;  ///< the registry knows its allocations; never of a simulated resource
+  std::string name = {};  ///< for reports
+  bool is_tracked =
+      true;  ///< the registry knows its allocations; never those of a simulated resource
   /// Bytes behind each allocation that detect overruns, at most 65536; 0 means none. The
   /// constructor throws `bad_argument` if the host cannot access the memory. See red_zone.hpp.
   bytes red_zone = 0;
@@ -41,21 +42,21 @@ struct pool_options {
 };
 
 /// Counts of a pool. `reserved`: bytes of its blocks. `allocated`: bytes that were requested and
-/// are in use. `granted`: bytes of the chunks that serve them. A chunk includes what alignment adds
-/// and what is left over of a reused chunk; a slice block counts as a whole. `allocations` counts
-/// all allocations until now, `chunks_allocated` those that are in use.
+/// are in use. `granted`: bytes of the chunks that serve them. A chunk includes the bytes that
+/// alignment adds and the excess of a reused chunk; a slice block counts as a whole. `allocations`
+/// counts all allocations until now, `allocations_in_use` the allocations that are not freed yet.
 struct pool_counts : pool_state {
   bytes peak_reserved = 0;
   std::uint64_t allocations = 0, deallocations = 0;         // all calls until now
   std::uint64_t blocks_allocated = 0, blocks_returned = 0;  // from and to the resource
   std::uint64_t coalesces = 0;                              // that took a block
-  std::uint64_t invalid_frees = 0;                          // deallocations of what was not in use
-  std::uint64_t overruns = 0;  // deallocations of what had a changed red zone
-  std::size_t chunks_allocated = 0;
+  std::uint64_t invalid_frees = 0;  // frees of addresses that were not in use
+  std::uint64_t overruns = 0;       // frees of allocations with a changed red zone
+  std::size_t allocations_in_use = 0;
   bytes largest_free = 0;
 };
 
-/// The options with what is left to the pool filled in. Throws `bad_argument`.
+/// The options with the defaults filled in. Throws `bad_argument`.
 [[nodiscard]] inline pool_options checked(pool_options options) {
   if (options.red_zone > 64_KiB)
     throw bad_argument{"pool_options: red_zone is " + std::to_string(options.red_zone) +

@@ -21,21 +21,21 @@ class quick_lists {
   }
 
   [[nodiscard]] std::size_t count() const { return put_ - popped_; }
-  /// Whether the chunks taken again, since all lists were empty, are at least half as many as those
-  /// left. Where sizes do not come back, keeping chunks whole saves little time and scatters the
-  /// free memory.
+  /// Whether requests took at least half as many chunks as are left, since all lists were last
+  /// empty. If sizes do not repeat, keeping chunks whole saves little time and scatters the free
+  /// memory.
   [[nodiscard]] bool pays() const { return 2 * popped_ >= count(); }
 
-  /// Adds chunk number `id`, which is `one`, of `size` bytes.
-  void put(chunk_table::chunk& one, chunk_id id, bytes size) {
+  /// Adds the chunk `freed` of `size` bytes. Its number is `id`.
+  void put(chunk_table::chunk& freed, chunk_id id, bytes size) {
     std::uint32_t const list = list_of(size >> unit_shift_);
-    one.set_next_cached(heads_[list]);
+    freed.set_next_cached(heads_[list]);
     heads_[list] = id;
     ++put_;
   }
 
-  /// The smallest size from `size` on that a list begins with: at most a thirty-second more. `pop`
-  /// finds a chunk of that size for `size`.
+  /// The smallest size of a list that is at least `size`: at most a thirty-second more. `pop` finds
+  /// a chunk of that size for a request of `size`.
   [[nodiscard]] static bytes whole(bytes size, std::uint32_t unit_shift) {
     bytes const units = size >> unit_shift;
     bytes const step = bytes{1} << (highest_one(units | 63) - step_bits);
@@ -43,9 +43,9 @@ class quick_lists {
   }
 
   /// Removes and returns a chunk of at least `size` bytes, at most an eighth more, at a multiple of
-  /// `alignment`. Returns `no_chunk` if the lists for that have none, or if the latest chunk of the
-  /// first list is not aligned. A list that may also have smaller chunks is not searched: see
-  /// `whole`.
+  /// `alignment`. Returns `no_chunk` if the lists of these sizes are empty, or if the latest chunk
+  /// of the first list is not aligned. A list that may also have smaller chunks is not searched:
+  /// see `whole`.
   [[nodiscard]] chunk_id pop(chunk_table& table, bytes size, bytes alignment = 1) {
     if (put_ == popped_) return no_chunk;
     bytes const units = size >> unit_shift_;
@@ -63,14 +63,14 @@ class quick_lists {
     return id;
   }
 
-  /// Empties all lists; calls `each(id)` for every chunk in them. O(lists); O(1) if all are empty.
-  template <class Each>
-  void pop_all(chunk_table& table, Each const& each) {
+  /// Empties all lists; calls `visit(id)` for every chunk in them. O(lists); O(1) if all are empty.
+  template <class Visit>
+  void pop_all(chunk_table& table, Visit const& visit) {
     std::size_t left = count();
     for (std::uint32_t list = 0; left != 0; ++list) {
       for (chunk_id id = std::exchange(heads_[list], no_chunk); id != no_chunk; --left) {
         chunk_id const next = table[id].next_cached();
-        each(id);
+        visit(id);
         id = next;
       }
     }
@@ -82,13 +82,14 @@ class quick_lists {
   static constexpr std::uint32_t size_bits = 48;  // of chunks
   static constexpr std::uint32_t lists = ((size_bits + 1 - step_bits) << step_bits) + 1;
 
-  /// The list of a chunk: one for each size below 64 units; above, 32 for each power of two.
+  /// The list of a chunk. Each size below 64 units has a list; above, each power of two has 32
+  /// lists.
   [[nodiscard]] static std::uint32_t list_of(bytes units) {
     std::uint32_t const shift = highest_one(units | 63) - step_bits;
     return (shift << step_bits) + static_cast<std::uint32_t>(units >> shift);
   }
   std::array<chunk_id, lists> heads_;
-  std::size_t put_ = 0, popped_ = 0;  // since all lists were empty by `pop_all`
+  std::size_t put_ = 0, popped_ = 0;  // since `pop_all` last emptied the lists
   std::uint32_t unit_shift_;
 };
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Red zones: bytes behind an allocation that nobody may write. A mitigation that pools have as an
-// option (pool_options::red_zone).
+// Red zones: bytes behind an allocation that the program must not write to. A mitigation that pools
+// have as an option (pool_options::red_zone).
 //
-// Threat: writes behind an allocation; and in front of one, which hit the red zone of the one
-// before. Cost: the bytes, rounded up to the pool's alignment, which are written when the memory is
-// allocated and read when it is freed; and no allocation is cached for the next one of its size.
-// With AddressSanitizer the bytes are poisoned instead, and the access itself is reported. Test: a
-// write of one byte too many must be counted and reported.
+// Threat: writes behind an allocation; and writes in front of an allocation, which hit the red zone
+// of the allocation before it. Cost: the bytes of the red zone, rounded up to the pool's alignment.
+// The pool writes them when it allocates the memory and reads them when the memory is freed. Also,
+// no freed chunk is cached for the next request of its size. With AddressSanitizer the bytes are
+// poisoned instead, and the access itself is reported. Test: a write of one byte too many must be
+// counted and reported.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -18,22 +19,22 @@
 
 namespace quarry::inline QUARRY_ABI::detail::red_zone {
 
-/// What red zones are filled with.
+/// The byte that fills red zones.
 inline constexpr unsigned char pattern = 0xA5;
 
 inline void fill(void* zone, bytes size) { std::memset(zone, pattern, size); }
 
-/// The first byte that is not as `fill` left it, or nothing.
+/// The offset of the first byte that differs from what `fill` wrote; nullopt if no byte differs.
 [[nodiscard]] inline std::optional<bytes> changed_byte(void const* zone, bytes size) {
-  auto const* const at = static_cast<unsigned char const*>(zone);
+  auto const* const zone_bytes = static_cast<unsigned char const*>(zone);
   for (bytes i = 0; i < size; ++i) {
-    if (at[i] != pattern) return i;
+    if (zone_bytes[i] != pattern) return i;
   }
   return std::nullopt;
 }
 
-/// A line that says what was overrun: `name` is the allocation's, or empty; `changed` is the first
-/// byte written, counted from the allocation's begin.
+/// A line that describes an overrun. `name` is the label of the allocation, or empty. `changed` is
+/// the offset of the first changed byte from the allocation's base address.
 [[nodiscard]] inline std::string overrun(std::string const& pool, std::uint64_t base, bytes size,
                                          std::string const& name, bytes changed) {
   char address[32];
@@ -43,7 +44,7 @@ inline void fill(void* zone, bytes size) { std::memset(zone, pattern, size); }
          " was written";
 }
 
-/// Gives the line to `callback`, or writes it to standard error if `callback` is null.
+/// Passes the line to `callback`, or writes it to standard error if `callback` is null.
 inline void report(std::string const& line, void (*callback)(std::string const&)) {
   if (callback != nullptr) return callback(line);
   std::fprintf(stderr, "%s\n", line.c_str());

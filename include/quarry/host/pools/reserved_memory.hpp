@@ -13,8 +13,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// What a pool has reserved: the count of bytes, their peak and their limit, and the registration
-/// that makes the pool's allocations known, if the pool is tracked.
+/// The reserved bytes of a pool: their count, peak and limit. Also has the registration that makes
+/// the allocations of a tracked pool known.
 ///
 /// Not thread-safe. Must be destroyed before the arena whose chunks it registers, and before the
 /// resource.
@@ -55,8 +55,8 @@ class reserved_memory {
   }
   void remove(bytes size) { reserved_ -= size; }
 
-  /// Bytes that the limit still allows. Throws `out_of_memory` if they are fewer than `minimum`,
-  /// for a request of `requested` bytes.
+  /// Bytes that the limit still allows. Throws `out_of_memory` if they are fewer than `minimum`;
+  /// the message names the request of `requested` bytes.
   [[nodiscard]] bytes left(bytes minimum, bytes requested, bytes alignment = 1) const {
     bytes const result = (maximum_ - std::min(maximum_, reserved_)) & ~(alignment - 1);
     if (minimum > result) {
@@ -69,8 +69,8 @@ class reserved_memory {
   /// Whether `size` bytes fit the limit if nothing else is reserved.
   [[nodiscard]] bool may_reserve(bytes size) const { return size <= maximum_; }
 
-  /// The sizes of an allocation, rounded up to a multiple of `alignment`. Throws `out_of_memory`
-  /// for what no resource can serve.
+  /// The sizes of an allocation, rounded up to a multiple of `alignment`. Throws `out_of_memory` if
+  /// `size` is larger than any resource can serve.
   [[nodiscard]] chunk_sizes sizes_for(bytes size, bytes alignment) const {
     if (size > max_bytes_at_once) refuse(size);
     return {size, size == 0 ? alignment : (size + alignment - 1) & ~(alignment - 1)};

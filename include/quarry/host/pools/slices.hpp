@@ -14,8 +14,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Small allocations of a pool, as slices of slice blocks: neither searched for, nor split, nor
-/// merged.
+/// Small allocations of a pool, as slices of slice blocks. Slices are neither searched for, nor
+/// split, nor merged.
 ///
 /// Each multiple of the pool's alignment, up to 16 times it, has a class; above that each doubling
 /// has 8 classes, up to 4 KiB. A class has a quick list of free slices. Blocks fill it and take
@@ -37,7 +37,7 @@ class slices {
       : shift_{static_cast<std::uint32_t>(std::countr_zero(alignment))} {}
   slices(slices const&) = delete;
   slices& operator=(slices const&) = delete;
-  /// Requires that nobody looks any more.
+  /// No other thread may still look up addresses.
   ~slices() {
     for (slice_block* const block : blocks_) keep_spare(*block);
     drop_spares(0);
@@ -47,8 +47,8 @@ class slices {
     type_stable_deallocate(type_stable_use::slice_roots, slice_map_, sizeof(slice_map));
   }
 
-  /// From now on there may be blocks, unless the alignment leaves too few slices to a block. Throws
-  /// std::bad_alloc.
+  /// Allows slice blocks from now on. Does nothing if the alignment is so large that a block has
+  /// too few slices. Throws std::bad_alloc.
   void begin() {
     if (slice_map_ != nullptr || shift_ > largest_shift) return;
     if (rooms_ == nullptr)
@@ -67,7 +67,8 @@ class slices {
   /// The map for readers; nullptr before `begin`.
   [[nodiscard]] slice_map* map() const { return slice_map_; }
 
-  /// Where a slice of 1 to `maximum` bytes begins, or nothing: `allocate_slowly`, then.
+  /// Takes a slice of 1 to `maximum` bytes from the quick list of its class and returns its
+  /// address. Returns nullopt if the list is empty; then call `allocate_slowly`.
   [[nodiscard]] std::optional<std::uint64_t> allocate(bytes size) {
     quick_list& list = quick_[class_of(size)];
     if (list.count == 0) return std::nullopt;
@@ -76,7 +77,8 @@ class slices {
     ++in_use_;
     return slice.base;
   }
-  /// The same, from a block. Nothing, if there is none.
+  /// The same, after filling the quick list from blocks. Returns nullopt if no block has a free
+  /// slice and the class gets no new block.
   template <class MapPages>
   [[nodiscard]] std::optional<std::uint64_t> allocate_slowly(bytes size, MapPages const& pages) {
     std::uint32_t const index = class_of(size);
@@ -84,7 +86,7 @@ class slices {
     while (list.count < list.maximum / 2) {
       slice_block* const block = partial_[index];
       if (block == nullptr) {
-        if (list.count != 0 || !fresh_block(index, pages)) break;
+        if (list.count != 0 || !add_block(index, pages)) break;
         continue;
       }
       while (list.count < list.maximum / 2 && !block->is_full())
@@ -94,13 +96,14 @@ class slices {
     return list.count == 0 ? std::nullopt : allocate(size);
   }
 
-  /// The block that has `address`; nullptr if none has.
+  /// The slice block that contains `address`; nullptr if no slice block does.
   [[nodiscard]] slice_block* find_block(std::uint64_t address) const {
     if (slice_map_ == nullptr || address >= object_starts::end) return nullptr;
     return slice_map_->at(address);
   }
-  /// Frees a slice in use, which begins at `base`, of a block that `find_block` returned. True if
-  /// `flush` must be called for its class before another one is freed.
+  /// Frees slice `number` of `block`, which is in use and has the address `base`. `find_block`
+  /// returned the block. Returns true if `flush` must be called for the block's class before
+  /// another slice of the class is freed.
   [[nodiscard]] bool deallocate(slice_block& block, std::uint64_t base, std::uint32_t number) {
     slice_block::handle const slice{base, block.at(number).bits};
     slice.set_free();
@@ -109,70 +112,70 @@ class slices {
     --in_use_;
     return list.count == list.maximum;
   }
-  /// Puts the older half of a class's quick list back into blocks.
+  /// Returns the older half of a class's quick list to the blocks.
   template <class MapPages>
   void flush(std::uint32_t index, MapPages const& pages) {
     flush(index, quick_[index].count / 2, pages);
   }
-  /// Gives up all blocks in which nothing is in use. False if there are none.
+  /// Returns all blocks without slices in use to the pool. Returns false if there is no such block.
   template <class MapPages>
   bool release(MapPages const& pages) {
-    std::size_t const before = blocks_.size();
-    for (std::uint32_t index = 0; before != 0 && index < classes; ++index) {
+    std::size_t const old_count = blocks_.size();
+    for (std::uint32_t index = 0; old_count != 0 && index < classes; ++index) {
       flush(index, quick_[index].count, pages);
       if (slice_block* const last = partial_[index]; last != nullptr && last->removed() == 0)
         return_block(*last, pages);
     }
     drop_spares(max_spares_after_release);
-    return blocks_.size() != before;
+    return blocks_.size() != old_count;
   }
 
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
-  /// Bytes of bookkeeping: of pages that are resident, and of lists. O(pages), by calls of the
-  /// system.
+  /// Bytes of bookkeeping: resident pages and lists. O(pages), by system calls.
   [[nodiscard]] bytes footprint() const {
     if (slice_map_ == nullptr) return 0;
     bytes sum = blocks_.capacity() * sizeof(void*) + type_stable_resident(rooms_, rooms_size) +
                 slice_map_->resident(leaves_);
     for (slice_block const* const block : blocks_)
       sum += type_stable_resident(block, sizeof(slice_block));
-    for (slice_block const* block = spares_; block != nullptr; block = block->behind)
+    for (slice_block const* block = spares_; block != nullptr; block = block->next)
       sum += type_stable_resident(block, sizeof(slice_block));
     return sum;
   }
-  /// What is wrong; empty if nothing is.
+  /// Describes each violated invariant; empty if there is none.
   [[nodiscard]] std::vector<std::string> audit() const {
     std::vector<std::string> problems;
-    auto const expect = [&](bool holds, char const* otherwise, std::uint64_t at) {
-      if (!holds) problems.push_back(std::string{otherwise} + " at " + std::to_string(at));
+    auto const expect = [&](bool holds, char const* problem, std::uint64_t address) {
+      if (!holds) problems.push_back(std::string{problem} + " at " + std::to_string(address));
     };
     std::size_t removed = 0, with_free = 0, listed = 0, quick = 0;
     for (slice_block const* const block : blocks_) {
       expect(block->is_in_order(), "slices are linked wrongly", block->begin());
       expect(slice_map_->at(block->begin()) == block, "a slice block is not found", block->begin());
-      expect(blocks_[block->position] == block, "a slice block is elsewhere", block->begin());
+      expect(blocks_[block->position] == block, "a slice block has a wrong position",
+             block->begin());
       removed += block->removed();
       with_free += !block->is_full();
     }
     for (std::uint32_t index = 0; index < classes; ++index) {
-      for (slice_block const* at = partial_[index]; at != nullptr && listed <= blocks_.size();
-           at = at->behind, ++listed) {
-        expect(!at->is_full() && at->size_class() == index, "a slice block is listed wrongly",
-               at->begin());
+      for (slice_block const* block = partial_[index]; block != nullptr && listed <= blocks_.size();
+           block = block->next, ++listed) {
+        expect(!block->is_full() && block->size_class() == index,
+               "a slice block is in a wrong list", block->begin());
       }
       for (std::uint32_t i = 0; i < quick_[index].count; ++i, ++quick) {
         auto const& slice = quick_[index].slices[i];
         slice_block* const block = find_block(slice.base);
         expect(block != nullptr && block->size_class() == index &&
                    block->find_base(slice.base).slice.is_free(),
-               "what is in a quick list is no free slice", slice.base);
+               "a quick list has a slice that is not free", slice.base);
       }
     }
-    expect(listed == with_free, "slice blocks are missing in lists", with_free);
+    expect(listed == with_free, "lists lack slice blocks with free slices", with_free);
     for (slice_block const* const block : blocks_) {
-      bool const is_alone = block->before == nullptr && block->behind == nullptr;
-      expect(block->removed() != 0 || is_alone, "a slice block is kept for nothing",
+      bool const is_alone = block->prev == nullptr && block->next == nullptr;
+      expect(block->removed() != 0 || is_alone, "an unused slice block is still in the pool",
              block->begin());
     }
     expect(removed == in_use_ + quick, "slices are counted wrongly", removed);
@@ -183,24 +186,25 @@ class slices {
   static constexpr std::uint32_t step_bits = 3;
   static constexpr std::uint32_t classes = 48;        // with alignment 16; else fewer
   static constexpr std::uint32_t largest_shift = 10;  // 4 classes
-  /// Slice blocks without a map page, of 12 KiB at most, so that blocks that come and go cost no
-  /// calls of the system.
+  /// Limits of the spares: slice blocks without a map page, of 12 KiB at most. With spares, a class
+  /// that fills and empties makes no system calls.
   static constexpr std::size_t max_spares = 4096, max_spares_after_release = 16;
   static_assert(slice_block::max_slice == slice_block::min_slice << 2 * (step_bits + 1));
 
-  /// Free slices of a class, the latest last: of a block's bytes at most.
+  /// Free slices of a class, the latest last; together they are at most as large as a block.
   struct quick_list {
     std::uint32_t count = 0, maximum = 0;
     slice_block::handle* slices = nullptr;
   };
-  /// What a quick list has its slices in: lasting memory, of which little is ever written to.
+  /// The storage of a quick list, in type-stable memory. Most of it is never written to.
   struct room {
     static constexpr std::uint32_t size = 128;
     slice_block::handle slices[size];
   };
   static constexpr bytes rooms_size = classes * sizeof(room);
 
-  /// Up to 16 units each has its class, and then 8 to each doubling.
+  /// The class of a size. Each multiple of the unit up to 16 units has a class; above, each
+  /// doubling has 8 classes.
   [[nodiscard]] std::uint32_t class_of(bytes size) const {
     bytes const last = (size - 1) >> shift_;
     std::uint32_t const doubling = highest_one(last | 15) - step_bits;
@@ -211,16 +215,17 @@ class slices {
     return bytes{index - (doubling << step_bits) + 1} << doubling << shift_;
   }
 
-  /// Lays out another block of a class. False if there is none.
+  /// Lays out a new block for a class. Returns false if the class is not due for a block, or if
+  /// there is no memory.
   template <class MapPages>
-  [[nodiscard]] bool fresh_block(std::uint32_t index, MapPages const& pages) {
+  [[nodiscard]] bool add_block(std::uint32_t index, MapPages const& pages) {
     bytes const slice = slice_of(index);
     if (wanted_[index] < slice_block::size / slice) {
       ++wanted_[index];
       return false;
     }
     auto const base = pages.allocate();
-    if (!base) {  // and it is not asked again soon
+    if (!base) {  // starts to count again, so that the pool is not asked soon
       wanted_[index] = 0;
       return false;
     }
@@ -234,12 +239,12 @@ class slices {
       pages.deallocate(*base);
       return false;
     }
-    slice_block& fresh = *std::exchange(spares_, spares_->behind);
+    slice_block& fresh = *std::exchange(spares_, spares_->next);
     --spare_count_;
     fresh.lay_out(*base, slice, index);
     fresh.position = blocks_.size();
     blocks_.push_back(&fresh);
-    ++blocks_of_[index];
+    ++block_counts_[index];
     link(fresh);
     slice_map_->set(*base, &fresh);
     return true;
@@ -256,16 +261,16 @@ class slices {
   void put_back(slice_block::handle const& slice, MapPages const& pages) {
     slice_block& block = *slice_map_->at(slice.base);
     if (block.is_full()) {
-      // one of which nothing is taken stays only while it is alone
-      if (slice_block* const other = partial_[block.size_class()]; other && other->removed() == 0)
-        return_block(*other, pages);
+      // an unused block stays only while no other block of its class has free slices
+      if (slice_block* const first = partial_[block.size_class()]; first && first->removed() == 0)
+        return_block(*first, pages);
       link(block);
     }
     block.put(slice);
-    bool const has_others = block.before != nullptr || block.behind != nullptr;
+    bool const has_others = block.prev != nullptr || block.next != nullptr;
     if (block.removed() == 0 && has_others) return_block(block, pages);
   }
-  /// Requires that nothing of it is taken.
+  /// Requires that all slices of the block are in it.
   template <class MapPages>
   void return_block(slice_block& block, MapPages const& pages) {
     unlink(block);
@@ -274,7 +279,7 @@ class slices {
     blocks_[block.position] = blocks_.back();
     blocks_[block.position]->position = block.position;
     blocks_.pop_back();
-    if (--blocks_of_[block.size_class()] == 0) wanted_[block.size_class()] = 0;
+    if (--block_counts_[block.size_class()] == 0) wanted_[block.size_class()] = 0;
     if (spare_count_ < max_spares) {
       keep_spare(block);
     } else {
@@ -284,27 +289,27 @@ class slices {
   }
   void keep_spare(slice_block& block) {
     block.detach();
-    block.behind = std::exchange(spares_, &block);
+    block.next = std::exchange(spares_, &block);
     ++spare_count_;
   }
 
   void drop_spares(std::size_t max_kept) {
     for (; spare_count_ > max_kept; --spare_count_) {
-      slice_block* const block = std::exchange(spares_, spares_->behind);
+      slice_block* const block = std::exchange(spares_, spares_->next);
       type_stable_deallocate(type_stable_use::slice_blocks, block, sizeof(slice_block));
     }
   }
 
   void link(slice_block& block) {
     slice_block*& first = partial_[block.size_class()];
-    block.before = nullptr;
-    block.behind = first;
-    if (first != nullptr) first->before = &block;
+    block.prev = nullptr;
+    block.next = first;
+    if (first != nullptr) first->prev = &block;
     first = &block;
   }
   void unlink(slice_block& block) {
-    if (block.behind != nullptr) block.behind->before = block.before;
-    (block.before != nullptr ? block.before->behind : partial_[block.size_class()]) = block.behind;
+    if (block.next != nullptr) block.next->prev = block.prev;
+    (block.prev != nullptr ? block.prev->next : partial_[block.size_class()]) = block.next;
   }
 
   std::uint32_t shift_;
@@ -314,9 +319,9 @@ class slices {
   std::array<quick_list, classes> quick_{};
   room* rooms_ = nullptr;
   std::size_t in_use_ = 0;
-  std::array<slice_block*, classes> partial_{};     // the blocks with free slices
-  std::array<std::uint32_t, classes> blocks_of_{};  // blocks that there are
-  std::array<std::uint32_t, classes> wanted_{};     // requests without a block, up to one's slices
+  std::array<slice_block*, classes> partial_{};        // the blocks with free slices
+  std::array<std::uint32_t, classes> block_counts_{};  // the number of blocks
+  std::array<std::uint32_t, classes> wanted_{};  // requests without a block, up to a block's slices
   std::vector<slice_block*> blocks_;
   slice_block* spares_ = nullptr;
   std::size_t spare_count_ = 0;

@@ -22,18 +22,18 @@ struct stitched_options {
   bytes max_bytes = no_limit;  ///< limit on the bytes of all pages
   bytes range = 0;             ///< bytes of addresses reserved at once, at most 2^46; 0: 256 GiB
   std::string name = {};       ///< for reports
-  bool is_tracked = true;      ///< the registry knows its allocations; never of simulated pages
+  bool is_tracked = true;  ///< the registry knows its allocations; never those of simulated pages
   /// Pages never move, for memory whose address MPI, NCCL or another process knows
   bool is_registered = false;
 };
 
 struct stitched_counts {
-  bytes reserved = 0, peak_reserved = 0;    // pages
-  bytes allocated = 0, peak_allocated = 0;  // as asked for
-  bytes moved = 0;                          // pages
-  std::uint64_t growths = 0;                // times that nothing fitted
-  std::uint64_t invalid_frees = 0;          // deallocations of what was not in use
-  std::size_t chunks_allocated = 0;
+  bytes reserved = 0, peak_reserved = 0;    // of pages
+  bytes allocated = 0, peak_allocated = 0;  // requested bytes
+  bytes moved = 0;                          // bytes of moved pages
+  std::uint64_t growths = 0;                // requests that no free chunk fitted
+  std::uint64_t invalid_frees = 0;          // frees of addresses that were not in use
+  std::size_t allocations_in_use = 0;
 };
 
 /// A pool that moves its free pages. If no free chunk fits, it cuts whole pages out of free chunks
@@ -71,17 +71,17 @@ class QUARRY_POISONS stitched_pool {
       forget(block.base, block.size);
       pages_.unmap(block.base, block.size);
     });
-    for (extent const& each : known_) memory_.tracking()->remove_block(each.base, each.size);
-    for (range const& each : ranges_) pages_.release(each.base, each.size);
+    for (extent const& block : known_) memory_.tracking()->remove_block(block.base, block.size);
+    for (range const& reserved : ranges_) pages_.release(reserved.base, reserved.size);
   }
 
-  /// Allocates `size` bytes; for 0 an address of its own. Throws `out_of_memory`. Costs what the
-  /// placement says while a free chunk fits; then O(chunks).
+  /// Allocates `size` bytes. Size 0 returns a unique address. Throws `out_of_memory`. Has the cost
+  /// of the placement while a free chunk fits, and otherwise O(chunks).
   [[nodiscard]] void* allocate(bytes size) {
     return record_allocation(allocate_chunk(sizes_for(size)), size);
   }
-  /// The same at a multiple of `alignment`, a power of two. If that is more than the options say, a
-  /// free chunk must be larger by as much. Also throws `bad_argument`.
+  /// The same at a multiple of `alignment`, a power of two. If it exceeds the alignment of the
+  /// options, the free chunk must be larger by the difference. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     bytes const room = room_to_align("stitched_pool", size, alignment, options_.alignment);
     if (room == 0) return allocate(size);
@@ -97,8 +97,8 @@ class QUARRY_POISONS stitched_pool {
     return record_allocation(placement_.trim(base, needed, alignment), size);
   }
 
-  /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but a count, if
-  /// `pointer` is not the first address of an allocation.
+  /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
+  /// `invalid_frees`, if `pointer` is not the base address of an allocation.
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
@@ -115,8 +115,8 @@ class QUARRY_POISONS stitched_pool {
   /// As a resource.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
-  /// Returns free pages to their source, at most `max_bytes` bytes. Returns how many bytes those
-  /// are. Throws std::bad_alloc if there is no memory for bookkeeping.
+  /// Returns free pages to their source, at most `max_bytes` bytes. The result is the number of
+  /// bytes returned. Throws std::bad_alloc if there is no memory for bookkeeping.
   bytes shrink(bytes max_bytes = no_limit) {
     bytes returned = 0;
     placement_.carve(pages_.page_bytes(), max_bytes, [&](std::uint64_t base, bytes size) {
@@ -136,8 +136,8 @@ class QUARRY_POISONS stitched_pool {
   /// Labels an allocation for reports. False if `pointer` is not allocated, or the pool is not
   /// tracked.
   bool label(void* pointer, std::string name,
-             std::source_location where = std::source_location::current()) {
-    return memory_.label(placement_, pointer, {std::move(name), where});
+             std::source_location call_site = std::source_location::current()) {
+    return memory_.label(placement_, pointer, {std::move(name), call_site});
   }
   [[nodiscard]] allocator_id id() const { return memory_.id(); }
   [[nodiscard]] memory_location location() { return location_of(pages_); }
@@ -147,7 +147,7 @@ class QUARRY_POISONS stitched_pool {
         invalid_frees_,        placement_.allocated()};
   }
   /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
-  /// tables, and its labels. O(pages + labels), by calls of the system.
+  /// tables, and its labels. O(pages + labels), by system calls.
   [[nodiscard]] bytes bookkeeping() const {
     return sizeof(*this) + placement_.footprint() + memory_.footprint(placement_.blocks());
   }
@@ -200,32 +200,33 @@ class QUARRY_POISONS stitched_pool {
     if (!memory_.may_reserve(mapped_bytes)) (void)memory_.left(mapped_bytes, needed.requested);
     placement_.reserve();
     std::uint64_t const base = addresses_for(mapped_bytes);
-    bytes put = 0;
-    auto const keep = [&] {  // the pages moved so far stay, as a free block
-      if (put != 0) placement_.deallocate(placement_.allocate_in({base, put}, {put, put}));
+    bytes mapped = 0;
+    auto const keep_moved = [&] {  // the pages moved so far become a free block
+      if (mapped != 0)
+        placement_.deallocate(placement_.allocate_in({base, mapped}, {mapped, mapped}));
     };
     try {
       if (!options_.is_registered) {
         placement_.carve(page, mapped_bytes, [&](std::uint64_t start, bytes size) {
-          pages_.move(start, base + put, size);
+          pages_.move(start, base + mapped, size);
           forget(start, size);
           if (detail::is_poisoned(pages_))
-            detail::poison(reinterpret_cast<void*>(base + put), size);
-          put += size;
+            detail::poison(reinterpret_cast<void*>(base + mapped), size);
+          mapped += size;
           moved_ += size;
         });
       }
-      (void)memory_.left(mapped_bytes - put, needed.requested);
+      (void)memory_.left(mapped_bytes - mapped, needed.requested);
       placement_.reserve();
-      if (put < mapped_bytes) {
-        pages_.map(base + put, mapped_bytes - put);
-        memory_.add(mapped_bytes - put);
+      if (mapped < mapped_bytes) {
+        pages_.map(base + mapped, mapped_bytes - mapped);
+        memory_.add(mapped_bytes - mapped);
         if (detail::is_poisoned(pages_))
-          detail::poison(reinterpret_cast<void*>(base + put), mapped_bytes - put);
+          detail::poison(reinterpret_cast<void*>(base + mapped), mapped_bytes - mapped);
       }
     } catch (...) {
-      keep();
-      next_ += put;
+      keep_moved();
+      next_ += mapped;
       throw;
     }
     next_ += mapped_bytes;
@@ -238,7 +239,7 @@ class QUARRY_POISONS stitched_pool {
     if (detail::is_poisoned(pages_)) detail::unpoison(reinterpret_cast<void*>(base), size);
   }
 
-  /// The next `size` bytes of addresses that were never used.
+  /// The address of the next `size` bytes of the range, which were never used.
   [[nodiscard]] std::uint64_t addresses_for(bytes size) {
     if (ranges_.empty() || size > ranges_.back().size - (next_ - ranges_.back().base)) {
       detail::make_room(ranges_, ranges_.size() + 1);
@@ -249,22 +250,23 @@ class QUARRY_POISONS stitched_pool {
     make_known(ranges_.back(), next_, next_ + size);
     return next_;
   }
-  /// Tells the registry of the addresses from `base` to `end`, in whole map pages. They are used
-  /// once and stay known. Does nothing for more bytes than the registry accepts.
+  /// Tells the registry of the addresses from `base` to `end`, in whole map pages. Each address is
+  /// used once and stays known. Does nothing for more bytes than the registry accepts.
   void make_known(range& last, std::uint64_t base, std::uint64_t end) {
     if (memory_.tracking() == nullptr || end - base > detail::page_map::max_block_bytes) return;
     constexpr bytes map_page = detail::page_map::map_page;
     std::uint64_t const known_end =
         std::min(last.base + last.size, (end + map_page - 1) / map_page * map_page);
-    // the addresses in between belong to an allocation that was too large
+    // the skipped addresses belong to an allocation that was too large to register
     std::uint64_t start = std::max(last.base + last.known, base / map_page * map_page);
     while (start < known_end) {
       bytes const part = std::min(known_end - start, detail::page_map::max_block_bytes);
-      bool const goes_on = !known_.empty() && known_.back().base + known_.back().size == start &&
-                           known_.back().size + part <= detail::page_map::max_block_bytes;
-      if (!goes_on) detail::make_room(known_, known_.size() + 1);
+      bool const extends_block = !known_.empty() &&
+                                 known_.back().base + known_.back().size == start &&
+                                 known_.back().size + part <= detail::page_map::max_block_bytes;
+      if (!extends_block) detail::make_room(known_, known_.size() + 1);
       memory_.tracking()->add_block(start, part);
-      if (goes_on) {
+      if (extends_block) {
         known_.back().size += part;
       } else {
         known_.push_back({start, part});
@@ -277,7 +279,7 @@ class QUARRY_POISONS stitched_pool {
   Pages pages_;
   stitched_options options_;
   Placement placement_;
-  detail::reserved_memory memory_;  // after the placement: is destroyed before it
+  detail::reserved_memory memory_;  // is destroyed before the placement
   std::vector<range> ranges_;
   std::vector<extent> known_;  // blocks that the registry knows
   std::uint64_t next_ = 0;

@@ -29,8 +29,8 @@ struct stream_identity {
 ///
 /// After a stream is destroyed, a new stream may get its handle. So a pool uses a handle only in
 /// the call that names it. `identity(stream)` returns an identity that no other stream ever has; it
-/// throws `bad_argument` if the handle is invalid. `depends_on_thread(stream)`: the handle means
-/// another stream in each thread.
+/// throws `bad_argument` if the handle is invalid. `depends_on_thread(stream)` returns whether the
+/// handle means another stream in each thread.
 ///
 /// `record(stream)` returns an event that completes when the work now in the stream is complete.
 /// `wait(stream, event)` makes later work of the stream wait for the event. Both throw on failure

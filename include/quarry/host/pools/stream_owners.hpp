@@ -20,8 +20,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Each stream is an owner (owned_arena). The chunks that it freed are *covered* once an event is
 /// recorded after the frees; covered chunks can be made common. Invariants: (1) no work uses an
 /// owner's covered chunks once its `covering` event is done, if it has one; (2) no work uses the
-/// common chunks once all of `unfinished` are done; (3) `order_` is asked about no stream but
-/// the one that the current call names.
+/// common chunks once all of `unfinished` are done; (3) `order_` gets no handle but the handle of
+/// the current call.
 template <stream_order Order>
 class stream_owners {
  public:
@@ -30,13 +30,13 @@ class stream_owners {
 
   struct state {
     std::uint32_t owner;
-    bytes uncovered = 0;  // freed since it was last covered, reused or not
+    bytes uncovered = 0;  // bytes freed since the last `cover`, reused or not
     std::optional<typename Order::event> covering = {};  // when the covered chunks are unused
-    std::uint64_t waited = 0;                            // for the shared events up to this one
+    std::uint64_t waited = 0;  // the stream waited for shared events up to this number
   };
-  /// `chunks` outlives it.
+  /// `chunks` must outlive this object.
   stream_owners(Order order, owned_arena& chunks)
-      : order_{std::move(order)}, chunks_{chunks}, nobody_{*chunks.add_owner()} {}
+      : order_{std::move(order)}, chunks_{chunks}, uncovered_owner_{*chunks.add_owner()} {}
   stream_owners(stream_owners const&) = delete;
   stream_owners& operator=(stream_owners const&) = delete;
   ~stream_owners() { drop_events(); }
@@ -52,8 +52,8 @@ class stream_owners {
     return last_->second;
   }
   /// The state of the stream that the handle stood for in the latest call; that stream may be
-  /// destroyed. Does not ask for the identity. nullptr if the latest call named another handle, or
-  /// if the handle depends on the thread.
+  /// destroyed. Does not call `identity`. nullptr if the latest call named another handle, or if
+  /// the handle depends on the thread.
   [[nodiscard]] state* last(stream handle) {
     return last_ != nullptr && handle == last_handle_ && !order_.depends_on_thread(handle)
                ? &last_->second
@@ -62,14 +62,14 @@ class stream_owners {
   [[nodiscard]] std::size_t count() const { return streams_.size(); }
 
   /// Counts `size` bytes that were freed on `handle` and belong to `known` now. Records an event if
-  /// it is time for one.
+  /// the uncovered bytes exceed the limit.
   void count_free(stream handle, state& known, bytes size) noexcept {
     known.uncovered += size;
     if (known.uncovered > max_uncovered()) cover(handle, known);
   }
 
-  /// The owner of a chunk that is freed on a stream whose state cannot be kept. Waits for the work
-  /// submitted to `handle` so far; then the chunk is common. If the wait fails, no stream may
+  /// The owner for a chunk that is freed on a stream whose state cannot be stored. Waits for the
+  /// work submitted to `handle` so far; then the chunk is common. If the wait fails, no stream may
   /// reuse the chunk until the pool has waited for all streams.
   [[nodiscard]] std::uint32_t owner_without_stream(stream handle) noexcept {
     try {
@@ -77,11 +77,11 @@ class stream_owners {
       order_.finish(event);
       bool const is_done = order_.is_done(event);
       order_.drop(event);
-      return is_done ? 0 : nobody_;
-    } catch (bad_argument const&) {  // it is being captured
-      return nobody_;
+      return is_done ? 0 : uncovered_owner_;
+    } catch (bad_argument const&) {  // the stream is being captured
+      return uncovered_owner_;
     } catch (...) {
-      return order_.finish(handle) ? 0 : nobody_;
+      return order_.finish(handle) ? 0 : uncovered_owner_;
     }
   }
 
@@ -139,29 +139,30 @@ class stream_owners {
     forget_done();
     for (auto& [identity, known] : streams_) share(known);
   }
-  /// Makes common the chunks that the stream freed until now.
+  /// Makes the chunks that the stream has freed so far common.
   void share(stream handle) {
     auto const found = streams_.find(order_.identity(handle));
     if (found == streams_.end()) return;
     cover(handle, found->second);
     share(found->second);
   }
-  /// The same, for a stream that no later call names.
+  /// The same, for a stream that makes no more calls.
   void forget(stream handle) {
     auto const found = streams_.find(order_.identity(handle));
     if (found == streams_.end()) return;
     cover(handle, found->second);
     share(found->second);
-    if (!chunks_.has_recent(found->second.owner)) forget_state(found);  // else it is captured
+    // chunks are still uncovered only if the stream is being captured
+    if (!chunks_.has_recent(found->second.owner)) forget_state(found);
   }
 
-  /// Waits for all work that used free chunks; then all of them are common. Returns false and
+  /// Waits for all work that used free chunks; then all free chunks are common. Returns false and
   /// changes nothing if the wait fails.
   bool synchronize_all() noexcept {
     if (!wait_for_all()) return false;
     drop_events();
-    chunks_.cover(nobody_);
-    chunks_.share(nobody_);
+    chunks_.cover(uncovered_owner_);
+    chunks_.share(uncovered_owner_);
     for (auto& [identity, known] : streams_) {
       known.uncovered = 0;
       chunks_.cover(known.owner);
@@ -169,10 +170,11 @@ class stream_owners {
     }
     return true;
   }
-  /// Waits for all work that used free chunks, by events if they cover all chunks. A wait for all
-  /// streams would end any thread's capture, so this does it only if it must. False if that fails.
+  /// Waits for all work that used free chunks, by events if they cover all chunks. Waits for all
+  /// streams only if the events do not cover all chunks, because that wait would end any thread's
+  /// capture. Returns false if it fails.
   bool wait_for_all() noexcept {
-    bool const is_covered = !chunks_.has_recent(nobody_) &&
+    bool const is_covered = !chunks_.has_recent(uncovered_owner_) &&
                             std::none_of(streams_.begin(), streams_.end(), [&](auto const& entry) {
                               return chunks_.has_recent(entry.second.owner);
                             });
@@ -189,19 +191,20 @@ class stream_owners {
   [[nodiscard]] std::uint64_t shares() const { return shares_; }
 
  private:
-  /// Streams may have freed one part in so many of the pool without an event, divided among the
-  /// streams that the pool knows.
+  /// The share of the reserved bytes that streams may free without an event: one part in
+  /// `uncovered_share`, divided by the number of known streams.
   static constexpr bytes uncovered_share = 16;
-  /// The maximum number of streams, and the number from which on it looks for streams to forget.
-  /// From then on each free records an event: a program with so many streams makes new ones all the
-  /// time, and a destroyed stream with uncovered chunks could not be forgotten.
+  /// `max_streams`: the maximum number of known streams. `min_to_forget`: with so many streams, the
+  /// pool looks for streams to forget, and each free records an event. A program with so many
+  /// streams creates new streams all the time, and the pool could not forget a destroyed stream
+  /// with uncovered chunks.
   static constexpr std::size_t max_streams = 4096, min_to_forget = 64;
 
   using state_map = std::unordered_map<stream_identity, state, stream_identity::hash>;
   /// An event of work that may still use common chunks.
   struct unfinished {
     typename Order::event done;
-    std::uint32_t owner;  // the owner; 0 once its stream is forgotten
+    std::uint32_t owner;  // of the work's stream; 0 once the stream is forgotten
     std::uint64_t number;
   };
 
@@ -219,15 +222,16 @@ class stream_owners {
       owner = unused_owners_.back();
     } else {
       auto const added = chunks_.add_owner();
-      if (!added) throw out_of_memory{"stream_pool", 0, "8190 streams have memory that they freed"};
+      if (!added)
+        throw out_of_memory{"stream_pool", 0, "8190 streams, the maximum, have freed memory"};
       unused_owners_.push_back(owner = *added);
     }
     auto const result = streams_.emplace(identity, state{owner}).first;
     unused_owners_.pop_back();
     return result;
   }
-  /// Forgets the streams that own no free chunk, since they may be destroyed. If there are very
-  /// many streams, waits for all of them first.
+  /// Forgets the streams that own no free chunk, since they may be destroyed. If `max_streams` are
+  /// known, waits for all streams first.
   void forget_idle() noexcept {
     if (streams_.size() >= max_streams) (void)synchronize_all();
     for (auto entry = streams_.begin(); entry != streams_.end();) {
@@ -247,8 +251,9 @@ class stream_owners {
     streams_.erase(position);
   }
 
-  /// Makes the stream's covered chunks common. The event replaces the stream's previous one, which
-  /// it implies: there is at most one for each stream, and one for each forgotten stream.
+  /// Makes the stream's covered chunks common. The event replaces the previous event of the stream,
+  /// which it implies. So there is at most one event for each known stream, and one for each
+  /// forgotten stream.
   void share(state& known) noexcept {
     if (known.covering) {
       auto const entry =
@@ -283,14 +288,14 @@ class stream_owners {
 
   Order order_;
   owned_arena& chunks_;
-  std::uint32_t nobody_;  // owner of chunks of which no event tells when they are unused
+  std::uint32_t uncovered_owner_;  // owns chunks that no event covers
   state_map streams_;
-  typename state_map::value_type* last_ = nullptr;  // the latest call's stream, and its handle
+  typename state_map::value_type* last_ = nullptr;  // the stream of the latest call, and its handle
   stream last_handle_{};
   std::size_t forget_at_ = min_to_forget;
   std::vector<std::uint32_t> unused_owners_;  // of forgotten streams
   std::vector<unfinished> unfinished_;
-  std::uint64_t events_ = 0;  // shared so far
+  std::uint64_t events_ = 0;  // the number of shared events
   std::uint64_t recorded_ = 0, waits_ = 0, shares_ = 0;
 };
 

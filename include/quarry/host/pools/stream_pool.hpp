@@ -23,25 +23,25 @@ struct stream_pool_options {
   /// Allocates a block before it makes streams wait for each other: more memory, less waiting
   bool grows_first = false;
   std::string name = {};  ///< for reports
-  /// The registry knows its allocations; never of a simulated resource
+  /// The registry knows its allocations; never those of a simulated resource
   bool is_tracked = true;
 };
 
 struct stream_pool_counts {
-  bytes reserved = 0, peak_reserved = 0;    // blocks
-  bytes allocated = 0, peak_allocated = 0;  // as asked for
+  bytes reserved = 0, peak_reserved = 0;    // bytes of blocks
+  bytes allocated = 0, peak_allocated = 0;  // requested bytes
   std::uint64_t allocations = 0, deallocations = 0, invalid_frees = 0;
   std::uint64_t blocks_allocated = 0, blocks_returned = 0;
   std::uint64_t events = 0, waits = 0;  // recorded, and streams made to wait
   std::uint64_t shares = 0;             // times that all streams' memory was made common
-  std::size_t streams = 0, chunks_allocated = 0;
+  std::size_t streams = 0, allocations_in_use = 0;
 };
 
 /// A pool in the order of streams: memory that was freed on a stream may be allocated on that
-/// stream again at once, although work that uses it may not be done. The next use comes later in
-/// the stream.
+/// stream again at once, although work that uses it may not be done, because the next use comes
+/// later in the stream.
 ///
-/// Freed memory stays the stream's own, and the stream reuses it without an event. If neither the
+/// Freed memory stays with its stream, and the stream reuses it without an event. If neither the
 /// stream's own nor the common free memory fits, the pool makes all *covered* free memory common:
 /// memory that was freed before a recorded event. Then it merges neighbours. A stream that takes
 /// common memory first waits for the streams that freed it and are not done. So streams whose
@@ -58,9 +58,9 @@ struct stream_pool_counts {
 /// is common.
 ///
 /// Before the program itself makes stream A wait for stream B (by an event of its own), it must
-/// call `share(A)`. Otherwise the pool might make B wait for A, and both would wait for ever.
-/// Memory that is freed on a stream during its capture stays the stream's own during the capture.
-/// Not thread-safe (see locked_stream_pool). A failed allocation leaves the users' allocations and
+/// call `share(A)`. Otherwise the pool might make B wait for A, and both would wait forever. Memory
+/// that is freed on a stream during its capture stays with the stream during the capture. Not
+/// thread-safe (see locked_stream_pool). A failed allocation leaves the users' allocations and
 /// their counts unchanged. Frees do not throw. Blocks return to the resource only when all work
 /// that used them is done.
 template <memory_resource Resource, stream_order Order>
@@ -77,22 +77,23 @@ class stream_pool {
         streams_{std::move(order), arena_} {}
   stream_pool(stream_pool const&) = delete;
   stream_pool& operator=(stream_pool const&) = delete;
-  /// Allocations that are left are lost with their blocks. Waits until the streams are done.
+  /// Waits until the streams are done, and returns all blocks. Allocations that are still in use
+  /// become invalid.
   ~stream_pool() {
-    bool const waited = arena_.allocated() != 0 && streams_.order().finish_all();
-    if (!waited) (void)streams_.wait_for_all();
+    bool const is_done = arena_.allocated() != 0 && streams_.order().finish_all();
+    if (!is_done) (void)streams_.wait_for_all();
     arena_.for_each_block([&](auto const& block) { source_.deallocate(block); });
   }
 
-  /// Allocates `size` bytes for the later work of stream `handle`; for 0 an address of its own.
+  /// Allocates `size` bytes for the later work of stream `handle`. Size 0 returns a unique address.
   /// Throws `out_of_memory`, `bad_argument` if `handle` is no stream, and what the resource throws.
   /// O(1) while the stream's own free memory fits.
   [[nodiscard]] void* allocate(bytes size, stream handle = {}) {
     auto const needed = sizes_for(size);
     return record_allocation(allocate_chunk(handle, streams_.state_of(handle), needed), size);
   }
-  /// At a multiple of `alignment`, a power of two, which may be more than the options say: then as
-  /// much more must be free in one chunk. Throws `bad_argument` too.
+  /// The same at a multiple of `alignment`, a power of two. If it exceeds the alignment of the
+  /// options, the free chunk must be larger by the difference. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment, stream handle) {
     bytes const room = room_to_align("stream_pool", size, alignment, options_.alignment);
     if (room == 0) return allocate(size, handle);
@@ -112,8 +113,8 @@ class stream_pool {
 
   /// Frees an allocation in the order of stream `handle`, after the stream's present work; ignores
   /// nullptr. If another stream allocated or used the memory, the caller first makes `handle` wait
-  /// for that work. Returns false, and changes nothing but a count, if `pointer` is not the first
-  /// address of an allocation in use.
+  /// for that work. Returns false, and changes nothing but the count `invalid_frees`, if `pointer`
+  /// is not the base address of an allocation in use.
   bool deallocate(void* pointer, stream handle = {}) noexcept {
     if (pointer == nullptr) return true;
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
@@ -123,7 +124,7 @@ class stream_pool {
     if (owner_state == nullptr) {
       try {
         owner_state = &streams_.state_of(handle);
-      } catch (...) {  // no memory for the state of a new stream, or no stream
+      } catch (...) {  // no memory for the state of a new stream, or the handle is invalid
       }
     }
     if (owner_state == nullptr && !arena_.size_of(base)) {
@@ -149,22 +150,24 @@ class stream_pool {
   /// optional; with it other streams need not grow the pool.
   void forget(stream handle) { streams_.forget(handle); }
 
-  /// Returns the blocks in which nothing is allocated, after it waited for the work that used them.
+  /// Waits for all work that used free memory. Then returns the blocks without allocations to the
+  /// resource.
   void release() noexcept {
     (void)streams_.synchronize_all();
     arena_.release([&](auto const& block) { source_.deallocate(block); });
   }
 
-  /// Bytes requested; nullopt if `pointer` is not the first address of an allocation in use.
+  /// The requested bytes; nullopt if `pointer` is not the base address of an allocation in use.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
     auto const found = arena_.size_of(reinterpret_cast<std::uint64_t>(pointer));
     if (!found) return std::nullopt;
     return found->requested;
   }
-  /// Names an allocation for reports. False if `pointer` is not in use, or the pool is not tracked.
+  /// Labels an allocation for reports. False if `pointer` is not allocated, or the pool is not
+  /// tracked.
   bool label(void* pointer, std::string name,
-             std::source_location where = std::source_location::current()) {
-    return source_.memory().label(arena_, pointer, {std::move(name), where});
+             std::source_location call_site = std::source_location::current()) {
+    return source_.memory().label(arena_, pointer, {std::move(name), call_site});
   }
   [[nodiscard]] allocator_id id() const { return source_.memory().id(); }
   [[nodiscard]] memory_location location() { return location_of(source_.resource()); }
@@ -179,8 +182,8 @@ class stream_pool {
             streams_.waits(),   streams_.shares(),
             streams_.count(),   arena_.allocated()};
   }
-  /// Bytes of memory that the pool takes beside its blocks: its own size, pages of tables that are
-  /// resident, and its labels. O(pages + labels), by calls of the system.
+  /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
+  /// tables, and its labels. O(pages + labels), by system calls.
   [[nodiscard]] bytes bookkeeping() const {
     return sizeof(*this) + arena_.footprint() + source_.memory().footprint(arena_.blocks());
   }
@@ -218,7 +221,7 @@ class stream_pool {
     if (options_.grows_first) {
       try {
         return grow_for(owner_state, needed);
-      } catch (std::exception const&) {  // then use the free memory of other streams
+      } catch (std::exception const&) {  // then uses the free memory of other streams
       }
     }
     streams_.cover(handle, owner_state);
@@ -245,7 +248,7 @@ class stream_pool {
 
   stream_pool_options options_;
   detail::owned_arena arena_;
-  detail::block_source<Resource> source_;  // after the arena: is destroyed before it
+  detail::block_source<Resource> source_;  // is destroyed before the arena
   detail::stream_owners<Order> streams_;
   bytes allocated_ = 0, peak_allocated_ = 0;
   std::uint64_t allocations_ = 0, invalid_frees_ = 0;
@@ -261,7 +264,7 @@ class stream_resource {
   explicit stream_resource(Pool& upstream, typename Pool::stream handle = {})
       : pool_{&upstream}, stream_{handle} {}
 
-  /// As the pool's.
+  /// The same as the function of the pool.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     return pool_->allocate(size, alignment, stream_);
   }

@@ -16,12 +16,12 @@ namespace quarry::inline QUARRY_ABI {
 
 /// A pool for each thread, so that threads do not wait for each other.
 ///
-/// Any thread may free what another thread allocated. The address goes into a list of that
-/// thread's arena, under the list's own lock, and that thread frees it when it next allocates. If
-/// an address is in the list twice, the arena's pool refuses and counts the second one then. The
-/// options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends leaves
-/// its pool to the next new thread. A thread does not use the free memory of another thread. If
-/// threads need few blocks, or only free, one pool in a `synchronized_resource` reserves less.
+/// Any thread may free what another thread allocated. The address goes into a list of that thread's
+/// arena, under the list's own lock, and that thread frees it when it next allocates. If an address
+/// is in the list twice, the arena's pool then refuses and counts the second entry. The options,
+/// such as block sizes and `max_bytes`, hold for each thread. A thread that ends leaves its pool to
+/// the next new thread. A thread does not use the free memory of another thread. If threads need
+/// few blocks, or only free, one pool in a `synchronized_resource` reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that has the arena. An arena changes its thread under
 /// the mutex. No lock is held while a resource or a function of the options is called, so these
@@ -33,8 +33,8 @@ class QUARRY_POISONS thread_arenas {
  public:
   static constexpr bool is_simulated = simulated<Resource>;
 
-  /// Throws `bad_argument`; the options' `is_tracked` must be true, since the registry tells whose
-  /// memory it is.
+  /// Throws `bad_argument`. The options' `is_tracked` must be true, because a free asks the
+  /// registry which arena allocated the memory.
   explicit thread_arenas(Resource upstream, pool_options const& options = {})
       : shared_{std::make_shared<state>(std::move(upstream), options)} {
     if (!options.is_tracked || simulated<Resource>)
@@ -46,27 +46,27 @@ class QUARRY_POISONS thread_arenas {
   ~thread_arenas() {
     std::map<allocator_id, std::shared_ptr<arena>> arenas;
     {
-      std::lock_guard const reserved{shared_->mutex};
+      std::lock_guard const lock{shared_->mutex};
       arenas.swap(shared_->arenas);
       shared_->is_destroyed = true;
     }
-    // threads that have one keep its shell
+    // threads that have an arena keep the `arena` object without its pool
     for (auto const& [id, entry] : arenas) entry->arena_pool.reset();
   }
 
-  /// As pool's.
+  /// The same as `pool::allocate`.
   [[nodiscard]] void* allocate(bytes size) {
     return call_with_pool([&](pool<Resource>& arena_pool) { return arena_pool.allocate(size); });
   }
-  /// Any thread may free. Returns false, and changes nothing, if the address is in use in none of
-  /// the arenas, or if the list of another thread's returns cannot grow. A second free of another
+  /// Any thread may free. Returns false and changes nothing if no arena has an allocation at the
+  /// address, or if the list of another thread's returns cannot grow. A second free of another
   /// thread's allocation returns true if the owner has not processed the first free; the owner's
   /// pool refuses and counts it later. O(1).
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     try {
-      if (!ended() && own_arena().arena_pool->try_deallocate(pointer)) return true;
-    } catch (...) {  // no memory for an arena, which returning does not need
+      if (!has_ended() && own_arena().arena_pool->try_deallocate(pointer)) return true;
+    } catch (...) {  // no memory for an arena; returning the address needs none
     }
     return return_to_owner(pointer);
   }
@@ -79,36 +79,37 @@ class QUARRY_POISONS thread_arenas {
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
   [[nodiscard]] memory_location location() { return location_of(shared_->resource); }
-  /// Of the calling thread's arena.
-  [[nodiscard]] pool_counts counts() { return with_returns().counts(); }
-  [[nodiscard]] std::vector<std::string> audit() { return with_returns().audit(); }
+  /// The counts and the violated invariants of the calling thread's arena.
+  [[nodiscard]] pool_counts counts() { return own_pool().counts(); }
+  [[nodiscard]] std::vector<std::string> audit() { return own_pool().audit(); }
   [[nodiscard]] std::size_t arenas() const {
-    std::lock_guard const reserved{shared_->mutex};
+    std::lock_guard const lock{shared_->mutex};
     return shared_->arenas.size();
   }
 
  private:
   struct arena {
     std::optional<pool<Resource>> arena_pool;
-    // relaxed: a hint, which the mutex makes good; seen late, returns wait for a later call
+    // relaxed: a hint only, since the mutex orders the returns. If the thread sees it late, the
+    // returns wait for a later call
     std::atomic<bool> has_returns{false};
     std::mutex mutex;
-    detail::held_at_fork reserved{mutex};
+    detail::held_at_fork fork_guard{mutex};
     std::vector<void*> returns;  // Guarded by: the mutex
-    std::vector<void*> spare;    // room for the next returns; the thread's that has the arena
+    std::vector<void*> spare;    // room for the next returns. Guarded by: the arena's thread
     bool is_in_use = true;       // Guarded by: the state's mutex
   };
   struct state {
     state(Resource upstream, pool_options const& wanted)
         : resource{std::move(upstream)}, options{wanted} {}
     std::mutex mutex;
-    detail::held_at_fork reserved{mutex};
+    detail::held_at_fork fork_guard{mutex};
     std::map<allocator_id, std::shared_ptr<arena>> arenas;  // Guarded by: the mutex
     bool is_destroyed = false;                              // Guarded by: the mutex
     Resource resource;
     pool_options options;
   };
-  /// A thread's arenas, of all instances; it leaves them when it ends.
+  /// The arenas of a thread, of all instances. The thread leaves its arenas when it ends.
   struct thread_state {
     struct entry {
       std::shared_ptr<state> owner;
@@ -117,43 +118,44 @@ class QUARRY_POISONS thread_arenas {
     std::vector<entry> arenas;
     state* last = nullptr;
     arena* last_arena = nullptr;
-    // To whom it freed last. While the registry knows an allocation of that id, and an id is
-    // never another pool's, the arena is there.
+    // The arena whose memory the thread freed last. The pointer is valid while the registry knows
+    // an allocation of that id, since no other pool ever gets the id.
     allocator_id last_returned_id = 0;
     state* last_returned_state = nullptr;
     arena* last_returned = nullptr;
     ~thread_state() {
-      ended() = true;
-      for (entry& left : arenas) {
-        std::lock_guard const reserved{left.owner->mutex};
-        left.assigned->is_in_use = false;
+      has_ended() = true;
+      for (entry& assignment : arenas) {
+        std::lock_guard const lock{assignment.owner->mutex};
+        assignment.assigned->is_in_use = false;
       }
     }
   };
 
-  /// The calling thread's list of arenas is gone: other things of the thread, which are destroyed
-  /// later, may still free and allocate.
-  [[nodiscard]] static bool& ended() {
-    static thread_local bool is = false;  // is not destroyed
-    return is;
+  /// Whether the calling thread's list of arenas is destroyed. Objects of the thread that are
+  /// destroyed later may still allocate and free.
+  [[nodiscard]] static bool& has_ended() {
+    static thread_local bool state = false;  // is not destroyed
+    return state;
   }
-  /// Calls `work(pool)` with the calling thread's pool, or with one that it has for this call only.
+  /// Calls `work(pool)` with the calling thread's pool. Once the thread's list of arenas is
+  /// destroyed, the thread has a pool for this call only.
   template <class Work>
   void* call_with_pool(Work const& work) {
-    if (!ended()) [[likely]]
-      return work(with_returns());
+    if (!has_ended()) [[likely]]
+      return work(own_pool());
     auto const assigned = assign_arena();
-    struct leaving {
+    struct leave_arena {
       state& owner;
       arena& assigned;
-      ~leaving() {
-        std::lock_guard const reserved{owner.mutex};
+      ~leave_arena() {
+        std::lock_guard const lock{owner.mutex};
         assigned.is_in_use = false;
       }
-    } const at_the_end{*shared_, *assigned};
+    } const cleanup{*shared_, *assigned};
     return work(*assigned->arena_pool);
   }
-  /// Not after `ended`.
+  /// Must not be called once `has_ended()` is true.
   [[nodiscard]] static thread_state& this_thread_state() {
     static thread_local thread_state thread;
     return thread;
@@ -164,9 +166,9 @@ class QUARRY_POISONS thread_arenas {
     return find_own_arena(thread);
   }
   [[nodiscard, gnu::noinline]] arena& find_own_arena(thread_state& thread) {
-    thread.last = nullptr;  // its state may be what goes now
+    thread.last = nullptr;  // the state may be destroyed below
     std::erase_if(thread.arenas, [&](auto const& entry) {
-      std::lock_guard const reserved{entry.owner->mutex};
+      std::lock_guard const lock{entry.owner->mutex};
       return entry.owner->is_destroyed;
     });
     auto found = std::find_if(thread.arenas.begin(), thread.arenas.end(),
@@ -180,10 +182,10 @@ class QUARRY_POISONS thread_arenas {
     thread.last_arena = found->assigned.get();
     return *thread.last_arena;
   }
-  /// One that its thread has left, or a new one.
+  /// An arena that its thread has left, or a new arena.
   [[nodiscard]] std::shared_ptr<arena> assign_arena() {
     {
-      std::lock_guard const reserved{shared_->mutex};
+      std::lock_guard const lock{shared_->mutex};
       for (auto const& [id, entry] : shared_->arenas) {
         if (entry->is_in_use) continue;
         entry->is_in_use = true;
@@ -192,13 +194,13 @@ class QUARRY_POISONS thread_arenas {
     }
     auto fresh = std::make_shared<arena>();
     fresh->arena_pool.emplace(std::as_const(shared_->resource), shared_->options);
-    std::lock_guard const reserved{shared_->mutex};
+    std::lock_guard const lock{shared_->mutex};
     shared_->arenas.emplace(fresh->arena_pool->id(), fresh);
     return fresh;
   }
 
-  /// The calling thread's pool, with what others freed to it.
-  [[nodiscard]] pool<Resource>& with_returns() {
+  /// The calling thread's pool, after freeing the allocations that other threads returned.
+  [[nodiscard]] pool<Resource>& own_pool() {
     arena& own = own_arena();
     if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);
     return *own.arena_pool;
@@ -206,7 +208,7 @@ class QUARRY_POISONS thread_arenas {
   [[gnu::noinline]] static void free_returned(arena& own) {
     std::vector<void*> returned = std::move(own.spare);
     {
-      std::lock_guard const reserved{own.mutex};
+      std::lock_guard const lock{own.mutex};
       returned.swap(own.returns);
       own.has_returns.store(false, std::memory_order_relaxed);
     }
@@ -214,13 +216,14 @@ class QUARRY_POISONS thread_arenas {
     returned.clear();
     own.spare = std::move(returned);
   }
-  /// nullptr if the pool of that number is no arena's. It must have something in use.
+  /// The arena whose pool has this id; nullptr if there is none. The pool must have an allocation
+  /// in use.
   [[nodiscard]] arena* arena_of(allocator_id id) noexcept {
-    thread_state* const thread = ended() ? nullptr : &this_thread_state();
+    thread_state* const thread = has_ended() ? nullptr : &this_thread_state();
     if (thread != nullptr && thread->last_returned_id == id &&
         thread->last_returned_state == shared_.get())
       return thread->last_returned;
-    std::lock_guard const reserved{shared_->mutex};
+    std::lock_guard const lock{shared_->mutex};
     auto const owner = shared_->arenas.find(id);
     if (owner == shared_->arenas.end()) return nullptr;
     if (thread != nullptr) {
@@ -235,11 +238,11 @@ class QUARRY_POISONS thread_arenas {
     if (!found || found->base != pointer) return false;
     arena* const assigned = arena_of(found->allocator);
     if (assigned == nullptr) return false;
-    std::lock_guard const reserved{assigned->mutex};
+    std::lock_guard const lock{assigned->mutex};
     try {
       assigned->returns.push_back(pointer);
       if (detail::is_poisoned(shared_->resource)) detail::poison(pointer, found->size);
-    } catch (std::bad_alloc const&) {  // it stays in use
+    } catch (std::bad_alloc const&) {  // the allocation stays in use
       return false;
     }
     assigned->has_returns.store(true, std::memory_order_relaxed);

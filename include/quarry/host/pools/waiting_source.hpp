@@ -20,20 +20,21 @@ namespace quarry::inline QUARRY_ABI {
 /// stitched pool as a resource of CCCL.
 ///
 /// A free waits for the stream's work, and only then returns the memory to the resource. So free
-/// memory is never in use, and an allocation does not wait while there is memory. A stream pool
-/// waits less. No lock is held during a wait. If the wait for a stream fails, this keeps the
-/// memory until a wait for all streams succeeds. Later frees try that wait, less often the more
-/// attempts failed. An allocation that finds no memory, and the destructor, try it, too. A wait
-/// for a stream that is being captured ends the capture.
+/// memory is never in use, and an allocation waits only if the resource has no memory. A stream
+/// pool waits less. No lock is held during a wait. If the wait for a stream fails, the source keeps
+/// the memory until a wait for all streams succeeds. Later frees retry that wait; each failed
+/// attempt doubles the number of frees to the next one, up to 1,024. An allocation that finds no
+/// memory, and the destructor, also retry it. A wait for a stream that is being captured ends the
+/// capture.
 ///
-/// A null pointer is ignored. An address that this did not allocate, or that was deallocated
-/// already, is refused: it changes nothing but the count. Threads may share it. It remembers the
-/// size and alignment of each allocation, in a hash table of the host's memory.
+/// A null pointer is ignored. An address that the source did not allocate, or that was deallocated
+/// already, is refused: nothing changes but the count `invalid_frees`. Threads may share a source.
+/// It remembers the size and alignment of each allocation, in a hash table of the host's memory.
 template <class Resource, stream_order Order = cuda_streams>
   requires std::same_as<typename Order::stream, cuda_stream>
 class waiting_source {
  public:
-  /// Makes the resource from its constructor's arguments.
+  /// Constructs the resource from `arguments`.
   template <class... Arguments>
     requires std::constructible_from<Resource, Arguments...>
   explicit waiting_source(Order order, Arguments&&... arguments)
@@ -74,12 +75,12 @@ class waiting_source {
     return std::forward<Work>(work)(resource_);
   }
   [[nodiscard]] memory_location location() { return location_of(resource_); }
-  /// Allocations whose stream could not be waited for.
+  /// The number of deallocations whose memory the source still keeps because a wait failed.
   [[nodiscard]] std::size_t kept() const {
     std::lock_guard const lock{mutex_};
     return kept_;
   }
-  /// Deallocations of what this did not allocate, or had got back already.
+  /// Deallocations of addresses that were not in use.
   [[nodiscard]] std::uint64_t invalid_frees() const {
     std::lock_guard const lock{mutex_};
     return invalid_frees_;
@@ -88,7 +89,7 @@ class waiting_source {
  private:
   struct allocation {
     bytes size, alignment;
-    std::uint64_t kept_for = 0;  // the first attempt that may return it; 0: it is in use
+    std::uint64_t kept_for = 0;  // the first attempt that may return the memory; 0: in use
 
     [[nodiscard]] bool is_kept() const { return kept_for != 0; }
   };
@@ -107,7 +108,8 @@ class waiting_source {
     return result;
   }
 
-  /// Keeps the memory unless the stream `is_done`. True if it is time to try what is kept.
+  /// Returns the memory to the resource if the stream `is_done`; otherwise keeps it. Returns true
+  /// if it is time to retry the wait for the kept memory.
   [[nodiscard]] bool deallocate_or_keep(void* pointer, bool is_done) noexcept {
     std::lock_guard const lock{mutex_};
     auto const found = allocated_.find(pointer);
@@ -125,8 +127,8 @@ class waiting_source {
     return kept_ != 0 && ++since_attempt_ >= pause_;
   }
 
-  /// Waits for all streams, without the lock, and then returns what was kept before that. False
-  /// if nothing is kept, or if it cannot wait.
+  /// Waits for all streams, without the lock, and then returns the memory that was kept before the
+  /// wait. Returns false if no memory is kept, or if the wait fails.
   [[nodiscard]] bool deallocate_kept() noexcept {
     std::uint64_t attempt = 0;
     {
@@ -137,7 +139,7 @@ class waiting_source {
     }
     bool const is_done = order_.finish_all();
     std::lock_guard const lock{mutex_};
-    pause_ = is_done ? 1 : std::min(2 * pause_, longest_pause);
+    pause_ = is_done ? 1 : std::min(2 * pause_, max_pause);
     if (!is_done) return false;
     kept_ -= std::erase_if(allocated_, [&](auto const& entry) {
       auto const& [pointer, allocated] = entry;
@@ -148,15 +150,15 @@ class waiting_source {
     return true;
   }
 
-  static constexpr std::uint64_t longest_pause = 1024;
+  static constexpr std::uint64_t max_pause = 1024;
 
-  // All that is below is guarded by mutex_, but for the order's waits.
+  // All members below are Guarded by: mutex_, except that waits of `order_` do not hold it.
   Resource resource_;
   Order order_;
-  std::unordered_map<void*, allocation> allocated_;  // kept ones included
-  std::size_t kept_ = 0;                             // how many of these are kept
+  std::unordered_map<void*, allocation> allocated_;  // includes kept allocations
+  std::size_t kept_ = 0;                             // the number of kept allocations
   std::uint64_t invalid_frees_ = 0;
-  std::uint64_t attempts_ = 0;       // to return what is kept
+  std::uint64_t attempts_ = 0;       // to return kept memory
   std::uint64_t since_attempt_ = 0;  // deallocations since the last attempt
   std::uint64_t pause_ = 1;          // deallocations from one attempt to the next
   mutable std::mutex mutex_;

@@ -32,20 +32,21 @@ struct chunk_record {
 ///
 /// A slot is one word. Most sizes lie in that word, so a reader need not load the chunk. From the
 /// top, the word holds:
-///   the rest of the hash;
+///   the remainder of the hash;
 ///   the distance of the word from its home slot (5 bits);
 ///   a code;
 ///   the chunk's number + 1.
 /// A word of 0 is an empty slot. Base addresses are multiples of 16 below 2^48, and the hash is one
-/// to one on these. Its upper part is the home slot, so home and rest together identify the base
-/// address (quotienting; Knuth, "The Art of Computer Programming", 6.4, exercise 13). A larger
-/// table needs fewer bits for the rest and more bits for numbers. The code has 10 to 16 bits.
+/// to one on these. Its upper part is the home slot, so home and remainder together identify the
+/// base address (quotienting; Knuth, "The Art of Computer Programming", 6.4, exercise 13). A larger
+/// table needs fewer bits for the remainder and more bits for numbers. The code has 10 to 16 bits.
 ///
 /// A code is one of:
 ///   the requested size + 2;
-///   `nobodys`: the chunk is not allocated;
-///   `asks`: the reader must load the chunk. This code is used if the size is too large for the
-///     code, if the chunk has a label, if the word is `far` from home, or beyond 2^48.
+///   `unallocated`: the chunk is not allocated;
+///   `needs_chunk`: the reader must load the chunk. This code is used if the size is too large for
+///     the code, if the chunk has a label, if the word is `max_distance` from its home, or if the
+///     table has had a base address beyond 2^48.
 ///
 /// The table lies in type-stable memory. Zeros are a table without slots. One thread writes while
 /// others read. A slot changes in one store. A reader may miss a word that `erase` moves.
@@ -59,26 +60,28 @@ class base_table {
   [[nodiscard]] static bytes bytes_of(std::uint64_t slots) {
     return sizeof(base_table) + slots * sizeof(entry);
   }
-  /// The slots of a table that has at least `minimum`. A small table uses all of its memory.
+  /// The number of slots of a table that needs at least `minimum`. A small table uses all of its
+  /// memory.
   [[nodiscard]] static std::uint64_t slots_for(std::uint64_t minimum) {
     bytes const room = type_stable_size(bytes_of(minimum));
     return room <= 4096 ? (room - sizeof(base_table)) / sizeof(entry)
                         : std::max<std::uint64_t>(minimum, 64);
   }
-  /// The minimum for chunk numbers up to `numbers`. With fewer slots no bits are left for a code.
+  /// The minimum number of slots for chunk numbers up to `numbers`. With fewer slots no bits are
+  /// left for a code.
   [[nodiscard]] static std::uint64_t min_slots(std::uint64_t numbers) { return numbers / 8; }
 
   /// Makes a table in zeroed memory. Requires `slots >= min_slots(numbers)`.
   void lay_out(std::uint64_t slots, std::uint64_t numbers) {
-    std::uint32_t const rest_bits =
+    std::uint32_t const remainder_bits =
         std::min(hash_bits, hash_bits - 32 + highest_one((~std::uint32_t{0} / slots) | 1) + 1);
     number_bits_ = highest_one(numbers | 1) + 1;
     number_mask_ = low_bits(number_bits_);
-    rest_shift_ = hash_bits - rest_bits;
-    further_ = word{1} << (bits_per_word - rest_bits - 5);
-    tag_mask_ = ~(further_ - 1);
+    remainder_shift_ = hash_bits - remainder_bits;
+    distance_step_ = word{1} << (bits_per_word - remainder_bits - 5);
+    tag_mask_ = ~(distance_step_ - 1);
     code_mask_ = ~tag_mask_ & ~number_mask_;
-    told_sizes_ = (code_mask_ >> number_bits_) - sizes + 1;
+    coded_sizes_ = (code_mask_ >> number_bits_) - sizes + 1;
     slots_ = slots;
     life_ = process_wide.lives.fetch_add(1, std::memory_order_relaxed) + 1;  // atomicity suffices
   }
@@ -90,7 +93,8 @@ class base_table {
   /// The sum of the words' distances from their homes. A distance counts as 31 at most. O(slots).
   [[nodiscard]] std::uint64_t total_displacement() const {
     std::uint64_t sum = 0;
-    for (std::uint64_t i = 0; i < slots_; ++i) sum += (entries()[i] & far_mask()) / further_;
+    for (std::uint64_t i = 0; i < slots_; ++i)
+      sum += (entries()[i] & distance_mask()) / distance_step_;
     return sum;
   }
   /// Whether a word has enough bits for `number + 1`.
@@ -106,60 +110,64 @@ class base_table {
   template <class BaseOf>
   [[nodiscard, gnu::always_inline]] location find(std::uint64_t base, BaseOf const& base_of) const {
     std::uint64_t const slots = slots_;
-    word const tags = tag_mask_, further = further_;
+    word const tags = tag_mask_, step = distance_step_;
     std::uint64_t const hash = hash_of(base);
-    std::uint64_t at = home_of(hash, slots);
+    std::uint64_t slot = home_of(hash, slots);
     word tag = tag_at_home(hash);
     for (;;) {
-      word const value = entries()[at];
+      word const value = entries()[slot];
       if (value == 0) return {no_number, 0};
       if (((value ^ tag) & tags) == 0) {
         std::uint32_t const number = number_of(value, number_mask_);
-        if (base_of(number) == base) return {number, at};
+        if (base_of(number) == base) return {number, slot};
       }
-      if (++at == slots) at = 0;
-      if ((tag & far * further) != far * further) tag += further;
+      if (++slot == slots) slot = 0;
+      if ((tag & max_distance * step) != max_distance * step) tag += step;
     }
   }
-  /// Adds a chunk. Requires an empty slot, and that the table has no chunk at `base`. `is_told`:
-  /// the slot holds `size`, if it fits, so that readers need not load the chunk.
-  void insert(std::uint64_t base, std::uint32_t number, bytes size, bool is_told) {
-    if (base >= end) told_sizes_ = 0;  // another base address has the same hash
+  /// Adds a chunk. Requires an empty slot, and that the table has no chunk at `base`.
+  /// `stores_size`: the slot holds `size`, if it fits, so that readers need not load the chunk.
+  void insert(std::uint64_t base, std::uint32_t number, bytes size, bool stores_size) {
+    if (base >= end) coded_sizes_ = 0;  // another base address has the same hash
     std::uint64_t const hash = hash_of(base);
-    std::uint64_t at = home_of(hash, slots_);
+    std::uint64_t slot = home_of(hash, slots_);
     word tag = tag_at_home(hash);
-    for (; entries()[at] != 0; tag = one_further(tag)) {
-      if (++at == slots_) at = 0;
+    for (; entries()[slot] != 0; tag = next_tag(tag)) {
+      if (++slot == slots_) slot = 0;
     }
-    entries()[at] = (tag & tag_mask_) |
-                    (is_told ? code_for(tag, size) : word{asks}) << number_bits_ | (number + 1);
+    entries()[slot] = (tag & tag_mask_) |
+                      (stores_size ? code_for(tag, size) : word{needs_chunk}) << number_bits_ |
+                      (number + 1);
   }
-  /// Sets what readers find in this slot from now on: no allocation; `size`; or the chunk to load.
-  void set_nobodys(std::uint64_t slot) { set_code(slot, nobodys); }
+  /// Set what readers find in this slot from now on: no allocation; `size`; or that they must load
+  /// the chunk.
+  void set_unallocated(std::uint64_t slot) { set_code(slot, unallocated); }
   void set_size(std::uint64_t slot, bytes size) {
     auto& value = entries()[slot];
-    word const before = value;
-    value = (before & ~code_mask_) | code_for(before, size) << number_bits_;
+    word const old_value = value;
+    value = (old_value & ~code_mask_) | code_for(old_value, size) << number_bits_;
   }
-  void set_asks(std::uint64_t slot) { set_code(slot, asks); }
+  void set_needs_chunk(std::uint64_t slot) { set_code(slot, needs_chunk); }
 
   /// Empties a slot. Later words of its cluster move up, so no tombstone is left. Calls
   /// `on_move(number, slot)` for each moved chunk that is not allocated.
   template <class BaseOf, class OnMove>
   void erase(std::uint64_t hole, BaseOf const& base_of, OnMove const& on_move) {
-    for (std::uint64_t at = hole;;) {
-      if (++at == slots_) at = 0;
-      word const value = entries()[at];
+    for (std::uint64_t slot = hole;;) {
+      if (++slot == slots_) slot = 0;
+      word const value = entries()[slot];
       if (value == 0) break;
-      std::uint64_t home_distance = (value & far_mask()) / further_;
-      if (home_distance == far)
+      std::uint64_t home_distance = (value & distance_mask()) / distance_step_;
+      if (home_distance == max_distance)
         home_distance =
-            distance(home_of(hash_of(base_of(number_of(value, number_mask_))), slots_), at);
-      std::uint64_t const way = distance(hole, at);
-      if (home_distance < way) continue;  // the hole is before the word's home
-      entries()[hole] = (value & ~far_mask()) | std::min<word>(far, home_distance - way) * further_;
+            distance(home_of(hash_of(base_of(number_of(value, number_mask_))), slots_), slot);
+      std::uint64_t const hole_distance = distance(hole, slot);
+      if (home_distance < hole_distance) continue;  // the hole is before the word's home
+      entries()[hole] =
+          (value & ~distance_mask()) |
+          std::min<word>(max_distance, home_distance - hole_distance) * distance_step_;
       if ((value & code_mask_) == 0) on_move(number_of(value, number_mask_), hole);
-      hole = at;
+      hole = slot;
     }
     entries()[hole] = 0;
   }
@@ -171,7 +179,7 @@ class base_table {
   /// table's life is not `life`. `ask(number)` reads the chunk of a number, which may be stale.
   ///
   /// An outgrown table becomes zeros. Later its memory may become a table of this pool or of
-  /// another one. So a result is valid only if the life is unchanged after all other reads. Those
+  /// another pool. So a result is valid only if the life is unchanged after all other reads. Those
   /// are acquire loads (S), so the last load of the life (V) cannot be reordered before them.
   template <class Ask>
   [[nodiscard]] chunk_record look(std::uint64_t base, std::uint64_t life, Ask const& ask) const {
@@ -179,32 +187,32 @@ class base_table {
     std::uint64_t const slots = slots_.load_acquire();
     std::uint64_t const tags = tag_mask_.load_acquire(), code_bits = code_mask_.load_acquire();
     std::uint64_t const hash = hash_of(base);
-    std::uint64_t at = home_of(hash, slots);
-    word tag = hash << rest_shift_.load_acquire();
-    word const further = further_.load_acquire();
-    for (std::uint64_t left = slots; left != 0; --left) {
-      word const value = entries()[at].load_acquire();
+    std::uint64_t slot = home_of(hash, slots);
+    word tag = hash << remainder_shift_.load_acquire();
+    word const step = distance_step_.load_acquire();
+    for (std::uint64_t remaining = slots; remaining != 0; --remaining) {
+      word const value = entries()[slot].load_acquire();
       if (value == 0) break;
       if (((value ^ tag) & tags) == 0) {
         word const code = (value & code_bits) >> number_bits_.load_acquire();
         if (code >= sizes && base < end)
           return life_ == life ? chunk_record{base, code - sizes, false} : chunk_record{};  // (V)
-        if (code == asks) {
+        if (code == needs_chunk) {
           chunk_record const found = ask(number_of(value, number_mask_.load_acquire()));
           if (found.base == base) return life_ == life ? found : chunk_record{};  // (V)
         }
       }
-      if (++at == slots) at = 0;
-      if ((tag & far * further) != far * further) tag += further;
+      if (++slot == slots) slot = 0;
+      if ((tag & max_distance * step) != max_distance * step) tag += step;
     }
     return {};
   }
 
  private:
   using entry = single_writer<word>;
-  enum codes : word { nobodys, asks, sizes };
+  enum codes : word { unallocated, needs_chunk, sizes };
   static constexpr std::uint32_t hash_bits = 44;
-  static constexpr word far = 31;  // a distance of 31 slots or more
+  static constexpr word max_distance = 31;  // 31 slots or more
 
   // The top 44 bits are the hash of base / 16: the number is folded, then multiplied by an odd
   // number (Knuth, 6.4). Both steps are one to one. A product alone maps even steps to even steps,
@@ -217,13 +225,12 @@ class base_table {
   [[nodiscard]] static std::uint64_t home_of(std::uint64_t hash, std::uint64_t slots) {
     return (hash >> 32) * slots >> 32;
   }
-  /// The rest of the hash, with zeros below it.
-  [[nodiscard]] word tag_at_home(std::uint64_t hash) const { return hash << rest_shift_; }
-  [[nodiscard]] word far_mask() const { return far * further_; }
-  [[nodiscard]] word one_further(word tag) const {
-    return (tag & far_mask()) == far_mask() ? tag : tag + further_;
+  /// The remainder of the hash, with zeros below it.
+  [[nodiscard]] word tag_at_home(std::uint64_t hash) const { return hash << remainder_shift_; }
+  [[nodiscard]] word distance_mask() const { return max_distance * distance_step_; }
+  [[nodiscard]] word next_tag(word tag) const {
+    return (tag & distance_mask()) == distance_mask() ? tag : tag + distance_step_;
   }
-  [[nodiscard]] bool is_of(word value, word tag) const { return ((value ^ tag) & tag_mask_) == 0; }
   [[nodiscard]] static std::uint32_t number_of(word value, word numbers) {
     return static_cast<std::uint32_t>(value & numbers) - 1;
   }
@@ -231,7 +238,7 @@ class base_table {
     return last - first + (last < first ? std::uint64_t{slots_} : 0);
   }
   [[nodiscard]] word code_for(word tag, bytes size) const {
-    return size < told_sizes_ && (~tag & far_mask()) != 0 ? size + sizes : word{asks};
+    return size < coded_sizes_ && (~tag & distance_mask()) != 0 ? size + sizes : word{needs_chunk};
   }
   void set_code(std::uint64_t slot, word code) {
     auto& value = entries()[slot];
@@ -241,10 +248,10 @@ class base_table {
   [[nodiscard]] entry const* entries() const { return reinterpret_cast<entry const*>(this + 1); }
 
   // The layout of words. Written once per life.
-  single_writer<std::uint32_t> rest_shift_, number_bits_;
+  single_writer<std::uint32_t> remainder_shift_, number_bits_;
   single_writer<word> tag_mask_, code_mask_, number_mask_;
-  single_writer<word> further_;  // one slot of distance
-  bytes told_sizes_ = 0;         // sizes below this have a code; 0 once a chunk is beyond `end`
+  single_writer<word> distance_step_;  // one slot of distance
+  bytes coded_sizes_ = 0;  // sizes below this have a code; 0 once a chunk is beyond `end`
   single_writer<std::uint64_t> slots_;
   single_writer<std::uint64_t> life_;
 };

@@ -69,9 +69,9 @@ class chunk {
     change(std::uint64_t{chunk_owners - 1} << flag_bits, std::uint64_t{owner} << flag_bits);
   }
 
-  /// Allocated: the bytes requested. The chunk of a slice block has `by_no_user`, since only its
+  /// Allocated: the bytes requested. The chunk of a slice block has `no_request`, since only its
   /// slices are allocations.
-  static constexpr bytes by_no_user = ~bytes{0};
+  static constexpr bytes no_request = ~bytes{0};
   [[nodiscard]] bytes requested() const { return links(); }
   void set_requested(bytes count) { set_links(count); }
 

@@ -20,9 +20,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// calls of the arena, not of this class.
 ///
 /// Chunks are smaller than 2^48 bytes. One thread at a time may use the table; any other thread may
-/// read its `public_view` meanwhile. Costs 32 bytes a chunk, and 10.7 to 14.2 bytes in the hash
-/// table for a chunk that is not free. `reserve` allocates the memory for a chunk before anything
-/// changes, so that frees need none.
+/// read its `public_view` meanwhile. Costs 32 bytes a chunk, and for a chunk that is not free 10.7
+/// to 14.2 bytes in the hash table, which after its growth is 9/16 to 3/4 full. `reserve` allocates
+/// the memory for a chunk before anything changes, so that frees need none.
 class chunk_table {
  public:
   static constexpr std::uint32_t owners = chunk_owners;
@@ -88,11 +88,11 @@ class chunk_table {
   /// than `size` bytes.
   [[nodiscard]] chunk_id split(chunk_id id, bytes size) {
     chunk& first = (*this)[id];
-    chunk_id const rest = add(first.base + size, first.size() - size, id, first.next);
-    if (first.next != no_chunk) (*this)[first.next].prev = rest;
-    first.next = rest;
+    chunk_id const remainder = add(first.base + size, first.size() - size, id, first.next);
+    if (first.next != no_chunk) (*this)[first.next].prev = remainder;
+    first.next = remainder;
     first.set_size(size);
-    return rest;
+    return remainder;
   }
   /// Adds the chunk behind `id` to `id`, and removes that chunk.
   void merge_with_next(chunk_id id) {
@@ -117,11 +117,11 @@ class chunk_table {
 
   /// Allocates a free chunk for a request of `requested` bytes. Requires room.
   void set_in_use(chunk_id id, bytes requested) {
-    chunk& one = (*this)[id];
-    one.set_requested(requested);
-    one.set_in_use();
-    slots_->insert(one.base, id, requested, keeps_start_of(one));
-    if (keeps_start_of(one)) starts_->insert(one.base, one.size(), id);
+    chunk& used = (*this)[id];
+    used.set_requested(requested);
+    used.set_in_use();
+    slots_->insert(used.base, id, requested, keeps_start_of(used));
+    if (keeps_start_of(used)) starts_->insert(used.base, used.size(), id);
     ++in_use_;
   }
   /// A chunk that is not free, and its slot in the hash table.
@@ -130,7 +130,7 @@ class chunk_table {
     std::uint64_t slot;
   };
 
-  /// The chunk at `base` if it is not free; else `id` is `no_chunk`. O(1) expected.
+  /// The chunk at `base` if it is not free; otherwise `id` is `no_chunk`. O(1) expected.
   [[nodiscard]] found find(std::uint64_t base) const {
     if (slots_ == nullptr) return {no_chunk, 0};
     auto const location = slots_->find(base, base_of());
@@ -138,11 +138,11 @@ class chunk_table {
   }
 
   /// Frees an allocated chunk, which `find` found, and keeps it whole. Removes its label.
-  void set_cached(found one, chunk::state state) {
-    chunk& removed = (*this)[one.id];
-    if (starts_ != nullptr) slots_->set_nobodys(one.slot);
+  void set_cached(found entry, chunk::state state) {
+    chunk& removed = (*this)[entry.id];
+    if (starts_ != nullptr) slots_->set_unallocated(entry.slot);
     removed.set(state.set_cached());
-    removed.set_slot(one.slot);
+    removed.set_slot(entry.slot);
   }
   struct extent {
     std::uint64_t base;
@@ -150,36 +150,36 @@ class chunk_table {
   };
   /// Allocates a cached chunk; returns its address and size.
   extent set_in_use_again(chunk_id id, bytes requested) {
-    chunk& one = (*this)[id];
-    std::uint64_t const slot = one.slot();
-    auto const state = one.get().not_cached();
-    std::uint64_t const base = one.base;
-    one.set_requested(requested);  // first: readers rely on it once the chunk is in use
-    one.set(state);
+    chunk& used = (*this)[id];
+    std::uint64_t const slot = used.slot();
+    auto const state = used.get().not_cached();
+    std::uint64_t const base = used.base;
+    used.set_requested(requested);  // first: readers rely on it once the chunk is in use
+    used.set(state);
     if (starts_ != nullptr) slots_->set_size(slot, requested);
     return {base, state.size()};
   }
   /// Marks an allocated chunk, which `find` found, as labelled.
-  void set_labelled(found one) {
-    (*this)[one.id].set_labelled();
-    slots_->set_asks(one.slot);
+  void set_labelled(found entry) {
+    (*this)[entry.id].set_labelled();
+    slots_->set_needs_chunk(entry.slot);
   }
 
   /// Frees a chunk, which `find` found.
-  void set_free(found one) {
-    chunk& removed = (*this)[one.id];
+  void set_free(found entry) {
+    chunk& removed = (*this)[entry.id];
     removed.set_free();
     if (keeps_start_of(removed)) starts_->erase(removed.base, removed.size());
     {
       move const guard{*view_};
-      slots_->erase(one.slot, base_of(),
+      slots_->erase(entry.slot, base_of(),
                     [this](chunk_id id, std::uint64_t slot) { (*this)[id].set_slot(slot); });
     }
     --in_use_;
   }
 
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
-  /// Bytes of bookkeeping, in pages that are resident. O(pages), by calls of the system.
+  /// Bytes of bookkeeping in resident pages. O(pages), by system calls.
   [[nodiscard]] bytes footprint() const {
     return type_stable_resident(view_, sizeof(view)) +
            type_stable_resident(chunks_, bytes_of_chunks(capacity_)) +
@@ -211,7 +211,8 @@ class chunk_table {
     type_stable_deallocate(type_stable_use::roots, starts_, sizeof(object_starts));
     starts_ = nullptr;
   }
-  /// From now on `public_view().find` also finds slices, if it finds anything.
+  /// From now on `public_view().find` also finds slices. Does nothing unless the table keeps
+  /// starts.
   void keep_slices(slice_map* slices) {
     if (starts_ != nullptr) view_->slices = slices;
   }
@@ -221,8 +222,8 @@ class chunk_table {
   }
   [[nodiscard]] view const& public_view() const { return *view_; }
 
-  /// In the child of a fork: ends a move that a thread of the parent was making. From then on no
-  /// lookup finds anything of this table, and none waits for the end of the move.
+  /// In the child of a fork: ends a move that a thread of the parent was making. From then on
+  /// lookups find no allocation of this table, and no lookup waits for the end of the move.
   void abandon_move() noexcept {
     if (view_->version % 2 == 0) return;
     view_->slots = nullptr;
@@ -238,14 +239,14 @@ class chunk_table {
   [[nodiscard]] static bool is_findable(std::uint64_t base, bytes size) {
     return base < object_starts::end && size <= object_starts::end - base;
   }
-  [[nodiscard]] bool keeps_start_of(chunk const& one) const {
-    return starts_ != nullptr && is_findable(one.base, one.size());
+  [[nodiscard]] bool keeps_start_of(chunk const& used) const {
+    return starts_ != nullptr && is_findable(used.base, used.size());
   }
 
   /// Marks the time in which chunks or slots move, for readers (chunk_view::version).
   class move {
    public:
-    explicit move(view& seen) : view_{seen} { view_.version = view_.version + 1; }
+    explicit move(view& changed) : view_{changed} { view_.version = view_.version + 1; }
     ~move() { view_.version = view_.version + 1; }
     move(move&&) = delete;
 
@@ -256,7 +257,8 @@ class chunk_table {
   /// Whether `slots` slots suffice for one more chunk that is not free.
   [[nodiscard]] bool has_room(std::uint64_t slots) const { return (in_use_ + 1) * 4 <= slots * 3; }
 
-  /// Replaces the hash table by one for chunk numbers up to `numbers`, larger if it has no room.
+  /// Replaces the hash table by a table for chunk numbers up to `numbers`, which is larger if the
+  /// old table has no room.
   [[gnu::noinline]] void rehash(std::uint64_t numbers) {
     std::uint64_t const minimum =
         has_room(slot_count_) ? slot_count_ : slot_count_ + slot_count_ / 3;
@@ -268,13 +270,13 @@ class chunk_table {
         type_stable_allocate(type_stable_use::slots, base_table::bytes_of(count)));
     fresh->lay_out(count, numbers);
     for_each([&](chunk_id id) {
-      chunk& one = (*this)[id];
-      if (one.is_free()) return;
-      fresh->insert(one.base, id, one.requested(), keeps_start_of(one) && !one.is_labelled());
-      if (!one.is_cached()) return;
-      std::uint64_t const slot = fresh->find(one.base, base_of()).slot;
-      one.set_slot(slot);
-      if (starts_ != nullptr) fresh->set_nobodys(slot);
+      chunk& used = (*this)[id];
+      if (used.is_free()) return;
+      fresh->insert(used.base, id, used.requested(), keeps_start_of(used) && !used.is_labelled());
+      if (!used.is_cached()) return;
+      std::uint64_t const slot = fresh->find(used.base, base_of()).slot;
+      used.set_slot(slot);
+      if (starts_ != nullptr) fresh->set_unallocated(slot);
     });
     base_table* const old = slots_;
     move const guard{*view_};

@@ -12,7 +12,7 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// All chunks that a table ever had, by number.
+/// The chunks of a table by number, including removed chunks.
 struct chunk_array {
   single_writer<std::uint64_t> capacity;
   std::uint64_t unused[3];
@@ -24,45 +24,47 @@ struct chunk_array {
   [[nodiscard]] chunk const* at(chunk_id id) const {
     return id < capacity.load_acquire() ? begin() + id : nullptr;
   }
-  [[nodiscard]] static chunk_record read(chunk const& one) {
-    seen_chunk const found = look(one);
-    bool const is_users = found.is_in_use && found.requested <= found.state >> chunk::size_shift;
-    return {is_users ? found.base : 0, found.requested, (found.state & chunk::labelled_flag) != 0};
+  [[nodiscard]] static chunk_record read(chunk const& source) {
+    chunk_copy const found = look(source);
+    bool const is_allocation =
+        found.is_in_use && found.requested <= found.state >> chunk::size_shift;
+    return {is_allocation ? found.base : 0, found.requested,
+            (found.state & chunk::labelled_flag) != 0};
   }
-  /// The address of a chunk that is a slice block; 0 if it is none.
-  [[nodiscard]] static std::uint64_t base_of_slices(chunk const& one) {
-    seen_chunk const found = look(one);
-    return found.is_in_use && found.requested == chunk::by_no_user ? found.base : 0;
+  /// The address of a chunk that is a slice block; 0 if the chunk is no slice block.
+  [[nodiscard]] static std::uint64_t base_of_slices(chunk const& source) {
+    chunk_copy const found = look(source);
+    return found.is_in_use && found.requested == chunk::no_request ? found.base : 0;
   }
 
  private:
-  struct seen_chunk {
+  struct chunk_copy {
     std::uint64_t base, state;
     bytes requested;
     bool is_in_use;
   };
-  [[nodiscard]] static seen_chunk look(chunk const& one) {
-    std::uint64_t const state = one.size_.load_acquire();
+  [[nodiscard]] static chunk_copy look(chunk const& source) {
+    std::uint64_t const state = source.size_.load_acquire();
     bytes const requested =
-        bytes{one.link_next_.load_acquire()} << 32 | one.link_prev_.load_acquire();
-    std::uint64_t const at = one.base.load_acquire();
+        bytes{source.link_next_.load_acquire()} << 32 | source.link_prev_.load_acquire();
+    std::uint64_t const base = source.base.load_acquire();
     // A removed chunk is neither free nor cached, and its size is 0. Both of its links may be
-    // no_chunk, which reads as by_no_user.
+    // no_chunk, which reads as no_request.
     bool const is_in_use = state >> chunk::size_shift != 0 &&
                            (state & (chunk::free_flag | chunk::cached_flag)) == 0 &&
-                           ((one.size_ ^ state) & ~chunk::labelled_flag) == 0;  // (V)
-    return {at, state, requested, is_in_use};
+                           ((source.size_ ^ state) & ~chunk::labelled_flag) == 0;  // (V)
+    return {base, state, requested, is_in_use};
   }
 };
 
-/// What other threads read of a chunk_table.
+/// The part of a chunk_table that other threads read.
 ///
 /// A lookup that finds an allocation is lock-free. A lookup that finds none waits while the table
 /// moves, so signal handlers must not look up addresses.
 ///
 /// Three things do not change while a chunk is allocated: the chunk, except for its label; its word
 /// in the hash table, which holds most sizes itself; and the start bit that leads to it. So an
-/// allocation that is found is right, whatever else happens. An allocation that is not found may
+/// allocation that is found is correct, whatever else happens. An allocation that is not found may
 /// have been moving in the hash table. That result counts only if `version` did not change; the
 /// writer raises it before and after each move. Between the two it writes by release stores (W),
 /// and readers read by acquire loads (S). A reader that saw any of these writes also sees the
@@ -79,8 +81,9 @@ struct chunk_view {
   // chosen by the table's user; the registry, which otherwise only reads, adds a bit
   mutable single_writer<std::uint64_t> owner;
 
-  /// The allocation that has `address`, which may be an interior pointer. While the allocation is
-  /// being freed: nothing, or the allocation before or after the free.
+  /// The allocation that contains `address`, which may be an interior pointer. If the allocation is
+  /// freed during the call, returns no allocation, the allocation before the free, or the
+  /// allocation after it.
   [[nodiscard]] chunk_record find(std::uint64_t address) const {
     if (slice_map const* const loaded = slices.load_acquire()) {
       if (slice_block const* const block = loaded->look(address)) return block->find(address);
@@ -101,7 +104,7 @@ struct chunk_view {
       std::uint64_t const map_page =
           loaded == nullptr ? 0 : chunk_array::base_of_slices(array->begin()[id]);
       if (chunks.load_acquire() != array)
-        return;  // the array was outgrown, and may be another pool's by now
+        return;  // the array was outgrown, and may belong to another pool
       if (found) visit(found);
       if (map_page == 0 || map_page >= object_starts::end) continue;
       slice_block const* const block = loaded->look(map_page);
@@ -110,8 +113,9 @@ struct chunk_view {
   }
 
  private:
-  /// Tries once for an allocation at `address`; `find_small` does for one that is smaller than a
-  /// map page. Most are either.
+  /// `find_base` tries once to find the allocation whose base address is `address`. `find_small`
+  /// tries once to find the allocation smaller than a map page that contains `address`. Most
+  /// lookups end here.
   [[nodiscard, gnu::always_inline]] chunk_record find_base(std::uint64_t address) const {
     return address % base_table::unit == 0 ? find_start(address) : chunk_record{};
   }
@@ -128,7 +132,7 @@ struct chunk_view {
   }
   [[nodiscard, gnu::noinline]] chunk_record find_any(std::uint64_t address) const {
     for (;;) {
-      std::uint64_t const before = version.load_acquire();
+      std::uint64_t const old_version = version.load_acquire();
       if (chunk_record const found = find_base(address)) return found;
       if (chunk_record const found = find_small(address)) return found;
       object_starts const* const loaded = starts.load_acquire();
@@ -138,18 +142,18 @@ struct chunk_view {
         return array->at(id) != nullptr && array->at(id)->base.load_acquire() <= address;
       };
       std::uint32_t const number = loaded->last_large(address, is_below);
-      if (chunk const* const one = number == 0 ? nullptr : array->at(number - 1)) {
-        chunk_record const found = chunk_array::read(*one);
+      if (chunk const* const source = number == 0 ? nullptr : array->at(number - 1)) {
+        chunk_record const found = chunk_array::read(*source);
         if (found.has(address) && chunks.load_acquire() == array) return found;
       }
-      if (before % 2 == 0 && version == before) return {};  // (V)
+      if (old_version % 2 == 0 && version == old_version) return {};  // (V)
     }
   }
   [[nodiscard, gnu::noinline]] chunk_record ask(chunk_id id) const {
     chunk_array const* const array = chunks.load_acquire();
-    chunk const* const one = array == nullptr ? nullptr : array->at(id);
-    chunk_record const found = one == nullptr ? chunk_record{} : chunk_array::read(*one);
-    // else the array was outgrown, and may be another pool's
+    chunk const* const source = array == nullptr ? nullptr : array->at(id);
+    chunk_record const found = source == nullptr ? chunk_record{} : chunk_array::read(*source);
+    // otherwise the array was outgrown, and may belong to another pool
     return chunks.load_acquire() == array ? found : chunk_record{};
   }
   [[nodiscard, gnu::always_inline]] chunk_record find_start(std::uint64_t base) const {

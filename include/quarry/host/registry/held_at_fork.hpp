@@ -11,10 +11,10 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Locks a mutex around every fork of the process. So in the child the guarded data is consistent
 /// and the mutex is free.
 ///
-/// A fork waits for all such mutexes for a second at most, whatever the order in which their
-/// owners lock them. Then it continues without the mutexes that it could not lock: those that the
-/// forking thread holds itself, or whose owner waits for that thread. These stay locked in the
-/// child. Construction and destruction take a lock. Locking the mutex costs nothing more. Any
+/// A fork waits for all such mutexes for a second at most, whatever the order in which their owners
+/// lock them. Then it continues without the mutexes that it could not lock: mutexes that the
+/// forking thread holds itself, or whose owner waits for that thread. These mutexes stay locked in
+/// the child. Construction and destruction take a lock. Locking the mutex costs nothing more. Any
 /// thread may construct and destroy a `held_at_fork`.
 ///
 /// The object and its mutex must have static or heap storage, or lie on the forking thread's stack.
@@ -34,7 +34,7 @@ class QUARRY_API held_at_fork {
 
   /// Does not enter the list yet: a fork must not find a copy_at_fork before it is constructed.
   held_at_fork() : mutex_{nullptr} {}
-  /// Adds this to the list that forks use. Requires the mutex of that list.
+  /// Adds this object to the list that forks use. Requires the mutex of that list.
   void link();
 
   std::mutex* mutex_;  // null: a copy_at_fork

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a resource says of its memory: where the memory lies, and whether the host can touch it.
+// What a resource states about its memory: where the memory lies, and whether the host can touch
+// it.
 #pragma once
 
 #include "quarry/platform/memory_kind.hpp"
@@ -11,9 +12,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The location of a resource's memory: its `location()`, else that of its `upstream()`, else the
-/// host. So a resource that takes memory from another one must have `upstream()`, or must state
-/// its location and whether it is simulated.
+/// The location of a resource's memory: its `location()`, otherwise the location of its
+/// `upstream()`, otherwise the host. So a resource that takes memory from another one must have
+/// `upstream()`, or must state its location and whether it is simulated.
 template <class Resource>
 [[nodiscard]] memory_location location_of(Resource& resource) {
   if constexpr (requires { resource.location(); }) {
@@ -38,7 +39,7 @@ void synchronize(Resource& resource) {
 }
 
 /// The bytes that a resource has reserved, if it keeps memory that its user has freed: its
-/// `reserved()`, else that of its `upstream()`. Returns nullopt if neither has a count.
+/// `reserved()`, otherwise the count of its `upstream()`. Returns nullopt if neither has a count.
 template <class Resource>
 [[nodiscard]] std::optional<std::uint64_t> reserved_by(Resource& resource) {
   if constexpr (requires { resource.reserved(); }) {

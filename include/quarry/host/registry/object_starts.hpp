@@ -24,9 +24,9 @@ template <std::uint32_t Bits, std::uint32_t Levels>
   return offsets;
 }
 
-/// A set of numbers below 2^Bits. Each number has a bit. Above each 64 words, one word marks those
-/// that are not zero (a van Emde Boas tree of degree 64, as in the heap). Zeroed memory is an empty
-/// set. Only pages that were written to cost memory.
+/// A set of numbers below 2^Bits. Each number has a bit. For each 64 words, a word of the next
+/// level marks the words that are not zero (a van Emde Boas tree of degree 64, as in the heap).
+/// Zeroed memory is an empty set. Only pages that were written to cost memory.
 ///
 /// One thread writes while others read. O(Bits / 6).
 template <std::uint32_t Bits>
@@ -38,17 +38,17 @@ class start_bitmap {
   void insert(std::uint64_t number) {
     for (std::uint32_t level = 0; level < levels; ++level, number /= bits_per_word) {
       auto& bits = words_[first_of(level) + number / bits_per_word];
-      word const before = bits;
-      bits = before | word{1} << number % bits_per_word;
-      if (before != 0) return;
+      word const old_bits = bits;
+      bits = old_bits | word{1} << number % bits_per_word;
+      if (old_bits != 0) return;
     }
   }
   void erase(std::uint64_t number) {
     for (std::uint32_t level = 0; level < levels; ++level, number /= bits_per_word) {
       auto& bits = words_[first_of(level) + number / bits_per_word];
-      word const after = bits & ~(word{1} << number % bits_per_word);
-      bits = after;
-      if (after != 0) return;
+      word const new_bits = bits & ~(word{1} << number % bits_per_word);
+      bits = new_bits;
+      if (new_bits != 0) return;
     }
   }
 
@@ -56,21 +56,21 @@ class start_bitmap {
   /// is correct if no number between it and `number` is inserted or erased during the call. Other
   /// numbers may change.
   [[nodiscard]] std::uint64_t last_until(std::uint64_t number) const {
-    word below =
+    word candidates =
         words_[number / bits_per_word].load_acquire() & low_bits(number % bits_per_word + 1);
     for (std::uint32_t level = 0;;) {
-      if (below != 0) {
-        number = number / bits_per_word * bits_per_word + highest_one(below);
+      if (candidates != 0) {
+        number = number / bits_per_word * bits_per_word + highest_one(candidates);
         if (level == 0) return number;
         --level;
-        below = words_[first_of(level) + number].load_acquire();
+        candidates = words_[first_of(level) + number].load_acquire();
         number *= bits_per_word;
-        if (below == 0) return none;  // the word changed meanwhile
+        if (candidates == 0) return none;  // the word changed meanwhile
       } else {
         if (++level == levels) return none;
         number /= bits_per_word;
-        below = words_[first_of(level) + number / bits_per_word].load_acquire() &
-                low_bits(number % bits_per_word);
+        candidates = words_[first_of(level) + number / bits_per_word].load_acquire() &
+                     low_bits(number % bits_per_word);
       }
     }
   }
@@ -87,11 +87,11 @@ class start_bitmap {
 
 /// The base addresses of allocations, below 2^48.
 ///
-/// A map page is 64 KiB. For smaller allocations there is a start bit for each 16 bytes. Above each
-/// 64 words of start bits, one word marks those that are not zero. The smaller allocation that
-/// contains an address starts in the address's map page or in the one before. At most one larger
-/// allocation starts in a map page. Each map page stores the number of that chunk, and a set has
-/// the map pages in which a larger allocation starts.
+/// A map page is 64 KiB. For smaller allocations there is a start bit for each 16 bytes. For each
+/// 64 words of start bits, one word marks the words that are not zero. The smaller allocation that
+/// contains an address starts in the address's map page or in the page before it. At most one
+/// larger allocation starts in a map page. Each map page stores the number of that chunk, and a set
+/// has the map pages in which a larger allocation starts.
 ///
 /// One thread writes while others read. The entries that lead to an allocation do not change while
 /// it is allocated. O(1). The cost is a bit per 16 bytes, in whole pages: at most 1/128 of the
@@ -110,10 +110,11 @@ class object_starts {
   void reserve(std::uint64_t base, bytes size, made_leaves& made) {
     std::uint64_t const last = (base + size - 1) / leaf_bytes;
     make_room(made, made.size() + (last - base / leaf_bytes + 1));
-    for (std::uint64_t at = base / leaf_bytes; at <= last; ++at) {
-      if (leaves_[at] != nullptr) continue;
-      leaves_[at] = static_cast<leaf*>(type_stable_allocate(type_stable_use::starts, sizeof(leaf)));
-      made.push_back(static_cast<std::uint32_t>(at));
+    for (std::uint64_t index = base / leaf_bytes; index <= last; ++index) {
+      if (leaves_[index] != nullptr) continue;
+      leaves_[index] =
+          static_cast<leaf*>(type_stable_allocate(type_stable_use::starts, sizeof(leaf)));
+      made.push_back(static_cast<std::uint32_t>(index));
     }
   }
   /// Adds an allocation: chunk number `chunk` starts at `base`. Does nothing if `base` has no leaf;
@@ -122,87 +123,86 @@ class object_starts {
     leaf* const found = leaves_[base / leaf_bytes];
     if (found == nullptr) return;
     leaf& branch = *found;
-    std::uint64_t const at = base % leaf_bytes;
+    std::uint64_t const offset = base % leaf_bytes;
     if (size < map_page) {
-      auto& bits = branch.starts[at / line_bytes];
-      auto& lines = branch.lines[at / map_page];
-      bits = bits | word{1} << at / unit % bits_per_word;
-      lines = lines | word{1} << at / line_bytes % bits_per_word;
+      auto& bits = branch.starts[offset / line_bytes];
+      auto& lines = branch.lines[offset / map_page];
+      bits = bits | word{1} << offset / unit % bits_per_word;
+      lines = lines | word{1} << offset / line_bytes % bits_per_word;
       return;
     }
-    branch.large[at / map_page] = chunk + 1;
+    branch.large[offset / map_page] = chunk + 1;
     if (branch.with_large.is_empty()) with_large_.insert(base / leaf_bytes);
-    branch.with_large.insert(at / map_page);
+    branch.with_large.insert(offset / map_page);
   }
   /// Removes an allocation.
   void erase(std::uint64_t base, bytes size) {
     leaf* const found = leaves_[base / leaf_bytes];
     if (found == nullptr) return;
     leaf& branch = *found;
-    std::uint64_t const at = base % leaf_bytes;
+    std::uint64_t const offset = base % leaf_bytes;
     if (size < map_page) {
-      auto& bits = branch.starts[at / line_bytes];
-      bits = bits & ~(word{1} << at / unit % bits_per_word);
-      auto& lines = branch.lines[at / map_page];
-      lines = lines & ~(word{bits == 0} << at / line_bytes % bits_per_word);
+      auto& bits = branch.starts[offset / line_bytes];
+      bits = bits & ~(word{1} << offset / unit % bits_per_word);
+      auto& lines = branch.lines[offset / map_page];
+      lines = lines & ~(word{bits == 0} << offset / line_bytes % bits_per_word);
       return;
     }
-    branch.with_large.erase(at / map_page);
+    branch.with_large.erase(offset / map_page);
     if (branch.with_large.is_empty()) with_large_.erase(base / leaf_bytes);
-    branch.large[at / map_page] = 0;
+    branch.large[offset / map_page] = 0;
   }
 
-  /// The base address of the last allocation smaller than a map page that may contain `address`,
-  /// which is below `end`; 0 if no allocation may.
+  /// The base address of the last allocation smaller than a map page that may contain `address`; 0
+  /// if there is none. `address` is below `end`.
   [[nodiscard]] std::uint64_t last_small(std::uint64_t address) const {
     if (leaf const* const branch = leaves_[address / leaf_bytes].load_acquire()) {
-      std::uint64_t const at = address % leaf_bytes;
-      word const bits =
-          branch->starts[at / line_bytes].load_acquire() & low_bits(at / unit % bits_per_word + 1);
+      std::uint64_t const offset = address % leaf_bytes;
+      word const bits = branch->starts[offset / line_bytes].load_acquire() &
+                        low_bits(offset / unit % bits_per_word + 1);
       if (bits != 0) return address / line_bytes * line_bytes + highest_one(bits) * unit;
       if (std::uint64_t const found =
-              last_of(*branch, address / map_page, low_bits(at / line_bytes % bits_per_word)))
+              last_of(*branch, address / map_page, low_bits(offset / line_bytes % bits_per_word)))
         return found;
     }
     if (address < map_page) return 0;
-    leaf const* const before = leaves_[(address - map_page) / leaf_bytes].load_acquire();
-    return before == nullptr ? 0 : last_of(*before, address / map_page - 1, ~word{0});
+    leaf const* const previous = leaves_[(address - map_page) / leaf_bytes].load_acquire();
+    return previous == nullptr ? 0 : last_of(*previous, address / map_page - 1, ~word{0});
   }
-  /// The number of the last larger chunk that may contain `address`, plus 1; 0 if no chunk may.
+  /// The number of the last larger chunk that may contain `address`, plus 1; 0 if there is none.
   /// `is_below(chunk)` returns whether the chunk starts at `address` or before.
   template <class IsBelow>
   [[nodiscard]] std::uint32_t last_large(std::uint64_t address, IsBelow const& is_below) const {
     leaf const* branch = leaves_[address / leaf_bytes].load_acquire();
-    std::uint64_t map_page_of = address % leaf_bytes / map_page;
+    std::uint64_t page = address % leaf_bytes / map_page;
     if (branch != nullptr) {
-      std::uint32_t const chunk = branch->large[map_page_of].load_acquire();
+      std::uint32_t const chunk = branch->large[page].load_acquire();
       if (chunk != 0 && is_below(chunk - 1)) return chunk;
-      std::uint64_t const found = map_page_of == 0 ? start_bitmap<map_page_bits>::none
-                                                   : branch->with_large.last_until(map_page_of - 1);
+      std::uint64_t const found =
+          page == 0 ? start_bitmap<map_page_bits>::none : branch->with_large.last_until(page - 1);
       if (found != start_bitmap<map_page_bits>::none) return branch->large[found].load_acquire();
     }
     if (address < leaf_bytes) return 0;
-    std::uint64_t const earlier = with_large_.last_until(address / leaf_bytes - 1);
-    if (earlier == start_bitmap<root_bits>::none) return 0;
-    branch = leaves_[earlier].load_acquire();
-    map_page_of = branch == nullptr ? start_bitmap<map_page_bits>::none
-                                    : branch->with_large.last_until(map_pages - 1);
-    return map_page_of == start_bitmap<map_page_bits>::none
-               ? 0
-               : branch->large[map_page_of].load_acquire();
+    std::uint64_t const last_root = with_large_.last_until(address / leaf_bytes - 1);
+    if (last_root == start_bitmap<root_bits>::none) return 0;
+    branch = leaves_[last_root].load_acquire();
+    page = branch == nullptr ? start_bitmap<map_page_bits>::none
+                             : branch->with_large.last_until(map_pages - 1);
+    return page == start_bitmap<map_page_bits>::none ? 0 : branch->large[page].load_acquire();
   }
 
   /// Frees the leaves.
   void clear(made_leaves& made) noexcept {
-    for (std::uint32_t const at : made)
-      type_stable_deallocate(type_stable_use::starts, leaves_[at], sizeof(leaf));
+    for (std::uint32_t const index : made)
+      type_stable_deallocate(type_stable_use::starts, leaves_[index], sizeof(leaf));
     made.clear();
   }
 
   /// Bytes of resident pages, with those of the leaves. O(pages).
   [[nodiscard]] bytes resident(made_leaves const& made) const {
     bytes sum = type_stable_resident(this, sizeof(*this)) + made.capacity() * sizeof(made[0]);
-    for (std::uint32_t const at : made) sum += type_stable_resident(leaves_[at], sizeof(leaf));
+    for (std::uint32_t const index : made)
+      sum += type_stable_resident(leaves_[index], sizeof(leaf));
     return sum;
   }
 

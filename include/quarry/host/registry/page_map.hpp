@@ -28,7 +28,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 class QUARRY_API page_map {
  public:
   static constexpr std::uint64_t map_page = 1 << 16;
-  // larger than the memory of a GPU; such a block has 32 MiB of entries
+  // larger than the memory of a GPU; a block of this size has 32 MiB of entries
   static constexpr bytes max_block_bytes = bytes{1} << 38;
 
   /// Adds a block of `view`. Ignores a block that is not `is_known`: empty, beyond 2^48, or larger
@@ -38,7 +38,7 @@ class QUARRY_API page_map {
 
   /// The only pool that has a block in the map page of `address`, which is below 2^48; nullptr if
   /// no pool or several pools have one.
-  [[nodiscard]] static chunk_view const* only_one(std::uint64_t address) {
+  [[nodiscard]] static chunk_view const* only_view(std::uint64_t address) {
     entry const* const leaf =
         process_wide.leaves[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
     if (leaf == nullptr) return nullptr;
@@ -55,18 +55,18 @@ class QUARRY_API page_map {
     entry const* const leaf =
         process_wide.leaves[address / leaf_bytes].load(std::memory_order_acquire);  // (L)
     if (leaf == nullptr) return true;
-    std::uint64_t const before = process_wide.changes.load_acquire();
+    std::uint64_t const old_changes = process_wide.changes.load_acquire();
     std::uint64_t const pools =
         leaf[address % leaf_bytes / map_page].load(std::memory_order_acquire);  // (L)
     if (pools % 2 == 0) {
       if (pools != 0) visit(*reinterpret_cast<chunk_view const*>(pools));
       return true;
     }
-    for (node const* at = reinterpret_cast<node const*>(pools - 1); at != nullptr;
-         at = at->next.load_acquire()) {
-      if (chunk_view const* const view = at->view.load_acquire()) visit(*view);
+    for (node const* listed = reinterpret_cast<node const*>(pools - 1); listed != nullptr;
+         listed = listed->next.load_acquire()) {
+      if (chunk_view const* const view = listed->view.load_acquire()) visit(*view);
     }
-    return process_wide.changes == before;  // (V)
+    return process_wide.changes == old_changes;  // (V)
   }
 
   /// Bytes of the entries for blocks of `size` bytes in all.
@@ -74,8 +74,8 @@ class QUARRY_API page_map {
     return size / map_page * sizeof(process_state::entry);
   }
 
-  /// Whether the map takes a block: it is not empty, lies below 2^48, and has `max_block_bytes`
-  /// bytes at most.
+  /// Whether `add` adds this block: it is not empty, lies below 2^48, and has at most
+  /// `max_block_bytes` bytes.
   [[nodiscard]] static bool is_known(std::uint64_t base, bytes size) {
     return size != 0 && size <= max_block_bytes && base < object_starts::end &&
            size <= object_starts::end - base;

@@ -43,7 +43,7 @@ struct allocation_record {
 /// The name that a user gave an allocation, and the line of code that gave it.
 struct allocation_label {
   std::string name;
-  std::source_location where;
+  std::source_location call_site;
   /// The callers' frames, innermost first, if the pool records backtraces.
   std::vector<void*> frames = {};
 };
@@ -56,11 +56,11 @@ namespace detail {
 /// the functions of `registry`. The mutex guards the name and the labels.
 class QUARRY_API registration {
  public:
-  /// Makes `table` known to the registry. The table must have no allocation. `is_everywhere`: the
+  /// Makes `table` known to the registry. The table must have no allocation. `is_blockless`: the
   /// table has no blocks, so lookups also ask it for addresses that no block has. Throws
-  /// std::bad_alloc, and `bad_argument` for more than 64 registrations that are everywhere.
+  /// std::bad_alloc, and `bad_argument` for more than 64 such registrations.
   registration(chunk_table& table, memory_location location, std::string name,
-               bool is_everywhere = false);
+               bool is_blockless = false);
   ~registration();
   registration(registration const&) = delete;
   registration& operator=(registration const&) = delete;
@@ -113,7 +113,7 @@ class QUARRY_API registration {
   chunk_table& table_;
   memory_location location_;
   allocator_id id_;
-  bool is_everywhere_;
+  bool is_blockless_;
   mutable std::mutex mutex_;
   std::string name_;
   std::unordered_map<std::uint64_t, allocation_label> labels_;
@@ -154,7 +154,7 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
   if (number >= detail::object_starts::end) return std::nullopt;
-  if (detail::chunk_view const* const single_view = detail::page_map::only_one(number)) {
+  if (detail::chunk_view const* const single_view = detail::page_map::only_view(number)) {
     if (auto const found = single_view->find(number)) {
       std::uint64_t const owner = single_view->owner.load_acquire();
       if ((owner & is_below_others) == 0) [[likely]]
@@ -172,8 +172,8 @@ struct allocator_info {
   allocator_id id;
   std::string name;
   memory_location location;
-  std::size_t allocations;  // allocated now
-  bytes allocated;          // requested bytes of these
+  std::size_t allocations_in_use;
+  bytes allocated;  // their requested bytes
 };
 /// All allocators, in the order of their ids. O(all allocations).
 [[nodiscard]] QUARRY_API std::vector<allocator_info> allocators();

@@ -7,7 +7,7 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// A number that one thread at a time writes while other threads read.
+/// A number or pointer that one thread at a time writes while other threads read.
 ///
 /// The writer uses the object as if it were a `T`. Memory order: the writer stores by (W), a
 /// release store. Readers load by (S), an acquire load. A reader that loads a value sees everything

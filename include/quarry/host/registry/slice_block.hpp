@@ -120,7 +120,7 @@ class slice_block {
   /// The owner may lay a detached block out again during the call. It sets the tag to 0 before any
   /// other field changes. So a reader that has loaded a new value (S) loads 0 or a newer tag when
   /// it loads the tag for the second time. The tags of one map page repeat after 2^16 layouts. A
-  /// reader that pauses for exactly that many may find a slice that never existed.
+  /// reader that pauses for exactly 2^16 layouts may find a slice that never existed.
   [[nodiscard]] chunk_record find(std::uint64_t address) const {
     std::uint64_t const tag = tag_.load_acquire(), base = map_page_of(tag);
     if (base == 0 || address - base >= size) return {};
@@ -146,14 +146,14 @@ class slice_block {
   /// For audits: whether all slices that are not taken out are free and linked.
   [[nodiscard]] bool is_in_order() const {
     std::uint32_t free = 0;
-    for (std::uint32_t at = first_free_; at != none; at = states_[at] & none) {
-      if (at >= count_ || !(*this)[at].is_free() || ++free > count_) return false;
+    for (std::uint32_t number = first_free_; number != none; number = states_[number] & none) {
+      if (number >= count_ || !(*this)[number].is_free() || ++free > count_) return false;
     }
     return free + removed_ == count_;
   }
 
-  slice_block *before, *behind;  // links of the owner's list
-  std::size_t position;          // in the owner's table
+  slice_block *prev, *next;  // links of the owner's list
+  std::size_t position;      // the block's index in the owner's table
 
  private:
   [[nodiscard]] static std::uint16_t free_with_next(std::uint32_t next) {
@@ -177,15 +177,15 @@ class slice_block {
       tag_;  // the base address of the map page, with layouts_ in the lowest 16 bits
   single_writer<std::uint32_t> slice_, inverse_, count_;
   std::uint32_t first_free_ = 0, removed_ = 0, class_ = 0;
-  std::uint16_t layouts_ = 0;  // wraps
+  std::uint16_t layouts_ = 0;  // wraps around
   single_writer<std::uint16_t> states_[size / min_slice + 1];
 };
 
 /// Maps map pages of 64 KiB to their slice blocks, for addresses below 2^48.
 ///
 /// One thread writes while others read. A lookup takes two loads. The map lies in type-stable
-/// memory. Zeros are a map without blocks. Costs 8 bytes per map page; only pages of the system
-/// that were written to are resident.
+/// memory. Zeros are a map without blocks. Costs 8 bytes per map page; only system pages that were
+/// written to are resident.
 class slice_map {
  public:
   /// The existing leaves, for the thread that writes.
@@ -225,16 +225,17 @@ class slice_map {
 
   /// Frees the leaves.
   void clear(made_leaves& made) noexcept {
-    for (std::uint32_t const at : made) {
-      type_stable_deallocate(type_stable_use::slice_leaves, leaves_[at], sizeof(leaf));
-      leaves_[at] = nullptr;
+    for (std::uint32_t const index : made) {
+      type_stable_deallocate(type_stable_use::slice_leaves, leaves_[index], sizeof(leaf));
+      leaves_[index] = nullptr;
     }
     made.clear();
   }
   /// Bytes of resident pages, with those of the leaves. O(pages).
   [[nodiscard]] bytes resident(made_leaves const& made) const {
     bytes sum = type_stable_resident(this, sizeof(*this)) + made.capacity() * sizeof(made[0]);
-    for (std::uint32_t const at : made) sum += type_stable_resident(leaves_[at], sizeof(leaf));
+    for (std::uint32_t const index : made)
+      sum += type_stable_resident(leaves_[index], sizeof(leaf));
     return sum;
   }
 

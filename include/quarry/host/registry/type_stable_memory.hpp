@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for bookkeeping that other threads read without a lock: it stays mapped for ever.
+// Memory for bookkeeping that other threads read without a lock: it stays mapped forever.
 //
 // The pages of freed memory go back to the system, but its addresses stay mapped. They read as zero
 // until they are allocated again, for the same use. So a reader that follows an old pointer finds

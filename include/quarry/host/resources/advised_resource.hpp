@@ -11,8 +11,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Advises the driver or the system about each allocation of a resource, and prefetches it to where
-/// it will be used. For managed memory, files and host memory (see memory_advice).
+/// Advises the driver or the system about each allocation of a resource, and prefetches it to the
+/// location of its use. For managed memory, files and host memory (see memory_advice).
 ///
 /// A call in the order of a stream prefetches in that stream: the stream's later work finds the
 /// memory at the target. Other calls prefetch in the default stream. Throws what the upstream,
@@ -23,7 +23,7 @@ class advised_resource : public resource_adaptor<advised_resource<Upstream>, Ups
  public:
   struct advice {
     memory_advice kind;
-    memory_location where = {};
+    memory_location location = {};
   };
   /// `prefetch_to`: the location to prefetch to, or nullopt for no prefetch.
   advised_resource(Upstream upstream, std::vector<advice> advices,
@@ -70,8 +70,8 @@ class advised_resource : public resource_adaptor<advised_resource<Upstream>, Ups
   }
   void advise(void* memory, bytes size, cuda_stream stream) {
     memory_location const location = location_of(upstream_);
-    for (advice const& each : advice_)
-      operations::advise(memory, size, each.kind, each.where, location);
+    for (advice const& applied : advice_)
+      operations::advise(memory, size, applied.kind, applied.location, location);
     if (prefetch_to_) operations::prefetch(memory, size, *prefetch_to_, stream, location);
   }
 

@@ -34,10 +34,10 @@ class QUARRY_POISONS binned_resource {
     }
     for (bytes size = minimum; size <= maximum; size *= 2)
       bins_.emplace_back(make_small(), size, slots_per_block, std::min<bytes>(size, 256));
-    for (auto& each : bins_) {
-      if (location_of(each) != location_of(large_))
+    for (auto& bin : bins_) {
+      if (location_of(bin) != location_of(large_))
         throw bad_argument{std::string{"binned_resource: the slots have memory of the kind "} +
-                           name_of(location_of(each).kind) + ", large allocations in " +
+                           name_of(location_of(bin).kind) + ", large allocations in " +
                            name_of(location_of(large_).kind) + ", or on another device"};
     }
   }
@@ -56,7 +56,7 @@ class QUARRY_POISONS binned_resource {
   [[nodiscard]] memory_location location() { return location_of(large_); }
   void synchronize() {
     quarry::synchronize(large_);
-    for (auto& each : bins_) quarry::synchronize(each);
+    for (auto& bin : bins_) quarry::synchronize(bin);
   }
 
  private:

@@ -95,9 +95,9 @@ class QUARRY_POISONS fixed_size_resource {
   /// Frees a slot. Does nothing if `pointer` is not the base address of an allocated slot.
   void deallocate(void* pointer, bytes, bytes) noexcept {
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
-    auto const after = blocks_.upper_bound(address);
-    if (after == blocks_.begin()) return;
-    auto& [base, slots] = *std::prev(after);
+    auto const next_block = blocks_.upper_bound(address);
+    if (next_block == blocks_.begin()) return;
+    auto& [base, slots] = *std::prev(next_block);
     std::uint64_t const slot = (address - base) / slot_;
     if (slot >= slots_ || (address - base) % slot_ != 0) return;
     word const bit = word{1} << slot % bits_per_word;
@@ -132,10 +132,10 @@ class QUARRY_POISONS fixed_size_resource {
     auto const made = node.emplace(0, std::move(fresh)).first;
     auto handle = node.extract(made);
     handle.key() = reinterpret_cast<std::uint64_t>(upstream_.allocate(slot_ * slots_, alignment_));
-    auto const at = blocks_.insert(std::move(handle)).position;
+    auto const position = blocks_.insert(std::move(handle)).position;
     if (detail::is_poisoned(upstream_))
-      detail::poison(reinterpret_cast<void*>(at->first), slot_ * slots_);
-    with_free_.emplace_back(at->first, &at->second);
+      detail::poison(reinterpret_cast<void*>(position->first), slot_ * slots_);
+    with_free_.emplace_back(position->first, &position->second);
   }
 
   Upstream upstream_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/resource.hpp"
 #include "quarry/host/resources/resource_adaptor.hpp"
 
@@ -25,6 +26,8 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
 
   [[nodiscard]] bytes allocated() const { return allocated_; }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
+  /// Makes the upstream return unused memory, if it keeps any (`release_unused`).
+  void release() { release_unused(upstream_); }
 
  private:
   friend resource_adaptor<limited_resource, Upstream>;

@@ -62,7 +62,7 @@ class QUARRY_POISONS monotonic_resource {
   /// Ends the use of all allocations. Keeps the blocks.
   void reset() noexcept {
     if (detail::is_poisoned(upstream_)) {
-      for (block const& each : blocks_) detail::poison(each.base, each.size);
+      for (block const& listed : blocks_) detail::poison(listed.base, listed.size);
     }
     current_ = used_ = 0;
   }
@@ -70,16 +70,16 @@ class QUARRY_POISONS monotonic_resource {
   static constexpr bool release_ends_use = true;
   /// Ends the use of all allocations and returns the blocks to the upstream.
   void release() noexcept {
-    for (block const& each : blocks_) {
-      if (detail::is_poisoned(upstream_)) detail::unpoison(each.base, each.size);
-      upstream_.deallocate(each.base, each.size, block_alignment);
+    for (block const& listed : blocks_) {
+      if (detail::is_poisoned(upstream_)) detail::unpoison(listed.base, listed.size);
+      upstream_.deallocate(listed.base, listed.size, block_alignment);
     }
     blocks_.clear();
     reset();
   }
   [[nodiscard]] bytes reserved() const {
     bytes sum = 0;
-    for (block const& each : blocks_) sum += each.size;
+    for (block const& listed : blocks_) sum += listed.size;
     return sum;
   }
 

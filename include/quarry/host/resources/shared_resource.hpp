@@ -64,7 +64,7 @@ class QUARRY_API shared_resource {
 
   struct counts_of_segment {
     bytes size = 0, in_use = 0;
-    std::uint32_t allocations = 0, processes = 0;
+    std::uint32_t allocations_in_use = 0, processes = 0;
     std::uint64_t references = 0;
   };
   [[nodiscard]] counts_of_segment counts() const;

@@ -46,10 +46,10 @@ class QUARRY_POISONS size_cache_resource {
   ~size_cache_resource() { release(); }
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    for (std::size_t at = kept_.size(); at-- != 0;) {  // the latest freed is warm
-      if (kept_[at].size != size || kept_[at].alignment != alignment) continue;
-      void* const result = kept_[at].memory;
-      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(at));
+    for (std::size_t i = kept_.size(); i-- != 0;) {  // the latest freed is warm
+      if (kept_[i].size != size || kept_[i].alignment != alignment) continue;
+      void* const result = kept_[i].memory;
+      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
       if (detail::is_poisoned(upstream_)) detail::unpoison(result, size);
       return result;
     }
@@ -64,7 +64,7 @@ class QUARRY_POISONS size_cache_resource {
   /// Caches an allocation. Refuses nullptr and memory that is cached already: then changes nothing
   /// but the count of invalid frees.
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    auto const is_same = [&](cached const& each) { return each.memory == pointer; };
+    auto const is_same = [&](cached const& entry) { return entry.memory == pointer; };
     if (pointer == nullptr || std::any_of(kept_.begin(), kept_.end(), is_same)) {
       ++invalid_frees_;
       return;
@@ -81,7 +81,7 @@ class QUARRY_POISONS size_cache_resource {
   }
   /// Returns all cached allocations to the upstream.
   void release() noexcept {
-    for (cached const& each : kept_) return_upstream(each);
+    for (cached const& entry : kept_) return_upstream(entry);
     kept_.clear();
   }
   /// Bytes reserved from the upstream: allocated or cached.

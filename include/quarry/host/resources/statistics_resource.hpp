@@ -12,11 +12,11 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Counts of a resource's calls since counting started. `allocated` and `allocations` become
+/// Counts of a resource's calls since counting started. `allocated` and `allocations_in_use` become
 /// negative if earlier allocations are freed.
 struct resource_counts {
   std::int64_t allocated = 0, peak_allocated = 0;  // requested bytes
-  std::int64_t allocations = 0, peak_allocations = 0;
+  std::int64_t allocations_in_use = 0, peak_allocations = 0;
   std::uint64_t total_allocated = 0;  // requested bytes of all allocations
   std::uint64_t total_allocations = 0;
   std::uint64_t failures = 0;  // allocations that threw std::bad_alloc
@@ -46,9 +46,9 @@ class statistics_resource : public resource_adaptor<statistics_resource<Upstream
     resource_counts& outer = parts_.back();
     outer.peak_allocated = std::max(outer.peak_allocated, outer.allocated + part.peak_allocated);
     outer.peak_allocations =
-        std::max(outer.peak_allocations, outer.allocations + part.peak_allocations);
+        std::max(outer.peak_allocations, outer.allocations_in_use + part.peak_allocations);
     outer.allocated += part.allocated;
-    outer.allocations += part.allocations;
+    outer.allocations_in_use += part.allocations_in_use;
     outer.total_allocated += part.total_allocated;
     outer.total_allocations += part.total_allocations;
     outer.failures += part.failures;
@@ -73,16 +73,16 @@ class statistics_resource : public resource_adaptor<statistics_resource<Upstream
     part.allocated += static_cast<std::int64_t>(size);
     part.total_allocated += size;
     ++part.total_allocations;
-    ++part.allocations;
+    ++part.allocations_in_use;
     part.peak_allocated = std::max(part.peak_allocated, part.allocated);
-    part.peak_allocations = std::max(part.peak_allocations, part.allocations);
+    part.peak_allocations = std::max(part.peak_allocations, part.allocations_in_use);
     return result;
   }
   template <class Call>
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     call.deallocate(upstream_, pointer, size, alignment);
     parts_.back().allocated -= static_cast<std::int64_t>(size);
-    --parts_.back().allocations;
+    --parts_.back().allocations_in_use;
   }
 
   Upstream upstream_;

@@ -45,7 +45,7 @@ class synchronized_resource {
     explicit state(Arguments&&... arguments) : upstream(std::forward<Arguments>(arguments)...) {}
     Upstream upstream;
     std::mutex mutex;
-    detail::held_at_fork locked_at_fork{mutex};
+    detail::held_at_fork fork_guard{mutex};
   };
   std::unique_ptr<state> shared_;
 };

@@ -34,12 +34,12 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
 
   /// Labels an allocation. Returns false if `pointer` is not the base address of an allocation.
   bool label(void* pointer, std::string name,
-             std::source_location where = std::source_location::current()) {
+             std::source_location call_site = std::source_location::current()) {
     std::lock_guard const lock{shared_->mutex};
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     auto const found = shared_->table.find(base);
     if (found.id == detail::no_chunk) return false;
-    shared_->registered.label(base, {std::move(name), where});
+    shared_->registered.label(base, {std::move(name), call_site});
     shared_->table.set_labelled(found);
     return true;
   }
@@ -97,7 +97,7 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
     state(memory_location location, std::string name)
         : registered{table, location, std::move(name), true} {}
     std::mutex mutex;
-    detail::held_at_fork locked_at_fork{mutex};
+    detail::held_at_fork fork_guard{mutex};
     detail::chunk_table table;  // Guarded by: the mutex, for writes
     detail::registration registered;
     std::uint64_t invalid_frees = 0;  // Guarded by: the mutex
