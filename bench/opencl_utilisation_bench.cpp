@@ -112,7 +112,7 @@ class filler {
     auto const faults = on_.heap.faults();
     if (faults.double_free + faults.interior_reference + faults.foreign_reference != 0)
       return faults.first;
-    if (auto const counted = on_.heap.usage().allocations; counted != live)
+    if (auto const counted = on_.heap.usage().allocations_in_use; counted != live)
       return std::to_string(counted) + " allocations are live, not " + std::to_string(live);
     return on_.heap.audit();
   }

@@ -23,7 +23,8 @@ __kernel void make_empty(quarry_heap heap, quarry_ref graph) {
   quarry_map_empty(heap, (__global quarry_graph*)quarry_at(heap, graph), get_global_id(0),
                    get_global_size(0));
 }
-__kernel void add_edges(quarry_heap heap, quarry_ref graph, __global uint2 const* edges, uint count) {
+__kernel void add_edges(quarry_heap heap, quarry_ref graph, __global uint2 const* edges,
+                        uint count) {
   __global quarry_graph* const built = (__global quarry_graph*)quarry_at(heap, graph);
   quarry_graph_builder builder = quarry_graph_builder_empty();
   for (uint i = get_global_id(0); i < count; i += get_global_size(0))  // the heap records failures

@@ -25,11 +25,10 @@
 
 #include "spans.cl"
 
-#define QUARRY_MOVING 0x80000000u   // a hint
-#define QUARRY_LOOKS_AT_HINT 128u   // while another work-item looks for a lease
-#define QUARRY_LOOKS_AT_TICKET 64u  // while another work-item opens a span
-#define QUARRY_TRIES_AT_TICKET 16u  // for several leases at once
-#define QUARRY_CLAIMS 256u          // of a malloc; each that fails means that others claimed
+#define QUARRY_MOVING 0x80000000u     // a hint
+#define QUARRY_LOOKS_AT_HINT 1024u    // while another work-item looks for a lease
+#define QUARRY_LOOKS_AT_TICKET 1024u  // while another one opens a span: if all opened spans, none would be left
+#define QUARRY_CLAIMS 256u            // of a malloc; each that fails means that others claimed
 
 // Spreads work-items over slots: neighbours get neighbouring bits.
 static inline uint quarry_seed(void) {
@@ -41,7 +40,8 @@ static inline uint quarry_place_of_seed(quarry_heap heap, uint seed) {
 
 // A hint is a span and 1, in 23 bits, and a word, in 8 bits. 0 names nothing, and QUARRY_MOVING says
 // that a work-item looks for a lease. A ticket is the same, with the first word of the next lease in
-// its uppermost bits, where it wraps to 0: only advice.
+// its 9 uppermost bits. It changes by compare-and-swap: an addition by each of 100 work-items, after the
+// last lease is gone, would wrap it, and it would give away full words.
 static inline uint quarry_hint_of(uint span, uint word) { return (span + 1u) | word << 23u; }
 static inline uint quarry_span_of_hint(uint hint) { return (hint & 0x7fffffu) - 1u; }
 static inline uint quarry_word_of_hint(uint hint) { return hint >> 23u & 0xffu; }
@@ -86,23 +86,19 @@ static inline uint quarry_next_hint(quarry_heap heap, uint hint) {
 
 // The steps below return a hint: the first word of a lease, or 0.
 
-// 1: `words` words, a multiple of a lease, that the area's ticket gives away. Several leases are taken
-// by compare-and-swap: additions of so many words, by few work-items, would wrap the ticket.
+// 1: `words` words, a multiple of a lease, that the area's ticket gives away. Each try that fails means
+// that another work-item got a lease, so a span has no lease left after as many tries as it has words.
 static inline uint quarry_lease_by_ticket(quarry_heap heap, quarry_search const* search, uint words) {
   __global uint* const ticket = quarry_ticket(heap, search->id, search->area);
-  bool has_lease = false;
-  uint next = quarry_load_relaxed(ticket);
-  for (uint attempt = 0; attempt < QUARRY_TRIES_AT_TICKET && !has_lease; ++attempt) {
+  uint next = quarry_load_relaxed(ticket), seen = ~next;
+  for (uint attempt = 0; attempt < search->words && seen != next; ++attempt) {
+    if (attempt != 0u) next = seen;
     if (quarry_span_of_hint(next) >= QUARRY_LAYOUT(heap, spans) || next >> 23u >= search->words) return 0u;
-    uint const before = words == QUARRY_LAYOUT(heap, lease_words)
-                            ? quarry_add_relaxed(ticket, words << 23u)
-                            : quarry_cas_relaxed(ticket, next, next + (words << 23u));
-    has_lease = before == next || words == QUARRY_LAYOUT(heap, lease_words);
-    next = before;
+    seen = quarry_cas_relaxed(ticket, next, next + (words << 23u));
   }
-  uint const span = quarry_span_of_hint(next), word = next >> 23u;
-  if (!has_lease || span >= QUARRY_LAYOUT(heap, spans) || word >= search->words) return 0u;
-  return quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u ? quarry_hint_of(span, word) : 0u;
+  uint const span = quarry_span_of_hint(next);
+  bool const has_class = seen == next && quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u;
+  return has_class ? quarry_hint_of(span, next >> 23u) : 0u;
 }
 
 // A listed word of a span that is not full. Unlists words that are.

@@ -250,6 +250,24 @@ TEST(OpenclHeap, FreesOfAFullHeapByManyWorkItemsAllSucceed) {
   }
 }
 
+/// So many work-items that they use up the heap if each opens a span while another one opens one.
+TEST(OpenclHeap, MallocsByManyWorkItemsOfOneAreaFindTheFreeHalf) {
+  auto const seeds = cl::fiber_seeds();
+  for (std::size_t round = 0; round < std::min<std::size_t>(seeds.size(), 10); ++round) {
+    heap_on_host heap{1_MiB, 32, true};
+    auto* const h = heap.heap();
+    ASSERT_EQ(h->area_mask, 0u);
+    constexpr std::uint32_t items = 1024, each = 24;  // 384 KiB
+    std::vector<cl::quarry_ref> refs(items * each);
+    simt::launch_fibers({32, 32}, {.seed = seeds[round]}, [&] {
+      for (std::uint32_t i = 0; i < each; ++i)
+        refs[simt::this_place().rank() * each + i] = cl::quarry_malloc(h, 16);
+    });
+    ASSERT_EQ(heap.faults(QUARRY_FAULT_OUT_OF_MEMORY), 0u) << "seed " << seeds[round];
+    ASSERT_EQ(heap.audit({refs.begin(), refs.end()}), "") << "seed " << seeds[round];
+  }
+}
+
 TEST(OpenclHeapOnThreads, ThreadsNeverShareMemory) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     heap_on_host heap{512_KiB, 1};

@@ -136,7 +136,7 @@ TEST(OpenclLargeGraph, AGraphOf16MillionEdgesEqualsTheHosts) {
     run("clear_nodes", groups, 64, at);
     run("free_graph", 1, 1, at, result);
     if (f.read(result, 2)[1] != 0) return "the graph cannot be freed; " + f.heap.faults().first;
-    if (auto const left = f.heap.usage().allocations; left != 0)
+    if (auto const left = f.heap.usage().allocations_in_use; left != 0)
       return std::to_string(left) + " allocations are left";
     return f.heap.audit();
   };

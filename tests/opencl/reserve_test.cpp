@@ -53,7 +53,7 @@ TEST(OpenclReserve, LargerSizesAndAnotherClassComeFromTheHeap) {
   heap_on_host heap{1_MiB, 2};
   quarry_reserve reserve = quarry_reserve_empty();
   ASSERT_NE(quarry_reserve_malloc(heap.heap(), &reserve, 16), 0u);
-  auto const count = [&] { return opencl::usage_of(quarry_words(heap.heap())).allocations; };
+  auto const count = [&] { return opencl::usage_of(quarry_words(heap.heap())).allocations_in_use; };
   auto const reserved = count();
   EXPECT_EQ(reserved, 32u) << "a whole word of slots";
   std::multiset<quarry_ref> live;
@@ -75,8 +75,8 @@ TEST(OpenclReserve, AFullHeapGivesNullAndAFault) {
   ASSERT_EQ(heap.audit(live), "");
 }
 
-/// Work-items allocate, write and free. The allocations that are left must be the heap's, and no two
-/// may share memory.
+/// Work-items allocate, write and free. The allocations that are left must be the heap's, and no
+/// two may share memory.
 template <class Launch>
 void expect_distinct(std::uint32_t items, int rounds, Launch const& launch) {
   heap_on_host heap{2_MiB, 4};
