@@ -194,9 +194,10 @@ struct session : bench::opencl_session {
                char const* unit, Prepare const& prepare) {
     bool const is_group = kernel_name.ends_with("_group");
     bool const is_reserve = kernel_name.ends_with("_reserve");
-    params.add("allocator", uses_ring  ? "ring"
-                            : is_group ? "quarry group"
-                            : is_reserve ? "quarry reserve"
+    params
+        .add("allocator", uses_ring    ? "ring"
+                          : is_group   ? "quarry group"
+                          : is_reserve ? "quarry reserve"
                                        : "quarry")
         .add("device", name)
         .add("items", items);

@@ -78,7 +78,7 @@ typedef struct quarry_heap_state {
   unsigned int empty_tree;      // another one: the spans that may be empty
   unsigned int hints;
   unsigned int tickets;
-  unsigned int openers;         // 1 while a work-item opens a span for that area
+  unsigned int openers;         // work-items that open a span for that area
   unsigned int page_bits;
   unsigned int large_pages;     // at the first page of a large allocation: its pages. Else 0
   unsigned int span_classes;    // class + 1; 0: not open

@@ -12,7 +12,8 @@
 //   2. else in a span that it opens, if half of the heap is free: so places share leases only in
 //      heaps that are used
 //   3. else at a listed word of a listed span. Searches begin at different spans and words.
-//   4. else in a span that it opens.
+//   4. else in a span that it opens. So it does, too, if others claimed the listed words that it found:
+//      few words have free slots if a kernel only allocates, and all work-items would look for those.
 //
 // A word that fills stays listed until a search of step 3 finds it full: to unlist it takes three
 // steps in a row, and most kernels never search.
@@ -26,9 +27,10 @@
 #include "spans.cl"
 
 #define QUARRY_MOVING 0x80000000u     // a hint
-#define QUARRY_LOOKS_AT_HINT 1024u    // while another work-item looks for a lease
-#define QUARRY_LOOKS_AT_TICKET 1024u  // while another one opens a span: if all opened spans, none would be left
+#define QUARRY_LOOKS_AT_HINT 128u     // while another work-item looks for a lease
+#define QUARRY_LOOKS_AT_TICKET 64u    // while another one opens a span: if all opened spans, none would be left
 #define QUARRY_CLAIMS 256u            // of a malloc; each that fails means that others claimed
+#define QUARRY_CLAIMS_OF_LISTED 4u    // until a malloc opens a span rather than to claim a listed word
 
 // Spreads work-items over slots: neighbours get neighbouring bits.
 static inline uint quarry_seed(void) {
@@ -51,7 +53,7 @@ static inline __global uint* quarry_hint(quarry_heap heap, uint id, uint place) 
 static inline __global uint* quarry_ticket(quarry_heap heap, uint id, uint area) {
   return quarry_words(heap) + QUARRY_LAYOUT(heap, tickets) + id * (QUARRY_LAYOUT(heap, area_mask) + 1u) + area;
 }
-static inline __global uint* quarry_opener(quarry_heap heap, uint id, uint area) {
+static inline __global uint* quarry_openers(quarry_heap heap, uint id, uint area) {
   return quarry_words(heap) + QUARRY_LAYOUT(heap, openers) + id * (QUARRY_LAYOUT(heap, area_mask) + 1u) + area;
 }
 
@@ -143,45 +145,45 @@ static inline uint quarry_find_listed(quarry_heap heap, quarry_search const* sea
   }
 }
 
-// 2 and 4: the first lease of a span that this work-item opens. Opens none if another work-item opens
-// one for this area, unless `insists`. QUARRY_NONE: no span is free.
-static inline uint quarry_lease_in_new_span(quarry_heap heap, quarry_search const* search, bool insists) {
-  __global uint* const opener = quarry_opener(heap, search->id, search->area);
-  bool const is_first = quarry_load_relaxed(opener) == 0u && quarry_cas_relaxed(opener, 0u, 1u) == 0u;
-  if (!is_first && !insists) return 0u;
-  uint const span = quarry_claim_span(heap, search->area);
+// 2 and 4: the first lease of a span that this work-item opens. Opens none if `limit` work-items open
+// spans for this area. QUARRY_NONE: no span is free.
+static inline uint quarry_lease_in_new_span(quarry_heap heap, quarry_search const* search, uint limit) {
+  __global uint* const openers = quarry_openers(heap, search->id, search->area);
+  if (quarry_load_relaxed(openers) >= limit) return 0u;
+  uint span = QUARRY_NONE;
+  bool const may_open = quarry_add_relaxed(openers, 1u) < limit;
+  if (may_open) span = quarry_claim_span(heap, search->area);
   if (span != QUARRY_NONE) {
     quarry_open_span(heap, search->id, span);
     quarry_store_relaxed(quarry_ticket(heap, search->id, search->area),
                          quarry_hint_of(span, QUARRY_LAYOUT(heap, lease_words)));
   }
-  if (is_first) quarry_store_relaxed(opener, 0u);
+  (void)quarry_add_relaxed(openers, ~0u);
+  if (!may_open) return 0u;
   return span == QUARRY_NONE ? QUARRY_NONE : quarry_hint_of(span, 0u);
 }
 
-// A new lease. 0: no span is free, and no word listed.
-static inline uint quarry_find_lease(quarry_heap heap, quarry_search const* search) {
-  for (uint look = 0; look <= QUARRY_LOOKS_AT_TICKET; ++look) {
-    bool const insists = look == QUARRY_LOOKS_AT_TICKET;
+// A new lease. 0: no span is free, and no word listed. `prefers_spans`: opens a span although half of the
+// heap is used. While one work-item opens a span, the others look for its leases; after a while, three
+// more may open one, and in the end any. So they do not use the heap up because one of them is slow.
+static inline uint quarry_find_lease(quarry_heap heap, quarry_search const* search, bool prefers_spans) {
+  for (uint look = 0; look <= 8u * QUARRY_LOOKS_AT_TICKET; ++look) {
     uint lease = quarry_lease_by_ticket(heap, search, QUARRY_LAYOUT(heap, lease_words));
     if (lease != 0u) return lease;
-    bool const saves = quarry_load_relaxed(&heap->used_pages) >= QUARRY_LAYOUT(heap, usable_pages) >> 1u;
-    bool const has_searched = insists || (saves && look == 0u);
-    if (!has_searched) lease = quarry_lease_in_new_span(heap, search, false);
-    if (has_searched || lease == QUARRY_NONE) {
-      bool const is_full = lease == QUARRY_NONE;
-      lease = quarry_find_listed(heap, search);
-      if (lease == 0u && is_full) return 0u;
-      if (lease == 0u) lease = quarry_lease_in_new_span(heap, search, insists);
-      if (lease == QUARRY_NONE) return 0u;
-    }
-    if (lease != 0u) return lease;
+    bool const saves =
+        !prefers_spans && quarry_load_relaxed(&heap->used_pages) >= QUARRY_LAYOUT(heap, usable_pages) >> 1u;
+    bool searches = (saves && look == 0u) || look == QUARRY_LOOKS_AT_TICKET;
+    uint limit = look < QUARRY_LOOKS_AT_TICKET ? 1u : look < 8u * QUARRY_LOOKS_AT_TICKET ? 4u : QUARRY_NONE;
+    if (!searches) lease = quarry_lease_in_new_span(heap, search, limit);
+    bool const is_full = lease == QUARRY_NONE;
+    if (searches || is_full) lease = quarry_find_listed(heap, search);
+    if (lease != 0u || is_full) return lease;
   }
   return 0u;
 }
 
 // The word to look at after `hint`, in which the caller found no free slot. 0: there is none.
-QUARRY_OUT_OF_LINE static uint quarry_find_word(quarry_heap heap, uint id, uint hint) {
+QUARRY_OUT_OF_LINE static uint quarry_find_word(quarry_heap heap, uint id, uint hint, bool prefers_spans) {
   quarry_search const search = quarry_search_of(heap, id);
   __global uint* const hint_word = quarry_hint(heap, id, search.place);
   for (uint look = 0; look < QUARRY_LOOKS_AT_HINT; ++look) {
@@ -196,7 +198,7 @@ QUARRY_OUT_OF_LINE static uint quarry_find_word(quarry_heap heap, uint id, uint 
     }
     if (hint != 0u && hint != QUARRY_MOVING) return hint;
   }
-  uint const lease = quarry_find_lease(heap, &search);
+  uint const lease = quarry_find_lease(heap, &search, prefers_spans);
   quarry_store_relaxed(hint_word, lease);
   return lease;
 }
@@ -221,7 +223,7 @@ static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
         return found;
       }
     }
-    hint = quarry_find_word(heap, id, hint);
+    hint = quarry_find_word(heap, id, hint, claim >= QUARRY_CLAIMS_OF_LISTED);
     if (hint == 0u) break;
   }
   return found;

@@ -39,7 +39,7 @@ QUARRY_OUT_OF_LINE static quarry_slots quarry_claim_ahead(quarry_heap heap, uint
   if (quarry_leads(team)) {
     first = quarry_lease_by_ticket(heap, &search, words);
     if (first == 0u) {  // opens a span, or finds a listed word
-      quarry_store_relaxed(quarry_hint(heap, id, search.place), quarry_find_lease(heap, &search));
+      quarry_store_relaxed(quarry_hint(heap, id, search.place), quarry_find_lease(heap, &search, true));
       first = quarry_lease_by_ticket(heap, &search, words);
     }
   }

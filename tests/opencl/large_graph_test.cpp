@@ -123,8 +123,12 @@ TEST(OpenclLargeGraph, AGraphOf16MillionEdgesEqualsTheHosts) {
     std::size_t const groups = std::min(groups_for(65'536, 64), count / 256 + 1);
     run("empty_table", groups, 64, at);
     run("add_edges", groups, 64, at, input, static_cast<cl_uint>(count), result);
-    if (auto const failed = f.read(result, 2)[1]; failed != 0)
-      return std::to_string(failed) + " edges were refused; " + f.heap.faults().first;
+    if (auto const failed = f.read(result, 2)[1]; failed != 0) {
+      auto const usage = f.heap.usage();
+      return std::to_string(failed) + " edges were refused; " + f.heap.faults().first + "; of " +
+             std::to_string(usage.usable) + " bytes " + std::to_string(usage.reserved) +
+             " are in spans, " + std::to_string(usage.allocated) + " of them allocated";
+    }
     end_after(60);  // for the host, which follows each link
     {
       opencl::mapped_heap const mapped{f.heap};
