@@ -49,7 +49,7 @@ endfunction()
 # quarry_add_program_over(<library> <name> <sources...>): the same, linked with another build of the library.
 function(quarry_add_program_over library name)
   add_executable(${name} ${ARGN})
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/bench ${CMAKE_SOURCE_DIR}/examples)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/bench ${PROJECT_SOURCE_DIR}/examples)
   target_link_libraries(${name} PRIVATE ${library})
   quarry_options(${name})
   if(QUARRY_WITH_CUDA)

@@ -90,7 +90,7 @@ int run(char const* file) {
   for (auto const& [source, target] : edges) pairs.push_back({{source, target}});
   auto const count = static_cast<cl_uint>(pairs.size());
   // The number of vertices is not known yet. This table suffices for as many vertices as edges.
-  cl_uint const places = std::bit_ceil(std::max(count, 2u));
+  cl_uint const places = std::bit_ceil(std::max(4 * count, 2u));
 
   cl::Device const device = choose_device();
   if (device() == nullptr) {
@@ -100,7 +100,7 @@ int run(char const* file) {
   }
   cl::Context const context{device};
   cl::CommandQueue const queue{context, device, CL_QUEUE_PROFILING_ENABLE};
-  quarry::opencl::heap heap{context, device, queue, {.size = 8'000'000 + pairs.size() * 48}};
+  quarry::opencl::heap heap{context, device, queue, {.size = 8'000'000 + pairs.size() * 96}};
   cl::Program const program = quarry::opencl::build(context, device, kernels);
 
   // The host allocates the graph. Kernels get its reference as an argument.

@@ -31,7 +31,7 @@ step "collecting $bundle"
 rm -rf "$bundle"
 mkdir -p "$bundle/bench"
 shopt -s nullglob
-benches=(build/cuda/bench/*_bench)
+mapfile -t benches < <(find build/cuda/bench -maxdepth 1 -name '*_bench' ! -name 'opencl_*' 2>/dev/null)  # OpenCL's need its loader
 [ ${#benches[@]} -gt 0 ] || step "the build has no benchmarks"
 install -s build/cuda/tests/quarry_gpu_{,rdc_}tests build/cuda/tests/quarry_gpu_tests_hardened build/cuda/examples/graph_demo "$bundle"
 [ ${#benches[@]} -eq 0 ] || install -s "${benches[@]}" "$bundle/bench"

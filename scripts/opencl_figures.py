@@ -15,7 +15,7 @@ DEVICES = {
 }
 NAMES = {
     "quarry": "Quarry",
-    "quarry-group": "Quarry, work-groups together",
+    "quarry-reserve": "Quarry, reserve of each work-item",
     "quarry-none": "Quarry, 8 B",
     "quarry-low": "Quarry, 8 or 16 B",
     "quarry-high": "Quarry, 4 to 64 B",
@@ -106,7 +106,7 @@ def device_panels(device):
             "6: 10 allocations of each work-item",
             LOWER,
             "opencl/allocate",
-            series=plain("quarry", "quarry-group", "ring"),
+            series=plain("quarry", "quarry-reserve", "ring"),
             original=kma.ALLOCATE[device],
             **by_items,
         ),
@@ -115,7 +115,7 @@ def device_panels(device):
             LOWER,
             "opencl/graph",
             selection={"edges": None},  # the larger graph's records have this param
-            series=plain("quarry", "quarry-group", "ring"),
+            series=plain("quarry", "quarry-reserve", "ring"),
             original=kma.GRAPH[device],
             **by_items,
         ),

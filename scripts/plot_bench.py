@@ -62,7 +62,7 @@ COLOURS = {
     "+dynamic": "#e69f00",
     "+reserved": "#7a4a12",
     "+packed": "#009e73",
-    "quarry-group": "#e69f00",
+    "quarry-reserve": "#e69f00",
     "quarry-none": "#c8102e",
     "quarry-low": "#e69f00",
     "quarry-high": "#7a4a12",
@@ -88,7 +88,7 @@ MARKERS = {
     "+dynamic": "P",
     "+reserved": "X",
     "+packed": "*",
-    "quarry-group": "P",
+    "quarry-reserve": "P",
     "quarry-none": "o",
     "quarry-low": "P",
     "quarry-high": "X",
@@ -123,7 +123,7 @@ LINES = {
     "kma-high": ":",
 }
 WIDE = {"quarry", "quarry-none"}
-OVER_WIDE = {"quarry-group", "quarry-low", "quarry-high"}  # often the same values as a wide line
+OVER_WIDE = {"quarry-reserve", "quarry-low", "quarry-high"}  # often the same values as a wide line
 MAX_GROUPS_OF_BARS = 5
 
 

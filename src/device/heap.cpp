@@ -301,10 +301,19 @@ void heap::implementation::set_mapped(std::uint32_t segments) {
   memory_->upload(&shared_->free_segments, &free_segments, sizeof(free_segments));
 }
 
+namespace {
+
+/// The segments that `size` bytes need; right for every size up to the largest number.
+bytes segments_for(bytes size, std::uint32_t shift) {
+  return (size >> shift) + ((size & ((bytes{1} << shift) - 1)) != 0 ? 1 : 0);
+}
+
+}  // namespace
+
 void heap::implementation::grow(quarry::bytes size) {
   auto const shift = initial_->segment_shift;
   auto const old_count = initial_->segments_mapped;
-  bytes const wanted = (size + initial_->segment_bytes() - 1) >> shift;
+  bytes const wanted = segments_for(size, shift);
   if (wanted > initial_->segments_reserved) {
     throw bad_argument{"heap::grow: a size of " + std::to_string(size) + " bytes exceeds the " +
                        std::to_string(bytes{initial_->segments_reserved} << shift) +
@@ -325,8 +334,8 @@ void heap::implementation::grow(quarry::bytes size) {
 quarry::bytes heap::implementation::shrink(quarry::bytes size) {
   auto const shift = initial_->segment_shift;
   auto const old_count = initial_->segments_mapped;
-  auto const wanted = static_cast<std::uint32_t>(
-      std::min<bytes>((size + initial_->segment_bytes() - 1) >> shift, old_count));
+  auto const wanted =
+      static_cast<std::uint32_t>(std::min<bytes>(segments_for(size, shift), old_count));
   std::vector<word> words(bit_tree::words_for(initial_->segments_reserved));
   memory_->synchronize();
   memory_->download(words.data(), initial_->segment_tree_words, words.size() * sizeof(word));

@@ -207,9 +207,11 @@ TYPED_TEST(Heap, GrowsWithoutMovingAndShrinksNoFurtherThanItsAllocations) {
   for (int i = 0; i < 12; ++i) EXPECT_EQ(changes[i], 0u) << "allocation of lane " << i;
   backend.run({1, 4}, release{heap.ref(), more.data()});
   EXPECT_TRUE(heap.audit().empty());
+  EXPECT_EQ(heap.shrink(~bytes{0}), 1_MiB) << "a size above the heap's was taken for 0";
   EXPECT_LE(heap.shrink(256_KiB), 1_MiB);
   EXPECT_GE(heap.stats().reserved, 512_KiB) << "segments in use were released";
   EXPECT_THROW(heap.grow(4_MiB), std::invalid_argument);
+  EXPECT_THROW(heap.grow(~bytes{0}), std::invalid_argument);
   backend.run({1, 12}, release{heap.ref(), pointers.data()});
   EXPECT_TRUE(heap.live_allocations().empty());
   EXPECT_TRUE(heap.audit().empty());

@@ -129,7 +129,7 @@ inline void on_each_device(
   ASSERT_EQ(waitpid(child, &status, 0), child);
   if (all == "no device") GTEST_SKIP() << reason;
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-      << "the child ended by signal " << WTERMSIG(status) << " (14: after 20 seconds)";
+      << "the child ended by signal " << WTERMSIG(status) << " (14: its watchdog)";
   EXPECT_EQ(all, "");
 }
 
