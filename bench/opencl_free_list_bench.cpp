@@ -6,9 +6,10 @@
 //
 // usage: opencl_free_list_bench [DEVICE]      (a part of the device's name; default: all devices)
 //
-// `allocator` bitmap is the heap's: any span may be taken, and a run of pages, too. `allocator` queue is a
-// bounded queue with a counter for each cell, by compare-and-swap on its head and tail. Times are
-// those of events on the device, after a warm-up. State: after a reset, all spans are free.
+// `allocator` bitmap is the heap's: any span may be taken, and a run of pages, too. `allocator`
+// queue is a bounded queue with a counter for each cell, by compare-and-swap on its head and tail.
+// A call fails if the queue looks empty. Times are those of events on the device, after a warm-up.
+// State: after a reset, all spans are free.
 #include "opencl_session.hpp"
 
 namespace {
@@ -61,7 +62,8 @@ __kernel void with_queue(__global span_queue* queue, __global cell* cells, uint 
   for (uint i = 0; i < count; ++i) {
     uint span;
     bool const is_taken = take(queue, cells, mask, &span);
-    if (!is_taken || !put(queue, cells, mask, span)) atomic_add((volatile __global uint*)failures, 1u);
+    if (!is_taken || !put(queue, cells, mask, span))
+      atomic_add((volatile __global uint*)failures, 1u);
   }
 }
 __kernel void with_bitmap(quarry_heap heap, uint count, __global uint* failures) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work-items allocate nodes of a list; the host reads the list and frees it. The first OpenCL program
-// to copy.
+// Work-items allocate nodes of a list; the host reads the list and frees it. The first OpenCL
+// program to copy.
 #include "quarry/opencl/heap.hpp"
 
 #include <cstdio>

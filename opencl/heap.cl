@@ -33,11 +33,12 @@ QUARRY_OUT_OF_LINE static void quarry_record_fault(quarry_heap heap, uint kind, 
 }
 
 #define QUARRY_LOOKS_AT_RECLAIM 1024u  // while another work-item closes spans
-#define QUARRY_ROUNDS 8u               // of a claim that finds nothing
+#define QUARRY_ROUNDS 8u               // of a claim that finds nothing, at most
+#define QUARRY_MIN_ROUNDS 4u           // a search may miss listed words for a moment (see tree.cl)
 
 // Closes empty spans, so that other classes and large allocations get their pages: the first one that
 // it finds, or all. If another work-item does so now, looks for its end a bounded number of times.
-// Returns false if no span was closed, so that to claim again is of no use.
+// Returns false if no span was closed.
 QUARRY_OUT_OF_LINE static bool quarry_reclaim(quarry_heap heap, bool all) {
   uint look = 0u;
   while (look < QUARRY_LOOKS_AT_RECLAIM && quarry_load_relaxed(&heap->reclaiming) != 0u) ++look;
@@ -64,7 +65,8 @@ QUARRY_OUT_OF_LINE static bool quarry_reclaim(quarry_heap heap, bool all) {
 static inline quarry_slots quarry_claim_or_reclaim(quarry_heap heap, uint id, uint count) {
   for (uint round = 0;; ++round) {
     quarry_slots const found = quarry_claim(heap, id, count);
-    if (found.bits != 0u || round == QUARRY_ROUNDS || !quarry_reclaim(heap, false)) return found;
+    if (found.bits != 0u || round == QUARRY_ROUNDS) return found;
+    if (!quarry_reclaim(heap, false) && round >= QUARRY_MIN_ROUNDS) return found;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <random>
@@ -264,6 +265,35 @@ TEST(OpenclHeap, MallocsByManyWorkItemsOfOneAreaFindTheFreeHalf) {
         refs[simt::this_place().rank() * each + i] = cl::quarry_malloc(h, 16);
     });
     ASSERT_EQ(heap.faults(QUARRY_FAULT_OUT_OF_MEMORY), 0u) << "seed " << seeds[round];
+    ASSERT_EQ(heap.audit({refs.begin(), refs.end()}), "") << "seed " << seeds[round];
+  }
+}
+
+/// All spans are open, and half of their slots are free. Searches unlist full words and spans all
+/// the time, and must not take that for an empty class.
+TEST(OpenclHeap, MallocsByManyWorkItemsFindTheFreeSlotsOfAFullyOpenedHeap) {
+  auto const seeds = cl::fiber_seeds();
+  for (std::size_t round = 0; round < std::min<std::size_t>(seeds.size(), 20); ++round) {
+    heap_on_host heap{512_KiB, 32, true};
+    auto* const h = heap.heap();
+    std::vector<cl::quarry_ref> refs;
+    while (auto const ref = cl::quarry_malloc(h, 16)) refs.push_back(ref);
+    std::size_t const faults = heap.faults(QUARRY_FAULT_OUT_OF_MEMORY);
+    std::mt19937_64 random{seeds[round]};
+    std::shuffle(refs.begin(), refs.end(), random);
+    constexpr std::uint32_t items = 512;
+    std::uint32_t const each = static_cast<std::uint32_t>(refs.size() / 2 / items);
+    for (std::uint32_t i = 0; i < items * each + items; ++i) {
+      ASSERT_TRUE(cl::quarry_free(h, refs.back()));
+      refs.pop_back();
+    }
+    std::vector<cl::quarry_ref> again(items * each);
+    simt::launch_fibers({16, 32}, {.seed = seeds[round]}, [&] {
+      for (std::uint32_t i = 0; i < each; ++i)
+        again[simt::this_place().rank() * each + i] = cl::quarry_malloc(h, 16);
+    });
+    ASSERT_EQ(heap.faults(QUARRY_FAULT_OUT_OF_MEMORY), faults) << "seed " << seeds[round];
+    refs.insert(refs.end(), again.begin(), again.end());
     ASSERT_EQ(heap.audit({refs.begin(), refs.end()}), "") << "seed " << seeds[round];
   }
 }
