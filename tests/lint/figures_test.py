@@ -40,7 +40,6 @@ CONSTANTS = {
     "opencl.md": {
         "78 % of a span": "follows from the size classes; a test checks it",
         "2,000 ns at most": "a goal",
-        "1.2 times the ring": "a goal",
         "9,800 ns a pair": "a figure of the seed, figure 4",
         "200 ms for 4,608": "a figure of the seed, figure 5",
         "PoCL 3.1": "a version",
