@@ -64,7 +64,7 @@ HANDOVERS = [
     Handover("list.cl", ["*next = first;"], [], False),
     Handover(
         "graph.cl",
-        ["((__global quarry_graph_link*)quarry_at(heap, builder->link))->target = target_node;"],
+        ["((__global quarry_graph_link*)quarry_at(heap, link))->target = nodes[1];"],
         [],
         False,
     ),
