@@ -30,7 +30,7 @@ class quarry_allocator {
 
   explicit quarry_allocator(bytes size, bytes segment_bytes = 0)
       : heap_{quarry::heap_options{
-            .bytes = size, .segment_bytes = segment_bytes, .where = backend}} {}
+            .bytes = size, .segment_bytes = segment_bytes, .backend_kind = backend}} {}
   [[nodiscard]] ref device() const { return heap_.ref(); }
   void reset() { heap_.reset(); }
   [[nodiscard]] quarry::heap& heap() { return heap_; }

@@ -93,7 +93,7 @@ class coalesced_allocator {
         (lanes.threads + quarry::simt::warp_size - 1) / quarry::simt::warp_size;
     return {.map_capacity = needs_map ? 2 * lanes.blocks * lanes.threads : 0,
             .warps = Way == way::reserved ? lanes.blocks * warps : 0,
-            .where = on_gpu ? quarry::backend::cuda : quarry::backend::cpu};
+            .backend_kind = on_gpu ? quarry::backend::cuda : quarry::backend::cpu};
   }
 
   Upstream upstream_;

@@ -8,7 +8,7 @@ using namespace quarry::literals;
 
 int main() {
   // A kernel frees an allocation twice. The heap reports the second free and changes nothing.
-  quarry::heap heap{{.bytes = 16_MiB, .where = quarry::backend::cpu}};
+  quarry::heap heap{{.bytes = 16_MiB, .backend_kind = quarry::backend::cpu}};
   quarry::simt::launch_threads({1, 1}, 1, [memory = heap.ref()] {
     void* const pointer = memory.malloc(100);
     memory.free(pointer);

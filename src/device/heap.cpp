@@ -73,8 +73,8 @@ heap_options checked(heap_options options) {
   };
   options.bytes = round(options.bytes);
   options.max_bytes = round(options.max_bytes);
-  if (options.where == backend::automatic)
-    options.where = has_cuda_device() ? backend::cuda : backend::cpu;
+  if (options.backend_kind == backend::automatic)
+    options.backend_kind = has_cuda_device() ? backend::cuda : backend::cpu;
   if (options.seed == 0) {
     options.seed =
         static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) | 1;
@@ -131,8 +131,8 @@ class_layout make_class_layout(size_class id, bytes segment_bytes, std::uint32_t
 
 heap::implementation::implementation(heap_options const& unchecked) {
   auto const options = checked(unchecked);
-  where_ = options.where;
-  memory_ = where_ == backend::cuda
+  backend_kind_ = options.backend_kind;
+  memory_ = backend_kind_ == backend::cuda
                 ? make_cuda_memory(options.device, options.max_bytes, options.segment_bytes)
                 : make_cpu_memory(options.max_bytes, options.segment_bytes);
   memory_->map(0, options.bytes);
@@ -364,7 +364,7 @@ heap& heap::operator=(heap&& other) noexcept {
 }
 
 heap_ref heap::ref() const { return implementation_->ref(); }
-backend heap::where() const { return implementation_->where(); }
+backend heap::backend_kind() const { return implementation_->backend_kind(); }
 void* heap::region() const { return implementation_->region(); }
 quarry::bytes heap::region_bytes() const { return implementation_->region_bytes(); }
 void heap::reset() { implementation_->reset(); }

@@ -36,7 +36,7 @@ class heap::implementation {
     return {shared_, initial_->base, initial_->segment_shift, initial_->segments_reserved,
             heap_build};
   }
-  [[nodiscard]] backend where() const { return where_; }
+  [[nodiscard]] backend backend_kind() const { return backend_kind_; }
   [[nodiscard]] void* region() const { return memory_->region(); }
   [[nodiscard]] bytes region_bytes() const {
     return bytes{initial_->segments_reserved} << initial_->segment_shift;
@@ -48,7 +48,7 @@ class heap::implementation {
   void learn();
   void open_learned_runs(heap_state& state, bit_tree const& tree) const;
 
-  backend where_;
+  backend backend_kind_;
   std::shared_ptr<heap_state> initial_;  // the shared state after a reset
   std::shared_ptr<heap_memory> memory_;
   std::shared_ptr<void> metadata_memory_, state_memory_;

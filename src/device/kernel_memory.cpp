@@ -8,10 +8,10 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-kernel_memory::kernel_memory(backend where, bytes size) : size_{size} {
-  if (where == backend::automatic) where = has_cuda_device() ? backend::cuda : backend::cpu;
-  memory_ = where == backend::cuda ? make_cuda_memory(current_device, 2_MiB, 2_MiB)
-                                   : make_cpu_memory(64_KiB, 64_KiB);
+kernel_memory::kernel_memory(backend kind, bytes size) : size_{size} {
+  if (kind == backend::automatic) kind = has_cuda_device() ? backend::cuda : backend::cpu;
+  memory_ = kind == backend::cuda ? make_cuda_memory(current_device, 2_MiB, 2_MiB)
+                                  : make_cpu_memory(64_KiB, 64_KiB);
   data_ = memory_->allocate(size);
   memory_->zero(data(), size);
   memory_->synchronize();

@@ -27,8 +27,8 @@ file_list& known_files() {
 
 }  // namespace
 
-file_with_route::file_with_route(backend where, loader load_route, storer store_route)
-    : where_{where}, load_{load_route}, store_{store_route} {
+file_with_route::file_with_route(backend kind, loader load_route, storer store_route)
+    : backend_kind_{kind}, load_{load_route}, store_{store_route} {
   auto& [mutex, files] = known_files();
   std::lock_guard const lock{mutex};
   files.push_back({this});
@@ -44,7 +44,7 @@ void replace_malloc(heap const& heap) {
   auto& [mutex, files] = known_files();
   std::lock_guard const lock{mutex};
   auto const is_affected = [&](known_file const& known) {
-    return known.file->where() == heap.where();
+    return known.file->backend_kind() == heap.backend_kind();
   };
   if (std::none_of(files.begin(), files.end(), is_affected)) {
     throw bad_state{

@@ -40,9 +40,9 @@ TEST(Errors, AreCaughtAsStandardExceptions) {
 }
 
 TEST(Errors, ThrownByHeapsBelongToTheSameHierarchy) {
-  EXPECT_THROW(heap({.bytes = 0, .where = backend::cpu}), bad_argument);
-  EXPECT_THROW(heap({.bytes = 0, .where = backend::cpu}), error);
-  heap fixed{{.bytes = 1_MiB, .where = backend::cpu}};
+  EXPECT_THROW(heap({.bytes = 0, .backend_kind = backend::cpu}), bad_argument);
+  EXPECT_THROW(heap({.bytes = 0, .backend_kind = backend::cpu}), error);
+  heap fixed{{.bytes = 1_MiB, .backend_kind = backend::cpu}};
   EXPECT_THROW(fixed.grow(2_MiB), error);
   kernel_memory memory{backend::cpu, 10};
   EXPECT_THROW(memory.zero(5, 6), error);

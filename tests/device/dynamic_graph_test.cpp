@@ -142,7 +142,7 @@ struct run_on_threads {
 };
 
 TEST(DynamicGraphOwner, RefusesMemoryWithoutRoomForAVertex) {
-  heap memory{{.bytes = 64_KiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
+  heap memory{{.bytes = 64_KiB, .segment_bytes = 64_KiB, .backend_kind = backend::cpu}};
   alignas(8) std::byte few[sizeof(graph_vertex)];
   using graph = dynamic_graph<run_on_threads>;
   EXPECT_THROW((graph{run_on_threads{}, memory.ref(), std::span<std::byte>{few, sizeof few - 1}}),

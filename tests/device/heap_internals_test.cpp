@@ -23,7 +23,7 @@ TEST(HeapInternals, AreNotPublicMembersOfTheRef) {
 }
 
 TEST(HeapInternals, FreeAndReport) {
-  heap const owner{{.bytes = 1_MiB, .where = backend::cpu}};
+  heap const owner{{.bytes = 1_MiB, .backend_kind = backend::cpu}};
   heap_internals::free_now(owner.ref(), owner.ref().malloc(100));
   EXPECT_TRUE(owner.live_allocations().empty());
   heap_internals::report(owner.ref(), fault_kind::table_full, 7, nullptr, 3);

@@ -48,7 +48,7 @@ TEST(HeapState, HasClassesUpToHalfASegment) {
 TEST(HeapState, DividesSegmentsIntoUnitsThatFit) {
   for (bytes const segment_bytes : {64_KiB, 1_MiB, 64_MiB}) {
     heap const owner{
-        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = backend::cpu}};
+        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .backend_kind = backend::cpu}};
     auto const& state = test::state_of(owner);
     for (size_class id = 0; id < state.classes; ++id) {
       SCOPED_TRACE("segment " + std::to_string(segment_bytes) + " class " + std::to_string(id));
@@ -99,7 +99,7 @@ TEST(HeapState, PutsTheStatesOfNeighbouringBlocksInDifferentCacheLines) {
   for (bytes const segment_bytes : {64_KiB, 128_KiB, 256_KiB, 512_KiB, 1_MiB, 16_MiB}) {
     SCOPED_TRACE("segment " + std::to_string(segment_bytes));
     heap const owner{
-        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = backend::cpu}};
+        {.bytes = segment_bytes, .segment_bytes = segment_bytes, .backend_kind = backend::cpu}};
     auto const& state = test::state_of(owner);
     ASSERT_EQ(state.blocks_of(0), state.blocks_per_segment);
     std::set<word const*> places;

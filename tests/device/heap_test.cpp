@@ -71,15 +71,15 @@ struct Heap : testing::Test {};
 TYPED_TEST_SUITE(Heap, test::backends, test::backend_names);
 
 TEST(HeapOptions, RefusesInvalidOptions) {
-  EXPECT_THROW(heap({.bytes = 0, .where = backend::cpu}), std::invalid_argument);
-  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 96_KiB, .where = backend::cpu}),
+  EXPECT_THROW(heap({.bytes = 0, .backend_kind = backend::cpu}), std::invalid_argument);
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 96_KiB, .backend_kind = backend::cpu}),
                std::invalid_argument);
-  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 32_KiB, .where = backend::cpu}),
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 32_KiB, .backend_kind = backend::cpu}),
                std::invalid_argument);
-  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 128_MiB, .where = backend::cpu}),
+  EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 128_MiB, .backend_kind = backend::cpu}),
                std::invalid_argument);
   try {
-    heap const refused{{.bytes = 1_MiB, .segment_bytes = 100, .where = backend::cpu}};
+    heap const refused{{.bytes = 1_MiB, .segment_bytes = 100, .backend_kind = backend::cpu}};
     FAIL();
   } catch (std::invalid_argument const& error) {
     EXPECT_NE(std::string{error.what()}.find("segment_bytes is 100"), std::string::npos)
@@ -279,7 +279,7 @@ TYPED_TEST(Heap, MovesWithItsOwner) {
 }
 
 TEST(HeapOnTheHost, ShrinksAndGrowsIfItsMemoryIsLocked) {
-  heap owner{{.bytes = 1_MiB, .where = backend::cpu}};
+  heap owner{{.bytes = 1_MiB, .backend_kind = backend::cpu}};
   if (mlock(owner.region(), owner.region_bytes()) != 0)
     GTEST_SKIP() << "this process may not lock memory";
   EXPECT_EQ(owner.shrink(256_KiB), 256_KiB);
@@ -338,7 +338,7 @@ struct sums_a_large_frame {
 TEST(HeapOnCuda, ServesKernelsWithLargeFramesAndKeepsTheStackLimit) {
   std::size_t old_limit = 0;
   simt::check_cuda(cudaDeviceGetLimit(&old_limit, cudaLimitStackSize), "cudaDeviceGetLimit");
-  heap const owner{{.bytes = 64_MiB, .where = backend::cuda}};
+  heap const owner{{.bytes = 64_MiB, .backend_kind = backend::cuda}};
   std::size_t new_limit = 0;
   simt::check_cuda(cudaDeviceGetLimit(&new_limit, cudaLimitStackSize), "cudaDeviceGetLimit");
   EXPECT_EQ(new_limit, old_limit);
@@ -361,8 +361,8 @@ TEST(HeapOnTwoDevices, WorksWithAnyCurrentDeviceAndKeepsIt) {
       EXPECT_EQ(current, other);
     };
     cudaSetDevice(other);
-    std::optional<heap> owner{
-        heap{{.bytes = 64_MiB, .max_bytes = 256_MiB, .where = backend::cuda, .device = own}}};
+    std::optional<heap> owner{heap{
+        {.bytes = 64_MiB, .max_bytes = 256_MiB, .backend_kind = backend::cuda, .device = own}}};
     expect_other();
     for (int round = 0; round < 2; ++round) {
       run_on(own, *owner);
@@ -383,7 +383,7 @@ TEST(HeapOnTwoDevices, WorksWithAnyCurrentDeviceAndKeepsIt) {
 }
 
 TEST(HeapOnTwoDevices, IsRefusedOnAMissingDevice) {
-  EXPECT_THROW((heap{{.bytes = 64_MiB, .where = backend::cuda, .device = 1000}}),
+  EXPECT_THROW((heap{{.bytes = 64_MiB, .backend_kind = backend::cuda, .device = 1000}}),
                std::invalid_argument);
 }
 #endif

@@ -8,7 +8,7 @@ namespace quarry {
 namespace other_mitigations_test {
 
 TEST(OtherMitigations, AreRefusedWithAFault) {
-  heap const owner{{.bytes = 1_MiB, .where = backend::cpu}};
+  heap const owner{{.bytes = 1_MiB, .backend_kind = backend::cpu}};
   EXPECT_EQ(owner.ref().malloc(64), nullptr);
   ASSERT_TRUE(owner.first_fault().has_value());
   EXPECT_EQ(owner.first_fault()->kind, fault_kind::wrong_version);

@@ -168,7 +168,7 @@ struct ReplaceMalloc : testing::Test {
     fake_route = malloc_route{};
     stores_that_work = 1000;
   }
-  heap heap_{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
+  heap heap_{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .backend_kind = backend::cpu}};
 };
 
 TEST_F(ReplaceMalloc, ReachesEveryFileAndCanBeRestored) {
@@ -187,7 +187,7 @@ TEST_F(ReplaceMalloc, ReachesEveryFileAndCanBeRestored) {
 
 TEST_F(ReplaceMalloc, ASecondCallSelectsAnotherHeap) {
   file_with_route const file{backend::cpu, &load_fake, &store_fake};
-  heap const other{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
+  heap const other{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .backend_kind = backend::cpu}};
   replace_malloc(heap_);
   replace_malloc(other);
   void* const memory = fake_route.malloc(64);

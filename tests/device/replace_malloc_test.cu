@@ -27,7 +27,7 @@ struct ReplaceMallocInKernels : testing::Test {
   }
 
   // room for every size class
-  heap heap_{{.bytes = 64_MiB, .segment_bytes = 256_KiB, .where = backend::cuda}};
+  heap heap_{{.bytes = 64_MiB, .segment_bytes = 256_KiB, .backend_kind = backend::cuda}};
   test::cuda_backend::array<void*> pointers_{lanes};
 };
 
@@ -105,7 +105,8 @@ TEST_F(ReplaceMallocInKernels, ReportsADoubleFree) {
 }
 
 TEST_F(ReplaceMallocInKernels, ReturnsNullptrWhenTheHeapIsFull) {
-  heap const heap_of_16_segments{{.bytes = 16_MiB, .segment_bytes = 1_MiB, .where = backend::cuda}};
+  heap const heap_of_16_segments{
+      {.bytes = 16_MiB, .segment_bytes = 1_MiB, .backend_kind = backend::cuda}};
   replace_malloc(heap_of_16_segments);
   other_file::allocate(1_MiB - 64, pointers_.data(), lanes);
   EXPECT_EQ(count_of_null_pointers(), lanes - 16);
@@ -134,7 +135,7 @@ TEST_F(ReplaceMallocInKernels, ServesNothrowNew) {
 }
 
 TEST_F(ReplaceMallocInKernels, RefusesAHeapOfTheCpu) {
-  heap const host_heap{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
+  heap const host_heap{{.bytes = 1_MiB, .segment_bytes = 64_KiB, .backend_kind = backend::cpu}};
   EXPECT_THROW(replace_malloc(host_heap), std::logic_error);
   unchanged::allocate(unchanged::way::c_function, pointers_.data(), lanes);
   EXPECT_EQ(count_of_null_pointers(), 0u);

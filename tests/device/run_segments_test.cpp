@@ -89,7 +89,8 @@ TEST(RunSegments, ReturnsExactlyTheSlicesThatAreNotAllocated) {
   } constexpr cases[] = {{64_KiB, 16}, {64_KiB, 48}, {64_KiB, 640}, {64_KiB, 4096}, {64_KiB, half},
                          {1_MiB, 16},  {1_MiB, 48},  {1_MiB, 1024}, {1_MiB, 20480}};
   for (auto const [segment, size] : cases) {
-    heap const owner{{.bytes = 4 * segment, .segment_bytes = segment, .where = backend::cpu}};
+    heap const owner{
+        {.bytes = 4 * segment, .segment_bytes = segment, .backend_kind = backend::cpu}};
     auto& state = test::state_of(owner);
     auto const ref = owner.ref();
     size_class const id = size_class_of(size);

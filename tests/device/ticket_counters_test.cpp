@@ -40,7 +40,8 @@ TEST(SegmentRun, HasTheSameTagAgainAfter64Runs) {
 
 /// The layouts of a heap's classes.
 std::vector<class_layout> layouts_of(bytes segment_bytes) {
-  heap const owner{{.bytes = segment_bytes, .segment_bytes = segment_bytes, .where = backend::cpu}};
+  heap const owner{
+      {.bytes = segment_bytes, .segment_bytes = segment_bytes, .backend_kind = backend::cpu}};
   auto const& state = test::state_of(owner);
   return {state.layouts, state.layouts + state.classes};
 }

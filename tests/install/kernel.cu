@@ -12,7 +12,7 @@ __global__ void use(quarry::heap_ref heap) { allocate_and_free(heap); }
 
 int main() {
   quarry::heap heap{{.bytes = 1 << 20, .segment_bytes = 1 << 16}};
-  if (heap.where() == quarry::backend::cuda) {
+  if (heap.backend_kind() == quarry::backend::cuda) {
     use<<<1, 32>>>(heap.ref());
     if (cudaDeviceSynchronize() != cudaSuccess) return 1;
   } else {

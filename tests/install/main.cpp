@@ -5,7 +5,8 @@
 #include <cstring>
 
 int main() {
-  quarry::heap heap{{.bytes = 1 << 20, .segment_bytes = 1 << 16, .where = quarry::backend::cpu}};
+  quarry::heap heap{
+      {.bytes = 1 << 20, .segment_bytes = 1 << 16, .backend_kind = quarry::backend::cpu}};
   auto const ref = heap.ref();
   void* const memory = ref.malloc(100);
   if (memory == nullptr) {

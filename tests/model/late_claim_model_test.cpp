@@ -38,7 +38,8 @@ void reclaim_all(heap_state& state) {
 class reused_segment {
  public:
   explicit reused_segment(sizes const& uses)
-      : uses_{uses}, owner_{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu}} {}
+      : uses_{uses},
+        owner_{{.bytes = segment, .segment_bytes = segment, .backend_kind = backend::cpu}} {}
 
   /// Ends the segment's first use, and begins its second use: for the same class, without
   /// allocations.
@@ -133,7 +134,7 @@ TEST(LateClaimModel, AClaimerThatALateFreeAdmitsLeavesTheNextUseIntact) {
 class reclaimed_segment {
  public:
   reclaimed_segment()
-      : owner_{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu}} {}
+      : owner_{{.bytes = segment, .segment_bytes = segment, .backend_kind = backend::cpu}} {}
 
   void begin() {
     owner_.reset();

@@ -250,7 +250,7 @@ TYPED_TEST(HeapStorm, ReportsOneOfTwoFreesOfOnePointerAtTheSameTimeAndStaysSound
 TEST(HeapStormOnStreams, KernelsThatRunAtTheSameTimeShareNoMemory) {
   constexpr bytes heap_bytes = 1_GiB;
   constexpr std::uint32_t steps = 100;
-  heap const owner{{.bytes = heap_bytes, .where = backend::cuda}};
+  heap const owner{{.bytes = heap_bytes, .backend_kind = backend::cuda}};
   cuda_backend::array<std::uint32_t> shadow(shadow_map::words_for(owner.region_bytes()));
   cuda_backend::array<std::uint64_t> boxes(mailboxes);
   cuda_backend::array<counts> seen(1);

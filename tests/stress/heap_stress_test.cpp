@@ -164,7 +164,7 @@ TEST_P(HeapStress, AFreeHappensBeforeTheNextMallocOfTheSameMemory) {
   std::cout << "  seed " << seed << '\n';
   heap memory{{.bytes = parameters.size,
                .segment_bytes = segment_bytes,
-               .where = backend::cpu,
+               .backend_kind = backend::cpu,
                .seed = seed}};
   std::vector<worker::exchange_place> places(parameters.hands_over ? parameters.threads : 0);
   std::atomic<std::uint64_t> damaged{0};

@@ -26,7 +26,7 @@ struct outcome {
 /// second of the four slices again. In the later use that address is an interior pointer, and its
 /// bit stands for the second of the two slices, which is in use.
 outcome free_at_once(std::uint64_t seed, std::uint32_t switches) {
-  heap owner{{.bytes = segment, .segment_bytes = segment, .where = backend::cpu, .seed = 1}};
+  heap owner{{.bytes = segment, .segment_bytes = segment, .backend_kind = backend::cpu, .seed = 1}};
   auto const ref = owner.ref();
   void* old[4];
   for (void*& slice : old) slice = ref.malloc(16_KiB);

@@ -71,7 +71,7 @@ class threads_backend {
   [[nodiscard]] static std::vector<std::uint64_t> seeds() { return seeds_up_to(4); }
 
   [[nodiscard]] heap make_heap(heap_options options) const {
-    options.where = backend::cpu;
+    options.backend_kind = backend::cpu;
     return heap{options};
   }
   template <class Kernel>
@@ -94,7 +94,7 @@ class fibers_backend {
   [[nodiscard]] static std::vector<std::uint64_t> seeds() { return interleavings(); }
 
   [[nodiscard]] heap make_heap(heap_options options) const {
-    options.where = backend::cpu;
+    options.backend_kind = backend::cpu;
     return heap{options};
   }
   template <class Kernel>
@@ -118,7 +118,7 @@ class together_backend {
   [[nodiscard]] static std::vector<std::uint64_t> seeds() { return interleavings(4); }
 
   [[nodiscard]] heap make_heap(heap_options options) const {
-    options.where = backend::cpu;
+    options.backend_kind = backend::cpu;
     return heap{options};
   }
   template <class Kernel>
@@ -165,7 +165,7 @@ class cuda_backend {
   [[nodiscard]] static std::vector<std::uint64_t> seeds() { return seeds_up_to(4); }
 
   [[nodiscard]] heap make_heap(heap_options options) const {
-    options.where = backend::cuda;
+    options.backend_kind = backend::cuda;
     return heap{options};
   }
   template <class Kernel>

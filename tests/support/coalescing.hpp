@@ -169,8 +169,9 @@ class setting {
                    std::uint32_t warps = 16)
       : backend_{seed},
         upstream_{backend_},
-        coalescer_{upstream_.ref(),
-                   {.map_capacity = map_capacity, .warps = warps, .where = backend_of<Backend>()}} {
+        coalescer_{
+            upstream_.ref(),
+            {.map_capacity = map_capacity, .warps = warps, .backend_kind = backend_of<Backend>()}} {
   }
 
   [[nodiscard]] ref_type ref() const { return coalescer_.ref(); }

@@ -24,7 +24,7 @@ using namespace detail;
   return heap{{.bytes = segments * 64_KiB,
                .max_bytes = reserved * 64_KiB,
                .segment_bytes = 64_KiB,
-               .where = backend::cpu,
+               .backend_kind = backend::cpu,
                .seed = 1}};
 }
 

@@ -89,11 +89,11 @@ class hash_map {
   /// Makes an empty map with places for `capacity` keys, rounded up to a power of two. Twice the
   /// expected number of keys is a good capacity. Throws `bad_argument` if `capacity` is 0 or more
   /// than 2^31, and the exceptions of kernel_memory. O(capacity).
-  hash_map(Launch launch, backend where, std::uint32_t capacity)
+  hash_map(Launch launch, backend kind, std::uint32_t capacity)
       : launch_{std::move(launch)},
-        where_{where},
+        backend_kind_{kind},
         capacity_{checked(capacity)},
-        places_{where, bytes{capacity_} * sizeof(hash_map_place<Key, Value>)} {}
+        places_{kind, bytes{capacity_} * sizeof(hash_map_place<Key, Value>)} {}
 
   /// Returns the handle for kernels. It is valid while this map exists.
   [[nodiscard]] hash_map_ref<Key, Value> ref() const {
@@ -119,7 +119,7 @@ class hash_map {
   /// Does the same from memory that kernels can access.
   insert_counts insert(Key const* keys, Value const* values, std::uint64_t count) {
     if (count == 0) return {};
-    detail::kernel_memory counts{where_, sizeof(insert_counts)};
+    detail::kernel_memory counts{backend_kind_, sizeof(insert_counts)};
     launch_(lanes_for(count), insert_all<Key, Value>{ref(), keys, values, count,
                                                      static_cast<insert_counts*>(counts.data())});
     insert_counts result;
@@ -136,7 +136,7 @@ class hash_map {
     check_sizes("find", keys.size(), is_found.size());
     if (keys.empty()) return 0;
     detail::kernel_memory const device_keys = copy_of(keys), device_values = copy_of(values);
-    detail::kernel_memory const device_found{where_, is_found.size_bytes()};
+    detail::kernel_memory const device_found{backend_kind_, is_found.size_bytes()};
     std::uint64_t const result =
         find(static_cast<Key const*>(device_keys.data()), static_cast<Value*>(device_values.data()),
              static_cast<bool*>(device_found.data()), keys.size());
@@ -147,7 +147,7 @@ class hash_map {
   /// Does the same with memory that kernels can access.
   std::uint64_t find(Key const* keys, Value* values, bool* is_found, std::uint64_t count) {
     if (count == 0) return 0;
-    detail::kernel_memory found{where_, sizeof(std::uint64_t)};
+    detail::kernel_memory found{backend_kind_, sizeof(std::uint64_t)};
     launch_(lanes_for(count), find_all<Key, Value>{ref(), keys, values, is_found, count,
                                                    static_cast<std::uint64_t*>(found.data())});
     std::uint64_t result = 0;
@@ -173,7 +173,7 @@ class hash_map {
   }
   template <class T>
   [[nodiscard]] detail::kernel_memory copy_of(std::span<T> elements) const {
-    detail::kernel_memory result{where_, elements.size_bytes()};
+    detail::kernel_memory result{backend_kind_, elements.size_bytes()};
     result.write(0, elements.data(), elements.size_bytes());
     return result;
   }
@@ -182,7 +182,7 @@ class hash_map {
   }
 
   Launch launch_;
-  backend where_;
+  backend backend_kind_;
   std::uint32_t capacity_;
   detail::kernel_memory places_;
 };

@@ -26,7 +26,7 @@ struct heap_options {
   /// KiB to 16 MiB, and larger if `max_bytes` requires it. An allocation larger than half a segment
   /// occupies whole segments. An alignment must not exceed the segment size.
   quarry::bytes segment_bytes = 0;
-  backend where = backend::automatic;  ///< automatic: a CUDA device if there is one
+  backend backend_kind = backend::automatic;  ///< automatic: a CUDA device if there is one
   /// The CUDA device. The default is the current device.
   int device = current_device;
   /// Hardened mode: the seed of the canaries and of the random start. 0: the clock is the seed.
@@ -84,7 +84,7 @@ class QUARRY_API heap {
   heap& operator=(heap&&) noexcept;
 
   [[nodiscard]] heap_ref ref() const;
-  [[nodiscard]] backend where() const;
+  [[nodiscard]] backend backend_kind() const;
 
   /// The address range of the heap's allocations: `region_bytes` bytes from `region`. The range
   /// contains only allocations and free memory of this heap. It includes the range reserved for

@@ -17,7 +17,7 @@ class heap_memory;
 class QUARRY_API kernel_memory {
  public:
   /// Throws `out_of_memory`, or `resource_failed`, which names the call that failed.
-  kernel_memory(backend where, bytes size);
+  kernel_memory(backend kind, bytes size);
   ~kernel_memory();
   kernel_memory(kernel_memory&&) noexcept;
   kernel_memory& operator=(kernel_memory&&) noexcept;

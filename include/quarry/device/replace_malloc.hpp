@@ -102,17 +102,17 @@ class QUARRY_API file_with_route {
   using loader = malloc_route (*)();
   using storer = void (*)(malloc_route const& route);
 
-  file_with_route(backend where, loader load_route, storer store_route);
+  file_with_route(backend kind, loader load_route, storer store_route);
   file_with_route(file_with_route const&) = delete;
   file_with_route& operator=(file_with_route const&) = delete;
   ~file_with_route();
 
-  [[nodiscard]] backend where() const { return where_; }
+  [[nodiscard]] backend backend_kind() const { return backend_kind_; }
   [[nodiscard]] malloc_route load() const { return load_(); }
   void store(malloc_route const& route) const { store_(route); }
 
  private:
-  backend where_;
+  backend backend_kind_;
   loader load_;
   storer store_;
 };

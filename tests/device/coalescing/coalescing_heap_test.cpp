@@ -142,8 +142,9 @@ TYPED_TEST(CoalescingHeap, TwoHeapsOverOneUpstreamStaySeparateWithinAWarp) {
     for (std::uint32_t method = 0; method < methods; ++method) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", method " + std::to_string(method));
       TypeParam even{seed};
-      coalescing_heap const odd{even.upstream().ref(),
-                                {.map_capacity = 256, .warps = 16, .where = even.backend_kind()}};
+      coalescing_heap const odd{
+          even.upstream().ref(),
+          {.map_capacity = 256, .warps = 16, .backend_kind = even.backend_kind()}};
       typename TypeParam::template array<unsigned char*> held(160);
       typename TypeParam::template array<std::uint32_t> wrong(1);
       for (bool const is_freeing : {false, true})
@@ -296,13 +297,13 @@ TYPED_TEST(CoalescingHeap, LanesThatLeftReserveAgainAfterTheHostResetsTheReserva
 TEST(CoalescingHeapOptions, RefusesAMapThatIsTooLarge) {
   EXPECT_THROW(
       (coalescing_heap<platform_malloc_heap>{
-          platform_malloc_heap{}, {.map_capacity = (1u << 31) + 1, .where = backend::cpu}}),
+          platform_malloc_heap{}, {.map_capacity = (1u << 31) + 1, .backend_kind = backend::cpu}}),
       std::invalid_argument);
 }
 
 TEST(CoalescingHeapOptions, RoundsTheMapUpToAPowerOfTwo) {
-  coalescing_heap<platform_malloc_heap> const heap{platform_malloc_heap{},
-                                                   {.map_capacity = 100, .where = backend::cpu}};
+  coalescing_heap<platform_malloc_heap> const heap{
+      platform_malloc_heap{}, {.map_capacity = 100, .backend_kind = backend::cpu}};
   EXPECT_FALSE(heap.first_fault());
 }
 

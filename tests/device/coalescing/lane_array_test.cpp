@@ -478,7 +478,7 @@ TEST(LaneArrayOfAWholeWarp, IsMadeForAllLanesOrForNoLane) {
 /// last lane to destroy its array allocates the memory again and overwrites it.
 TEST(LaneArrayOnThreads, IsFreedAfterTheLastAccessOfEachLane) {
   for (int round = 0; round < 50; ++round) {
-    heap const heap{{.bytes = 256_KiB, .segment_bytes = 64_KiB, .where = backend::cpu}};
+    heap const heap{{.bytes = 256_KiB, .segment_bytes = 64_KiB, .backend_kind = backend::cpu}};
     warp_of_threads::run(4, [ref = heap.ref()] {
       auto array = numbers::make(ref, 50);
       EXPECT_EQ(array.stride(), 4u);

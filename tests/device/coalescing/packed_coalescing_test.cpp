@@ -87,7 +87,7 @@ TYPED_TEST(PackedCoalescing, GivesEachLaneAPartThatAnyLaneOfALaterKernelCanFree)
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap(small);
-    coalescing_heap const coalescer{heap.ref(), {.where = heap.where()}};
+    coalescing_heap const coalescer{heap.ref(), {.backend_kind = heap.backend_kind()}};
     typename TypeParam::template array<void*> pointers(lanes);
     backend.run(two_blocks, allocate_packed{coalescer.ref(), 100, pointers.data()});
     std::set<void*> const distinct(pointers.data(), pointers.data() + lanes);
@@ -105,7 +105,7 @@ TYPED_TEST(PackedCoalescing, CountsEachDoubleFree) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap(small);
-    coalescing_heap const coalescer{heap.ref(), {.where = heap.where()}};
+    coalescing_heap const coalescer{heap.ref(), {.backend_kind = heap.backend_kind()}};
     typename TypeParam::template array<void*> pointers(lanes);
     backend.run(two_blocks, allocate_packed{coalescer.ref(), 24, pointers.data()});
     backend.run(two_blocks, free_shifted{coalescer.ref(), 0, pointers.data()});
@@ -119,7 +119,7 @@ TYPED_TEST(PackedCoalescing, CountsEachDoubleFree) {
 TYPED_TEST(PackedCoalescing, ReturnsNullptrToAllLanesAndLeaksNothingWhenTheHeapIsFull) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
-  coalescing_heap const coalescer{heap.ref(), {.where = heap.where()}};
+  coalescing_heap const coalescer{heap.ref(), {.backend_kind = heap.backend_kind()}};
   typename TypeParam::template array<void*> pointers(lanes);
   backend.run(two_blocks, allocate_packed{coalescer.ref(), 2_MiB, pointers.data()});
   for (std::size_t i = 0; i < lanes; ++i) EXPECT_EQ(pointers.data()[i], nullptr);

@@ -20,7 +20,7 @@ struct coalescing_options {
   /// `malloc`. Each warp costs 256 bytes. 0 disables `malloc_reserved`.
   std::uint32_t warps = 0;
   /// Must be the backend of the upstream heap.
-  backend where = backend::automatic;
+  backend backend_kind = backend::automatic;
 };
 
 /// Coalesced allocation over an upstream heap of type `Upstream`: a `heap_ref`, or
@@ -38,7 +38,7 @@ class coalescing_heap {
   explicit coalescing_heap(Upstream upstream, coalescing_options const& options = {})
       : slots_{options.map_capacity == 0 ? 0 : bit_ceil(options.map_capacity)},
         warps_{options.warps},
-        memory_{options.where, rings_offset() + sizeof(reserved_coalescing::ring) * warps_},
+        memory_{options.backend_kind, rings_offset() + sizeof(reserved_coalescing::ring) * warps_},
         upstream_{upstream} {
     reset();
   }
