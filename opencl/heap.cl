@@ -34,7 +34,7 @@ QUARRY_OUT_OF_LINE static void quarry_record_fault(quarry_heap heap, uint kind, 
 
 #define QUARRY_LOOKS_AT_RECLAIM 1024u  // while another work-item closes spans
 #define QUARRY_ROUNDS 8u               // of a claim that finds nothing, at most
-#define QUARRY_MIN_ROUNDS 4u           // a search may miss listed words for a moment (see tree.cl)
+#define QUARRY_MIN_ROUNDS 4u           // a search may miss what others list or close at that moment
 
 // Closes empty spans, so that other classes and large allocations get their pages: the first one that
 // it finds, or all. If another work-item does so now, looks for its end a bounded number of times.
@@ -100,7 +100,8 @@ QUARRY_OUT_OF_LINE static quarry_ref quarry_malloc_large(quarry_heap heap, uint 
     bool met = false;  // another work-item's claim, which may have been undone since
     first = quarry_claim_pages(heap, count, &met);
     if (first != QUARRY_NONE) break;
-    if (round == QUARRY_ROUNDS || (!quarry_reclaim(heap, true) && !met)) return 0u;
+    if (round == QUARRY_ROUNDS) return 0u;
+    if (!quarry_reclaim(heap, true) && !met && round >= QUARRY_MIN_ROUNDS) return 0u;
   }
   quarry_store_release(quarry_words(heap) + QUARRY_LAYOUT(heap, large_pages) + first, count);
   return QUARRY_LAYOUT(heap, first_unit) + (first << QUARRY_LAYOUT(heap, page_shift));

@@ -30,7 +30,7 @@
 #define QUARRY_LOOKS_AT_HINT 128u     // while another work-item looks for a lease
 #define QUARRY_LOOKS_AT_TICKET 64u    // while another one opens a span: if all opened spans, none would be left
 #define QUARRY_CLAIMS 256u            // of a malloc; each that fails means that others claimed
-#define QUARRY_CLAIMS_OF_LISTED 4u    // until a malloc opens a span rather than to claim a listed word
+#define QUARRY_LEASES_OF_LISTED 4u    // that a malloc tries before it opens a span rather than search
 
 // Spreads work-items over slots: neighbours get neighbouring bits.
 static inline uint quarry_seed(void) {
@@ -209,6 +209,7 @@ static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
   uint const seed = quarry_seed();
   __global uint* const hint_word = quarry_hint(heap, id, quarry_place_of_seed(heap, seed));
   uint hint = quarry_load_relaxed(hint_word);
+  uint leases = 0u;  // that this malloc found, or others for its place
   quarry_slots found = {0u, 0u, 0u};
   for (uint claim = 0; claim < QUARRY_CLAIMS; ++claim) {
     if (hint != 0u && hint != QUARRY_MOVING) {
@@ -223,8 +224,10 @@ static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
         return found;
       }
     }
-    hint = quarry_find_word(heap, id, hint, claim >= QUARRY_CLAIMS_OF_LISTED);
+    uint const next_of_lease = hint == QUARRY_MOVING ? 0u : quarry_next_hint(heap, hint);
+    hint = quarry_find_word(heap, id, hint, leases >= QUARRY_LEASES_OF_LISTED);
     if (hint == 0u) break;
+    if (hint != next_of_lease) ++leases;
   }
   return found;
 }

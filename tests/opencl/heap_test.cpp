@@ -298,6 +298,42 @@ TEST(OpenclHeap, MallocsByManyWorkItemsFindTheFreeSlotsOfAFullyOpenedHeap) {
   }
 }
 
+/// The words of a work-item's lease are full, and the words elsewhere are not.
+TEST(OpenclHeap, AUsedHeapServesFreeSlotsBeforeItOpensSpans) {
+  for (bool const is_gpu : {false, true}) {
+    for (bytes const size : {16, 64, 1024}) {
+      heap_on_host heap{4_MiB, 0, is_gpu};
+      auto* const h = heap.heap();
+      std::vector<cl::quarry_ref> refs;
+      while (h->used_pages < h->usable_pages / 10 * 6) refs.push_back(cl::quarry_malloc(h, size));
+      auto const pages = h->used_pages;
+      std::mt19937_64 random{1};
+      std::shuffle(refs.begin(), refs.end(), random);
+      for (std::size_t i = 0; i < refs.size() / 4; ++i) ASSERT_TRUE(cl::quarry_free(h, refs[i]));
+      for (std::size_t i = 0; i < refs.size() / 4; ++i) refs[i] = cl::quarry_malloc(h, size);
+      EXPECT_LE(h->used_pages, pages + QUARRY_PAGES_PER_SPAN) << size << " bytes";
+      ASSERT_EQ(heap.audit({refs.begin(), refs.end()}), "");
+    }
+  }
+}
+
+/// One span of each class is empty. Large allocations at once need the pages of all of them.
+TEST(OpenclHeap, LargeAllocationsAtOnceFindTheMemoryThatOneOfThemReclaims) {
+  for (std::uint64_t const seed : cl::fiber_seeds()) {
+    heap_on_host heap{768_KiB, 1};
+    auto* const h = heap.heap();
+    for (cl::uint id = 0; id < h->classes; ++id)
+      ASSERT_TRUE(cl::quarry_free(
+          h, cl::quarry_malloc(
+                 h, bytes{16} * cl::quarry_units_of_class(id, cl::quarry_span_shift(h)))));
+    cl::quarry_ref refs[2];
+    simt::launch_fibers({1, 2}, {.seed = seed},
+                        [&] { refs[simt::this_place().thread] = cl::quarry_malloc(h, 64'000); });
+    ASSERT_EQ(heap.faults(QUARRY_FAULT_OUT_OF_MEMORY), 0u) << "seed " << seed;
+    ASSERT_EQ(heap.audit({refs[0], refs[1]}), "") << "seed " << seed;
+  }
+}
+
 TEST(OpenclHeapOnThreads, ThreadsNeverShareMemory) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     heap_on_host heap{512_KiB, 1};
