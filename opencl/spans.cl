@@ -163,8 +163,9 @@ static inline bool quarry_return_span(quarry_heap heap, uint id, uint span) {
   return true;
 }
 
-// Opens a span, whose pages the caller has, for class `id`. The caller claims a slot next, or lists the
-// span as empty.
+// Opens a span, whose pages the caller has, for class `id`. Holds its first slot meanwhile: else others
+// could close the span and open it for another class, whose summary this call would overwrite. The
+// caller claims a slot next, or lists the span as empty.
 static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
   uint const slots = quarry_slots_of_class(id, quarry_span_shift(heap));
   uint const words = quarry_word_count(slots);
@@ -172,11 +173,13 @@ static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
   if (quarry_load_relaxed(&heap->top_span) <= span) quarry_store_relaxed(&heap->top_span, span + 1u);
   quarry_fence();
   for (uint word = 0; word < words; ++word)
-    QUARRY_ATOMIC(store, QUARRY_ORDER_O)(quarry_slot_word(heap, span, word), quarry_unused_bits(slots, word));  // (O)
+    QUARRY_ATOMIC(store, QUARRY_ORDER_O)(quarry_slot_word(heap, span, word),
+                                         quarry_unused_bits(slots, word) | (word == 0u ? 1u : 0u));  // (O)
   quarry_fence();  // who sees the summary sees the words
   for (uint word = 0; word < words; word += 32u)
     quarry_store_fenced_release(quarry_summary_word(heap, span, word), ~quarry_unused_bits(words, word >> 5u));
   quarry_list_span(heap, id, span);
+  (void)quarry_put_back(heap, span, 0u, 1u);
 }
 
 #define QUARRY_TRIES_AT_WORD 32u
