@@ -224,6 +224,7 @@ static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
         return found;
       }
     }
+    if (claim + 1u == QUARRY_CLAIMS) break;  // a span that is opened now would stay empty
     uint const next_of_lease = hint == QUARRY_MOVING ? 0u : quarry_next_hint(heap, hint);
     hint = quarry_find_word(heap, id, hint, leases >= QUARRY_LEASES_OF_LISTED);
     if (hint == 0u) break;

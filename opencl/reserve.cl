@@ -27,6 +27,20 @@ static inline quarry_reserve quarry_reserve_empty(void) {
   return reserve;
 }
 
+// The first of `words` words that the area's ticket gives away, a multiple of a lease; opens a span if the
+// ticket has none. Returns a hint, or 0. The words may be another span's than the opened one: then the
+// opened span is listed as empty, because nobody may claim in it.
+static inline uint quarry_lease_ahead(quarry_heap heap, quarry_search const* search, uint words) {
+  uint const first = quarry_lease_by_ticket(heap, search, words);
+  if (first != 0u) return first;
+  uint const found = quarry_find_lease(heap, search, true);
+  quarry_store_relaxed(quarry_hint(heap, search->id, search->place), found);
+  uint const second = quarry_lease_by_ticket(heap, search, words);
+  if (found != 0u && (second == 0u || quarry_span_of_hint(second) != quarry_span_of_hint(found)))
+    quarry_list_empty(heap, quarry_span_of_hint(found));
+  return second;
+}
+
 // Claims up to `count` slots, a power of two up to 32. The members of a team get words from one ticket,
 // so that all of them claim at once; a member may get none, although the heap has some.
 QUARRY_OUT_OF_LINE static quarry_slots quarry_claim_ahead(quarry_heap heap, uint id, uint count) {
@@ -36,13 +50,7 @@ QUARRY_OUT_OF_LINE static quarry_slots quarry_claim_ahead(quarry_heap heap, uint
   uint const lease = QUARRY_LAYOUT(heap, lease_words), last = quarry_team_size(team) * count - 1u;
   uint const words = ((last >> 5u) + lease) / lease * lease;
   uint first = 0u;  // a hint
-  if (quarry_leads(team)) {
-    first = quarry_lease_by_ticket(heap, &search, words);
-    if (first == 0u) {  // opens a span, or finds a listed word
-      quarry_store_relaxed(quarry_hint(heap, id, search.place), quarry_find_lease(heap, &search, true));
-      first = quarry_lease_by_ticket(heap, &search, words);
-    }
-  }
+  if (quarry_leads(team)) first = quarry_lease_ahead(heap, &search, words);
   first = quarry_from_leader(team, first);
   uint const begin = quarry_rank_in(team) * count;  // of this member's slots
   quarry_slots found = {quarry_span_of_hint(first), quarry_word_of_hint(first) + (begin >> 5u), 0u};

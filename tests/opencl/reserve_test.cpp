@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace quarry::test {
@@ -73,6 +74,36 @@ TEST(OpenclReserve, AFullHeapGivesNullAndAFault) {
   EXPECT_EQ(quarry_malloc(heap.heap(), 64), 0u) << "a slot was left";
   quarry_reserve_return(heap.heap(), &reserve);
   ASSERT_EQ(heap.audit(live), "");
+}
+
+/// One work-item acts for each team of 32, as a leader and its members do on NVIDIA. Leaders of one
+/// area open spans at once, and get words of each other's. No empty span may be lost.
+TEST(OpenclReserve, TeamsThatOpenSpansAtOnceLoseNone) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const seeds = fiber_seeds();
+  for (std::size_t round = 0; round < std::min<std::size_t>(seeds.size(), 60); ++round) {
+    auto const seed = seeds[round];
+    heap_on_host heap{1_MiB, 32, true};
+    auto* const h = heap.heap();
+    simt::launch_fibers({512, 32}, {.seed = seed}, [&] {
+      if (simt::this_place().thread != 0 || simt::this_place().block >= 32) return;
+      quarry_search const search = quarry_search_of(h, 0);
+      for (int step = 0; step < 2; ++step) {
+        uint const first = quarry_lease_ahead(h, &search, 32);
+        std::vector<quarry_reserve> reserves;
+        uint const begin = quarry_word_of_hint(first);
+        for (uint word = begin; first != 0 && word < std::min(begin + 32, search.words); ++word) {
+          uint used = 0;
+          uint const span = quarry_span_of_hint(first);
+          uint const bits = quarry_claim_bits(h, 0, span, word, &used, 32, 0);
+          reserves.push_back({bits, 0, quarry_base_of_span(h, span) + word * 32});
+        }
+        for (auto& reserve : reserves) quarry_reserve_return(h, &reserve);
+      }
+    });
+    ASSERT_EQ(heap.audit({}), "") << "seed " << seed;
+    ASSERT_NE(quarry_malloc(h, bytes{h->usable_pages} * 1024), 0u) << "seed " << seed;
+  }
 }
 
 /// Work-items allocate, write and free. The allocations that are left must be the heap's, and no
