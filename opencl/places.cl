@@ -12,21 +12,22 @@
 //   2. else in a span that it opens, if half of the heap is free: so places share leases only in
 //      heaps that are used
 //   3. else at a listed word of a listed span. Searches begin at different spans and words.
-//   4. else in a span that it opens. So it does, too, if others claimed the listed words that it found:
-//      few words have free slots if a kernel only allocates, and all work-items would look for those.
+//   4. else in a span that it opens. A malloc also opens one after other work-items claimed a few
+//      listed words before it. In a kernel that only allocates, few words have free slots, and all
+//      searches would meet there.
 //
 // A word that fills stays listed until a search of step 3 finds it full: to unlist it takes three
 // steps in a row, and most kernels never search.
 //
 // All this is advice: only slot bits decide. A work-item that reads an old hint or ticket finds no
-// free bit, or another class, and goes on. So these words are relaxed. No work-item waits: one that
-// finds that another one looks for a lease reads the hint again, a bounded number of times, and then
-// finds a lease for itself.
+// free bit, or another class, and goes on. So these words are relaxed. No work-item waits: if another
+// one looks for a lease, it reads the hint again, a bounded number of times, and then finds a lease
+// for itself.
 #pragma once
 
 #include "spans.cl"
 
-#define QUARRY_MOVING 0x80000000u     // a hint
+#define QUARRY_MOVING 0x80000000u     // a hint: a work-item looks for a lease
 #define QUARRY_LOOKS_AT_HINT 128u     // while another work-item looks for a lease
 #define QUARRY_LOOKS_AT_TICKET 64u    // while another one opens a span: if all opened spans, none would be left
 #define QUARRY_CLAIMS 256u            // of a malloc; each that fails means that others claimed
@@ -145,8 +146,8 @@ static inline uint quarry_find_listed(quarry_heap heap, quarry_search const* sea
   }
 }
 
-// 2 and 4: the first lease of a span that this work-item opens. Opens none if `limit` work-items open
-// spans for this area. QUARRY_NONE: no span is free.
+// 2 and 4: the first lease of a span that this work-item opens. 0: opened none, because `limit`
+// work-items open spans for this area now. QUARRY_NONE: no span is free.
 static inline uint quarry_lease_in_new_span(quarry_heap heap, quarry_search const* search, uint limit) {
   __global uint* const openers = quarry_openers(heap, search->id, search->area);
   if (quarry_load_relaxed(openers) >= limit) return 0u;
@@ -172,8 +173,8 @@ static inline uint quarry_find_lease(quarry_heap heap, quarry_search const* sear
     if (lease != 0u) return lease;
     bool const saves =
         !prefers_spans && quarry_load_relaxed(&heap->used_pages) >= QUARRY_LAYOUT(heap, usable_pages) >> 1u;
-    bool searches = (saves && look == 0u) || look == QUARRY_LOOKS_AT_TICKET;
-    uint limit = look < QUARRY_LOOKS_AT_TICKET ? 1u : look < 8u * QUARRY_LOOKS_AT_TICKET ? 4u : QUARRY_NONE;
+    bool const searches = (saves && look == 0u) || look == QUARRY_LOOKS_AT_TICKET;
+    uint const limit = look < QUARRY_LOOKS_AT_TICKET ? 1u : look < 8u * QUARRY_LOOKS_AT_TICKET ? 4u : QUARRY_NONE;
     if (!searches) lease = quarry_lease_in_new_span(heap, search, limit);
     bool const is_full = lease == QUARRY_NONE;
     if (searches || is_full) lease = quarry_find_listed(heap, search);

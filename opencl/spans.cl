@@ -13,8 +13,8 @@
 // so the class cannot change. If it is another class, the work-item puts the bits back.
 //
 // A free slot is found through two bits above its word: the word's bit in the span's summary, and
-// the span's bit in the class's tree. Who makes a full word not full sets them; who finds a full
-// word there clears them, and looks again (see tree.cl). Each may be late: the span may have another
+// the span's bit in the class's tree. A work-item that makes a full word not full sets them; one that
+// finds a full word there clears them, and looks again (see tree.cl). Each may be late: the span may have another
 // class by then. So the work-item that finds the summary 0 sets the span's bit in the tree of the
 // class that the span has then. A work-item that finds the summary not 0 relies on it.
 //

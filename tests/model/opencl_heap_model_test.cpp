@@ -175,6 +175,21 @@ TEST(OpenclHeapModel, AFreeThatListsLateHidesNoSlotOfTheNextClass) {
                               3);
 }
 
+/// A lane has stored the slot bits of a span that it opens, and not its summary. Meanwhile another
+/// lane tries to close the span and to open it for a class with more words.
+TEST(OpenclHeapModel, NoLaneClosesASpanBeforeItsOpenerIsDone) {
+  QUARRY_TEST_USES_FIBERS();
+  opencl_model_heap heap{one_span};
+  auto const first = class_of(size_of_4), second = class_of(size_of_34);
+  heap.keep_as_start();
+  expect_every_schedule_holds(heap,
+                              {[&] { heap.open(first, 0); },
+                               [&] {
+                                 if (cl::quarry_return_span(heap(), first, 0)) heap.open(second, 1);
+                               }},
+                              3);
+}
+
 TEST(OpenclHeapModel, AFreeThatListsLateHidesNoSlotThatAThirdLaneFrees) {
   QUARRY_TEST_USES_FIBERS();
   opencl_model_heap heap{one_span};
