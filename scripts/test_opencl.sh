@@ -100,11 +100,12 @@ if wants oclgrind; then
   fi
 
   # First all tests with checks of bounds. Afterwards the cache has the result of the ordering self-test. That test sends four million
-  # messages, would take minutes with race detection, and races on purpose.
+  # messages, would take minutes with race detection, and races on purpose. In the test of large heaps oclgrind 21.10's race
+  # detector ends with an exception of its own (map::at); the run before checks its bounds.
   run_tests oclgrind "${simulated[@]}" "$tests"
   expect_no_fault oclgrind
   simulated[2]=QUARRY_OPENCL_SCALE=32
-  run_tests oclgrind-races "${simulated[@]}" --data-races "$tests" '--gtest_filter=-OpenclProgram.*'
+  run_tests oclgrind-races "${simulated[@]}" --data-races "$tests" '--gtest_filter=-OpenclProgram.*:*LargeHeaps*'
   expect_no_fault oclgrind-races
   zcat data/debian-12-depends.el.gz 2>/dev/null | head -n 5000 >"$results/edges.el"
   run_graph oclgrind-graph Oclgrind "$results/edges.el" "${simulated[@]}" --data-races
