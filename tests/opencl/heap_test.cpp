@@ -348,6 +348,8 @@ TEST(OpenclHeapOnThreads, ThreadsNeverShareMemory) {
 /// Pages change their owner twice, with no other synchronisation: from a large allocation to the
 /// span that a second work-item opens, and to the slot that a third work-item claims. (F) (P) (O)
 /// (C)
+/// The slot lies in the second word of slot bits. There the opener's store alone passes the owner's
+/// access on. The first word is also released when the opener puts its slot back.
 TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
   for (int round = 0; round < 100; ++round) {
     heap_on_host heap{20_KiB, 1};
@@ -362,7 +364,7 @@ TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
       while (arrivals.load(simt::relaxed) != 3) std::this_thread::yield();
       switch (simt::this_place().block) {
         case 0:
-          *static_cast<std::uint32_t*>(cl::quarry_at(h, large + 1)) = 1;
+          *static_cast<std::uint32_t*>(cl::quarry_at(h, large + 33)) = 1;
           ASSERT_TRUE(cl::quarry_free(h, large));
           break;
         case 1:
@@ -370,9 +372,9 @@ TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
           cl::quarry_open_span(h, 0, 0);
           break;
         default:
-          for (cl::uint used = 0; cl::quarry_claim_bits(h, 0, 0, 0, &used, 1, 1) == 0; used = 0)
+          for (cl::uint used = 0; cl::quarry_claim_bits(h, 0, 0, 1, &used, 1, 1) == 0; used = 0)
             std::this_thread::yield();
-          *static_cast<std::uint32_t*>(cl::quarry_at(h, cl::quarry_base_of_span(h, 0) + 1)) = 2;
+          *static_cast<std::uint32_t*>(cl::quarry_at(h, cl::quarry_base_of_span(h, 0) + 33)) = 2;
       }
     });
   }
