@@ -24,7 +24,7 @@ file_writer::file_writer(std::string const& path)
     : path_{path},
       file_{std::fopen(path.c_str(), "wb")},
       chunk_{std::make_unique<chunk_state>()} {
-  if (!file_) throw resource_failed{path + ": cannot create the file: " + std::strerror(errno)};
+  if (!file_) throw resource_failed{path + ": cannot create the file", std::strerror(errno)};
   unsigned char header[codec::file_header_bytes] = {};
   std::memcpy(header, codec::file_magic.data(), codec::file_magic.size());
   codec::store32(header + 8, codec::version);
@@ -40,7 +40,7 @@ file_writer::~file_writer() {
 
 void file_writer::write(void const* data, std::size_t size) {
   if (std::fwrite(data, 1, size, file_.get()) != size)
-    throw resource_failed{path_ + ": cannot write the file: " + std::strerror(errno)};
+    throw resource_failed{path_ + ": cannot write the file", std::strerror(errno)};
 }
 
 void file_writer::write_names(name_tables const& names) {
@@ -99,14 +99,14 @@ void file_writer::flush() {
   if (!file_) return;
   write_chunk();
   if (std::fflush(file_.get()) != 0)
-    throw resource_failed{path_ + ": cannot write the file: " + std::strerror(errno)};
+    throw resource_failed{path_ + ": cannot write the file", std::strerror(errno)};
 }
 
 void file_writer::close() {
   if (!file_) return;
   flush();
   if (std::fclose(file_.release()) != 0)
-    throw resource_failed{path_ + ": cannot close the file: " + std::strerror(errno)};
+    throw resource_failed{path_ + ": cannot close the file", std::strerror(errno)};
 }
 
 }  // namespace quarry::inline QUARRY_ABI::trace
