@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,8 +17,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// The base of the readers of text: splits the file into lines, numbers them, and skips those that
 /// the derived class refuses. Blank lines mean nothing.
 ///
-/// A line longer than `byte_source::max_line` is skipped. If the file's compressed data are damaged,
-/// the trace ends there with a problem, so that the events before the damage are kept.
+/// A line longer than `byte_source::max_line` is skipped. If the file's compressed data are
+/// damaged, the trace ends there with a problem, so that the events before the damage are kept.
 class line_reader : public reader {
  public:
   [[nodiscard]] std::size_t read(std::span<event> events) final;

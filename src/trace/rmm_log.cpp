@@ -63,7 +63,7 @@ bool parse_time(std::string_view text, std::uint64_t& result) {
 }
 
 /// Returns the reason if the line is not a row.
-std::string parse(std::string_view line, row& read) {
+std::string parse_row(std::string_view line, row& read) {
   std::array<std::string_view, 6> columns;
   std::string_view rest = line;
   for (auto& column : columns) {
@@ -137,7 +137,7 @@ class rmm_log final : public line_reader {
  private:
   [[nodiscard]] std::string read_line(std::string_view line) override {
     row read{};
-    std::string reason = parse(line, read);
+    std::string reason = parse_row(line, read);
     if (reason.empty()) {
       std::uint64_t const time = time_of(read.time_of_day);
       if (read.pointer != 0 || read.kind == event_kind::fail) {
@@ -189,7 +189,7 @@ std::unique_ptr<reader> open_rmm_log(std::unique_ptr<byte_source> source) {
 bool looks_like_rmm_log(std::span<unsigned char const> first_bytes) {
   return any_line(first_bytes, [](std::string_view line) {
     row ignored{};
-    return line.ends_with(header) || parse(line, ignored).empty();
+    return line.ends_with(header) || parse_row(line, ignored).empty();
   });
 }
 

@@ -4,6 +4,7 @@
 #include "trace/line_reader.hpp"
 #include "trace/parse_number.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -20,7 +21,7 @@ std::string_view take_word(std::string_view& text) {
 }
 
 /// Sets all of `read` but the time. Returns the reason if the line is not of the format.
-std::string parse(std::string_view line, event& read) {
+std::string parse_text_line(std::string_view line, event& read) {
   std::string_view rest = line;
   std::string_view const kind = take_word(rest);
   if (kind != "a" && kind != "f") return "the line is neither 'a ID BYTES' nor 'f ID'";
@@ -48,7 +49,7 @@ class text_log final : public line_reader {
  private:
   [[nodiscard]] std::string read_line(std::string_view line) override {
     event next{};
-    std::string reason = parse(line, next);
+    std::string reason = parse_text_line(line, next);
     if (!reason.empty()) return reason;
     next.time = time_++;
     add(next);
@@ -67,7 +68,7 @@ std::unique_ptr<reader> open_text_log(std::unique_ptr<byte_source> source) {
 bool looks_like_text_log(std::span<unsigned char const> first_bytes) {
   return any_line(first_bytes, [](std::string_view line) {
     event ignored{};
-    return parse(line, ignored).empty();
+    return parse_text_line(line, ignored).empty();
   });
 }
 

@@ -24,7 +24,7 @@ constexpr member strings[] = {{"allocator_ref", &umpire_line::allocator_ref},
 constexpr member tags[] = {{"allocator_name", &umpire_line::allocator_name}};
 
 template <std::size_t Count>
-void set(umpire_line& parsed, member const (&members)[Count], json_scanner const& scanner) {
+void set_member(umpire_line& parsed, member const (&members)[Count], json_scanner const& scanner) {
   for (auto const& [key, place] : members) {
     if (scanner.key() == key) {
       parsed.*place = scanner.value();
@@ -41,13 +41,13 @@ std::string parse_umpire_line(std::string_view line, umpire_line& parsed) {
     std::string_view const group = scanner.group();
     if (group.empty()) {
       parsed.is_of_old_format |= scanner.key() == "kind" || scanner.key() == "event";
-      set(parsed, outer_members, scanner);
+      set_member(parsed, outer_members, scanner);
     } else if (group == "numeric_args") {
-      set(parsed, numbers, scanner);
+      set_member(parsed, numbers, scanner);
     } else if (group == "string_args") {
-      set(parsed, strings, scanner);
+      set_member(parsed, strings, scanner);
     } else if (group == "tags") {
-      set(parsed, tags, scanner);
+      set_member(parsed, tags, scanner);
     }
   }
   return scanner.fault();
