@@ -6,3 +6,4 @@
 #include "quarry/trace/file_writer.hpp"
 #include "quarry/trace/reader.hpp"
 #include "quarry/trace/replay.hpp"
+#include "quarry/trace/tune.hpp"
