@@ -88,12 +88,18 @@ bool dominates(tune_outcome const& a, tune_outcome const& b) {
           a.upstream_us < b.upstream_us);
 }
 
+bool equals(tune_outcome const& a, tune_outcome const& b) {
+  return a.peak_reserved == b.peak_reserved && a.coalesces == b.coalesces &&
+         a.upstream_us == b.upstream_us;
+}
+
+/// Of outcomes with equal figures, the first one is on the front.
 void find_front(std::vector<tune_outcome>& outcomes) {
   for (tune_outcome& each : outcomes) {
-    each.is_on_front =
-        each.fits && std::none_of(outcomes.begin(), outcomes.end(), [&](tune_outcome const& other) {
-          return other.fits && dominates(other, each);
-        });
+    auto const excludes = [&](tune_outcome const& other) {
+      return other.fits && (dominates(other, each) || (&other < &each && equals(other, each)));
+    };
+    each.is_on_front = each.fits && std::none_of(outcomes.begin(), outcomes.end(), excludes);
   }
 }
 

@@ -31,8 +31,8 @@ enum class strategy : std::uint8_t {
 [[nodiscard]] QUARRY_API strategy strategy_named(std::string const& name);
 
 /// A heuristic by its text: `never`, or `percent:N`, `blocks:N`, `cost:N`, each followed by any of
-/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (the rules of Umpire's poster
-/// and of its release of 2024-10). Throws `bad_argument`, which names the part that is wrong.
+/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (the rules of Umpire's
+/// poster, and of its release of 2024-10). Throws `bad_argument`, which names the wrong part.
 [[nodiscard]] QUARRY_API heuristic heuristic_named(std::string const& text);
 [[nodiscard]] QUARRY_API std::string name_of(heuristic const& rule);
 
