@@ -12,7 +12,7 @@
 namespace quarry::inline QUARRY_ABI::trace {
 
 /// What memory is worth: a GiB at the peak costs as much as this time of upstream calls.
-inline constexpr double default_us_per_gib = 10'000;
+inline constexpr double default_us_per_gib = 100'000;
 
 struct tune_options {
   /// The settings to try; empty means `all_candidates()`. `pool.max_bytes` of each is replaced
