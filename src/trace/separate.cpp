@@ -31,7 +31,7 @@ routing_table separate(std::span<event const> events, name_table const& call_sit
                        separate_options const& options) {
   struct birth {
     std::uint64_t event;
-    votes* votes;
+    votes* counts;
   };
   std::map<key, votes> keys;
   address_map<birth> live;
@@ -39,7 +39,7 @@ routing_table separate(std::span<event const> events, name_table const& call_sit
     auto const found = live.remove(address);
     if (!found) return;
     bool const is_temporary = now - found->event < options.temporary_events;
-    ++(is_temporary ? found->votes->temporary : found->votes->permanent);
+    ++(is_temporary ? found->counts->temporary : found->counts->permanent);
   };
   for (std::uint64_t i = 0; i < events.size(); ++i) {
     event const& each = events[i];
@@ -51,7 +51,7 @@ routing_table separate(std::span<event const> events, name_table const& call_sit
       end(each.address, i);
     }
   }
-  live.for_each([](birth const& never_freed) { ++never_freed.votes->permanent; });
+  live.for_each([](birth const& never_freed) { ++never_freed.counts->permanent; });
 
   std::vector<route> routes;
   for (auto const& [id, count] : keys) {
