@@ -5,7 +5,9 @@
 
 #include "quarry/core/export.hpp"
 #include "quarry/host/pools/pool_options.hpp"
+#include "quarry/host/resources/any_resource.hpp"
 #include "quarry/trace/event.hpp"
+#include "quarry/trace/routing.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -22,15 +24,16 @@ enum class strategy : std::uint8_t {
   lowest_best_fit,  ///< best fit, the lowest of equal chunks
   oldest_best_fit,  ///< best fit, the oldest of equal chunks, as in Umpire's QuickPool
   stitched,         ///< `stitched_pool`: pages of 2 MiB that move
-  direct,           ///< no pool: each allocation is a call of the upstream
+  streams,  ///< `stream_pool`: memory freed on a stream stays with it until its work is done
+  direct,   ///< no pool: each allocation is a call of the upstream
 };
 [[nodiscard]] QUARRY_API char const* name_of(strategy placement);
 /// Throws `bad_argument`, which lists the names.
 [[nodiscard]] QUARRY_API strategy strategy_named(std::string const& name);
 
 /// A heuristic by its text: `never`, or `percent:N`, `blocks:N`, `cost:N`, each followed by any of
-/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (rules of Umpire's poster and
-/// of its release of 2024-10). Throws `bad_argument`, which names the part that is wrong.
+/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (the rules of Umpire's
+/// poster, and of its release of 2024-10). Throws `bad_argument`, which names the wrong part.
 [[nodiscard]] QUARRY_API heuristic heuristic_named(std::string const& text);
 [[nodiscard]] QUARRY_API std::string name_of(heuristic const& rule);
 
@@ -46,6 +49,16 @@ struct replay_options {
   /// `max_bytes` is the capacity. Not used: `name`, `is_tracked`, red zones, backtraces.
   pool_options pool = {};
   upstream_cost cost = {};
+  /// Replays on the memory of this resource, which must outlive the replayer; null simulates it.
+  /// Not with `stitched` and `streams`
+  any_resource* upstream = nullptr;
+  /// Serves the allocations from several pools, as this table says; null means one pool. The table
+  /// must outlive the replayer. With `fast` and the best fits on simulated memory
+  routing_table const* routing = nullptr;
+  /// The call sites that the table's routes are compared with: those of the trace
+  name_table const* call_sites = nullptr;
+  /// Of `streams`: how long the work of a stream takes, in nanoseconds of the trace's time
+  std::uint64_t stream_delay = 1'000'000;
   /// The result has at most this number of samples; at least 2
   std::size_t max_samples = 2048;
 };
