@@ -181,6 +181,14 @@ TEST(RmmLog, SkipsLinesOfAnyLengthInBoundedSteps) {
   }
 }
 
+TEST(RmmLog, TheEndOfALongLineIsNoLineAlsoAfterAReturn) {
+  std::string const row = "1,00:00:00.0,allocate,0x10,8,0\n";
+  // The source returns the long line in parts. The first part ends with the return.
+  auto const result = read(std::string(trace::byte_source::max_line - 1, ',') + '\r' + row + row);
+  EXPECT_EQ(result.events.size(), 1u);
+  EXPECT_EQ(result.problem_count, 1u);
+}
+
 TEST(RmmLog, RefusesFilesWithoutAReadableLine) {
   EXPECT_EQ(read("").refusal, "FILE: the file has no lines");
   EXPECT_EQ(read("\n \n\r\n").refusal, "FILE: the file has no lines");

@@ -116,6 +116,12 @@ TEST(UmpireLog, TheApplicationsAllocationsFromAPoolsResourceAreAllocations) {
   EXPECT_EQ(text_of(read(log.text)), "a 1000 4096 HOST; a 9000 16 pool; d 1000 0 HOST; ");
 }
 
+TEST(UmpireLog, TheLastLineMayBeAnAllocationFromAPoolsResource) {
+  log_writer log;
+  log.resource("0x1", "HOST").pool("0x2", "pool", "HOST").allocate("0x1", "0x1000", 4096);
+  EXPECT_EQ(text_of(read(log.text)), "a 1000 4096 HOST; ");
+}
+
 TEST(UmpireLog, APoolsBlocksAreReserved) {
   log_writer log;
   log.resource("0x1", "HOST").pool("0x2", "inner", "HOST").pool("0x3", "outer", "inner");
