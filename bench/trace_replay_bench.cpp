@@ -87,10 +87,13 @@ void measure(loaded const& trace, std::string const& file) {
     (void)replay(*reader, {});
   });
   std::size_t const settings = all_candidates().size();
-  measure("trace/tune", params(), trace.events.size() * settings, [&] {
-    auto const reader = open_trace(std::string{QUARRY_DATA} + '/' + trace.name + ".pickle.gz");
-    (void)tune(*reader, {}, true);
-  });
+  measure(
+      "trace/tune", params(), trace.events.size() * settings,
+      [&] {
+        auto const reader = open_trace(std::string{QUARRY_DATA} + '/' + trace.name + ".pickle.gz");
+        (void)tune(*reader, {});
+      },
+      true);
 }
 
 }  // namespace
