@@ -73,11 +73,12 @@ TEST(TextLog, ReadsBackRandomEventsInBatchesOfAnySize) {
   std::string text;
   std::vector<event> model;
   for (std::uint64_t i = 0; i < 5000; ++i) {
-    event one{.time = i, .address = random() >> random() % 63};
+    auto const address_bits = random() % 63, size_bits = random() % 64;
+    event one{.time = i, .address = random() >> address_bits};
     if (one.address == 0) one.address = 1;
     std::string const id = std::to_string(one.address - 1);
     if (random() % 2 == 0) {
-      one.size = random() >> random() % 64;
+      one.size = random() >> size_bits;
       text += "a " + id + ' ' + std::to_string(one.size) + '\n';
     } else {
       one.kind = event_kind::deallocate;
