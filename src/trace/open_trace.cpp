@@ -3,6 +3,9 @@
 #include "trace/byte_source.hpp"
 #include "trace/pytorch_snapshot.hpp"
 #include "trace/quarry_reader.hpp"
+#include "trace/rmm_log.hpp"
+#include "trace/text_log.hpp"
+#include "trace/umpire_log.hpp"
 
 namespace quarry::inline QUARRY_ABI::trace {
 
@@ -28,6 +31,9 @@ std::unique_ptr<reader> open_trace(std::string const& path) {
   if (first.empty()) throw bad_trace{path + ": the file is empty"};
   if (looks_like_quarry(first)) return open_quarry(std::move(source));
   if (looks_like_pickle(first)) return open_pytorch(std::move(source));
+  if (looks_like_rmm_log(first)) return open_rmm_log(std::move(source));
+  if (looks_like_umpire_log(first)) return open_umpire_log(std::move(source));
+  if (looks_like_text_log(first)) return open_text_log(std::move(source));
   throw bad_trace{path +
                   ": the format is unknown. Known are traces of Quarry, pickled snapshots of "
                   "PyTorch, CSV logs of RMM, JSON logs of Umpire, and lines 'a ID BYTES', 'f ID'"};
