@@ -17,10 +17,10 @@ using trace::event;
 using trace::open_trace;
 namespace codec = trace::codec;
 
-std::string header() { return {"QUARRYTR\1\0\0\0\0\0\0\0", 16}; }
+std::string trace_header() { return {"QUARRYTR\1\0\0\0\0\0\0\0", 16}; }
 
 /// A chunk with a right checksum.
-std::string chunk(unsigned char kind, std::uint32_t count, std::string_view payload) {
+std::string trace_chunk(unsigned char kind, std::uint32_t count, std::string_view payload) {
   std::string result(codec::chunk_header_bytes, '\0');
   codec::put_chunk_header(reinterpret_cast<unsigned char*>(result.data()), codec::chunk_kind{kind},
                           count,
@@ -47,7 +47,7 @@ std::string large_trace(std::vector<event>& events) {
 TEST(OpenTrace, NamesTheFormats) {
   EXPECT_STREQ(name_of(trace::format::quarry), "quarry");
   EXPECT_STREQ(name_of(trace::format::pytorch), "pytorch");
-  temporary_file const file{header()};
+  temporary_file const file{trace_header()};
   EXPECT_EQ(open_trace(file.path())->file_format(), trace::format::quarry);
 }
 
@@ -71,7 +71,7 @@ TEST(OpenTrace, RefusesWhatIsNoTrace) {
 }
 
 TEST(OpenTrace, RefusesALaterVersion) {
-  std::string bytes = header();
+  std::string bytes = trace_header();
   bytes[8] = 2;
   temporary_file const file{bytes};
   EXPECT_EQ(message_of([&] { (void)open_trace(file.path()); }),
@@ -80,7 +80,8 @@ TEST(OpenTrace, RefusesALaterVersion) {
 }
 
 TEST(QuarryReader, SkipsChunksOfUnknownKindsSilently) {
-  temporary_file const file{header() + chunk(7, 3, "future") + chunk(1, 1, plain_event)};
+  temporary_file const file{trace_header() + trace_chunk(7, 3, "future") +
+                            trace_chunk(1, 1, plain_event)};
   auto const found = read_all(file.path());
   EXPECT_EQ(found.events.size(), 1u);
   EXPECT_TRUE(found.problems.empty());
@@ -88,9 +89,9 @@ TEST(QuarryReader, SkipsChunksOfUnknownKindsSilently) {
 
 TEST(QuarryReader, NamesTheInvalidEventOfAChunkAndKeepsTheEventsBefore) {
   for (std::size_t const batch : {std::size_t{1}, std::size_t{2}, std::size_t{100}}) {
-    temporary_file const file{header() +
-                              chunk(1, 5, plain_event + plain_event + plain_event + "\x07\0\0") +
-                              chunk(1, 1, plain_event)};
+    temporary_file const file{
+        trace_header() + trace_chunk(1, 5, plain_event + plain_event + plain_event + "\x07\0\0") +
+        trace_chunk(1, 1, plain_event)};
     auto const found = read_all(file.path(), batch);
     EXPECT_EQ(found.events.size(), 4u);
     EXPECT_EQ(found.problems,
@@ -101,7 +102,7 @@ TEST(QuarryReader, NamesTheInvalidEventOfAChunkAndKeepsTheEventsBefore) {
 
 TEST(QuarryReader, RefusesEventsWithNamesThatNoChunkHad) {
   // tag with a call site: time 0, call site 5, address 0
-  temporary_file const file{header() + chunk(1, 1, std::string_view{"\x10\0\5\0", 4})};
+  temporary_file const file{trace_header() + trace_chunk(1, 1, std::string_view{"\x10\0\5\0", 4})};
   auto const found = read_all(file.path());
   EXPECT_TRUE(found.events.empty());
   EXPECT_EQ(found.problems.size(), 1u);
@@ -109,9 +110,9 @@ TEST(QuarryReader, RefusesEventsWithNamesThatNoChunkHad) {
 }
 
 TEST(QuarryReader, RefusesNumbersOfNamesThatLeaveAGap) {
-  temporary_file const gap{header() +
-                           chunk(2, 1, std::string_view{"\0\xff\xff\xff\xff\x0f\1x", 8}) +
-                           chunk(1, 1, plain_event)};
+  temporary_file const gap{trace_header() +
+                           trace_chunk(2, 1, std::string_view{"\0\xff\xff\xff\xff\x0f\1x", 8}) +
+                           trace_chunk(1, 1, plain_event)};
   auto const found = read_all(gap.path());
   EXPECT_EQ(found.events.size(), 1u);
   EXPECT_EQ(found.names.call_sites.size(), 1u);
@@ -123,9 +124,10 @@ TEST(QuarryReader, RefusesNumbersOfNamesThatLeaveAGap) {
 
 /// The text of a lost name must not be taken for the entry itself.
 TEST(QuarryReader, EndsIfANameIsCalledAsALostName) {
-  std::string const names = chunk(2, 1, std::string_view{"\0\1\x0blost name 2", 14});
-  temporary_file const file{header() + names + std::string(100, 'x') +
-                            chunk(2, 1, std::string_view{"\0\4\1z", 4}) + chunk(1, 1, plain_event)};
+  std::string const names = trace_chunk(2, 1, std::string_view{"\0\1\x0blost name 2", 14});
+  temporary_file const file{trace_header() + names + std::string(100, 'x') +
+                            trace_chunk(2, 1, std::string_view{"\0\4\1z", 4}) +
+                            trace_chunk(1, 1, plain_event)};
   auto const found = read_all(file.path());
   EXPECT_EQ(found.events.size(), 1u);
   EXPECT_EQ(found.names.call_sites.names(),
@@ -134,7 +136,7 @@ TEST(QuarryReader, EndsIfANameIsCalledAsALostName) {
 
 TEST(QuarryReader, ReportsANameWithTheNumberOfAnotherName) {
   std::string const entry{"\0\1\1a", 4}, other{"\0\1\1b", 4};
-  temporary_file const file{header() + chunk(2, 3, entry + entry + other)};
+  temporary_file const file{trace_header() + trace_chunk(2, 3, entry + entry + other)};
   auto const found = read_all(file.path());
   EXPECT_EQ(found.names.call_sites.names(), (std::vector<std::string>{"", "a"}));
   ASSERT_EQ(found.problems.size(), 1u);
@@ -143,8 +145,8 @@ TEST(QuarryReader, ReportsANameWithTheNumberOfAnotherName) {
 }
 
 TEST(QuarryReader, KeepsAtMostSoManyProblemsAndCountsAll) {
-  std::string bytes = header();
-  for (int i = 0; i < 300; ++i) bytes += chunk(1, 1, "\x07") + chunk(1, 1, plain_event);
+  std::string bytes = trace_header();
+  for (int i = 0; i < 300; ++i) bytes += trace_chunk(1, 1, "\x07") + trace_chunk(1, 1, plain_event);
   temporary_file const file{bytes};
   auto const reader = open_trace(file.path());
   std::vector<event> events(1000);
@@ -157,7 +159,7 @@ TEST(QuarryReader, KeepsAtMostSoManyProblemsAndCountsAll) {
 /// for each 20 bytes of the file.
 TEST(QuarryReader, GivesUpSoonOnAFileOfWrongChunks) {
   std::string wrong{"QTCK\1\0\0\0\0\0\0\1\1\0\0\0wwww", 20};
-  std::string bytes = header();
+  std::string bytes = trace_header();
   while (bytes.size() < 24u << 20) bytes += wrong;
   temporary_file const file{bytes};
   auto const found = read_all(file.path());
@@ -170,8 +172,8 @@ TEST(QuarryReader, GivesUpSoonOnAFileOfWrongChunks) {
 
 TEST(QuarryReader, FindsAChunkBehindMegabytesOfOtherBytes) {
   for (int const length : {65'531, 65'536, 65'537, 3'000'001}) {
-    temporary_file const file{header() + std::string(static_cast<std::size_t>(length), 'Q') +
-                              chunk(1, 1, plain_event)};
+    temporary_file const file{trace_header() + std::string(static_cast<std::size_t>(length), 'Q') +
+                              trace_chunk(1, 1, plain_event)};
     auto const found = read_all(file.path());
     EXPECT_EQ(found.events.size(), 1u);
     ASSERT_EQ(found.problems.size(), 1u);
@@ -233,7 +235,7 @@ TEST(QuarryReader, ReadsFromAPipe) {
   ASSERT_EQ(mkfifo(file.path().c_str(), 0600), 0);
   pid_t const writer = fork();
   if (writer == 0) {
-    file.write(header() + chunk(1, 1, plain_event));
+    file.write(trace_header() + trace_chunk(1, 1, plain_event));
     _exit(0);
   }
   EXPECT_EQ(read_all(file.path()).events.size(), 1u);
