@@ -45,7 +45,7 @@ rmm-test: ## build the test and the example for users of RMM with RMM's packages
 
 fuzz: ## fuzz the pools and the C API with libFuzzer for FUZZ_SECONDS (60) each; keep new inputs in build/fuzz/corpus
 	@scripts/setup.sh fuzz
-	@failed=0; for target in pool c_api; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target || failed=1; done; \
+	@failed=0; for target in pool c_api trace; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target || failed=1; done; \
 	exit $$failed
 
 mutants: ## relax each labelled memory order in turn; check that a test fails

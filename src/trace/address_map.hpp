@@ -12,8 +12,8 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// A hash table from addresses that are not 0 to values. Linear probing; at most half full. The hash
-/// has a random seed, so that no file can have addresses that all collide.
+/// A hash table from addresses that are not 0 to values. Linear probing; at most half full. The
+/// hash has a random seed, so no file can have addresses that all collide.
 template <class Value>
 class address_map {
  public:

@@ -82,7 +82,11 @@ class borrowed_resource {
 /// Counts the maps of pages, each of which stands for a call of the upstream.
 class counted_pages : public simulated_pages {
  public:
-  counted_pages(bytes page, upstream_calls& calls) : simulated_pages{page}, calls_{&calls} {}
+  /// Each page needs 50 bytes of memory, so a trace with absurd sizes needs 100 MB at most.
+  static constexpr bytes max_mapped = bytes{1} << 42;
+
+  counted_pages(bytes page, upstream_calls& calls)
+      : simulated_pages{page, max_mapped}, calls_{&calls} {}
   void map(std::uint64_t address, bytes size) {
     simulated_pages::map(address, size);
     calls_->count_allocation(size);

@@ -158,8 +158,8 @@ TEST(Pickled, ConvertsIntegersWithoutWrappingThem) {
 }
 
 TEST(Unpickler, RefusesOpcodesThatCallFunctionsOrBuildObjects) {
-  // GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ, NEWOBJ, NEWOBJ_EX, PERSID, BINPERSID, EXT1, EXT2,
-  // EXT4, NEXT_BUFFER, READONLY_BUFFER, BYTEARRAY8; and opcodes of protocols 0 and 1
+  // GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ, NEWOBJ, NEWOBJ_EX, PERSID, BINPERSID, EXT1,
+  // EXT2, EXT4, NEXT_BUFFER, READONLY_BUFFER, BYTEARRAY8; and opcodes of protocols 0 and 1
   std::string const codes =
       "c\x93Rbio\x81\x92PQ\x82\x83\x84\x97\x98\x96"
       "ILFSVTUldgp";
