@@ -17,7 +17,7 @@
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
-constexpr std::size_t read_size = 1 << 18;
+constexpr std::size_t read_size = 1 << 16;
 
 [[nodiscard]] resource_failed cannot(char const* verb, std::string const& path) {
   return resource_failed{path + ": cannot " + verb, std::strerror(errno)};

@@ -109,7 +109,7 @@ class unpickler {
   /// Bytes of a string.
   static constexpr std::uint64_t max_string = 64 << 20;
   /// Values that are in no container yet, and marks.
-  static constexpr std::size_t max_stack = 16 << 20;
+  static constexpr std::size_t max_stack = 4 << 20;
 
  private:
   void find_used_memos();

@@ -27,9 +27,11 @@ using trace::event_kind;
 class fuzz_file {
  public:
   explicit fuzz_file(std::string const& name)
-      : path_{(std::filesystem::temp_directory_path() /
-               ("quarry-trace-fuzz-" + std::to_string(getpid()) + name))
-                  .string()} {}
+      : path_{std::filesystem::path{std::filesystem::is_directory("/dev/shm")
+                                        ? "/dev/shm"  // in memory: 10 times faster
+                                        : std::filesystem::temp_directory_path()}
+                  .string() +
+              "/quarry-trace-fuzz-" + std::to_string(getpid()) + name} {}
   ~fuzz_file() { (void)unlink(path_.c_str()); }
   fuzz_file(fuzz_file const&) = delete;
   fuzz_file& operator=(fuzz_file const&) = delete;

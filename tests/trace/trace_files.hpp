@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -17,11 +18,16 @@
 
 namespace quarry::test {
 
+/// A folder in memory if there is one: the tests write thousands of small files.
+[[nodiscard]] inline std::string temporary_folder() {
+  return std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : testing::TempDir();
+}
+
 /// The path of a file that does not exist yet. Removes the file at the end.
 class temporary_file {
  public:
   temporary_file()
-      : path_{testing::TempDir() + "quarry-trace-" + std::to_string(getpid()) + "-" +
+      : path_{temporary_folder() + "/quarry-trace-" + std::to_string(getpid()) + "-" +
               std::to_string(next_++)} {}
   explicit temporary_file(std::string_view contents) : temporary_file{} { write(contents); }
   temporary_file(temporary_file const&) = delete;

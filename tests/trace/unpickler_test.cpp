@@ -249,9 +249,9 @@ TEST(Unpickler, RefusesHugeLengthsWithoutAllocatingThem) {
 }
 
 TEST(Unpickler, BoundsTheStack) {
-  EXPECT_NE(refusal_of(std::string((16 << 20) + 1, 'N') + ".").find("are in no container"),
+  EXPECT_NE(refusal_of(std::string((4 << 20) + 1, 'N') + ".").find("are in no container"),
             std::string::npos);
-  EXPECT_NE(refusal_of(std::string((16 << 20) + 1, '(') + ".").find("marks are open"),
+  EXPECT_NE(refusal_of(std::string((4 << 20) + 1, '(') + ".").find("marks are open"),
             std::string::npos);
 }
 
