@@ -8,6 +8,19 @@
 #include "trace/umpire_log.hpp"
 
 namespace quarry::inline QUARRY_ABI::trace {
+namespace {
+
+/// The bytes that tell the format. A compressed file may be damaged behind them.
+std::span<unsigned char const> first_bytes(byte_source& source) {
+  try {
+    return source.peek(4096);
+  } catch (bad_trace const&) {
+    if (source.read_ahead().empty()) throw;
+    return source.read_ahead();
+  }
+}
+
+}  // namespace
 
 char const* name_of(format file_format) {
   switch (file_format) {
@@ -27,7 +40,7 @@ char const* name_of(format file_format) {
 
 std::unique_ptr<reader> open_trace(std::string const& path) {
   auto source = std::make_unique<byte_source>(path);
-  auto const first = source->peek(4096);
+  auto const first = first_bytes(*source);
   if (first.empty()) throw bad_trace{path + ": the file is empty"};
   if (looks_like_quarry(first)) return open_quarry(std::move(source));
   if (looks_like_pickle(first)) return open_pytorch(std::move(source));
