@@ -4,6 +4,7 @@
 
 #include "quarry/trace/event.hpp"
 #include "quarry/trace/file_writer.hpp"
+#include "quarry/trace/plan.hpp"
 #include "quarry/trace/reader.hpp"
 #include "quarry/trace/replay.hpp"
 #include "quarry/trace/tune.hpp"
