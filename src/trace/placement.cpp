@@ -15,6 +15,7 @@ namespace {
 using order = std::vector<std::uint32_t>;
 
 constexpr int variants_before_raise = 12;
+constexpr int max_rounds_without_gain = 12;  // each: the variants, then `raise_obstacles`
 
 /// Looks for the smallest range, one method after the other.
 ///
@@ -46,11 +47,13 @@ class search {
     try_sorted("greedy, largest area first",
                [&](auto i) { return duration(i) * double(at(i).size); });
     try_sorted("greedy, in the order of allocation", [&](auto i) { return -double(i); });
-    while (!is_over()) {
+    for (int rounds = 0; rounds < max_rounds_without_gain && !is_over(); ++rounds) {
+      bytes const before = best_.size;
       for (int i = 0; i < variants_before_raise && !is_over(); ++i)
         try_order("greedy, latest free first, varied", latest_free_first(random_variant()),
                   best_.size);
       raise_obstacles();
+      if (best_.size < before) rounds = -1;
     }
     return std::move(best_);
   }

@@ -96,6 +96,8 @@ class lifetime_recorder {
 [[nodiscard]] plan plan_of(std::vector<lifetime> allocations, plan_options const& options) {
   std::uint64_t const total = allocations.size();
   auto const found = options.finds_period ? find_repetition(allocations) : repetition{};
+  std::vector<bytes> sizes;
+  for (lifetime const& each : allocations) sizes.push_back(each.size);
   placement_problem problem;
   if (found.length != 0) {
     problem = problem_of_period(std::move(allocations), found);
@@ -124,7 +126,7 @@ class lifetime_recorder {
   for (std::size_t i = 0; i < problem.allocations.size(); ++i) {
     lifetime const& each = problem.allocations[i];
     bool const is_planned = each.size != 0;
-    result.allocations.push_back({each.size, is_planned ? placed.offsets[i] : not_planned,
+    result.allocations.push_back({sizes[i], is_planned ? placed.offsets[i] : not_planned,
                                   each.wrapped_end != 0 ? each.wrapped_end + length : each.end});
   }
   return result;
@@ -193,15 +195,18 @@ std::vector<std::string> audit(plan const& checked) {
     auto const refuse = [&](char const* reason) {
       add("allocation " + std::to_string(i) + ' ' + reason);
     };
-    if (each.offset == not_planned) continue;
     std::uint64_t const period = count - checked.period_begin;
-    if (each.size == 0 || ((each.size | each.offset) & mask) != 0) {
-      refuse("has a size or an offset that is no multiple of the alignment");
+    if (each.size == 0 || (each.size & mask) != 0) {
+      refuse("has a size that is no multiple of the alignment");
+    } else if (each.offset == not_planned) {
+      continue;
+    } else if ((each.offset & mask) != 0) {
+      refuse("has an offset that is no multiple of the alignment");
     } else if (each.offset > checked.size || each.size > checked.size - each.offset) {
       refuse("does not lie in the range");
     } else if (each.freed_before <= i ||
                (i < checked.period_begin ? each.freed_before > count
-                                         : each.freed_before - i > std::max(period, count - i))) {
+                                         : each.freed_before - i > period)) {
       refuse("is freed too late, or before it begins");
     } else {
       changes.push_back({i, true, i});

@@ -14,6 +14,7 @@ namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
 constexpr std::string_view first_line = "quarry-plan 1";
+constexpr char const* no_method = "none";
 /// Three numbers of 20 digits at most an allocation, and the header.
 constexpr std::size_t max_file_bytes = max_plan_allocations * 63 + 4096;
 
@@ -78,7 +79,7 @@ class line_reader {
 };
 
 [[nodiscard]] std::string text_of(plan const& saved) {
-  std::string method = saved.method;
+  std::string method = saved.method.empty() ? no_method : saved.method;
   for (char& each : method) {
     if (each == '\n') each = ' ';
   }
@@ -131,6 +132,7 @@ plan load_plan(std::string const& path) {
   result.lower_bound = lines.number_field("lower_bound");
   result.period_begin = lines.number_field("period_begin");
   result.method = lines.field("method");
+  if (result.method == no_method) result.method.clear();
   auto const count = lines.number_field("allocations");
   if (count > max_plan_allocations)
     lines.refuse("the maximum is " + std::to_string(max_plan_allocations) + " allocations");
