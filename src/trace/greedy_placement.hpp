@@ -17,7 +17,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// for Deep Neural Net Inference", 2020: greedy by size).
 ///
 /// An allocation that lives in [b, e) meets the placed ones that live at b, and those that begin
-/// in (b, e). A segment tree over the time has the former, a bit set over the beginnings the latter.
+/// in (b, e). A segment tree over the time has the former. A bit set over the beginnings has the
+/// latter.
 class greedy_placement {
  public:
   static constexpr bytes stopped = std::numeric_limits<bytes>::max();

@@ -3,6 +3,7 @@
 
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
+#include "quarry/trace/replay.hpp"
 
 #include <gtest/gtest.h>
 
@@ -166,6 +167,22 @@ TEST(PlannedPool, KeepsItsLimitAndItsAlignment) {
   plan wrong = served;
   wrong.allocations[1].offset = 128;
   EXPECT_THROW((simulated_pool{simulated_resource{}, wrong}), quarry::bad_argument);
+}
+
+TEST(PlannedPool, IsAStrategyOfReplays) {
+  std::mt19937 random{3};
+  auto const events = events_of_program(random_program(random, 500));
+  auto const served = make_plan(events, {.max_steps = 100'000});
+  replay_options options{.placement = strategy::planned};
+  EXPECT_THROW((replayer{options}), quarry::bad_argument);
+  options.plan = &served;
+  replayer tested{options};
+  tested.add(events);
+  auto const result = tested.result();
+  EXPECT_TRUE(result.fits());
+  EXPECT_EQ(result.pool.peak_reserved, served.size);
+  EXPECT_EQ(result.pool.blocks_allocated, 1u);
+  EXPECT_EQ(strategy_named("planned"), strategy::planned);
 }
 
 /// Runs a program with random deviations from its plan, and compares each allocation with a model.

@@ -102,6 +102,7 @@ class planned_places {
     if (previous && offsets_[*previous] + places_[*previous].granted > offset) return std::nullopt;
     in_use_.insert(number);
     places_[number] = {granted, requested};
+    granted_ += granted;
     ++count_;
     return offset;
   }
@@ -112,6 +113,7 @@ class planned_places {
     if (!requested) return std::nullopt;
     std::uint32_t const number = number_of(offset);
     in_use_.erase(number);
+    granted_ -= places_[number].granted;
     places_[number] = {};
     --count_;
     return requested;
@@ -123,13 +125,14 @@ class planned_places {
       return std::nullopt;
     return places_[number].requested;
   }
-  /// Places in use.
+  /// Places in use, and their bytes.
   [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] bytes granted() const { return granted_; }
 
   /// Describes each violated invariant; `size`: the bytes of the plan's range.
   [[nodiscard]] std::vector<std::string> audit(bytes size) const {
     std::vector<std::string> problems;
-    bytes end = 0;
+    bytes end = 0, granted = 0;
     std::size_t found = 0;
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
       bool const is_in_use = in_use_.at_least(i) == std::optional{i};
@@ -140,8 +143,10 @@ class planned_places {
       if (offsets_[i] < end)
         problems.push_back("two places overlap at offset " + std::to_string(offsets_[i]));
       end = offsets_[i] + places_[i].granted;
+      granted += places_[i].granted;
     }
     if (end > size) problems.push_back("the last place exceeds the range");
+    if (granted != granted_) problems.push_back("the sum of granted bytes is wrong");
     if (found != count_) problems.push_back("the count of places is wrong");
     return problems;
   }
@@ -171,6 +176,7 @@ class planned_places {
   number_set in_use_;                          // numbers of offsets
   std::vector<place> places_;                  // by the number of their offset
   std::size_t count_ = 0;
+  bytes granted_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::trace

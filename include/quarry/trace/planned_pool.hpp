@@ -25,6 +25,8 @@ struct planned_pool_options {
 struct planned_pool_counts {
   bytes reserved = 0, peak_reserved = 0;    ///< of the resource
   bytes allocated = 0, peak_allocated = 0;  ///< requested bytes in use
+  bytes peak_placed = 0;                    ///< the most bytes of places in use
+  bytes granted = 0;                        ///< bytes of the places and chunks that serve them
   std::uint64_t allocations = 0, deallocations = 0;
   std::size_t allocations_in_use = 0;
   std::uint64_t planned = 0;    ///< allocations that the plan served
@@ -35,7 +37,7 @@ struct planned_pool_counts {
   pool_counts fallback = {};
 };
 
-/// Serves a program from the plan of an earlier run, and from a pool whatever differs from the plan.
+/// Serves a program from the plan of an earlier run, and unplanned requests from a pool.
 ///
 /// Takes one block of the plan's size when it is constructed. A request that matches the plan gets
 /// its place, if no byte of the place is in use. So allocations never overlap, however the program
@@ -133,6 +135,7 @@ class planned_pool {
     result.peak_reserved = size_ + result.fallback.peak_reserved;
     result.allocations = result.planned + result.unplanned + result.occupied;
     result.allocations_in_use = result.allocations - result.deallocations;
+    result.granted = places_.granted() + result.fallback.granted;
     result.jumps = cursor_.jumps();
     return result;
   }
@@ -188,6 +191,7 @@ class planned_pool {
   void count_allocation(bytes size) {
     counts_.allocated += size;
     counts_.peak_allocated = std::max(counts_.peak_allocated, counts_.allocated);
+    counts_.peak_placed = std::max(counts_.peak_placed, places_.granted());
   }
 
   bytes size_, alignment_;

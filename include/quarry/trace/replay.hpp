@@ -17,6 +17,8 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
+struct plan;
+
 /// How the pool places allocations.
 enum class strategy : std::uint8_t {
   fast,             ///< `pool<Resource, fast_fit>`, the default of `pool`
@@ -25,6 +27,7 @@ enum class strategy : std::uint8_t {
   stitched,         ///< `stitched_pool`: pages of 2 MiB that move
   streams,  ///< `stream_pool`: memory freed on a stream stays with it until its work is done
   direct,   ///< no pool: each allocation is a call of the upstream
+  planned,  ///< `planned_pool` with `replay_options::plan`
 };
 [[nodiscard]] QUARRY_API char const* name_of(strategy placement);
 /// Throws `bad_argument`, which lists the names.
@@ -51,6 +54,8 @@ struct replay_options {
   /// Replays on the memory of this resource, which must outlive the replayer; null simulates it.
   /// Not with `stitched` and `streams`
   any_resource* upstream = nullptr;
+  /// Of `planned`: the replayer copies it. `pool` has the options of the fallback
+  trace::plan const* plan = nullptr;
   /// Of `streams`: how long the work of a stream takes, in nanoseconds of the trace's time
   std::uint64_t stream_delay = 1'000'000;
   /// The result has at most this number of samples; at least 2
@@ -97,7 +102,7 @@ struct replay_result {
 /// allocations in use, plus the samples. Not thread-safe.
 class QUARRY_API replayer {
  public:
-  /// Throws `bad_argument`.
+  /// Throws `bad_argument`, and `out_of_memory` if a plan exceeds the capacity.
   explicit replayer(replay_options const& options);
   replayer(replayer&&) noexcept;
   replayer& operator=(replayer&&) noexcept;
