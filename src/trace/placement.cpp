@@ -49,9 +49,12 @@ class search {
     try_sorted("greedy, in the order of allocation", [&](auto i) { return -double(i); });
     for (int rounds = 0; rounds < max_rounds_without_gain && !is_over(); ++rounds) {
       bytes const before = best_.size;
-      for (int i = 0; i < variants_before_raise && !is_over(); ++i)
-        try_order("greedy, latest free first, varied", latest_free_first(random_variant()),
-                  best_.size);
+      for (int i = 0; i < variants_before_raise && !is_over(); ++i) {
+        bytes const size = best_.size;
+        variant const tried = random_variant();
+        try_order("greedy, latest free first, varied", latest_free_first(tried), size);
+        if (best_.size < size) best_variant_ = tried;
+      }
       raise_obstacles();
       if (best_.size < before) rounds = -1;
     }
@@ -101,12 +104,19 @@ class search {
     });
     return sorted;
   }
+  /// Every second variant is near the best one until now.
   [[nodiscard]] variant random_variant() {
-    variant result;
-    result.duration_weight = std::pow(10, -1 - 3 * random_fraction());
-    if (random_() % 4 == 0) result.duration_weight = -result.duration_weight;
-    result.min_size =
-        static_cast<bytes>(double(lower_bound_) * std::pow(10, -2 - 2 * random_fraction()));
+    variant result = best_variant_;
+    if (result.min_size != 0 && random_() % 2 == 0) {
+      result.duration_weight *= std::pow(10, random_fraction() - 0.5);
+      double const factor = std::pow(10, (random_fraction() - 0.5) / 2);
+      result.min_size = static_cast<bytes>(double(result.min_size) * factor) + 1;
+    } else {
+      result.duration_weight = std::pow(10, -1 - 3 * random_fraction());
+      if (random_() % 4 == 0) result.duration_weight = -result.duration_weight;
+      double const part = std::pow(10, -2 - 2 * random_fraction());
+      result.min_size = static_cast<bytes>(double(lower_bound_) * part) + 1;
+    }
     result.tie = static_cast<unsigned>(random_() % 3);
     return result;
   }
@@ -159,6 +169,7 @@ class search {
   std::mt19937_64 random_;
   greedy_placement greedy_;
   order all_, best_order_;
+  variant best_variant_;  // of the orders by the latest free
   placement_result best_;
 };
 
