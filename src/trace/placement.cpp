@@ -14,8 +14,9 @@ namespace {
 
 using order = std::vector<std::uint32_t>;
 
-constexpr int variants_before_raise = 12;
-constexpr int max_rounds_without_gain = 12;  // each: the variants, then `raise_obstacles`
+constexpr int variants_in_round = 8;
+constexpr int advances_in_round = 16;
+constexpr int max_rounds_without_gain = 12;  // then the search ends
 
 /// Looks for the smallest range, one method after the other.
 ///
@@ -49,12 +50,13 @@ class search {
     try_sorted("greedy, in the order of allocation", [&](auto i) { return -double(i); });
     for (int rounds = 0; rounds < max_rounds_without_gain && !is_over(); ++rounds) {
       bytes const before = best_.size;
-      for (int i = 0; i < variants_before_raise && !is_over(); ++i) {
+      for (int i = 0; i < variants_in_round && !is_over(); ++i) {
         bytes const size = best_.size;
         variant const tried = random_variant();
         try_order("greedy, latest free first, varied", latest_free_first(tried), size);
         if (best_.size < size) best_variant_ = tried;
       }
+      for (int i = 0; i < advances_in_round && !is_over(); ++i) advance_obstacles();
       raise_obstacles();
       if (best_.size < before) rounds = -1;
     }
@@ -146,19 +148,30 @@ class search {
                              [&](auto a, auto b) { return best_.offsets[a] < best_.offsets[b]; });
   }
 
-  /// Places the allocations again that reach above a threshold, before all others: "squeaky wheel"
+  /// Places the allocations that reach above a threshold before all others: "squeaky wheel"
   /// optimisation (Joslin and Clements, 1999).
   void raise_obstacles() {
+    auto const excess = double(best_.size - lower_bound_);
+    bytes const threshold = lower_bound_ + static_cast<bytes>(excess * random_fraction());
     order sorted = best_order_;
-    std::vector<bytes> offsets = best_.offsets;
-    for (int round = 0; round < 2 && !is_over(); ++round) {
-      auto const excess = double(best_.size - lower_bound_);
-      bytes const threshold = lower_bound_ + static_cast<bytes>(excess * random_fraction());
-      std::ranges::stable_partition(sorted,
-                                    [&](auto i) { return offsets[i] + at(i).size > threshold; });
-      try_order("greedy, obstacles first", sorted, no_limit_);
-      offsets = greedy_.offsets();
+    std::ranges::stable_partition(
+        sorted, [&](auto i) { return best_.offsets[i] + at(i).size > threshold; });
+    try_order("greedy, obstacles first", sorted, best_.size);
+  }
+  /// Moves allocations that reach above a threshold forward in the best order.
+  void advance_obstacles() {
+    auto const excess = double(best_.size - lower_bound_);
+    bytes const threshold = lower_bound_ + static_cast<bytes>(excess * random_fraction());
+    double const distance = double(best_order_.size()) * std::pow(10, -1 - 3 * random_fraction());
+    std::vector<double> keys(problem_.allocations.size());
+    for (std::size_t position = 0; position < best_order_.size(); ++position) {
+      std::uint32_t const i = best_order_[position];
+      bool const is_obstacle = best_.offsets[i] + at(i).size > threshold;
+      keys[i] = double(position) - (is_obstacle ? distance * random_fraction() : 0);
     }
+    order sorted = best_order_;
+    std::ranges::stable_sort(sorted, [&](auto a, auto b) { return keys[a] < keys[b]; });
+    try_order("greedy, obstacles earlier", sorted, best_.size);
   }
 
   static constexpr bytes no_limit_ = std::numeric_limits<bytes>::max();

@@ -59,7 +59,7 @@ struct plan_options {
   /// Placing stops after about this number of steps, or when the size exceeds the lower bound by
   /// 1/1000 at most. A step compares two allocations; a core does about 50 million in a second. The
   /// first result may need more steps
-  std::uint64_t max_steps = 200'000'000;
+  std::uint64_t max_steps = 250'000'000;
   std::uint64_t seed = 1;  ///< of the restarts. Equal seeds give equal plans
 };
 
