@@ -270,6 +270,7 @@ void run_random_threads(unsigned seed, event_clock clock) {
         threads.emplace_back(work, round * thread_count + i);
       for (auto& each : threads) each.join();
     }
+    target.record({.kind = event_kind::phase});  // so that this thread has an event, too
     for (event each : shared) {
       each.kind = event_kind::deallocate;
       target.record(each);
@@ -316,6 +317,52 @@ TEST(Recorder, MergesTheBuffersOfManyThreadsByTime) {
     }
     for (auto& each : threads) each.join();
   }
+  EXPECT_EQ(numbers_of(read_back(path).events), range(0, turns));
+}
+
+/// Two threads take turns while a third thread drains all buffers again and again. Between the
+/// buffers of the two lie those of idle threads, so that a drain reads the two at different times.
+/// It must not take an event without the events that happened before it.
+TEST(Recorder, DrainsNoEventWithoutTheEventsBefore) {
+  temporary_path const path;
+  constexpr std::uint64_t turns = 4'000;
+  recorder target{ring_limit{turns}};
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> idle;
+  auto const add_idle_threads = [&] {
+    for (int i = 0; i < 30; ++i) {
+      std::atomic<bool> is_ready{false};
+      idle.emplace_back([&] {
+        {
+          call_site_scope const scope{target, 0};
+        }  // makes a buffer
+        is_ready = true;
+        is_over.wait(false);
+      });
+      while (!is_ready) std::this_thread::yield();
+    }
+  };
+  std::atomic<std::uint64_t> turn{0};
+  auto const take_turns = [&](std::uint64_t parity) {
+    for (std::uint64_t i = parity; i < turns; i += 2) {
+      for (int spins = 0; turn != i; ++spins) {
+        if (spins > 100) std::this_thread::yield();
+      }
+      target.record(numbered(i));
+      turn = i + 1;
+    }
+  };
+  std::thread even{[&] { take_turns(0); }};
+  while (turn != 1) std::this_thread::yield();
+  add_idle_threads();
+  std::thread odd{[&] { take_turns(1); }};
+  while (turn != turns) target.flush();
+  even.join();
+  odd.join();
+  is_over = true;
+  is_over.notify_all();
+  for (auto& each : idle) each.join();
+  target.save(path);
   EXPECT_EQ(numbers_of(read_back(path).events), range(0, turns));
 }
 
@@ -459,7 +506,8 @@ TEST(Recorder, LeavesTheFileToTheParentOfAFork) {
       } catch (bad_state const&) {
         is_refused = true;
       }
-      std::exit(is_refused && target.lost() >= 19 * lane ? 0 : 1);  // flushes C's files, too
+      std::fflush(nullptr);  // as the end of a program does
+      _exit(is_refused && target.lost() >= 19 * lane ? 0 : 1);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
