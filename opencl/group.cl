@@ -63,7 +63,8 @@ static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __lo
   uint const item = (uint)get_local_id(0), items = (uint)get_local_size(0);
   __local uint* const classes = scratch;
   __local uint* const references = scratch + items;
-  uint const units = bytes > quarry_most_bytes(heap) ? 0u : quarry_units_of(bytes);
+  ulong const padded = quarry_padded(heap, bytes);
+  uint const units = padded > quarry_most_bytes(heap) ? 0u : quarry_units_of(padded);
   bool const is_small = units != 0u && units <= 1u << (quarry_span_shift(heap) - 2u);
   classes[item] = is_small ? quarry_class_of(units, quarry_span_shift(heap)) : QUARRY_NONE;
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -73,7 +74,7 @@ static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __lo
   barrier(CLK_LOCAL_MEM_FENCE);  // the next call writes the scratch
   if (is_small) {
     if (result == 0u) quarry_record_fault(heap, QUARRY_FAULT_OUT_OF_MEMORY, (uint)bytes, 0u);
-    return result;
+    return quarry_with_trailer(heap, result, bytes);
   }
   return bytes == QUARRY_NOTHING ? 0u : quarry_malloc(heap, bytes);
 }
