@@ -76,7 +76,7 @@ static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
   uint const shift = quarry_span_shift(heap);
   uint const first_unit = QUARRY_LAYOUT(heap, first_unit), units = quarry_units_of_class(id, shift);
   for (;;) {
-    quarry_team const team = quarry_team_of(id);
+    quarry_team const team = quarry_team_of(heap, id);
     quarry_slots found = {0u, 0u, 0u};
     if (quarry_leads(team)) found = quarry_claim_or_reclaim(heap, id, quarry_team_size(team));
     found.bits = quarry_from_leader(team, found.bits);

@@ -45,7 +45,7 @@ static inline uint quarry_lease_ahead(quarry_heap heap, quarry_search const* sea
 // Claims up to `count` slots, a power of two up to 32. The members of a team get words from one ticket,
 // so that all of them claim at once; a member may get none, although the heap has some.
 QUARRY_OUT_OF_LINE static quarry_slots quarry_claim_ahead(quarry_heap heap, uint id, uint count) {
-  quarry_team const team = quarry_team_of(id);
+  quarry_team const team = quarry_team_of(heap, id);
   if (quarry_team_size(team) == 1u) return quarry_claim_or_reclaim(heap, id, count);
   quarry_search const search = quarry_search_of(heap, id);
   uint const lease = QUARRY_LAYOUT(heap, lease_words), last = quarry_team_size(team) * count - 1u;

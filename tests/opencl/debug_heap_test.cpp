@@ -11,6 +11,7 @@
 #include <cstring>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace quarry::test {
