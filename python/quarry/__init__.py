@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quarry: memory management for programs that run on GPUs.
+
+Pools allocate host, pinned, managed and device memory. The registry finds the allocation of any
+address. Traces of other allocators are read, replayed and drawn (docs/guide/python.md).
+"""
+
+from quarry._core import Heap, HeapStats, PoolCounts, registry
+from quarry._core import version as __version__
+from quarry.errors import (
+    BadArgument,
+    BadRange,
+    BadState,
+    BadTrace,
+    Error,
+    OutOfMemory,
+    ResourceFailed,
+    WasDestroyed,
+)
+from quarry.pools import Pool
+from quarry.sizes import format_size, parse_size
+
+__all__ = [
+    "BadArgument",
+    "BadRange",
+    "BadState",
+    "BadTrace",
+    "Error",
+    "Heap",
+    "HeapStats",
+    "OutOfMemory",
+    "Pool",
+    "PoolCounts",
+    "ResourceFailed",
+    "WasDestroyed",
+    "__version__",
+    "format_size",
+    "parse_size",
+    "registry",
+]
