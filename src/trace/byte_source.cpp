@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t read_size = 1 << 18;
 
 [[nodiscard]] resource_failed cannot(char const* verb, std::string const& path) {
-  return resource_failed{path + ": cannot " + verb + ": " + std::strerror(errno)};
+  return resource_failed{path + ": cannot " + verb, std::strerror(errno)};
 }
 
 }  // namespace

@@ -46,7 +46,10 @@ class name_table {
   /// The number of `name`. Adds the name if it is new.
   std::uint32_t number(std::string_view name) {
     auto const found = numbers_.find(name);
-    if (found != numbers_.end()) return found->second;
+    return found != numbers_.end() ? found->second : add(name);
+  }
+  /// Adds an entry, even if another one has this name. Returns its number.
+  std::uint32_t add(std::string_view name) {
     auto const result = static_cast<std::uint32_t>(names_.size());
     names_.emplace_back(name);
     numbers_.emplace(names_.back(), result);
