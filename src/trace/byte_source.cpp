@@ -54,8 +54,7 @@ class byte_source::input {
 #else
 class byte_source::input {
  public:
-  explicit input(std::string const& path)
-      : path_{path}, file_{std::fopen(path.c_str(), "rb")} {
+  explicit input(std::string const& path) : path_{path}, file_{std::fopen(path.c_str(), "rb")} {
     if (file_ == nullptr) throw cannot("open the file", path);
   }
   ~input() { std::fclose(file_); }
@@ -108,11 +107,10 @@ std::optional<std::string_view> byte_source::line() {
     auto const found = peek(searched + 1);
     if (found.empty()) return std::nullopt;
     auto const* const text = reinterpret_cast<char const*>(found.data());
-    auto const* const end = static_cast<char const*>(
-        std::memchr(text + searched, '\n', found.size() - searched));
+    auto const* const end =
+        static_cast<char const*>(std::memchr(text + searched, '\n', found.size() - searched));
     bool const is_last = end == nullptr && found.size() == searched;
-    std::size_t const length =
-        end != nullptr ? static_cast<std::size_t>(end - text) : found.size();
+    std::size_t const length = end != nullptr ? static_cast<std::size_t>(end - text) : found.size();
     if (end != nullptr || is_last || length >= max_line) {
       skip(length + (end != nullptr ? 1 : 0));
       bool const has_return = length > 0 && text[length - 1] == '\r';

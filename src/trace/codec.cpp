@@ -79,7 +79,8 @@ unsigned char* put_event(unsigned char* target, event const& value, context& bef
   before.address = value.address;
   if (difference % 16 == 0) tag |= is_in_units;
   target = put_varint(
-      target, zigzag(static_cast<std::uint64_t>(difference % 16 == 0 ? difference / 16 : difference)));
+      target,
+      zigzag(static_cast<std::uint64_t>(difference % 16 == 0 ? difference / 16 : difference)));
   *tag_place = tag;
   return target;
 }

@@ -12,18 +12,15 @@ namespace quarry::inline QUARRY_ABI::trace {
 
 /// The chunk that is being filled. `bytes` begins with room for its header.
 struct file_writer::chunk_state {
-  std::vector<unsigned char> bytes =
-      std::vector<unsigned char>(codec::chunk_header_bytes +
-                                 events_per_chunk * codec::max_event_bytes);
+  std::vector<unsigned char> bytes = std::vector<unsigned char>(
+      codec::chunk_header_bytes + events_per_chunk * codec::max_event_bytes);
   std::size_t end = codec::chunk_header_bytes;
   std::uint32_t count = 0;
   codec::context before = {};
 };
 
 file_writer::file_writer(std::string const& path)
-    : path_{path},
-      file_{std::fopen(path.c_str(), "wb")},
-      chunk_{std::make_unique<chunk_state>()} {
+    : path_{path}, file_{std::fopen(path.c_str(), "wb")}, chunk_{std::make_unique<chunk_state>()} {
   if (!file_) throw resource_failed{path + ": cannot create the file", std::strerror(errno)};
   unsigned char header[codec::file_header_bytes] = {};
   std::memcpy(header, codec::file_magic.data(), codec::file_magic.size());
@@ -75,8 +72,8 @@ void file_writer::write_names(name_tables const& names) {
 
 void file_writer::write_chunk() {
   if (chunk_->count == 0) return;
-  auto const payload =
-      std::span{chunk_->bytes}.subspan(codec::chunk_header_bytes, chunk_->end - codec::chunk_header_bytes);
+  auto const payload = std::span{chunk_->bytes}.subspan(codec::chunk_header_bytes,
+                                                        chunk_->end - codec::chunk_header_bytes);
   codec::put_chunk_header(chunk_->bytes.data(), codec::chunk_kind::events, chunk_->count, payload);
   std::size_t const size = std::exchange(chunk_->end, codec::chunk_header_bytes);
   chunk_->count = 0;
@@ -89,7 +86,8 @@ void file_writer::add(std::span<event const> events, name_tables const& names) {
   write_names(names);
   for (event const& each : events) {
     unsigned char* const target = chunk_->bytes.data() + chunk_->end;
-    chunk_->end += static_cast<std::size_t>(codec::put_event(target, each, chunk_->before) - target);
+    chunk_->end +=
+        static_cast<std::size_t>(codec::put_event(target, each, chunk_->before) - target);
     ++events_;
     if (++chunk_->count == events_per_chunk) write_chunk();
   }

@@ -64,8 +64,7 @@ class quarry_reader final : public reader {
         if (!find_chunk()) return false;
         continue;
       }
-      std::size_t const payload_bytes =
-          codec::load32(peek(codec::chunk_header_bytes).data() + 8);
+      std::size_t const payload_bytes = codec::load32(peek(codec::chunk_header_bytes).data() + 8);
       chunk_bytes_ = codec::chunk_header_bytes + payload_bytes;
       auto const chunk = peek(chunk_bytes_);
       auto const payload = chunk.subspan(codec::chunk_header_bytes, payload_bytes);

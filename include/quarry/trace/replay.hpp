@@ -73,12 +73,13 @@ struct replay_result {
 
   std::uint64_t events = 0;
   pool_counts pool = {};
-  double upstream_us = 0;        ///< modelled, by `upstream_cost`
-  std::uint64_t failures = 0;    ///< allocations that did not fit; they and their frees are skipped
+  double upstream_us = 0;      ///< modelled, by `upstream_cost`
+  std::uint64_t failures = 0;  ///< allocations that did not fit; they and their frees are skipped
   std::optional<replay_failure> first_failure;
-  std::uint64_t unknown_frees = 0;     ///< of addresses that the trace did not allocate
-  std::uint64_t repeated_addresses = 0;  ///< allocations at addresses in use; the older one is freed
-  std::uint64_t recorded_failures = 0;   ///< events `fail`
+  std::uint64_t unknown_frees = 0;  ///< of addresses that the trace did not allocate
+  std::uint64_t repeated_addresses =
+      0;                                ///< allocations at addresses in use; the older one is freed
+  std::uint64_t recorded_failures = 0;  ///< events `fail`
   /// From `reserve` and `unreserve`: what the recorded allocator held. 0 if not recorded
   bytes recorded_peak_reserved = 0;
   std::uint64_t max_live = 0;  ///< most allocations at one time

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/pytorch_snapshot.hpp"
+
+#include "trace/unpickler.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+namespace quarry::inline QUARRY_ABI::trace {
+namespace {
+
+/// Frames of a call site that its name has, the innermost first.
+constexpr std::size_t max_frames = 12;
+
+std::optional<event_kind> kind_of(std::string_view action) {
+  if (action == "alloc") return event_kind::allocate;
+  if (action == "free_requested" || action == "free") return event_kind::deallocate;
+  if (action == "oom") return event_kind::fail;
+  if (action == "segment_alloc" || action == "segment_map") return event_kind::reserve;
+  if (action == "segment_free" || action == "segment_unmap") return event_kind::unreserve;
+  if (action == "user_defined") return event_kind::phase;
+  return std::nullopt;
+}
+
+std::uint64_t number(pickled const& entry, std::string_view key) {
+  pickled const* const found = entry.find(key);
+  return found == nullptr ? 0
+                          : static_cast<std::uint64_t>(std::max<std::int64_t>(found->integer(), 0));
+}
+
+class pytorch_reader final : public reader {
+ public:
+  explicit pytorch_reader(std::unique_ptr<byte_source> source)
+      : source_{std::move(source)}, unpickler_{*source_, "device_traces"} {}
+
+  std::size_t read(std::span<event> events) override {
+    std::size_t count = 0;
+    while (count < events.size() && (next_ < entries_.size() || next_entries())) {
+      pickled const& entry = entries_[next_++];
+      ++entry_count_;
+      auto const made = convert(entry);
+      if (made) events[count++] = *made;
+    }
+    if (count == 0) check_contents();
+    return count;
+  }
+  format file_format() const override { return format::pytorch; }
+
+ private:
+  bool next_entries() {
+    if (is_over_) return false;
+    next_ = 0;
+    entries_.clear();
+    try {
+      while (entries_.empty()) {
+        if (!unpickler_.next(entries_)) {
+          is_over_ = true;
+          return false;
+        }
+      }
+    } catch (bad_trace const& failure) {
+      is_over_ = true;
+      entries_.clear();
+      if (entry_count_ == 0) throw;
+      add_problem(failure.what());
+      return false;
+    }
+    char name[32];
+    std::snprintf(name, sizeof name, "device %u", unpickler_.list_index());
+    device_ = names_.allocators.number(name);
+    return true;
+  }
+
+  /// An empty history is a snapshot that was taken without a record.
+  void check_contents() {
+    if (entry_count_ != 0 || problem_count() != 0) return;
+    if (unpickler_.value().find("device_traces") == nullptr &&
+        unpickler_.value().find("segments") == nullptr)
+      throw bad_trace{source_->path() +
+                      ": the pickle is no snapshot of PyTorch: it has neither 'device_traces' nor "
+                      "'segments'"};
+    add_problem(source_->path() +
+                ": the snapshot has no history. Call torch.cuda.memory._record_memory_history() "
+                "before the program allocates");
+  }
+
+  std::optional<event> convert(pickled const& entry) {
+    pickled const* const action = entry.find("action");
+    if (action == nullptr) {
+      problem("has no 'action'");
+      return std::nullopt;
+    }
+    auto const kind = kind_of(action->text());
+    if (!kind) {
+      if (action->text() != "free_completed" && action->text() != "snapshot")
+        problem("has the unknown action '" + std::string{action->text().substr(0, 60)} + "'");
+      return std::nullopt;
+    }
+    event result;
+    result.kind = *kind;
+    result.time = number(entry, "time_us") * 1000;
+    result.allocator = device_;
+    result.stream = stream_of(entry);
+    if (*kind == event_kind::phase) {
+      pickled const* const text = entry.find("user_metadata");
+      result.call_site = names_.call_sites.number(text == nullptr ? "" : text->text());
+      return result;
+    }
+    if (entry.find("size") == nullptr) {
+      problem("has no 'size'");
+      return std::nullopt;
+    }
+    result.size = number(entry, "size");
+    result.call_site = call_site_of(entry);
+    if (*kind == event_kind::fail) {
+      result.granted = number(entry, "device_free");
+      return result;
+    }
+    if (entry.find("addr") == nullptr) {
+      problem("has no 'addr'");
+      return std::nullopt;
+    }
+    result.address = number(entry, "addr");
+    return result;
+  }
+
+  std::uint32_t stream_of(pickled const& entry) {
+    std::uint64_t const handle = number(entry, "stream");
+    if (handle == 0) return 0;
+    char name[32];
+    std::snprintf(name, sizeof name, "0x%llx", static_cast<unsigned long long>(handle));
+    return names_.streams.number(name);
+  }
+
+  /// `file:line function`, the innermost frame first, separated by ` < `.
+  std::uint32_t call_site_of(pickled const& entry) {
+    pickled const* const frames = entry.find("frames");
+    if (frames == nullptr) return 0;
+    text_.clear();
+    auto const& all = frames->items();
+    for (std::size_t i = 0; i < std::min(all.size(), max_frames); ++i) {
+      pickled const* const file = all[i].find("filename");
+      pickled const* const function = all[i].find("name");
+      if (!text_.empty()) text_ += " < ";
+      if (file != nullptr) text_ += file->text();
+      text_ += ':';
+      text_ += std::to_string(number(all[i], "line"));
+      text_ += ' ';
+      if (function != nullptr) text_ += function->text();
+    }
+    return names_.call_sites.number(text_);
+  }
+
+  void problem(std::string const& reason) {
+    add_problem(source_->path() + ", entry " + std::to_string(entry_count_ - 1) +
+                " of the history: " + reason);
+  }
+
+  std::unique_ptr<byte_source> source_;
+  unpickler unpickler_;
+  std::vector<pickled> entries_;
+  std::size_t next_ = 0;
+  std::uint64_t entry_count_ = 0;
+  std::uint32_t device_ = 0;
+  std::string text_;
+  bool is_over_ = false;
+};
+
+}  // namespace
+
+bool looks_like_pickle(std::span<unsigned char const> first_bytes) {
+  return first_bytes.size() >= 2 && first_bytes[0] == 0x80 && first_bytes[1] >= 2 &&
+         first_bytes[1] <= 5;
+}
+
+std::unique_ptr<reader> open_pytorch(std::unique_ptr<byte_source> source) {
+  return std::make_unique<pytorch_reader>(std::move(source));
+}
+
+}  // namespace quarry::inline QUARRY_ABI::trace
