@@ -5,7 +5,8 @@ Pools allocate host, pinned, managed and device memory. The registry finds the a
 address. Traces of other allocators are read, replayed and drawn (docs/guide/python.md).
 """
 
-from quarry._core import Heap, HeapStats, PoolCounts, registry
+from quarry import registry
+from quarry._core import Heap, HeapStats, PoolCounts
 from quarry._core import version as __version__
 from quarry.errors import (
     BadArgument,

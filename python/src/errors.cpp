@@ -3,6 +3,9 @@
 #include "quarry/core/errors.hpp"
 
 #include "module.hpp"
+
+#include <nanobind/stl/string.h>
+
 #ifdef QUARRY_PYTHON_TRACES
 #include "quarry/trace/reader.hpp"
 #endif

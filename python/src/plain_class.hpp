@@ -19,7 +19,7 @@ class plain_class {
       : class_{core, name, documentation}, getters_{std::make_shared<getters>()} {
     auto const to_dict = [members = getters_](Value const& value) {
       nb::dict result;
-      for (auto const& [member, getter] : *members) result[member] = getter(value);
+      for (auto const& [member, read] : *members) result[member] = read(value);
       return result;
     };
     class_.def("to_dict", to_dict, nb::sig("def to_dict(self) -> dict[str, object]"),

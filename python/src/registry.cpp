@@ -25,8 +25,7 @@ std::string text_of(memory_location location) {
 }  // namespace
 
 void add_registry(nb::module_& core) {
-  nb::module_ registry = core.def_submodule("registry", "Finds the allocation of any address.");
-  plain_class<allocation_record>{registry, "Allocation", "The record of an allocation."}
+  plain_class<allocation_record>{core, "Allocation", "The record of an allocation."}
       .add("allocator", &allocation_record::allocator, "The allocator's number.")
       .add(
           "location", [](allocation_record const& found) { return text_of(found.location); },
@@ -36,7 +35,7 @@ void add_registry(nb::module_& core) {
           [](allocation_record const& found) { return reinterpret_cast<std::uint64_t>(found.base); },
           "The base address.")
       .add("size", &allocation_record::size, "Requested bytes.");
-  plain_class<registry::allocator_info>{registry, "Allocator", "An allocator that is registered."}
+  plain_class<registry::allocator_info>{core, "Allocator", "An allocator that is registered."}
       .add("id", &registry::allocator_info::id)
       .add("name", &registry::allocator_info::name)
       .add("location",
@@ -44,22 +43,22 @@ void add_registry(nb::module_& core) {
       .add("allocations_in_use", &registry::allocator_info::allocations_in_use)
       .add("allocated", &registry::allocator_info::allocated, "Requested bytes in use.");
 
-  registry.def(
-      "find", [](std::uint64_t address) { return registry::find(pointer_to(address)); },
+  core.def(
+      "registry_find", [](std::uint64_t address) { return registry::find(pointer_to(address)); },
       "address"_a, "The record of the allocation that contains `address`, or None.");
-  registry.def(
-      "label_of",
+  core.def(
+      "registry_label_of",
       [](std::uint64_t address) -> std::optional<std::string> {
         auto const label = registry::label_of(pointer_to(address));
         if (!label) return std::nullopt;
         return label->name;
       },
       "address"_a, without_gil{}, "The name of the allocation that contains `address`, or None.");
-  registry.def("allocators", &registry::allocators, without_gil{}, "All allocators.");
-  registry.def("allocations", &registry::allocations, "allocator"_a = 0, without_gil{},
+  core.def("registry_allocators", &registry::allocators, without_gil{}, "All allocators.");
+  core.def("registry_allocations", &registry::allocations, "allocator"_a = 0, without_gil{},
                "The records of an allocator's allocations; 0 means all allocators.");
-  registry.def(
-      "report",
+  core.def(
+      "registry_report",
       [](allocator_id allocator) {
         std::ostringstream out;
         registry::report(out, allocator);
