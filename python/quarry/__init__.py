@@ -19,7 +19,9 @@ from quarry.errors import (
     WasDestroyed,
 )
 from quarry.pools import Pool
+from quarry.replays import ReplayFailure, ReplayResult, replay
 from quarry.sizes import format_size, parse_size
+from quarry.traces import Kind, Trace, convert, make_trace, read_trace
 
 __all__ = [
     "BadArgument",
@@ -29,13 +31,21 @@ __all__ = [
     "Error",
     "Heap",
     "HeapStats",
+    "Kind",
     "OutOfMemory",
     "Pool",
     "PoolCounts",
+    "ReplayFailure",
+    "ReplayResult",
     "ResourceFailed",
+    "Trace",
     "WasDestroyed",
     "__version__",
+    "convert",
     "format_size",
+    "make_trace",
     "parse_size",
+    "read_trace",
     "registry",
+    "replay",
 ]

@@ -15,7 +15,7 @@
 
 namespace quarry::python {
 
-/// The bytes of structs: NumPy views them as an array of records (python/quarry/trace.py).
+/// The bytes of structs: NumPy views them as an array of records (python/quarry/traces.py).
 using record_bytes = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 /// The same as an argument.
 using record_view = nb::ndarray<std::uint8_t const, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

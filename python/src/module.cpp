@@ -7,6 +7,7 @@ NB_MODULE(_core, core) {
   core.doc() = "The compiled part of Quarry. Import quarry, not this module.";
   core.attr("version") = quarry::version_text;
   quarry::python::add_errors(core);
+  quarry::python::add_devices(core);
   quarry::python::add_pools(core);
   quarry::python::add_registry(core);
   quarry::python::add_heap(core);

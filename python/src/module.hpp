@@ -11,6 +11,7 @@ namespace nb = nanobind;
 /// Lets other Python threads run during a call. The call must not use Python objects.
 using without_gil = nb::call_guard<nb::gil_scoped_release>;
 
+void add_devices(nb::module_& core);
 void add_errors(nb::module_& core);
 void add_pools(nb::module_& core);
 void add_registry(nb::module_& core);

@@ -10,7 +10,7 @@ import numpy as np
 
 from quarry import _core
 from quarry.sizes import parse_size
-from quarry.trace import Progress, Trace, record_bytes
+from quarry.traces import Progress, Trace, record_bytes
 
 SAMPLE = np.dtype(_core.sample_layout)
 

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line `quarry`. The commands only read options and print; the work is done elsewhere.
+
+Exit status: 0 success; 1 the trace does not fit the capacity; 2 bad input or bad options.
+"""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from quarry.errors import Error
+from quarry.sizes import format_size, parse_size
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Memory management for GPUs: allocation traces, replay and reports.",
+)
+
+TraceFile = Annotated[
+    str, typer.Argument(metavar="TRACE", help="A trace of PyTorch, RMM, Umpire or Quarry.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Strategy = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        "-s",
+        help="fast, lowest_best_fit, oldest_best_fit, stitched or direct (no pool).",
+    ),
+]
+Heuristic = Annotated[
+    str,
+    typer.Option(
+        "--heuristic",
+        "-H",
+        help="When the pool coalesces: never, percent:N, blocks:N or cost:N, with +hwm, +cbg, +2022, +2024.",
+    ),
+]
+SIZE = "SIZE"
+
+
+def size_option(*names: str, text: str) -> Any:
+    return typer.Option(*names, metavar=SIZE, help=text + " Examples: 512MiB, 2GB.")
+
+
+FirstBlock = Annotated[str, size_option("--first-block", text="Size of the pool's first block.")]
+NextBlock = Annotated[
+    str, size_option("--next-block", text="Minimum size of the pool's later blocks.")
+]
+
+
+def main() -> None:
+    app()
+
+
+def example(command: str) -> str:
+    return f"Example: [bold]{command}[/bold]"
+
+
+@contextlib.contextmanager
+def errors_shown(as_json: bool) -> Iterator[None]:
+    """Ends the program with status 2 and the error's message."""
+    try:
+        yield
+    except (Error, OSError) as failed:
+        refuse(str(failed), type(failed).__name__, as_json)
+
+
+def refuse(message: str, kind: str, as_json: bool) -> NoReturn:
+    if as_json:
+        print(json.dumps({"error": message, "type": kind}))
+    else:
+        Console(stderr=True).print("[red]error:[/red]", message, markup=True, soft_wrap=True)
+    raise typer.Exit(2)
+
+
+@contextlib.contextmanager
+def progress_of(what: str) -> Iterator[Callable[[int | str], None]]:
+    """Shows how many events are done, or the name of the present step; nothing if no terminal."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what)
+
+        def show(done: int | str) -> None:
+            text = f"{what}: {done:,} events" if isinstance(done, int) else done
+            bar.update(task, description=text)
+
+        yield show
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
+
+
+def show_problems(problems: list[str], count: int) -> None:
+    if not problems:
+        return
+    console = Console(stderr=True)
+    for problem in problems[:3]:
+        console.print("[yellow]skipped:[/yellow]", problem, soft_wrap=True, highlight=False)
+    if count > 3:
+        console.print(f"[yellow]skipped:[/yellow] {count - 3:,} more", highlight=False)
+
+
+def print_rows(rows: list[tuple[str, str]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        table.add_row(name, value)
+    Console().print(table, highlight=False)
+
+
+@app.command(epilog=example("quarry info --json"))
+def info(as_json: AsJson = False) -> None:
+    """Print versions, devices, and what this build can do."""
+    from quarry import information
+
+    found = information.information()
+    if as_json:
+        print_json(found)
+        return
+    print_rows(information.rows_of(found))
+
+
+@app.command(epilog=example("quarry replay gpt.pickle.gz --strategy stitched --capacity 8GiB"))
+def replay(
+    trace: TraceFile,
+    strategy: Strategy = "fast",
+    heuristic: Heuristic = "never",
+    capacity: Annotated[
+        str | None, size_option("--capacity", "-c", text="Limit on the reserved memory.")
+    ] = None,
+    first_block: FirstBlock = "0",
+    next_block: NextBlock = "0",
+    us_per_allocation: Annotated[
+        float, typer.Option(help="Modelled time of an allocation from the upstream.")
+    ] = 100,
+    us_per_free: Annotated[float, typer.Option(help="Modelled time of a free.")] = 100,
+    samples: Annotated[bool, typer.Option("--samples", help="Add the curves to --json.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replay a trace in a pool of Quarry: what would the pool have reserved, and does it fit?
+
+    Exit status 0: it fits. 1: it does not fit. 2: bad input.
+    """
+    from quarry.replays import replay as run_replay
+
+    with errors_shown(as_json), progress_of("replaying") as show:
+        result = run_replay(
+            trace,
+            strategy=strategy,
+            heuristic=heuristic,
+            capacity=capacity,
+            first_block=first_block,
+            next_block=next_block,
+            us_per_allocation=us_per_allocation,
+            us_per_free=us_per_free,
+            progress=show,
+        )
+    if as_json:
+        print_json({"trace": trace} | result.to_dict(samples=samples))
+    else:
+        from quarry.report import texts
+
+        print_rows(texts.rows_of_replay(trace, result))
+        show_problems(result.problems, result.problem_count)
+        if not result.fits:
+            Console(stderr=True).print(
+                "[red]does not fit:[/red]", texts.failure_text(result), soft_wrap=True
+            )
+    if not result.fits:
+        raise typer.Exit(1)
+
+
+@app.command(epilog=example("quarry report gpt.pickle.gz -o gpt.html"))
+def report(
+    trace: TraceFile,
+    output: Annotated[str, typer.Option("--output", "-o", help="The HTML file to write.")],
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option("--strategy", "-s", help="Replay in this pool, too; may be repeated."),
+    ] = None,
+    heuristic: Heuristic = "never",
+    capacity: Annotated[
+        str | None, size_option("--capacity", "-c", text="Limit on the replays' reserved memory.")
+    ] = None,
+    png: Annotated[
+        str | None, typer.Option(help="Also draw the charts for a paper (needs matplotlib).")
+    ] = None,
+    title: Annotated[str, typer.Option(help="The title; the file's name if empty.")] = "",
+    by_event: Annotated[
+        bool, typer.Option("--by-event", help="Number the events on the axis, without times.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page with a trace's timeline, blocks by address, fragmentation and call sites."""
+    from quarry.replays import replay as run_replay
+    from quarry.report import write_report
+    from quarry.traces import read_trace
+
+    with errors_shown(as_json), progress_of("reading") as show:
+        read = read_trace(trace, progress=show)
+        replays = [
+            run_replay(
+                read, strategy=name, heuristic=heuristic, capacity=capacity, max_samples=1 << 14
+            )
+            for name in strategy or ["fast"]
+        ]
+        content = write_report(
+            read, output, replays=replays, title=title, png=png, by_event=by_event, step=show
+        )
+    if as_json:
+        print_json(
+            {
+                "output": output,
+                "png": png,
+                "events": len(read),
+                "summary": dict(content.summary),
+                "problems": content.problems,
+            }
+        )
+        return
+    show_problems(read.problems, read.problem_count)
+    print_rows([("wrote", name) for name in (output, png) if name])
+
+
+@app.command(epilog=example("quarry convert rmm_log.csv log.quarry"))
+def convert(
+    trace: TraceFile,
+    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a trace in Quarry's own format, which is small and fast to read."""
+    import os
+
+    from quarry.traces import convert as run_convert
+
+    with errors_shown(as_json), progress_of("converting") as show:
+        if os.path.exists(output) and os.path.samefile(trace, output):
+            raise OSError(f"{output}: the output is the input; choose another file")
+        found = run_convert(trace, output, progress=show)
+    size = os.path.getsize(output)
+    if as_json:
+        print_json({"trace": trace, "output": output, "bytes": size} | found)
+        return
+    show_problems(found["problems"], found["problem_count"])
+    events = found["events"]
+    print_rows([("wrote", f"{output}: {events:,} events, {format_size(size)}")])
+
+
+if __name__ == "__main__":
+    main()
