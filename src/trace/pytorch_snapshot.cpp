@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/pytorch_snapshot.hpp"
 
+#include "trace/address_map.hpp"
 #include "trace/unpickler.hpp"
 
 #include <algorithm>
@@ -29,13 +30,56 @@ std::uint64_t number(pickled const& entry, std::string_view key) {
                           : static_cast<std::uint64_t>(std::max<std::int64_t>(found->integer(), 0));
 }
 
+/// What a history does not say: the allocations and segments in use before its first entry. A
+/// history is a ring, or begins when the program has run for a while. Found are the allocations
+/// that are freed without being allocated, and those that the snapshot has without being allocated.
+class initial_state {
+ public:
+  void add(event const& each) {
+    auto const [allocated, end] =
+        each.kind == event_kind::allocate || each.kind == event_kind::deallocate
+            ? std::pair{&allocations_, event_kind::deallocate}
+            : std::pair{&segments_, event_kind::unreserve};
+    if (each.address == 0) return;
+    if (each.kind != end) {
+      (void)allocated->insert(each.address, true);
+    } else if (!allocated->remove(each.address)) {
+      add_initial(each);
+    }
+  }
+  /// Adds what the snapshot has at its end and the history did not allocate.
+  void add_final(event const& each) {
+    auto& allocated = each.kind == event_kind::allocate ? allocations_ : segments_;
+    if (!allocated.remove(each.address)) add_initial(each);
+  }
+  /// The segments, then the allocations.
+  [[nodiscard]] std::vector<event> take() {
+    std::stable_partition(events_.begin(), events_.end(),
+                          [](event const& each) { return each.kind == event_kind::reserve; });
+    return std::move(events_);
+  }
+
+ private:
+  void add_initial(event each) {
+    bool const is_block = each.kind == event_kind::unreserve || each.kind == event_kind::reserve;
+    each.kind = is_block ? event_kind::reserve : event_kind::allocate;
+    events_.push_back(each);
+  }
+
+  address_map<bool> allocations_, segments_;
+  std::vector<event> events_;
+};
+
 class pytorch_reader final : public reader {
  public:
   explicit pytorch_reader(std::unique_ptr<byte_source> source)
       : source_{std::move(source)}, unpickler_{*source_, "device_traces"} {}
 
   std::size_t read(std::span<event> events) override {
+    if (!is_started_) find_initial_state();
     std::size_t count = 0;
+    for (; count < events.size() && next_initial_ < initial_.size(); ++next_initial_)
+      events[count++] = initial_[next_initial_];
     while (count < events.size() && (next_ < entries_.size() || next_entries())) {
       pickled const& entry = entries_[next_++];
       ++entry_count_;
@@ -62,7 +106,7 @@ class pytorch_reader final : public reader {
     } catch (bad_trace const& failure) {
       is_over_ = true;
       entries_.clear();
-      if (entry_count_ == 0) throw;
+      if (entry_count_ == 0 || is_searching_) throw;
       add_problem(failure.what());
       return false;
     }
@@ -83,6 +127,63 @@ class pytorch_reader final : public reader {
     add_problem(source_->path() +
                 ": the snapshot has no history. Call torch.cuda.memory._record_memory_history() "
                 "before the program allocates");
+  }
+
+  /// Runs over the whole file once. Its memory is that of the allocations in use.
+  void find_initial_state() {
+    is_started_ = true;
+    initial_state state;
+    std::uint64_t first_time = ~std::uint64_t{0};
+    is_searching_ = true;
+    try {
+      while (next_entries()) {
+        for (pickled const& entry : entries_) {
+          if (auto const made = convert(entry)) {
+            first_time = std::min(first_time, made->time);
+            state.add(*made);
+          }
+        }
+        next_ = entries_.size();
+      }
+      add_blocks(unpickler_.value(), state);
+    } catch (bad_trace const&) {  // the second run reports it
+    }
+    is_searching_ = false;
+    is_over_ = false;
+    next_ = 0;
+    entries_.clear();
+    initial_ = state.take();
+    for (event& each : initial_) {
+      each.time = first_time == ~std::uint64_t{0} ? 0 : first_time;
+      each.call_site = names_.call_sites.number("in use before the recording began");
+    }
+    unpickler_.restart();
+  }
+
+  /// The segments and allocations that the snapshot has at its end.
+  void add_blocks(pickled const& snapshot, initial_state& state) {
+    pickled const* const segments = snapshot.find("segments");
+    if (segments == nullptr) return;
+    for (pickled const& segment : segments->items()) {
+      event each;
+      each.allocator =
+          names_.allocators.number("device " + std::to_string(number(segment, "device")));
+      each.stream = stream_of(segment);
+      each.kind = event_kind::reserve;
+      each.address = number(segment, "address");
+      each.size = number(segment, "total_size");
+      state.add_final(each);
+      pickled const* const blocks = segment.find("blocks");
+      if (blocks == nullptr) continue;
+      each.kind = event_kind::allocate;
+      for (pickled const& block : blocks->items()) {
+        pickled const* const status = block.find("state");
+        if (status == nullptr || status->text() != "active_allocated") continue;
+        each.address = number(block, "address");
+        each.size = number(block, "requested_size");
+        state.add_final(each);
+      }
+    }
   }
 
   std::optional<event> convert(pickled const& entry) {
@@ -112,7 +213,7 @@ class pytorch_reader final : public reader {
       return std::nullopt;
     }
     result.size = number(entry, "size");
-    result.call_site = call_site_of(entry);
+    if (!is_searching_) result.call_site = call_site_of(entry);
     if (*kind == event_kind::fail) {
       result.granted = number(entry, "device_free");
       return result;
@@ -153,6 +254,7 @@ class pytorch_reader final : public reader {
   }
 
   void problem(std::string const& reason) {
+    if (is_searching_) return;
     add_problem(source_->path() + ", entry " + std::to_string(entry_count_ - 1) +
                 " of the history: " + reason);
   }
@@ -165,6 +267,9 @@ class pytorch_reader final : public reader {
   std::uint32_t device_ = 0;
   std::string text_;
   bool is_over_ = false;
+  bool is_started_ = false, is_searching_ = false;
+  std::vector<event> initial_;  // precede the history
+  std::size_t next_initial_ = 0;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// becomes `deallocate`, `oom` becomes `fail`; segments become `reserve` and `unreserve`, entries
 /// of the user become `phase`. `free_completed` says when the memory was reused, which is the
 /// replaying pool's decision. Each device is an allocator; the events of one device follow those of
-/// the other.
+/// the other. Allocations and segments that the history uses but does not allocate come first.
 [[nodiscard]] std::unique_ptr<reader> open_pytorch(std::unique_ptr<byte_source> source);
 
 }  // namespace quarry::inline QUARRY_ABI::trace

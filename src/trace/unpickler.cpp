@@ -407,6 +407,15 @@ bool unpickler::step(std::vector<pickled>& elements) {
   return false;
 }
 
+void unpickler::restart() {
+  source_.rewind();
+  next_memo_ = 0;
+  stack_.clear();
+  marks_.clear();
+  value_ = {};
+  is_over_ = false;
+}
+
 bool unpickler::next(std::vector<pickled>& elements) {
   elements.clear();
   while (!is_over_) {

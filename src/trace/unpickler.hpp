@@ -81,6 +81,8 @@ class unpickler {
   [[nodiscard]] bool next(std::vector<pickled>& elements);
   /// The index of the list that the last elements belong to.
   [[nodiscard]] std::uint32_t list_index() const { return list_index_; }
+  /// Starts again at the first byte.
+  void restart();
   /// The value of the pickle, once `next` has returned false.
   [[nodiscard]] pickled const& value() const { return value_; }
 

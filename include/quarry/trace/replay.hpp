@@ -5,6 +5,7 @@
 
 #include "quarry/core/export.hpp"
 #include "quarry/host/pools/pool_options.hpp"
+#include "quarry/host/resources/any_resource.hpp"
 #include "quarry/trace/event.hpp"
 
 #include <cstdint>
@@ -22,7 +23,8 @@ enum class strategy : std::uint8_t {
   lowest_best_fit,  ///< best fit, the lowest of equal chunks
   oldest_best_fit,  ///< best fit, the oldest of equal chunks, as in Umpire's QuickPool
   stitched,         ///< `stitched_pool`: pages of 2 MiB that move
-  direct,           ///< no pool: each allocation is a call of the upstream
+  streams,  ///< `stream_pool`: memory freed on a stream stays with it until its work is done
+  direct,   ///< no pool: each allocation is a call of the upstream
 };
 [[nodiscard]] QUARRY_API char const* name_of(strategy placement);
 /// Throws `bad_argument`, which lists the names.
@@ -46,6 +48,11 @@ struct replay_options {
   /// `max_bytes` is the capacity. Not used: `name`, `is_tracked`, red zones, backtraces.
   pool_options pool = {};
   upstream_cost cost = {};
+  /// Replays on the memory of this resource, which must outlive the replayer; null simulates it.
+  /// Not with `stitched` and `streams`
+  any_resource* upstream = nullptr;
+  /// Of `streams`: how long the work of a stream takes, in nanoseconds of the trace's time
+  std::uint64_t stream_delay = 1'000'000;
   /// The result has at most this number of samples; at least 2
   std::size_t max_samples = 2048;
 };

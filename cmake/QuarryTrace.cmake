@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# Adds the target quarry::trace: records, reads, replays and tunes traces of allocations. With zlib it also reads compressed files.
+
+find_package(ZLIB QUIET)
+add_library(quarry_trace src/trace/byte_source.cpp src/trace/codec.cpp src/trace/file_writer.cpp src/trace/open_trace.cpp
+  src/trace/option_names.cpp src/trace/pytorch_snapshot.cpp src/trace/quarry_reader.cpp src/trace/replay.cpp src/trace/unpickler.cpp)
+add_library(quarry::trace ALIAS quarry_trace)
+set_target_properties(quarry_trace PROPERTIES EXPORT_NAME trace POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+  VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+if(BUILD_SHARED_LIBS)
+  set_target_properties(quarry_trace PROPERTIES INSTALL_RPATH "$ORIGIN")  # both libraries are installed into one folder
+  target_link_options(quarry_trace PRIVATE LINKER:--exclude-libs,ALL)
+endif()
+target_include_directories(quarry_trace PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(quarry_trace PUBLIC quarry)
+if(ZLIB_FOUND)
+  target_link_libraries(quarry_trace PRIVATE ZLIB::ZLIB)
+  target_compile_definitions(quarry_trace PRIVATE QUARRY_WITH_ZLIB)
+endif()
+quarry_options(quarry_trace)

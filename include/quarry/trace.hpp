@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces of allocations: reading, writing and replaying them. Programs link quarry::trace.
+#pragma once
+
+#include "quarry/trace/event.hpp"
+#include "quarry/trace/file_writer.hpp"
+#include "quarry/trace/reader.hpp"
+#include "quarry/trace/replay.hpp"
