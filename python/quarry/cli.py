@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.text import Text
 
 from quarry.errors import Error
 from quarry.sizes import format_size, parse_size
@@ -35,7 +35,7 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         "-s",
-        help="fast, lowest_best_fit, oldest_best_fit, stitched or direct (no pool).",
+        help="fast, lowest_best_fit, oldest_best_fit, stitched, streams or direct (no pool).",
     ),
 ]
 Heuristic = Annotated[
@@ -114,10 +114,11 @@ def show_problems(problems: list[str], count: int) -> None:
 
 
 def print_rows(rows: list[tuple[str, str]]) -> None:
-    table = Table.grid(padding=(0, 2))
+    """Prints two columns. Long values are not broken: the terminal, or a program, does that."""
+    console = Console(highlight=False)
+    width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        table.add_row(name, value)
-    Console().print(table, highlight=False)
+        console.print(Text(name.ljust(width + 2), style="cyan") + Text(value), soft_wrap=True)
 
 
 @app.command(epilog=example("quarry info --json"))

@@ -85,15 +85,20 @@ def replay(
     us_per_allocation: float = 100,
     us_per_gib: float = 0,
     us_per_free: float = 100,
+    stream_delay: int = 1_000_000,
+    resource: str | None = None,
+    device: int = 0,
     max_samples: int = 2048,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Makes the allocations of a trace again in a pool, without their memory.
 
-    `strategy` is `fast`, `lowest_best_fit`, `oldest_best_fit`, `stitched` or `direct`. `heuristic`
-    is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`, `+cbg`, `+2022`
+    `strategy` is `fast`, `lowest_best_fit`, `oldest_best_fit`, `stitched`, `streams` or `direct`.
+    `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`, `+cbg`, `+2022`
     and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as `512MiB`. The times
-    are those of a modelled upstream. A path is streamed: its memory does not grow with the number of
+    are those of a modelled upstream. `resource` (`host`, `device`, `pinned` or `managed`) replays on
+    real memory instead of simulated memory. `stream_delay` is how long the work of a stream takes,
+    in nanoseconds, for the strategy `streams`. A path is streamed: its memory does not grow with the number of
     events. `progress` is called with the number of events replayed until now.
     """
     options: dict[str, Any] = {
@@ -108,6 +113,9 @@ def replay(
         "us_per_allocation": us_per_allocation,
         "us_per_gib": us_per_gib,
         "us_per_free": us_per_free,
+        "stream_delay": stream_delay,
+        "resource": resource,
+        "device": device,
     }
     settings = _core.ReplaySettings(max_samples=max_samples, **options)
     call_site = ""

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raises the exceptions of python/quarry/errors.py for those of quarry/core/errors.hpp.
 #include "quarry/core/errors.hpp"
+#include "quarry/trace/reader.hpp"
 
 #include "module.hpp"
 
 #include <nanobind/stl/string.h>
 
-#ifdef QUARRY_PYTHON_TRACES
-#include "quarry/trace/reader.hpp"
-#endif
 
 namespace quarry::python {
 namespace {
@@ -39,10 +37,8 @@ void translate(std::exception_ptr const& thrown, void*) {
     raise("BadState", failed.message());
   } catch (resource_failed const& failed) {
     raise("ResourceFailed", failed.message());
-#ifdef QUARRY_PYTHON_TRACES
   } catch (trace::bad_trace const& failed) {
     raise("BadTrace", failed.message());
-#endif
   } catch (error const& failed) {
     raise("Error", failed.message());
   }

@@ -11,7 +11,5 @@ NB_MODULE(_core, core) {
   quarry::python::add_pools(core);
   quarry::python::add_registry(core);
   quarry::python::add_heap(core);
-#ifdef QUARRY_PYTHON_TRACES
   quarry::python::add_traces(core);
-#endif
 }

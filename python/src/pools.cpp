@@ -5,11 +5,10 @@
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/host_resource.hpp"
+#include "quarry/trace/replay.hpp"
 
 #include "plain_class.hpp"
-#ifdef QUARRY_PYTHON_TRACES
-#include "quarry/trace/replay.hpp"
-#endif
+#include "resources.hpp"
 
 #include <memory>
 #include <mutex>
@@ -18,6 +17,16 @@
 #include <nanobind/stl/vector.h>
 
 namespace quarry::python {
+
+any_resource resource_named(std::string const& kind, int device) {
+  if (kind == "host") return any_resource{host_resource{}};
+  if (kind == "device") return any_resource{device_resource{device}};
+  if (kind == "pinned") return any_resource{pinned_resource{}};
+  if (kind == "managed") return any_resource{managed_resource{}};
+  throw bad_argument{"pool: there is no resource '" + kind +
+                     "'; there are host, device, pinned and managed"};
+}
+
 namespace {
 
 using namespace nb::literals;
@@ -83,15 +92,6 @@ class locked_pool_of final : public locked_pool {
   pool<any_resource, Placement> pool_;
 };
 
-any_resource resource_named(std::string const& kind, int device) {
-  if (kind == "host") return any_resource{host_resource{}};
-  if (kind == "device") return any_resource{device_resource{device}};
-  if (kind == "pinned") return any_resource{pinned_resource{}};
-  if (kind == "managed") return any_resource{managed_resource{}};
-  throw bad_argument{"pool: there is no resource '" + kind +
-                     "'; there are host, device, pinned and managed"};
-}
-
 std::unique_ptr<locked_pool> make_pool(std::string const& kind, int device,
                                        std::string const& placement_name,
                                        pool_options const& options) {
@@ -111,14 +111,6 @@ std::unique_ptr<locked_pool> make_pool(std::string const& kind, int device,
                      "'; there are fast_fit, segregated_fit, oldest_best_fit and lowest_best_fit"};
 }
 
-heuristic heuristic_of([[maybe_unused]] std::string const& text) {
-#ifdef QUARRY_PYTHON_TRACES
-  return trace::heuristic_named(text);
-#else
-  return heuristic::never();
-#endif
-}
-
 /// The class that Python sees: owns a pool whose placement is chosen at run time.
 class pool_handle {
  public:
@@ -132,7 +124,7 @@ class pool_handle {
                          .growth_percent = growth_percent,
                          .alignment = alignment,
                          .max_bytes = max_bytes.value_or(no_limit),
-                         .coalesce = heuristic_of(coalesce),
+                         .coalesce = trace::heuristic_named(coalesce),
                          .shrink_after = shrink_after,
                          .name = std::move(name),
                          .red_zone = red_zone,

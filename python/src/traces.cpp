@@ -5,6 +5,7 @@
 #include "quarry/trace/replay.hpp"
 
 #include "event_buffer.hpp"
+#include "resources.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -165,7 +166,7 @@ void write_trace(std::string const& path, record_view bytes, std::vector<std::st
                                     {&names.allocators, &allocators},
                                     {&names.threads, &threads},
                                     {&names.streams, &streams}})
-    for (auto const& name : *list) (void)table->number(name);
+    for (std::size_t i = 1; i < list->size(); ++i) (void)table->add((*list)[i]);  // 0 exists
   trace::file_writer writer{path};
   for (std::size_t first = 0; first < events.size(); first += batch)
     writer.add(events.subspan(first, std::min(batch, events.size() - first)), names);
@@ -217,7 +218,8 @@ class replay_settings {
                   std::optional<bytes> capacity, bytes first_block, bytes next_block,
                   std::uint32_t growth_percent, bytes alignment, std::uint64_t shrink_after,
                   double us_per_allocation, double us_per_gib, double us_per_free,
-                  std::size_t max_samples)
+                  std::uint64_t stream_delay, std::size_t max_samples,
+                  std::optional<std::string> const& resource, int device)
       : options{.placement = trace::strategy_named(strategy),
                 .pool = {.first_block = first_block,
                          .next_block = next_block,
@@ -227,9 +229,18 @@ class replay_settings {
                          .coalesce = trace::heuristic_named(heuristic),
                          .shrink_after = shrink_after},
                 .cost = {us_per_allocation, us_per_gib, us_per_free},
-                .max_samples = max_samples} {}
+                .stream_delay = stream_delay,
+                .max_samples = max_samples} {
+    if (resource) {
+      upstream_ = std::make_unique<any_resource>(resource_named(*resource, device));
+      options.upstream = upstream_.get();
+    }
+  }
 
   trace::replay_options options;
+
+ private:
+  std::unique_ptr<any_resource> upstream_;
 };
 
 nb::dict replay_file(std::string const& path, replay_settings const& settings,
@@ -288,10 +299,12 @@ void add_traces(nb::module_& core) {
            "threads"_a, "streams"_a);
   nb::class_<replay_settings>(core, "ReplaySettings")
       .def(nb::init<std::string, std::string, std::optional<bytes>, bytes, bytes, std::uint32_t,
-                    bytes, std::uint64_t, double, double, double, std::size_t>(),
+                    bytes, std::uint64_t, double, double, double, std::uint64_t, std::size_t,
+                    std::optional<std::string>, int>(),
            nb::kw_only(), "strategy"_a, "heuristic"_a, "capacity"_a.none(), "first_block"_a,
            "next_block"_a, "growth_percent"_a, "alignment"_a, "shrink_after"_a,
-           "us_per_allocation"_a, "us_per_gib"_a, "us_per_free"_a, "max_samples"_a);
+           "us_per_allocation"_a, "us_per_gib"_a, "us_per_free"_a, "stream_delay"_a,
+           "max_samples"_a, "resource"_a.none(), "device"_a);
   core.def("replay_file", replay_file, "path"_a, "settings"_a, "progress"_a = nb::none());
   core.def("replay_events", replay_events, "events"_a, "settings"_a, "progress"_a = nb::none());
 }
