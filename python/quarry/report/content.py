@@ -26,6 +26,7 @@ class ReplayCurves:
     reserved: Floats
     free: Floats
     largest_free: Floats
+    fragments: bool  # a stitched pool joins free pages, and `direct` has no free memory
     result: ReplayResult
 
 
@@ -115,7 +116,8 @@ def replay_curves(replay: ReplayResult, axis: Axis) -> ReplayCurves:
     strategy, heuristic = replay.settings.get("strategy", "?"), replay.settings.get("heuristic", "")
     label = strategy if heuristic in ("", "never") else f"{strategy}, {heuristic}"
     largest = np.minimum(samples["largest_free"].astype(np.float64), free)
-    return ReplayCurves(label, position, reserved, free, largest, replay)
+    fragments = strategy not in ("stitched", "direct")
+    return ReplayCurves(label, position, reserved, free, largest, fragments, replay)
 
 
 def phases_of(trace: Trace, axis: Axis, count: int = 200) -> list[tuple[float, str]]:

@@ -80,19 +80,19 @@ function maximumOf(values) {
   return result;
 }
 
-function timeAxis(isTitled) {
-  return { range: report.axis.range.slice(), title: isTitled ? { text: report.axis.title } : undefined, gridcolor: "#eef1f5", zeroline: false,
-    linecolor: "#b9c2cc", ticks: "outside", ticklen: 4, tickcolor: "#b9c2cc", exponentformat: "none" };
+function timeAxis() {
+  return { range: report.axis.range.slice(), title: { text: report.axis.title, standoff: 6 }, gridcolor: "#eef1f5", zeroline: false,
+    unifiedhovertitle: { text: report.axis.unit === "s" ? "%{x:.6~f} s" : "event %{x:,.0f}" }, linecolor: "#b9c2cc", ticks: "outside", ticklen: 4, tickcolor: "#b9c2cc", exponentformat: "none" };
 }
 function valueAxis(title, more) {
   return Object.assign({ title: { text: title, standoff: 8 }, gridcolor: "#eef1f5", zeroline: false, rangemode: "tozero", fixedrange: true }, more);
 }
 function layoutOf(xaxis, yaxis, more) {
   return Object.assign({ xaxis, yaxis, font, margin: { l: 64, r: 14, t: 30, b: 42 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    hovermode: "x unified", hoverlabel: { bgcolor: "rgba(255,255,255,0.94)", bordercolor: "#d4dbe3" },
+    modebar: { bgcolor: "rgba(255,255,255,0)", color: "#a9b4bf", activecolor: "#3b6fb6" }, hovermode: "x unified", hoverlabel: { bgcolor: "rgba(255,255,255,0.94)", bordercolor: "#d4dbe3" },
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12.5 } } }, more);
 }
-const config = { responsive: true, displaylogo: false, doubleClick: "reset", scrollZoom: false,
+const config = { responsive: true, displaylogo: false, doubleClick: "reset", showTips: false, scrollZoom: false,
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 
 const charts = [];  // {element, draw(range)} of the charts that share the horizontal axis
@@ -140,7 +140,7 @@ async function drawTimeline() {
   const shapes = report.phases.map(([position]) => ({ type: "line", x0: position, x1: position, y0: 0, y1: 1, yref: "paper", line: { color: "#aab4bf", width: 1, dash: "dot" } }));
   const annotations = report.phases.length > 40 ? [] : report.phases.map(([position, name]) => ({ x: position, y: 1, yref: "paper", text: name, showarrow: false,
     xanchor: "left", yanchor: "top", font: { size: 11, color: "#5c6a79" } }));
-  await Plotly.newPlot(element, traces, layoutOf(timeAxis(true), valueAxis(`memory (${unit.name})`), { shapes, annotations }), config);
+  await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis(`memory (${unit.name})`), { shapes, annotations }), config);
   link(element, (range) => {
     const parts = curves.map((curve) => visiblePart(curve, range, plotWidth(element), unit.bytes));
     return Plotly.restyle(element, { x: parts.map((part) => part.x), y: parts.map((part) => part.y) });
@@ -148,16 +148,16 @@ async function drawTimeline() {
 }
 
 async function drawFragmentation() {
-  if (!report.replays.length) { byId("fragmentation-section").remove(); return; }
+  if (!report.replays.some((replay) => replay.fragments)) { byId("fragmentation-section").remove(); return; }
   const element = byId("fragmentation");
-  const curves = report.replays.map((replay) => {
+  const curves = report.replays.map((replay, index) => ({ replay, index })).filter(({ replay }) => replay.fragments).map(({ replay, index }) => {
     const free = unpack(replay.free), largest = unpack(replay.largest);
     const share = free.map((value, i) => (value > 0 ? Math.min(largest[i] / value, 1) * 100 : 100));
-    return { label: `Quarry (${replay.label})`, x: unpack(replay.x), low: share, high: share };
+    return { label: `Quarry (${replay.label})`, index, x: unpack(replay.x), low: share, high: share };
   });
-  const traces = curves.map((curve, index) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", showlegend: true,
-    line: { color: colors.replays[index % colors.replays.length], width: 1.4, shape: "hv" }, hovertemplate: "%{y:.1f} %" }));
-  await Plotly.newPlot(element, traces, layoutOf(timeAxis(true), valueAxis("largest ÷ free (%)", { range: [0, 104] })), config);
+  const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", showlegend: true,
+    line: { color: colors.replays[curve.index % colors.replays.length], width: 1.4, shape: "hv" }, hovertemplate: "%{y:.1f} %" }));
+  await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis("largest ÷ free (%)", { range: [0, 104] })), config);
   link(element, (range) => {
     const parts = curves.map((curve) => visiblePart(curve, range, plotWidth(element), 1));
     return Plotly.restyle(element, { x: parts.map((part) => part.x), y: parts.map((part) => part.y) });
@@ -181,10 +181,10 @@ class BlockPicture {
     }
   }
   async start() {
-    const yaxis = valueAxis(`address, gaps left out (${this.unit.name})`, { fixedrange: false, rangemode: "normal", range: [0, report.blocks.top / this.unit.bytes] });
+    const yaxis = valueAxis(`address, gaps left out (${this.unit.name})`, { fixedrange: false, rangemode: "normal", showgrid: false, range: [0, report.blocks.top / this.unit.bytes] });
     const buttons = config.modeBarButtonsToRemove.concat(["toImage"]);
     const invisible = { x: report.axis.range, y: [0, 0], type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
-    await Plotly.newPlot(this.element, [invisible], layoutOf(timeAxis(true), yaxis, { hovermode: false, margin: { l: 64, r: 14, t: 8, b: 42 } }),
+    await Plotly.newPlot(this.element, [invisible], layoutOf(Object.assign(timeAxis(), { showgrid: false }), yaxis, { hovermode: false, margin: { l: 64, r: 14, t: 30, b: 42 } }),
       Object.assign({}, config, { modeBarButtonsToRemove: buttons }));
     if (this.others) await this.others.decode();
     this.element.prepend(this.canvas);
@@ -280,18 +280,19 @@ async function drawBlocks() {
   await new BlockPicture(byId("blocks")).start();
 }
 
-/// The end of a long name, which says most in a call site.
-function shortName(name, length) { return name.length <= length ? name : "…" + name.slice(name.length - length + 1); }
+/// The front of a long name: a call site's innermost line.
+function shortName(name, length) { return name.length <= length ? name : name.slice(0, length - 1) + "…"; }
+function escaped(text) { return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;"); }
 
 async function drawGroups() {
   const groups = report.groups, element = byId("groups");
   byId("groups-title").textContent = groups.title === "size" ? "Top sizes" : "Top call sites";
-  const names = groups.names.map((name, i) => `${shortName(name, 46)}<span style="display:none">${i}</span>`);
+  const names = groups.names.map((name) => escaped(shortName(name, 48)));
   const rows = groups.names.map((_, i) => i);
   const peakUnit = unitOf(maximumOf(groups.at_peak)), totalUnit = unitOf(maximumOf(groups.total));
   const bars = (values, unit, axis) => ({ type: "bar", orientation: "h", y: rows, x: values.map((value) => value / unit.bytes), xaxis: axis, yaxis: "y", showlegend: false,
     marker: { color: rows.map((i) => colorOf(i)) }, text: values.map(sizeText), textposition: "auto", textfont: { size: 11.5 }, cliponaxis: false,
-    customdata: groups.names.map((name, i) => [name, sizeText(values[i]), groups.allocations[i].toLocaleString("en")]),
+    customdata: groups.names.map((name, i) => [escaped(name).replaceAll(" &lt; ", "<br>&lt; "), sizeText(values[i]), groups.allocations[i].toLocaleString("en")]),
     hovertemplate: "%{customdata[0]}<br>%{customdata[1]}<br>%{customdata[2]} allocations<extra></extra>" });
   element.style.height = `${90 + 30 * Math.max(rows.length, 2)}px`;
   const grid = { gridcolor: "#eef1f5", zeroline: false, rangemode: "tozero", fixedrange: true };
@@ -299,7 +300,7 @@ async function drawGroups() {
     font, bargap: 0.28, hovermode: "closest", hoverlabel: { bgcolor: "#fff", bordercolor: "#d4dbe3", font: { color: "#1d2733" }, align: "left" }, margin: { l: 330, r: 30, t: 8, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     xaxis: Object.assign({ domain: [0, 0.48], title: { text: `in use at the peak (${peakUnit.name})` } }, grid),
     xaxis2: Object.assign({ domain: [0.53, 1], title: { text: `allocated in total (${totalUnit.name})` } }, grid),
-    yaxis: { tickvals: rows, ticktext: names, autorange: "reversed", fixedrange: true, zeroline: false } }, Object.assign({}, config, { displayModeBar: false }));
+    yaxis: { tickvals: rows, ticktext: names, autorange: "reversed", fixedrange: true, zeroline: false, ticks: "outside", ticklen: 7, tickcolor: "rgba(0,0,0,0)" } }, Object.assign({}, config, { displayModeBar: false }));
 }
 
 function drawTexts() {

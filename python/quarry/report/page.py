@@ -95,6 +95,7 @@ def page_data(content: Content) -> dict[str, Any]:
     replays = [
         {
             "label": replay.label,
+            "fragments": replay.fragments,
             "x": packed(replay.position, "f8"),
             "reserved": packed(replay.reserved, "f8"),
             "free": packed(replay.free, "f8"),
