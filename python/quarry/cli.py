@@ -35,7 +35,7 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         "-s",
-        help="fast, lowest_best_fit, oldest_best_fit, stitched, streams or direct (no pool).",
+        help="fast, lowest-best-fit, oldest-best-fit, stitched, streams or direct (no pool).",
     ),
 ]
 Heuristic = Annotated[

@@ -9,7 +9,7 @@ from quarry import _core
 from quarry.sizes import format_size
 
 FORMATS = ["quarry", "pytorch", "rmm", "umpire", "text"]
-STRATEGIES = ["fast", "lowest_best_fit", "oldest_best_fit", "stitched", "streams", "direct"]
+STRATEGIES = ["fast", "lowest-best-fit", "oldest-best-fit", "stitched", "streams", "direct"]
 
 
 def information() -> dict[str, Any]:

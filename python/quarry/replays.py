@@ -93,7 +93,7 @@ def replay(
 ) -> ReplayResult:
     """Makes the allocations of a trace again in a pool, without their memory.
 
-    `strategy` is `fast`, `lowest_best_fit`, `oldest_best_fit`, `stitched`, `streams` or `direct`.
+    `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams` or `direct`.
     `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`, `+cbg`, `+2022`
     and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as `512MiB`. The times
     are those of a modelled upstream. `resource` (`host`, `device`, `pinned` or `managed`) replays on

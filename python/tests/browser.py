@@ -2,6 +2,7 @@
 """Opens a page in headless Chromium, through the protocol of its developer tools."""
 
 import base64
+import contextlib
 import itertools
 import json
 import shutil
@@ -19,6 +20,7 @@ class Page:
     def __init__(self, url, width=1400, height=1000):
         from websockets.sync.client import connect
 
+        self.sockets = contextlib.ExitStack()
         self.folder = tempfile.TemporaryDirectory(prefix="quarry-browser-")
         self.problems = []
         self.requests = []
@@ -43,7 +45,9 @@ class Page:
             address = Path(self.folder.name, "DevToolsActivePort")
             self.wait(lambda: address.exists() and len(address.read_text().splitlines()) == 2)
             port, path = address.read_text().splitlines()
-            self.socket = connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None)
+            self.socket = self.sockets.enter_context(
+                connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None)
+            )
             target = self.call("Target.createTarget", url="about:blank")["targetId"]
             self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
             for domain in ("Page", "Runtime", "Log", "Network"):
@@ -62,6 +66,7 @@ class Page:
         self.close()
 
     def close(self):
+        self.sockets.close()
         self.browser.terminate()
         self.browser.wait(20)
         self.folder.cleanup()
@@ -108,11 +113,15 @@ class Page:
                 raise TimeoutError(f"{condition} is still false; problems: {self.problems}")
             time.sleep(0.05)
 
-    def mouse(self, kind, x, y, button="none"):
-        buttons = 1 if button == "left" else 0
-        self.call(
-            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=1
-        )
+    def mouse(self, kind, x, y, button="none", clicks=1):
+        position = {"x": x, "y": y, "button": button, "buttons": int(button == "left")}
+        self.call("Input.dispatchMouseEvent", type=kind, clickCount=clicks, **position)
+
+    def double_click(self, x, y):
+        self.mouse("mouseMoved", x, y)
+        for clicks in (1, 2):
+            self.mouse("mousePressed", x, y, "left", clicks)
+            self.mouse("mouseReleased", x, y, "left", clicks)
 
     def drag(self, start, end):
         self.mouse("mouseMoved", *start)

@@ -287,7 +287,7 @@ function escaped(text) { return text.replaceAll("&", "&amp;").replaceAll("<", "&
 async function drawGroups() {
   const groups = report.groups, element = byId("groups");
   byId("groups-title").textContent = groups.title === "size" ? "Top sizes" : "Top call sites";
-  const names = groups.names.map((name) => escaped(shortName(name, 48)));
+  const names = groups.names.map((name) => escaped(shortName(name, 44)));
   const rows = groups.names.map((_, i) => i);
   const peakUnit = unitOf(maximumOf(groups.at_peak)), totalUnit = unitOf(maximumOf(groups.total));
   const bars = (values, unit, axis) => ({ type: "bar", orientation: "h", y: rows, x: values.map((value) => value / unit.bytes), xaxis: axis, yaxis: "y", showlegend: false,

@@ -132,7 +132,7 @@ def html_of(content: Content) -> str:
     from plotly.offline import get_plotlyjs  # takes long to import
 
     folder = resources.files("quarry.report")
-    data = json.dumps(page_data(content), separators=(",", ":")).replace("</", "<\\/")
+    data = json.dumps(page_data(content), separators=(",", ":")).replace("<", "\\u003c")
     page = (folder / "page.html").read_text("utf-8")
     parts = {
         "title": html.escape(content.title),
