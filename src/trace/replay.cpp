@@ -201,10 +201,34 @@ std::unique_ptr<Base> make(replay_options const& options, Upstream upstream) {
                      " replays on simulated memory only"};
 }
 
+template <class Base>
+std::unique_ptr<Base> make_routed(replay_options const& options) {
+  if (options.upstream != nullptr)
+    throw bad_argument{"replay: a routing table needs simulated memory, but `upstream` is set"};
+  switch (options.placement) {
+    case strategy::fast:
+      return std::make_unique<replayer_of<routed<fast_fit>, Base>>(options, options);
+    case strategy::lowest_best_fit:
+      return std::make_unique<replayer_of<routed<chunk_arena<lowest_best_fit>>, Base>>(options,
+                                                                                       options);
+    case strategy::oldest_best_fit:
+      return std::make_unique<replayer_of<routed<chunk_arena<oldest_best_fit>>, Base>>(options,
+                                                                                       options);
+    case strategy::stitched:
+    case strategy::streams:
+    case strategy::direct:
+      break;
+  }
+  throw bad_argument{std::string{"replay: the strategy "} + name_of(options.placement) +
+                     " takes no routing table"};
+}
+
 }  // namespace
 
 replayer::replayer(replay_options const& options) {
-  if (options.upstream != nullptr) {
+  if (options.routing != nullptr) {
+    implementation_ = make_routed<implementation>(options);
+  } else if (options.upstream != nullptr) {
     implementation_ = make<implementation>(options, borrowed_resource{*options.upstream});
   } else if (options.placement == strategy::stitched) {
     implementation_ = std::make_unique<replayer_of<stitched, implementation>>(options);

@@ -10,8 +10,11 @@
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/platform/simulated_pages.hpp"
 #include "quarry/trace/replay.hpp"
+#include "quarry/trace/routed_pool.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI::trace {
@@ -129,6 +132,31 @@ struct plain_pool {
   void wait(event const&) {}
   [[nodiscard]] pool_counts counts() const { return memory.counts(); }
   pool_type memory;
+};
+
+/// Looks up each call site and size once.
+template <class Placement>
+struct routed {
+  routed(replay_options const& options, upstream_calls& calls, pool_options const& pool)
+      : call_sites{options.call_sites},
+        memory{counted_resource<simulated_resource>{simulated_resource{}, calls}, *options.routing,
+               pool} {}
+  void* allocate(event const& request) {
+    auto const [found, is_new] = known.try_emplace({request.size, request.call_site}, 0);
+    if (is_new) {
+      bool const has_name = call_sites != nullptr && request.call_site < call_sites->size();
+      found->second = memory.table().pool_for(
+          request.size, has_name ? call_sites->name(request.call_site) : std::string{});
+    }
+    return memory.allocate_from(found->second, request.size);
+  }
+  void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
+  void wait(event const&) {}
+  [[nodiscard]] pool_counts counts() const { return memory.counts(); }
+
+  name_table const* call_sites;
+  std::map<std::pair<bytes, std::uint32_t>, std::uint32_t> known;
+  routed_pool<counted_resource<simulated_resource>, Placement> memory;
 };
 
 struct stitched {

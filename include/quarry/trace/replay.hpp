@@ -7,6 +7,7 @@
 #include "quarry/host/pools/pool_options.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/trace/event.hpp"
+#include "quarry/trace/routing.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -31,8 +32,8 @@ enum class strategy : std::uint8_t {
 [[nodiscard]] QUARRY_API strategy strategy_named(std::string const& name);
 
 /// A heuristic by its text: `never`, or `percent:N`, `blocks:N`, `cost:N`, each followed by any of
-/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (rules of Umpire's poster and
-/// of its release of 2024-10). Throws `bad_argument`, which names the part that is wrong.
+/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (the rules of Umpire's
+/// poster, and of its release of 2024-10). Throws `bad_argument`, which names the wrong part.
 [[nodiscard]] QUARRY_API heuristic heuristic_named(std::string const& text);
 [[nodiscard]] QUARRY_API std::string name_of(heuristic const& rule);
 
@@ -51,6 +52,11 @@ struct replay_options {
   /// Replays on the memory of this resource, which must outlive the replayer; null simulates it.
   /// Not with `stitched` and `streams`
   any_resource* upstream = nullptr;
+  /// Serves the allocations from several pools, as this table says; null means one pool. The table
+  /// must outlive the replayer. With `fast` and the best fits on simulated memory
+  routing_table const* routing = nullptr;
+  /// The call sites that the table's routes are compared with: those of the trace
+  name_table const* call_sites = nullptr;
   /// Of `streams`: how long the work of a stream takes, in nanoseconds of the trace's time
   std::uint64_t stream_delay = 1'000'000;
   /// The result has at most this number of samples; at least 2
