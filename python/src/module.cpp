@@ -12,4 +12,5 @@ NB_MODULE(_core, core) {
   quarry::python::add_registry(core);
   quarry::python::add_heap(core);
   quarry::python::add_traces(core);
+  quarry::python::add_tuning(core);
 }

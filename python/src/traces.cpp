@@ -5,6 +5,7 @@
 #include "quarry/trace/replay.hpp"
 
 #include "event_buffer.hpp"
+#include "progress.hpp"
 #include "resources.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -19,34 +20,6 @@ using trace::event;
 using trace::replay_sample;
 
 constexpr std::size_t batch = 1 << 14;
-constexpr std::size_t batches_per_report = 16;
-
-/// Tells Python how many events are done, and lets Control-C end the call. Must be called without
-/// the GIL.
-class progress_reporter {
- public:
-  explicit progress_reporter(nb::object callback) : callback_{std::move(callback)} {}
-  progress_reporter(progress_reporter const&) = delete;
-  progress_reporter& operator=(progress_reporter const&) = delete;
-  ~progress_reporter() {
-    nb::gil_scoped_acquire const gil;
-    callback_.reset();
-  }
-  void add(std::size_t events) {
-    events_ += events;
-    if (++batches_ % batches_per_report == 0) report();
-  }
-  void report() {
-    nb::gil_scoped_acquire const gil;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error{};
-    if (!callback_.is_none()) callback_(events_);
-  }
-
- private:
-  nb::object callback_;
-  std::uint64_t events_ = 0;
-  std::size_t batches_ = 0;
-};
 
 /// The members of a struct, in the form that numpy.dtype takes.
 class record_layout {
