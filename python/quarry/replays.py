@@ -88,6 +88,7 @@ def replay(
     stream_delay: int = 1_000_000,
     resource: str | None = None,
     device: int = 0,
+    routing: _core.RoutingTable | None = None,
     max_samples: int = 2048,
     progress: Progress | None = None,
 ) -> ReplayResult:
@@ -98,7 +99,8 @@ def replay(
     and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as `512MiB`. The times
     are those of a modelled upstream. `resource` (`host`, `device`, `pinned` or `managed`) replays on
     real memory instead of simulated memory. `stream_delay` is how long the work of a stream takes,
-    in nanoseconds, for the strategy `streams`. A path is streamed: its memory does not grow with the number of
+    in nanoseconds, for the strategy `streams`. `routing` serves the allocations from several pools
+    (`quarry.separate`). A path is streamed: its memory does not grow with the number of
     events. `progress` is called with the number of events replayed until now.
     """
     options: dict[str, Any] = {
@@ -117,10 +119,12 @@ def replay(
         "resource": resource,
         "device": device,
     }
-    settings = _core.ReplaySettings(max_samples=max_samples, **options)
+    settings = _core.ReplaySettings(max_samples=max_samples, routing=routing, **options)
     call_site = ""
     if isinstance(trace, Trace):
-        found = _core.replay_events(record_bytes(trace.events), settings, progress)
+        found = _core.replay_events(
+            record_bytes(trace.events), trace.call_sites if routing else [], settings, progress
+        )
         found |= {
             "format": trace.format,
             "problems": trace.problems,

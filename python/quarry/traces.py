@@ -49,6 +49,10 @@ class Trace:
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
 
+    def __post_init__(self) -> None:
+        if self.events.dtype != EVENT:  # np.concatenate leaves the gaps between members out
+            object.__setattr__(self, "events", self.events.astype(EVENT))
+
     def __len__(self) -> int:
         return len(self.events)
 

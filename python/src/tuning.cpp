@@ -6,9 +6,9 @@
 #include "event_buffer.hpp"
 #include "progress.hpp"
 
-#include <algorithm>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <algorithm>
 
 namespace quarry::python {
 namespace {

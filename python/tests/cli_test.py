@@ -78,7 +78,7 @@ def test_info_lists_what_the_build_can_do():
     assert quarry.__version__ in run("info").stdout
 
 
-@pytest.mark.parametrize("command", ["info", "replay", "report", "convert"])
+@pytest.mark.parametrize("command", ["info", "replay", "tune", "separate", "report", "convert"])
 def test_help_has_an_example(command):
     result = run(command, "--help")
     assert result.exit_code == 0

@@ -14,13 +14,13 @@ from quarry.cli import app
 from quarry.report import content, write_report
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-CHARTS = ["timeline", "blocks", "fragmentation", "groups"]
+CHARTS = ["timeline", "blocks", "fragmentation", "groups", "sweep"]
 
 
 @pytest.fixture(scope="module")
 def report(recording, tmp_path_factory):
     output = tmp_path_factory.mktemp("report") / "report.html"
-    words = ["report", str(recording), "-o", str(output), "-s", "fast", "-s", "stitched", "--json"]
+    words = ["report", str(recording), "-o", str(output), "-s", "fast", "-s", "stitched", "--tune", "--json"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     return output, json.loads(done.stdout)
@@ -54,8 +54,10 @@ def test_all_charts_are_there(page):
     for chart in CHARTS:
         count = page.run(f"document.querySelectorAll('#{chart} .main-svg').length")
         assert count > 0, chart
-    assert page.run("document.getElementById('timeline').data.length") == 4
+    assert page.run("document.getElementById('timeline').data.length") == 5
     assert page.run("Math.max(...document.getElementById('timeline').data[0].y)") > 0
+    assert page.run("document.getElementById('sweep').data.map(points => points.name)")[-1] == "least cost"
+    assert "quarry::" in page.run("document.getElementById('code').textContent")
     names = page.run("[...document.querySelectorAll('#summary tr')].map(row => row.cells[0].textContent)")
     assert "peak of the requested bytes" in names
 

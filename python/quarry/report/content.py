@@ -13,6 +13,7 @@ from quarry.report import analysis
 from quarry.report.analysis import AddressMap, Axis, Envelope, Floats, Groups, Lifetimes
 from quarry.sizes import format_size
 from quarry.traces import Kind, Trace
+from quarry.tuning import TuneResult
 
 MAX_BLOCKS = 100_000  # that are drawn one by one
 
@@ -48,6 +49,7 @@ class Content:
     phases: list[tuple[float, str]]
     summary: list[tuple[str, str]]
     problems: list[str]
+    sweep: TuneResult | None
 
     def bounds(self, chosen: np.ndarray) -> tuple[Floats, Floats, Floats, Floats]:
         """Left, right, bottom and height of these allocations in the picture of blocks."""
@@ -64,6 +66,7 @@ def make_content(
     trace: Trace,
     replays: Sequence[ReplayResult] = (),
     *,
+    sweep: TuneResult | None = None,
     title: str = "",
     by_event: bool = False,
     step: Callable[[str], object] = lambda name: None,
@@ -103,6 +106,7 @@ def make_content(
         phases=phases_of(trace, axis),
         summary=summary,
         problems=problems_of(trace),
+        sweep=sweep,
     )
 
 
@@ -113,8 +117,7 @@ def replay_curves(replay: ReplayResult, axis: Axis) -> ReplayCurves:
     position = axis.positions[events] if len(axis.positions) else np.zeros(len(samples))
     reserved = samples["reserved"].astype(np.float64)
     free = np.maximum(reserved - samples["granted"], 0.0)
-    strategy, heuristic = replay.settings.get("strategy", "?"), replay.settings.get("heuristic", "")
-    label = strategy if heuristic in ("", "never") else f"{strategy}, {heuristic}"
+    strategy, label = replay.settings.get("strategy", "?"), label_of(replay)
     largest = np.minimum(samples["largest_free"].astype(np.float64), free)
     fragments = strategy not in ("stitched", "direct")
     return ReplayCurves(label, position, reserved, free, largest, fragments, replay)
@@ -165,11 +168,19 @@ def most_in_use(lifetimes: Lifetimes, events: int) -> int:
     return int(analysis.live_bytes(lifetimes, np.ones(len(lifetimes), np.int64), events).max())
 
 
-def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
-    settings, pool = replay.settings, replay.pool
-    name = f"Quarry, {settings.get('strategy', '?')}"
+def label_of(replay: ReplayResult) -> str:
+    """The settings of a replay that differ from the defaults."""
+    settings = replay.settings
+    parts = [settings.get("strategy", "?")]
     if settings.get("heuristic", "never") != "never":
-        name += f", {settings['heuristic']}"
+        parts.append(settings["heuristic"])
+    if settings.get("first_block"):
+        parts.append(f"first block {format_size(settings['first_block'])}")
+    return ", ".join(parts)
+
+
+def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
+    pool, name = replay.pool, f"Quarry, {label_of(replay)}"
     rows = [
         (f"{name}: peak of the reserved bytes", exact_size(pool.peak_reserved)),
         (f"{name}: blocks from the upstream", f"{pool.blocks_allocated:,}"),

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from quarry._core import version
-from quarry.report import analysis
+from quarry.report import analysis, texts
 from quarry.report.analysis import Envelope
 from quarry.report.content import Content
+from quarry.tuning import TuneResult
 
 MAX_NAMES = 5000  # of call sites, for the hover text of blocks
 MAX_NAME_LENGTH = 240
@@ -86,6 +87,24 @@ def blocks_of(content: Content) -> dict[str, Any]:
     }
 
 
+def sweep_of(sweep: TuneResult) -> dict[str, Any]:
+    """The outcomes that fit, for the chart of the tuned settings."""
+    fitting = [outcome for outcome in sweep.outcomes if outcome.fits]
+    return {
+        "peak": [outcome.peak_reserved for outcome in fitting],
+        "ms": [outcome.upstream_us / 1000 for outcome in fitting],
+        "coalesces": [outcome.coalesces for outcome in fitting],
+        "strategy": [outcome.strategy for outcome in fitting],
+        "setting": [texts.setting_text(outcome) for outcome in fitting],
+        "front": [outcome.is_on_front for outcome in fitting],
+        "best": fitting.index(sweep.best) if sweep.best else -1,
+        "code": sweep.best.code if sweep.best else "",
+        "in_use": sweep.peak_allocated,
+        "count": len(sweep.outcomes),
+        "ms_per_gib": sweep.us_per_gib / 1000,
+    }
+
+
 def page_data(content: Content) -> dict[str, Any]:
     curves = [curve("requested by the program", content.requested)]
     if content.granted:
@@ -121,6 +140,7 @@ def page_data(content: Content) -> dict[str, Any]:
             "allocations": groups.allocations,
         },
         "phases": content.phases,
+        "sweep": sweep_of(content.sweep) if content.sweep else None,
         "summary": content.summary,
         "problems": content.problems,
         "version": version,
