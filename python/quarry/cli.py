@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from quarry.errors import Error
-from quarry.sizes import format_size, parse_size
+from quarry.sizes import format_size
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,7 +43,7 @@ Heuristic = Annotated[
     typer.Option(
         "--heuristic",
         "-H",
-        help="When the pool coalesces: never, percent:N, blocks:N or cost:N, with +hwm, +cbg, +2022, +2024.",
+        help="When the pool coalesces: never, percent:N, blocks:N, cost:N; add +hwm, +cbg, +2022.",
     ),
 ]
 SIZE = "SIZE"
@@ -89,7 +89,9 @@ def progress_of(what: str) -> Iterator[Callable[[int | str], None]]:
     """Shows how many events are done, or the name of the present step; nothing if no terminal."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(what)
 
         def show(done: int | str) -> None:
@@ -232,7 +234,8 @@ def tune(
 def separate(
     trace: TraceFile,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Write the routing table, for a pool to load.")
+        str | None,
+        typer.Option("--output", "-o", help="Write the routing table, for a pool to load."),
     ] = None,
     key: Annotated[str, typer.Option(help="size, call_site or call_site_and_size.")] = "size",
     temporary_events: Annotated[
@@ -242,7 +245,7 @@ def separate(
     strategy: Strategy = "fast",
     as_json: AsJson = False,
 ) -> None:
-    """Learn from a part of a trace which allocations are temporary, and what pools of their own save."""
+    """Learn which allocations of a trace are temporary, and what pools of their own save."""
     from quarry.report import texts
     from quarry.separation import separate as run_separate
 
@@ -276,7 +279,8 @@ def report(
         str | None, size_option("--capacity", "-c", text="Limit on the replays' reserved memory.")
     ] = None,
     with_tuning: Annotated[
-        bool, typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best.")
+        bool,
+        typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best."),
     ] = False,
     us_per_gib: UsPerGib = 100_000,
     png: Annotated[

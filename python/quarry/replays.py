@@ -4,7 +4,7 @@
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from quarry import _core
 from quarry.sizes import parse_size
 from quarry.traces import Progress, Trace, record_bytes
 
-SAMPLE = np.dtype(_core.sample_layout)
+SAMPLE: np.dtype[Any] = np.dtype(cast(Any, _core.sample_layout))
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,14 @@ def replay(
     """Makes the allocations of a trace again in a pool, without their memory.
 
     `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams` or `direct`.
-    `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`, `+cbg`, `+2022`
-    and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as `512MiB`. The times
-    are those of a modelled upstream. `resource` (`host`, `device`, `pinned` or `managed`) replays on
-    real memory instead of simulated memory. `stream_delay` is how long the work of a stream takes,
-    in nanoseconds, for the strategy `streams`. `routing` serves the allocations from several pools
-    (`quarry.separate`). A path is streamed: its memory does not grow with the number of
-    events. `progress` is called with the number of events replayed until now.
+    `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`,
+    `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as
+    `512MiB`. The times are those of a modelled upstream. A path is streamed: its memory does not
+    grow with the number of events. `progress` is called with the number of events until now.
+
+    `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
+    memory. `stream_delay` is how long the work of a stream takes, in nanoseconds, for the strategy
+    `streams`. `routing` serves the allocations from several pools (`quarry.separate`).
     """
     options: dict[str, Any] = {
         "strategy": strategy,

@@ -5,7 +5,7 @@ import enum
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from quarry import _core
 from quarry.errors import BadArgument
 
-EVENT = np.dtype(_core.event_layout)
+EVENT: np.dtype[Any] = np.dtype(cast(Any, _core.event_layout))
 
 Progress = Callable[[int], object]
 
@@ -34,9 +34,9 @@ class Kind(enum.IntEnum):
 class Trace:
     """The events of a trace, in order: one NumPy column for each of their members.
 
-    `thread`, `stream`, `allocator` and `call_site` are indices of `threads`, `streams`, `allocators`
-    and `call_sites`. `problems` says what the reader skipped; `problem_count` also counts the
-    problems beyond the first 100.
+    `thread`, `stream`, `allocator` and `call_site` are indices of `threads`, `streams`,
+    `allocators` and `call_sites`. `problems` says what the reader skipped; `problem_count` also
+    counts the problems beyond the first 100.
     """
 
     events: np.ndarray
@@ -100,7 +100,7 @@ class Trace:
         return self.events["call_site"]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """A contiguous copy of each column, for example for `pandas.DataFrame` or `pyarrow.table`."""
+        """A contiguous copy of each column, for `pandas.DataFrame` or `pyarrow.table`."""
         return {name: np.ascontiguousarray(self.events[name]) for name in EVENT.names}
 
     def write(self, path: str | os.PathLike[str]) -> None:

@@ -61,7 +61,11 @@ class TuneResult:
     @property
     def front(self) -> list[TuneOutcome]:
         """The outcomes on the front, by peak; of equal ones the first."""
-        found = {(o.peak_reserved, o.coalesces, o.upstream_us): o for o in self.outcomes[::-1] if o.is_on_front}
+        found = {
+            (o.peak_reserved, o.coalesces, o.upstream_us): o
+            for o in self.outcomes[::-1]
+            if o.is_on_front
+        }
         return [found[key] for key in sorted(found)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,10 +88,10 @@ def tune(
 ) -> TuneResult:
     """Replays a trace with many settings at once, and says which suit it.
 
-    `candidates` is `all`, or `published`, `2022` or `2024` for the heuristics of Umpire's poster with
-    the rules of Quarry, of the poster, or of Umpire's release of 2024-10. `all` reads the trace
-    twice: the second time with pools whose first block is as large as the peak. `us_per_gib` is the
-    price of memory: how much time of the upstream a GiB at the peak is worth. `threads` 0 means one
+    `candidates` is `all`, or `published`, `2022` or `2024` for the heuristics of Umpire's poster
+    with the rules of Quarry, of the poster, or of Umpire's release of 2024-10. `all` reads the
+    trace twice: the second time with pools whose first block is as large as the peak. `us_per_gib`
+    is the price of memory: how much time of the upstream a GiB at the peak is worth. `threads` 0 means one
     for each processor.
     """
     if candidates == "sized":

@@ -79,7 +79,9 @@ def test_counts_release_and_coalesce():
 
 
 def test_a_heuristic_coalesces():
-    pool = quarry.Pool(heuristic="blocks:2", first_block="1MiB", next_block="1MiB", growth_percent=0)
+    pool = quarry.Pool(
+        heuristic="blocks:2", first_block="1MiB", next_block="1MiB", growth_percent=0
+    )
     for address in [pool.allocate("900KiB") for _ in range(4)]:
         pool.deallocate(address)
     assert pool.counts().coalesces > 0

@@ -20,7 +20,18 @@ CHARTS = ["timeline", "blocks", "fragmentation", "groups", "sweep"]
 @pytest.fixture(scope="module")
 def report(recording, tmp_path_factory):
     output = tmp_path_factory.mktemp("report") / "report.html"
-    words = ["report", str(recording), "-o", str(output), "-s", "fast", "-s", "stitched", "--tune", "--json"]
+    words = [
+        "report",
+        str(recording),
+        "-o",
+        str(output),
+        "-s",
+        "fast",
+        "-s",
+        "stitched",
+        "--tune",
+        "--json",
+    ]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     return output, json.loads(done.stdout)
@@ -56,9 +67,14 @@ def test_all_charts_are_there(page):
         assert count > 0, chart
     assert page.run("document.getElementById('timeline').data.length") == 5
     assert page.run("Math.max(...document.getElementById('timeline').data[0].y)") > 0
-    assert page.run("document.getElementById('sweep').data.map(points => points.name)")[-1] == "least cost"
+    assert (
+        page.run("document.getElementById('sweep').data.map(points => points.name)")[-1]
+        == "least cost"
+    )
     assert "quarry::" in page.run("document.getElementById('code').textContent")
-    names = page.run("[...document.querySelectorAll('#summary tr')].map(row => row.cells[0].textContent)")
+    names = page.run(
+        "[...document.querySelectorAll('#summary tr')].map(row => row.cells[0].textContent)"
+    )
     assert "peak of the requested bytes" in names
 
 
@@ -66,8 +82,8 @@ def colours(page):
     """The number of different colours in the picture of blocks."""
     return page.run(
         "(() => { const c = document.querySelector('#blocks canvas');"
-        "const data = new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer);"
-        "return new Set(data).size; })()"
+        "const pixels = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
+        "return new Set(new Uint32Array(pixels.data.buffer)).size; })()"
     )
 
 
@@ -87,7 +103,9 @@ def test_a_zoom_changes_all_charts_and_double_click_resets(page):
     before = drawn(page)
     page.drag((x + width * 0.4, y + height * 0.2), (x + width * 0.6, y + height * 0.8))
     page.wait(f"(document.body.dataset.drawn || 0) > {before}")
-    ranges = [page.run(f"document.getElementById('{chart}').layout.xaxis.range") for chart in CHARTS[:3]]
+    ranges = [
+        page.run(f"document.getElementById('{chart}').layout.xaxis.range") for chart in CHARTS[:3]
+    ]
     assert ranges[0] == ranges[1] == ranges[2]
     assert ranges[0][0] > whole[0] and ranges[0][1] < whole[1]
     assert colours(page) > 1
@@ -104,7 +122,10 @@ def test_hover_shows_values_and_blocks(page):
     x, y, width, height = page.box("timeline")
     page.mouse("mouseMoved", x + width * 0.5, y + height * 0.5)
     page.mouse("mouseMoved", x + width * 0.55, y + height * 0.5)
-    page.wait("document.querySelector('#timeline .hoverlayer').textContent.includes('requested by the program')")
+    page.wait(
+        "document.querySelector('#timeline .hoverlayer').textContent"
+        ".includes('requested by the program')"
+    )
     x, y, width, height = page.box("blocks")
     for row in range(10, 90, 2):
         page.mouse("mouseMoved", x + width * 0.7, y + height * row / 100)
@@ -116,7 +137,9 @@ def test_hover_shows_values_and_blocks(page):
 
 
 @needs_chromium
-def test_a_report_with_more_blocks_than_are_drawn_has_a_picture_of_the_others(tmp_path, monkeypatch):
+def test_a_report_with_more_blocks_than_are_drawn_has_a_picture_of_the_others(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(content, "MAX_BLOCKS", 50)
     trace = random_trace(1)
     trace.events["time"] = 0  # the axis shows events then

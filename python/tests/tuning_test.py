@@ -41,7 +41,10 @@ def test_the_front_of_random_figures_equals_that_of_a_loop():
     random = np.random.default_rng(7)
     names = ("peak_reserved", "coalesces", "upstream_us")
     outcomes = [
-        dict(zip(names, random.integers(0, 9, 3).tolist(), strict=True), fits=bool(random.random() < 0.9))
+        dict(
+            zip(names, random.integers(0, 9, 3).tolist(), strict=True),
+            fits=bool(random.random() < 0.9),
+        )
         for _ in range(100)
     ]
 
@@ -50,7 +53,9 @@ def test_the_front_of_random_figures_equals_that_of_a_loop():
         return a["fits"] and all(x <= y for x, y in pairs) and any(x < y for x, y in pairs)
 
     wanted = {
-        i for i, own in enumerate(outcomes) if own["fits"] and not any(beats(o, own) for o in outcomes)
+        i
+        for i, own in enumerate(outcomes)
+        if own["fits"] and not any(beats(o, own) for o in outcomes)
     }
     assert front_of(outcomes) == wanted
 
@@ -114,4 +119,7 @@ def test_separate_prints_what_it_saves_and_writes_the_table(trace_file, tmp_path
 
 def test_columns_that_numpy_packed_are_unpacked(trace):
     packed = np.concatenate([trace.events[:100], trace.events[100:]])
-    assert quarry.replay(quarry.Trace(packed, trace.call_sites)).pool.to_dict() == quarry.replay(trace).pool.to_dict()
+    assert (
+        quarry.replay(quarry.Trace(packed, trace.call_sites)).pool.to_dict()
+        == quarry.replay(trace).pool.to_dict()
+    )

@@ -25,8 +25,9 @@ def write_report(
 ) -> Content:
     """Writes a report of a trace, and with `png` also a picture for papers (needs matplotlib).
 
-    `replays` are shown beside what the trace recorded. `sweep` adds a chart of the tuned settings. `by_event` numbers the events on the axis
-    instead of their times. `step` is called with the name of each step.
+    `replays` are shown beside what the trace recorded. `sweep` adds a chart of the tuned settings.
+    `by_event` numbers the events on the axis instead of their times. `step` is called with the name
+    of each step.
     """
     from quarry.report import page
 

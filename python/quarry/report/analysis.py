@@ -110,7 +110,7 @@ def axis_of(trace: Trace, *, by_event: bool = False) -> Axis:
 
 @dataclass(frozen=True)
 class Envelope:
-    """A curve with a bounded number of bins. Each bin has the minimum and the maximum of its events."""
+    """A curve with a bounded number of bins: the minimum and the maximum of each bin's events."""
 
     position: Floats
     minimum: Floats
@@ -234,7 +234,7 @@ class Groups:
 
 
 def groups_of(trace: Trace, lifetimes: Lifetimes, peak_event: int, count: int = 10) -> Groups:
-    """The groups with the most bytes in use at the peak, then those with the most bytes in total."""
+    """The groups with the most bytes in use at the peak; of equal ones those with more in total."""
     if lifetimes.call_site.any():
         title, names = "call site", [name or "(unknown)" for name in trace.call_sites]
         group = lifetimes.call_site.astype(np.int64)

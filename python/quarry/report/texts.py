@@ -26,7 +26,10 @@ def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
         rows.append(("peak reserved, as recorded", format_size(result.recorded_peak_reserved)))
     rows += [
         ("most allocations in use", f"{result.max_live:,}"),
-        ("blocks from the upstream", f"{pool.blocks_allocated:,}, {pool.blocks_returned:,} returned"),
+        (
+            "blocks from the upstream",
+            f"{pool.blocks_allocated:,}, {pool.blocks_returned:,} returned",
+        ),
         ("modelled time of the upstream", f"{result.upstream_us / 1000:,.3f} ms"),
         ("coalesces", f"{pool.coalesces:,}"),
     ]
@@ -116,7 +119,8 @@ def failure_text(result: ReplayResult) -> str:
     return (
         f"event {failure.event:,} allocates {format_size(request['size'])}{site}. The pool has "
         f"{format_size(pool.reserved)} reserved, {format_size(pool.allocated)} allocated in "
-        f"{pool.allocations_in_use:,} allocations, {format_size(pool.reserved - pool.granted)} free, "
+        f"{pool.allocations_in_use:,} allocations, "
+        f"{format_size(pool.reserved - pool.granted)} free, "
         f"{format_size(pool.largest_free)} in the largest free chunk, "
         f"{format_size(pool.releasable)} in empty blocks"
     )
