@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 
 TraceFile = Annotated[
-    str, typer.Argument(metavar="TRACE", help="A trace of PyTorch, RMM, Umpire or Quarry.")
+    str, typer.Argument(metavar="TRACE", help="A trace in a format that [bold]quarry info[/bold] lists.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Strategy = Annotated[
@@ -337,7 +337,7 @@ def report(
     print_rows([("wrote", name) for name in (output, png) if name])
 
 
-@app.command(epilog=example("quarry convert rmm_log.csv log.quarry"))
+@app.command(epilog=example("quarry convert gpt.pickle.gz gpt.quarry"))
 def convert(
     trace: TraceFile,
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],

@@ -137,7 +137,7 @@ def make_trace(columns: dict[str, Any], **names: Any) -> Trace:
 
 
 def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
-    """Reads a trace of PyTorch, RMM, Umpire or Quarry. The first bytes tell the format.
+    """Reads a trace in a format that `quarry info` lists. The first bytes tell the format.
 
     Needs 56 bytes of memory for each event. `progress` is called with the number of events read
     until now. Raises BadTrace if the file is no trace, and ResourceFailed if it cannot be read.

@@ -91,8 +91,8 @@ def tune(
     `candidates` is `all`, or `published`, `2022` or `2024` for the heuristics of Umpire's poster
     with the rules of Quarry, of the poster, or of Umpire's release of 2024-10. `all` reads the
     trace twice: the second time with pools whose first block is as large as the peak. `us_per_gib`
-    is the price of memory: how much time of the upstream a GiB at the peak is worth. `threads` 0 means one
-    for each processor.
+    is the price of memory: how much time of the upstream a GiB at the peak is worth. `threads` 0
+    means one for each processor.
     """
     if candidates == "sized":
         raise BadArgument("tune: the candidates 'sized' belong to 'all'")
