@@ -27,7 +27,10 @@ app = typer.Typer(
 )
 
 TraceFile = Annotated[
-    str, typer.Argument(metavar="TRACE", help="A trace in a format that [bold]quarry info[/bold] lists.")
+    str,
+    typer.Argument(
+        metavar="TRACE", help="A trace in a format that [bold]quarry info[/bold] lists."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Strategy = Annotated[

@@ -118,6 +118,21 @@ def test_a_zoom_changes_all_charts_and_double_click_resets(page):
 
 
 @needs_chromium
+def test_the_axis_switches_between_time_and_events(page):
+    for number, name, title in ((1, "by event", "event"), (0, "by time", "time (s)")):
+        page.run(f"document.querySelectorAll('#axes button')[{number}].click()")
+        page.wait(f"document.body.dataset.axis === '{name}'")
+        titles = [
+            page.run(f"document.getElementById('{chart}').layout.xaxis.title.text")
+            for chart in CHARTS[:3]
+        ]
+        assert titles == [title] * 3
+        assert colours(page) > 3
+        assert page.run("document.querySelectorAll('#blocks canvas').length") == 2
+    assert page.problems == []
+
+
+@needs_chromium
 def test_hover_shows_values_and_blocks(page):
     x, y, width, height = page.box("timeline")
     page.mouse("mouseMoved", x + width * 0.5, y + height * 0.5)

@@ -51,7 +51,7 @@ def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) ->
         draw_fragmentation(content, charts[2])
     draw_groups(content, bars)
     for chart in charts:
-        chart.set_xlim(content.first, max(content.last, content.first + 1e-9))
+        chart.set_xlim(content.first, content.last)
     for chart in [*charts, bars]:
         chart.spines[["top", "right"]].set_visible(False)
         chart.tick_params(labelsize=8)
