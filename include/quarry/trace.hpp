@@ -6,6 +6,7 @@
 #include "quarry/trace/file_writer.hpp"
 #include "quarry/trace/reader.hpp"
 #include "quarry/trace/replay.hpp"
+#include "quarry/trace/rmm_writer.hpp"
 #include "quarry/trace/routed_pool.hpp"
 #include "quarry/trace/routing.hpp"
 #include "quarry/trace/separate.hpp"

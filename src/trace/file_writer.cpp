@@ -25,6 +25,7 @@ file_writer::file_writer(std::string const& path)
   unsigned char header[codec::file_header_bytes] = {};
   std::memcpy(header, codec::file_magic.data(), codec::file_magic.size());
   codec::store32(header + 8, codec::version);
+  (void)std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // a crash must not cost a written chunk
   write(header, sizeof header);
 }
 
@@ -53,9 +54,9 @@ void file_writer::write_names(name_tables const& names) {
     chunk.resize(codec::chunk_header_bytes);
     count = 0;
   };
+  // If a write fails, all names are written again: a reader skips names that it has.
   for (std::size_t table = 0; table < std::size(tables); ++table) {
-    std::size_t& next = written_names_[table];
-    for (; next < tables[table]->size(); ++next) {
+    for (std::size_t next = written_names_[table]; next < tables[table]->size(); ++next) {
       // a name longer than a chunk is cut; no program has one
       auto const name = std::string_view{tables[table]->names()[next]}.substr(0, 1 << 20);
       unsigned char numbers[21] = {static_cast<unsigned char>(table)};
@@ -68,6 +69,8 @@ void file_writer::write_names(name_tables const& names) {
     }
   }
   finish();
+  for (std::size_t table = 0; table < std::size(tables); ++table)
+    written_names_[table] = tables[table]->size();
 }
 
 void file_writer::write_chunk() {

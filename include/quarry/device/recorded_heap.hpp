@@ -6,11 +6,10 @@
 #include "quarry/device/heap.hpp"
 #include "quarry/device/kernel_memory.hpp"
 #include "quarry/simt/atomic.hpp"
+#include "quarry/simt/clock.hpp"
 #include "quarry/simt/lane_group.hpp"
-#include "quarry/simt/this_lane.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -22,7 +21,7 @@ enum class heap_event_kind : std::uint32_t { allocate, deallocate, fail };
 
 /// One call of a kernel.
 struct heap_event {
-  std::uint64_t time;     ///< nanoseconds of the device's clock; on the CPU, of CLOCK_MONOTONIC
+  std::uint64_t time;     ///< `simt::clock_ns`
   std::uint64_t address;  ///< of the allocation; 0 of `fail`
   bytes size;             ///< requested bytes; 0 of `deallocate`
   heap_event_kind kind;
@@ -67,32 +66,9 @@ class recorded_heap_ref {
   /// The heap itself. Its calls are not recorded.
   [[nodiscard]] QUARRY_HD heap_ref heap() const { return heap_; }
 
-  [[nodiscard]] QUARRY_HD static std::uint64_t now() {
-#ifdef __CUDA_ARCH__
-    std::uint64_t nanoseconds;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
-    return nanoseconds;
-#else
-    std::timespec time{};
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
-           static_cast<std::uint64_t>(time.tv_nsec);
-#endif
-  }
-
  private:
-  [[nodiscard]] QUARRY_HD static std::uint32_t processor() {
-#ifdef __CUDA_ARCH__
-    std::uint32_t number;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
-    return number;
-#else
-    return simt::warp_hint();
-#endif
-  }
-
   QUARRY_HD void add(std::uint64_t address, bytes size, heap_event_kind kind) const {
-    std::uint32_t const owner = processor();
+    std::uint32_t const owner = simt::processor();
     // the lanes of a warp share a multiprocessor, but their handles may differ
     auto const group = simt::lane_group::coalesced<class heap_event_site>().match(
         reinterpret_cast<std::uint64_t>(counts_));
@@ -104,7 +80,8 @@ class recorded_heap_ref {
     std::uint64_t const index = group.broadcast(first) + group.rank();
     if (index >= capacity_) return;
     auto* const events = reinterpret_cast<heap_event*>(counts_ + buffers_);
-    events[std::uint64_t{number} * capacity_ + index] = {now(), address, size, kind, owner};
+    events[std::uint64_t{number} * capacity_ + index] = {simt::clock_ns(), address, size, kind,
+                                                         owner};
   }
 
   heap_ref heap_;
@@ -117,9 +94,9 @@ struct heap_recorder_options {
   std::uint32_t events_per_buffer = 16'384;
 };
 
-/// Owns the buffers of a recorded heap: 32 bytes for each event. Kernels get `ref()`; the heap's own
-/// refs record nothing and cost nothing more. A buffer that is full drops later events, and `lost`
-/// counts them. Not thread-safe; no kernel may use the refs during a call of a member function.
+/// Owns the buffers of a recorded heap: 32 bytes for each event. Kernels get `ref()`. The heap's
+/// own refs record nothing and cost nothing more. A full buffer drops events, and `lost` counts
+/// them. Not thread-safe; no kernel may use the refs during a call of a member function.
 class heap_recorder {
  public:
   /// The heap must outlive the recorder. Throws `bad_argument`, and what kernel_memory throws.
