@@ -344,9 +344,10 @@ def report(
 def convert(
     trace: TraceFile,
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],
+    target: Annotated[str, typer.Option("--to", help="quarry, or rmm: the log of RMM.")] = "quarry",
     as_json: AsJson = False,
 ) -> None:
-    """Write a trace in Quarry's own format, which is small and fast to read."""
+    """Write a trace in Quarry's own format, which is small and fast to read, or in RMM's."""
     import os
 
     from quarry.traces import convert as run_convert
@@ -354,14 +355,17 @@ def convert(
     with errors_shown(as_json), progress_of("converting") as show:
         if os.path.exists(output) and os.path.samefile(trace, output):
             raise OSError(f"{output}: the output is the input; choose another file")
-        found = run_convert(trace, output, progress=show)
+        found = run_convert(trace, output, target=target, progress=show)
     size = os.path.getsize(output)
     if as_json:
         print_json({"trace": trace, "output": output, "bytes": size} | found)
         return
     show_problems(found["problems"], found["problem_count"])
-    events = found["events"]
-    print_rows([("wrote", f"{output}: {events:,} events, {format_size(size)}")])
+    events, skipped = found["events"], found["skipped_events"]
+    rows = [("wrote", f"{output}: {events:,} events, {format_size(size)}")]
+    if skipped:
+        rows.append(("skipped", f"{skipped:,} events that the format cannot hold"))
+    print_rows(rows)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 from quarry import _core
 from quarry.sizes import format_size
 
-FORMATS = ["pytorch", "quarry"]
+FORMATS = ["quarry", "pytorch", "rmm", "umpire", "text"]
 STRATEGIES = ["fast", "lowest-best-fit", "oldest-best-fit", "stitched", "streams", "direct"]
 
 

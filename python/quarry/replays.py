@@ -29,7 +29,8 @@ class ReplayFailure:
 class ReplayResult:
     """The result of a replay. `samples` has the state after some events, as NumPy records.
 
-    Each sample has the maxima since the sample before it, so no peak is lost.
+    Of a sample, `allocated` and `reserved` are the maxima since the sample before, so no peak is
+    lost. Other values are those at the sample.
     """
 
     events: int

@@ -151,10 +151,13 @@ def convert(
     path: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
+    target: str = "quarry",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Writes a trace in Quarry's own format. Its memory does not grow with the number of events.
+    """Writes a trace in Quarry's own format, or with `target` `rmm` in that of RMM's log.
 
-    Returns the number of events, the format of the input, and what the reader skipped.
+    Its memory does not grow with the number of events. RMM's log has only allocations, failures and
+    frees, and no call sites. Returns the number of events written, the number of `skipped_events`
+    that the format cannot hold, the format of the input, and what the reader skipped.
     """
-    return _core.convert(os.fspath(path), os.fspath(output), progress)
+    return _core.convert(os.fspath(path), os.fspath(output), target, progress)

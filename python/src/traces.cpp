@@ -3,6 +3,7 @@
 #include "quarry/trace/file_writer.hpp"
 #include "quarry/trace/reader.hpp"
 #include "quarry/trace/replay.hpp"
+#include "quarry/trace/rmm_writer.hpp"
 
 #include "event_buffer.hpp"
 #include "names.hpp"
@@ -106,25 +107,46 @@ nb::dict read_trace(std::string const& path, nb::object callback) {
   return result;
 }
 
-nb::dict convert(std::string const& path, std::string const& output, nb::object callback) {
+/// Writes all events of `source` by `write(events, names)`.
+template <class Write>
+void copy_events(trace::reader& source, progress_reporter& progress, Write const& write) {
+  std::vector<event> buffer(batch);
+  while (std::size_t const count = source.read(buffer)) {
+    write(std::span<event const>{buffer}.first(count), source.names());
+    progress.add(count);
+  }
+  progress.report();
+}
+
+nb::dict convert(std::string const& path, std::string const& output, std::string const& target,
+                 nb::object callback) {
   std::unique_ptr<trace::reader> source;
-  std::uint64_t events = 0;
+  std::uint64_t events = 0, skipped = 0;
   {
     nb::gil_scoped_release const no_gil;
     progress_reporter progress{std::move(callback)};
+    if (target != "quarry" && target != "rmm")
+      throw bad_argument{"convert: there is no format '" + target +
+                         "' to write; there are quarry and rmm"};
     source = trace::open_trace(path);
-    trace::file_writer writer{output};
-    std::vector<event> buffer(batch);
-    while (std::size_t const count = source->read(buffer)) {
-      writer.add(std::span{buffer}.first(count), source->names());
-      progress.add(count);
+    if (target == "quarry") {
+      trace::file_writer writer{output};
+      copy_events(*source, progress,
+                  [&](auto const& some, auto const& names) { writer.add(some, names); });
+      writer.close();
+      events = writer.events();
+    } else {
+      trace::rmm_writer writer{output};
+      copy_events(*source, progress,
+                  [&](auto const& some, auto const& names) { writer.write(some, names); });
+      writer.flush();
+      events = writer.written();
+      skipped = writer.skipped();
     }
-    writer.close();
-    events = writer.events();
-    progress.report();
   }
   nb::dict result;
   result["events"] = events;
+  result["skipped_events"] = skipped;
   add_file(result, *source);
   return result;
 }
@@ -281,7 +303,7 @@ void add_traces(nb::module_& core) {
   core.attr("event_layout") = event_layout();
   core.attr("sample_layout") = sample_layout();
   core.def("read_trace", read_trace, "path"_a, "progress"_a = nb::none());
-  core.def("convert", convert, "path"_a, "output"_a, "progress"_a = nb::none());
+  core.def("convert", convert, "path"_a, "output"_a, "target"_a, "progress"_a = nb::none());
   core.def("write_trace", write_trace, "path"_a, "events"_a, "call_sites"_a, "allocators"_a,
            "threads"_a, "streams"_a);
   nb::class_<replay_settings>(core, "ReplaySettings")
