@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 FUZZ_SECONDS ?= 60
-.PHONY: help demo check test test-long test-opencl rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
+.PHONY: help demo check test test-long test-opencl test-python rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -27,13 +27,17 @@ check: ## for daily work: build and run the tests that need no GPU and less than
 	@QUARRY_CTEST='-LE long' scripts/run_tests.sh dev
 
 test: ## build and run every test that needs no GPU, also under sanitizers; compile the CUDA build if nvcc is installed
-	@scripts/setup.sh
+	@scripts/setup.sh python
 	@scripts/run_tests.sh
 
 test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, each source compiled alone, mutants, fuzzing, all CUDA programs
 	@scripts/setup.sh fuzz
 	@failed=0; QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all || failed=1; \
 	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; exit $$failed
+
+test-python: ## build the Python package's wheel, install it into a clean venv, and run its tests there
+	@scripts/setup.sh python
+	@scripts/run_tests.sh python
 
 test-opencl: ## install PoCL, Intel's OpenCL runtime and oclgrind, and run the OpenCL tests on each
 	@scripts/setup.sh opencl
