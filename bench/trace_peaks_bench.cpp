@@ -16,7 +16,7 @@ namespace {
 
 using namespace quarry::trace;
 
-void record_peak(std::string const& trace, char const* allocator, bytes peak) {
+void record_peak(std::string const& trace, char const* allocator, bench::bytes peak) {
   bench::record("trace/peak", bench::parameters{}.add("trace", trace).add("allocator", allocator),
                 static_cast<double>(peak), "B");
 }
@@ -31,7 +31,7 @@ replay_result replayed(std::span<event const> events, replay_options const& opti
 std::optional<routing_table> best_table(std::span<event const> events,
                                         name_table const& call_sites) {
   std::optional<routing_table> best;
-  bytes least = replayed(events, {}).pool.peak_reserved;
+  bench::bytes least = replayed(events, {}).pool.peak_reserved;
   for (route_key const key :
        {route_key::size, route_key::call_site, route_key::call_site_and_size}) {
     for (std::uint64_t const limit : {50u, 200u, 1000u, 5000u, 20'000u}) {
@@ -70,7 +70,8 @@ void measure(std::string const& name) {
   record_peak(name, "separated", replayed(events, routed).pool.peak_reserved);
 
   plan const placed = make_plan(events);
-  record_peak(name, "plan", replayed(events, {.plan = &placed}).pool.peak_reserved);
+  auto const served = replayed(events, {.placement = strategy::planned, .plan = &placed});
+  record_peak(name, "plan", served.pool.peak_reserved);
 }
 
 }  // namespace
