@@ -3,8 +3,9 @@
 // allocation of its own, which any work-item may free.
 //
 // All work-items of the group must call, the same number of times, with a work-group of one
-// dimension. GPUs whose sub-groups claim together need only the barrier, which makes them meet.
-// Elsewhere one work-item of 32 claims for all of them.
+// dimension. They may pass different heaps. GPUs whose sub-groups claim together need only the barrier,
+// which makes them meet. Elsewhere one work-item of 32 claims for those that pass the same heap; the
+// others allocate alone.
 //
 // Pass the scratch as a kernel's argument. PoCL 3.1 gives an array that a kernel declares as __local
 // to two groups at once, on two threads.
@@ -26,6 +27,25 @@ static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __lo
 }
 
 #else
+
+// A class is below 64, so its word also has the lower half of the heap's address, but for 6 bits: two
+// heaps are never as close. `references` has the upper half before the claim.
+static inline uint quarry_low_address(quarry_heap heap) { return (uint)(ulong)heap & ~(QUARRY_MAX_CLASSES - 1u); }
+static inline uint quarry_high_address(quarry_heap heap) { return (uint)((ulong)heap >> 32u); }
+
+// Leaves the classes of the work-items [first, end) that pass `heap`. The others get QUARRY_NONE as
+// their class and, if they had a class, as their reference.
+static inline void quarry_select_heap(quarry_heap heap, uint first, uint end, __local uint* classes,
+                                      __local uint* references) {
+  uint const low = quarry_low_address(heap), high = quarry_high_address(heap);
+  for (uint item = first; item < end; ++item) {
+    uint const word = classes[item];
+    if (word == QUARRY_NONE) continue;
+    bool const is_same = references[item] == high && (word & ~(QUARRY_MAX_CLASSES - 1u)) == low;
+    classes[item] = is_same ? word & (QUARRY_MAX_CLASSES - 1u) : QUARRY_NONE;
+    if (!is_same) references[item] = QUARRY_NONE;
+  }
+}
 
 // Claims for the work-items [first, end): `classes` has their classes, or QUARRY_NONE. Writes their
 // references, 0 where no memory was found.
@@ -63,17 +83,24 @@ static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __lo
   uint const item = (uint)get_local_id(0), items = (uint)get_local_size(0);
   __local uint* const classes = scratch;
   __local uint* const references = scratch + items;
-  uint const units = bytes > quarry_most_bytes(heap) ? 0u : quarry_units_of(bytes);
+  ulong const padded = quarry_padded(heap, bytes);
+  uint const units = padded > quarry_most_bytes(heap) ? 0u : quarry_units_of(padded);
   bool const is_small = units != 0u && units <= 1u << (quarry_span_shift(heap) - 2u);
-  classes[item] = is_small ? quarry_class_of(units, quarry_span_shift(heap)) : QUARRY_NONE;
+  classes[item] = QUARRY_NONE;
+  if (is_small) classes[item] = quarry_class_of(units, quarry_span_shift(heap)) | quarry_low_address(heap);
+  references[item] = quarry_high_address(heap);
   barrier(CLK_LOCAL_MEM_FENCE);
-  if (item % 32u == 0u) quarry_claim_for(heap, item, min(item + 32u, items), classes, references);
+  if (item % 32u == 0u) {
+    uint const end = min(item + 32u, items);
+    quarry_select_heap(heap, item, end, classes, references);
+    quarry_claim_for(heap, item, end, classes, references);
+  }
   barrier(CLK_LOCAL_MEM_FENCE);
   quarry_ref const result = references[item];
   barrier(CLK_LOCAL_MEM_FENCE);  // the next call writes the scratch
-  if (is_small) {
+  if (is_small && result != QUARRY_NONE) {
     if (result == 0u) quarry_record_fault(heap, QUARRY_FAULT_OUT_OF_MEMORY, (uint)bytes, 0u);
-    return result;
+    return quarry_with_trailer(heap, result, bytes);
   }
   return bytes == QUARRY_NOTHING ? 0u : quarry_malloc(heap, bytes);
 }

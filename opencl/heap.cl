@@ -5,8 +5,8 @@
 // and any work-item may free what any other one allocated, also in a later kernel.
 #pragma once
 
-#include "places.cl"
 #include "subgroup.cl"
+#include "trailer.cl"
 
 typedef uint quarry_ref;
 
@@ -76,7 +76,7 @@ static inline quarry_ref quarry_malloc_small(quarry_heap heap, uint id) {
   uint const shift = quarry_span_shift(heap);
   uint const first_unit = QUARRY_LAYOUT(heap, first_unit), units = quarry_units_of_class(id, shift);
   for (;;) {
-    quarry_team const team = quarry_team_of(id);
+    quarry_team const team = quarry_team_of(heap, id);
     quarry_slots found = {0u, 0u, 0u};
     if (quarry_leads(team)) found = quarry_claim_or_reclaim(heap, id, quarry_team_size(team));
     found.bits = quarry_from_leader(team, found.bits);
@@ -117,11 +117,12 @@ static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
 // no free slot or run of pages that is large enough. It may miss memory that other work-items free
 // or try to claim at the same time. Size 0 gives a slot of its own.
 static inline quarry_ref quarry_malloc(quarry_heap heap, ulong bytes) {
+  ulong const padded = quarry_padded(heap, bytes);
   quarry_ref const result =
-      bytes > quarry_most_bytes(heap) ? 0u : quarry_malloc_units(heap, quarry_units_of(bytes));
+      padded > quarry_most_bytes(heap) ? 0u : quarry_malloc_units(heap, quarry_units_of(padded));
   if (result == 0u)
     quarry_record_fault(heap, QUARRY_FAULT_OUT_OF_MEMORY, bytes >= QUARRY_NONE ? QUARRY_NONE : (uint)bytes, 0u);
-  return result;
+  return quarry_with_trailer(heap, result, bytes);
 }
 
 // Clears bits of a word of slot bits that the caller holds, in a span of class `id`, and closes the
@@ -135,11 +136,43 @@ static inline uint quarry_free_slots(quarry_heap heap, uint id, uint span, uint 
   return before;
 }
 
+// Whether an allocation begins at `reference`, as far as one look can tell.
+static inline bool quarry_is_allocated(quarry_heap heap, quarry_ref reference) {
+  uint const offset = reference - QUARRY_LAYOUT(heap, first_unit);
+  uint const page = offset >> QUARRY_LAYOUT(heap, page_shift), shift = quarry_span_shift(heap);
+  if (reference < QUARRY_LAYOUT(heap, first_unit) || page >= QUARRY_LAYOUT(heap, usable_pages)) return false;
+  uint const id = quarry_load_relaxed(quarry_span_class(heap, offset >> shift));
+  if (id == 0u)
+    return (offset & ((1u << QUARRY_LAYOUT(heap, page_shift)) - 1u)) == 0u &&
+           quarry_load_relaxed(quarry_words(heap) + QUARRY_LAYOUT(heap, large_pages) + page) != 0u;
+  uint const in_span = offset & ((1u << shift) - 1u), units = quarry_units_of_class(id - 1u, shift);
+  uint const slot = in_span / units;
+  if (slot * units != in_span || slot >= quarry_slots_of_class(id - 1u, shift)) return false;
+  return (quarry_load_relaxed(quarry_slot_word(heap, offset >> shift, slot >> 5u)) >> (slot & 31u) & 1u) != 0u;
+}
+
+// In a debug heap, looks at an allocation that the caller frees next, and reports an overrun. Returns
+// false if the slot is allocated but not handed out: another work-item frees it now, or a reserve has it.
+static inline bool quarry_may_free(quarry_heap heap, quarry_ref reference) {
+  if (!quarry_is_allocated(heap, reference)) return true;  // the free reports why
+  ulong const slot_bytes = quarry_slot_bytes(heap, reference);
+  if (slot_bytes == 0u) return true;  // freed since
+  quarry_trailer_view const view = quarry_retire_trailer(heap, reference, slot_bytes);
+  if (view.state == QUARRY_TRAILER_OVERRUN)
+    quarry_record_fault(heap, QUARRY_FAULT_OVERRUN, view.requested, reference);
+  return view.state != QUARRY_TRAILER_VACANT;
+}
+
 // Frees an allocation; null has no effect. Returns false, changes nothing and records a fault if
 // `reference` is not the base of an allocation. A double free is found unless the memory was
-// allocated again, or the other free runs at the same time.
+// allocated again, or the other free runs at the same time. In a debug heap an overrun is a fault, too:
+// then frees the allocation, and returns true.
 static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
   if (reference == 0u) return true;
+  if (quarry_has_trailers(heap) && !quarry_may_free(heap, reference)) {
+    quarry_record_fault(heap, QUARRY_FAULT_DOUBLE_FREE, 0u, reference);
+    return false;
+  }
   uint const offset = reference - QUARRY_LAYOUT(heap, first_unit);
   uint const page = offset >> QUARRY_LAYOUT(heap, page_shift);
   uint fault = QUARRY_FAULT_FOREIGN_REFERENCE;
@@ -180,31 +213,13 @@ static inline bool quarry_free(quarry_heap heap, quarry_ref reference) {
   return false;
 }
 
-// Whether an allocation begins at `reference`, as far as one look can tell.
-static inline bool quarry_is_allocated(quarry_heap heap, quarry_ref reference) {
-  uint const offset = reference - QUARRY_LAYOUT(heap, first_unit);
-  uint const page = offset >> QUARRY_LAYOUT(heap, page_shift), shift = quarry_span_shift(heap);
-  if (reference < QUARRY_LAYOUT(heap, first_unit) || page >= QUARRY_LAYOUT(heap, usable_pages)) return false;
-  uint const id = quarry_load_relaxed(quarry_span_class(heap, offset >> shift));
-  if (id == 0u)
-    return (offset & ((1u << QUARRY_LAYOUT(heap, page_shift)) - 1u)) == 0u &&
-           quarry_load_relaxed(quarry_words(heap) + QUARRY_LAYOUT(heap, large_pages) + page) != 0u;
-  uint const in_span = offset & ((1u << shift) - 1u), units = quarry_units_of_class(id - 1u, shift);
-  uint const slot = in_span / units;
-  if (slot * units != in_span || slot >= quarry_slots_of_class(id - 1u, shift)) return false;
-  return (quarry_load_relaxed(quarry_slot_word(heap, offset >> shift, slot >> 5u)) >> (slot & 31u) & 1u) != 0u;
-}
-
 // The bytes that an allocation can hold; 0 if `reference` is in no open span and no large
-// allocation begins there.
+// allocation begins there. In a debug heap: the requested bytes, if the trailer still has them.
 static inline ulong quarry_usable_size(quarry_heap heap, quarry_ref reference) {
-  uint const offset = reference - QUARRY_LAYOUT(heap, first_unit);
-  uint const page_shift = QUARRY_LAYOUT(heap, page_shift), page = offset >> page_shift;
-  if (reference < QUARRY_LAYOUT(heap, first_unit) || page >= QUARRY_LAYOUT(heap, usable_pages)) return 0u;
-  uint const id = quarry_load_relaxed(quarry_span_class(heap, offset >> quarry_span_shift(heap)));
-  if (id != 0u) return (ulong)quarry_units_of_class(id - 1u, quarry_span_shift(heap)) * QUARRY_UNIT;
-  uint const pages = quarry_load_relaxed(quarry_words(heap) + QUARRY_LAYOUT(heap, large_pages) + page);
-  return (ulong)pages * QUARRY_UNIT << page_shift;
+  ulong const slot_bytes = quarry_slot_bytes(heap, reference);
+  if (!quarry_has_trailers(heap) || slot_bytes == 0u) return slot_bytes;
+  quarry_trailer_view const view = quarry_view_trailer(heap, reference, slot_bytes);
+  return view.canary == 0u || view.requested == QUARRY_NONE ? slot_bytes - QUARRY_TRAILER_BYTES : view.requested;
 }
 
 // The bits of a word of page bits in an empty heap whose first `pages` pages are usable.

@@ -25,7 +25,7 @@
 #pragma once
 
 #define QUARRY_OPENCL_MAGIC 0x51435241u
-#define QUARRY_OPENCL_LAYOUT 2u
+#define QUARRY_OPENCL_LAYOUT 3u
 
 #define QUARRY_UNIT 16u           // bytes
 #define QUARRY_PAGES_PER_SPAN 16u
@@ -45,7 +45,8 @@
 #define QUARRY_FAULT_INTERIOR_REFERENCE 3u
 #define QUARRY_FAULT_FOREIGN_REFERENCE 4u
 #define QUARRY_FAULT_STALLED 5u
-#define QUARRY_FAULT_KINDS 6u
+#define QUARRY_FAULT_OVERRUN 6u  // in debug heaps
+#define QUARRY_FAULT_KINDS 7u
 
 // A set of numbers below `count`: bit i of level 0 is 1 for each member i. A bit of level l + 1 says
 // that a word of level l is not 0, except for a moment.
@@ -100,4 +101,8 @@ typedef struct quarry_heap_state {
   unsigned int fault_group;
   unsigned int fault_item;
   unsigned int fault_counts[QUARRY_FAULT_KINDS];
+
+  // Of debug heaps; see trailer.cl.
+  unsigned int has_trailers;      // 1: a debug heap
+  unsigned int allocations_made;  // modulo 2^32
 } quarry_heap_state;

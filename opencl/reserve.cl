@@ -9,7 +9,8 @@
 // Allocations are those of quarry_malloc, and any work-item may free them by quarry_free. A free goes
 // to the heap, so it is checked as usual. A kernel that does not call quarry_reserve_return leaves
 // unused slots allocated. A reserve has at most 512 bytes, so that a million work-items can have one;
-// requests above 256 bytes, and those of another class than the reserve has, go to the heap.
+// requests above 256 bytes, and those of another class than the reserve has, go to the heap. In a debug
+// heap a trailer counts as part of the request.
 #pragma once
 
 #include "heap.cl"
@@ -44,7 +45,7 @@ static inline uint quarry_lease_ahead(quarry_heap heap, quarry_search const* sea
 // Claims up to `count` slots, a power of two up to 32. The members of a team get words from one ticket,
 // so that all of them claim at once; a member may get none, although the heap has some.
 QUARRY_OUT_OF_LINE static quarry_slots quarry_claim_ahead(quarry_heap heap, uint id, uint count) {
-  quarry_team const team = quarry_team_of(id);
+  quarry_team const team = quarry_team_of(heap, id);
   if (quarry_team_size(team) == 1u) return quarry_claim_or_reclaim(heap, id, count);
   quarry_search const search = quarry_search_of(heap, id);
   uint const lease = QUARRY_LAYOUT(heap, lease_words), last = quarry_team_size(team) * count - 1u;
@@ -63,21 +64,29 @@ QUARRY_OUT_OF_LINE static quarry_slots quarry_claim_ahead(quarry_heap heap, uint
 // The highest power of two up to `value`, which is not 0.
 static inline uint quarry_power_below(uint value) { return 1u << quarry_highest_bit(value); }
 
+// In a debug heap: the slots of a reserve have vacant trailers until it hands them out.
+static inline void quarry_reserve_vacate(quarry_heap heap, quarry_reserve const* reserve, uint units) {
+  for (uint bits = reserve->bits; bits != 0u; bits &= bits - 1u)
+    quarry_write_vacant_trailer(heap, reserve->base + quarry_lowest_bit(bits) * units, (ulong)units * QUARRY_UNIT);
+}
+
 // Allocates `bytes` bytes as quarry_malloc does.
 static inline quarry_ref quarry_reserve_malloc(quarry_heap heap, quarry_reserve* reserve, ulong bytes) {
-  if (bytes > QUARRY_RESERVE_UNITS / 2u * QUARRY_UNIT) return quarry_malloc(heap, bytes);
-  uint const shift = quarry_span_shift(heap), id = quarry_class_of(quarry_units_of(bytes), shift);
+  ulong const padded = quarry_padded(heap, bytes);
+  if (padded > QUARRY_RESERVE_UNITS / 2u * QUARRY_UNIT) return quarry_malloc(heap, bytes);
+  uint const shift = quarry_span_shift(heap), id = quarry_class_of(quarry_units_of(padded), shift);
   uint const units = quarry_units_of_class(id, shift);
   if (reserve->bits == 0u) {
     quarry_slots const found = quarry_claim_ahead(heap, id, quarry_power_below(QUARRY_RESERVE_UNITS / units));
     reserve->bits = found.bits;
     reserve->id = id;
     reserve->base = quarry_base_of_span(heap, found.span) + found.word * 32u * units;
+    if (quarry_has_trailers(heap)) quarry_reserve_vacate(heap, reserve, units);
   }
   if (reserve->bits == 0u || reserve->id != id) return quarry_malloc(heap, bytes);
   quarry_ref const result = reserve->base + quarry_lowest_bit(reserve->bits) * units;
   reserve->bits &= reserve->bits - 1u;
-  return result;
+  return quarry_with_trailer(heap, result, bytes);
 }
 
 // Frees the slots that are left.

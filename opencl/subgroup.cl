@@ -5,7 +5,7 @@
 
 #include "atomics.cl"
 
-// Work-items of a sub-group that called together with one key. Bit i of `members`: lane i.
+// Work-items of a sub-group that called together with one heap and one key. Bit i of `members`: lane i.
 typedef struct quarry_team {
   uint members;
   uint lane;  // of the caller
@@ -18,11 +18,16 @@ static inline uint quarry_rank_in(quarry_team team) { return popcount(team.membe
 
 #if !defined(QUARRY_AS_CPP) && QUARRY_TIER == 2
 
-static inline quarry_team quarry_team_of(uint key) {
+// The leader claims from its own heap, so work-items of another heap must be another team.
+static inline quarry_team quarry_team_of(__global void const* heap, uint key) {
   quarry_team team;
-  uint active;
+  uint active, same_heap;
   asm volatile("activemask.b32 %0;" : "=r"(active)::"memory");
+  asm volatile("match.all.sync.b64 %0, %1, %2;" : "=r"(same_heap) : "l"(heap), "r"(active) : "memory");
+  if (same_heap == 0u)
+    asm volatile("match.any.sync.b64 %0, %1, %2;" : "=r"(same_heap) : "l"(heap), "r"(active) : "memory");
   asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(team.members) : "r"(key), "r"(active) : "memory");
+  team.members &= same_heap;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(team.lane));
   return team;
 }
@@ -43,8 +48,9 @@ static inline uint quarry_from_leader(quarry_team team, uint value) {
 }
 #else
 
-static inline quarry_team quarry_team_of(uint key) {
+static inline quarry_team quarry_team_of(__global void const* heap, uint key) {
   quarry_team const team = {1u, 0u};
+  (void)heap;
   (void)key;
   return team;
 }

@@ -31,14 +31,21 @@ static_assert(QUARRY_UNIT == 16, "quarry_opencl_at, and the comments of c_api.h"
 /// The size of the options in their first version.
 constexpr std::size_t min_options =
     offsetof(quarry_opencl_heap_options, places) + sizeof(quarry_opencl_heap_options::places);
-static_assert(sizeof(quarry_opencl_heap_options) == min_options, "fields end without padding");
+static_assert(sizeof(quarry_opencl_heap_options) ==
+                  offsetof(quarry_opencl_heap_options, debug) + sizeof(std::uint64_t),
+              "fields end without padding");
+static_assert(static_cast<int>(allocation_state::unknown) == QUARRY_OPENCL_ALLOCATION_UNKNOWN &&
+              static_cast<int>(allocation_state::intact) == QUARRY_OPENCL_ALLOCATION_INTACT &&
+              static_cast<int>(allocation_state::overrun) == QUARRY_OPENCL_ALLOCATION_OVERRUN &&
+              static_cast<int>(allocation_state::reserved) == QUARRY_OPENCL_ALLOCATION_RESERVED);
 
 quarry_opencl_heap_options default_options() {
   heap_options const usual;
   return {.size = sizeof(quarry_opencl_heap_options),
           .heap_size = usual.size,
           .max_size = usual.max_size,
-          .places = usual.places};
+          .places = usual.places,
+          .debug = usual.debug ? 1u : 0u};
 }
 
 void check_not_null(char const* call, char const* name, void const* pointer) {
@@ -222,10 +229,14 @@ quarry_status quarry_opencl_heap_create(cl_context context, cl_device_id device,
     if (wanted.places > std::numeric_limits<uint32_t>::max())
       throw quarry::bad_argument{std::string{call} + ": " + std::to_string(wanted.places) +
                                  " places are more than 65536"};
-    auto made = std::make_unique<c_heap>(
-        given, heap_options{.size = wanted.heap_size,
-                            .max_size = wanted.max_size,
-                            .places = static_cast<uint32_t>(wanted.places)});
+    if (wanted.debug > 1)
+      throw quarry::bad_argument{std::string{call} + ": debug is " + std::to_string(wanted.debug) +
+                                 "; it must be 0 or 1"};
+    auto made =
+        std::make_unique<c_heap>(given, heap_options{.size = wanted.heap_size,
+                                                     .max_size = wanted.max_size,
+                                                     .places = static_cast<uint32_t>(wanted.places),
+                                                     .debug = wanted.debug == 1});
     *heap = static_cast<quarry_opencl_heap*>(
         quarry::c_api::add_object(handle_kind::opencl_heap, made.get()));
     (void)made.release();
@@ -278,6 +289,7 @@ quarry_status quarry_opencl_heap_get_faults(quarry_opencl_heap* heap,
     faults->double_free = all.double_free;
     faults->interior_reference = all.interior_reference;
     faults->foreign_reference = all.foreign_reference;
+    faults->overrun = all.overrun;
     std::snprintf(faults->first, sizeof faults->first, "%s", all.first.c_str());
     return QUARRY_OK;
   });
@@ -294,6 +306,21 @@ quarry_status quarry_opencl_heap_get_usage(quarry_opencl_heap* heap, quarry_open
   return with(heap, call, accepts::unmapped, usage, [&](c_heap& target) {
     auto const all = target.heap.usage();
     *usage = {all.usable, all.reserved, all.allocated, all.allocations_in_use};
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_opencl_heap_get_live_allocations(quarry_opencl_heap* heap,
+                                                      quarry_opencl_live_allocation* live,
+                                                      uint64_t capacity, uint64_t* count) {
+  if (count != nullptr) *count = 0;
+  constexpr auto call = "quarry_opencl_heap_get_live_allocations";
+  return with(heap, call, accepts::unmapped, count, [&](c_heap& target) {
+    if (capacity != 0) check_not_null(call, "the array", live);
+    for (auto const& allocation : target.heap.live_allocations(capacity))
+      live[(*count)++] = {allocation.reference, static_cast<uint32_t>(allocation.state),
+                          allocation.slot_size, allocation.requested_size,
+                          allocation.number,    allocation.work_item};
     return QUARRY_OK;
   });
 }

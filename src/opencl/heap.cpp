@@ -25,9 +25,25 @@ __kernel void quarry_add_pages_to_heap(quarry_heap heap, uint first, uint end) {
 
 std::string_view name_of_fault(std::uint32_t kind) {
   constexpr std::array<std::string_view, QUARRY_FAULT_KINDS> names{
-      "no fault",           "out of memory",     "double free",
-      "interior reference", "foreign reference", "stalled"};
+      "no fault",          "out of memory", "double free", "interior reference",
+      "foreign reference", "stalled",       "overrun"};
   return kind < names.size() ? names[kind] : "unknown fault";
+}
+
+/// A sentence about the first fault, which there is.
+std::string describe_first_fault(opencl_c::quarry_heap_state const& state) {
+  std::string const work_item = "group " + std::to_string(state.fault_group) + " work-item " +
+                                std::to_string(state.fault_item);
+  std::string const reference = "reference " + std::to_string(state.fault_reference);
+  std::string const requested = std::to_string(state.fault_bytes) + " bytes requested";
+  bool const has_bytes = state.fault_bytes != QUARRY_NONE;
+  if (state.fault_kind == QUARRY_FAULT_OVERRUN)
+    return "quarry: overrun found when " + work_item + " freed " + reference + ", " +
+           (has_bytes ? requested : "requested size unknown");
+  std::string const text =
+      "quarry: " + std::string{name_of_fault(state.fault_kind)} + " by " + work_item + ", ";
+  if (state.fault_kind != QUARRY_FAULT_OUT_OF_MEMORY) return text + reference;
+  return text + (has_bytes ? requested : "4 GiB or more requested");
 }
 
 }  // namespace
@@ -44,7 +60,7 @@ heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueu
       if (auto const stale = count_stale_messages(context, device, queue_); stale != 0)
         throw opencl_error{"this device does not order memory between work-groups: " +
                            std::to_string(stale) + " messages were stale in the self-test"};
-    auto const program = build(context, device, own_kernels);
+    auto const program = opencl::build(context, device, own_kernels);
     initialise_ = cl::Kernel{program, "quarry_initialise_heap"};
     add_pages_ = cl::Kernel{program, "quarry_add_pages_to_heap"};
     buffer_ = cl::Buffer{context, CL_MEM_READ_WRITE, options_.size};
@@ -61,7 +77,14 @@ void heap::refuse_more_than_device_has(bytes size) const {
 }
 
 opencl_c::quarry_heap_state heap::plan() const {
-  return plan_heap(options_.size, options_.places, is_gpu_, options_.max_size);
+  auto state = plan_heap(options_.size, options_.places, is_gpu_, options_.max_size);
+  state.has_trailers = options_.debug ? 1 : 0;
+  return state;
+}
+
+cl::Program heap::build(std::string_view source, std::string const& more_options) const {
+  return opencl::build(context_, device_, source,
+                       options_.debug ? "-DQUARRY_DEBUG=1 " + more_options : more_options);
 }
 
 void heap::reset() {
@@ -114,19 +137,9 @@ heap_faults heap::faults() const {
                        counts[QUARRY_FAULT_DOUBLE_FREE],
                        counts[QUARRY_FAULT_INTERIOR_REFERENCE],
                        counts[QUARRY_FAULT_FOREIGN_REFERENCE],
+                       counts[QUARRY_FAULT_OVERRUN],
                        {}};
-    if (state.fault_kind != 0) {
-      faults.first = std::string{"quarry: "} + std::string{name_of_fault(state.fault_kind)} +
-                     " by group " + std::to_string(state.fault_group) + " work-item " +
-                     std::to_string(state.fault_item);
-      if (state.fault_kind == QUARRY_FAULT_OUT_OF_MEMORY) {
-        faults.first += state.fault_bytes == QUARRY_NONE
-                            ? ", 4 GiB or more requested"
-                            : ", " + std::to_string(state.fault_bytes) + " bytes requested";
-      } else {
-        faults.first += ", reference " + std::to_string(state.fault_reference);
-      }
-    }
+    if (state.fault_kind != 0) faults.first = describe_first_fault(state);
     return faults;
   });
 }
@@ -135,7 +148,8 @@ void heap::clear_faults() {
   checked([&] {
     queue_.finish();
     constexpr std::size_t first = offsetof(opencl_c::quarry_heap_state, fault_kind);
-    std::vector<std::byte> const zeros(sizeof(opencl_c::quarry_heap_state) - first);
+    constexpr std::size_t end = offsetof(opencl_c::quarry_heap_state, has_trailers);
+    std::vector<std::byte> const zeros(end - first);
     queue_.enqueueWriteBuffer(buffer_, CL_TRUE, first, zeros.size(), zeros.data());
   });
 }
@@ -181,5 +195,12 @@ mapped_heap::~mapped_heap() {
 
 heap_usage heap::usage() const { return usage_of(read(queue_, buffer_).data()); }
 std::string heap::audit() const { return audit_of(read(queue_, buffer_).data()); }
+
+std::vector<live_allocation> heap::live_allocations(std::size_t max_count) const {
+  auto const words = read(queue_, buffer_);
+  return live_allocations_of(words.data(), max_count, [&](bytes offset, bytes size, void* target) {
+    checked([&] { queue_.enqueueReadBuffer(buffer_, CL_TRUE, offset, size, target); });
+  });
+}
 
 }  // namespace quarry::inline QUARRY_ABI::opencl

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opencl/heap_plan.hpp"
 #include "quarry/opencl/heap_usage.hpp"
+#include "quarry/opencl/live_allocation.hpp"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::opencl {
@@ -63,7 +65,54 @@ class metadata {
   quarry_heap_state const& state_;
 };
 
+/// Sets what the trailer of an allocation in a debug heap says.
+void read_trailer(live_allocation& allocation, read_bytes const& read) {
+  std::array<std::uint32_t, 4> trailer{};
+  bytes const max_size = allocation.slot_size - QUARRY_TRAILER_BYTES;
+  bytes const end = bytes{allocation.reference} * QUARRY_UNIT + max_size;
+  read(end, sizeof trailer, trailer.data());
+  auto const [canary, number, work_item, gap] = trailer;
+  if (canary == quarry_vacant_canary(allocation.reference)) {
+    allocation.state = allocation_state::reserved;
+    return;
+  }
+  allocation.state = allocation_state::overrun;
+  allocation.number = number;
+  allocation.work_item = work_item;
+  if (gap > max_size) return;
+  allocation.requested_size = max_size - gap;
+  if (canary != quarry_canary(allocation.reference, number, work_item, gap)) return;
+  std::vector<unsigned char> content(gap);
+  if (gap != 0) read(end - gap, gap, content.data());
+  if (std::count(content.begin(), content.end(), QUARRY_GAP_BYTE) == gap)
+    allocation.state = allocation_state::intact;
+}
+
 }  // namespace
+
+std::vector<live_allocation> live_allocations_of(std::uint32_t const* words, std::size_t max_count,
+                                                 read_bytes const& read) {
+  metadata const heap{words};
+  auto const& state = heap.state();
+  std::vector<live_allocation> live;
+  auto const add = [&](std::uint32_t unit, bytes slot_size) {
+    live.push_back({.reference = state.first_unit + unit, .slot_size = slot_size});
+    if (state.has_trailers != 0) read_trailer(live.back(), read);
+  };
+  for (std::uint32_t page = 0; page < state.usable_pages && live.size() < max_count; ++page) {
+    if (bytes const count = heap.pages_of_large(page); count != 0)
+      add(page << state.page_shift, count * QUARRY_UNIT << state.page_shift);
+    std::uint32_t const span = page / QUARRY_PAGES_PER_SPAN;
+    std::uint32_t const id = page % QUARRY_PAGES_PER_SPAN == 0 ? heap.class_of(span) : 0;
+    if (id == 0) continue;
+    std::uint32_t const units = quarry_units_of_class(id - 1, heap.span_shift());
+    for (std::uint32_t slot = 0;
+         slot < quarry_slots_of_class(id - 1, heap.span_shift()) && live.size() < max_count; ++slot)
+      if (heap.slot_bit(span, slot))
+        add((span << heap.span_shift()) + slot * units, bytes{units} * QUARRY_UNIT);
+  }
+  return live;
+}
 
 heap_usage usage_of(std::uint32_t const* words) {
   metadata const heap{words};

@@ -5,8 +5,11 @@
 #include "quarry/core/bytes.hpp"
 #include "quarry/opencl/on_host.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
@@ -22,10 +25,17 @@ using namespace opencl_c;
 /// Sets how much of the planned memory the buffer has. Returns false if that is not even a span.
 [[nodiscard]] bool resize(quarry_heap_state& state, bytes size);
 
+struct live_allocation;
 struct heap_usage;
 
 /// What a copy of a heap's metadata says; see heap::usage and heap::audit.
 [[nodiscard]] heap_usage usage_of(std::uint32_t const* words);
 [[nodiscard]] std::string audit_of(std::uint32_t const* words);
+/// Copies `size` bytes from `offset` in the heap's buffer to `target`.
+using read_bytes = std::function<void(bytes offset, bytes size, void* target)>;
+/// See heap::live_allocations. Calls `read` only for debug heaps, to read trailers and gaps.
+[[nodiscard]] std::vector<live_allocation> live_allocations_of(std::uint32_t const* words,
+                                                               std::size_t max_count,
+                                                               read_bytes const& read);
 
 }  // namespace quarry::inline QUARRY_ABI::opencl

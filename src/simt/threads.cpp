@@ -79,27 +79,57 @@ void run_lane(thread_lane& lane, kernel_ref kernel, first_exception& failure) {
   current_lane = nullptr;
 }
 
+/// Holds threads back until all of them have started. If one cannot start, none of them runs: a
+/// lane must not wait at a barrier for a lane that has no thread.
+class start_gate {
+ public:
+  /// Waits for `open` or `cancel`. Returns whether to run.
+  [[nodiscard]] bool passes() const {
+    state_.wait(closed);
+    return state_.load() == opened;
+  }
+  void open() { set(opened); }
+  void cancel() { set(cancelled); }
+
+ private:
+  enum state { closed, opened, cancelled };
+
+  void set(state value) {
+    state_.store(value);
+    state_.notify_all();
+  }
+
+  std::atomic<state> state_{closed};
+};
+
+/// Throws std::system_error if the system has no thread for a lane. No lane has run then.
 void run_with_barriers(grid lanes, kernel_ref kernel, first_exception& failure) {
   std::barrier<> grid{static_cast<std::ptrdiff_t>(lanes.blocks) * lanes.threads};
   std::vector<std::unique_ptr<std::barrier<>>> blocks;
   std::vector<std::uint64_t> words(lanes.blocks, 0);
-  std::vector<std::jthread> threads;
+  start_gate gate;
+  std::vector<std::jthread> threads;  // after all that the threads use
   for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
     blocks.push_back(std::make_unique<std::barrier<>>(static_cast<std::ptrdiff_t>(lanes.threads)));
   }
-  for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
-    for (std::uint32_t thread = 0; thread < lanes.threads; ++thread) {
-      threads.emplace_back([&, block, thread] {
-        thread_lane lane{{block, thread, lanes.blocks, lanes.threads},
-                         blocks[block].get(),
-                         &grid,
-                         &words[block]};
-        run_lane(lane, kernel, failure);
-        blocks[block]->arrive_and_drop();
-        grid.arrive_and_drop();
-      });
+  auto const run = [&](std::uint32_t block, std::uint32_t thread) {
+    if (!gate.passes()) return;
+    thread_lane lane{
+        {block, thread, lanes.blocks, lanes.threads}, blocks[block].get(), &grid, &words[block]};
+    run_lane(lane, kernel, failure);
+    blocks[block]->arrive_and_drop();
+    grid.arrive_and_drop();
+  };
+  try {
+    for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
+      for (std::uint32_t thread = 0; thread < lanes.threads; ++thread)
+        threads.emplace_back(run, block, thread);
     }
+  } catch (...) {
+    gate.cancel();
+    throw;
   }
+  gate.open();
 }
 
 void run_shared(grid lanes, std::uint32_t thread_count, kernel_ref kernel,

@@ -10,8 +10,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
 constexpr std::array strategies{
-    strategy::fast,     strategy::lowest_best_fit, strategy::oldest_best_fit,
-    strategy::stitched, strategy::streams,         strategy::direct};
+    strategy::fast,    strategy::lowest_best_fit, strategy::oldest_best_fit, strategy::stitched,
+    strategy::streams, strategy::direct,          strategy::planned};
 
 }  // namespace
 
@@ -29,6 +29,8 @@ char const* name_of(strategy placement) {
       return "streams";
     case strategy::direct:
       return "direct";
+    case strategy::planned:
+      return "planned";
   }
   return "unknown";
 }

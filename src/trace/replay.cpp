@@ -195,6 +195,11 @@ std::unique_ptr<Base> make(replay_options const& options, Upstream upstream) {
           options, std::move(upstream));
     case strategy::direct:
       return std::make_unique<replayer_of<no_pool<Upstream>, Base>>(options, std::move(upstream));
+    case strategy::planned:
+      if (options.plan == nullptr)
+        throw bad_argument{"replay: the strategy planned needs a plan (replay_options::plan)"};
+      return std::make_unique<replayer_of<from_plan<Upstream>, Base>>(options, *options.plan,
+                                                                      std::move(upstream));
     case strategy::stitched:
     case strategy::streams:
       break;
@@ -218,6 +223,7 @@ std::unique_ptr<Base> make_routed(replay_options const& options) {
                                                                                        options);
     case strategy::stitched:
     case strategy::streams:
+    case strategy::planned:
     case strategy::direct:
       break;
   }

@@ -9,6 +9,7 @@
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/platform/simulated_pages.hpp"
+#include "quarry/trace/planned_pool.hpp"
 #include "quarry/trace/replay.hpp"
 #include "quarry/trace/routed_pool.hpp"
 
@@ -161,6 +162,35 @@ struct routed {
   name_table const* call_sites;
   std::map<std::pair<bytes, std::uint32_t>, std::uint32_t> known;
   routed_pool<counted_resource<simulated_resource>, Placement> memory;
+};
+
+template <class Upstream>
+struct from_plan {
+  from_plan(plan const& served, Upstream upstream, upstream_calls& calls,
+            pool_options const& options)
+      : memory{counted_resource<Upstream>{std::move(upstream), calls},
+               served,
+               {.fallback = options}} {}
+  void* allocate(event const& request) { return memory.allocate(request.size); }
+  void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
+  void wait(event const&) {}
+  [[nodiscard]] pool_counts counts() const {
+    auto const found = memory.counts();
+    pool_counts result = found.fallback;
+    result.reserved = found.reserved;
+    result.peak_reserved = found.peak_reserved;
+    result.allocated = found.allocated;
+    result.peak_allocated = found.peak_allocated;
+    result.granted = found.granted;
+    result.peak_granted += found.peak_placed;  // at most: the two peaks may differ in time
+    result.allocations = found.allocations;
+    result.deallocations = found.deallocations;
+    result.allocations_in_use = found.allocations_in_use;
+    result.blocks_allocated += found.reserved != found.fallback.reserved;
+    result.invalid_frees = found.invalid_frees;
+    return result;
+  }
+  planned_pool<counted_resource<Upstream>> memory;
 };
 
 struct stitched {

@@ -230,6 +230,9 @@ std::string code_for(replay_options const& options) {
     return "quarry::stitched_pool<quarry::cuda_pages> memory{quarry::cuda_pages{device}};\n";
   if (options.placement == strategy::streams)
     return "quarry::stream_pool memory{quarry::device_resource{device}, quarry::cuda_streams{}};\n";
+  if (options.placement == strategy::planned)
+    return "quarry::trace::planned_pool memory{quarry::device_resource{device},\n"
+           "                                   quarry::trace::load_plan(path)};\n";
   std::string const placement = options.placement == strategy::fast ? "quarry::fast_fit"
                                 : options.placement == strategy::lowest_best_fit
                                     ? "quarry::chunk_arena<quarry::lowest_best_fit>"

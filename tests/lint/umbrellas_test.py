@@ -27,6 +27,7 @@ EXCLUDED = {
     "host/mpi_segment.hpp": "needs MPI",
     "host/resources/nvtx_ranges.hpp": "needs NVTX",
     "opencl/heap.hpp": "needs OpenCL",
+    "opencl/live_allocation.hpp": "is part of opencl/heap.hpp",
     "opencl/heap_usage.hpp": "is part of opencl/heap.hpp",
     "opencl/program.hpp": "needs OpenCL",
     "opencl/on_host.hpp": "needs the OpenCL C sources, which quarry::opencl adds",

@@ -107,6 +107,48 @@ TEST(OpenclCApi, FaultsOfKernelsAreCountedAndTheFirstOneIsDescribed) {
   });
 }
 
+TEST(OpenclCApi, ADebugHeapListsOverrunsAndTheFreeReportsThem) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    c_fixture f{device, 1_MiB, 0, true};
+    quarry_opencl_ref right = 0, wrong = 0;
+    void* base = nullptr;
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_map(f.heap, &base));
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_allocate(f.heap, 24, &right));
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_allocate(f.heap, 5000, &wrong));
+    static_cast<char*>(quarry_opencl_at(base, wrong))[5000] = 1;
+    std::uint64_t count = 0;
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_usable_size(f.heap, right, &count));
+    QUARRY_EXPECT(f.all, count == 24);
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
+    quarry_opencl_live_allocation live[3] = {};
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_get_live_allocations(f.heap, live, 3, &count));
+    QUARRY_EXPECT(f.all, count == 2 && live[2].reference == 0);
+    if (live[0].reference == wrong) std::swap(live[0], live[1]);
+    QUARRY_EXPECT(f.all, live[0].reference == right && live[1].reference == wrong);
+    QUARRY_EXPECT(f.all, live[0].state == QUARRY_OPENCL_ALLOCATION_INTACT);
+    QUARRY_EXPECT(f.all, live[0].requested_size == 24 && live[0].slot_size == 48);
+    QUARRY_EXPECT(f.all, live[0].number == 1 && live[1].number == 2);
+    QUARRY_EXPECT(f.all, live[1].state == QUARRY_OPENCL_ALLOCATION_OVERRUN);
+    QUARRY_EXPECT(f.all, live[1].requested_size == 5000 && live[1].slot_size == 5120);
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_get_live_allocations(f.heap, live, 1, &count));
+    QUARRY_EXPECT(f.all, count == 1);
+    f.all.expect_refused(quarry_opencl_heap_get_live_allocations(f.heap, nullptr, 1, &count),
+                         QUARRY_BAD_ARGUMENT, "the array is null");
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_map(f.heap, &base));
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_deallocate(f.heap, right));
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_deallocate(f.heap, wrong));
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_unmap(f.heap));
+    auto const faults = f.faults();
+    QUARRY_EXPECT(f.all, faults.overrun == 1);
+    f.all.expect(std::strstr(faults.first, "overrun found when group 0 work-item 0 freed") &&
+                     std::strstr(faults.first, "5000 bytes requested"),
+                 faults.first);
+    QUARRY_EXPECT(f.all, f.usage().allocations_in_use == 0);
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_audit(f.heap));
+    return f.all.problem();
+  });
+}
+
 TEST(OpenclCApi, HostAllocationsAndFreesAreChecked) {
   on_each_device([](cl::Device const& device) -> std::string {
     c_fixture f{device};

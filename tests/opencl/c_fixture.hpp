@@ -45,11 +45,13 @@ struct c_fixture {
   expectations all;
   quarry_opencl_heap* heap = nullptr;
 
-  explicit c_fixture(cl::Device const& chosen, bytes size = 1_MiB, bytes max_size = 0)
+  explicit c_fixture(cl::Device const& chosen, bytes size = 1_MiB, bytes max_size = 0,
+                     bool debug = false)
       : device{chosen} {
     quarry_opencl_heap_options options = quarry_opencl_heap_default_options();
     options.heap_size = size;
     options.max_size = max_size;
+    options.debug = debug ? 1 : 0;
     QUARRY_EXPECT_OK(all, quarry_opencl_heap_create(context(), device(), queue(), &options, &heap));
   }
   c_fixture(c_fixture const&) = delete;

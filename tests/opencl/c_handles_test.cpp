@@ -41,6 +41,10 @@ calls calls_on_unmapped_heaps() {
           {"quarry_opencl_heap_clear_faults", quarry_opencl_heap_clear_faults},
           {"quarry_opencl_heap_get_usage",
            [](quarry_opencl_heap* heap) { return quarry_opencl_heap_get_usage(heap, &usage); }},
+          {"quarry_opencl_heap_get_live_allocations",
+           [](quarry_opencl_heap* heap) {
+             return quarry_opencl_heap_get_live_allocations(heap, nullptr, 0, &number);
+           }},
           {"quarry_opencl_heap_audit", quarry_opencl_heap_audit},
           {"quarry_opencl_heap_map",
            [](quarry_opencl_heap* heap) { return quarry_opencl_heap_map(heap, &memory); }}};
@@ -148,6 +152,7 @@ TEST(OpenclCHandles, NullResultsAreRefused) {
     refused(quarry_opencl_heap_size(f.heap, nullptr));
     refused(quarry_opencl_heap_get_faults(f.heap, nullptr));
     refused(quarry_opencl_heap_get_usage(f.heap, nullptr));
+    refused(quarry_opencl_heap_get_live_allocations(f.heap, nullptr, 0, nullptr));
     refused(quarry_opencl_heap_map(f.heap, nullptr));
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_map(f.heap, &memory));
     refused(quarry_opencl_heap_at(f.heap, 65536, nullptr));
@@ -211,6 +216,7 @@ TEST(OpenclCHandles, ObjectsAndOptionsThatDoNotFitMakeNoHeap) {
     refuses_options([](auto& options) { options.known.places = 3; }, "3 places are not a power");
     refuses_options([](auto& options) { options.known.places = std::uint64_t{1} << 32; },
                     "4294967296 places");
+    refuses_options([](auto& options) { options.known.debug = 2; }, "debug is 2");
     refuses_options([](auto& options) { options.known.size = 8; }, "options of 8 bytes");
     refuses_options([](auto& options) { options.known.size = 4097; }, "options of 4097 bytes");
     refuses_options(
@@ -224,8 +230,8 @@ TEST(OpenclCHandles, ObjectsAndOptionsThatDoNotFitMakeNoHeap) {
                          "quarry_opencl_heap_fill_options: options of 31 bytes");
     QUARRY_EXPECT(f.all, std::memcmp(&text, &usual, sizeof usual) == 0);
 
-    quarry_opencl_heap* heap = nullptr;  // a size of 0 means the first version
-    quarry_opencl_heap_options const short_options{0, 1_MiB, 0, 0};
+    quarry_opencl_heap* heap = nullptr;  // a size of 0 means the first version, without `debug`
+    quarry_opencl_heap_options const short_options{0, 1_MiB, 0, 0, 7};
     QUARRY_EXPECT_OK(
         f.all, quarry_opencl_heap_create(f.context(), device(), f.queue(), &short_options, &heap));
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_destroy(heap));

@@ -64,10 +64,11 @@ struct fixture {
   opencl::heap heap;
   cl::Program program;
 
-  fixture(cl::Device const& chosen, bytes size, char const* kernels, bytes max_size = 0)
+  fixture(cl::Device const& chosen, bytes size, char const* kernels, bytes max_size = 0,
+          bool debug = false)
       : device{chosen},
-        heap{context, device, queue, {.size = size, .max_size = max_size}},
-        program{opencl::build(context, device, kernels)} {
+        heap{context, device, queue, {.size = size, .max_size = max_size, .debug = debug}},
+        program{heap.build(kernels)} {
     end_after(20);  // for kernels; building may take longer
   }
 

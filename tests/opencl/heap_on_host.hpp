@@ -3,6 +3,7 @@
 
 #include "opencl/heap_plan.hpp"
 #include "quarry/opencl/heap_usage.hpp"
+#include "quarry/opencl/live_allocation.hpp"
 #include "quarry/opencl/on_host.hpp"
 #include "support/backends.hpp"
 
@@ -26,15 +27,25 @@ inline std::vector<std::uint64_t> fiber_seeds() {
 /// An OpenCL heap in the host's memory.
 class heap_on_host {
  public:
-  explicit heap_on_host(bytes size, std::uint32_t places = 0, bool is_gpu = false)
+  explicit heap_on_host(bytes size, std::uint32_t places = 0, bool is_gpu = false,
+                        bool is_debug = false)
       : memory_(size / 64) {
-    auto const plan = opencl::plan_heap(size, places, is_gpu);
+    auto plan = opencl::plan_heap(size, places, is_gpu);
+    plan.has_trailers = is_debug ? 1 : 0;
     std::memcpy(memory_.data(), &plan, sizeof plan);
     quarry_initialise(heap(), 0, 1);
   }
   quarry_heap heap() { return reinterpret_cast<quarry_heap>(memory_.data()); }
 
   std::uint32_t faults(std::uint32_t kind) { return heap()->fault_counts[kind]; }
+
+  std::vector<opencl::live_allocation> live_allocations(std::size_t max_count = 1000) {
+    auto const* const words = quarry_words(heap());
+    return opencl::live_allocations_of(
+        words, max_count, [&](bytes offset, bytes size, void* target) {
+          std::memcpy(target, reinterpret_cast<std::byte const*>(words) + offset, size);
+        });
+  }
 
   /// A description of errors, empty if there are none. `live`: the expected allocations.
   std::string audit(std::multiset<quarry_ref> const& live) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opencl/heap_on_host.hpp"
 #include "quarry/simt/launch.hpp"
+#include "support/backends.hpp"
 #include "support/fibers_allowed.hpp"
 
 #include <gtest/gtest.h>

@@ -8,10 +8,16 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -226,6 +232,32 @@ TEST(LaunchThreads, RethrowsAnExceptionOfALaneAndEndsTheOtherLanes) {
     EXPECT_EQ(ended, 8);
   }
 }
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // they reserve all addresses
+/// Launches 64 lanes with a barrier in a process that has no address space for 64 stacks.
+[[noreturn]] void launch_with_too_few_threads() {
+  std::uint64_t pages = 0;
+  std::ifstream{"/proc/self/statm"} >> pages;
+  rlim_t const limit = pages * 4096 + (rlim_t{100} << 20);
+  rlimit const limits{limit, limit};
+  if (setrlimit(RLIMIT_AS, &limits) != 0) std::_Exit(3);
+  std::atomic<int> ran{0};
+  try {
+    launch_threads({1, 64}, 64, [&] {
+      ++ran;
+      block_barrier();
+    });
+  } catch (std::system_error const&) {
+    std::fprintf(stderr, "%d lanes ran\n", ran.load());
+    std::_Exit(0);
+  }
+  std::_Exit(2);
+}
+
+TEST(LaunchThreadsDeathTest, RunsNoLaneIfAThreadCannotStart) {
+  EXPECT_EXIT(launch_with_too_few_threads(), testing::ExitedWithCode(0), "^0 lanes ran");
+}
+#endif
 
 }  // namespace launch_test
 }  // namespace quarry::simt

@@ -335,7 +335,7 @@ TEST(ReplayNames, OfStrategiesRoundTrip) {
     EXPECT_EQ(trace::strategy_named(name_of(placement)), placement);
   EXPECT_EQ(message_of([] { (void)trace::strategy_named("best"); }),
             "'best' is no strategy. The strategies are: fast, lowest-best-fit, oldest-best-fit, "
-            "stitched, streams, direct");
+            "stitched, streams, direct, planned");
   EXPECT_THROW((void)trace::strategy_named(""), bad_argument);
 }
 

@@ -82,6 +82,7 @@ typedef struct quarry_opencl_heap_options {
   uint64_t heap_size; /* bytes of the buffer, metadata included; below 64 GiB */
   uint64_t max_size;  /* how far the heap can grow, in bytes; 0: not at all */
   uint64_t places;    /* hints of each size class, a power of two up to 65536; 0: by the device */
+  uint64_t debug;     /* 1: a debug heap, for programs built with -DQUARRY_DEBUG=1; else 0 */
 } quarry_opencl_heap_options;
 
 /* Writes the default options, 64 MiB that do not grow, to the first `size` bytes of `options`, and
@@ -131,6 +132,7 @@ typedef struct quarry_opencl_faults {
   uint64_t double_free;
   uint64_t interior_reference;
   uint64_t foreign_reference;
+  uint64_t overrun; /* writes behind the requested bytes, found by frees in a debug heap */
   char first[128]; /* a sentence about the first fault; empty if there was none */
 } quarry_opencl_faults;
 
@@ -147,6 +149,32 @@ typedef struct quarry_opencl_usage {
 
 /* Reads all metadata. */
 quarry_status quarry_opencl_heap_get_usage(quarry_opencl_heap* heap, quarry_opencl_usage* usage);
+
+/* What is known about the bytes behind an allocation. */
+typedef enum quarry_opencl_allocation_state {
+  QUARRY_OPENCL_ALLOCATION_UNKNOWN = 0, /* the heap is no debug heap */
+  QUARRY_OPENCL_ALLOCATION_INTACT = 1,
+  QUARRY_OPENCL_ALLOCATION_OVERRUN = 2, /* or made by a program without QUARRY_DEBUG */
+  QUARRY_OPENCL_ALLOCATION_RESERVED = 3 /* a reserve claimed the slot, and did not return it */
+} quarry_opencl_allocation_state;
+
+/* An allocation that is not freed. The fields from requested_size on are zeros unless the state is
+ * INTACT or OVERRUN. An overrun may have changed them. */
+typedef struct quarry_opencl_live_allocation {
+  quarry_opencl_ref reference;
+  uint32_t state;          /* a quarry_opencl_allocation_state */
+  uint64_t slot_size;      /* bytes of its slot or pages */
+  uint64_t requested_size; /* bytes */
+  uint32_t number;         /* of the allocation, counted from 1, modulo 2^32 */
+  uint32_t work_item;      /* that allocated: its group times the size of a group, and its item */
+} quarry_opencl_live_allocation;
+
+/* Writes the allocations in use to `live`, at most `capacity`, in the order of their references.
+ * Sets `*count` to how many it wrote. Finds overruns in debug heaps. quarry_opencl_heap_get_usage
+ * has the number of all allocations. */
+quarry_status quarry_opencl_heap_get_live_allocations(quarry_opencl_heap* heap,
+                                                      quarry_opencl_live_allocation* live,
+                                                      uint64_t capacity, uint64_t* count);
 
 /* Checks the heap's invariants. QUARRY_INTERNAL, and quarry_last_error says what is wrong, if one
  * does not hold: then a kernel wrote to the metadata. Reads all metadata. */
@@ -179,8 +207,8 @@ quarry_status quarry_opencl_heap_allocate(quarry_opencl_heap* heap, uint64_t siz
 /* Frees an allocation of a kernel or of the host. A null reference is ignored. QUARRY_NOT_IN_USE,
  * and a fault is counted, if no allocation begins at the reference. */
 quarry_status quarry_opencl_heap_deallocate(quarry_opencl_heap* heap, quarry_opencl_ref reference);
-/* Sets `*size` to the bytes that an allocation can hold. QUARRY_NOT_IN_USE if no allocation begins
- * at the reference. */
+/* Sets `*size` to the bytes that an allocation can hold; in a debug heap, to its requested bytes.
+ * QUARRY_NOT_IN_USE if no allocation begins at the reference. */
 quarry_status quarry_opencl_heap_usable_size(quarry_opencl_heap* heap, quarry_opencl_ref reference,
                                              uint64_t* size);
 

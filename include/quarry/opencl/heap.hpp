@@ -4,11 +4,15 @@
 
 #include "quarry/core/bytes.hpp"
 #include "quarry/opencl/heap_usage.hpp"
+#include "quarry/opencl/live_allocation.hpp"
 #include "quarry/opencl/on_host.hpp"
 #include "quarry/opencl/program.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
@@ -18,12 +22,16 @@ struct heap_options {
   /// Hints of each size class where to allocate next, a power of two; with more hints, work-items
   /// meet less at one word. 0: 64, or 16,384 on GPUs; fewer in small heaps.
   std::uint32_t places = 0;
+  /// A debug heap: each allocation takes 16 bytes more, and a free reports writes behind the
+  /// requested bytes. Only in programs that are built with QUARRY_DEBUG, as `heap::build` does.
+  bool debug = false;
 };
 
 /// What the kernels' faults were: counts of each kind, and the first one.
 struct heap_faults {
   std::uint64_t out_of_memory = 0, double_free = 0, interior_reference = 0, foreign_reference = 0;
-  std::string first;  ///< a sentence; empty if there was none
+  std::uint64_t overrun = 0;  ///< found by frees in a debug heap
+  std::string first;          ///< a sentence; empty if there was none
 };
 
 /// A heap in a buffer of a device. Kernels take `buffer()` as their argument of type
@@ -40,6 +48,11 @@ class QUARRY_API heap {
   [[nodiscard]] cl::Buffer const& buffer() const { return buffer_; }
   [[nodiscard]] cl::CommandQueue const& queue() const { return queue_; }
   [[nodiscard]] bytes size() const { return options_.size; }
+  [[nodiscard]] bool is_debug() const { return options_.debug; }
+
+  /// Builds a program as `opencl::build` does, with QUARRY_DEBUG defined if this is a debug heap.
+  [[nodiscard]] cl::Program build(std::string_view source,
+                                  std::string const& more_options = {}) const;
 
   /// Moves the heap into a buffer of `size` bytes. References stay valid; `buffer()` is another one
   /// afterwards, so set the kernels' arguments again. Throws `bad_argument`, and changes nothing,
@@ -55,6 +68,9 @@ class QUARRY_API heap {
   [[nodiscard]] heap_usage usage() const;
   /// Checks the heap's invariants. Returns an empty text, or what is wrong. O(size of the heap).
   [[nodiscard]] std::string audit() const;
+  /// Returns the allocations that are not freed, in the order of their references, but at most
+  /// `max_count`. Finds overruns in debug heaps. `usage()` counts all. O(size of the heap).
+  [[nodiscard]] std::vector<live_allocation> live_allocations(std::size_t max_count = 1000) const;
 
  private:
   [[nodiscard]] opencl_c::quarry_heap_state plan() const;

@@ -18,6 +18,8 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
+struct plan;
+
 /// How the pool places allocations.
 enum class strategy : std::uint8_t {
   fast,             ///< `pool<Resource, fast_fit>`, the default of `pool`
@@ -26,6 +28,7 @@ enum class strategy : std::uint8_t {
   stitched,         ///< `stitched_pool`: pages of 2 MiB that move
   streams,          ///< `stream_pool`: a stream that takes memory of another stream waits
   direct,           ///< no pool: each allocation is a call of the upstream
+  planned,          ///< `planned_pool` with `replay_options::plan`
 };
 [[nodiscard]] QUARRY_API char const* name_of(strategy placement);
 /// Throws `bad_argument`, which lists the names.
@@ -57,6 +60,8 @@ struct replay_options {
   routing_table const* routing = nullptr;
   /// The call sites that the table's routes are compared with: those of the trace
   name_table const* call_sites = nullptr;
+  /// Of `planned`: the replayer copies it. `pool` has the options of the fallback
+  trace::plan const* plan = nullptr;
   /// Of `streams`: how long the work of a stream takes, in nanoseconds of the trace's time
   std::uint64_t stream_delay = 1'000'000;
   /// The result has at most this number of samples; at least 2
@@ -103,7 +108,7 @@ struct replay_result {
 /// allocations in use, plus the samples. Not thread-safe.
 class QUARRY_API replayer {
  public:
-  /// Throws `bad_argument`.
+  /// Throws `bad_argument`, and `out_of_memory` if a plan exceeds the capacity.
   explicit replayer(replay_options const& options);
   replayer(replayer&&) noexcept;
   replayer& operator=(replayer&&) noexcept;

@@ -3,6 +3,8 @@
 
 #include "conformance/resources.hpp"
 #include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/size_cache_resource.hpp"
+#include "quarry/host/resources/statistics_resource.hpp"
 
 #include <thread>
 
@@ -42,6 +44,22 @@ TEST(SynchronizedResource, LetsThreadsShareAPool) {
     EXPECT_EQ(inner.counts().allocated, 0u);
     EXPECT_TRUE(inner.audit().empty());
   });
+}
+
+TEST(SynchronizedResource, ReturnsUnusedMemoryThroughAdaptors) {
+  using cache = size_cache_resource<host_resource>;
+  statistics_resource<synchronized_resource<cache>> source{
+      synchronized_resource<cache>{host_resource{}, 4u}};
+  source.deallocate(source.allocate(100, 16), 100, 16);
+  EXPECT_EQ(reserved_by(source), 100u);
+  release_unused(source);
+  EXPECT_EQ(reserved_by(source), 0u);
+}
+
+TEST(SynchronizedResource, CountsNothingOverAnUpstreamThatDoesNotCount) {
+  synchronized_resource<host_resource> source;
+  release_unused(source);
+  EXPECT_EQ(reserved_by(source), std::nullopt);
 }
 
 }  // namespace synchronized_resource_test

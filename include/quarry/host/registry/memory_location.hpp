@@ -51,14 +51,17 @@ template <class Resource>
   }
 }
 
-/// Returns unused memory to the upstream, if the resource keeps some: calls its `release()`. Does
-/// nothing if `release` would also end the use of allocations (a constant `release_ends_use`).
-/// Throws what `release` throws.
+/// Returns unused memory, if the resource keeps some: calls its `release()`, otherwise that of its
+/// `upstream()`. Passes over a `release` that would also end the use of allocations (a constant
+/// `release_ends_use`). Throws what `release` throws.
 template <class Resource>
 void release_unused(Resource& resource) {
   if constexpr (
-      requires { resource.release(); } && !requires { requires Resource::release_ends_use; })
+      requires { resource.release(); } && !requires { requires Resource::release_ends_use; }) {
     resource.release();
+  } else if constexpr (requires { resource.upstream(); }) {
+    release_unused(resource.upstream());
+  }
 }
 
 /// Whether a resource, or a resource upstream of it, has a constant `is_simulated` that is true.

@@ -26,8 +26,6 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
 
   [[nodiscard]] bytes allocated() const { return allocated_; }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
-  /// Makes the upstream return unused memory, if it keeps any (`release_unused`).
-  void release() { release_unused(upstream_); }
 
  private:
   friend resource_adaptor<limited_resource, Upstream>;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "quarry/host/registry/held_at_fork.hpp"
+#include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI {
@@ -27,6 +29,15 @@ class synchronized_resource {
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     with([&](Upstream& upstream) { upstream.deallocate(pointer, size, alignment); });
+  }
+
+  /// Makes the upstream return unused memory, if it keeps any (`release_unused`).
+  void release() {
+    with([](Upstream& upstream) { release_unused(upstream); });
+  }
+  /// The bytes that the upstream has reserved, nullopt if it does not count them (`reserved_by`).
+  [[nodiscard]] std::optional<bytes> reserved() {
+    return with([](Upstream& upstream) { return reserved_by(upstream); });
   }
 
   /// Returns `work(upstream)`, called while the mutex is locked.

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+
+#include <cstdint>
+
+namespace quarry::inline QUARRY_ABI::opencl {
+
+/// What is known about the bytes behind an allocation.
+enum class allocation_state : std::uint8_t {
+  unknown,  ///< the heap is no debug heap
+  intact,   ///< nobody wrote behind the requested bytes
+  /// The bytes behind the requested bytes were overwritten, or a program without QUARRY_DEBUG made
+  /// the allocation.
+  overrun,
+  reserved  ///< a reserve claimed the slot, and neither handed it out nor returned it
+};
+
+/// An allocation that is not freed: after the last kernel, a leak.
+struct live_allocation {
+  std::uint32_t reference = 0;
+  bytes slot_size = 0;  ///< of its slot or pages
+  allocation_state state = allocation_state::unknown;
+  // Zeros unless `intact` or `overrun`. An overrun may have changed them.
+  bytes requested_size = 0;
+  std::uint32_t number = 0;  ///< of the allocation, counted from 1, modulo 2^32
+  std::uint32_t work_item =
+      0;  ///< that allocated: its group times the size of a group, and its item
+};
+
+}  // namespace quarry::inline QUARRY_ABI::opencl
