@@ -66,6 +66,14 @@ def test_published_heuristics_are_candidates(trace):
         quarry.tune(trace, candidates="lucky")
 
 
+def test_an_exception_of_progress_ends_tuning(trace):
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        quarry.tune(trace, candidates="published", threads=3, progress=stop)
+
+
 def test_tune_prints_the_best_setting_and_its_code(trace_file):
     result = run("tune", trace_file, "--candidates", "published")
     assert result.exit_code == 0 and "best" in result.stdout and "quarry::" in result.stdout
