@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Lists the packages that are missing to build Quarry on Debian 12 or Ubuntu 24.04, and installs them.
-# usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm]
-# Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI, `opencl` those of make test-opencl.
+# usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm]
+# Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI, `opencl` those of make test-opencl;
+# `python` those of the Python package, `browser` those of its tests that open a report.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -215,8 +216,8 @@ write_intel_icd() {
 features=$*
 for feature in "$@"; do
   case $feature in
-    bench | format | fuzz | mpi | opencl | python | tidy | plots | rmm) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm])" ;;
+    bench | browser | format | fuzz | mpi | opencl | python | tidy | plots | rmm) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm])" ;;
   esac
 done
 
@@ -227,7 +228,7 @@ find_missing_opencl
 if [ ${#packages[@]} -gt 0 ]; then
   if (install_packages find_missing_opencl); then changed=yes; else step "OpenCL is not installed: the build leaves its part out"; fi
 fi
-if wants python; then
+if wants browser; then
   find_missing_chromium
   if [ ${#packages[@]} -gt 0 ]; then
     if (install_packages find_missing_chromium); then changed=yes; else step "Chromium is not installed: the tests that open a page are skipped"; fi
