@@ -11,5 +11,5 @@ mkdir -p build/demo
 quarry=build/python/venv/bin/quarry
 step "tuning a pool on $trace"
 "$quarry" tune "$trace"
-"$quarry" report "$trace" -o "$report"
+"$quarry" report "$trace" --tune -o "$report"
 step "a report of the trace: $report"
