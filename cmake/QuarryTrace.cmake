@@ -3,7 +3,8 @@
 
 find_package(ZLIB QUIET)
 add_library(quarry_trace src/trace/byte_source.cpp src/trace/codec.cpp src/trace/file_writer.cpp src/trace/open_trace.cpp
-  src/trace/option_names.cpp src/trace/pytorch_snapshot.cpp src/trace/quarry_reader.cpp src/trace/replay.cpp src/trace/routing.cpp src/trace/separate.cpp src/trace/tune.cpp src/trace/unpickler.cpp)
+  src/trace/option_names.cpp src/trace/pytorch_snapshot.cpp src/trace/quarry_reader.cpp src/trace/recorder.cpp src/trace/replay.cpp
+  src/trace/routing.cpp src/trace/separate.cpp src/trace/tune.cpp src/trace/unpickler.cpp)
 add_library(quarry::trace ALIAS quarry_trace)
 set_target_properties(quarry_trace PROPERTIES EXPORT_NAME trace POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
   VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

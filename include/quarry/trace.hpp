@@ -5,6 +5,8 @@
 #include "quarry/trace/event.hpp"
 #include "quarry/trace/file_writer.hpp"
 #include "quarry/trace/reader.hpp"
+#include "quarry/trace/recorded_resource.hpp"
+#include "quarry/trace/recorder.hpp"
 #include "quarry/trace/replay.hpp"
 #include "quarry/trace/routed_pool.hpp"
 #include "quarry/trace/routing.hpp"

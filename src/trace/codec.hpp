@@ -77,8 +77,44 @@ struct context {
   std::uint32_t thread = 0, stream = 0, allocator = 0;
 };
 
+// Bits of an event's tag
+inline constexpr unsigned char has_context = 1 << 3, has_call_site = 1 << 4, has_size = 1 << 5,
+                               has_granted = 1 << 6, is_in_units = 1 << 7;
+
 /// Writes an event of at most `max_event_bytes`; returns the position after it.
-unsigned char* put_event(unsigned char* target, event const& value, context& before);
+inline unsigned char* put_event(unsigned char* target, event const& value, context& before) {
+  unsigned char* const tag_place = target++;
+  auto tag = static_cast<unsigned char>(value.kind);
+  target = put_varint(target, zigzag(value.time - before.time));
+  before.time = value.time;
+  if (value.thread != before.thread || value.stream != before.stream ||
+      value.allocator != before.allocator) {
+    tag |= has_context;
+    target = put_varint(target, before.thread = value.thread);
+    target = put_varint(target, before.stream = value.stream);
+    target = put_varint(target, before.allocator = value.allocator);
+  }
+  if (value.call_site != 0) {
+    tag |= has_call_site;
+    target = put_varint(target, value.call_site);
+  }
+  if (value.size != 0) {
+    tag |= has_size;
+    target = put_varint(target, value.size);
+  }
+  if (value.granted != 0) {
+    tag |= has_granted;
+    target = put_varint(target, value.granted);
+  }
+  auto const difference = static_cast<std::int64_t>(value.address - before.address);
+  before.address = value.address;
+  if (difference % 16 == 0) tag |= is_in_units;
+  target = put_varint(
+      target,
+      zigzag(static_cast<std::uint64_t>(difference % 16 == 0 ? difference / 16 : difference)));
+  *tag_place = tag;
+  return target;
+}
 
 /// Reads an event and moves `at` behind it. Returns false if the data are no event.
 [[nodiscard]] bool read_event(unsigned char const*& at, unsigned char const* end, event& value,

@@ -4,8 +4,11 @@
 #include "quarry/core/errors.hpp"
 #include "trace/codec.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI::trace {
@@ -22,6 +25,8 @@ struct file_writer::chunk_state {
 file_writer::file_writer(std::string const& path)
     : path_{path}, file_{std::fopen(path.c_str(), "wb")}, chunk_{std::make_unique<chunk_state>()} {
   if (!file_) throw resource_failed{path + ": cannot create the file", std::strerror(errno)};
+  // A buffer would be written twice if the process forks. Chunks are large, so a buffer is no use.
+  (void)std::setvbuf(file_.get(), nullptr, _IONBF, 0);
   unsigned char header[codec::file_header_bytes] = {};
   std::memcpy(header, codec::file_magic.data(), codec::file_magic.size());
   codec::store32(header + 8, codec::version);
@@ -43,27 +48,34 @@ void file_writer::write(void const* data, std::size_t size) {
 void file_writer::write_names(name_tables const& names) {
   name_table const* const tables[] = {&names.call_sites, &names.allocators, &names.threads,
                                       &names.streams};
+  bool has_new_names = false;
+  for (std::size_t table = 0; table < std::size(tables); ++table)
+    has_new_names |= tables[table]->size() != written_names_[table];
+  if (!has_new_names) return;
   std::vector<unsigned char> chunk(codec::chunk_header_bytes);
   std::uint32_t count = 0;
+  std::array<std::size_t, std::size(tables)> next{};
+  std::copy(std::begin(written_names_), std::end(written_names_), next.begin());
   auto const finish = [&] {
     if (count == 0) return;
     codec::put_chunk_header(chunk.data(), codec::chunk_kind::names, count,
                             std::span{chunk}.subspan(codec::chunk_header_bytes));
     write(chunk.data(), chunk.size());
+    std::copy(next.begin(), next.end(), std::begin(written_names_));
     chunk.resize(codec::chunk_header_bytes);
     count = 0;
   };
   for (std::size_t table = 0; table < std::size(tables); ++table) {
-    std::size_t& next = written_names_[table];
-    for (; next < tables[table]->size(); ++next) {
+    for (; next[table] < tables[table]->size();) {
       // a name longer than a chunk is cut; no program has one
-      auto const name = std::string_view{tables[table]->names()[next]}.substr(0, 1 << 20);
+      auto const name = std::string_view{tables[table]->names()[next[table]]}.substr(0, 1 << 20);
       unsigned char numbers[21] = {static_cast<unsigned char>(table)};
-      unsigned char* end = codec::put_varint(numbers + 1, next);
+      unsigned char* end = codec::put_varint(numbers + 1, next[table]);
       end = codec::put_varint(end, name.size());
       chunk.insert(chunk.end(), numbers, end);
       chunk.insert(chunk.end(), name.begin(), name.end());
       ++count;
+      ++next[table];
       if (chunk.size() > codec::max_payload / 2) finish();
     }
   }
@@ -76,20 +88,30 @@ void file_writer::write_chunk() {
                                                         chunk_->end - codec::chunk_header_bytes);
   codec::put_chunk_header(chunk_->bytes.data(), codec::chunk_kind::events, chunk_->count, payload);
   std::size_t const size = std::exchange(chunk_->end, codec::chunk_header_bytes);
-  chunk_->count = 0;
+  std::uint32_t const count = std::exchange(chunk_->count, 0);
   chunk_->before = {};
-  write(chunk_->bytes.data(), size);
+  try {
+    write(chunk_->bytes.data(), size);
+  } catch (...) {
+    lost_ += count;
+    throw;
+  }
 }
 
 void file_writer::add(std::span<event const> events, name_tables const& names) {
   if (!file_) throw bad_state{path_ + ": the trace file is closed"};
   write_names(names);
-  for (event const& each : events) {
-    unsigned char* const target = chunk_->bytes.data() + chunk_->end;
-    chunk_->end +=
-        static_cast<std::size_t>(codec::put_event(target, each, chunk_->before) - target);
-    ++events_;
-    if (++chunk_->count == events_per_chunk) write_chunk();
+  while (!events.empty()) {
+    auto const part = events.first(std::min(events.size(), events_per_chunk - chunk_->count));
+    unsigned char* target = chunk_->bytes.data() + chunk_->end;
+    codec::context before = chunk_->before;
+    for (event const& each : part) target = codec::put_event(target, each, before);
+    chunk_->end = static_cast<std::size_t>(target - chunk_->bytes.data());
+    chunk_->before = before;
+    chunk_->count += static_cast<std::uint32_t>(part.size());
+    events_ += part.size();
+    events = events.subspan(part.size());
+    if (chunk_->count == events_per_chunk) write_chunk();
   }
 }
 
@@ -99,6 +121,8 @@ void file_writer::flush() {
   if (std::fflush(file_.get()) != 0)
     throw resource_failed{path_ + ": cannot write the file", std::strerror(errno)};
 }
+
+void file_writer::abandon() noexcept { file_.reset(); }
 
 void file_writer::close() {
   if (!file_) return;

@@ -30,8 +30,13 @@ class QUARRY_API file_writer {
   void flush();
   /// Flushes and closes the file. Throws `resource_failed`. Later calls do nothing.
   void close();
+  /// Closes the file without writing the events that are left: for a process that shares the file
+  /// with the process that created it, such as the child of a fork.
+  void abandon() noexcept;
   /// Events added until now.
   [[nodiscard]] std::uint64_t events() const { return events_; }
+  /// Events of chunks that could not be written.
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
   static constexpr std::size_t events_per_chunk = 8192;
 
@@ -49,7 +54,7 @@ class QUARRY_API file_writer {
   std::unique_ptr<std::FILE, closer> file_;
   std::unique_ptr<chunk_state> chunk_;
   std::size_t written_names_[4] = {1, 1, 1, 1};  // of each table; entry 0 is not written
-  std::uint64_t events_ = 0;
+  std::uint64_t events_ = 0, lost_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::trace

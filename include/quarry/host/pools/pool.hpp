@@ -158,6 +158,18 @@ class QUARRY_POISONS pool {
     return found->requested;
   }
 
+  /// The bytes of the chunk or slice that serves an allocation; nullopt as for `size_of`.
+  [[nodiscard]] std::optional<bytes> granted_size_of(void const* pointer) const {
+    auto const base = reinterpret_cast<std::uint64_t>(pointer);
+    if (detail::slice_block const* const slice_block = slices_.find_block(base)) {
+      if (slice_block->find_base(base).slice.is_free()) return std::nullopt;
+      return slice_block->slice();
+    }
+    auto const found = placement_.size_of(base);
+    if (!found) return std::nullopt;
+    return found->granted;
+  }
+
   [[nodiscard]] pool_counts counts() const {
     pool_counts result;
     static_cast<pool_state&>(result) = state();
