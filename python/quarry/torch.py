@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch allocates GPU memory from Quarry's pools.
+
+`quarry.torch.use()` replaces PyTorch's caching allocator in the whole process. `with
+quarry.torch.pool():` keeps the caching allocator, which takes its segments from Quarry's pools.
+"""
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+from quarry import _core, plugins
+from quarry.errors import BadState
+from quarry.plugins import PathLike, StreamPoolCounts, audit, counts, last_error, release
+
+__all__ = ["StreamPoolCounts", "audit", "counts", "last_error", "pool", "release", "use"]
+
+_allocators: list[Any] = []  # PyTorch must find them until the process ends
+_memory_pools: dict[int, Any] = {}  # by device
+
+
+def use(*, record: PathLike | None = None, **options: Any) -> None:
+    """Replaces PyTorch's allocator. Call it before PyTorch uses the GPU.
+
+    `record` names a file for a trace of all allocations. The other options are those of
+    `quarry.plugins.configure`. An allocation that fails raises torch.OutOfMemoryError. Raises
+    BadState if PyTorch has used the GPU, and ResourceFailed without PyTorch, a GPU or CUDA.
+    """
+    torch = plugins.import_framework("torch", "PyTorch", "quarry.torch")
+    if _allocators:
+        plugins.refuse_second_use("quarry.torch")
+    if torch.cuda.is_initialized():
+        raise BadState(
+            "quarry.torch: PyTorch has used the GPU already; call use() before the first tensor on "
+            "the GPU, or use quarry.torch.pool()"
+        )
+    plugins.prepare("quarry.torch", record, options)
+    allocator = _make_allocator(torch, "quarry_torch_allocate", "quarry_torch_deallocate")
+    functions = ctypes.CDLL(_core.__file__)
+    for setter, function in {
+        "set_record_stream_fn": "quarry_torch_record_stream",
+        "set_reset_fn": "quarry_torch_empty_cache",
+        "set_begin_allocate_to_pool": "quarry_torch_refuse_pool",
+    }.items():
+        address = ctypes.cast(getattr(functions, function), ctypes.c_void_p).value
+        getattr(allocator.allocator(), setter)(address)
+    try:
+        torch.cuda.memory.change_current_allocator(allocator)
+    except RuntimeError as failed:
+        raise BadState(f"quarry.torch: PyTorch refuses another allocator: {failed}") from failed
+
+
+@contextlib.contextmanager
+def pool(
+    device: int | None = None, *, record: PathLike | None = None, **options: Any
+) -> Iterator[Any]:
+    """Allocations of the calling thread inside the `with` use Quarry's pool of GPU `device`.
+
+    PyTorch's caching allocator stays in front: it takes segments of 2 MiB and more from the pool,
+    and keeps them until `torch.cuda.empty_cache()`. PyTorch's statistics and CUDA graphs work.
+    Yields the torch.cuda.MemPool, which all uses in the process share. None means the current GPU.
+    """
+    torch = plugins.import_framework("torch", "PyTorch", "quarry.torch")
+    plugins.prepare("quarry.torch", record, options)
+    number = torch.cuda.current_device() if device is None else device
+    if number not in _memory_pools:
+        allocator = _make_allocator(
+            torch, "quarry_torch_allocate_segment", "quarry_torch_deallocate_segment"
+        )
+        with torch.cuda.device(number):
+            _memory_pools[number] = torch.cuda.MemPool(allocator.allocator())
+    with torch.cuda.use_mem_pool(_memory_pools[number], device=number):
+        yield _memory_pools[number]
+
+
+def _make_allocator(torch: Any, allocate: str, deallocate: str) -> Any:
+    _core.plugin_set_pytorch_error(torch.OutOfMemoryError)
+    made = torch.cuda.memory.CUDAPluggableAllocator(_core.__file__, allocate, deallocate)
+    _allocators.append(made)
+    return made
