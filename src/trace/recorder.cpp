@@ -18,6 +18,14 @@
 
 #include <unistd.h>
 
+// The fastest model of thread-local variables. A module that is loaded at run time and has all of Quarry
+// in it, such as Python's, must not use this model: the loader has too little room for its variables.
+#ifdef QUARRY_LOADED_AT_RUN_TIME
+#define QUARRY_RECORDER_TLS
+#else
+#define QUARRY_RECORDER_TLS [[gnu::tls_model("initial-exec")]]
+#endif
+
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
@@ -32,8 +40,8 @@ struct cached_lane {
   record_lane* lane;  // null: the thread has ended
   std::uint32_t thread;
 };
-constinit thread_local std::array<cached_lane, 4> cached_lanes [[gnu::tls_model("initial-exec")]]{};
-constinit thread_local bool thread_has_ended [[gnu::tls_model("initial-exec")]] = false;
+constinit thread_local std::array<cached_lane, 4> cached_lanes QUARRY_RECORDER_TLS{};
+constinit thread_local bool thread_has_ended QUARRY_RECORDER_TLS = false;
 
 /// All lanes of a thread.
 class thread_lanes {

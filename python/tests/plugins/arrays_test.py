@@ -22,7 +22,7 @@ def test_a_cupy_program_gives_the_same_sums_and_the_usual_exception():
     assert ours["audit"] == []
 
 
-@needs("numba.cuda")
+@needs("numba")
 def test_a_numba_program_gives_the_same_sums_and_the_usual_exception():
     stock, ours = run("numba_kernels.py", "stock"), run("numba_kernels.py", "quarry")
     assert stock["sums"][:10] == [(float(number) * (1 << 20)).hex() for number in range(10)]
@@ -60,7 +60,7 @@ def test_the_pool_takes_its_blocks_from_rmm():
     ("program", "name"),
     [
         pytest.param("cupy_arrays.py", "cupy", marks=needs("cupy")),
-        pytest.param("numba_kernels.py", "numba", marks=needs("numba.cuda")),
+        pytest.param("numba_kernels.py", "numba", marks=needs("numba")),
         pytest.param("rmm_buffers.py", "rmm", marks=needs("rmm")),
     ],
 )

@@ -17,9 +17,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 needs_gpu = pytest.mark.skipif(not _core.cuda_devices(), reason="needs a GPU and a build with CUDA")
 
 
-def needs(module: str) -> pytest.MarkDecorator:
+def needs(package: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(
-        importlib.util.find_spec(module) is None, reason=f"needs the package {module}"
+        importlib.util.find_spec(package) is None, reason=f"needs the package {package}"
     )
 
 
