@@ -16,8 +16,9 @@ from quarry.plugins import PathLike, StreamPoolCounts, audit, counts, last_error
 
 __all__ = ["StreamPoolCounts", "audit", "counts", "last_error", "pool", "release", "use"]
 
-_allocators: list[Any] = []  # PyTorch must find them until the process ends
-_memory_pools: dict[int, Any] = {}  # by device
+# PyTorch must find them until the process ends.
+_allocators: list[Any] = []
+_segment_allocators: list[Any] = []
 
 
 def use(*, record: PathLike | None = None, **options: Any) -> None:
@@ -49,6 +50,8 @@ def use(*, record: PathLike | None = None, **options: Any) -> None:
         torch.cuda.memory.change_current_allocator(allocator)
     except RuntimeError as failed:
         raise BadState(f"quarry.torch: PyTorch refuses another allocator: {failed}") from failed
+    finally:
+        _allocators.append(allocator)
 
 
 @contextlib.contextmanager
@@ -57,25 +60,28 @@ def pool(
 ) -> Iterator[Any]:
     """Allocations of the calling thread inside the `with` use Quarry's pool of GPU `device`.
 
-    PyTorch's caching allocator stays in front: it takes segments of 2 MiB and more from the pool,
-    and keeps them until `torch.cuda.empty_cache()`. PyTorch's statistics and CUDA graphs work.
-    Yields the torch.cuda.MemPool, which all uses in the process share. None means the current GPU.
+    PyTorch's caching allocator stays in front: it takes segments of 2 MiB and more from the pool, and
+    returns them after the `with`, when their tensors are freed. Inside, it keeps free segments even
+    if memory runs out. PyTorch's statistics and CUDA graphs work. Yields a torch.cuda.MemPool. None
+    means the current GPU. The options are those of `use`.
     """
     torch = plugins.import_framework("torch", "PyTorch", "quarry.torch")
     plugins.prepare("quarry.torch", record, options)
-    number = torch.cuda.current_device() if device is None else device
-    if number not in _memory_pools:
-        allocator = _make_allocator(
-            torch, "quarry_torch_allocate_segment", "quarry_torch_deallocate_segment"
+    if not _segment_allocators:
+        _segment_allocators.append(
+            _make_allocator(
+                torch, "quarry_torch_allocate_segment", "quarry_torch_deallocate_segment"
+            )
         )
-        with torch.cuda.device(number):
-            _memory_pools[number] = torch.cuda.MemPool(allocator.allocator())
-    with torch.cuda.use_mem_pool(_memory_pools[number], device=number):
-        yield _memory_pools[number]
+    number = torch.cuda.current_device() if device is None else device
+    # A pool of PyTorch for each `with`: two threads cannot use one at the same time, and its segments
+    # return to Quarry only when it is deleted.
+    with torch.cuda.device(number):
+        memory_pool = torch.cuda.MemPool(_segment_allocators[0].allocator())
+    with torch.cuda.use_mem_pool(memory_pool, device=number):
+        yield memory_pool
 
 
 def _make_allocator(torch: Any, allocate: str, deallocate: str) -> Any:
     _core.plugin_set_pytorch_error(torch.OutOfMemoryError)
-    made = torch.cuda.memory.CUDAPluggableAllocator(_core.__file__, allocate, deallocate)
-    _allocators.append(made)
-    return made
+    return torch.cuda.memory.CUDAPluggableAllocator(_core.__file__, allocate, deallocate)

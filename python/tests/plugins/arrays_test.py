@@ -73,3 +73,12 @@ def test_a_recording_has_the_allocations(program, name, tmp_path):
     allocations = np.count_nonzero(kind == Kind.ALLOCATE)
     assert allocations > 5
     assert np.count_nonzero(kind == Kind.DEALLOCATE) <= allocations
+
+
+@pytest.mark.parametrize("framework", [pytest.param(name, marks=needs(name)) for name in ("numba", "cupy")])
+def test_kernels_allocate_from_a_heap(framework):
+    result = run("kernel_heap.py", framework)
+    assert result["distinct"] == result["in use"] == 1 << 16
+    assert result["in use at the end"] == 0
+    assert result.get("wrong", 0) == 0
+    assert (result["fault"], result["audit"]) == (None, [])

@@ -74,3 +74,10 @@ def test_one_recording_at_a_time(tmp_path):
     assert len(quarry.read_trace(tmp_path / "one.quarry")) == 0
     with pytest.raises(quarry.ResourceFailed):
         quarry.plugins.start_recording(tmp_path / "no folder" / "one.quarry")
+
+
+def test_a_kernel_needs_a_heap_on_the_gpu():
+    from quarry import kernels
+
+    with pytest.raises(quarry.BadArgument, match="backend is cpu"):
+        kernels.words_of(quarry.Heap(8 << 20, backend="cpu"))

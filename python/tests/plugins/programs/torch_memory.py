@@ -16,11 +16,13 @@ import quarry.torch
 
 allocator = sys.argv[1]
 result: dict[str, object] = {}
-scope: contextlib.AbstractContextManager = contextlib.nullcontext()
+options = {"capacity": "1GiB", "first_block": "64MiB"}
 if allocator == "quarry":
-    quarry.torch.use(capacity="1GiB", first_block="64MiB")
-else:
-    scope = quarry.torch.pool(capacity="1GiB", first_block="64MiB")
+    quarry.torch.use(**options)
+
+
+def scope(**options: object) -> contextlib.AbstractContextManager:
+    return quarry.torch.pool(**options) if allocator == "pool" else contextlib.nullcontext()
 
 
 def failure(work) -> dict[str, object]:
@@ -53,11 +55,12 @@ def hold_too_much() -> None:
         held.append(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"))
 
 
-with scope:
+with scope(**options):
     result["direct"] = failure(allocate_too_much)
     result["last_error"] = quarry.plugins.last_error()
     result["held"] = failure(hold_too_much)
     result["backward"] = failure(backward_too_much)
+with scope():
     x = torch.arange(1 << 20, device="cuda", dtype=torch.float64)
     result["sum"] = float((x * 2).sum())
     result["after"] = failure(lambda: torch.empty(512 << 20, dtype=torch.uint8, device="cuda"))
