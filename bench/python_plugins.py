@@ -35,7 +35,9 @@ def run(program: str, arguments: list[str]) -> dict:
     command = [sys.executable, "-P", str(PROGRAMS / program), *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
+        raise SystemExit(
+            f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr[-2000:]}"
+        )
     return json.loads(ended.stdout.splitlines()[-1])
 
 

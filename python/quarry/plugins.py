@@ -108,7 +108,9 @@ def import_framework(module: str, name: str, user: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as failed:
-        raise ResourceFailed(f"{user}: {name} cannot be imported ({failed}); install it") from failed
+        raise ResourceFailed(
+            f"{user}: {name} cannot be imported ({failed}); install it"
+        ) from failed
 
 
 def check_device(user: str) -> None:

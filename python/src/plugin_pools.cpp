@@ -226,10 +226,10 @@ class device_pool {
 /// What the process has. Never destroyed (plugin_pools.hpp).
 struct process_state {
   std::mutex mutex;
-  std::map<int, stream_pool_options> options;  // Guarded by: mutex. -1 is all GPUs
+  std::map<int, stream_pool_options> options;              // Guarded by: mutex. -1 is all GPUs
   std::map<int, std::pair<any_resource, bool>> upstreams;  // Guarded by: mutex
   std::mutex message_mutex;
-  std::string message;  // Guarded by: message_mutex
+  std::string message;                                         // Guarded by: message_mutex
   std::array<std::atomic<device_pool*>, max_devices> pools{};  // set once, with mutex
 };
 

@@ -168,9 +168,9 @@ QUARRY_TORCH_FUNCTION void quarry_torch_empty_cache() noexcept {
 
 /// Called before a CUDA graph is captured. The graph's memory must stay reserved for its replays,
 /// which this allocator cannot promise.
-QUARRY_TORCH_FUNCTION void quarry_torch_refuse_pool(int,
-                                                    std::pair<unsigned long long, unsigned long long>,
-                                                    std::function<bool(quarry::cuda_stream)>) {
+QUARRY_TORCH_FUNCTION void quarry_torch_refuse_pool(
+    int, std::pair<unsigned long long, unsigned long long>,
+    std::function<bool(quarry::cuda_stream)>) {
   throw quarry::python::pytorch_error{
       "quarry.torch: CUDA graphs and memory pools need PyTorch's caching allocator, which "
       "quarry.torch.use() replaced; use `with quarry.torch.pool():` instead of use()",
@@ -233,8 +233,9 @@ void add_plugins(nb::module_& core) {
   core.def("plugin_last_error", plugin_pools::last_error);
   core.def("plugin_start_recording", plugin_pools::start_recording, "path"_a, without_gil{});
   core.def("plugin_stop_recording", plugin_pools::stop_recording, without_gil{});
-  core.def("plugin_set_pytorch_error",
-           [](nb::object type) { pytorch_out_of_memory = type.release().ptr(); }, "type"_a);
+  core.def(
+      "plugin_set_pytorch_error",
+      [](nb::object type) { pytorch_out_of_memory = type.release().ptr(); }, "type"_a);
 }
 
 }  // namespace quarry::python

@@ -75,7 +75,9 @@ def test_a_recording_has_the_allocations(program, name, tmp_path):
     assert np.count_nonzero(kind == Kind.DEALLOCATE) <= allocations
 
 
-@pytest.mark.parametrize("framework", [pytest.param(name, marks=needs(name)) for name in ("numba", "cupy")])
+@pytest.mark.parametrize(
+    "framework", [pytest.param(name, marks=needs(name)) for name in ("numba", "cupy")]
+)
 def test_kernels_allocate_from_a_heap(framework):
     result = run("kernel_heap.py", framework)
     assert result["distinct"] == result["in use"] == 1 << 16

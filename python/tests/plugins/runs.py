@@ -29,5 +29,7 @@ def run(program: str, *arguments: str) -> dict[str, Any]:
     # -P: a program's folder is not searched for modules.
     command = [sys.executable, "-P", str(PROGRAMS / program), *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 0, f"{command} ended with {ended.returncode}:\n{ended.stderr[-4000:]}"
+    assert ended.returncode == 0, (
+        f"{command} ended with {ended.returncode}:\n{ended.stderr[-4000:]}"
+    )
     return json.loads(ended.stdout.splitlines()[-1])
