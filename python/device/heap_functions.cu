@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The in-kernel heap for kernels that are not compiled from C++: the functions that Numba's and CuPy's
-// kernels link (quarry.kernels). `state` and `packed` are the words of a `heap_ref`.
+// The in-kernel heap for kernels that are not compiled from C++: functions that kernels of Numba
+// and CuPy link (quarry.kernels). `state` and `packed` are the words of a `heap_ref`.
 #include "quarry/device/heap_ref.hpp"
 
 #include <cstdint>

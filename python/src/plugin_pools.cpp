@@ -125,9 +125,10 @@ class device_pool {
 
   void deallocate(framework user, void* pointer, cuda_stream stream) noexcept {
     locked([&](pool_type& pool) {
-      if (current_recording.load(std::memory_order_relaxed) != nullptr)
-        record(user, trace::event_kind::deallocate, pointer, pool.size_of(pointer).value_or(0),
-               stream);
+      if (current_recording.load(std::memory_order_relaxed) != nullptr) {
+        if (auto const size = pool.size_of(pointer))
+          record(user, trace::event_kind::deallocate, pointer, *size, stream);
+      }
       has_freed_ = true;
       if (!uses_.empty()) {
         auto const used = uses_.extract(pointer);

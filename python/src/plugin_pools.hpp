@@ -19,13 +19,14 @@ inline constexpr std::array framework_names{"pytorch", "pytorch segments", "cupy
 /// The pools of the process. All functions are safe to call from any thread, with or without
 /// Python's lock.
 ///
-/// Process exit. Frameworks free after the destructors of this module have run, and when CUDA may be
-/// shut down. So the pools are never destroyed. As soon as the C runtime's exit handlers run,
-/// `deallocate` does nothing and `allocate` fails: the driver takes all memory when the process ends.
+/// Process exit. Frameworks free after the destructors of this module have run, and when CUDA may
+/// be shut down. So the pools are never destroyed. As soon as the C runtime's exit handlers run,
+/// `deallocate` does nothing and `allocate` fails: the driver takes all memory when the process
+/// ends.
 namespace plugin_pools {
 
-/// Sets the options of the pools to be made, of GPU `device` or (-1) of all GPUs. Throws `bad_state`
-/// if such a pool exists, and `bad_argument`.
+/// Sets the options of the pools to be made, of GPU `device` or (-1) of all GPUs. Throws
+/// `bad_state` if such a pool exists, and `bad_argument`.
 void configure(int device, stream_pool_options const& options);
 /// Makes the pool of GPU `device` take its blocks from `upstream`. If `calls_python`, Python's lock
 /// is released before the pool's lock is taken, because `upstream` needs Python's lock. Throws
@@ -34,8 +35,8 @@ void set_upstream(int device, any_resource upstream, bool calls_python);
 
 /// Allocates for later work of `stream`. Throws what the pool throws, and keeps the message.
 [[nodiscard]] void* allocate(framework user, bytes size, int device, cuda_stream stream);
-/// The same for programs that do not name the stream of later work. CUDA's blocking streams that use
-/// the memory wait for the work of all blocking streams so far.
+/// The same for programs that do not name the stream of later work. CUDA's blocking streams that
+/// use the memory wait for the work of all blocking streams so far.
 [[nodiscard]] void* allocate_for_all_streams(framework user, bytes size, int device);
 /// Frees in the order of `stream`, which must exist, and after the present work of the streams that
 /// `record_use` named. Ignores invalid pointers, which the pool counts.
@@ -55,8 +56,8 @@ void release(int device) noexcept;
 /// Records all later events into a file. Throws `bad_state` during a recording, and
 /// `resource_failed`.
 void start_recording(std::string const& path);
-/// Completes the file. Returns false if nothing is recorded. Throws `resource_failed` if events were
-/// lost. A process that exits completes the file, too.
+/// Completes the file. Returns false if nothing is recorded. Throws `resource_failed` if events
+/// were lost. A process that exits completes the file, too.
 bool stop_recording();
 
 }  // namespace plugin_pools
