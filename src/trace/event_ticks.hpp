@@ -61,8 +61,10 @@ class tick_source {
     std::uint64_t const result = ordered();
 #if defined(__x86_64__)
     _mm_lfence();
-#endif
     std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
     return result;
   }
 

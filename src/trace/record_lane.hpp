@@ -34,10 +34,9 @@ class number_cache {
 /// thread that holds the recorder's mutex.
 ///
 /// Memory order. The writer stores an event, then `published`, by (W) of single_writer. The reader
-/// loads `published` by (S), so it sees the events. It may change them, then stores `consumed` by (W).
-/// The writer loads `consumed` by (S) before it overwrites the events. `has_ended` is stored after
-/// the last event and loaded before `published`, so the reader misses no event of a lane that it
-/// reuses.
+/// loads `published` by (S), so it sees the events. It may change them until it stores `consumed`.
+/// The writer takes the mutex before it overwrites the events. `has_ended` is stored after the last
+/// event, and loaded before `published`, so no event of a lane that is used again is missed.
 struct record_lane {
   static constexpr std::size_t capacity = recorder::buffered_events;
 

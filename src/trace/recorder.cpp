@@ -5,7 +5,8 @@
 #include "quarry/host/registry/held_at_fork.hpp"
 #include "quarry/trace/file_writer.hpp"
 #include "trace/event_ticks.hpp"
-#include "trace/record_lane.hpp"
+#include "trace/lane_merge.hpp"
+#include "trace/thread_lanes.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -18,81 +19,12 @@
 
 #include <unistd.h>
 
-// The fastest model of thread-local variables. A module that is loaded at run time and has all of Quarry
-// in it, such as Python's, must not use this model: the loader has too little room for its variables.
-#ifdef QUARRY_LOADED_AT_RUN_TIME
-#define QUARRY_RECORDER_TLS
-#else
-#define QUARRY_RECORDER_TLS [[gnu::tls_model("initial-exec")]]
-#endif
-
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
 /// Numbers of recorders begin at 1 and are not reused, unlike their addresses. Two copies of this
 /// library in a process count apart, so a recorder is known by its number and its address.
 constinit std::atomic<std::uint64_t> last_id{0};
-
-/// The lanes that a thread used last. Has no destructor, so it can be used until the thread ends.
-struct cached_lane {
-  void const* owner;
-  std::uint64_t id;
-  record_lane* lane;  // null: the thread has ended
-  std::uint32_t thread;
-};
-constinit thread_local std::array<cached_lane, 4> cached_lanes QUARRY_RECORDER_TLS{};
-constinit thread_local bool thread_has_ended QUARRY_RECORDER_TLS = false;
-
-/// All lanes of a thread.
-class thread_lanes {
- public:
-  struct entry {
-    void const* owner;
-    std::uint64_t id;
-    std::shared_ptr<record_lane> lane;
-  };
-  thread_lanes() = default;
-  thread_lanes(thread_lanes const&) = delete;
-  thread_lanes& operator=(thread_lanes const&) = delete;
-  ~thread_lanes() {
-    thread_has_ended = true;
-    for (cached_lane& each : cached_lanes) each.lane = nullptr;
-    for (entry const& each : entries_) each.lane->has_ended = true;
-  }
-
-  [[nodiscard]] record_lane* find(void const* owner, std::uint64_t id) const {
-    for (entry const& each : entries_) {
-      if (each.owner == owner && each.id == id) return each.lane.get();
-    }
-    return nullptr;
-  }
-  /// Makes room for an entry. Drops the lanes of recorders that were destroyed.
-  void reserve() {
-    std::erase_if(entries_,
-                  [](entry const& each) { return each.lane->is_abandoned.load_acquire(); });
-    entries_.reserve(entries_.size() + 1);
-  }
-  void add(entry added) noexcept { entries_.push_back(std::move(added)); }
-
- private:
-  std::vector<entry> entries_;
-};
-thread_local thread_lanes lanes_of_thread;
-
-/// A position in a lane, while lanes are merged.
-struct cursor {
-  record_lane* lane;
-  std::uint64_t next, end;
-  std::uint64_t key;
-
-  [[nodiscard]] event& slot() const { return lane->slots[next % record_lane::capacity]; }
-  /// Events with equal ticks: frees come first, since an allocation may reuse the address.
-  void set_key() {
-    bool const is_free =
-        slot().kind == event_kind::deallocate || slot().kind == event_kind::unreserve;
-    key = 2 * slot().time + (is_free ? 0 : 1);
-  }
-};
 
 [[nodiscard]] std::size_t hash_of(void const* address) {
   return (reinterpret_cast<std::uintptr_t>(address) * 0x9e3779b97f4a7c15) >> 40;
@@ -162,7 +94,7 @@ struct recorder::state {
   [[nodiscard]] std::shared_ptr<record_lane> take_lane(std::uint32_t thread) {
     std::shared_ptr<record_lane> lane;
     lanes.reserve(lanes.size() + 1);
-    cursors.reserve(lanes.size() + 1);
+    merge.reserve(lanes.size() + 1);
     if (unused.empty()) {
       lane = std::make_shared<record_lane>();
       unused.reserve(lanes.size() + 1);
@@ -183,59 +115,23 @@ struct recorder::state {
   void drain(std::uint64_t cut) noexcept {
     cut = std::max(cut, scale.advance());
     drops = is_foreign();
-    cursors.clear();
-    for (auto const& lane : lanes) {
-      cursor found{lane.get(), lane->consumed, lane->published.load_acquire(), 0};
-      while (found.end != found.next &&
-             lane->slots[(found.end - 1) % record_lane::capacity].time > cut)
-        --found.end;
-      if (found.end == found.next) continue;
-      found.set_key();
-      cursors.push_back(found);
-    }
-    merge();
+    merge.clear();
+    for (auto const& lane : lanes) merge.add(*lane, cut);
+    take_merged();
     reuse_lanes();
   }
-  /// Takes the events of all cursors in the order of their times. `cursors` is a heap, the earliest
-  /// in front.
-  void merge() noexcept {
-    std::sort(cursors.begin(), cursors.end(),
-              [](cursor const& a, cursor const& b) { return a.key < b.key; });
-    while (cursors.size() > 1) {
-      cursor& first = cursors.front();
-      std::uint64_t limit = cursors[1].key;
-      if (cursors.size() > 2) limit = std::min(limit, cursors[2].key);
-      do {
-        event& next = first.slot();
-        next.time = scale.ns_of(next.time);
-        batch.push_back(next);
-        if (batch.size() == batch_events) take_batch();
-        if (++first.next == first.end) break;
-        first.set_key();
-      } while (first.key <= limit);
-      if (first.next == first.end) {
-        first.lane->consumed = first.end;
-        first = cursors.back();
-        cursors.pop_back();
-      }
-      sift_down();
-    }
+  /// Takes the events that `merge` has found, in the order of their times.
+  void take_merged() noexcept {
+    merge.run([this](event& next) {
+      next.time = scale.ns_of(next.time);
+      batch.push_back(next);
+      if (batch.size() == batch_events) take_batch();
+    });
     take_batch();
-    if (!cursors.empty()) take_all(cursors.front());
-  }
-  /// Moves the front cursor to its place in the heap.
-  void sift_down() noexcept {
-    for (std::size_t at = 0;;) {
-      std::size_t child = 2 * at + 1;
-      if (child >= cursors.size()) return;
-      if (child + 1 < cursors.size() && cursors[child + 1].key < cursors[child].key) ++child;
-      if (cursors[at].key <= cursors[child].key) return;
-      std::swap(cursors[at], cursors[child]);
-      at = child;
-    }
+    if (auto const* const last = merge.last()) take_all(*last);
   }
   /// Takes all events of one lane without a copy.
-  void take_all(cursor const& from) noexcept {
+  void take_all(lane_merge::cursor const& from) noexcept {
     constexpr std::size_t capacity = record_lane::capacity;
     auto const take_range = [&](std::size_t first, std::size_t last) {
       std::span<event> const range{from.lane->slots.data() + first, last - first};
@@ -394,7 +290,7 @@ struct recorder::state {
   name_tables names;
   std::unordered_map<void const*, std::uint32_t> streams;  // by handle
   std::vector<std::shared_ptr<record_lane>> lanes, unused;
-  std::vector<cursor> cursors;
+  lane_merge merge;
   std::vector<event> batch;  // for the file
   std::optional<file_writer> file;
   std::vector<event> ring;

@@ -50,6 +50,21 @@ inline recorded_file read_back(std::string const& path) {
   return result;
 }
 
+inline trace::event numbered(std::uint64_t number) {
+  return {.address = 16 * number, .size = number, .kind = trace::event_kind::allocate};
+}
+/// The sizes of the events, which `numbered` made.
+inline std::vector<std::uint64_t> numbers_of(std::vector<trace::event> const& events) {
+  std::vector<std::uint64_t> result;
+  for (trace::event const& each : events) result.push_back(each.size);
+  return result;
+}
+inline std::vector<std::uint64_t> range(std::uint64_t first, std::uint64_t end) {
+  std::vector<std::uint64_t> result;
+  for (; first != end; ++first) result.push_back(first);
+  return result;
+}
+
 /// Expects that times never decrease, and that each address is free when it is allocated and
 /// allocated when it is freed.
 inline void expect_replayable(std::vector<trace::event> const& events) {

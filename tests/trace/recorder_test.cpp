@@ -5,16 +5,12 @@
 #include "trace/record_lane.hpp"
 #include "trace/recorded_file.hpp"
 
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,21 +23,6 @@ using namespace trace;
 namespace recorder_test {
 
 constexpr std::size_t lane = recorder::buffered_events;
-
-event numbered(std::uint64_t number) {
-  return {.address = 16 * number, .size = number, .kind = event_kind::allocate};
-}
-/// The sizes of the events, which `numbered` made.
-std::vector<std::uint64_t> numbers_of(std::vector<event> const& events) {
-  std::vector<std::uint64_t> result;
-  for (event const& each : events) result.push_back(each.size);
-  return result;
-}
-std::vector<std::uint64_t> range(std::uint64_t first, std::uint64_t end) {
-  std::vector<std::uint64_t> result;
-  for (; first != end; ++first) result.push_back(first);
-  return result;
-}
 
 TEST(Recorder, WritesEveryFieldWithTheTimeAndTheThread) {
   temporary_path const path;
@@ -270,6 +251,7 @@ void run_random_threads(unsigned seed, event_clock clock) {
         threads.emplace_back(work, round * thread_count + i);
       for (auto& each : threads) each.join();
     }
+    target.record({.kind = event_kind::phase});  // so that this thread has an event, too
     for (event each : shared) {
       each.kind = event_kind::deallocate;
       target.record(each);
@@ -316,6 +298,52 @@ TEST(Recorder, MergesTheBuffersOfManyThreadsByTime) {
     }
     for (auto& each : threads) each.join();
   }
+  EXPECT_EQ(numbers_of(read_back(path).events), range(0, turns));
+}
+
+/// Two threads take turns while a third thread drains all buffers again and again. Between the
+/// buffers of the two lie those of idle threads, so that a drain reads the two at different times.
+/// It must not take an event without the events that happened before it.
+TEST(Recorder, DrainsNoEventWithoutTheEventsBefore) {
+  temporary_path const path;
+  constexpr std::uint64_t turns = 4'000;
+  recorder target{ring_limit{turns}};
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> idle;
+  auto const add_idle_threads = [&] {
+    for (int i = 0; i < 30; ++i) {
+      std::atomic<bool> is_ready{false};
+      idle.emplace_back([&] {
+        {
+          call_site_scope const scope{target, 0};
+        }  // makes a buffer
+        is_ready = true;
+        is_over.wait(false);
+      });
+      while (!is_ready) std::this_thread::yield();
+    }
+  };
+  std::atomic<std::uint64_t> turn{0};
+  auto const take_turns = [&](std::uint64_t parity) {
+    for (std::uint64_t i = parity; i < turns; i += 2) {
+      for (int spins = 0; turn != i; ++spins) {
+        if (spins > 100) std::this_thread::yield();
+      }
+      target.record(numbered(i));
+      turn = i + 1;
+    }
+  };
+  std::thread even{[&] { take_turns(0); }};
+  while (turn != 1) std::this_thread::yield();
+  add_idle_threads();
+  std::thread odd{[&] { take_turns(1); }};
+  while (turn != turns) target.flush();
+  even.join();
+  odd.join();
+  is_over = true;
+  is_over.notify_all();
+  for (auto& each : idle) each.join();
+  target.save(path);
   EXPECT_EQ(numbers_of(read_back(path).events), range(0, turns));
 }
 
@@ -401,136 +429,6 @@ TEST(Recorder, ReusesTheBuffersOfThreadsThatEnded) {
   auto const events = read_back(path).events;
   EXPECT_EQ(numbers_of(events), range(0, 300));
   EXPECT_NE(events[0].thread, events[299].thread);
-}
-
-TEST(Recorder, ReportsAFullDiskAndCountsWhatIsLost) {
-  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "this system has no /dev/full";
-  // The file's header does not fit either, so the error is known at once.
-  EXPECT_THROW(recorder{"/dev/full"}, resource_failed);
-
-  // A file that becomes full later: its size is limited.
-  temporary_path const path;
-  auto const record_in_a_child = [&]() -> int {
-    rlimit const limit{100'000, 100'000};
-    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
-    std::signal(SIGXFSZ, SIG_IGN);
-    recorder target{path};
-    constexpr std::uint64_t count = 100'000;
-    for (std::uint64_t i = 0; i < count; ++i) target.record(numbered(i));
-    try {
-      target.flush();
-      return 3;
-    } catch (resource_failed const& failure) {
-      if (std::string{failure.what()}.find("events are lost") == std::string::npos) return 4;
-    }
-    std::uint64_t const lost = target.lost();
-    if (lost == 0 || lost >= count) return 5;
-    auto const source = open_trace(path);
-    std::vector<event> part(1000);
-    std::uint64_t found = 0;
-    while (std::size_t const got = source->read(part)) found += got;
-    if (source->problem_count() == 0) return 6;  // the chunk that was cut
-    return found + lost == count ? 0 : 7;
-  };
-  pid_t const child = fork();
-  if (child == 0) _exit(record_in_a_child());
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
-TEST(Recorder, LeavesTheFileToTheParentOfAFork) {
-  temporary_path const path;
-  recorder target{path};
-  std::atomic<bool> is_over{false};
-  std::uint64_t recorded_by_the_thread = 0;
-  std::thread thread{[&] {  // so that forks meet a recorder at work
-    for (; !is_over; ++recorded_by_the_thread) target.record(numbered(0));
-  }};
-  for (std::uint64_t i = 1; i <= 20; ++i) {
-    target.record(numbered(i));
-    pid_t const child = fork();
-    if (child == 0) {
-      alarm(20);
-      for (std::uint64_t k = 0; k < 20 * lane; ++k) target.record(numbered(77));
-      bool is_refused = false;
-      try {
-        target.flush();
-      } catch (bad_state const&) {
-        is_refused = true;
-      }
-      std::exit(is_refused && target.lost() >= 19 * lane ? 0 : 1);  // flushes C's files, too
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  }
-  is_over = true;
-  thread.join();
-  target.close();
-  EXPECT_EQ(target.lost(), 0u);
-  auto events = read_back(path).events;
-  EXPECT_EQ(events.size(), 20 + recorded_by_the_thread);
-  std::erase_if(events, [](event const& each) { return each.size == 0; });
-  EXPECT_EQ(numbers_of(events), range(1, 21));
-}
-
-TEST(Recorder, LeavesTheFileToTheParentWhenTheChildDestroysTheRecorder) {
-  temporary_path const path;
-  auto target = std::make_unique<recorder>(path);
-  target->record(numbered(1));
-  pid_t const child = fork();
-  if (child == 0) {
-    target->record(numbered(77));
-    target.reset();
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  target->record(numbered(2));
-  target.reset();
-  EXPECT_EQ(numbers_of(read_back(path).events), range(1, 3));
-}
-
-TEST(Recorder, ContinuesARingInTheChildOfAFork) {
-  temporary_path const path;
-  recorder target{ring_limit{3}};
-  for (std::uint64_t i = 1; i <= 3; ++i) target.record(numbered(i));
-  pid_t const child = fork();
-  if (child == 0) {
-    target.record(numbered(4));
-    target.save(path);
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(numbers_of(read_back(path).events), range(2, 5));
-}
-
-/// Outlives the destructors of the main thread's objects.
-struct records_at_exit {
-  std::unique_ptr<recorder> target;
-  ~records_at_exit() {
-    if (target == nullptr) return;
-    target->record(numbered(3));
-    target.reset();
-  }
-};
-records_at_exit at_exit;
-
-TEST(Recorder, RecordsFromStaticDestructors) {
-  temporary_path const path;
-  pid_t const child = fork();
-  if (child == 0) {
-    at_exit.target = std::make_unique<recorder>(path);
-    at_exit.target->record(numbered(2));
-    std::exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  auto const events = read_back(path).events;
-  EXPECT_EQ(numbers_of(events), range(2, 4));
-  EXPECT_EQ(events[0].thread, events[1].thread);
 }
 
 }  // namespace recorder_test

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/host/pools/placement.hpp"
 #include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/resource.hpp"
 #include "quarry/host/resources/resource_adaptor.hpp"
@@ -26,7 +27,7 @@ enum class recorded_role : std::uint8_t {
 /// A resource that tells how many bytes an allocation got, such as `pool`.
 template <class Resource>
 concept tells_granted_size = requires(Resource const& resource, void const* pointer) {
-  { resource.granted_size_of(pointer) } -> std::same_as<std::optional<bytes>>;
+  { resource.sizes_of(pointer) } -> std::same_as<std::optional<chunk_sizes>>;
 };
 /// A resource that tells how many of its bytes are free, such as `pool`.
 template <class Resource>
@@ -82,9 +83,11 @@ class recorded_resource : public resource_adaptor<recorded_resource<Upstream>, U
   void set_allocator(std::string_view name) {
     if (recorder_ != nullptr) allocator_ = recorder_->allocator(name);
   }
-  [[nodiscard]] bytes granted_size_of(void const* pointer) const {
-    if constexpr (tells_granted_size<Upstream>)
-      return upstream_.granted_size_of(pointer).value_or(0);
+  [[nodiscard]] bytes granted_size_of([[maybe_unused]] void const* pointer) const {
+    if constexpr (tells_granted_size<Upstream>) {
+      auto const found = upstream_.sizes_of(pointer);
+      return found ? found->granted : 0;
+    }
     return 0;
   }
   [[nodiscard]] bytes free_bytes() const {

@@ -51,9 +51,9 @@ enum class event_clock : std::uint8_t {
 /// thread, and the file's last chunk.
 ///
 /// Any thread may call any function. Threads may end after the recorder. Threads that record while
-/// they end, and destructors of static objects, take the mutex for each event. Counters have 64 bits
-/// and do not wrap in practice. A trace can have 2^32 threads, streams, allocators and call sites
-/// each; the memory for their names is exhausted earlier.
+/// they end, and destructors of static objects, take the mutex for each event. Counters have 64
+/// bits: they do not wrap in a program's life. A trace can have 2^32 threads, streams, allocators
+/// and call sites each; the memory for their names is exhausted earlier.
 ///
 /// Forks. In the child, a recorder with a file drops all events and does not change the parent's
 /// file. A recorder with a ring continues in both processes.
