@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds a fuzz target with libFuzzer and runs it for FUZZ_SECONDS (60). Keeps inputs that cover new code in build/fuzz/corpus,
 # and inputs that fail in build/fuzz/failures.
-# usage: scripts/fuzz.sh TARGET      (pool or c_api)
+<<<<<<< HEAD
+# usage: scripts/fuzz.sh TARGET      (pool, c_api, rmm_log, text_log or umpire_log)
+=======
+# usage: scripts/fuzz.sh TARGET      (pool, c_api or trace)
+>>>>>>> trace-tests
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -87,7 +87,7 @@ done
 
 if [ "$is_fuzzing" = yes ]; then
   if clang_has_fuzzer; then
-    for target in pool c_api; do
+    for target in pool c_api rmm_log text_log umpire_log; do
       if FUZZ_SECONDS=20 scripts/fuzz.sh "$target"; then passed=$((passed + 1)); else failed_step "fuzzing of $target"; fi
     done
   else

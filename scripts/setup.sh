@@ -29,9 +29,9 @@ need_header() {
 
 # need_python_header: needs the headers of the Python that python3 is.
 need_python_header() {
-  command -v python3 >/dev/null &&
-    [ -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] ||
-    need python3-dev 'compiles the Python package'
+  local folder=
+  if command -v python3 >/dev/null; then folder=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))'); fi
+  [ -e "$folder/Python.h" ] || need python3-dev 'compiles the Python package'
 }
 
 # find_missing_packages: sets `packages` and `reasons`.
@@ -234,7 +234,9 @@ if wants python; then
   fi
 fi
 check_versions
-if wants python && ! has_python_wheels; then install_python_wheels; changed=yes; fi
+if wants python && ! has_python_wheels; then
+  if (install_python_wheels); then changed=yes; else step "without these packages, the tests of the Python package fail"; fi
+fi
 if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
 if wants rmm && ! venv_has_rmm; then
   install_rmm

@@ -7,6 +7,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 junit=$(realpath -m "${1:-build/test-results/python.xml}")
+[ -e .venv/wheels/requirements.txt ] || fail "the packages in .venv/wheels are missing: run scripts/setup.sh python"
 folder=build/python
 rm -rf "$folder/wheel" "$folder/venv"
 mkdir -p "$folder" "$(dirname "$junit")"
@@ -23,6 +24,6 @@ if ! "$folder/venv/bin/pip" wheel --no-deps --wheel-dir "$folder/wheel" --verbos
 fi
 wheel=$(ls "$PWD/$folder"/wheel/quarry_gpu-*.whl)
 step "installing $(basename "$wheel") into a clean venv"
-"$folder/venv/bin/pip" install --quiet "$wheel[test]"
+"$folder/venv/bin/pip" install --quiet "${wheel}[test]"
 step "testing the installed package"
 cd "$folder" && venv/bin/python -m pytest --quiet -c ../../pyproject.toml --rootdir ../.. --junit-xml "$junit" -p no:cacheprovider ../../python/tests

@@ -8,6 +8,7 @@
 #include "quarry/trace/recorded_resource.hpp"
 #include "quarry/trace/recorder.hpp"
 #include "quarry/trace/replay.hpp"
+#include "quarry/trace/rmm_writer.hpp"
 #include "quarry/trace/routed_pool.hpp"
 #include "quarry/trace/routing.hpp"
 #include "quarry/trace/separate.hpp"

@@ -20,8 +20,10 @@ from quarry.errors import (
 )
 from quarry.pools import Pool
 from quarry.replays import ReplayFailure, ReplayResult, replay
+from quarry.separation import Route, RoutingTable, SeparateResult, separate
 from quarry.sizes import format_size, parse_size
 from quarry.traces import Kind, Trace, convert, make_trace, read_trace
+from quarry.tuning import TuneOutcome, TuneResult, tune
 
 __all__ = [
     "BadArgument",
@@ -38,7 +40,12 @@ __all__ = [
     "ReplayFailure",
     "ReplayResult",
     "ResourceFailed",
+    "Route",
+    "RoutingTable",
+    "SeparateResult",
     "Trace",
+    "TuneOutcome",
+    "TuneResult",
     "WasDestroyed",
     "__version__",
     "convert",
@@ -48,4 +55,6 @@ __all__ = [
     "read_trace",
     "registry",
     "replay",
+    "separate",
+    "tune",
 ]

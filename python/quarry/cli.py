@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from quarry.errors import Error
-from quarry.sizes import format_size, parse_size
+from quarry.sizes import format_size
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,7 +27,10 @@ app = typer.Typer(
 )
 
 TraceFile = Annotated[
-    str, typer.Argument(metavar="TRACE", help="A trace of PyTorch, RMM, Umpire or Quarry.")
+    str,
+    typer.Argument(
+        metavar="TRACE", help="A trace in a format that [bold]quarry info[/bold] lists."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Strategy = Annotated[
@@ -43,7 +46,7 @@ Heuristic = Annotated[
     typer.Option(
         "--heuristic",
         "-H",
-        help="When the pool coalesces: never, percent:N, blocks:N or cost:N, with +hwm, +cbg, +2022, +2024.",
+        help="When the pool coalesces: never, percent:N, blocks:N, cost:N; add +hwm, +cbg, +2022.",
     ),
 ]
 SIZE = "SIZE"
@@ -89,7 +92,9 @@ def progress_of(what: str) -> Iterator[Callable[[int | str], None]]:
     """Shows how many events are done, or the name of the present step; nothing if no terminal."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(what)
 
         def show(done: int | str) -> None:
@@ -183,6 +188,87 @@ def replay(
         raise typer.Exit(1)
 
 
+UsPerGib = Annotated[
+    float,
+    typer.Option(help="The price of memory: microseconds of the upstream for a GiB at the peak."),
+]
+
+
+@app.command(epilog=example("quarry tune gpt.pickle.gz --capacity 8GiB"))
+def tune(
+    trace: TraceFile,
+    capacity: Annotated[
+        str | None, size_option("--capacity", "-c", text="Limit on the reserved memory.")
+    ] = None,
+    us_per_gib: UsPerGib = 100_000,
+    candidates: Annotated[
+        str, typer.Option(help="all, or Umpire's heuristics: published, 2022 or 2024.")
+    ] = "all",
+    threads: Annotated[int, typer.Option(help="0: one for each processor.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Replay a trace with hundreds of settings: the best ones, and the code that sets the best.
+
+    Exit status 0: a setting fits. 1: none fits. 2: bad input.
+    """
+    from quarry.report import texts
+    from quarry.tuning import tune as run_tune
+
+    with errors_shown(as_json), progress_of("tuning") as show:
+        result = run_tune(
+            trace,
+            capacity=capacity,
+            us_per_gib=us_per_gib,
+            candidates=candidates,
+            threads=threads,
+            progress=show,
+        )
+    if as_json:
+        print_json({"trace": trace} | result.to_dict())
+    else:
+        print_rows(texts.rows_of_tuning(trace, result))
+        if result.best:
+            Console(highlight=False).print("\n" + result.best.code, markup=False, soft_wrap=True)
+    if not result.best:
+        raise typer.Exit(1)
+
+
+@app.command(epilog=example("quarry separate gpt.pickle.gz --key call_site -o gpt.routes"))
+def separate(
+    trace: TraceFile,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Write the routing table, for a pool to load."),
+    ] = None,
+    key: Annotated[str, typer.Option(help="size, call_site or call_site_and_size.")] = "size",
+    temporary_events: Annotated[
+        int, typer.Option(help="An allocation freed within these events is temporary.")
+    ] = 1000,
+    learn: Annotated[float, typer.Option(help="The share of the trace to learn from.")] = 0.5,
+    strategy: Strategy = "fast",
+    as_json: AsJson = False,
+) -> None:
+    """Learn which allocations of a trace are temporary, and what pools of their own save."""
+    from quarry.report import texts
+    from quarry.separation import separate as run_separate
+
+    with errors_shown(as_json), progress_of("separating") as show:
+        result = run_separate(
+            trace,
+            key=key,
+            temporary_events=temporary_events,
+            learn=learn,
+            strategy=strategy,
+            progress=show,
+        )
+        if output:
+            result.table.save(output)
+    if as_json:
+        print_json({"trace": trace, "output": output} | result.to_dict())
+        return
+    print_rows(texts.rows_of_separation(result) + ([("wrote", output)] if output else []))
+
+
 @app.command(epilog=example("quarry report gpt.pickle.gz -o gpt.html"))
 def report(
     trace: TraceFile,
@@ -195,6 +281,11 @@ def report(
     capacity: Annotated[
         str | None, size_option("--capacity", "-c", text="Limit on the replays' reserved memory.")
     ] = None,
+    with_tuning: Annotated[
+        bool,
+        typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best."),
+    ] = False,
+    us_per_gib: UsPerGib = 100_000,
     png: Annotated[
         str | None, typer.Option(help="Also draw the charts for a paper (needs matplotlib).")
     ] = None,
@@ -208,6 +299,7 @@ def report(
     from quarry.replays import replay as run_replay
     from quarry.report import write_report
     from quarry.traces import read_trace
+    from quarry.tuning import tune as run_tune
 
     with errors_shown(as_json), progress_of("reading") as show:
         read = read_trace(trace, progress=show)
@@ -217,8 +309,21 @@ def report(
             )
             for name in strategy or ["fast"]
         ]
+        sweep = None
+        if with_tuning:
+            sweep = run_tune(read, capacity=capacity, us_per_gib=us_per_gib, progress=show)
+            if sweep.best:
+                options = sweep.best.replay_options
+                replays.append(run_replay(read, capacity=capacity, max_samples=1 << 14, **options))
         content = write_report(
-            read, output, replays=replays, title=title, png=png, by_event=by_event, step=show
+            read,
+            output,
+            replays=replays,
+            sweep=sweep,
+            title=title,
+            png=png,
+            by_event=by_event,
+            step=show,
         )
     if as_json:
         print_json(
@@ -235,13 +340,14 @@ def report(
     print_rows([("wrote", name) for name in (output, png) if name])
 
 
-@app.command(epilog=example("quarry convert rmm_log.csv log.quarry"))
+@app.command(epilog=example("quarry convert gpt.pickle.gz gpt.quarry"))
 def convert(
     trace: TraceFile,
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],
+    target: Annotated[str, typer.Option("--to", help="quarry, or rmm: the log of RMM.")] = "quarry",
     as_json: AsJson = False,
 ) -> None:
-    """Write a trace in Quarry's own format, which is small and fast to read."""
+    """Write a trace in Quarry's own format, which is small and fast to read, or in RMM's."""
     import os
 
     from quarry.traces import convert as run_convert
@@ -249,14 +355,17 @@ def convert(
     with errors_shown(as_json), progress_of("converting") as show:
         if os.path.exists(output) and os.path.samefile(trace, output):
             raise OSError(f"{output}: the output is the input; choose another file")
-        found = run_convert(trace, output, progress=show)
+        found = run_convert(trace, output, target=target, progress=show)
     size = os.path.getsize(output)
     if as_json:
         print_json({"trace": trace, "output": output, "bytes": size} | found)
         return
     show_problems(found["problems"], found["problem_count"])
-    events = found["events"]
-    print_rows([("wrote", f"{output}: {events:,} events, {format_size(size)}")])
+    events, skipped = found["events"], found["skipped_events"]
+    rows = [("wrote", f"{output}: {events:,} events, {format_size(size)}")]
+    if skipped:
+        rows.append(("skipped", f"{skipped:,} events that the format cannot hold"))
+    print_rows(rows)
 
 
 if __name__ == "__main__":

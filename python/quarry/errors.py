@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exceptions of Quarry. `except quarry.Error` catches each of them.
 
-Each class also derives from a built-in exception, so programs that know nothing of Quarry catch them.
+Each class also derives from a built-in exception, so code that does not know Quarry can catch it.
 """
 
 

@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools over host, pinned, managed and device memory."""
 
+import ctypes
+import math
+import weakref
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
 from quarry import _core
+from quarry.errors import BadArgument
 from quarry.sizes import parse_size
 
 
@@ -50,3 +59,24 @@ class Pool(_core.Pool):
     def allocate(self, size: int | str, alignment: int = 1) -> int:
         """Allocates `size` bytes and returns the address. Raises OutOfMemory."""
         return super().allocate(parse_size(size), alignment)
+
+    def array(
+        self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64
+    ) -> npt.NDArray[Any]:
+        """A NumPy array without values in memory of the pool, for example in pinned memory.
+
+        The memory is freed with the last array that uses it. Raises OutOfMemory, and BadArgument if
+        the host cannot access the pool's memory.
+        """
+        dtype = np.dtype(dtype)
+        count = math.prod(shape) if isinstance(shape, tuple) else shape
+        if count == 0:
+            return np.empty(shape, dtype)
+        address = self.allocate(count * dtype.itemsize, dtype.alignment)
+        found = _core.registry_find(address)
+        if found and found.location.startswith("device"):
+            self.deallocate(address)
+            raise BadArgument(f"pool: the host cannot access memory of {found.location}")
+        memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+        weakref.finalize(memory, self.deallocate, address)
+        return np.frombuffer(memory, dtype, count).reshape(shape)

@@ -4,7 +4,7 @@
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from quarry import _core
 from quarry.sizes import parse_size
 from quarry.traces import Progress, Trace, record_bytes
 
-SAMPLE = np.dtype(_core.sample_layout)
+SAMPLE: np.dtype[Any] = np.dtype(cast(Any, _core.sample_layout))
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class ReplayFailure:
 class ReplayResult:
     """The result of a replay. `samples` has the state after some events, as NumPy records.
 
-    Each sample has the maxima since the sample before it, so no peak is lost.
+    Of a sample, `allocated` and `reserved` are the maxima since the sample before, so no peak is
+    lost. Other values are those at the sample.
     """
 
     events: int
@@ -88,18 +89,21 @@ def replay(
     stream_delay: int = 1_000_000,
     resource: str | None = None,
     device: int = 0,
+    routing: _core.RoutingTable | None = None,
     max_samples: int = 2048,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Makes the allocations of a trace again in a pool, without their memory.
 
     `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams` or `direct`.
-    `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`, `+cbg`, `+2022`
-    and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as `512MiB`. The times
-    are those of a modelled upstream. `resource` (`host`, `device`, `pinned` or `managed`) replays on
-    real memory instead of simulated memory. `stream_delay` is how long the work of a stream takes,
-    in nanoseconds, for the strategy `streams`. A path is streamed: its memory does not grow with the number of
-    events. `progress` is called with the number of events replayed until now.
+    `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`,
+    `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as
+    `512MiB`. The times are those of a modelled upstream. A path is streamed: its memory does not
+    grow with the number of events. `progress` is called with the number of events until now.
+
+    `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
+    memory. `stream_delay` is how long the work of a stream takes, in nanoseconds, for the strategy
+    `streams`. `routing` serves the allocations from several pools (`quarry.separate`).
     """
     options: dict[str, Any] = {
         "strategy": strategy,
@@ -117,10 +121,12 @@ def replay(
         "resource": resource,
         "device": device,
     }
-    settings = _core.ReplaySettings(max_samples=max_samples, **options)
+    settings = _core.ReplaySettings(max_samples=max_samples, routing=routing, **options)
     call_site = ""
     if isinstance(trace, Trace):
-        found = _core.replay_events(record_bytes(trace.events), settings, progress)
+        found = _core.replay_events(
+            record_bytes(trace.events), trace.call_sites if routing else [], settings, progress
+        )
         found |= {
             "format": trace.format,
             "problems": trace.problems,

@@ -5,7 +5,7 @@ import enum
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from quarry import _core
 from quarry.errors import BadArgument
 
-EVENT = np.dtype(_core.event_layout)
+EVENT: np.dtype[Any] = np.dtype(cast(Any, _core.event_layout))
 
 Progress = Callable[[int], object]
 
@@ -34,9 +34,9 @@ class Kind(enum.IntEnum):
 class Trace:
     """The events of a trace, in order: one NumPy column for each of their members.
 
-    `thread`, `stream`, `allocator` and `call_site` are indices of `threads`, `streams`, `allocators`
-    and `call_sites`. `problems` says what the reader skipped; `problem_count` also counts the
-    problems beyond the first 100.
+    `thread`, `stream`, `allocator` and `call_site` are indices of `threads`, `streams`,
+    `allocators` and `call_sites`. `problems` says what the reader skipped; `problem_count` also
+    counts the problems beyond the first 100.
     """
 
     events: np.ndarray
@@ -48,6 +48,10 @@ class Trace:
     path: str = ""
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
+
+    def __post_init__(self) -> None:
+        if self.events.dtype != EVENT:  # np.concatenate leaves the gaps between members out
+            object.__setattr__(self, "events", self.events.astype(EVENT))
 
     def __len__(self) -> int:
         return len(self.events)
@@ -96,7 +100,7 @@ class Trace:
         return self.events["call_site"]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """A contiguous copy of each column, for example for `pandas.DataFrame` or `pyarrow.table`."""
+        """A contiguous copy of each column, for `pandas.DataFrame` or `pyarrow.table`."""
         return {name: np.ascontiguousarray(self.events[name]) for name in EVENT.names}
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -133,7 +137,7 @@ def make_trace(columns: dict[str, Any], **names: Any) -> Trace:
 
 
 def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
-    """Reads a trace of PyTorch, RMM, Umpire or Quarry. The first bytes tell the format.
+    """Reads a trace in a format that `quarry info` lists. The first bytes tell the format.
 
     Needs 56 bytes of memory for each event. `progress` is called with the number of events read
     until now. Raises BadTrace if the file is no trace, and ResourceFailed if it cannot be read.
@@ -147,10 +151,13 @@ def convert(
     path: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
+    target: str = "quarry",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Writes a trace in Quarry's own format. Its memory does not grow with the number of events.
+    """Writes a trace in Quarry's own format, or with `target` `rmm` in that of RMM's log.
 
-    Returns the number of events, the format of the input, and what the reader skipped.
+    Its memory does not grow with the number of events. RMM's log has only allocations, failures and
+    frees, and no call sites. Returns the number of events written, the number of `skipped_events`
+    that the format cannot hold, the format of the input, and what the reader skipped.
     """
-    return _core.convert(os.fspath(path), os.fspath(output), progress)
+    return _core.convert(os.fspath(path), os.fspath(output), target, progress)

@@ -7,7 +7,6 @@
 
 #include <nanobind/stl/string.h>
 
-
 namespace quarry::python {
 namespace {
 

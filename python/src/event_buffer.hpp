@@ -5,8 +5,8 @@
 
 #include "module.hpp"
 
-#include <cstdlib>
 #include <nanobind/ndarray.h>
+#include <cstdlib>
 #include <new>
 #include <span>
 #include <type_traits>

@@ -19,8 +19,7 @@ backend backend_named(std::string const& name) {
   if (name == "automatic") return backend::automatic;
   if (name == "cpu") return backend::cpu;
   if (name == "cuda") return backend::cuda;
-  throw bad_argument{"heap: there is no backend '" + name +
-                     "'; there are automatic, cpu and cuda"};
+  throw bad_argument{"heap: there is no backend '" + name + "'; there are automatic, cpu and cuda"};
 }
 
 std::optional<std::string> fault_text(heap const& faulty) {
@@ -51,8 +50,9 @@ void add_heap(nb::module_& core) {
       .add("allocations_in_use", &heap_stats::allocations_in_use)
       .add("fragmentation", &heap_stats::fragmentation,
            "The share of the free memory that the largest possible allocation cannot use.");
-  nb::class_<heap>(core, "Heap",
-                   "A heap that kernels allocate from. Call no method while a kernel uses the heap.")
+  nb::class_<heap>(
+      core, "Heap",
+      "A heap that kernels allocate from. Call no method while a kernel uses the heap.")
       .def(
           "__init__",
           [](heap* self, bytes size, bytes max_bytes, bytes segment_bytes,
@@ -65,13 +65,11 @@ void add_heap(nb::module_& core) {
           },
           "size"_a, nb::kw_only(), "max_bytes"_a = 0, "segment_bytes"_a = 0,
           "backend"_a = "automatic", "device"_a = current_device, without_gil{})
-      .def_prop_ro("backend",
-                   [](heap const& used) {
-                     return used.backend_kind() == backend::cuda ? "cuda" : "cpu";
-                   })
       .def_prop_ro(
-          "region",
-          [](heap const& used) { return reinterpret_cast<std::uint64_t>(used.region()); },
+          "backend",
+          [](heap const& used) { return used.backend_kind() == backend::cuda ? "cuda" : "cpu"; })
+      .def_prop_ro(
+          "region", [](heap const& used) { return reinterpret_cast<std::uint64_t>(used.region()); },
           "The lowest address of the heap's memory.")
       .def_prop_ro("region_bytes", &heap::region_bytes)
       .def_prop_ro(

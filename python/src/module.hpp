@@ -17,6 +17,8 @@ void add_pools(nb::module_& core);
 void add_registry(nb::module_& core);
 void add_heap(nb::module_& core);
 void add_plugins(nb::module_& core);
+void add_routing(nb::module_& core);
 void add_traces(nb::module_& core);
+void add_tuning(nb::module_& core);
 
 }  // namespace quarry::python

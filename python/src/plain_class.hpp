@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "module.hpp"
+
 #include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
-
-#include "module.hpp"
 
 namespace quarry::python {
 
@@ -27,8 +27,9 @@ class plain_class {
     class_.def("__repr__", [to_dict, name](Value const& value) {
       return nb::str("{}({})").format(
           nb::str(name),
-          nb::str(", ").attr("join")(nb::module_::import_("builtins").attr("map")(
-              nb::str("{0[0]}={0[1]!r}").attr("format"), to_dict(value).attr("items")())));
+          nb::str(", ").attr("join")(nb::module_::import_("builtins")
+                                         .attr("map")(nb::str("{0[0]}={0[1]!r}").attr("format"),
+                                                      to_dict(value).attr("items")())));
     });
   }
 

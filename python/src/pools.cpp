@@ -10,11 +10,11 @@
 #include "plain_class.hpp"
 #include "resources.hpp"
 
-#include <memory>
-#include <mutex>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <memory>
+#include <mutex>
 
 namespace quarry::python {
 
@@ -182,9 +182,10 @@ void add_pools(nb::module_& core) {
            "keeps_backtraces"_a = false, "name"_a = "", without_gil{})
       .def("allocate", &pool_handle::allocate, "size"_a, "alignment"_a = 1, without_gil{},
            "Allocates `size` bytes and returns the address. Raises OutOfMemory.")
-      .def("deallocate", &pool_handle::deallocate, "address"_a, without_gil{},
-           "Frees an allocation. Returns False, and counts an invalid free, if `address` is not the "
-           "base address of an allocation in use.")
+      .def(
+          "deallocate", &pool_handle::deallocate, "address"_a, without_gil{},
+          "Frees an allocation. Returns False, and counts an invalid free, if `address` is not the "
+          "base address of an allocation in use.")
       .def("size_of", &pool_handle::size_of, "address"_a, without_gil{},
            "The requested bytes of an allocation, or None.")
       .def("label", &pool_handle::label, "address"_a, "name"_a, without_gil{},

@@ -32,14 +32,15 @@ void add_registry(nb::module_& core) {
           "Where the memory lies, for example `host` or `device:0`.")
       .add(
           "base",
-          [](allocation_record const& found) { return reinterpret_cast<std::uint64_t>(found.base); },
+          [](allocation_record const& found) {
+            return reinterpret_cast<std::uint64_t>(found.base);
+          },
           "The base address.")
       .add("size", &allocation_record::size, "Requested bytes.");
   plain_class<registry::allocator_info>{core, "Allocator", "An allocator that is registered."}
       .add("id", &registry::allocator_info::id)
       .add("name", &registry::allocator_info::name)
-      .add("location",
-           [](registry::allocator_info const& info) { return text_of(info.location); })
+      .add("location", [](registry::allocator_info const& info) { return text_of(info.location); })
       .add("allocations_in_use", &registry::allocator_info::allocations_in_use)
       .add("allocated", &registry::allocator_info::allocated, "Requested bytes in use.");
 
@@ -56,7 +57,7 @@ void add_registry(nb::module_& core) {
       "address"_a, without_gil{}, "The name of the allocation that contains `address`, or None.");
   core.def("registry_allocators", &registry::allocators, without_gil{}, "All allocators.");
   core.def("registry_allocations", &registry::allocations, "allocator"_a = 0, without_gil{},
-               "The records of an allocator's allocations; 0 means all allocators.");
+           "The records of an allocator's allocations; 0 means all allocators.");
   core.def(
       "registry_report",
       [](allocator_id allocator) {

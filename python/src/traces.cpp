@@ -3,8 +3,11 @@
 #include "quarry/trace/file_writer.hpp"
 #include "quarry/trace/reader.hpp"
 #include "quarry/trace/replay.hpp"
+#include "quarry/trace/rmm_writer.hpp"
 
 #include "event_buffer.hpp"
+#include "names.hpp"
+#include "progress.hpp"
 #include "resources.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -19,34 +22,6 @@ using trace::event;
 using trace::replay_sample;
 
 constexpr std::size_t batch = 1 << 14;
-constexpr std::size_t batches_per_report = 16;
-
-/// Tells Python how many events are done, and lets Control-C end the call. Must be called without
-/// the GIL.
-class progress_reporter {
- public:
-  explicit progress_reporter(nb::object callback) : callback_{std::move(callback)} {}
-  progress_reporter(progress_reporter const&) = delete;
-  progress_reporter& operator=(progress_reporter const&) = delete;
-  ~progress_reporter() {
-    nb::gil_scoped_acquire const gil;
-    callback_.reset();
-  }
-  void add(std::size_t events) {
-    events_ += events;
-    if (++batches_ % batches_per_report == 0) report();
-  }
-  void report() {
-    nb::gil_scoped_acquire const gil;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error{};
-    if (!callback_.is_none()) callback_(events_);
-  }
-
- private:
-  nb::object callback_;
-  std::uint64_t events_ = 0;
-  std::size_t batches_ = 0;
-};
 
 /// The members of a struct, in the form that numpy.dtype takes.
 class record_layout {
@@ -98,7 +73,7 @@ nb::dict sample_layout() {
       .layout();
 }
 
-void add_names(nb::dict& result, trace::name_tables const& names) {
+void add_tables(nb::dict& result, trace::name_tables const& names) {
   result["call_sites"] = names.call_sites.names();
   result["allocators"] = names.allocators.names();
   result["threads"] = names.threads.names();
@@ -127,46 +102,65 @@ nb::dict read_trace(std::string const& path, nb::object callback) {
   }
   nb::dict result;
   result["events"] = events.take();
-  add_names(result, source->names());
+  add_tables(result, source->names());
   add_file(result, *source);
   return result;
 }
 
-nb::dict convert(std::string const& path, std::string const& output, nb::object callback) {
+/// Writes all events of `source` by `write(events, names)`.
+template <class Write>
+void copy_events(trace::reader& source, progress_reporter& progress, Write const& write) {
+  std::vector<event> buffer(batch);
+  while (std::size_t const count = source.read(buffer)) {
+    write(std::span<event const>{buffer}.first(count), source.names());
+    progress.add(count);
+  }
+  progress.report();
+}
+
+nb::dict convert(std::string const& path, std::string const& output, std::string const& target,
+                 nb::object callback) {
   std::unique_ptr<trace::reader> source;
-  std::uint64_t events = 0;
+  std::uint64_t events = 0, skipped = 0;
   {
     nb::gil_scoped_release const no_gil;
     progress_reporter progress{std::move(callback)};
+    if (target != "quarry" && target != "rmm")
+      throw bad_argument{"convert: there is no format '" + target +
+                         "' to write; there are quarry and rmm"};
     source = trace::open_trace(path);
-    trace::file_writer writer{output};
-    std::vector<event> buffer(batch);
-    while (std::size_t const count = source->read(buffer)) {
-      writer.add(std::span{buffer}.first(count), source->names());
-      progress.add(count);
+    if (target == "quarry") {
+      trace::file_writer writer{output};
+      copy_events(*source, progress,
+                  [&](auto const& some, auto const& names) { writer.add(some, names); });
+      writer.close();
+      events = writer.events();
+    } else {
+      trace::rmm_writer writer{output};
+      copy_events(*source, progress,
+                  [&](auto const& some, auto const& names) { writer.write(some, names); });
+      writer.flush();
+      events = writer.written();
+      skipped = writer.skipped();
     }
-    writer.close();
-    events = writer.events();
-    progress.report();
   }
   nb::dict result;
   result["events"] = events;
+  result["skipped_events"] = skipped;
   add_file(result, *source);
   return result;
 }
 
 void write_trace(std::string const& path, record_view bytes, std::vector<std::string> const& sites,
                  std::vector<std::string> const& allocators,
-                 std::vector<std::string> const& threads,
-                 std::vector<std::string> const& streams) {
+                 std::vector<std::string> const& threads, std::vector<std::string> const& streams) {
   auto const events = records_of<event>(bytes);
   nb::gil_scoped_release const no_gil;
   trace::name_tables names;
-  for (auto const& [table, list] : {std::pair{&names.call_sites, &sites},
-                                    {&names.allocators, &allocators},
-                                    {&names.threads, &threads},
-                                    {&names.streams, &streams}})
-    for (std::size_t i = 1; i < list->size(); ++i) (void)table->add((*list)[i]);  // 0 exists
+  add_names(names.call_sites, sites);
+  add_names(names.allocators, allocators);
+  add_names(names.threads, threads);
+  add_names(names.streams, streams);
   trace::file_writer writer{path};
   for (std::size_t first = 0; first < events.size(); first += batch)
     writer.add(events.subspan(first, std::min(batch, events.size() - first)), names);
@@ -219,7 +213,8 @@ class replay_settings {
                   std::uint32_t growth_percent, bytes alignment, std::uint64_t shrink_after,
                   double us_per_allocation, double us_per_gib, double us_per_free,
                   std::uint64_t stream_delay, std::size_t max_samples,
-                  std::optional<std::string> const& resource, int device)
+                  std::optional<std::string> const& resource, int device,
+                  std::optional<trace::routing_table> routing)
       : options{.placement = trace::strategy_named(strategy),
                 .pool = {.first_block = first_block,
                          .next_block = next_block,
@@ -230,17 +225,29 @@ class replay_settings {
                          .shrink_after = shrink_after},
                 .cost = {us_per_allocation, us_per_gib, us_per_free},
                 .stream_delay = stream_delay,
-                .max_samples = max_samples} {
+                .max_samples = max_samples},
+        routing_{std::move(routing)} {
     if (resource) {
       upstream_ = std::make_unique<any_resource>(resource_named(*resource, device));
       options.upstream = upstream_.get();
     }
   }
 
+  /// The options for a trace with these call sites. Both must outlive the replayer.
+  [[nodiscard]] trace::replay_options options_for(trace::name_table const& call_sites) const {
+    trace::replay_options result = options;
+    if (routing_) {
+      result.routing = &*routing_;
+      result.call_sites = &call_sites;
+    }
+    return result;
+  }
+
   trace::replay_options options;
 
  private:
   std::unique_ptr<any_resource> upstream_;
+  std::optional<trace::routing_table> routing_;
 };
 
 nb::dict replay_file(std::string const& path, replay_settings const& settings,
@@ -250,8 +257,8 @@ nb::dict replay_file(std::string const& path, replay_settings const& settings,
   {
     nb::gil_scoped_release const no_gil;
     progress_reporter progress{std::move(callback)};
-    trace::replayer pool{settings.options};
     source = trace::open_trace(path);
+    trace::replayer pool{settings.options_for(source->names().call_sites)};
     std::vector<event> buffer(batch);
     while (std::size_t const count = source->read(buffer)) {
       pool.add(std::span{buffer}.first(count));
@@ -270,13 +277,15 @@ nb::dict replay_file(std::string const& path, replay_settings const& settings,
   return result;
 }
 
-nb::dict replay_events(record_view bytes, replay_settings const& settings, nb::object callback) {
+nb::dict replay_events(record_view bytes, std::vector<std::string> const& sites,
+                       replay_settings const& settings, nb::object callback) {
   auto const events = records_of<event>(bytes);
   trace::replay_result replayed;
   {
     nb::gil_scoped_release const no_gil;
     progress_reporter progress{std::move(callback)};
-    trace::replayer pool{settings.options};
+    trace::name_table const call_sites = name_table_of(sites);
+    trace::replayer pool{settings.options_for(call_sites)};
     for (std::size_t first = 0; first < events.size(); first += batch) {
       auto const part = events.subspan(first, std::min(batch, events.size() - first));
       pool.add(part);
@@ -294,19 +303,20 @@ void add_traces(nb::module_& core) {
   core.attr("event_layout") = event_layout();
   core.attr("sample_layout") = sample_layout();
   core.def("read_trace", read_trace, "path"_a, "progress"_a = nb::none());
-  core.def("convert", convert, "path"_a, "output"_a, "progress"_a = nb::none());
+  core.def("convert", convert, "path"_a, "output"_a, "target"_a, "progress"_a = nb::none());
   core.def("write_trace", write_trace, "path"_a, "events"_a, "call_sites"_a, "allocators"_a,
            "threads"_a, "streams"_a);
   nb::class_<replay_settings>(core, "ReplaySettings")
       .def(nb::init<std::string, std::string, std::optional<bytes>, bytes, bytes, std::uint32_t,
                     bytes, std::uint64_t, double, double, double, std::uint64_t, std::size_t,
-                    std::optional<std::string>, int>(),
+                    std::optional<std::string>, int, std::optional<trace::routing_table>>(),
            nb::kw_only(), "strategy"_a, "heuristic"_a, "capacity"_a.none(), "first_block"_a,
            "next_block"_a, "growth_percent"_a, "alignment"_a, "shrink_after"_a,
            "us_per_allocation"_a, "us_per_gib"_a, "us_per_free"_a, "stream_delay"_a,
-           "max_samples"_a, "resource"_a.none(), "device"_a);
+           "max_samples"_a, "resource"_a.none(), "device"_a, "routing"_a.none());
   core.def("replay_file", replay_file, "path"_a, "settings"_a, "progress"_a = nb::none());
-  core.def("replay_events", replay_events, "events"_a, "settings"_a, "progress"_a = nb::none());
+  core.def("replay_events", replay_events, "events"_a, "call_sites"_a, "settings"_a,
+           "progress"_a = nb::none());
 }
 
 }  // namespace quarry::python

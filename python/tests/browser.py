@@ -11,7 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 
 class Page:
@@ -49,7 +51,9 @@ class Page:
                 connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None)
             )
             target = self.call("Target.createTarget", url="about:blank")["targetId"]
-            self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+                "sessionId"
+            ]
             for domain in ("Page", "Runtime", "Log", "Network"):
                 self.call(f"{domain}.enable")
             self.call("Page.navigate", url=url)
@@ -91,7 +95,10 @@ class Page:
         if event["method"] == "Runtime.exceptionThrown":
             details = parameters["exceptionDetails"]
             self.problems.append(details.get("exception", {}).get("description", details["text"]))
-        elif event["method"] == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning"):
+        elif event["method"] == "Runtime.consoleAPICalled" and parameters["type"] in (
+            "error",
+            "warning",
+        ):
             self.problems.append(str([value.get("value") for value in parameters["args"]]))
         elif event["method"] == "Log.entryAdded" and parameters["entry"]["level"] == "error":
             self.problems.append(parameters["entry"]["text"])
@@ -100,7 +107,9 @@ class Page:
 
     def run(self, script):
         """The value of a JavaScript expression; waits for promises."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        answer = self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"]["exception"].get("description"))
         return answer["result"].get("value")
@@ -134,8 +143,9 @@ class Page:
     def box(self, element):
         """The position of an element in the window, after scrolling there: x, y, width, height."""
         return self.run(
-            f"(() => {{ const e = document.getElementById('{element}'); e.scrollIntoView({{block: 'center'}});"
-            "const b = e.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()"
+            f"(() => {{ const e = document.getElementById('{element}');"
+            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
+            "return [b.x, b.y, b.width, b.height]; })()"
         )
 
     def screenshot(self, path, whole=False):

@@ -57,7 +57,8 @@ def test_bad_input_ends_with_2_and_names_the_file(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [["--strategy", "psychic"], ["--heuristic", "percent"], ["--capacity", "lots"], ["--bogus"]]
+    "options",
+    [["--strategy", "psychic"], ["--heuristic", "percent"], ["--capacity", "lots"], ["--bogus"]],
 )
 def test_bad_options_end_with_2(trace_file, options):
     assert run("replay", trace_file, *options).exit_code == 2
@@ -78,7 +79,7 @@ def test_info_lists_what_the_build_can_do():
     assert quarry.__version__ in run("info").stdout
 
 
-@pytest.mark.parametrize("command", ["info", "replay", "report", "convert"])
+@pytest.mark.parametrize("command", ["info", "replay", "tune", "separate", "report", "convert"])
 def test_help_has_an_example(command):
     result = run(command, "--help")
     assert result.exit_code == 0
@@ -95,6 +96,10 @@ def test_the_installed_command_uses_no_colours_without_a_terminal(trace_file):
 
 
 def test_the_shell_completes_commands():
-    environment = {"_QUARRY_COMPLETE": "complete_bash", "COMP_WORDS": "quarry re", "COMP_CWORD": "1"}
+    environment = {
+        "_QUARRY_COMPLETE": "complete_bash",
+        "COMP_WORDS": "quarry re",
+        "COMP_CWORD": "1",
+    }
     done = subprocess.run([COMMAND], capture_output=True, text=True, env=environment, check=False)
     assert set(done.stdout.split()) == {"replay", "report"}

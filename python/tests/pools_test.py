@@ -3,6 +3,7 @@ import ctypes
 import random
 import threading
 
+import numpy as np
 import pytest
 
 import quarry
@@ -35,6 +36,24 @@ def test_a_double_free_is_refused_and_counted():
     assert not pool.deallocate(12345)
     assert pool.counts().invalid_frees == 2
     assert pool.audit() == []
+
+
+def test_an_array_lies_in_the_pool_and_frees_its_memory():
+    pool = quarry.Pool()
+    array = pool.array((100, 20), np.float32)
+    array[:] = 3
+    found = quarry.registry.find(array.ctypes.data)
+    assert (found.allocator, found.size) == (pool.id, 100 * 20 * 4)
+    part = array[50:]
+    del array
+    assert part.sum() == 50 * 20 * 3
+    assert pool.counts().allocations_in_use == 1
+    del part
+    assert pool.counts().allocations_in_use == 0
+    del pool
+    kept = quarry.Pool().array(10, np.int64)  # the array keeps its pool
+    kept[:] = 7
+    assert kept.tolist() == [7] * 10
 
 
 def test_a_full_pool_raises_memory_error_with_the_numbers():
@@ -79,7 +98,9 @@ def test_counts_release_and_coalesce():
 
 
 def test_a_heuristic_coalesces():
-    pool = quarry.Pool(heuristic="blocks:2", first_block="1MiB", next_block="1MiB", growth_percent=0)
+    pool = quarry.Pool(
+        heuristic="blocks:2", first_block="1MiB", next_block="1MiB", growth_percent=0
+    )
     for address in [pool.allocate("900KiB") for _ in range(4)]:
         pool.deallocate(address)
     assert pool.counts().coalesces > 0

@@ -37,14 +37,17 @@ def test_a_replay_that_does_not_fit_names_the_first_failure(trace):
 
 
 def test_a_result_is_plain_values(trace):
-    values = json.loads(json.dumps(quarry.replay(trace, heuristic="percent:50+hwm").to_dict(samples=True)))
+    values = json.loads(
+        json.dumps(quarry.replay(trace, heuristic="percent:50+hwm").to_dict(samples=True))
+    )
     assert values["fits"] is True
     assert values["settings"]["heuristic"] == "percent:50+hwm"
     assert len(values["samples"]["reserved"]) <= 2048
 
 
 @pytest.mark.parametrize(
-    "options", [{"strategy": "psychic"}, {"heuristic": "percent"}, {"capacity": "lots"}, {"alignment": 3}]
+    "options",
+    [{"strategy": "psychic"}, {"heuristic": "percent"}, {"capacity": "lots"}, {"alignment": 3}],
 )
 def test_bad_options_raise_bad_argument(trace, options):
     with pytest.raises(quarry.BadArgument):

@@ -14,13 +14,24 @@ from quarry.cli import app
 from quarry.report import content, write_report
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-CHARTS = ["timeline", "blocks", "fragmentation", "groups"]
+CHARTS = ["timeline", "blocks", "fragmentation", "groups", "sweep"]
 
 
 @pytest.fixture(scope="module")
 def report(recording, tmp_path_factory):
     output = tmp_path_factory.mktemp("report") / "report.html"
-    words = ["report", str(recording), "-o", str(output), "-s", "fast", "-s", "stitched", "--json"]
+    words = [
+        "report",
+        str(recording),
+        "-o",
+        str(output),
+        "-s",
+        "fast",
+        "-s",
+        "stitched",
+        "--tune",
+        "--json",
+    ]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     return output, json.loads(done.stdout)
@@ -54,9 +65,16 @@ def test_all_charts_are_there(page):
     for chart in CHARTS:
         count = page.run(f"document.querySelectorAll('#{chart} .main-svg').length")
         assert count > 0, chart
-    assert page.run("document.getElementById('timeline').data.length") == 4
+    assert page.run("document.getElementById('timeline').data.length") == 5
     assert page.run("Math.max(...document.getElementById('timeline').data[0].y)") > 0
-    names = page.run("[...document.querySelectorAll('#summary tr')].map(row => row.cells[0].textContent)")
+    assert (
+        page.run("document.getElementById('sweep').data.map(points => points.name)")[-1]
+        == "least cost"
+    )
+    assert "quarry::" in page.run("document.getElementById('code').textContent")
+    names = page.run(
+        "[...document.querySelectorAll('#summary tr')].map(row => row.cells[0].textContent)"
+    )
     assert "peak of the requested bytes" in names
 
 
@@ -64,8 +82,8 @@ def colours(page):
     """The number of different colours in the picture of blocks."""
     return page.run(
         "(() => { const c = document.querySelector('#blocks canvas');"
-        "const data = new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer);"
-        "return new Set(data).size; })()"
+        "const pixels = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
+        "return new Set(new Uint32Array(pixels.data.buffer)).size; })()"
     )
 
 
@@ -85,7 +103,9 @@ def test_a_zoom_changes_all_charts_and_double_click_resets(page):
     before = drawn(page)
     page.drag((x + width * 0.4, y + height * 0.2), (x + width * 0.6, y + height * 0.8))
     page.wait(f"(document.body.dataset.drawn || 0) > {before}")
-    ranges = [page.run(f"document.getElementById('{chart}').layout.xaxis.range") for chart in CHARTS[:3]]
+    ranges = [
+        page.run(f"document.getElementById('{chart}').layout.xaxis.range") for chart in CHARTS[:3]
+    ]
     assert ranges[0] == ranges[1] == ranges[2]
     assert ranges[0][0] > whole[0] and ranges[0][1] < whole[1]
     assert colours(page) > 1
@@ -98,11 +118,29 @@ def test_a_zoom_changes_all_charts_and_double_click_resets(page):
 
 
 @needs_chromium
+def test_the_axis_switches_between_time_and_events(page):
+    for number, name, title in ((1, "by event", "event"), (0, "by time", "time (s)")):
+        page.run(f"document.querySelectorAll('#axes button')[{number}].click()")
+        page.wait(f"document.body.dataset.axis === '{name}'")
+        titles = [
+            page.run(f"document.getElementById('{chart}').layout.xaxis.title.text")
+            for chart in CHARTS[:3]
+        ]
+        assert titles == [title] * 3
+        assert colours(page) > 3
+        assert page.run("document.querySelectorAll('#blocks canvas').length") == 2
+    assert page.problems == []
+
+
+@needs_chromium
 def test_hover_shows_values_and_blocks(page):
     x, y, width, height = page.box("timeline")
     page.mouse("mouseMoved", x + width * 0.5, y + height * 0.5)
     page.mouse("mouseMoved", x + width * 0.55, y + height * 0.5)
-    page.wait("document.querySelector('#timeline .hoverlayer').textContent.includes('requested by the program')")
+    page.wait(
+        "document.querySelector('#timeline .hoverlayer').textContent"
+        ".includes('requested by the program')"
+    )
     x, y, width, height = page.box("blocks")
     for row in range(10, 90, 2):
         page.mouse("mouseMoved", x + width * 0.7, y + height * row / 100)
@@ -114,7 +152,9 @@ def test_hover_shows_values_and_blocks(page):
 
 
 @needs_chromium
-def test_a_report_with_more_blocks_than_are_drawn_has_a_picture_of_the_others(tmp_path, monkeypatch):
+def test_a_report_with_more_blocks_than_are_drawn_has_a_picture_of_the_others(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(content, "MAX_BLOCKS", 50)
     trace = random_trace(1)
     trace.events["time"] = 0  # the axis shows events then

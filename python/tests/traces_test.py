@@ -57,6 +57,18 @@ def test_convert_keeps_events_and_names(recording, tmp_path):
     ]
 
 
+def test_rmms_log_keeps_what_is_in_use(trace, trace_file, tmp_path):
+    log = tmp_path / "log.csv"
+    found = quarry.convert(trace_file, log, target="rmm")
+    assert (found["events"], found["skipped_events"]) == (len(trace), 0)
+    read = quarry.read_trace(log)
+    assert read.format == "rmm" and len(read) == len(trace)
+    peaks = [quarry.replay(each).pool.peak_allocated for each in (trace, read)]
+    assert peaks[0] == peaks[1]
+    with pytest.raises(quarry.BadArgument, match="no format 'tape'"):
+        quarry.convert(trace_file, tmp_path / "out", target="tape")
+
+
 def test_a_missing_file_raises_os_error(tmp_path):
     with pytest.raises(OSError, match="missing.csv") as caught:
         quarry.read_trace(tmp_path / "missing.csv")

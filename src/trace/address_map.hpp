@@ -6,27 +6,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <utility>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// A hash table from addresses that are not 0 to values. Linear probing; at most half full.
+/// A hash table from addresses that are not 0 to values. Linear probing; at most half full. The
+/// hash has a random seed, so no file can have addresses that all collide.
 template <class Value>
 class address_map {
  public:
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  /// Adds an entry. Returns false, and changes nothing, if the address has one.
-  bool insert(std::uint64_t address, Value value) {
+  /// Adds an entry. Returns its value, which stays valid until the next call that changes the
+  /// table; null, and changes nothing, if the address has an entry.
+  Value* insert(std::uint64_t address, Value value) {
     if (2 * (size_ + 1) > slots_.size()) grow();
     std::size_t at = home(address);
     for (; slots_[at].address != 0; at = next(at)) {
-      if (slots_[at].address == address) return false;
+      if (slots_[at].address == address) return nullptr;
     }
     slots_[at] = {address, value};
     ++size_;
-    return true;
+    return &slots_[at].value;
   }
 
   /// Calls `each(value)` for every entry.
@@ -55,8 +58,13 @@ class address_map {
     Value value = {};
   };
 
+  [[nodiscard]] static std::uint64_t random_seed() {
+    static std::uint64_t const result =
+        std::uint64_t{std::random_device{}()} << 32 ^ std::uint64_t{std::random_device{}()};
+    return result;
+  }
   [[nodiscard]] std::size_t home(std::uint64_t address) const {
-    return static_cast<std::size_t>((address * 0x9e3779b97f4a7c15) >> shift_);
+    return static_cast<std::size_t>(((address ^ seed_) * 0x9e3779b97f4a7c15) >> shift_);
   }
   [[nodiscard]] std::size_t next(std::size_t at) const { return (at + 1) & (slots_.size() - 1); }
 
@@ -82,6 +90,7 @@ class address_map {
 
   std::vector<slot> slots_ = std::vector<slot>(1024);
   unsigned shift_ = 64 - 10;
+  std::uint64_t seed_ = random_seed();
   std::size_t size_ = 0;
 };
 

@@ -30,6 +30,11 @@ class byte_source {
   /// them. They stay valid until the next call. Throws `bad_trace` if the compressed data are
   /// damaged, and `resource_failed` if the file cannot be read.
   [[nodiscard]] std::span<unsigned char const> peek(std::size_t count);
+  /// The next bytes that are already read, at least those that the last `peek` returned. After
+  /// damaged compressed data: all bytes before the damage.
+  [[nodiscard]] std::span<unsigned char const> read_ahead() const {
+    return {window_.data() + begin_, end_ - begin_};
+  }
   /// Consumes bytes that `peek` returned.
   void skip(std::size_t count);
   /// Consumes the next line and returns it without its end; nullopt at the end of the file. Valid
@@ -44,12 +49,14 @@ class byte_source {
   class input;
   /// Reads until the window has `count` bytes after the present position, or the file ends.
   void fill(std::size_t count);
+  void make_room();
 
   std::string path_;
   std::unique_ptr<input> input_;
   std::vector<unsigned char> window_;
   std::size_t begin_ = 0, end_ = 0;  // what `window_` has not yet given out
   std::uint64_t offset_ = 0;
+  bool is_at_end_ = false;  // the window has the file's last byte
 };
 
 }  // namespace quarry::inline QUARRY_ABI::trace

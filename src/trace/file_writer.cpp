@@ -30,6 +30,7 @@ file_writer::file_writer(std::string const& path)
   unsigned char header[codec::file_header_bytes] = {};
   std::memcpy(header, codec::file_magic.data(), codec::file_magic.size());
   codec::store32(header + 8, codec::version);
+  (void)std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // a crash must not cost a written chunk
   write(header, sizeof header);
 }
 
@@ -80,6 +81,8 @@ void file_writer::write_names(name_tables const& names) {
     }
   }
   finish();
+  for (std::size_t table = 0; table < std::size(tables); ++table)
+    written_names_[table] = tables[table]->size();
 }
 
 void file_writer::write_chunk() {

@@ -50,10 +50,12 @@ heuristic heuristic_named(std::string const& text) {
                         "+hwm, +cbg, +2022, +2024"};
   };
   std::string_view left = text;
-  auto const next = [&left] {
+  bool is_over = false;
+  auto const next = [&] {
     auto const end = left.find('+');
     auto const part = left.substr(0, end);
-    left = end == std::string_view::npos ? std::string_view{} : left.substr(end + 1);
+    is_over = end == std::string_view::npos;
+    left = is_over ? std::string_view{} : left.substr(end + 1);
     return part;
   };
   std::string_view const rule = next();
@@ -68,7 +70,7 @@ heuristic heuristic_named(std::string const& text) {
         colon == std::string_view::npos ? std::string_view{} : rule.substr(colon + 1);
     auto const parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (digits.empty() || parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size())
-      throw refuse("'" + std::string{rule} + "' has no number");
+      throw refuse("'" + std::string{rule} + "' has no number from 0 to 4294967295");
     if (name == "percent") {
       if (number > 100) throw refuse("the percentage exceeds 100");
       result = heuristic::percent_releasable(number);
@@ -80,7 +82,7 @@ heuristic heuristic_named(std::string const& text) {
       throw refuse("'" + std::string{name} + "' is unknown");
     }
   }
-  while (!left.empty()) {
+  while (!is_over) {
     std::string_view const part = next();
     if (part == "hwm") {
       result = result.to_high_water();

@@ -2,6 +2,7 @@
 #include "trace/pytorch_snapshot.hpp"
 
 #include "trace/address_map.hpp"
+#include "trace/range_set.hpp"
 #include "trace/unpickler.hpp"
 
 #include <algorithm>
@@ -13,6 +14,8 @@ namespace {
 
 /// Frames of a call site that its name has, the innermost first.
 constexpr std::size_t max_frames = 12;
+/// Bytes of a text in a name. A hostile file could refer to a text of megabytes in each event.
+constexpr std::size_t max_text = 4096;
 
 std::optional<event_kind> kind_of(std::string_view action) {
   if (action == "alloc") return event_kind::allocate;
@@ -26,8 +29,7 @@ std::optional<event_kind> kind_of(std::string_view action) {
 
 std::uint64_t number(pickled const& entry, std::string_view key) {
   pickled const* const found = entry.find(key);
-  return found == nullptr ? 0
-                          : static_cast<std::uint64_t>(std::max<std::int64_t>(found->integer(), 0));
+  return found == nullptr ? 0 : found->natural();
 }
 
 /// What a history does not say: the allocations and segments in use before its first entry. A
@@ -36,21 +38,31 @@ std::uint64_t number(pickled const& entry, std::string_view key) {
 class initial_state {
  public:
   void add(event const& each) {
-    auto const [allocated, end] =
-        each.kind == event_kind::allocate || each.kind == event_kind::deallocate
-            ? std::pair{&allocations_, event_kind::deallocate}
-            : std::pair{&segments_, event_kind::unreserve};
     if (each.address == 0) return;
-    if (each.kind != end) {
-      (void)allocated->insert(each.address, true);
-    } else if (!allocated->remove(each.address)) {
-      add_initial(each);
+    switch (each.kind) {
+      case event_kind::allocate:
+        (void)allocations_.insert(each.address, true);
+        break;
+      case event_kind::deallocate:
+        if (!allocations_.remove(each.address)) add_initial(each, event_kind::allocate);
+        break;
+      case event_kind::reserve:
+        segments_.add(each.address, each.size);
+        break;
+      case event_kind::unreserve:
+        remove_segment(each);
+        break;
+      default:
+        break;
     }
   }
   /// Adds what the snapshot has at its end and the history did not allocate.
-  void add_final(event const& each) {
-    auto& allocated = each.kind == event_kind::allocate ? allocations_ : segments_;
-    if (!allocated.remove(each.address)) add_initial(each);
+  void add_final_allocation(event const& each) {
+    if (each.address != 0 && !allocations_.remove(each.address))
+      add_initial(each, event_kind::allocate);
+  }
+  void add_final_segment(event const& each) {
+    if (each.address != 0) remove_segment(each);
   }
   /// The segments, then the allocations.
   [[nodiscard]] std::vector<event> take() {
@@ -60,13 +72,21 @@ class initial_state {
   }
 
  private:
-  void add_initial(event each) {
-    bool const is_block = each.kind == event_kind::unreserve || each.kind == event_kind::reserve;
-    each.kind = is_block ? event_kind::reserve : event_kind::allocate;
+  void add_initial(event each, event_kind kind) {
+    each.kind = kind;
     events_.push_back(each);
   }
+  /// Expandable segments grow and shrink by parts, so a part may be of several reserved ranges.
+  void remove_segment(event each) {
+    segments_.remove(each.address, each.size, [&](std::uint64_t base, bytes size) {
+      each.address = base;
+      each.size = size;
+      add_initial(each, event_kind::reserve);
+    });
+  }
 
-  address_map<bool> allocations_, segments_;
+  address_map<bool> allocations_;
+  range_set segments_;
   std::vector<event> events_;
 };
 
@@ -76,6 +96,7 @@ class pytorch_reader final : public reader {
       : source_{std::move(source)}, unpickler_{*source_, "device_traces"} {}
 
   std::size_t read(std::span<event> events) override {
+    if (events.empty()) return 0;
     if (!is_started_) find_initial_state();
     std::size_t count = 0;
     for (; count < events.size() && next_initial_ < initial_.size(); ++next_initial_)
@@ -169,19 +190,17 @@ class pytorch_reader final : public reader {
       each.allocator =
           names_.allocators.number("device " + std::to_string(number(segment, "device")));
       each.stream = stream_of(segment);
-      each.kind = event_kind::reserve;
       each.address = number(segment, "address");
       each.size = number(segment, "total_size");
-      state.add_final(each);
+      state.add_final_segment(each);
       pickled const* const blocks = segment.find("blocks");
       if (blocks == nullptr) continue;
-      each.kind = event_kind::allocate;
       for (pickled const& block : blocks->items()) {
         pickled const* const status = block.find("state");
         if (status == nullptr || status->text() != "active_allocated") continue;
         each.address = number(block, "address");
         each.size = number(block, "requested_size");
-        state.add_final(each);
+        state.add_final_allocation(each);
       }
     }
   }
@@ -205,7 +224,8 @@ class pytorch_reader final : public reader {
     result.stream = stream_of(entry);
     if (*kind == event_kind::phase) {
       pickled const* const text = entry.find("user_metadata");
-      result.call_site = names_.call_sites.number(text == nullptr ? "" : text->text());
+      result.call_site =
+          names_.call_sites.number(text == nullptr ? "" : text->text().substr(0, max_text));
       return result;
     }
     if (entry.find("size") == nullptr) {
@@ -244,11 +264,11 @@ class pytorch_reader final : public reader {
       pickled const* const file = all[i].find("filename");
       pickled const* const function = all[i].find("name");
       if (!text_.empty()) text_ += " < ";
-      if (file != nullptr) text_ += file->text();
+      if (file != nullptr) text_ += file->text().substr(0, max_text);
       text_ += ':';
       text_ += std::to_string(number(all[i], "line"));
       text_ += ' ';
-      if (function != nullptr) text_ += function->text();
+      if (function != nullptr) text_ += function->text().substr(0, max_text);
     }
     return names_.call_sites.number(text_);
   }

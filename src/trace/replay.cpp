@@ -24,7 +24,8 @@ pool_options for_replay(pool_options options) {
 class replayer::implementation {
  public:
   explicit implementation(replay_options const& options)
-      : max_samples_{std::max<std::size_t>(options.max_samples, 2)}, calls_{options.cost} {}
+      : max_samples_{std::max<std::size_t>(options.max_samples & ~std::size_t{1}, 2)},
+        calls_{options.cost} {}
   virtual ~implementation() = default;
   virtual void add(std::span<event const> events) = 0;
   [[nodiscard]] virtual replay_result result() const = 0;
@@ -89,22 +90,22 @@ class replayer::implementation {
   template <class Memory>
   void allocate(Memory& memory, event const& request) {
     if (request.address == 0) return;  // of size 0, by allocators that return null for it
-    void* pointer = nullptr;
+    live_allocation* entry = live_.insert(request.address, {nullptr, request.size});
+    if (entry == nullptr) [[unlikely]] {
+      ++found_.repeated_addresses;  // its free is missing, for example before a ring's first event
+      free_allocation(memory, *live_.remove(request.address), request);
+      entry = live_.insert(request.address, {nullptr, request.size});
+    }
     try {
-      pointer = memory.allocate(request);
+      entry->pointer = memory.allocate(request);
     } catch (out_of_memory const&) {
       if (found_.failures++ == 0)
         found_.first_failure = replay_failure{found_.events, request, memory.counts()};
+      return;
     }
-    if (!live_.insert(request.address, {pointer, request.size})) [[unlikely]] {
-      ++found_.repeated_addresses;  // its free is missing, for example before a ring's first event
-      free_allocation(memory, *live_.remove(request.address), request);
-      (void)live_.insert(request.address, {pointer, request.size});
-    }
-    if (pointer == nullptr) return;
     allocated_ += request.size;
     peak_allocated_ = std::max(peak_allocated_, allocated_);
-    found_.max_live = std::max<std::uint64_t>(found_.max_live, live_.size());
+    found_.max_live = std::max(found_.max_live, ++live_count_);
   }
   template <class Memory>
   void deallocate(Memory& memory, event const& request) {
@@ -120,6 +121,7 @@ class replayer::implementation {
     if (freed.pointer == nullptr) return;  // it did not fit
     memory.deallocate(freed.pointer, freed.size, request);
     allocated_ -= freed.size;
+    --live_count_;
   }
 
   [[nodiscard]] replay_sample sample(pool_counts const& counts) const {
@@ -138,7 +140,6 @@ class replayer::implementation {
       for (std::size_t i = 0; i + 1 < samples.size(); i += 2) {
         replay_sample merged = samples[i + 1];
         merged.allocated = std::max(merged.allocated, samples[i].allocated);
-        merged.granted = std::max(merged.granted, samples[i].granted);
         merged.reserved = std::max(merged.reserved, samples[i].reserved);
         samples[i / 2] = merged;
       }
@@ -149,7 +150,8 @@ class replayer::implementation {
   }
 
   address_map<live_allocation> live_;
-  std::size_t max_samples_;
+  std::uint64_t live_count_ = 0;  // entries of `live_` that did not fail
+  std::size_t max_samples_;       // even, because samples become pairs
   std::uint64_t stride_ = 1, next_sample_ = 1;
   std::uint64_t time_ = 0;
   bytes allocated_ = 0, peak_allocated_ = 0;  // the peak since the last sample

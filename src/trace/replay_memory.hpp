@@ -82,7 +82,11 @@ class borrowed_resource {
 /// Counts the maps of pages, each of which stands for a call of the upstream.
 class counted_pages : public simulated_pages {
  public:
-  counted_pages(bytes page, upstream_calls& calls) : simulated_pages{page}, calls_{&calls} {}
+  /// Each page needs 50 bytes of memory, so a trace with absurd sizes needs 100 MB at most.
+  static constexpr bytes max_mapped = bytes{1} << 42;
+
+  counted_pages(bytes page, upstream_calls& calls)
+      : simulated_pages{page, max_mapped}, calls_{&calls} {}
   void map(std::uint64_t address, bytes size) {
     simulated_pages::map(address, size);
     calls_->count_allocation(size);
@@ -189,7 +193,7 @@ struct in_stream_order {
                {.first_block = options.first_block,
                 .next_block = options.next_block,
                 .growth_percent = options.growth_percent,
-                .alignment = std::max<bytes>(options.alignment, 256),
+                .alignment = std::max<bytes>(checked(options).alignment, 256),
                 .max_bytes = options.max_bytes}} {}
   void* allocate(event const& request) {
     clock.time = request.time;
@@ -228,14 +232,14 @@ struct no_pool {
   no_pool(Upstream upstream, upstream_calls& upstream_counts, pool_options const& options)
       : resource{std::move(upstream), upstream_counts},
         calls{upstream_counts},
-        alignment{std::max<bytes>(options.alignment, 256)},
+        alignment{std::max<bytes>(checked(options).alignment, 256)},
         max_bytes{options.max_bytes} {}
   [[nodiscard]] bytes rounded(bytes size) const {
-    return size > max_bytes_at_once
-               ? size
-               : std::max<bytes>(alignment, (size + alignment - 1) & ~(alignment - 1));
+    return std::max<bytes>(alignment, (size + alignment - 1) & ~(alignment - 1));
   }
   void* allocate(event const& request) {
+    if (request.size > max_bytes_at_once)
+      throw out_of_memory{"replay", request.size, request_too_large};
     bytes const size = rounded(request.size);
     if (size > max_bytes || calls.reserved > max_bytes - size)
       throw out_of_memory{"replay", size, "the capacity is exhausted"};

@@ -114,18 +114,18 @@ constexpr bool is_known(unsigned char code) {
 }
 
 /// A little-endian integer in two's complement of any length.
-std::int64_t long_integer(unsigned char const* data, std::size_t size) {
-  if (size == 0) return 0;
+pickled long_integer(unsigned char const* data, std::size_t size) {
+  if (size == 0) return pickled{std::int64_t{0}};
   bool const is_negative = (data[size - 1] & 0x80) != 0;
   unsigned char const fill = is_negative ? 0xff : 0;
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < 8; ++i) value |= std::uint64_t{i < size ? data[i] : fill} << (8 * i);
-  bool const fits = std::all_of(data + std::min<std::size_t>(size, 8), data + size,
-                                [&](unsigned char byte) { return byte == fill; }) &&
-                    ((value >> 63) != 0) == is_negative;
-  if (fits) return static_cast<std::int64_t>(value);
-  return is_negative ? std::numeric_limits<std::int64_t>::min()
-                     : std::numeric_limits<std::int64_t>::max();
+  bool const has_64_bits = std::all_of(data + std::min<std::size_t>(size, 8), data + size,
+                                       [&](unsigned char byte) { return byte == fill; });
+  if (!is_negative) return pickled{has_64_bits ? value : ~std::uint64_t{0}};
+  bool const fits = has_64_bits && (value >> 63) != 0;
+  return pickled{fits ? static_cast<std::int64_t>(value)
+                      : std::numeric_limits<std::int64_t>::min()};
 }
 
 }  // namespace
@@ -165,6 +165,7 @@ std::vector<pickled> const& pickled::items() const {
 pickled const* pickled::find(std::string_view key) const {
   if (kind_ != kind::dict) return nullptr;
   auto const& entries = object_->items;
+  if (entries.size() > 2 * max_keys) return nullptr;
   for (std::size_t i = entries.size(); i >= 2; i -= 2) {  // the last of equal keys counts
     if (entries[i - 2].kind_ == kind::string && entries[i - 2].text() == key)
       return &entries[i - 1];
@@ -178,7 +179,7 @@ unpickler::unpickler(byte_source& source, std::string_view streamed_key)
 }
 
 void unpickler::refuse(std::string const& reason) const {
-  throw bad_trace{source_.path() + ", offset " + std::to_string(source_.offset()) + ": " + reason};
+  throw bad_trace{source_.path() + ", offset " + std::to_string(opcode_offset_) + ": " + reason};
 }
 
 unsigned char const* unpickler::take(std::size_t count) {
@@ -219,9 +220,20 @@ void unpickler::find_used_memos() {
   source_.rewind();
 }
 
+void unpickler::push(pickled value) {
+  if (stack_.size() == max_stack)
+    refuse("more than " + std::to_string(max_stack) + " values are in no container");
+  stack_.push_back(std::move(value));
+}
+std::size_t unpickler::last(std::size_t count) const {
+  std::size_t const available = stack_.size() - (marks_.empty() ? 0 : marks_.back());
+  if (available < count)
+    refuse("an opcode needs " + std::to_string(count) + " values, but the stack has " +
+           std::to_string(available) + " above the last mark");
+  return stack_.size() - count;
+}
 pickled unpickler::pop() {
-  if (stack_.empty() || (!marks_.empty() && marks_.back() == stack_.size()))
-    refuse("an opcode needs a value, but the stack is empty");
+  (void)last(1);
   pickled result = std::move(stack_.back());
   stack_.pop_back();
   return result;
@@ -232,10 +244,7 @@ std::size_t unpickler::pop_mark() {
   marks_.pop_back();
   return result;
 }
-pickled& unpickler::top() {
-  if (stack_.empty()) refuse("an opcode needs a value, but the stack is empty");
-  return stack_.back();
-}
+pickled& unpickler::top() { return stack_[last(1)]; }
 
 /// Moves the values from `first` on into the container at `container`.
 void unpickler::add_items(std::size_t container, std::size_t first) {
@@ -266,9 +275,11 @@ void unpickler::make_list(std::size_t first) {
 }
 
 void unpickler::set_memo(std::uint64_t index) {
+  pickled const& value = top();
   auto const found = memos_.find(index);
-  if (found != memos_.end()) found->second = top();
-  next_memo_ = std::max(next_memo_, index) + 1;
+  if (found != memos_.end()) found->second = value;
+  has_memo_gap_ |= index > next_memo_;
+  if (index == next_memo_) ++next_memo_;
 }
 
 /// Whether the stack has, below this list: lists, then a list, then the key.
@@ -284,13 +295,16 @@ bool unpickler::is_streamed(std::size_t list) {
 }
 
 bool unpickler::step(std::vector<pickled>& elements) {
+  opcode_offset_ = source_.offset();
   unsigned char const code = *take(1);
   if (std::size_t const length = length_bytes(code); length != 0) {
     std::uint64_t const size = take_number(length);
-    if (size > (std::uint64_t{1} << 30)) refuse("a string has more than 1 GiB");
+    if (size > max_string)
+      refuse("a string or an integer has " + std::to_string(size) + " bytes, more than " +
+             std::to_string(max_string));
     unsigned char const* const data = take(static_cast<std::size_t>(size));
     if (code == op::long1 || code == op::long4) {
-      push(pickled{long_integer(data, static_cast<std::size_t>(size))});
+      push(long_integer(data, static_cast<std::size_t>(size)));
     } else {
       push(pickled{
           std::string_view{reinterpret_cast<char const*>(data), static_cast<std::size_t>(size)}});
@@ -303,6 +317,8 @@ bool unpickler::step(std::vector<pickled>& elements) {
       skip(argument_bytes(code));
       break;
     case op::mark:
+      if (marks_.size() == max_stack)
+        refuse("more than " + std::to_string(max_stack) + " marks are open");
       marks_.push_back(stack_.size());
       break;
     case op::stop:
@@ -358,21 +374,17 @@ bool unpickler::step(std::vector<pickled>& elements) {
       break;
     case op::tuple1:
     case op::tuple2:
-    case op::tuple3: {
-      std::size_t const count = code - op::tuple1 + 1u;
-      if (stack_.size() < count) refuse("a tuple needs more values than the stack has");
-      make_list(stack_.size() - count);
+    case op::tuple3:
+      make_list(last(code - op::tuple1 + 1u));
       break;
-    }
     case op::append:
     case op::appends:
     case op::add_items_to_set:
     case op::set_item:
     case op::set_items: {
       std::size_t const count = code == op::append ? 1 : code == op::set_item ? 2 : 0;
-      if (stack_.size() < count + 1) refuse("an opcode needs more values than the stack has");
-      std::size_t const first = count != 0 ? stack_.size() - count : pop_mark();
-      if (first == 0) refuse("an opcode needs a container, but the stack is empty");
+      std::size_t const first = count != 0 ? last(count + 1) + 1 : pop_mark();
+      (void)last(stack_.size() - first + 1);  // the container
       if ((code == op::append || code == op::appends) && is_streamed(first - 1)) {
         elements.assign(
             std::make_move_iterator(stack_.begin() + static_cast<std::ptrdiff_t>(first)),
@@ -388,13 +400,16 @@ bool unpickler::step(std::vector<pickled>& elements) {
       set_memo(take_number(argument_bytes(code)));
       break;
     case op::memoize:
+      if (has_memo_gap_) refuse("the numbers of memos have gaps, so the next number is unknown");
       set_memo(next_memo_);
       break;
     case op::get1:
     case op::get4: {
-      auto const found = memos_.find(take_number(argument_bytes(code)));
-      if (found == memos_.end()) refuse("an opcode refers to a value that was not kept");
-      push(found->second);
+      std::uint64_t const index = take_number(argument_bytes(code));
+      auto const found = memos_.find(index);
+      if (found == memos_.end() || !found->second)
+        refuse("an opcode refers to memo " + std::to_string(index) + ", which is not set");
+      push(*found->second);
       break;
     }
     default: {
@@ -410,6 +425,8 @@ bool unpickler::step(std::vector<pickled>& elements) {
 void unpickler::restart() {
   source_.rewind();
   next_memo_ = 0;
+  has_memo_gap_ = false;
+  for (auto& [index, value] : memos_) value.reset();
   stack_.clear();
   marks_.clear();
   value_ = {};

@@ -4,8 +4,11 @@
 
 #include "trace/byte_source.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,14 +18,19 @@
 namespace quarry::inline QUARRY_ABI::trace {
 
 /// A value of a pickle: None, a bool, an integer, a float, a string, a list (or tuple or set), or a
-/// dict. Copies share strings and containers. Integers beyond 64 bits become the nearest one.
+/// dict. Copies share strings and containers. Integers that no 64 bits can hold become the nearest
+/// one that they can: some drivers use addresses from 2^63 on.
 class pickled {
  public:
-  enum class kind : std::uint8_t { none, boolean, integer, real, string, list, dict };
+  enum class kind : std::uint8_t { none, boolean, integer, natural, real, string, list, dict };
 
   pickled() = default;
   explicit pickled(bool value) : kind_{kind::boolean}, integer_{value ? 1 : 0} {}
   explicit pickled(std::int64_t value) : kind_{kind::integer}, integer_{value} {}
+  /// An integer that may be 2^63 or more.
+  explicit pickled(std::uint64_t value)
+      : kind_{value >> 63 != 0 ? kind::natural : kind::integer},
+        integer_{static_cast<std::int64_t>(value)} {}
   explicit pickled(double value) : kind_{kind::real}, real_{value} {}
   explicit pickled(std::string_view text);
   pickled(pickled const& other) noexcept;
@@ -40,14 +48,24 @@ class pickled {
   [[nodiscard]] static pickled container(kind sort);
 
   [[nodiscard]] kind type() const { return kind_; }
-  /// The integer, or 0 for other kinds.
-  [[nodiscard]] std::int64_t integer() const { return kind_ == kind::integer ? integer_ : 0; }
+  /// The integer, at most 2^63 - 1. 0 for other kinds.
+  [[nodiscard]] std::int64_t integer() const {
+    if (kind_ == kind::natural) return std::numeric_limits<std::int64_t>::max();
+    return kind_ == kind::integer ? integer_ : 0;
+  }
+  /// The integer, at least 0. 0 for other kinds.
+  [[nodiscard]] std::uint64_t natural() const {
+    if (kind_ == kind::natural) return static_cast<std::uint64_t>(integer_);
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(integer(), 0));
+  }
   /// The string, or an empty text for other kinds.
   [[nodiscard]] std::string_view text() const;
   /// The elements of a list. Of a dict: each key, followed by its value. Empty for other kinds.
   [[nodiscard]] std::vector<pickled> const& items() const;
-  /// The value of a key of a dict, or null.
+  /// The value of a key of a dict, or null. Does not search dicts with more than `max_keys` keys:
+  /// PyTorch writes none, and a hostile file could refer to one a million times.
   [[nodiscard]] pickled const* find(std::string_view key) const;
+  static constexpr std::size_t max_keys = 1000;
 
  private:
   friend class unpickler;
@@ -77,7 +95,7 @@ class unpickler {
   unpickler(byte_source& source, std::string_view streamed_key);
 
   /// Runs until elements of a streamed list are complete; moves them to `elements`. Returns false
-  /// at the end of the pickle. Throws `bad_trace`, which names the offset.
+  /// at the end of the pickle. Throws `bad_trace`, which names the opcode's offset.
   [[nodiscard]] bool next(std::vector<pickled>& elements);
   /// The index of the list that the last elements belong to.
   [[nodiscard]] std::uint32_t list_index() const { return list_index_; }
@@ -88,6 +106,10 @@ class unpickler {
 
   /// Containers in containers, at most.
   static constexpr std::uint32_t max_depth = 100;
+  /// Bytes of a string.
+  static constexpr std::uint64_t max_string = 64 << 20;
+  /// Values that are in no container yet, and marks.
+  static constexpr std::size_t max_stack = 4 << 20;
 
  private:
   void find_used_memos();
@@ -100,7 +122,10 @@ class unpickler {
   void skip(std::uint64_t count);
 
   // The machine
-  void push(pickled value) { stack_.push_back(std::move(value)); }
+  void push(pickled value);
+  /// The position in the stack of the first of its last `count` values. These must not reach below
+  /// the last mark.
+  [[nodiscard]] std::size_t last(std::size_t count) const;
   [[nodiscard]] pickled pop();
   [[nodiscard]] std::size_t pop_mark();
   [[nodiscard]] pickled& top();
@@ -111,13 +136,16 @@ class unpickler {
 
   byte_source& source_;
   std::string streamed_key_;
-  std::unordered_map<std::uint64_t, pickled> memos_;  // an entry for each memo that is used
+  // an entry for each memo that the pickle uses; nullopt until it is set
+  std::unordered_map<std::uint64_t, std::optional<pickled>> memos_;
   std::uint64_t next_memo_ = 0;
+  bool has_memo_gap_ = false;
   std::vector<pickled> stack_;
   std::vector<std::size_t> marks_;
   std::uint32_t list_index_ = 0;
   pickled value_;
   bool is_over_ = false;
+  std::uint64_t opcode_offset_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::trace

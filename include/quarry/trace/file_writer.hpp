@@ -24,7 +24,8 @@ class QUARRY_API file_writer {
   ~file_writer();
 
   /// Adds events whose numbers refer to `names`. Writes the names that are new. Throws
-  /// `resource_failed` if the file cannot be written; the events of that chunk are lost.
+  /// `resource_failed` if the file cannot be written; the events of that chunk and the later events
+  /// are lost.
   void add(std::span<event const> events, name_tables const& names);
   /// Writes the events that are not yet in the file, and flushes it to the operating system.
   void flush();

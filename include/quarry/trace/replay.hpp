@@ -24,8 +24,8 @@ enum class strategy : std::uint8_t {
   lowest_best_fit,  ///< best fit, the lowest of equal chunks
   oldest_best_fit,  ///< best fit, the oldest of equal chunks, as in Umpire's QuickPool
   stitched,         ///< `stitched_pool`: pages of 2 MiB that move
-  streams,  ///< `stream_pool`: memory freed on a stream stays with it until its work is done
-  direct,   ///< no pool: each allocation is a call of the upstream
+  streams,          ///< `stream_pool`: a stream that takes memory of another stream waits
+  direct,           ///< no pool: each allocation is a call of the upstream
 };
 [[nodiscard]] QUARRY_API char const* name_of(strategy placement);
 /// Throws `bad_argument`, which lists the names.
@@ -63,13 +63,13 @@ struct replay_options {
   std::size_t max_samples = 2048;
 };
 
-/// The state after some events. Each sample has the maxima since the sample before it, so no peak
-/// is lost however few samples there are.
+/// The state after some events. `allocated` and `reserved` are the maxima since the sample before,
+/// so these peaks are kept however few samples there are. Other values are those at the sample.
 struct replay_sample {
   std::uint64_t event = 0;  ///< events replayed until now
   std::uint64_t time = 0;
   bytes allocated = 0, granted = 0, reserved = 0;
-  bytes releasable = 0, largest_free = 0;  ///< at the sample, no maxima
+  bytes releasable = 0, largest_free = 0;
   std::uint64_t upstream_allocations = 0, coalesces = 0;
 };
 
@@ -95,7 +95,7 @@ struct replay_result {
   std::uint64_t recorded_failures = 0;  ///< events `fail`
   /// From `reserve` and `unreserve`: what the recorded allocator held. 0 if not recorded
   bytes recorded_peak_reserved = 0;
-  std::uint64_t max_live = 0;  ///< most allocations at one time
+  std::uint64_t max_live = 0;  ///< most allocations at one time; not those that failed
   std::vector<replay_sample> samples;
 };
 

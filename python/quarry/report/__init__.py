@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from quarry.replays import ReplayResult
 from quarry.report.content import Content, make_content
 from quarry.traces import Trace
+from quarry.tuning import TuneResult
 
 __all__ = ["Content", "make_content", "write_report"]
 
@@ -16,6 +17,7 @@ def write_report(
     output: str | os.PathLike[str],
     *,
     replays: Sequence[ReplayResult] = (),
+    sweep: TuneResult | None = None,
     title: str = "",
     png: str | os.PathLike[str] | None = None,
     by_event: bool = False,
@@ -23,12 +25,13 @@ def write_report(
 ) -> Content:
     """Writes a report of a trace, and with `png` also a picture for papers (needs matplotlib).
 
-    `replays` are shown beside what the trace recorded. `by_event` numbers the events on the axis
-    instead of their times. `step` is called with the name of each step.
+    `replays` are shown beside what the trace recorded. `sweep` adds a chart of the tuned settings.
+    `by_event` numbers the events on the axis instead of their times. `step` is called with the name
+    of each step.
     """
     from quarry.report import page
 
-    content = make_content(trace, replays, title=title, by_event=by_event, step=step)
+    content = make_content(trace, replays, sweep=sweep, title=title, by_event=by_event, step=step)
     step("writing the page")
     with open(output, "w", encoding="utf-8") as file:
         file.write(page.html_of(content))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a report shows, computed from the columns of a trace. Nothing here draws."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -99,22 +99,32 @@ class Axis:
     unit: str
 
 
+def event_axis(events: int) -> Axis:
+    """The events' numbers."""
+    return Axis(np.arange(events, dtype=np.float64), "event", "")
+
+
 def axis_of(trace: Trace, *, by_event: bool = False) -> Axis:
     """Seconds since the first event, unless the trace has no times or `by_event` is true."""
     time = trace.time
     if by_event or not len(trace) or time.max() == time.min():
-        return Axis(np.arange(len(trace), dtype=np.float64), "event", "")
+        return event_axis(len(trace))
     seconds = (time - time.min()).astype(np.float64) / 1e9
     return Axis(np.maximum.accumulate(seconds), "time (s)", "s")
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """A curve with a bounded number of bins. Each bin has the minimum and the maximum of its events."""
+    """A curve with a bounded number of bins: the minimum and the maximum of each bin's events."""
 
-    position: Floats
+    first: Integers  # the first event of each bin
+    position: Floats  # of that event
     minimum: Floats
     maximum: Floats
+
+    def on(self, axis: Axis) -> "Envelope":
+        """The same curve on another axis."""
+        return replace(self, position=axis.positions[self.first])
 
 
 def bins_of(events: int, max_bins: int) -> Integers:
@@ -127,8 +137,9 @@ def envelope(axis: Axis, values: npt.NDArray[np.generic], max_bins: int = 1 << 1
     """The curve of `values`, of which no peak is lost."""
     first = bins_of(len(values), max_bins)
     if not len(first):
-        return Envelope(*(np.zeros(0),) * 3)
+        return Envelope(first, *(np.zeros(0),) * 3)
     return Envelope(
+        first,
         axis.positions[first],
         np.minimum.reduceat(values, first).astype(np.float64),
         np.maximum.reduceat(values, first).astype(np.float64),
@@ -234,7 +245,7 @@ class Groups:
 
 
 def groups_of(trace: Trace, lifetimes: Lifetimes, peak_event: int, count: int = 10) -> Groups:
-    """The groups with the most bytes in use at the peak, then those with the most bytes in total."""
+    """The groups with the most bytes in use at the peak; of equal ones those with more in total."""
     if lifetimes.call_site.any():
         title, names = "call site", [name or "(unknown)" for name in trace.call_sites]
         group = lifetimes.call_site.astype(np.int64)

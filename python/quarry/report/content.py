@@ -3,16 +3,25 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from quarry.replays import ReplayResult
 from quarry.report import analysis
-from quarry.report.analysis import AddressMap, Axis, Envelope, Floats, Groups, Lifetimes
+from quarry.report.analysis import (
+    AddressMap,
+    Axis,
+    Envelope,
+    Floats,
+    Groups,
+    Integers,
+    Lifetimes,
+)
 from quarry.sizes import format_size
 from quarry.traces import Kind, Trace
+from quarry.tuning import TuneResult
 
 MAX_BLOCKS = 100_000  # that are drawn one by one
 
@@ -22,6 +31,7 @@ class ReplayCurves:
     """What a pool of Quarry held during a replay."""
 
     label: str
+    events: Integers  # the number of the last event before each sample
     position: Floats
     reserved: Floats
     free: Floats
@@ -34,8 +44,6 @@ class ReplayCurves:
 class Content:
     title: str
     axis: Axis
-    first: float  # positions of the first and the last event
-    last: float
     requested: Envelope
     granted: Envelope | None  # None if it equals `requested`
     recorded: Envelope | None
@@ -45,9 +53,32 @@ class Content:
     drawn: np.ndarray  # indices of the allocations that are drawn one by one
     groups: Groups
     call_sites: list[str]
-    phases: list[tuple[float, str]]
+    phases: list[tuple[int, str]]  # the event and the name
     summary: list[tuple[str, str]]
     problems: list[str]
+    sweep: TuneResult | None
+
+    @property
+    def first(self) -> float:
+        """The position of the first event."""
+        return float(self.axis.positions[0]) if len(self.axis.positions) else 0.0
+
+    @property
+    def last(self) -> float:
+        """The right end of the charts: the position of the last event, and more than `first`."""
+        last = float(self.axis.positions[-1]) if len(self.axis.positions) else 1.0
+        return max(last, self.first + 1e-9)
+
+    def on(self, axis: Axis) -> "Content":
+        """The same content on another axis."""
+        return replace(
+            self,
+            axis=axis,
+            requested=self.requested.on(axis),
+            granted=self.granted and self.granted.on(axis),
+            recorded=self.recorded and self.recorded.on(axis),
+            replays=[replace(each, position=axis.positions[each.events]) for each in self.replays],
+        )
 
     def bounds(self, chosen: np.ndarray) -> tuple[Floats, Floats, Floats, Floats]:
         """Left, right, bottom and height of these allocations in the picture of blocks."""
@@ -64,6 +95,7 @@ def make_content(
     trace: Trace,
     replays: Sequence[ReplayResult] = (),
     *,
+    sweep: TuneResult | None = None,
     title: str = "",
     by_event: bool = False,
     step: Callable[[str], object] = lambda name: None,
@@ -89,8 +121,6 @@ def make_content(
     return Content(
         title=title or os.path.basename(trace.path) or "trace",
         axis=axis,
-        first=float(axis.positions[0]) if len(trace) else 0.0,
-        last=float(axis.positions[-1]) if len(trace) else 1.0,
         requested=analysis.envelope(axis, requested),
         granted=analysis.envelope(axis, granted) if has_rounding else None,
         recorded=None if recorded is None else analysis.envelope(axis, recorded),
@@ -100,9 +130,10 @@ def make_content(
         drawn=drawn,
         groups=groups,
         call_sites=trace.call_sites,
-        phases=phases_of(trace, axis),
+        phases=phases_of(trace),
         summary=summary,
         problems=problems_of(trace),
+        sweep=sweep,
     )
 
 
@@ -110,19 +141,21 @@ def replay_curves(replay: ReplayResult, axis: Axis) -> ReplayCurves:
     samples = replay.samples
     last = max(len(axis.positions) - 1, 0)
     events = np.clip(samples["event"].astype(np.int64) - 1, 0, last)
-    position = axis.positions[events] if len(axis.positions) else np.zeros(len(samples))
+    if not len(axis.positions):
+        samples, events = samples[:0], events[:0]
     reserved = samples["reserved"].astype(np.float64)
     free = np.maximum(reserved - samples["granted"], 0.0)
-    strategy, heuristic = replay.settings.get("strategy", "?"), replay.settings.get("heuristic", "")
-    label = strategy if heuristic in ("", "never") else f"{strategy}, {heuristic}"
+    strategy, label = replay.settings.get("strategy", "?"), label_of(replay)
     largest = np.minimum(samples["largest_free"].astype(np.float64), free)
     fragments = strategy not in ("stitched", "direct")
-    return ReplayCurves(label, position, reserved, free, largest, fragments, replay)
+    return ReplayCurves(
+        label, events, axis.positions[events], reserved, free, largest, fragments, replay
+    )
 
 
-def phases_of(trace: Trace, axis: Axis, count: int = 200) -> list[tuple[float, str]]:
+def phases_of(trace: Trace, count: int = 200) -> list[tuple[int, str]]:
     events = np.flatnonzero(trace.kind == Kind.PHASE)[:count]
-    return [(float(axis.positions[i]), trace.call_sites[trace.call_site[i]]) for i in events]
+    return [(int(i), trace.call_sites[trace.call_site[i]]) for i in events]
 
 
 def problems_of(trace: Trace) -> list[str]:
@@ -165,11 +198,19 @@ def most_in_use(lifetimes: Lifetimes, events: int) -> int:
     return int(analysis.live_bytes(lifetimes, np.ones(len(lifetimes), np.int64), events).max())
 
 
-def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
-    settings, pool = replay.settings, replay.pool
-    name = f"Quarry, {settings.get('strategy', '?')}"
+def label_of(replay: ReplayResult) -> str:
+    """The settings of a replay that differ from the defaults."""
+    settings = replay.settings
+    parts = [settings.get("strategy", "?")]
     if settings.get("heuristic", "never") != "never":
-        name += f", {settings['heuristic']}"
+        parts.append(settings["heuristic"])
+    if settings.get("first_block"):
+        parts.append(f"first block {format_size(settings['first_block'])}")
+    return ", ".join(parts)
+
+
+def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
+    pool, name = replay.pool, f"Quarry, {label_of(replay)}"
     rows = [
         (f"{name}: peak of the reserved bytes", exact_size(pool.peak_reserved)),
         (f"{name}: blocks from the upstream", f"{pool.blocks_allocated:,}"),

@@ -3,6 +3,7 @@
 // the screen: each zoom draws again.
 "use strict";
 
+report.axis = report.axes[0];
 const units = ["B", "KiB", "MiB", "GiB", "TiB"];
 const palette = ["#3b6fb6", "#e08a2e", "#4c9f70", "#c9504b", "#8a6cc0", "#9a7350", "#d583b8", "#7d8b99", "#b8ae3a", "#49b3c2"];
 const otherColor = "#cfd6de";
@@ -85,10 +86,10 @@ function timeAxis() {
     unifiedhovertitle: { text: report.axis.unit === "s" ? "%{x:.6~f} s" : "event %{x:,.0f}" }, linecolor: "#b9c2cc", ticks: "outside", ticklen: 4, tickcolor: "#b9c2cc", exponentformat: "none" };
 }
 function valueAxis(title, more) {
-  return Object.assign({ title: { text: title, standoff: 8 }, gridcolor: "#eef1f5", zeroline: false, rangemode: "tozero", fixedrange: true }, more);
+  return Object.assign({ title: { text: title, standoff: 6 }, gridcolor: "#eef1f5", zeroline: false, rangemode: "tozero", fixedrange: true }, more);
 }
 function layoutOf(xaxis, yaxis, more) {
-  return Object.assign({ xaxis, yaxis, font, margin: { l: 64, r: 14, t: 30, b: 42 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+  return Object.assign({ xaxis, yaxis, font, margin: { l: 72, r: 14, t: 30, b: 42 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     modebar: { bgcolor: "rgba(255,255,255,0)", color: "#a9b4bf", activecolor: "#3b6fb6" }, hovermode: "x unified", hoverlabel: { bgcolor: "rgba(255,255,255,0.94)", bordercolor: "#d4dbe3" },
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12.5 } } }, more);
 }
@@ -127,18 +128,18 @@ async function drawTimeline() {
     { color: colors.recorded, width: 1.6 },
   ];
   const lookOf = (label) => looks[label.startsWith("requested") ? 0 : label.startsWith("granted") ? 1 : 2];
-  const curves = report.curves.map((curve) => ({ label: curve.label, look: lookOf(curve.label), x: unpack(curve.x), low: unpack(curve.low), high: unpack(curve.high) }));
+  const curves = report.curves.map((curve) => ({ label: curve.label, look: lookOf(curve.label), x: unpack(report.axis.curve_x), low: unpack(curve.low), high: unpack(curve.high) }));
   report.replays.forEach((replay, index) => {
     const reserved = unpack(replay.reserved);
-    curves.push({ label: `reserved by Quarry (${replay.label})`, x: unpack(replay.x), low: reserved, high: reserved,
+    curves.push({ label: `reserved by Quarry (${replay.label})`, x: unpack(report.axis.replay_x[index]), low: reserved, high: reserved,
       look: { color: colors.replays[index % colors.replays.length], width: 1.8, shape: "hv" } });
   });
   const unit = unitOf(Math.max(...curves.map((curve) => maximumOf(curve.high))));
   const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", fill: curve.look.fill, fillcolor: curve.look.fillcolor,
     line: { color: curve.look.color, width: curve.look.width, dash: curve.look.dash, shape: "hv" },
     hovertemplate: `%{y:.4~g} ${unit.name}` }));
-  const shapes = report.phases.map(([position]) => ({ type: "line", x0: position, x1: position, y0: 0, y1: 1, yref: "paper", line: { color: "#aab4bf", width: 1, dash: "dot" } }));
-  const annotations = report.phases.length > 40 ? [] : report.phases.map(([position, name]) => ({ x: position, y: 1, yref: "paper", text: name, showarrow: false,
+  const shapes = report.axis.phases.map(([position]) => ({ type: "line", x0: position, x1: position, y0: 0, y1: 1, yref: "paper", line: { color: "#aab4bf", width: 1, dash: "dot" } }));
+  const annotations = report.axis.phases.length > 40 ? [] : report.axis.phases.map(([position, name]) => ({ x: position, y: 1, yref: "paper", text: name, showarrow: false,
     xanchor: "left", yanchor: "top", font: { size: 11, color: "#5c6a79" } }));
   await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis(`memory (${unit.name})`), { shapes, annotations }), config);
   link(element, (range) => {
@@ -148,12 +149,15 @@ async function drawTimeline() {
 }
 
 async function drawFragmentation() {
-  if (!report.replays.some((replay) => replay.fragments)) { byId("fragmentation-section").remove(); return; }
+  if (!report.replays.some((replay) => replay.fragments)) {
+    byId("fragmentation-section")?.remove();
+    return;
+  }
   const element = byId("fragmentation");
   const curves = report.replays.map((replay, index) => ({ replay, index })).filter(({ replay }) => replay.fragments).map(({ replay, index }) => {
     const free = unpack(replay.free), largest = unpack(replay.largest);
     const share = free.map((value, i) => (value > 0 ? Math.min(largest[i] / value, 1) * 100 : 100));
-    return { label: `Quarry (${replay.label})`, index, x: unpack(replay.x), low: share, high: share };
+    return { label: `Quarry (${replay.label})`, index, x: unpack(report.axis.replay_x[index]), low: share, high: share };
   });
   const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", showlegend: true,
     line: { color: colors.replays[curve.index % colors.replays.length], width: 1.4, shape: "hv" }, hovertemplate: "%{y:.1f} %" }));
@@ -170,29 +174,37 @@ function colorOf(group) { return group < 0 ? otherColor : palette[group % palett
 class BlockPicture {
   constructor(element) {
     this.element = element;
-    for (const name of ["left", "right", "bottom", "height", "size", "is_freed", "group", "site"]) this[name] = unpack(report.blocks[name]);
+    for (const name of ["left", "right"]) this[name] = unpack(report.axis[name]);
+    for (const name of ["bottom", "height", "size", "is_freed", "group", "site"]) this[name] = unpack(report.blocks[name]);
     this.offsets = unpack(report.blocks.ranges.offset);
     this.unit = unitOf(report.blocks.top);
     this.canvas = document.createElement("canvas");
     this.marker = document.createElement("canvas");
-    if (report.blocks.picture) {
+    if (report.axis.picture) {
       this.others = new Image();
-      this.others.src = report.blocks.picture;
+      this.others.src = report.axis.picture;
     }
   }
   async start() {
     const yaxis = valueAxis(`address, gaps left out (${this.unit.name})`, { fixedrange: false, rangemode: "normal", showgrid: false, range: [0, report.blocks.top / this.unit.bytes] });
     const buttons = config.modeBarButtonsToRemove.concat(["toImage"]);
     const invisible = { x: report.axis.range, y: [0, 0], type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
-    await Plotly.newPlot(this.element, [invisible], layoutOf(Object.assign(timeAxis(), { showgrid: false }), yaxis, { hovermode: false, margin: { l: 64, r: 14, t: 30, b: 42 } }),
+    await Plotly.newPlot(this.element, [invisible], layoutOf(Object.assign(timeAxis(), { showgrid: false }), yaxis, { hovermode: false, margin: { l: 72, r: 14, t: 30, b: 42 } }),
       Object.assign({}, config, { modeBarButtonsToRemove: buttons }));
     if (this.others) await this.others.decode();
     this.element.prepend(this.canvas);
     this.element.append(this.marker);
-    this.element.addEventListener("mousemove", (event) => this.hover(event));
-    this.element.addEventListener("mouseleave", () => this.hide());
+    this.element.onmousemove = (event) => this.hover(event);
+    this.element.onmouseleave = () => this.hide();
     link(this.element, () => this.draw());
-    new ResizeObserver(() => setTimeout(() => this.draw(), 100)).observe(this.element);
+    this.observer = new ResizeObserver(() => setTimeout(() => this.draw(), 100));
+    this.observer.observe(this.element);
+  }
+  remove() {
+    this.observer.disconnect();
+    this.draw = () => {};  // a redraw may be due
+    this.canvas.remove();
+    this.marker.remove();
   }
   /// Sizes a canvas like the plot's area. Returns the scales from data to pixels of the screen.
   fit(canvas) {
@@ -263,7 +275,7 @@ class BlockPicture {
   }
 }
 
-async function drawBlocks() {
+function explainBlocks() {
   const blocks = report.blocks;
   byId("blocks-note").textContent = `Each rectangle is an allocation: its height is its size, its width is the time until its free. Drag to zoom, double-click to reset.` +
     (blocks.count < blocks.all ? ` The ${blocks.count.toLocaleString("en")} largest of ${blocks.all.toLocaleString("en")} allocations are rectangles; the others are the grey picture behind them.` : "");
@@ -277,7 +289,37 @@ async function drawBlocks() {
     entry.title = name;
     legend.append(entry);
   }
-  await new BlockPicture(byId("blocks")).start();
+}
+
+let blockPicture = null;
+
+/// The charts with the shared horizontal axis.
+async function drawOverTime() {
+  charts.length = 0;
+  visibleRange = report.axis.range.slice();
+  if (blockPicture) blockPicture.remove();
+  for (const name of ["timeline", "blocks", "fragmentation"]) if (byId(name)) Plotly.purge(byId(name));
+  await drawTimeline();
+  blockPicture = new BlockPicture(byId("blocks"));
+  await blockPicture.start();
+  await drawFragmentation();
+}
+
+/// Buttons that switch between time and the events' numbers, which spread bursts.
+function offerAxes() {
+  if (report.axes.length < 2) return;
+  for (const axis of report.axes) {
+    const button = document.createElement("button");
+    button.textContent = axis.unit ? "by time" : "by event";
+    button.className = axis === report.axis ? "chosen" : "";
+    button.addEventListener("click", async () => {
+      for (const other of byId("axes").children) other.className = other === button ? "chosen" : "";
+      report.axis = axis;
+      await drawOverTime();
+      document.body.dataset.axis = button.textContent;
+    });
+    byId("axes").append(button);
+  }
 }
 
 /// The front of a long name: a call site's innermost line.
@@ -301,6 +343,30 @@ async function drawGroups() {
     xaxis: Object.assign({ domain: [0, 0.48], title: { text: `in use at the peak (${peakUnit.name})` } }, grid),
     xaxis2: Object.assign({ domain: [0.53, 1], title: { text: `allocated in total (${totalUnit.name})` } }, grid),
     yaxis: { tickvals: rows, ticktext: names, autorange: "reversed", fixedrange: true, zeroline: false, ticks: "outside", ticklen: 7, tickcolor: "rgba(0,0,0,0)" } }, Object.assign({}, config, { displayModeBar: false }));
+}
+
+async function drawSweep() {
+  const sweep = report.sweep, element = byId("sweep");
+  if (!sweep) { byId("sweep-section").remove(); return; }
+  byId("sweep-note").textContent = `Each point is one of ${sweep.count} settings. A setting on the front is beaten by no other one in peak, time and coalesces. ` +
+    `The star has the least cost, if a GiB at the peak costs as much as ${sweep.ms_per_gib.toLocaleString("en")} ms of upstream calls.`;
+  const unit = unitOf(maximumOf(sweep.peak));
+  const traceOf = (name, chosen, marker) => ({ name, type: "scatter", mode: "markers", marker, x: chosen.map((i) => sweep.peak[i] / unit.bytes), y: chosen.map((i) => sweep.ms[i]),
+    customdata: chosen.map((i) => [escaped(sweep.setting[i]), sizeText(sweep.peak[i]), sweep.coalesces[i].toLocaleString("en")]),
+    hovertemplate: "<b>%{customdata[0]}</b><br>%{customdata[1]} reserved<br>%{y:.1f} ms upstream<br>%{customdata[2]} coalesces<extra></extra>" });
+  const all = sweep.peak.map((_, i) => i), names = [...new Set(sweep.strategy)];
+  const traces = names.map((name, index) => traceOf(name, all.filter((i) => sweep.strategy[i] === name), { size: 7, opacity: 0.75, color: palette[(index + 2) % palette.length] }));
+  const front = all.filter((i) => sweep.front[i]).sort((a, b) => sweep.peak[a] - sweep.peak[b] || sweep.ms[b] - sweep.ms[a]);
+  traces.push(traceOf("on the front", front, { size: 13, symbol: "circle-open", color: "#1d2733", line: { width: 1.6 } }));
+  if (sweep.best >= 0) traces.push(traceOf("least cost", [sweep.best], { size: 17, symbol: "star", color: "#d9822b", line: { color: "#fff", width: 1 } }));
+  const used = sweep.in_use / unit.bytes;
+  const shapes = [{ type: "line", x0: used, x1: used, y0: 0, y1: 1, yref: "paper", line: { color: "#aab4bf", width: 1, dash: "dot" } }];
+  const annotations = [{ x: used, y: 1, yref: "paper", text: "peak in use", showarrow: false, xanchor: "left", yanchor: "top", font: { size: 11, color: "#5c6a79" } }];
+  const axis = { gridcolor: "#eef1f5", zeroline: false, linecolor: "#b9c2cc", ticks: "outside", ticklen: 4, tickcolor: "#b9c2cc" };
+  await Plotly.newPlot(element, traces, layoutOf(Object.assign({ title: { text: `peak reserved (${unit.name})`, standoff: 6 } }, axis),
+    Object.assign({ title: { text: "time of the upstream (ms)" }, type: "log", dtick: 1 }, axis), { hovermode: "closest", shapes, annotations,
+    hoverlabel: { bgcolor: "#fff", bordercolor: "#d4dbe3", font: { color: "#1d2733" }, align: "left" } }), config);
+  byId("code").textContent = sweep.code;
 }
 
 function drawTexts() {
@@ -344,10 +410,11 @@ function drawTexts() {
 
 async function drawAll() {
   drawTexts();
-  await drawTimeline();
-  await drawBlocks();
-  await drawFragmentation();
+  explainBlocks();
+  offerAxes();
+  await drawOverTime();
   await drawGroups();
+  await drawSweep();
   document.body.dataset.ready = "yes";
 }
 drawAll();

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from quarry._core import version
-from quarry.report import analysis
+from quarry.report import analysis, texts
 from quarry.report.analysis import Envelope
 from quarry.report.content import Content
+from quarry.tuning import TuneResult
 
 MAX_NAMES = 5000  # of call sites, for the hover text of blocks
 MAX_NAME_LENGTH = 240
@@ -29,7 +30,6 @@ def packed(values: Any, dtype: str) -> dict[str, str]:
 def curve(label: str, values: Envelope) -> dict[str, Any]:
     return {
         "label": label,
-        "x": packed(values.position, "f8"),
         "low": packed(values.minimum, "f8"),
         "high": packed(values.maximum, "f8"),
     }
@@ -54,20 +54,12 @@ def png_of_alpha(alpha: np.ndarray, gray: int) -> str:
 
 
 def blocks_of(content: Content) -> dict[str, Any]:
-    """The allocations that are drawn one by one, and a picture of the others."""
+    """The allocations that are drawn one by one."""
     drawn, lifetimes = content.drawn, content.lifetimes
-    left, right, bottom, height = content.bounds(drawn)
+    _, _, bottom, height = content.bounds(drawn)
     sites, site_of = np.unique(lifetimes.call_site[drawn], return_inverse=True)
     names = [content.call_sites[site][:MAX_NAME_LENGTH] for site in sites[:MAX_NAMES]]
-    others = np.ones(len(lifetimes), bool)
-    others[drawn] = False
-    picture = ""
-    if others.any():
-        covered = analysis.density(lifetimes, others, content.axis, content.addresses)
-        picture = png_of_alpha(covered[::-1], 110)
     return {
-        "left": packed(left, "f8"),
-        "right": packed(right, "f8"),
         "bottom": packed(bottom, "f8"),
         "height": packed(height, "f8"),
         "size": packed(lifetimes.size[drawn], "f8"),
@@ -75,7 +67,6 @@ def blocks_of(content: Content) -> dict[str, Any]:
         "group": packed(content.groups.color_of[drawn], "i1"),
         "site": packed(site_of, "u4"),
         "names": names,
-        "picture": picture,
         "count": len(drawn),
         "all": len(lifetimes),
         "top": content.addresses.total,
@@ -86,7 +77,50 @@ def blocks_of(content: Content) -> dict[str, Any]:
     }
 
 
+def sweep_of(sweep: TuneResult) -> dict[str, Any]:
+    """The outcomes that fit, for the chart of the tuned settings."""
+    fitting = [outcome for outcome in sweep.outcomes if outcome.fits]
+    return {
+        "peak": [outcome.peak_reserved for outcome in fitting],
+        "ms": [outcome.upstream_us / 1000 for outcome in fitting],
+        "coalesces": [outcome.coalesces for outcome in fitting],
+        "strategy": [outcome.strategy for outcome in fitting],
+        "setting": [texts.setting_text(outcome) for outcome in fitting],
+        "front": [outcome.is_on_front for outcome in fitting],
+        "best": fitting.index(sweep.best) if sweep.best else -1,
+        "code": sweep.best.code if sweep.best else "",
+        "in_use": sweep.peak_allocated,
+        "count": len(sweep.outcomes),
+        "ms_per_gib": sweep.us_per_gib / 1000,
+    }
+
+
+def axis_of(content: Content) -> dict[str, Any]:
+    """All that depends on the horizontal axis, with the picture of the allocations in grey."""
+    left, right, _, _ = content.bounds(content.drawn)
+    others = np.ones(len(content.lifetimes), bool)
+    others[content.drawn] = False
+    picture = ""
+    if others.any():
+        covered = analysis.density(content.lifetimes, others, content.axis, content.addresses)
+        picture = png_of_alpha(covered[::-1], 110)
+    return {
+        "title": content.axis.title,
+        "unit": content.axis.unit,
+        "range": [content.first, content.last],
+        "curve_x": packed(content.requested.position, "f8"),
+        "replay_x": [packed(replay.position, "f8") for replay in content.replays],
+        "left": packed(left, "f8"),
+        "right": packed(right, "f8"),
+        "picture": picture,
+        "phases": [(float(content.axis.positions[event]), name) for event, name in content.phases],
+    }
+
+
 def page_data(content: Content) -> dict[str, Any]:
+    contents = [content]
+    if content.axis.unit:  # the page can switch to the events' numbers
+        contents.append(content.on(analysis.event_axis(len(content.axis.positions))))
     curves = [curve("requested by the program", content.requested)]
     if content.granted:
         curves.append(curve("granted, with rounding", content.granted))
@@ -96,7 +130,6 @@ def page_data(content: Content) -> dict[str, Any]:
         {
             "label": replay.label,
             "fragments": replay.fragments,
-            "x": packed(replay.position, "f8"),
             "reserved": packed(replay.reserved, "f8"),
             "free": packed(replay.free, "f8"),
             "largest": packed(replay.largest_free, "f8"),
@@ -105,11 +138,7 @@ def page_data(content: Content) -> dict[str, Any]:
     ]
     groups = content.groups
     return {
-        "axis": {
-            "title": content.axis.title,
-            "unit": content.axis.unit,
-            "range": [content.first, max(content.last, content.first + 1e-9)],
-        },
+        "axes": [axis_of(each) for each in contents],
         "curves": curves,
         "replays": replays,
         "blocks": blocks_of(content),
@@ -120,7 +149,7 @@ def page_data(content: Content) -> dict[str, Any]:
             "total": groups.total,
             "allocations": groups.allocations,
         },
-        "phases": content.phases,
+        "sweep": sweep_of(content.sweep) if content.sweep else None,
         "summary": content.summary,
         "problems": content.problems,
         "version": version,

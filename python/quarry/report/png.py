@@ -51,7 +51,7 @@ def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) ->
         draw_fragmentation(content, charts[2])
     draw_groups(content, bars)
     for chart in charts:
-        chart.set_xlim(content.first, max(content.last, content.first + 1e-9))
+        chart.set_xlim(content.first, content.last)
     for chart in [*charts, bars]:
         chart.spines[["top", "right"]].set_visible(False)
         chart.tick_params(labelsize=8)
@@ -100,7 +100,9 @@ def draw_blocks(content: Content, chart: Any) -> None:
         covered = analysis.density(content.lifetimes, others, content.axis, content.addresses)
         extent = (content.first, content.last, 0, top)
         gray = ListedColormap([[0.43, 0.43, 0.43, alpha] for alpha in np.linspace(0, 1, 256)])
-        chart.imshow(covered, cmap=gray, vmin=0, vmax=1, origin="lower", extent=extent, aspect="auto")
+        chart.imshow(
+            covered, cmap=gray, vmin=0, vmax=1, origin="lower", extent=extent, aspect="auto"
+        )
     left, right, bottom, height = content.bounds(content.drawn)
     right = np.maximum(right, left + (content.last - content.first) / 3000)  # at least a pixel
     low, high = bottom / unit, (bottom + height) / unit
