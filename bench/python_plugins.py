@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times programs with the stock allocators and with Quarry's plug-ins, and prints JSON lines.
 
-usage: python_plugins.py [RUNS]      The package quarry must be importable, with CUDA; needs a GPU.
-Runs of the allocators alternate. Each line has the median over the runs, and a line of `spread` has
+usage: python_plugins.py [RUNS [ALLOCATOR...]]
+The package quarry must be importable, with CUDA; needs a GPU. If allocators are named, only programs
+that have all of them run. Runs of the allocators alternate. Each line has the median over the runs, and a line of `spread` has
 the largest value over the smallest. QUARRY_COMMIT and QUARRY_MACHINE are the commit and the machine.
 """
 
@@ -16,8 +17,8 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "python" / "tests" / "plugins" / "programs"
 CASES = [
-    ("training.py", ["gpt"], ["stock", "quarry", "pool"]),
-    ("training.py", ["resnet"], ["stock", "quarry", "pool"]),
+    ("training.py", ["gpt"], ["stock", "quarry", "one_block", "pool"]),
+    ("training.py", ["resnet"], ["stock", "quarry", "one_block", "pool"]),
     ("cupy_arrays.py", [], ["stock", "quarry"]),
     ("numba_kernels.py", [], ["stock", "quarry"]),
 ]
@@ -43,7 +44,11 @@ def run(program: str, arguments: list[str]) -> dict:
 
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    for program, first, allocators in CASES:
+    wanted = sys.argv[2:]
+    for program, first, known in CASES:
+        if not set(wanted) <= set(known):
+            continue
+        allocators = wanted or known
         steps = ["30"] if program == "training.py" else []
         found: dict[str, list[dict]] = {allocator: [] for allocator in allocators}
         for _ in range(runs):

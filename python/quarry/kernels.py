@@ -63,11 +63,7 @@ def cupy_module(source: str, options: Sequence[str] = ()) -> Any:
 
     architecture = cupy.cuda.Device().compute_capability
     compiled, _ = compiler.compile_using_nvrtc(
-        CUPY_DECLARATIONS + source,
-        ("-rdc=true", *options),
-        architecture,
-        "kernels.cu",
-        method="ptx",
+        CUPY_DECLARATIONS + source, ("-rdc=true", *options), architecture, "kernels.cu"
     )
     linked = function.LinkState()
     linked.add_ptr_data(compiled.encode() if isinstance(compiled, str) else compiled, "kernels")

@@ -12,13 +12,14 @@ from typing import Any
 
 from quarry import _core, plugins
 from quarry.errors import BadState
-from quarry.plugins import PathLike, StreamPoolCounts, audit, counts, last_error, release
+from quarry.plugins import PathLike, StreamPoolCounts, audit, counts, last_error
 
 __all__ = ["StreamPoolCounts", "audit", "counts", "last_error", "pool", "release", "use"]
 
 # PyTorch must find them until the process ends.
 _allocators: list[Any] = []
 _segment_allocators: list[Any] = []
+_idle_pools: dict[int, list[Any]] = {}  # by device
 
 
 def use(*, record: PathLike | None = None, **options: Any) -> None:
@@ -61,9 +62,9 @@ def pool(
     """Allocations of the calling thread inside the `with` use Quarry's pool of GPU `device`.
 
     PyTorch's caching allocator stays in front: it takes segments of 2 MiB and more from the pool, and
-    returns them after the `with`, when their tensors are freed. Inside, it keeps free segments even
-    if memory runs out. PyTorch's statistics and CUDA graphs work. Yields a torch.cuda.MemPool. None
-    means the current GPU. The options are those of `use`.
+    keeps them until `quarry.torch.release()`, even if memory runs out. PyTorch's statistics and CUDA
+    graphs work. Yields a torch.cuda.MemPool, which no other thread uses meanwhile. None means the
+    current GPU. The options are those of `use`.
     """
     torch = plugins.import_framework("torch", "PyTorch", "quarry.torch")
     plugins.prepare("quarry.torch", record, options)
@@ -74,12 +75,30 @@ def pool(
             )
         )
     number = torch.cuda.current_device() if device is None else device
-    # A pool of PyTorch for each `with`: two threads cannot use one at the same time, and its segments
-    # return to Quarry only when it is deleted.
-    with torch.cuda.device(number):
-        memory_pool = torch.cuda.MemPool(_segment_allocators[0].allocator())
-    with torch.cuda.use_mem_pool(memory_pool, device=number):
-        yield memory_pool
+    # Two threads cannot use one pool of PyTorch at the same time. PyTorch ends the process if a pool
+    # is deleted while any other one is in use, so pools are kept for the next `with`.
+    idle = _idle_pools.setdefault(number, [])
+    try:
+        memory_pool = idle.pop()
+    except IndexError:
+        with torch.cuda.device(number):
+            memory_pool = torch.cuda.MemPool(_segment_allocators[0].allocator())
+    try:
+        with torch.cuda.use_mem_pool(memory_pool, device=number):
+            yield memory_pool
+    finally:
+        idle.append(memory_pool)
+
+
+def release(device: int | None = None) -> None:
+    """Waits for the GPU, and returns memory that no tensor uses. None means all GPUs.
+
+    Do not call it inside `pool()`, while another thread uses a pool of PyTorch, or while a CUDA graph
+    is captured: PyTorch would end the process.
+    """
+    for number in list(_idle_pools) if device is None else [device]:
+        _idle_pools.pop(number, None)  # PyTorch returns the segments of a pool that is deleted
+    plugins.release(device)
 
 
 def _make_allocator(torch: Any, allocate: str, deallocate: str) -> Any:

@@ -60,6 +60,7 @@ with scope(**options):
     result["last_error"] = quarry.plugins.last_error()
     result["held"] = failure(hold_too_much)
     result["backward"] = failure(backward_too_much)
+quarry.torch.release()  # with pool(), PyTorch keeps its segments until here
 with scope():
     x = torch.arange(1 << 20, device="cuda", dtype=torch.float64)
     result["sum"] = float((x * 2).sum())

@@ -2,7 +2,8 @@
 """Trains a small model and prints losses, time and peak memory as JSON.
 
 usage: training.py MODEL ALLOCATOR [STEPS [TRACE]]
-MODEL: gpt, resnet. ALLOCATOR: stock, quarry, pool (PyTorch's caching allocator over Quarry's pool).
+MODEL: gpt, resnet. ALLOCATOR: stock, quarry, pool (PyTorch's caching allocator over Quarry's pool),
+or one_block: quarry with a first block that holds everything.
 """
 
 import contextlib
@@ -108,7 +109,9 @@ def main() -> None:
     if allocator != "stock":
         import quarry.torch
 
-        if allocator == "quarry":
+        if allocator == "one_block":
+            quarry.torch.use(first_block="4GiB", **options)
+        elif allocator == "quarry":
             quarry.torch.use(**options)
         else:
             scope = quarry.torch.pool(**options)
