@@ -34,8 +34,8 @@ def configure(
     *,
     device: int | None = None,
     capacity: int | str | None = None,
-    first_block: int | str = 0,
-    next_block: int | str = 0,
+    first_block: int | str = "512MiB",
+    next_block: int | str = "512MiB",
     growth_percent: int = 12,
     grows_first: bool = False,
     is_tracked: bool = True,
@@ -43,8 +43,8 @@ def configure(
     """Sets the options of the pool of GPU `device`, or of all GPUs, before its first allocation.
 
     `capacity` limits the bytes of the pool's blocks. `first_block` and `next_block` are the minimum
-    sizes of its blocks (0: 64 MiB and 8 MiB), and `growth_percent` is a minimum relative to all
-    blocks. With `grows_first` the pool takes a block before it makes streams wait for each other.
+    sizes of its blocks, and `growth_percent` is a minimum relative to all blocks. Smaller blocks
+    are taken if the limit or the GPU has no room. With `grows_first` the pool takes a block before it makes streams wait for each other.
     With `is_tracked` the registry knows each allocation. Raises BadState if the pool is in use.
     """
     limit = None if capacity is None else parse_size(capacity)

@@ -19,8 +19,8 @@
 // makes an allocation fail. PyTorch's own code calls the function, and passes exceptions on. To
 // raise torch.OutOfMemoryError, the exception must be a torch::PyTorchError: PyTorch raises the
 // Python class that this exception names. This module does not link with PyTorch, so it declares
-// the class again: the same name, virtual functions and member. If a release of PyTorch renames that
-// class, PyTorch still catches a std::exception, and raises RuntimeError with the same message.
+// the class again: the same name, virtual functions and member. If a release of PyTorch renames
+// that class, PyTorch still catches a std::exception, and raises RuntimeError with this message.
 namespace torch {
 struct [[gnu::visibility("default")]] PyTorchError : std::exception {
   virtual PyObject* python_type() = 0;
