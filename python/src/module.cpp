@@ -11,6 +11,7 @@ NB_MODULE(_core, core) {
   quarry::python::add_pools(core);
   quarry::python::add_registry(core);
   quarry::python::add_heap(core);
+  quarry::python::add_plugins(core);
   quarry::python::add_routing(core);
   quarry::python::add_traces(core);
   quarry::python::add_tuning(core);

@@ -16,6 +16,7 @@ void add_errors(nb::module_& core);
 void add_pools(nb::module_& core);
 void add_registry(nb::module_& core);
 void add_heap(nb::module_& core);
+void add_plugins(nb::module_& core);
 void add_routing(nb::module_& core);
 void add_traces(nb::module_& core);
 void add_tuning(nb::module_& core);
