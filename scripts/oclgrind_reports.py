@@ -68,14 +68,32 @@ HANDOVERS = [
         [],
         False,
     ),
-    Handover(  # the kernel checks that no other work-item writes to its allocations
-        "churn",
+    *[
+        Handover(  # the kernel checks that no other work-item writes to its allocations
+            kernel,
+            [
+                "for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);",
+                "for (uint b = 0; b < sizes[i]; ++b) bad += bytes[b] != (uchar)(item + i) ? 1u : 0u;",
+            ],
+            [],
+            has_atomics,  # a debug heap's trailers, in memory that was an allocation before
+        )
+        for kernel, has_atomics in (("churn", False), ("churn_in_two", True))
+    ],
+    Handover(
+        "trailer.cl",
         [
-            "for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);",
-            "for (uint b = 0; b < sizes[i]; ++b) bad += bytes[b] != (uchar)(item + i) ? 1u : 0u;",
+            "while (byte != end) *byte++ = QUARRY_GAP_BYTE;",
+            "for (uint i = 1u; i <= gap; ++i) wrong |= *(end - i) ^ QUARRY_GAP_BYTE;",
         ],
         [],
-        False,
+        True,
+    ),
+    Handover(  # one work-item writes a byte too many, into its trailer
+        "allocate_from_reserve",
+        ["for (uint i = 0; i < size + (item == guilty ? 1u : 0u); ++i) bytes[i] = 0u;"],
+        [],
+        True,
     ),
 ]
 

@@ -135,7 +135,7 @@ TEST(OpenclDebugKernels, AProgramOfTheOtherModeDamagesNoHeap) {
     if (plain.heap.usage().allocations_in_use != 0) return "an allocation was not freed";
     if (auto const problem = plain.heap.audit(); !problem.empty()) return problem;
 
-    fixture debug{device, scaled(16_MiB), kernels, 0, true};
+    fixture debug{device, scaled(64_MiB), kernels, 0, true};
     cl::Program const checked = debug.program;
     cl::Program const unchecked = opencl::build(debug.context, device, kernels);
     cl::Buffer const of_checked{debug.context, CL_MEM_READ_WRITE, items * sizeof(cl_uint)};
