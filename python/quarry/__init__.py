@@ -10,6 +10,7 @@ from quarry._core import Heap, HeapStats, PoolCounts
 from quarry._core import version as __version__
 from quarry.errors import (
     BadArgument,
+    BadPlan,
     BadRange,
     BadState,
     BadTrace,
@@ -18,6 +19,7 @@ from quarry.errors import (
     ResourceFailed,
     WasDestroyed,
 )
+from quarry.plans import Plan, load_plan, make_plan
 from quarry.pools import Pool
 from quarry.replays import ReplayFailure, ReplayResult, replay
 from quarry.separation import Route, RoutingTable, SeparateResult, separate
@@ -27,6 +29,7 @@ from quarry.tuning import TuneOutcome, TuneResult, tune
 
 __all__ = [
     "BadArgument",
+    "BadPlan",
     "BadRange",
     "BadState",
     "BadTrace",
@@ -35,6 +38,7 @@ __all__ = [
     "HeapStats",
     "Kind",
     "OutOfMemory",
+    "Plan",
     "Pool",
     "PoolCounts",
     "ReplayFailure",
@@ -50,6 +54,8 @@ __all__ = [
     "__version__",
     "convert",
     "format_size",
+    "load_plan",
+    "make_plan",
     "make_trace",
     "parse_size",
     "read_trace",

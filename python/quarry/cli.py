@@ -38,7 +38,7 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         "-s",
-        help="fast, lowest-best-fit, oldest-best-fit, stitched, streams or direct (no pool).",
+        help="fast, lowest-best-fit, oldest-best-fit, stitched, streams, planned or direct (no pool).",
     ),
 ]
 Heuristic = Annotated[
@@ -148,6 +148,10 @@ def replay(
     ] = None,
     first_block: FirstBlock = "0",
     next_block: NextBlock = "0",
+    plan: Annotated[
+        str | None,
+        typer.Option("--plan", help="The plan of [bold]--strategy planned[/bold]."),
+    ] = None,
     us_per_allocation: Annotated[
         float, typer.Option(help="Modelled time of an allocation from the upstream.")
     ] = 100,
@@ -169,6 +173,7 @@ def replay(
             capacity=capacity,
             first_block=first_block,
             next_block=next_block,
+            plan=plan,
             us_per_allocation=us_per_allocation,
             us_per_free=us_per_free,
             progress=show,
@@ -267,6 +272,42 @@ def separate(
         print_json({"trace": trace, "output": output} | result.to_dict())
         return
     print_rows(texts.rows_of_separation(result) + ([("wrote", output)] if output else []))
+
+
+@app.command(epilog=example("quarry plan gpt.pickle.gz -o gpt.plan"))
+def plan(
+    trace: TraceFile,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Write the plan, for a pool to load.")
+    ] = None,
+    alignment: Annotated[
+        str, size_option("--alignment", text="Of all places: a power of two from 16 to 16384.")
+    ] = "256",
+    max_steps: Annotated[
+        int, typer.Option(help="The work limit; a core does about 50 million steps in a second.")
+    ] = 250_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Place the allocations of a trace in one range, for the program's next run."""
+    from quarry.plans import make_plan
+    from quarry.replays import replay as run_replay
+    from quarry.report import texts
+
+    with errors_shown(as_json), progress_of("planning") as show:
+        made = make_plan(trace, alignment=alignment, max_steps=max_steps, progress=show)
+        default = run_replay(trace, progress=show)
+        if output:
+            made.save(output)
+    if as_json:
+        values = made.to_dict() | {
+            "excess_percent": texts.excess_percent(made.bytes, made.lower_bound),
+            "default_pool_peak_reserved": default.pool.peak_reserved,
+            "events": default.events,
+        }
+        print_json({"trace": trace, "output": output} | values)
+        return
+    show_problems(default.problems, default.problem_count)
+    print_rows(texts.rows_of_plan(trace, made, default) + ([("wrote", output)] if output else []))
 
 
 @app.command(epilog=example("quarry report gpt.pickle.gz -o gpt.html"))

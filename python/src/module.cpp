@@ -12,6 +12,7 @@ NB_MODULE(_core, core) {
   quarry::python::add_registry(core);
   quarry::python::add_heap(core);
   quarry::python::add_routing(core);
+  quarry::python::add_plans(core);
   quarry::python::add_traces(core);
   quarry::python::add_tuning(core);
 }

@@ -79,7 +79,7 @@ def test_info_lists_what_the_build_can_do():
     assert quarry.__version__ in run("info").stdout
 
 
-@pytest.mark.parametrize("command", ["info", "replay", "tune", "separate", "report", "convert"])
+@pytest.mark.parametrize("command", ["info", "replay", "tune", "separate", "plan", "report", "convert"])
 def test_help_has_an_example(command):
     result = run(command, "--help")
     assert result.exit_code == 0
