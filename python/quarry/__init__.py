@@ -21,6 +21,7 @@ from quarry.errors import (
 )
 from quarry.plans import Plan, load_plan, make_plan
 from quarry.pools import Pool
+from quarry.recording import Recorder
 from quarry.replays import ReplayFailure, ReplayResult, replay
 from quarry.separation import Route, RoutingTable, SeparateResult, separate
 from quarry.sizes import format_size, parse_size
@@ -41,6 +42,7 @@ __all__ = [
     "Plan",
     "Pool",
     "PoolCounts",
+    "Recorder",
     "ReplayFailure",
     "ReplayResult",
     "ResourceFailed",

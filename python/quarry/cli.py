@@ -118,9 +118,9 @@ def show_problems(problems: list[str], count: int) -> None:
         console.print(f"[yellow]skipped:[/yellow] {count - 3:,} more", highlight=False)
 
 
-def print_rows(rows: list[tuple[str, str]]) -> None:
+def print_rows(rows: list[tuple[str, str]], *, stderr: bool = False) -> None:
     """Prints two columns. Long values are not broken: the terminal, or a program, does that."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, stderr=stderr)
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         console.print(Text(name.ljust(width + 2), style="cyan") + Text(value), soft_wrap=True)
@@ -136,6 +136,58 @@ def info(as_json: AsJson = False) -> None:
         print_json(found)
         return
     print_rows(information.rows_of(found))
+
+
+@app.command(
+    epilog=example("quarry record -o train.quarry -- python train.py"),
+    context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
+)
+def record(
+    command: Annotated[
+        list[str], typer.Argument(metavar="PROGRAM [ARGUMENT]...", help="The program to run.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="The trace to write; an older file is replaced.")
+    ] = "record.quarry",
+    as_json: AsJson = False,
+) -> None:
+    """Run a Python program, and record the calls of its pools (quarry.Pool).
+
+    The exit status is that of the program, or 2 if it cannot run. A child process that makes pools
+    writes a trace of its own. The summary goes to standard error; JSON is the last line of standard
+    output.
+    """
+    from quarry.recording import record_program
+    from quarry.replays import replay as run_replay
+
+    with errors_shown(as_json):
+        done = record_program(command, output)
+    traces = []
+    for path in done.files:
+        with errors_shown(as_json):
+            found = run_replay(path)
+        traces.append(
+            {
+                "trace": path,
+                "events": found.events,
+                "peak_allocated": found.pool.peak_allocated,
+                "peak_reserved": found.recorded_peak_reserved,
+                "problems": found.problems,
+            }
+        )
+    if as_json:
+        print_json({"command": command, "exit_status": done.status, "traces": traces})
+    elif traces:
+        for each in traces:
+            show_problems(each["problems"], len(each["problems"]))
+            peak, held = format_size(each["peak_allocated"]), format_size(each["peak_reserved"])
+            text = f"{each['trace']}: {each['events']:,} events, peak {peak} in use, {held} reserved"
+            print_rows([("wrote", text)], stderr=True)
+    else:
+        print_rows(
+            [("recorded nothing", "the program made no pool with quarry.Pool")], stderr=True
+        )
+    raise typer.Exit(done.status)
 
 
 @app.command(epilog=example("quarry replay gpt.pickle.gz --strategy stitched --capacity 8GiB"))

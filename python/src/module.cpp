@@ -8,6 +8,7 @@ NB_MODULE(_core, core) {
   core.attr("version") = quarry::version_text;
   quarry::python::add_errors(core);
   quarry::python::add_devices(core);
+  quarry::python::add_recorders(core);
   quarry::python::add_pools(core);
   quarry::python::add_registry(core);
   quarry::python::add_heap(core);

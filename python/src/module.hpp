@@ -15,6 +15,7 @@ void add_devices(nb::module_& core);
 void add_errors(nb::module_& core);
 void add_plans(nb::module_& core);
 void add_pools(nb::module_& core);
+void add_recorders(nb::module_& core);
 void add_registry(nb::module_& core);
 void add_heap(nb::module_& core);
 void add_routing(nb::module_& core);

@@ -10,6 +10,15 @@
 #include <utility>
 #include <vector>
 
+// The fastest model of thread-local variables. A module that is loaded at run time and has all of
+// Quarry in it, such as Python's, must not use this model: the loader has too little room for its
+// variables.
+#ifdef QUARRY_LOADED_AT_RUN_TIME
+#define QUARRY_RECORDER_TLS
+#else
+#define QUARRY_RECORDER_TLS [[gnu::tls_model("initial-exec")]]
+#endif
+
 namespace quarry::inline QUARRY_ABI::trace {
 
 /// The lanes that a thread used last. Has no destructor, so it can be used until the thread ends.
@@ -19,9 +28,8 @@ struct cached_lane {
   record_lane* lane;  // null: the thread has ended
   std::uint32_t thread;
 };
-inline constinit thread_local std::array<cached_lane, 4> cached_lanes
-    [[gnu::tls_model("initial-exec")]]{};
-inline constinit thread_local bool thread_has_ended [[gnu::tls_model("initial-exec")]] = false;
+inline constinit thread_local std::array<cached_lane, 4> cached_lanes QUARRY_RECORDER_TLS{};
+inline constinit thread_local bool thread_has_ended QUARRY_RECORDER_TLS = false;
 
 /// All lanes of a thread.
 class thread_lanes {
