@@ -10,6 +10,7 @@ from quarry._core import Heap, HeapStats, PoolCounts
 from quarry._core import version as __version__
 from quarry.errors import (
     BadArgument,
+    BadPlan,
     BadRange,
     BadState,
     BadTrace,
@@ -18,7 +19,9 @@ from quarry.errors import (
     ResourceFailed,
     WasDestroyed,
 )
+from quarry.plans import Plan, load_plan, make_plan
 from quarry.pools import Pool
+from quarry.recording import Recorder
 from quarry.replays import ReplayFailure, ReplayResult, replay
 from quarry.separation import Route, RoutingTable, SeparateResult, separate
 from quarry.sizes import format_size, parse_size
@@ -27,6 +30,7 @@ from quarry.tuning import TuneOutcome, TuneResult, tune
 
 __all__ = [
     "BadArgument",
+    "BadPlan",
     "BadRange",
     "BadState",
     "BadTrace",
@@ -35,8 +39,10 @@ __all__ = [
     "HeapStats",
     "Kind",
     "OutOfMemory",
+    "Plan",
     "Pool",
     "PoolCounts",
+    "Recorder",
     "ReplayFailure",
     "ReplayResult",
     "ResourceFailed",
@@ -50,6 +56,8 @@ __all__ = [
     "__version__",
     "convert",
     "format_size",
+    "load_plan",
+    "make_plan",
     "make_trace",
     "parse_size",
     "read_trace",

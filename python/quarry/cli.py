@@ -38,7 +38,7 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         "-s",
-        help="fast, lowest-best-fit, oldest-best-fit, stitched, streams or direct (no pool).",
+        help="fast, lowest-best-fit, oldest-best-fit, stitched, streams, planned or direct (no pool).",
     ),
 ]
 Heuristic = Annotated[
@@ -118,9 +118,9 @@ def show_problems(problems: list[str], count: int) -> None:
         console.print(f"[yellow]skipped:[/yellow] {count - 3:,} more", highlight=False)
 
 
-def print_rows(rows: list[tuple[str, str]]) -> None:
+def print_rows(rows: list[tuple[str, str]], *, stderr: bool = False) -> None:
     """Prints two columns. Long values are not broken: the terminal, or a program, does that."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, stderr=stderr)
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         console.print(Text(name.ljust(width + 2), style="cyan") + Text(value), soft_wrap=True)
@@ -138,6 +138,58 @@ def info(as_json: AsJson = False) -> None:
     print_rows(information.rows_of(found))
 
 
+@app.command(
+    epilog=example("quarry record -o train.quarry -- python train.py"),
+    context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
+)
+def record(
+    command: Annotated[
+        list[str], typer.Argument(metavar="PROGRAM [ARGUMENT]...", help="The program to run.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="The trace to write; an older file is replaced.")
+    ] = "record.quarry",
+    as_json: AsJson = False,
+) -> None:
+    """Run a Python program, and record the calls of its pools (quarry.Pool).
+
+    The exit status is that of the program, or 2 if it cannot run. A child process that makes pools
+    writes a trace of its own. The summary goes to standard error; JSON is the last line of standard
+    output.
+    """
+    from quarry.recording import record_program
+    from quarry.replays import replay as run_replay
+
+    with errors_shown(as_json):
+        done = record_program(command, output)
+    traces = []
+    for path in done.files:
+        with errors_shown(as_json):
+            found = run_replay(path)
+        traces.append(
+            {
+                "trace": path,
+                "events": found.events,
+                "peak_allocated": found.pool.peak_allocated,
+                "peak_reserved": found.recorded_peak_reserved,
+                "problems": found.problems,
+            }
+        )
+    if as_json:
+        print_json({"command": command, "exit_status": done.status, "traces": traces})
+    elif traces:
+        for each in traces:
+            show_problems(each["problems"], len(each["problems"]))
+            peak, held = format_size(each["peak_allocated"]), format_size(each["peak_reserved"])
+            text = f"{each['trace']}: {each['events']:,} events, peak {peak} in use, {held} reserved"
+            print_rows([("wrote", text)], stderr=True)
+    else:
+        print_rows(
+            [("recorded nothing", "the program made no pool with quarry.Pool")], stderr=True
+        )
+    raise typer.Exit(done.status)
+
+
 @app.command(epilog=example("quarry replay gpt.pickle.gz --strategy stitched --capacity 8GiB"))
 def replay(
     trace: TraceFile,
@@ -148,6 +200,10 @@ def replay(
     ] = None,
     first_block: FirstBlock = "0",
     next_block: NextBlock = "0",
+    plan: Annotated[
+        str | None,
+        typer.Option("--plan", help="The plan of [bold]--strategy planned[/bold]."),
+    ] = None,
     us_per_allocation: Annotated[
         float, typer.Option(help="Modelled time of an allocation from the upstream.")
     ] = 100,
@@ -169,6 +225,7 @@ def replay(
             capacity=capacity,
             first_block=first_block,
             next_block=next_block,
+            plan=plan,
             us_per_allocation=us_per_allocation,
             us_per_free=us_per_free,
             progress=show,
@@ -267,6 +324,42 @@ def separate(
         print_json({"trace": trace, "output": output} | result.to_dict())
         return
     print_rows(texts.rows_of_separation(result) + ([("wrote", output)] if output else []))
+
+
+@app.command(epilog=example("quarry plan gpt.pickle.gz -o gpt.plan"))
+def plan(
+    trace: TraceFile,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Write the plan, for a pool to load.")
+    ] = None,
+    alignment: Annotated[
+        str, size_option("--alignment", text="Of all places: a power of two from 16 to 16384.")
+    ] = "256",
+    max_steps: Annotated[
+        int, typer.Option(help="The work limit; a core does about 50 million steps in a second.")
+    ] = 250_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Place the allocations of a trace in one range, for the program's next run."""
+    from quarry.plans import make_plan
+    from quarry.replays import replay as run_replay
+    from quarry.report import texts
+
+    with errors_shown(as_json), progress_of("planning") as show:
+        made = make_plan(trace, alignment=alignment, max_steps=max_steps, progress=show)
+        default = run_replay(trace, progress=show)
+        if output:
+            made.save(output)
+    if as_json:
+        values = made.to_dict() | {
+            "excess_percent": texts.excess_percent(made.bytes, made.lower_bound),
+            "default_pool_peak_reserved": default.pool.peak_reserved,
+            "events": default.events,
+        }
+        print_json({"trace": trace, "output": output} | values)
+        return
+    show_problems(default.problems, default.problem_count)
+    print_rows(texts.rows_of_plan(trace, made, default) + ([("wrote", output)] if output else []))
 
 
 @app.command(epilog=example("quarry report gpt.pickle.gz -o gpt.html"))

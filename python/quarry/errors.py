@@ -38,5 +38,9 @@ class ResourceFailed(Error, OSError):
     """The operating system or the driver refused."""
 
 
+class BadPlan(Error, ValueError):
+    """A file is no plan, or is damaged. The message names the file, the line and the reason."""
+
+
 class BadTrace(Error, ValueError):
     """A file is no trace, or is damaged. The message names the file, the place and the reason."""

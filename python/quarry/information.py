@@ -9,7 +9,15 @@ from quarry import _core
 from quarry.sizes import format_size
 
 FORMATS = ["quarry", "pytorch", "rmm", "umpire", "text"]
-STRATEGIES = ["fast", "lowest-best-fit", "oldest-best-fit", "stitched", "streams", "direct"]
+STRATEGIES = [
+    "fast",
+    "lowest-best-fit",
+    "oldest-best-fit",
+    "stitched",
+    "streams",
+    "direct",
+    "planned",
+]
 
 
 def information() -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from quarry import _core
 from quarry.errors import BadArgument
+from quarry.recording import Recorder, recorder_of_environment
 from quarry.sizes import parse_size
 
 
@@ -20,7 +21,8 @@ class Pool(_core.Pool):
     `resource` is `host`, `device` (memory of GPU `device`), `pinned` or `managed`. `placement` is
     `fast_fit`, `segregated_fit`, `oldest_best_fit` or `lowest_best_fit`. `heuristic` says when the
     pool coalesces: `never`, `percent:N`, `blocks:N` or `cost:N`. Sizes may be texts such as
-    `512MiB`. Allocations that are in use become invalid when the pool is destroyed.
+    `512MiB`. `recorder` records the calls; None means that of `quarry record`, if the program runs
+    under this command. Allocations that are in use become invalid when the pool is destroyed.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Pool(_core.Pool):
         red_zone: int | str = 0,
         keeps_backtraces: bool = False,
         name: str = "",
+        recorder: Recorder | None = None,
     ) -> None:
         super().__init__(
             resource,
@@ -54,6 +57,7 @@ class Pool(_core.Pool):
             red_zone=parse_size(red_zone),
             keeps_backtraces=keeps_backtraces,
             name=name,
+            recorder=recorder_of_environment() if recorder is None else recorder,
         )
 
     def allocate(self, size: int | str, alignment: int = 1) -> int:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from quarry import _core
+from quarry.errors import BadArgument
 from quarry.sizes import parse_size
 from quarry.traces import Progress, Trace, record_bytes
 
@@ -90,12 +91,14 @@ def replay(
     resource: str | None = None,
     device: int = 0,
     routing: _core.RoutingTable | None = None,
+    plan: _core.Plan | str | os.PathLike[str] | None = None,
     max_samples: int = 2048,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Makes the allocations of a trace again in a pool, without their memory.
 
-    `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams` or `direct`.
+    `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams`, `direct` or
+    `planned`, which needs a `plan` (`quarry.make_plan`) or the path of one.
     `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`,
     `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as
     `512MiB`. The times are those of a modelled upstream. A path is streamed: its memory does not
@@ -121,7 +124,13 @@ def replay(
         "resource": resource,
         "device": device,
     }
-    settings = _core.ReplaySettings(max_samples=max_samples, routing=routing, **options)
+    if plan is not None and strategy != "planned":
+        raise BadArgument(f"replay: the strategy {strategy} takes no plan; choose planned")
+    if plan is not None and not isinstance(plan, _core.Plan):
+        plan = _core.load_plan(plan)
+    settings = _core.ReplaySettings(
+        max_samples=max_samples, routing=routing, plan=plan, **options
+    )
     call_site = ""
     if isinstance(trace, Trace):
         found = _core.replay_events(

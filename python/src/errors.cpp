@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raises the exceptions of python/quarry/errors.py for those of quarry/core/errors.hpp.
 #include "quarry/core/errors.hpp"
+#include "quarry/trace/plan.hpp"
 #include "quarry/trace/reader.hpp"
 
 #include "module.hpp"
@@ -38,6 +39,8 @@ void translate(std::exception_ptr const& thrown, void*) {
     raise("ResourceFailed", failed.message());
   } catch (trace::bad_trace const& failed) {
     raise("BadTrace", failed.message());
+  } catch (trace::bad_plan const& failed) {
+    raise("BadPlan", failed.message());
   } catch (error const& failed) {
     raise("Error", failed.message());
   }

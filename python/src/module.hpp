@@ -13,7 +13,9 @@ using without_gil = nb::call_guard<nb::gil_scoped_release>;
 
 void add_devices(nb::module_& core);
 void add_errors(nb::module_& core);
+void add_plans(nb::module_& core);
 void add_pools(nb::module_& core);
+void add_recorders(nb::module_& core);
 void add_registry(nb::module_& core);
 void add_heap(nb::module_& core);
 void add_plugins(nb::module_& core);

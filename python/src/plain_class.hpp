@@ -42,6 +42,13 @@ class plain_class {
     return *this;
   }
 
+  /// Adds a method. The arguments are those of `nb::class_::def`.
+  template <class... Arguments>
+  plain_class& add_method(Arguments&&... arguments) {
+    class_.def(std::forward<Arguments>(arguments)...);
+    return *this;
+  }
+
  private:
   using getters = std::vector<std::pair<char const*, std::function<nb::object(Value const&)>>>;
   nb::class_<Value> class_;

@@ -5,9 +5,11 @@
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/host_resource.hpp"
+#include "quarry/trace/recorded_resource.hpp"
 #include "quarry/trace/replay.hpp"
 
 #include "plain_class.hpp"
+#include "recorder_handle.hpp"
 #include "resources.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -51,15 +53,22 @@ void* pointer_to(std::uint64_t address) { return reinterpret_cast<void*>(address
 template <placement Placement>
 class locked_pool_of final : public locked_pool {
  public:
-  locked_pool_of(any_resource resource, pool_options const& options)
-      : pool_{std::move(resource), options} {}
+  locked_pool_of(any_resource resource, pool_options const& options,
+                 std::shared_ptr<trace::recorder> const& recorder)
+      : recorded_{recorder,      options.name,        trace::recorded_role::allocator,
+                  std::in_place, std::move(resource), options} {}
   std::uint64_t allocate(bytes size, bytes alignment) override {
     std::scoped_lock const lock{mutex_};
-    return reinterpret_cast<std::uint64_t>(pool_.allocate(size, alignment));
+    return reinterpret_cast<std::uint64_t>(recorded_.allocate(size, alignment));
   }
   bool deallocate(std::uint64_t address) override {
     std::scoped_lock const lock{mutex_};
-    return pool_.deallocate(pointer_to(address));
+    void* const pointer = pointer_to(address);
+    if (recorded_.target() == nullptr) return pool_.deallocate(pointer);
+    auto const size = pool_.size_of(pointer);
+    if (!size) return pool_.deallocate(pointer);  // invalid: the trace does not show it
+    recorded_.deallocate(pointer, *size, 1);
+    return true;
   }
   std::optional<bytes> size_of(std::uint64_t address) override {
     std::scoped_lock const lock{mutex_};
@@ -89,24 +98,29 @@ class locked_pool_of final : public locked_pool {
 
  private:
   std::mutex mutex_;
-  pool<any_resource, Placement> pool_;
+  trace::recorded_resource<pool<any_resource, Placement>> recorded_;
+  pool<any_resource, Placement>& pool_ = recorded_.upstream();
 };
 
 std::unique_ptr<locked_pool> make_pool(std::string const& kind, int device,
                                        std::string const& placement_name,
-                                       pool_options const& options) {
+                                       pool_options const& options,
+                                       std::shared_ptr<trace::recorder> const& recorder) {
   auto resource = resource_named(kind, device);
+  if (recorder != nullptr)
+    resource = any_resource{trace::recorded_resource{std::move(resource), recorder, options.name,
+                                                     trace::recorded_role::upstream}};
   if (placement_name == "fast_fit")
-    return std::make_unique<locked_pool_of<fast_fit>>(std::move(resource), options);
+    return std::make_unique<locked_pool_of<fast_fit>>(std::move(resource), options, recorder);
   if (placement_name == "segregated_fit")
     return std::make_unique<locked_pool_of<chunk_arena<segregated_fit>>>(std::move(resource),
-                                                                         options);
+                                                                         options, recorder);
   if (placement_name == "oldest_best_fit")
     return std::make_unique<locked_pool_of<chunk_arena<oldest_best_fit>>>(std::move(resource),
-                                                                          options);
+                                                                          options, recorder);
   if (placement_name == "lowest_best_fit")
     return std::make_unique<locked_pool_of<chunk_arena<lowest_best_fit>>>(std::move(resource),
-                                                                          options);
+                                                                          options, recorder);
   throw bad_argument{"pool: there is no placement '" + placement_name +
                      "'; there are fast_fit, segregated_fit, oldest_best_fit and lowest_best_fit"};
 }
@@ -117,7 +131,8 @@ class pool_handle {
   pool_handle(std::string const& resource, int device, std::string const& placement_name,
               std::string const& coalesce, bytes first_block, bytes next_block,
               std::uint32_t growth_percent, bytes alignment, std::optional<bytes> max_bytes,
-              std::uint64_t shrink_after, bytes red_zone, bool keeps_backtraces, std::string name)
+              std::uint64_t shrink_after, bytes red_zone, bool keeps_backtraces, std::string name,
+              recorder_handle const* recorder)
       : pool_{make_pool(resource, device, placement_name,
                         {.first_block = first_block,
                          .next_block = next_block,
@@ -128,7 +143,8 @@ class pool_handle {
                          .shrink_after = shrink_after,
                          .name = std::move(name),
                          .red_zone = red_zone,
-                         .keeps_backtraces = keeps_backtraces})} {}
+                         .keeps_backtraces = keeps_backtraces},
+                        recorder == nullptr ? nullptr : recorder->shared())} {}
 
   std::uint64_t allocate(bytes size, bytes alignment) { return pool_->allocate(size, alignment); }
   bool deallocate(std::uint64_t address) { return pool_->deallocate(address); }
@@ -175,11 +191,12 @@ void add_pools(nb::module_& core) {
   nb::class_<pool_handle>(core, "Pool",
                           "Takes blocks from a resource and hands out chunks of them.")
       .def(nb::init<std::string, int, std::string, std::string, bytes, bytes, std::uint32_t, bytes,
-                    std::optional<bytes>, std::uint64_t, bytes, bool, std::string>(),
+                    std::optional<bytes>, std::uint64_t, bytes, bool, std::string,
+                    recorder_handle const*>(),
            "resource"_a, nb::kw_only(), "device"_a = 0, "placement"_a = "fast_fit",
            "coalesce"_a = "never", "first_block"_a = 0, "next_block"_a = 0, "growth_percent"_a = 4,
            "alignment"_a = 16, "max_bytes"_a = nb::none(), "shrink_after"_a = 0, "red_zone"_a = 0,
-           "keeps_backtraces"_a = false, "name"_a = "", without_gil{})
+           "keeps_backtraces"_a = false, "name"_a = "", "recorder"_a = nb::none(), without_gil{})
       .def("allocate", &pool_handle::allocate, "size"_a, "alignment"_a = 1, without_gil{},
            "Allocates `size` bytes and returns the address. Raises OutOfMemory.")
       .def(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads, converts and replays traces.
 #include "quarry/trace/file_writer.hpp"
+#include "quarry/trace/plan.hpp"
 #include "quarry/trace/reader.hpp"
 #include "quarry/trace/replay.hpp"
 #include "quarry/trace/rmm_writer.hpp"
@@ -214,7 +215,7 @@ class replay_settings {
                   double us_per_allocation, double us_per_gib, double us_per_free,
                   std::uint64_t stream_delay, std::size_t max_samples,
                   std::optional<std::string> const& resource, int device,
-                  std::optional<trace::routing_table> routing)
+                  std::optional<trace::routing_table> routing, std::optional<trace::plan> plan)
       : options{.placement = trace::strategy_named(strategy),
                 .pool = {.first_block = first_block,
                          .next_block = next_block,
@@ -226,7 +227,9 @@ class replay_settings {
                 .cost = {us_per_allocation, us_per_gib, us_per_free},
                 .stream_delay = stream_delay,
                 .max_samples = max_samples},
-        routing_{std::move(routing)} {
+        routing_{std::move(routing)},
+        plan_{std::move(plan)} {
+    if (plan_) options.plan = &*plan_;
     if (resource) {
       upstream_ = std::make_unique<any_resource>(resource_named(*resource, device));
       options.upstream = upstream_.get();
@@ -248,6 +251,7 @@ class replay_settings {
  private:
   std::unique_ptr<any_resource> upstream_;
   std::optional<trace::routing_table> routing_;
+  std::optional<trace::plan> plan_;
 };
 
 nb::dict replay_file(std::string const& path, replay_settings const& settings,
@@ -309,11 +313,12 @@ void add_traces(nb::module_& core) {
   nb::class_<replay_settings>(core, "ReplaySettings")
       .def(nb::init<std::string, std::string, std::optional<bytes>, bytes, bytes, std::uint32_t,
                     bytes, std::uint64_t, double, double, double, std::uint64_t, std::size_t,
-                    std::optional<std::string>, int, std::optional<trace::routing_table>>(),
+                    std::optional<std::string>, int, std::optional<trace::routing_table>,
+                    std::optional<trace::plan>>(),
            nb::kw_only(), "strategy"_a, "heuristic"_a, "capacity"_a.none(), "first_block"_a,
            "next_block"_a, "growth_percent"_a, "alignment"_a, "shrink_after"_a,
            "us_per_allocation"_a, "us_per_gib"_a, "us_per_free"_a, "stream_delay"_a,
-           "max_samples"_a, "resource"_a.none(), "device"_a, "routing"_a.none());
+           "max_samples"_a, "resource"_a.none(), "device"_a, "routing"_a.none(), "plan"_a.none());
   core.def("replay_file", replay_file, "path"_a, "settings"_a, "progress"_a = nb::none());
   core.def("replay_events", replay_events, "events"_a, "call_sites"_a, "settings"_a,
            "progress"_a = nb::none());

@@ -1,36 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tunes pools on traces.
-#include "quarry/trace/reader.hpp"
 #include "quarry/trace/tune.hpp"
 
+#include "array_reader.hpp"
 #include "event_buffer.hpp"
 #include "progress.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <algorithm>
 
 namespace quarry::python {
 namespace {
 
 using namespace nb::literals;
 using trace::event;
-
-/// Reads the events of a NumPy array.
-class array_reader final : public trace::reader {
- public:
-  explicit array_reader(std::span<event const> events) : events_{events} {}
-  [[nodiscard]] std::size_t read(std::span<event> target) override {
-    std::size_t const count = std::min(target.size(), events_.size());
-    std::ranges::copy(events_.first(count), target.begin());
-    events_ = events_.subspan(count);
-    return count;
-  }
-  [[nodiscard]] trace::format file_format() const override { return trace::format::quarry; }
-
- private:
-  std::span<event const> events_;
-};
 
 std::vector<trace::replay_options> candidates_named(std::string const& name, bytes peak) {
   if (name == "all") return trace::all_candidates();

@@ -79,7 +79,7 @@ def test_info_lists_what_the_build_can_do():
     assert quarry.__version__ in run("info").stdout
 
 
-@pytest.mark.parametrize("command", ["info", "replay", "tune", "separate", "report", "convert"])
+@pytest.mark.parametrize("command", ["info", "record", "replay", "tune", "separate", "plan", "report", "convert"])
 def test_help_has_an_example(command):
     result = run(command, "--help")
     assert result.exit_code == 0
@@ -102,4 +102,4 @@ def test_the_shell_completes_commands():
         "COMP_CWORD": "1",
     }
     done = subprocess.run([COMMAND], capture_output=True, text=True, env=environment, check=False)
-    assert set(done.stdout.split()) == {"replay", "report"}
+    assert set(done.stdout.split()) == {"record", "replay", "report"}

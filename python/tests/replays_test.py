@@ -10,7 +10,8 @@ from quarry.report import analysis
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_holds_at_least_what_is_in_use(trace, strategy):
-    result = quarry.replay(trace, strategy=strategy)
+    plan = quarry.make_plan(trace) if strategy == "planned" else None
+    result = quarry.replay(trace, strategy=strategy, plan=plan)
     assert result.fits and result.first_failure is None
     lifetimes = analysis.lifetimes_of(trace)
     peak = analysis.live_bytes(lifetimes, lifetimes.size, len(trace)).max()

@@ -23,15 +23,17 @@ class greedy_placement {
  public:
   static constexpr bytes stopped = std::numeric_limits<bytes>::max();
 
-  explicit greedy_placement(placement_problem const& problem)
+  /// The counter must outlive this.
+  greedy_placement(placement_problem const& problem, step_counter& counter)
       : problem_{problem},
+        counter_{counter},
         leaves_{static_cast<std::uint32_t>(problem.allocations.size())},
         nodes_(2 * std::size_t{leaves_}),
         begins_(leaves_ / 64 + 1),
         offsets_(leaves_) {}
 
   /// Places the allocations in this order. Returns the size of the range. Returns `stopped` as soon
-  /// as the range reaches `limit`, or `steps()` reaches `max_steps`; then the offsets are partial.
+  /// as the range reaches `limit`, or the counter `max_steps`; then the offsets are partial.
   [[nodiscard]] bytes place(std::span<std::uint32_t const> order, bytes limit,
                             std::uint64_t max_steps) {
     for (auto& node : nodes_) node.clear();
@@ -41,14 +43,12 @@ class greedy_placement {
     for (std::uint32_t const i : order) {
       offsets_[i] = lowest_offset(i);
       size = std::max(size, offsets_[i] + problem_.allocations[i].size);
-      if (size >= limit || steps_ >= max_steps) return stopped;
+      if (size >= limit || counter_.steps() >= max_steps) return stopped;
       add(i);
     }
     return size;
   }
   [[nodiscard]] std::vector<bytes> const& offsets() const { return offsets_; }
-  /// Pairs of allocations that were compared until now.
-  [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
  private:
   [[nodiscard]] bytes lowest_offset(std::uint32_t i) {
@@ -56,7 +56,7 @@ class greedy_placement {
     used_.clear();
     find_overlaps(i, each.end);
     if (each.wrapped_end != 0) find_overlaps(problem_.wrap_begin, each.wrapped_end);
-    steps_ += used_.size() + 1;
+    counter_.add(used_.size() + 1);
     std::ranges::sort(used_);
     bytes result = 0;
     for (auto const& [begin, end] : used_) {
@@ -102,13 +102,13 @@ class greedy_placement {
   }
 
   placement_problem const& problem_;
+  step_counter& counter_;  // of the pairs of allocations that are compared
   std::uint32_t leaves_;
   std::vector<std::vector<std::uint32_t>> nodes_;  // of the segment tree; leaves from `leaves_` on
   std::vector<std::uint64_t> begins_;              // placed allocations
   std::vector<std::uint32_t> wrapped_;             // placed allocations that wrap
   std::vector<bytes> offsets_;
   std::vector<std::pair<bytes, bytes>> used_;
-  std::uint64_t steps_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::trace

@@ -25,13 +25,14 @@ constexpr int max_rounds_without_gain = 12;  // then the search ends
 class search {
  public:
   search(placement_problem const& problem, bytes lower_bound, std::uint64_t max_steps,
-         std::uint64_t seed)
+         std::uint64_t seed, placement_progress const& progress)
       : problem_{problem},
         lower_bound_{lower_bound},
         target_{lower_bound + lower_bound / 1000},
         max_steps_{max_steps},
         random_{seed},
-        greedy_{problem} {
+        counter_{progress},
+        greedy_{problem, counter_} {
     for (std::uint32_t i = 0; i < problem.allocations.size(); ++i) {
       if (problem.allocations[i].size != 0) all_.push_back(i);
     }
@@ -77,10 +78,7 @@ class search {
     return at(i).end - i + wrapped;
   }
   [[nodiscard]] bool is_over() const {
-    return best_.size <= target_ || greedy_.steps() + skyline_steps_ >= max_steps_;
-  }
-  [[nodiscard]] std::uint64_t steps_left() const {
-    return max_steps_ - std::min(max_steps_, greedy_.steps() + skyline_steps_);
+    return best_.size <= target_ || counter_.steps() >= max_steps_;
   }
 
   template <class Key>
@@ -127,8 +125,7 @@ class search {
 
   /// Places in this order. Stops when the range reaches `limit`.
   void try_order(char const* method, order const& sorted, bytes limit) {
-    auto const end = best_.size == 0 ? std::numeric_limits<std::uint64_t>::max()
-                                     : greedy_.steps() + steps_left();
+    auto const end = best_.size == 0 ? std::numeric_limits<std::uint64_t>::max() : max_steps_;
     bytes const size = greedy_.place(sorted, limit, end);
     if (size == greedy_placement::stopped) return;
     if (best_.size == 0 || size < best_.size) {
@@ -138,10 +135,8 @@ class search {
   }
   void try_skyline(char const* method, skyline_rule rule) {
     if (is_over()) return;
-    skyline_placement skyline{problem_, rule};
-    bool const is_complete = skyline.place(best_.size, steps_left());
-    skyline_steps_ += skyline.steps();
-    if (!is_complete) return;
+    skyline_placement skyline{problem_, rule, counter_};
+    if (!skyline.place(best_.size, max_steps_)) return;
     best_ = {skyline.offsets(), skyline.size(), method};
     best_order_ = all_;
     std::ranges::stable_sort(best_order_,
@@ -178,8 +173,9 @@ class search {
 
   placement_problem const& problem_;
   bytes lower_bound_, target_;
-  std::uint64_t max_steps_, skyline_steps_ = 0;
+  std::uint64_t max_steps_;
   std::mt19937_64 random_;
+  step_counter counter_;
   greedy_placement greedy_;
   order all_, best_order_;
   variant best_variant_;  // of the orders by the latest free
@@ -215,8 +211,8 @@ std::uint64_t overlaps(placement_problem const& problem) {
 }
 
 placement_result place(placement_problem const& problem, bytes lower_bound, std::uint64_t max_steps,
-                       std::uint64_t seed) {
-  return search{problem, lower_bound, max_steps, seed}.run();
+                       std::uint64_t seed, placement_progress const& progress) {
+  return search{problem, lower_bound, max_steps, seed, progress}.run();
 }
 
 }  // namespace quarry::inline QUARRY_ABI::trace

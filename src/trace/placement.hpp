@@ -6,6 +6,7 @@
 #include "quarry/core/bytes.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,26 @@ struct placement_result {
   std::string method;
 };
 
+/// Takes the steps until now. May throw, which ends the placement.
+using placement_progress = std::function<void(std::uint64_t steps)>;
+
+/// Counts steps, and reports them every 2^22 steps.
+class step_counter {
+ public:
+  explicit step_counter(placement_progress const& progress) : progress_{progress} {}
+  void add(std::uint64_t steps) {
+    steps_ += steps;
+    if (steps_ < next_report_) return;
+    next_report_ = steps_ + (1 << 22);
+    if (progress_) progress_(steps_);
+  }
+  [[nodiscard]] std::uint64_t steps() const { return steps_; }
+
+ private:
+  placement_progress const& progress_;
+  std::uint64_t steps_ = 0, next_report_ = 1 << 22;
+};
+
 /// Allocated bytes after each allocation. The maximum is a lower bound of the range.
 [[nodiscard]] std::vector<bytes> live_bytes(placement_problem const& problem);
 
@@ -41,7 +62,9 @@ struct placement_result {
 
 /// Tries several methods, then restarts with changed orders. Ends when a result
 /// exceeds `lower_bound` by 1/1000 at most, or after `max_steps`, but not before it has one result.
+/// Calls `progress` every 2^22 steps.
 [[nodiscard]] placement_result place(placement_problem const& problem, bytes lower_bound,
-                                     std::uint64_t max_steps, std::uint64_t seed);
+                                     std::uint64_t max_steps, std::uint64_t seed,
+                                     placement_progress const& progress = {});
 
 }  // namespace quarry::inline QUARRY_ABI::trace

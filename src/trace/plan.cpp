@@ -119,7 +119,8 @@ class lifetime_recorder {
   result.period_begin = problem.wrap_begin;
   auto const live = live_bytes(problem);
   if (!live.empty()) result.lower_bound = std::ranges::max(live);
-  auto placed = place(problem, result.lower_bound, options.max_steps, options.seed);
+  auto placed =
+      place(problem, result.lower_bound, options.max_steps, options.seed, options.progress);
   result.size = placed.size;
   result.method = std::move(placed.method);
   auto const length = problem.allocations.size() - problem.wrap_begin;

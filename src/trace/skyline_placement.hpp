@@ -23,8 +23,10 @@ enum class skyline_rule : std::uint8_t { area, duration };
 /// Allocations that wrap lie below all others, since a skyline has no two parts of one allocation.
 class skyline_placement {
  public:
-  skyline_placement(placement_problem const& problem, skyline_rule rule)
+  /// The counter must outlive this.
+  skyline_placement(placement_problem const& problem, skyline_rule rule, step_counter& counter)
       : problem_{problem},
+        counter_{counter},
         rule_{rule},
         count_{static_cast<std::uint32_t>(problem.allocations.size())},
         left_(count_ / 64 + 1),
@@ -44,10 +46,10 @@ class skyline_placement {
     insert(0, count_, base);
   }
 
-  /// Returns false, and stops, as soon as the range reaches `limit` or after `max_steps`.
+  /// Returns false, and stops, as soon as the range reaches `limit`, or the counter `max_steps`.
   [[nodiscard]] bool place(bytes limit, std::uint64_t max_steps) {
     while (left_count_ != 0) {
-      if (size_ >= limit || steps_ >= max_steps) return false;
+      if (size_ >= limit || counter_.steps() >= max_steps) return false;
       auto const [height, begin] = *lowest_.begin();
       std::uint32_t const end = steps_of_line_.at(begin).end;
       std::uint32_t const chosen = best_in(begin, end);
@@ -61,8 +63,6 @@ class skyline_placement {
   }
   [[nodiscard]] std::vector<bytes> const& offsets() const { return offsets_; }
   [[nodiscard]] bytes size() const { return size_; }
-  /// Allocations that were looked at until now.
-  [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
  private:
   struct line_step {
@@ -74,14 +74,15 @@ class skyline_placement {
   /// The allocation in [begin, end) to place, or `count_`.
   [[nodiscard]] std::uint32_t best_in(std::uint32_t begin, std::uint32_t end) {
     std::uint32_t result = count_;
+    std::uint64_t steps = 0;
     std::pair<double, bytes> best_key;
     for (std::uint32_t at = begin; at < end; at = (at / 64 + 1) * 64) {
-      ++steps_;
+      ++steps;
       std::uint64_t word = left_[at / 64] & (~std::uint64_t{0} << (at % 64));
       for (; word != 0; word &= word - 1) {
         auto const i = at / 64 * 64 + static_cast<std::uint32_t>(std::countr_zero(word));
         if (i >= end) break;
-        ++steps_;
+        ++steps;
         lifetime const& each = problem_.allocations[i];
         if (each.end > end) continue;
         double const duration = each.end - i;
@@ -93,6 +94,7 @@ class skyline_placement {
         result = i;
       }
     }
+    counter_.add(steps);
     return result;
   }
   /// Places an allocation on the step [begin, end), which becomes up to three steps.
@@ -141,6 +143,7 @@ class skyline_placement {
   }
 
   placement_problem const& problem_;
+  step_counter& counter_;  // of the allocations that are examined
   skyline_rule rule_;
   std::uint32_t count_;
   std::vector<std::uint64_t> left_;  // allocations that are not placed yet
@@ -149,7 +152,6 @@ class skyline_placement {
   line steps_of_line_;                                // by their begin
   std::set<std::pair<bytes, std::uint32_t>> lowest_;  // the same steps by height, then begin
   bytes size_ = 0;
-  std::uint64_t steps_ = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::trace

@@ -8,6 +8,7 @@
 #include "quarry/trace/event.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -61,6 +62,9 @@ struct plan_options {
   /// first result may need more steps
   std::uint64_t max_steps = 250'000'000;
   std::uint64_t seed = 1;  ///< of the restarts. Equal seeds give equal plans
+  /// Called several times a second while `make_plan` places the allocations, with the steps until
+  /// now. If it throws, `make_plan` ends with this exception
+  std::function<void(std::uint64_t steps)> progress = {};
 };
 
 /// The most allocations that a trace may have for `make_plan`, and that a plan may have.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as lines of text, for the command line."""
 
+from quarry.plans import Plan
 from quarry.replays import ReplayResult
 from quarry.separation import Route, SeparateResult
 from quarry.sizes import format_size
@@ -107,6 +108,29 @@ def route_text(route: Route) -> str:
     sizes = largest if not route.min_size else f"{format_size(route.min_size)} {largest}"
     site = route.call_site if len(route.call_site) <= 90 else route.call_site[:89] + "…"
     return f"{sizes} at {site}" if site else sizes
+
+
+def excess_percent(size: int, lower_bound: int) -> float:
+    """By how many percent a size exceeds a lower bound."""
+    return 100 * (size - lower_bound) / lower_bound if lower_bound else 0.0
+
+
+def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[str, str]]:
+    """A plan, beside what a default pool would reserve, as rows of a table."""
+    excess = excess_percent(plan.bytes, plan.lower_bound)
+    period = f"{plan.period:,} allocations, from allocation {plan.period_begin:,} on"
+    rows = [
+        ("trace", f"{trace}: {default.events:,} events, {default.format} format"),
+        ("allocations", f"{plan.allocations:,}"),
+        ("period", period if plan.period else "none: the trace does not repeat itself"),
+        ("plan", f"{format_size(plan.bytes)}, {excess:.2f} % above the lower bound"),
+        ("lower bound", format_size(plan.lower_bound)),
+        ("a default pool reserves", format_size(default.pool.peak_reserved)),
+        ("placed by", plan.method),
+    ]
+    if unplanned := plan.allocations - plan.planned_allocations:
+        rows.insert(2, ("without a place", f"{unplanned:,}, which outlive a whole period"))
+    return rows
 
 
 def failure_text(result: ReplayResult) -> str:
