@@ -145,6 +145,21 @@ TEST(Plan, OfEqualStepsHasOneStepAndItsCarriedAllocation) {
   EXPECT_EQ(make_plan(events_of_steps(50), {.finds_period = false}).allocations.size(), 1007u);
 }
 
+TEST(Plan, ProgressCanEndThePlacement) {
+  std::mt19937 random{9};
+  auto const events = random_events(random, 20'000, 2'000);
+  plan_options options;
+  std::uint64_t steps_before = 0;
+  int calls = 0;
+  options.progress = [&](std::uint64_t steps) {
+    EXPECT_GT(steps, steps_before);
+    steps_before = steps;
+    if (++calls == 3) throw std::runtime_error{"stopped"};
+  };
+  EXPECT_THROW((void)make_plan(events, options), std::runtime_error);
+  EXPECT_EQ(calls, 3);
+}
+
 TEST(Plan, AuditFindsOverlaps) {
   plan wrong{.size = 1024, .period_begin = 2, .allocations = {{512, 0, 2}, {512, 256, 2}}};
   EXPECT_EQ(audit(wrong).size(), 1u);
