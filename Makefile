@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 FUZZ_SECONDS ?= 60
-.PHONY: help demo check test test-long test-opencl rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
+.PHONY: help demo check test test-long test-opencl test-python rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -14,26 +14,31 @@ sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
-demo: ## build and run the demo: kernels build a graph in a heap; on the GPU if there are a GPU and nvcc
-	@scripts/setup.sh
+demo: ## build and run the demo: kernels build a graph in a heap, on the GPU if there are a GPU and nvcc; a pool is tuned on a trace
+	@scripts/setup.sh python
 	@$(common); preset=$$(best_preset); build $$preset graph_demo; \
 	step "running build/$$preset/examples/graph_demo $(data)"; \
 	build/$$preset/examples/graph_demo $(data) || exit 1; \
 	if grep -q opencl_graph build/$$preset/build.ninja && compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null; then \
 	  build $$preset opencl_graph && build/$$preset/examples/opencl_graph $(data); fi
+	@scripts/demo_trace.sh data/gpt.pickle.gz
 
 check: ## for daily work: build and run the tests that need no GPU and less than a minute each, without sanitizers
 	@scripts/setup.sh
 	@QUARRY_CTEST='-LE long' scripts/run_tests.sh dev
 
 test: ## build and run every test that needs no GPU, also under sanitizers; compile the CUDA build if nvcc is installed
-	@scripts/setup.sh
+	@scripts/setup.sh python browser
 	@scripts/run_tests.sh
 
 test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, each source compiled alone, mutants, fuzzing, all CUDA programs
 	@scripts/setup.sh fuzz
 	@failed=0; QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all || failed=1; \
 	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; exit $$failed
+
+test-python: ## build the Python package's wheel, install it into a clean venv, and run its tests there
+	@scripts/setup.sh python browser
+	@scripts/run_tests.sh python
 
 test-opencl: ## install PoCL, Intel's OpenCL runtime and oclgrind, and run the OpenCL tests on each
 	@scripts/setup.sh opencl
@@ -43,9 +48,9 @@ rmm-test: ## build the test and the example for users of RMM with RMM's packages
 	@scripts/setup.sh rmm
 	@$(common); build rmm rmm.rmm_memory_resource_test from_rmm_containers; ctest --preset rmm -R '^rmm\.'
 
-fuzz: ## fuzz the pools and the C API with libFuzzer for FUZZ_SECONDS (60) each; keep new inputs in build/fuzz/corpus
+fuzz: ## fuzz the pools, the C API and the readers of logs with libFuzzer for FUZZ_SECONDS (60) each; keep new inputs in build/fuzz/corpus
 	@scripts/setup.sh fuzz
-	@failed=0; for target in pool c_api; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target || failed=1; done; \
+	@failed=0; for target in pool c_api trace rmm_log text_log umpire_log; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target || failed=1; done; \
 	exit $$failed
 
 mutants: ## relax each labelled memory order in turn; check that a test fails

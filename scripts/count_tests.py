@@ -3,10 +3,11 @@
 """Counts the test cases of a run of ctest: the cases of each gtest program, and ctest's other tests.
 
 usage: count_tests.py JUNIT FOLDER [--list]
+       count_tests.py --pytest JUNIT
 
 JUNIT is the output of `ctest --output-junit`. FOLDER has the output of the gtest programs, <name of the test in ctest>.xml. It must
 be empty before the run. Prints each failed test with its message. The last line is `PASSED FAILED SKIPPED`. With --list, prints only
-the name of each case that ran.
+the name of each case that ran. With --pytest, JUNIT is the output of `pytest --junit-xml`.
 """
 
 import sys
@@ -50,8 +51,20 @@ def outcomes(junit, folder):
             yield name, "passed" if status == "run" else "skipped", ""
 
 
+def outcomes_of_pytest(junit):
+    """The same for a run of pytest."""
+    for test in ET.parse(junit).getroot().iter("testcase"):
+        name = f"{test.get('classname')}.{test.get('name')}"
+        failures = [f.get("message", "") for f in test if f.tag in ("failure", "error")]
+        outcome = "failed" if failures else "passed" if test.find("skipped") is None else "skipped"
+        yield name, outcome, "\n".join(failures)
+
+
 def main():
-    found = list(outcomes(sys.argv[1], Path(sys.argv[2])))
+    if sys.argv[1] == "--pytest":
+        found = list(outcomes_of_pytest(sys.argv[2]))
+    else:
+        found = list(outcomes(sys.argv[1], Path(sys.argv[2])))
     if "--list" in sys.argv[3:]:
         print("\n".join(sorted(name.split(": ")[-1] for name, _, _ in found)))
         return

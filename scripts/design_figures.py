@@ -14,6 +14,7 @@ import design_values
 import opencl_figures
 import pool_figures
 import pool_tables
+import trace_figures
 from bench_records import (
     NAMES,
     machines,
@@ -328,6 +329,7 @@ SECTIONS = {
     "docs/design/registry.md": {},
     "docs/design/simt.md": {},
     "docs/design/streams.md": {},
+    "docs/design/traces.md": trace_figures.SECTIONS,
 }
 
 

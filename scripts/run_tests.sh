@@ -3,7 +3,8 @@
 # Builds and tests the presets, and compiles the preset cuda if nvcc is installed. The last line is `N passed, N failed`. The lines
 # above it name the failures. A broken build counts as one failure. Skipped tests count as neither.
 # QUARRY_CTEST: further arguments for ctest, such as -LE long, which leaves out tests that take a minute or more.
-# usage: scripts/run_tests.sh [PRESET...]      (dev checked tsan, the GPU's programs, and short fuzzing if Clang is installed)
+# usage: scripts/run_tests.sh [PRESET...]      (dev checked tsan python, the GPU's programs, and short fuzzing if Clang is installed)
+# The word `python` in place of a preset tests the Python package (scripts/test_python.sh).
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -31,9 +32,27 @@ seeds_of() {
   esac
 }
 
+# add_summary NAME FILE: adds the output of count_tests.py to the totals. Sets `bad` to the number of failures.
+add_summary() {
+  local good skips
+  read -r good bad skips < <(tail -n 1 "$2")
+  passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + skips))
+  mapfile -t -O "${#failures[@]}" failures < <(sed -n "s/^failed: /$1: /p" "$2")
+}
+
+# test_python: builds and tests the Python package, and adds its results to the totals.
+test_python() {
+  local junit=$results/python.xml summary=$results/python.txt bad status=0
+  scripts/test_python.sh "$junit" || status=$?
+  python3 scripts/count_tests.py --pytest "$junit" >"$summary" 2>/dev/null || { failed_step "the Python package does not build"; return; }
+  head -n -1 "$summary"
+  add_summary python "$summary"
+  if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then failed_step "the tests of the Python package ended with status $status"; fi
+}
+
 # test_preset PRESET: builds and tests a preset, and adds its results to the totals.
 test_preset() {
-  local preset=$1 junit=$results/$1.xml summary=$results/$1.txt status seeds good bad skips
+  local preset=$1 junit=$results/$1.xml summary=$results/$1.txt status seeds bad
   if ! build "$preset"; then
     failed_step "build/$preset does not build"
     return
@@ -47,29 +66,28 @@ test_preset() {
   status=$?
   python3 scripts/count_tests.py "$junit" "build/$preset/test-results" >"$summary" || { failed_step "ctest of build/$preset left no complete results"; return; }
   head -n -1 "$summary"
-  read -r good bad skips < <(tail -n 1 "$summary")
-  passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + skips))
-  mapfile -t -O "${#failures[@]}" failures < <(sed -n "s/^failed: /$preset: /p" "$summary")
+  add_summary "$preset" "$summary"
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then failed_step "ctest of build/$preset ended with status $status"; fi
 }
 
 is_fuzzing=no
 if [ $# -eq 0 ]; then
   is_fuzzing=yes
-  set -- dev checked tsan
+  set -- dev checked tsan python
   if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is skipped"; fi
 fi
 for preset in "$@"; do
   case $preset in
     cuda) build cuda quarry quarry_gpu_tests quarry_gpu_tests_hardened quarry_gpu_rdc_tests graph_demo first_heap unchanged_kernels coalesced replace_malloc_ptx_check || failed_step "build/cuda does not build" ;;
     cuda-all) build cuda || failed_step "build/cuda does not build" ;;
+    python) test_python ;;
     *) test_preset "$preset" ;;
   esac
 done
 
 if [ "$is_fuzzing" = yes ]; then
   if clang_has_fuzzer; then
-    for target in pool c_api; do
+    for target in pool c_api trace rmm_log text_log umpire_log; do
       if FUZZ_SECONDS=20 scripts/fuzz.sh "$target"; then passed=$((passed + 1)); else failed_step "fuzzing of $target"; fi
     done
   else

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Lists the packages that are missing to build Quarry on Debian 12 or Ubuntu 24.04, and installs them.
-# usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [opencl] [tidy] [plots] [rmm]
-# Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI, `opencl` those of make test-opencl.
+# usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm]
+# Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI, `opencl` those of make test-opencl;
+# `python` those of the Python package, `browser` those of its tests that open a report.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -27,6 +28,13 @@ need_header() {
   printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | g++ -E -x c++ - >/dev/null 2>&1 || need "$2" "$3"
 }
 
+# need_python_header: needs the headers of the Python that python3 is.
+need_python_header() {
+  local folder=
+  if command -v python3 >/dev/null; then folder=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))'); fi
+  [ -e "$folder/Python.h" ] || need python3-dev 'compiles the Python package'
+}
+
 # find_missing_packages: sets `packages` and `reasons`.
 find_missing_packages() {
   packages=() reasons=()
@@ -42,9 +50,10 @@ find_missing_packages() {
   if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'a peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'
-  if wants plots || wants rmm || wants opencl; then
+  if wants plots || wants rmm || wants opencl || wants python; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
   fi
+  if wants python; then need_python_header; fi
   if wants format; then need_command clang-format-19 clang-format-19 'make format'; fi
   if wants fuzz; then
     need_command clang++-19 clang-19 'make fuzz'
@@ -67,6 +76,12 @@ find_missing_opencl() {
   need_header CL/opencl.hpp opencl-clhpp-headers "OpenCL's headers"
   need_library libOpenCL.so ocl-icd-opencl-dev "OpenCL's loader"
   compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null || need pocl-opencl-icd 'runs OpenCL kernels on the CPU'
+}
+
+# find_missing_chromium: the same for the browser that opens reports. Without it, the tests that open a page are skipped.
+find_missing_chromium() {
+  packages=() reasons=()
+  command -v chromium >/dev/null || grep -q '^ID=ubuntu' /etc/os-release || need chromium "opens the reports in tests"  # Ubuntu has a snap
 }
 
 wants() { [[ " $features " == *" $1 "* ]]; }
@@ -164,6 +179,26 @@ install_rmm() {
     fail "pip could not install ${rmm_wheels[*]}"
 }
 
+# The wheels of what the Python package needs to build, to run and to be tested; scripts/test_python.sh installs them.
+python_requirements() {
+  python3 -c 'import sys, tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))
+wanted = project["build-system"]["requires"] + project["project"]["dependencies"]
+print("#", sys.version)
+print(*wanted, *project["project"]["optional-dependencies"]["test"], "ninja", sep="\n")'
+}
+has_python_wheels() { [ "$(cat .venv/wheels/requirements.txt 2>/dev/null)" = "$(python_requirements)" ]; }
+install_python_wheels() {
+  make_venv
+  step "downloading the packages that the Python package needs into .venv/wheels"
+  rm -rf .venv/wheels
+  mkdir -p .venv/wheels
+  python_requirements >.venv/wheels/new.txt
+  .venv/bin/python -m pip download --quiet --disable-pip-version-check --only-binary :all: --dest .venv/wheels -r .venv/wheels/new.txt ||
+    fail "pip could not download the packages of .venv/wheels/new.txt"
+  mv .venv/wheels/new.txt .venv/wheels/requirements.txt
+}
+
 # Intel's OpenCL runtime for CPUs, from PyPI, in a venv of its own: 700 MB.
 venv_has_intel_opencl() { [ -e .venv/opencl/lib/libintelocl.so ] && [ -e .venv/opencl/lib/libsvml.so ]; }
 install_intel_opencl() {
@@ -181,8 +216,8 @@ write_intel_icd() {
 features=$*
 for feature in "$@"; do
   case $feature in
-    bench | format | fuzz | mpi | opencl | tidy | plots | rmm) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [format] [fuzz] [mpi] [opencl] [tidy] [plots] [rmm])" ;;
+    bench | browser | format | fuzz | mpi | opencl | python | tidy | plots | rmm) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm])" ;;
   esac
 done
 
@@ -193,7 +228,16 @@ find_missing_opencl
 if [ ${#packages[@]} -gt 0 ]; then
   if (install_packages find_missing_opencl); then changed=yes; else step "OpenCL is not installed: the build leaves its part out"; fi
 fi
+if wants browser; then
+  find_missing_chromium
+  if [ ${#packages[@]} -gt 0 ]; then
+    if (install_packages find_missing_chromium); then changed=yes; else step "Chromium is not installed: the tests that open a page are skipped"; fi
+  fi
+fi
 check_versions
+if wants python && ! has_python_wheels; then
+  if (install_python_wheels); then changed=yes; else step "without these packages, the tests of the Python package fail"; fi
+fi
 if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
 if wants rmm && ! venv_has_rmm; then
   install_rmm

@@ -5,4 +5,5 @@
 #include "quarry/core/bytes.hpp"
 #include "quarry/core/errors.hpp"
 #include "quarry/device/heap.hpp"
+#include "quarry/device/recorded_heap.hpp"
 #include "quarry/device/replace_malloc.hpp"

@@ -55,6 +55,7 @@ CONSTANTS = {
         "section\n6.4": "of a book",
     },
     "simt.md": {},
+    "traces.md": {"goal of 20 ns": "a goal"},
     "streams.md": {
         "CCCL 3.0": "a version",
         "since 3.1": "a version",

@@ -147,20 +147,21 @@ class QUARRY_POISONS pool {
   /// The requested bytes; nullopt if `pointer` is not the base address of an allocation in use. For
   /// interior pointers use `registry::find`.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
+    auto const found = sizes_of(pointer);
+    return found ? std::optional{found->requested} : std::nullopt;
+  }
+  /// The same, with the bytes of the chunk or slice that serves the allocation.
+  [[nodiscard]] std::optional<chunk_sizes> sizes_of(void const* pointer) const {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    if (detail::slice_block const* const slice_block = slices_.find_block(base)) {
-      auto const slice = slice_block->find_base(base).slice;
-      if (slice.is_free()) return std::nullopt;
-      return slice.requested();
-    }
-    auto const found = placement_.size_of(base);
-    if (!found) return std::nullopt;
-    return found->requested;
+    detail::slice_block const* const slice_block = slices_.find_block(base);
+    if (slice_block == nullptr) return placement_.size_of(base);
+    auto const slice = slice_block->find_base(base).slice;
+    return slice.is_free() ? std::nullopt
+                           : std::optional{chunk_sizes{slice.requested(), slice_block->slice()}};
   }
 
   [[nodiscard]] pool_counts counts() const {
-    pool_counts result;
-    static_cast<pool_state&>(result) = state();
+    pool_counts result{state()};
     result.peak_reserved = source_.memory().peak();
     result.allocations = allocations_;
     result.allocations_in_use = placement_.allocated() - slices_.blocks() + slices_.in_use();
@@ -448,8 +449,7 @@ class QUARRY_POISONS pool {
     bytes const zone = sizes_for(size->requested).granted - size->requested;
     auto const changed =
         detail::red_zone::changed_byte(reinterpret_cast<void*>(base + size->requested), zone);
-    if (!changed) return std::nullopt;
-    return size->requested + *changed;
+    return changed ? std::optional{size->requested + *changed} : std::nullopt;
   }
   [[nodiscard]] std::string overrun_at(std::uint64_t base, bytes changed) const {
     auto const* const tracking = source_.memory().tracking();

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records what kernels allocate from a heap. The host reads the record between launches.
+#pragma once
+
+#include "quarry/core/errors.hpp"
+#include "quarry/device/heap.hpp"
+#include "quarry/device/kernel_memory.hpp"
+#include "quarry/simt/atomic.hpp"
+#include "quarry/simt/clock.hpp"
+#include "quarry/simt/lane_group.hpp"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI {
+
+enum class heap_event_kind : std::uint32_t { allocate, deallocate, fail };
+
+/// One call of a kernel.
+struct heap_event {
+  std::uint64_t time;     ///< `simt::clock_ns`
+  std::uint64_t address;  ///< of the allocation; 0 of `fail`
+  bytes size;             ///< requested bytes; 0 of `deallocate`
+  heap_event_kind kind;
+  std::uint32_t processor;  ///< CUDA: the multiprocessor; CPU: a number that distributes warps
+};
+
+namespace detail {
+
+/// The number of calls of one multiprocessor. It counts on when the buffer is full, and wraps after
+/// 2^64 calls. A cache line of its own.
+struct alignas(128) heap_call_count {
+  std::uint64_t calls = 0;
+};
+
+}  // namespace detail
+
+/// A kernel's handle to a heap whose calls are recorded: 32 bytes, passed by value. `malloc` and
+/// `free` are those of heap_ref, and each adds an event to a buffer of its multiprocessor. Lanes
+/// that call together share one atomic operation for their events.
+///
+/// Memory order. (N) orders nothing: each lane writes an event of its own, and the host reads them
+/// after the kernel has ended.
+class recorded_heap_ref {
+ public:
+  recorded_heap_ref() = default;
+  /// `buffers` counts, followed by the events: `capacity` for each buffer.
+  recorded_heap_ref(heap_ref heap, detail::heap_call_count* counts, std::uint32_t buffers,
+                    std::uint32_t capacity)
+      : heap_{heap}, counts_{counts}, buffers_{buffers}, capacity_{capacity} {}
+
+  [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
+    void* const result = heap_.malloc(size);
+    auto const kind = result == nullptr ? heap_event_kind::fail : heap_event_kind::allocate;
+    add(reinterpret_cast<std::uint64_t>(result), size, kind);
+    return result;
+  }
+  QUARRY_HD void free(void* pointer) const {
+    if (pointer == nullptr) return;
+    add(reinterpret_cast<std::uint64_t>(pointer), 0, heap_event_kind::deallocate);
+    heap_.free(pointer);
+  }
+  /// The heap itself. Its calls are not recorded.
+  [[nodiscard]] QUARRY_HD heap_ref heap() const { return heap_; }
+
+ private:
+  QUARRY_HD void add(std::uint64_t address, bytes size, heap_event_kind kind) const {
+    std::uint32_t const owner = simt::processor();
+    // the lanes of a warp share a multiprocessor, but their handles may differ
+    auto const group = simt::lane_group::coalesced<class heap_event_site>().match(
+        reinterpret_cast<std::uint64_t>(counts_));
+    std::uint32_t const number = owner % buffers_;
+    std::uint64_t first = 0;
+    if (group.is_leader())
+      first = simt::atomic_ref<std::uint64_t>{counts_[number].calls}.fetch_add(
+          group.size(), simt::relaxed);  // (N)
+    std::uint64_t const index = group.broadcast(first) + group.rank();
+    if (index >= capacity_) return;
+    auto* const events = reinterpret_cast<heap_event*>(counts_ + buffers_);
+    events[std::uint64_t{number} * capacity_ + index] = {simt::clock_ns(), address, size, kind,
+                                                         owner};
+  }
+
+  heap_ref heap_;
+  detail::heap_call_count* counts_ = nullptr;
+  std::uint32_t buffers_ = 1, capacity_ = 0;
+};
+
+struct heap_recorder_options {
+  std::uint32_t buffers = 132;  ///< multiprocessors share them if they are fewer
+  std::uint32_t events_per_buffer = 16'384;
+};
+
+/// Owns the buffers of a recorded heap: 32 bytes for each event. Kernels get `ref()`. The heap's
+/// own refs record nothing and cost nothing more. A full buffer drops events, and `lost` counts
+/// them. Not thread-safe; no kernel may use the refs during a call of a member function.
+class heap_recorder {
+ public:
+  /// The heap must outlive the recorder. Throws `bad_argument`, and what kernel_memory throws.
+  explicit heap_recorder(heap& recorded, heap_recorder_options const& options = {})
+      : heap_{&recorded},
+        options_{checked(options)},
+        memory_{recorded.backend_kind(),
+                bytes{options.buffers} *
+                    (sizeof(count) + bytes{options.events_per_buffer} * sizeof(heap_event))} {}
+
+  /// Valid while the recorder exists.
+  [[nodiscard]] recorded_heap_ref ref() const {
+    return {heap_->ref(), static_cast<count*>(memory_.data()), options_.buffers,
+            options_.events_per_buffer};
+  }
+
+  /// Calls `each(heap_event)` for the events since the last `drain`, and empties the buffers.
+  ///
+  /// The order is that of time. The device's clock may give several events one time; of these, an
+  /// address is freed before it is allocated again. O(events log events), and the square of the
+  /// events of one time.
+  template <class Each>
+  void drain(Each const& each) {
+    std::vector<heap_event> events = take();
+    std::stable_sort(events.begin(), events.end(),
+                     [](heap_event const& a, heap_event const& b) { return a.time < b.time; });
+    for (auto first = events.begin(); first != events.end();) {
+      auto const last = std::find_if(
+          first, events.end(), [&](heap_event const& other) { return other.time != first->time; });
+      while (first != last) {
+        auto next = std::find_if(first, last, [&](heap_event const& other) {
+          return other.kind == heap_event_kind::fail ||
+                 (other.kind == heap_event_kind::deallocate) == live_.contains(other.address);
+        });
+        if (next == last) next = first;  // a free of what was allocated before the recording
+        std::rotate(first, next, next + 1);
+        if (first->kind == heap_event_kind::allocate) live_.insert(first->address);
+        if (first->kind == heap_event_kind::deallocate) live_.erase(first->address);
+        each(static_cast<heap_event const&>(*first++));
+      }
+    }
+  }
+
+  /// Events that found their buffer full, of all drains until now.
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }
+
+ private:
+  using count = detail::heap_call_count;
+
+  [[nodiscard]] static heap_recorder_options checked(heap_recorder_options const& options) {
+    for (auto const& [name, value] : {std::pair{"buffers", options.buffers},
+                                      std::pair{"events_per_buffer", options.events_per_buffer}}) {
+      if (value == 0 || value > (1u << 24))
+        throw bad_argument{std::string{"heap_recorder_options: "} + name + " is " +
+                           std::to_string(value) + "; it must be from 1 to 16777216"};
+    }
+    return options;
+  }
+
+  /// The events of all buffers, which are empty afterwards.
+  [[nodiscard]] std::vector<heap_event> take() {
+    std::vector<count> counts(options_.buffers);
+    memory_.read(counts.data(), 0, counts.size() * sizeof(count));
+    std::vector<heap_event> events;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      std::uint64_t const kept =
+          std::min<std::uint64_t>(counts[i].calls, options_.events_per_buffer);
+      lost_ += counts[i].calls - kept;
+      if (kept == 0) continue;
+      std::size_t const before = events.size();
+      events.resize(before + kept);
+      memory_.read(events.data() + before,
+                   counts.size() * sizeof(count) +
+                       i * bytes{options_.events_per_buffer} * sizeof(heap_event),
+                   kept * sizeof(heap_event));
+    }
+    memory_.zero(0, counts.size() * sizeof(count));
+    return events;
+  }
+
+  heap* heap_;
+  heap_recorder_options options_;
+  detail::kernel_memory memory_;
+  std::unordered_set<std::uint64_t> live_;  // what the drained events have allocated
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces of allocations: reading, writing and replaying them. Programs link quarry::trace.
+#pragma once
+
+#include "quarry/trace/event.hpp"
+#include "quarry/trace/file_writer.hpp"
+#include "quarry/trace/plan.hpp"
+#include "quarry/trace/plan_cursor.hpp"
+#include "quarry/trace/planned_places.hpp"
+#include "quarry/trace/planned_pool.hpp"
+#include "quarry/trace/reader.hpp"
+#include "quarry/trace/recorded_resource.hpp"
+#include "quarry/trace/recorder.hpp"
+#include "quarry/trace/replay.hpp"
+#include "quarry/trace/rmm_writer.hpp"
+#include "quarry/trace/routed_pool.hpp"
+#include "quarry/trace/routing.hpp"
+#include "quarry/trace/separate.hpp"
+#include "quarry/trace/tune.hpp"

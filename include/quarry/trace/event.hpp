@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+/// What happened. The numbers are those of the file format (docs/format/trace.md).
+enum class event_kind : std::uint8_t {
+  allocate = 0,    ///< an allocation succeeded
+  deallocate = 1,  ///< an allocation was freed
+  fail = 2,        ///< an allocation failed
+  reserve = 3,     ///< the recorded allocator took a block from its upstream
+  unreserve = 4,   ///< it returned the block
+  wait = 5,        ///< `stream` waits for the present work of the stream whose number is `size`
+  phase = 6,       ///< a phase of the program begins; its name is the call site's
+};
+inline constexpr std::uint8_t event_kinds = 7;
+
+/// One event of a trace. `thread`, `stream`, `allocator` and `call_site` are numbers of entries in
+/// the trace's `name_tables`; number 0 is unknown, or the default stream.
+struct event {
+  std::uint64_t time = 0;  ///< nanoseconds since an epoch that the trace's writer chose
+  std::uint64_t address = 0;
+  bytes size = 0;  ///< requested bytes
+  /// Bytes after rounding, or 0 if unknown. Of `fail`: the bytes that were free, 0 if unknown
+  bytes granted = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t allocator = 0;
+  std::uint32_t call_site = 0;
+  event_kind kind = event_kind::allocate;
+
+  friend bool operator==(event const&, event const&) = default;
+};
+
+/// The names of one sort of things. Entry 0 is the empty name.
+class name_table {
+ public:
+  /// The number of `name`. Adds the name if it is new.
+  std::uint32_t number(std::string_view name) {
+    auto const found = numbers_.find(name);
+    return found != numbers_.end() ? found->second : add(name);
+  }
+  /// Adds an entry, even if another one has this name. Returns its number.
+  std::uint32_t add(std::string_view name) {
+    auto const result = static_cast<std::uint32_t>(names_.size());
+    names_.emplace_back(name);
+    numbers_.emplace(names_.back(), result);
+    return result;
+  }
+  [[nodiscard]] std::vector<std::string> const& names() const { return names_; }
+  [[nodiscard]] std::string const& name(std::uint32_t number) const { return names_.at(number); }
+  [[nodiscard]] std::size_t size() const { return names_.size(); }
+
+ private:
+  struct hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::vector<std::string> names_{""};
+  std::unordered_map<std::string, std::uint32_t, hash, std::equal_to<>> numbers_{{"", 0}};
+};
+
+/// The names that the events of a trace refer to.
+struct name_tables {
+  name_table call_sites, allocators, threads, streams;
+};
+
+}  // namespace quarry::inline QUARRY_ABI::trace

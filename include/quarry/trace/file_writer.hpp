@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/export.hpp"
+#include "quarry/trace/event.hpp"
+
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+/// Appends events to a trace file (docs/format/trace.md). Writes whole chunks, so after a crash a
+/// reader gets all events but those of the last chunk. Not thread-safe (see recorder).
+class QUARRY_API file_writer {
+ public:
+  /// Creates the file, or truncates it. Throws `resource_failed`.
+  explicit file_writer(std::string const& path);
+  file_writer(file_writer const&) = delete;
+  file_writer& operator=(file_writer const&) = delete;
+  /// Writes what is left. Errors are lost: call `close` to see them.
+  ~file_writer();
+
+  /// Adds events whose numbers refer to `names`. Writes the names that are new. Throws
+  /// `resource_failed` if the file cannot be written; the events of that chunk and the later events
+  /// are lost.
+  void add(std::span<event const> events, name_tables const& names);
+  /// Writes the events that are not yet in the file, and flushes it to the operating system.
+  void flush();
+  /// Flushes and closes the file. Throws `resource_failed`. Later calls do nothing.
+  void close();
+  /// Closes the file without writing the events that are left: for a process that shares the file
+  /// with the process that created it, such as the child of a fork.
+  void abandon() noexcept;
+  /// Events added until now.
+  [[nodiscard]] std::uint64_t events() const { return events_; }
+  /// Events of chunks that could not be written.
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }
+
+  static constexpr std::size_t events_per_chunk = 8192;
+
+ private:
+  struct closer {
+    void operator()(std::FILE* file) const { (void)std::fclose(file); }
+  };
+  struct chunk_state;
+
+  void write_names(name_tables const& names);
+  void write_chunk();
+  void write(void const* data, std::size_t size);
+
+  std::string path_;
+  std::unique_ptr<std::FILE, closer> file_;
+  std::unique_ptr<chunk_state> chunk_;
+  std::size_t written_names_[4] = {1, 1, 1, 1};  // of each table; entry 0 is not written
+  std::uint64_t events_ = 0, lost_ = 0;
+};
+
+}  // namespace quarry::inline QUARRY_ABI::trace

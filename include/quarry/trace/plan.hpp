@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places the allocations of a recorded trace in one range, before the program runs again. A
+// `planned_pool` serves from the plan.
+#pragma once
+
+#include "quarry/core/errors.hpp"
+#include "quarry/core/export.hpp"
+#include "quarry/trace/event.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+class reader;
+
+/// The offset of an allocation that the plan does not place.
+inline constexpr bytes not_planned = std::numeric_limits<bytes>::max();
+
+/// One allocation of a plan. Allocations are numbered from 0, in the order of their requests.
+struct planned_allocation {
+  bytes size = 0;                  ///< requested bytes, rounded up to the plan's alignment; not 0
+  bytes offset = not_planned;      ///< in the plan's range
+  std::uint64_t freed_before = 0;  ///< the number of the next allocation after its free
+
+  friend bool operator==(planned_allocation const&, planned_allocation const&) = default;
+};
+
+/// Where each allocation of a program lies in a range of `size` bytes.
+///
+/// The allocations from `period_begin` on repeat: after the last allocation, allocation
+/// `period_begin` follows again. An allocation of the period may be freed in the next repetition;
+/// then `freed_before` exceeds the number of allocations. A plan without a period has
+/// `period_begin` equal to the number of allocations.
+///
+/// Invariants, checked by `audit`:
+///   1. `alignment` is a power of two from 16 to 16384; sizes and offsets are multiples of it;
+///   2. each planned allocation lies in [0, size);
+///   3. allocations that live at one time do not overlap.
+struct plan {
+  bytes alignment = 256;
+  bytes size = 0;
+  bytes lower_bound = 0;  ///< the peak of the planned allocations: no plan can be smaller
+  std::uint64_t period_begin = 0;
+  std::string method = {};  ///< how the allocations were placed, for reports
+  std::vector<planned_allocation> allocations = {};
+
+  [[nodiscard]] bool has_period() const { return period_begin < allocations.size(); }
+  friend bool operator==(plan const&, plan const&) = default;
+};
+
+struct plan_options {
+  bytes alignment = 256;  ///< a power of two from 16 to 16384
+  /// Plans one period of a trace that repeats itself, and what comes before the period
+  bool finds_period = true;
+  /// Placing stops after about this number of steps, or when the size exceeds the lower bound by
+  /// 1/1000 at most. A step compares two allocations; a core does about 50 million in a second. The
+  /// first result may need more steps
+  std::uint64_t max_steps = 250'000'000;
+  std::uint64_t seed = 1;  ///< of the restarts. Equal seeds give equal plans
+  /// Called several times a second while `make_plan` places the allocations, with the steps until
+  /// now. If it throws, `make_plan` ends with this exception
+  std::function<void(std::uint64_t steps)> progress = {};
+};
+
+/// The most allocations that a trace may have for `make_plan`, and that a plan may have.
+inline constexpr std::size_t max_trace_allocations = std::size_t{1} << 24;
+inline constexpr std::size_t max_plan_allocations = std::size_t{1} << 21;
+
+/// Places all allocations of a trace. Allocations that the trace does not free live to its end.
+/// Throws `bad_argument` if an option is wrong, or if the trace is too large; the message names the
+/// limit. Throws what the reader throws.
+[[nodiscard]] QUARRY_API plan make_plan(std::span<event const> events,
+                                        plan_options const& options = {});
+[[nodiscard]] QUARRY_API plan make_plan(reader& trace, plan_options const& options = {});
+
+/// The longest part of a trace that repeats one sequence of sizes and lifetimes.
+struct period {
+  std::uint64_t begin = 0;   ///< the first allocation of the part
+  std::uint64_t length = 0;  ///< allocations in one repetition; 0 if the trace has no period
+  double repetitions = 0;    ///< at least 3
+
+  friend bool operator==(period const&, period const&) = default;
+};
+/// Finds the period of a trace. The repetitions must contain half of the trace's allocations at
+/// least. O(n) for n events.
+[[nodiscard]] QUARRY_API period find_period(std::span<event const> events, bytes alignment = 256);
+
+/// Describes each violated invariant of a plan, at most 100; empty if there are none. O(n log n)
+/// for n allocations.
+[[nodiscard]] QUARRY_API std::vector<std::string> audit(plan const& checked);
+
+/// A file is no plan, or is damaged. The message names the file, the line and the reason.
+class QUARRY_API bad_plan : public error_of<std::runtime_error> {
+  using error_of::error_of;
+};
+/// Writes a plan to a file (docs/format/plan.md). Throws `resource_failed`.
+QUARRY_API void save(plan const& saved, std::string const& path);
+/// Reads a plan from a file. Throws `bad_plan`, also if a checksum or an invariant is violated, and
+/// `resource_failed` if the file cannot be read.
+[[nodiscard]] QUARRY_API plan load_plan(std::string const& path);
+
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/trace/plan.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+/// Follows a program through its plan: tells which planned allocation a request is.
+///
+/// A request whose size differs from the next planned size is unplanned, and the position stays.
+/// After two unplanned requests in a row, the cursor looks for their two sizes: at the next
+/// `lookahead` allocations, at the begin of the period, and at the last `lookahead` allocations. It
+/// continues behind the first pair that it finds. A wrong jump is harmless, because the pool checks
+/// each place; the cursor jumps back the same way.
+///
+/// Rejected: an index of all three sizes in a row. In recorded programs with 1 % of the requests
+/// missing, 1 % added and 1 % changed, it recognises up to 5 % fewer requests.
+class plan_cursor {
+ public:
+  plan_cursor(plan const& followed, std::uint32_t lookahead)
+      : period_begin_{static_cast<std::uint32_t>(followed.period_begin)}, lookahead_{lookahead} {
+    sizes_.reserve(followed.allocations.size());
+    for (auto const& each : followed.allocations) sizes_.push_back(each.size);
+  }
+
+  /// The number of the planned allocation that a request of `size` bytes is, rounded up; nullopt if
+  /// it is unplanned. O(1) if the request follows the plan, otherwise O(lookahead).
+  [[nodiscard]] std::optional<std::uint32_t> next(bytes size) {
+    if (position_ < sizes_.size() && sizes_[position_] == size) {
+      previous_ = 0;
+      return advance_from(position_);
+    }
+    bytes const previous = previous_;
+    previous_ = size;
+    if (previous == 0) return std::nullopt;
+    if (auto const found = find(previous, size)) {
+      previous_ = 0;
+      ++jumps_;
+      return advance_from(*found);
+    }
+    return std::nullopt;
+  }
+
+  /// Continues at the begin of the period, or of a plan without a period.
+  void restart() {
+    position_ = period_begin_ < sizes_.size() ? period_begin_ : 0;
+    previous_ = 0;
+  }
+
+  /// The number of the next planned allocation.
+  [[nodiscard]] std::uint32_t position() const { return position_; }
+  /// How often the cursor continued at another position.
+  [[nodiscard]] std::uint64_t jumps() const { return jumps_; }
+
+ private:
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(sizes_.size()); }
+  /// After the last allocation of a period, its first one follows.
+  [[nodiscard]] std::uint32_t after(std::uint32_t number) const {
+    return number + 1 == count() && period_begin_ < count() ? period_begin_ : number + 1;
+  }
+  std::uint32_t advance_from(std::uint32_t number) {
+    position_ = after(number);
+    return number;
+  }
+  /// The second of two planned allocations in a row with these sizes.
+  [[nodiscard]] std::optional<std::uint32_t> find(bytes first, bytes second) const {
+    auto const matches = [&](std::uint32_t at) {
+      return at < count() && sizes_[at] == first && after(at) < count() &&
+             sizes_[after(at)] == second;
+    };
+    std::uint32_t at = position_;
+    for (std::uint32_t i = 0; i < lookahead_ && at < count(); ++i, at = after(at)) {
+      if (matches(at)) return after(at);
+    }
+    if (matches(period_begin_)) return after(period_begin_);
+    for (std::uint32_t i = 1; i <= lookahead_ && i <= position_; ++i) {
+      if (matches(position_ - i)) return after(position_ - i);
+    }
+    return std::nullopt;
+  }
+
+  std::vector<bytes> sizes_;
+  std::uint32_t period_begin_, lookahead_;
+  std::uint32_t position_ = 0;
+  bytes previous_ = 0;  // the size of the request before, if that was unplanned; else 0
+  std::uint64_t jumps_ = 0;
+};
+
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/bits.hpp"
+#include "quarry/trace/plan.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+/// A set of numbers below a limit, with the nearest number on either side. O(log limit).
+class number_set {
+ public:
+  explicit number_set(std::size_t limit) {
+    do {
+      limit = limit / bits_per_word + 1;
+      levels_.emplace_back(limit);
+    } while (limit > 1);
+  }
+  void insert(std::size_t number) {
+    for (auto& level : levels_) {
+      level[number / bits_per_word] |= word{1} << (number % bits_per_word);
+      number /= bits_per_word;
+    }
+  }
+  void erase(std::size_t number) {
+    for (auto& level : levels_) {
+      word& bits = level[number / bits_per_word];
+      bits &= ~(word{1} << (number % bits_per_word));
+      if (bits != 0) return;
+      number /= bits_per_word;
+    }
+  }
+  /// The smallest element that is `number` at least.
+  [[nodiscard]] std::optional<std::size_t> at_least(std::size_t number) const {
+    for (std::size_t height = 0; height < levels_.size(); ++height) {
+      std::size_t const index = number / bits_per_word;
+      if (index >= levels_[height].size()) return std::nullopt;
+      auto const below = static_cast<std::uint32_t>(number % bits_per_word);
+      if (word const bits = levels_[height][index] & ~low_bits(below); bits != 0) {
+        number = index * bits_per_word + lowest_one(bits);
+        while (height-- != 0) number = number * bits_per_word + lowest_one(levels_[height][number]);
+        return number;
+      }
+      number = index + 1;
+    }
+    return std::nullopt;
+  }
+  /// The largest element below `number`.
+  [[nodiscard]] std::optional<std::size_t> below(std::size_t number) const {
+    for (std::size_t height = 0; height < levels_.size(); ++height) {
+      std::size_t const index = number / bits_per_word;
+      auto const count = static_cast<std::uint32_t>(number % bits_per_word);
+      if (word const bits = levels_[height][index] & low_bits(count); bits != 0) {
+        number = index * bits_per_word + highest_one(bits);
+        while (height-- != 0)
+          number = number * bits_per_word + highest_one(levels_[height][number]);
+        return number;
+      }
+      number = index;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<std::vector<word>> levels_;  // bit i of a level: word i of the level below is not 0
+};
+
+/// Which places of a plan are in use. Each place begins at an offset of the plan, so the offsets
+/// are numbered, and the beginnings in use are a set of numbers. Allocates memory only when it is
+/// constructed.
+///
+/// Invariant, checked by `audit`: places in use do not overlap, and lie in the plan's range.
+class planned_places {
+ public:
+  explicit planned_places(plan const& served)
+      : offsets_{distinct_offsets(served)},
+        offset_numbers_(served.allocations.size(), none),
+        in_use_{offsets_.size()},
+        places_(offsets_.size()) {
+    for (std::size_t i = 0; i < served.allocations.size(); ++i) {
+      bytes const offset = served.allocations[i].offset;
+      if (offset != not_planned) offset_numbers_[i] = number_of(offset);
+    }
+  }
+
+  /// Takes `granted` bytes at the place of a planned allocation, for a request of `requested`
+  /// bytes. Returns the offset; nullopt if the plan has no place for the allocation, or if some of
+  /// the bytes are in use. O(log n).
+  [[nodiscard]] std::optional<bytes> allocate(std::uint32_t allocation, bytes granted,
+                                              bytes requested) {
+    std::uint32_t const number = offset_numbers_[allocation];
+    if (number == none) return std::nullopt;
+    bytes const offset = offsets_[number];
+    auto const next = in_use_.at_least(number);
+    if (next && offsets_[*next] < offset + granted) return std::nullopt;
+    auto const previous = in_use_.below(number);
+    if (previous && offsets_[*previous] + places_[*previous].granted > offset) return std::nullopt;
+    in_use_.insert(number);
+    places_[number] = {granted, requested};
+    granted_ += granted;
+    ++count_;
+    return offset;
+  }
+  /// Frees a place. Returns its requested bytes; nullopt, and changes nothing, if no place in use
+  /// begins at `offset`. O(log n).
+  [[nodiscard]] std::optional<bytes> deallocate(bytes offset) noexcept {
+    auto const requested = size_of(offset);
+    if (!requested) return std::nullopt;
+    std::uint32_t const number = number_of(offset);
+    in_use_.erase(number);
+    granted_ -= places_[number].granted;
+    places_[number] = {};
+    --count_;
+    return requested;
+  }
+  /// The requested bytes of the place in use that begins at `offset`.
+  [[nodiscard]] std::optional<bytes> size_of(bytes offset) const noexcept {
+    std::uint32_t const number = number_of(offset);
+    if (number == offsets_.size() || offsets_[number] != offset || places_[number].granted == 0)
+      return std::nullopt;
+    return places_[number].requested;
+  }
+  /// Places in use, and their bytes.
+  [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] bytes granted() const { return granted_; }
+
+  /// Describes each violated invariant; `size`: the bytes of the plan's range.
+  [[nodiscard]] std::vector<std::string> audit(bytes size) const {
+    std::vector<std::string> problems;
+    bytes end = 0, granted = 0;
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < offsets_.size(); ++i) {
+      bool const is_in_use = in_use_.at_least(i) == std::optional{i};
+      if (is_in_use != (places_[i].granted != 0))
+        problems.push_back("the set of places is wrong at offset " + std::to_string(offsets_[i]));
+      if (!is_in_use) continue;
+      ++found;
+      if (offsets_[i] < end)
+        problems.push_back("two places overlap at offset " + std::to_string(offsets_[i]));
+      end = offsets_[i] + places_[i].granted;
+      granted += places_[i].granted;
+    }
+    if (end > size) problems.push_back("the last place exceeds the range");
+    if (granted != granted_) problems.push_back("the sum of granted bytes is wrong");
+    if (found != count_) problems.push_back("the count of places is wrong");
+    return problems;
+  }
+
+ private:
+  struct place {
+    bytes granted = 0, requested = 0;
+  };
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  [[nodiscard]] static std::vector<bytes> distinct_offsets(plan const& served) {
+    std::vector<bytes> result;
+    for (auto const& each : served.allocations) {
+      if (each.offset != not_planned) result.push_back(each.offset);
+    }
+    std::ranges::sort(result);
+    result.erase(std::unique(result.begin(), result.end()), result.end());
+    return result;
+  }
+  [[nodiscard]] std::uint32_t number_of(bytes offset) const noexcept {
+    return static_cast<std::uint32_t>(std::ranges::lower_bound(offsets_, offset) -
+                                      offsets_.begin());
+  }
+
+  std::vector<bytes> offsets_;                 // sorted
+  std::vector<std::uint32_t> offset_numbers_;  // of each planned allocation, or `none`
+  number_set in_use_;                          // numbers of offsets
+  std::vector<place> places_;                  // by the number of their offset
+  std::size_t count_ = 0;
+  bytes granted_ = 0;
+};
+
+}  // namespace quarry::inline QUARRY_ABI::trace

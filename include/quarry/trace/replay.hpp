@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the allocations of a trace again in a pool, without their memory: what would the pool have
+// reserved, and would it have fitted?
+#pragma once
+
+#include "quarry/core/export.hpp"
+#include "quarry/host/pools/pool_options.hpp"
+#include "quarry/host/resources/any_resource.hpp"
+#include "quarry/trace/event.hpp"
+#include "quarry/trace/routing.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+struct plan;
+
+/// How the pool places allocations.
+enum class strategy : std::uint8_t {
+  fast,             ///< `pool<Resource, fast_fit>`, the default of `pool`
+  lowest_best_fit,  ///< best fit, the lowest of equal chunks
+  oldest_best_fit,  ///< best fit, the oldest of equal chunks, as in Umpire's QuickPool
+  stitched,         ///< `stitched_pool`: pages of 2 MiB that move
+  streams,          ///< `stream_pool`: a stream that takes memory of another stream waits
+  direct,           ///< no pool: each allocation is a call of the upstream
+  planned,          ///< `planned_pool` with `replay_options::plan`
+};
+[[nodiscard]] QUARRY_API char const* name_of(strategy placement);
+/// Throws `bad_argument`, which lists the names.
+[[nodiscard]] QUARRY_API strategy strategy_named(std::string const& name);
+
+/// A heuristic by its text: `never`, or `percent:N`, `blocks:N`, `cost:N`, each followed by any of
+/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (the rules of Umpire's
+/// poster, and of its release of 2024-10). Throws `bad_argument`, which names the wrong part.
+[[nodiscard]] QUARRY_API heuristic heuristic_named(std::string const& text);
+[[nodiscard]] QUARRY_API std::string name_of(heuristic const& rule);
+
+/// What calls of the upstream cost. The defaults are those of cudaMalloc and cudaFree on an H200.
+struct upstream_cost {
+  double us_per_allocation = 100;
+  double us_per_gib = 0;  ///< added to an allocation
+  double us_per_free = 100;
+};
+
+struct replay_options {
+  strategy placement = strategy::fast;
+  /// `max_bytes` is the capacity. Not used: `name`, `is_tracked`, red zones, backtraces.
+  pool_options pool = {};
+  upstream_cost cost = {};
+  /// Replays on the memory of this resource, which must outlive the replayer; null simulates it.
+  /// Not with `stitched` and `streams`
+  any_resource* upstream = nullptr;
+  /// Serves the allocations from several pools, as this table says; null means one pool. The table
+  /// must outlive the replayer. With `fast` and the best fits on simulated memory
+  routing_table const* routing = nullptr;
+  /// The call sites that the table's routes are compared with: those of the trace
+  name_table const* call_sites = nullptr;
+  /// Of `planned`: the replayer copies it. `pool` has the options of the fallback
+  trace::plan const* plan = nullptr;
+  /// Of `streams`: how long the work of a stream takes, in nanoseconds of the trace's time
+  std::uint64_t stream_delay = 1'000'000;
+  /// The result has at most this number of samples; at least 2
+  std::size_t max_samples = 2048;
+};
+
+/// The state after some events. `allocated` and `reserved` are the maxima since the sample before,
+/// so these peaks are kept however few samples there are. Other values are those at the sample.
+struct replay_sample {
+  std::uint64_t event = 0;  ///< events replayed until now
+  std::uint64_t time = 0;
+  bytes allocated = 0, granted = 0, reserved = 0;
+  bytes releasable = 0, largest_free = 0;
+  std::uint64_t upstream_allocations = 0, coalesces = 0;
+};
+
+/// The first allocation that did not fit, and the pool at that moment.
+struct replay_failure {
+  std::uint64_t event = 0;  ///< its index in the trace
+  trace::event request = {};
+  pool_counts pool = {};
+};
+
+struct replay_result {
+  /// Whether every allocation of the trace succeeded
+  [[nodiscard]] bool fits() const { return failures == 0; }
+
+  std::uint64_t events = 0;
+  pool_counts pool = {};
+  double upstream_us = 0;      ///< modelled, by `upstream_cost`
+  std::uint64_t failures = 0;  ///< allocations that did not fit; they and their frees are skipped
+  std::optional<replay_failure> first_failure;
+  std::uint64_t unknown_frees = 0;  ///< of addresses that the trace did not allocate
+  std::uint64_t repeated_addresses =
+      0;                                ///< allocations at addresses in use; the older one is freed
+  std::uint64_t recorded_failures = 0;  ///< events `fail`
+  /// From `reserve` and `unreserve`: what the recorded allocator held. 0 if not recorded
+  bytes recorded_peak_reserved = 0;
+  std::uint64_t max_live = 0;  ///< most allocations at one time; not those that failed
+  std::vector<replay_sample> samples;
+};
+
+/// Replays batches of events, for example as a reader supplies them. Memory: proportional to the
+/// allocations in use, plus the samples. Not thread-safe.
+class QUARRY_API replayer {
+ public:
+  /// Throws `bad_argument`, and `out_of_memory` if a plan exceeds the capacity.
+  explicit replayer(replay_options const& options);
+  replayer(replayer&&) noexcept;
+  replayer& operator=(replayer&&) noexcept;
+  ~replayer();
+
+  void add(std::span<event const> events);
+  /// The result until now.
+  [[nodiscard]] replay_result result() const;
+
+ private:
+  class implementation;
+  std::unique_ptr<implementation> implementation_;
+};
+
+class reader;
+/// Replays what is left of a trace.
+[[nodiscard]] QUARRY_API replay_result replay(reader& trace, replay_options const& options);
+
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps temporary and permanent allocations apart: which of several pools serves an allocation.
+#pragma once
+
+#include "quarry/core/bytes.hpp"
+#include "quarry/core/export.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+/// Sends the allocations of these sizes from this call site to a pool.
+struct route {
+  std::uint32_t pool = 0;
+  bytes min_size = 0, max_size = no_limit;  ///< both included
+  std::string call_site = {};               ///< empty: any call site
+
+  [[nodiscard]] bool matches(bytes size, std::string_view site) const {
+    return size >= min_size && size <= max_size && (call_site.empty() || call_site == site);
+  }
+  friend bool operator==(route const&, route const&) = default;
+};
+
+/// Routes in order; the first one that matches counts. Allocations that no route matches go to
+/// pool 0.
+///
+/// As a file: a line `quarry-routes 1`, then a line `POOL MIN_SIZE MAX_SIZE CALL_SITE` for each
+/// route. The call site is the rest of the line and may be empty; `-` stands for no maximum.
+class QUARRY_API routing_table {
+ public:
+  static constexpr std::uint32_t max_pools = 16;
+
+  /// Throws `bad_argument` if a pool is not below `max_pools`, the sizes are in the wrong order, or
+  /// a call site has a line break.
+  explicit routing_table(std::vector<route> routes = {});
+  /// Reads a file that `save` wrote. Throws `resource_failed`, and `bad_argument`, which names the
+  /// line.
+  [[nodiscard]] static routing_table load(std::string const& path);
+  /// Throws `resource_failed`.
+  void save(std::string const& path) const;
+
+  /// The number of pools that the routes need, at least 1.
+  [[nodiscard]] std::uint32_t pools() const { return pools_; }
+  [[nodiscard]] std::vector<route> const& routes() const { return routes_; }
+  /// O(routes).
+  [[nodiscard]] std::uint32_t pool_for(bytes size, std::string_view call_site = {}) const {
+    for (route const& each : routes_) {
+      if (each.matches(size, call_site)) return each.pool;
+    }
+    return 0;
+  }
+
+ private:
+  std::vector<route> routes_;
+  std::uint32_t pools_ = 1;
+};
+
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this installation of Quarry is, and what it can do."""
+
+import importlib.util
+import platform
+from typing import Any
+
+from quarry import _core
+from quarry.sizes import format_size
+
+FORMATS = ["quarry", "pytorch", "rmm", "umpire", "text"]
+STRATEGIES = [
+    "fast",
+    "lowest-best-fit",
+    "oldest-best-fit",
+    "stitched",
+    "streams",
+    "direct",
+    "planned",
+]
+
+
+def information() -> dict[str, Any]:
+    """Versions, devices and abilities as plain values."""
+    return {
+        "version": _core.version,
+        "python": platform.python_version(),
+        "has_cuda": _core.has_cuda,
+        "devices": [device.to_dict() for device in _core.cuda_devices()],
+        "trace_formats": FORMATS,
+        "strategies": STRATEGIES,
+        "has_matplotlib": importlib.util.find_spec("matplotlib") is not None,
+    }
+
+
+def rows_of(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The same as rows of a table."""
+    if not found["has_cuda"]:
+        cuda = "not in this build: nvcc was not found when it was built"
+    elif not found["devices"]:
+        cuda = "in this build, but there is no driver or no GPU"
+    else:
+        cuda = f"{len(found['devices'])} GPUs" if len(found["devices"]) > 1 else "1 GPU"
+    rows = [("quarry", found["version"]), ("Python", found["python"]), ("CUDA", cuda)]
+    for number, device in enumerate(found["devices"]):
+        memory = format_size(device["memory"])
+        rows.append((f"device {number}", f"{device['name']}, {memory}, {device['architecture']}"))
+    rows.append(("traces", ", ".join(found["trace_formats"])))
+    rows.append(("strategies", ", ".join(found["strategies"])))
+    png = "yes" if found["has_matplotlib"] else "no: pip install 'quarry-gpu[plots]'"
+    rows.append(("report --png", png))
+    return rows

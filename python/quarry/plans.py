@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: where each allocation of a repeating program lies in one range of memory."""
+
+import os
+
+from quarry import _core
+from quarry._core import Plan, load_plan
+from quarry.sizes import parse_size
+from quarry.traces import Progress, Trace, record_bytes
+
+__all__ = ["Plan", "load_plan", "make_plan"]
+
+
+def make_plan(
+    trace: Trace | str | os.PathLike[str],
+    *,
+    alignment: int | str = 256,
+    finds_period: bool = True,
+    max_steps: int = 250_000_000,
+    seed: int = 1,
+    progress: Progress | None = None,
+) -> Plan:
+    """Places all allocations of a trace in one range, before the program runs again.
+
+    If the trace repeats itself and `finds_period` is true, the plan has one period, and what comes
+    before it. Placing ends when the size exceeds the lower bound by 1/1000 at most, or after about
+    `max_steps` steps (a core does about 50 million in a second). Equal seeds give equal plans.
+    `progress` is called with the number of events read until now. Raises BadArgument if the trace is
+    too large.
+    """
+    options = {
+        "alignment": parse_size(alignment),
+        "finds_period": finds_period,
+        "max_steps": max_steps,
+        "seed": seed,
+        "progress": progress,
+    }
+    if isinstance(trace, Trace):
+        return _core.plan_events(record_bytes(trace.events), **options)
+    return _core.plan_file(os.fspath(trace), **options)

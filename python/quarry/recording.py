@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recording: traces of the calls of pools.
+
+`quarry record` sets the environment variable QUARRY_RECORD to the path of a trace. Then pools that
+get no recorder share one, which `recorder_of_environment` makes.
+"""
+
+import atexit
+import contextlib
+import glob
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from quarry import _core
+from quarry.errors import BadArgument
+from quarry.sizes import parse_size
+
+__all__ = [
+    "ENVIRONMENT_VARIABLE",
+    "RecordResult",
+    "Recorder",
+    "record_program",
+    "recorder_of_environment",
+]
+
+ENVIRONMENT_VARIABLE = "QUARRY_RECORD"
+
+
+class Recorder(_core.Recorder):
+    """Records the calls of pools: `quarry.Pool(recorder=...)`. Threads and pools may share it.
+
+    With a `path` it writes a file, which `quarry.read_trace` reads. With `ring` (bytes, or a text
+    such as `64MiB`) it keeps the last events in memory of this size; `save` writes them. A `with`
+    block closes the file at its end. Later events are lost.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, ring: int | str | None = None
+    ) -> None:
+        if (path is None) == (ring is None):
+            raise BadArgument("recorder: set either path (a file) or ring (bytes of memory)")
+        events = None if ring is None else parse_size(ring) // _core.event_bytes
+        super().__init__(None if path is None else os.fspath(path), events)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the events of the ring to a file. Raises BadState if there is no ring."""
+        super().save(os.fspath(path))
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+_lock = threading.Lock()
+_environment_recorder: Recorder | None = None
+_path = os.environ.get(ENVIRONMENT_VARIABLE, "")
+
+
+def recorder_of_environment() -> Recorder | None:
+    """The recorder that QUARRY_RECORD asks for, or None if it was not set at import.
+
+    The first process that records creates the file of this name. Each other process, for example
+    a child, appends a dot and its process id. The file is complete when the process exits.
+    """
+    global _environment_recorder
+    if not _path:
+        return None
+    with _lock:
+        if _environment_recorder is None:
+            _environment_recorder = Recorder(_claim(_path))
+            atexit.register(_environment_recorder.close)
+        return _environment_recorder
+
+
+def _claim(path: str) -> str:
+    """Creates the file, or one with the process id in its name if the file exists."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except FileExistsError:
+        return f"{path}.{os.getpid()}"
+    return path
+
+
+def _forget_in_child() -> None:
+    """A child of a fork cannot write its parent's file. Its pools get a file of their own."""
+    global _environment_recorder, _lock
+    _lock = threading.Lock()
+    if _environment_recorder is not None:
+        atexit.unregister(_environment_recorder.close)
+        _environment_recorder = None
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+@dataclass(frozen=True)
+class RecordResult:
+    """What a program did that ran under `record_program`."""
+
+    status: int  # the program's exit status; 128 plus the number of a signal that ended it
+    files: list[str]  # one trace for each process that recorded
+
+
+def record_program(command: Sequence[str], path: str | os.PathLike[str]) -> RecordResult:
+    """Runs a program whose pools record to `path`, and waits for it. Replaces an older file.
+
+    Raises OSError if the program cannot run. Control-C reaches the program only.
+    """
+    path = os.path.abspath(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+    older = set(_files_of(path))
+    process = subprocess.Popen(command, env=os.environ | {ENVIRONMENT_VARIABLE: path})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        status = process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    files = [name for name in _files_of(path) if name not in older]
+    return RecordResult(128 - status if status < 0 else status, files)
+
+
+def _files_of(path: str) -> list[str]:
+    """The trace of this name, then those of other processes."""
+    others = sorted(glob.glob(f"{glob.escape(path)}.*"))
+    numbered = [name for name in others if name.rpartition(".")[2].isdigit()]
+    return [name for name in (path, *numbered) if os.path.exists(name)]

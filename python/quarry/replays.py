@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replay: what a pool of Quarry would have reserved for the allocations of a trace."""
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from quarry import _core
+from quarry.errors import BadArgument
+from quarry.sizes import parse_size
+from quarry.traces import Progress, Trace, record_bytes
+
+SAMPLE: np.dtype[Any] = np.dtype(cast(Any, _core.sample_layout))
+
+
+@dataclass(frozen=True)
+class ReplayFailure:
+    """The first allocation that did not fit, and the pool at that moment."""
+
+    event: int  # its index in the trace
+    request: dict[str, int]
+    pool: _core.PoolCounts
+    call_site: str = ""
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """The result of a replay. `samples` has the state after some events, as NumPy records.
+
+    Of a sample, `allocated` and `reserved` are the maxima since the sample before, so no peak is
+    lost. Other values are those at the sample.
+    """
+
+    events: int
+    pool: _core.PoolCounts
+    upstream_us: float  # modelled time of the upstream's calls
+    failures: int  # allocations that did not fit
+    first_failure: ReplayFailure | None
+    unknown_frees: int  # of addresses that the trace did not allocate
+    repeated_addresses: int  # allocations at addresses in use
+    recorded_failures: int
+    recorded_peak_reserved: int  # bytes; 0 if the trace does not have it
+    max_live: int  # most allocations at one time
+    samples: np.ndarray = dataclasses.field(repr=False)
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    format: str = ""
+    problems: list[str] = dataclasses.field(default_factory=list)
+    problem_count: int = 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether every allocation of the trace succeeded."""
+        return self.failures == 0
+
+    def to_dict(self, *, samples: bool = False) -> dict[str, Any]:
+        """The result as plain values, for example for `json.dumps`."""
+        result = {
+            item.name: getattr(self, item.name)
+            for item in dataclasses.fields(self)
+            if item.name != "samples"
+        }
+        result["fits"] = self.fits
+        result["pool"] = self.pool.to_dict()
+        if self.first_failure:
+            result["first_failure"] = vars(self.first_failure) | {
+                "pool": self.first_failure.pool.to_dict()
+            }
+        if samples:
+            result["samples"] = {name: self.samples[name].tolist() for name in SAMPLE.names}
+        return result
+
+
+def replay(
+    trace: Trace | str | os.PathLike[str],
+    *,
+    strategy: str = "fast",
+    heuristic: str = "never",
+    capacity: int | str | None = None,
+    first_block: int | str = 0,
+    next_block: int | str = 0,
+    growth_percent: int = 4,
+    alignment: int | str = 16,
+    shrink_after: int = 0,
+    us_per_allocation: float = 100,
+    us_per_gib: float = 0,
+    us_per_free: float = 100,
+    stream_delay: int = 1_000_000,
+    resource: str | None = None,
+    device: int = 0,
+    routing: _core.RoutingTable | None = None,
+    plan: _core.Plan | str | os.PathLike[str] | None = None,
+    max_samples: int = 2048,
+    progress: Progress | None = None,
+) -> ReplayResult:
+    """Makes the allocations of a trace again in a pool, without their memory.
+
+    `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams`, `direct` or
+    `planned`, which needs a `plan` (`quarry.make_plan`) or the path of one.
+    `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`,
+    `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as
+    `512MiB`. The times are those of a modelled upstream. A path is streamed: its memory does not
+    grow with the number of events. `progress` is called with the number of events until now.
+
+    `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
+    memory. `stream_delay` is how long the work of a stream takes, in nanoseconds, for the strategy
+    `streams`. `routing` serves the allocations from several pools (`quarry.separate`).
+    """
+    options: dict[str, Any] = {
+        "strategy": strategy,
+        "heuristic": heuristic,
+        "capacity": None if capacity is None else parse_size(capacity),
+        "first_block": parse_size(first_block),
+        "next_block": parse_size(next_block),
+        "growth_percent": growth_percent,
+        "alignment": parse_size(alignment),
+        "shrink_after": shrink_after,
+        "us_per_allocation": us_per_allocation,
+        "us_per_gib": us_per_gib,
+        "us_per_free": us_per_free,
+        "stream_delay": stream_delay,
+        "resource": resource,
+        "device": device,
+    }
+    if plan is not None and strategy != "planned":
+        raise BadArgument(f"replay: the strategy {strategy} takes no plan; choose planned")
+    if plan is not None and not isinstance(plan, _core.Plan):
+        plan = _core.load_plan(plan)
+    settings = _core.ReplaySettings(
+        max_samples=max_samples, routing=routing, plan=plan, **options
+    )
+    call_site = ""
+    if isinstance(trace, Trace):
+        found = _core.replay_events(
+            record_bytes(trace.events), trace.call_sites if routing else [], settings, progress
+        )
+        found |= {
+            "format": trace.format,
+            "problems": trace.problems,
+            "problem_count": trace.problem_count,
+        }
+        if found["first_failure"]:
+            call_site = trace.call_sites[found["first_failure"]["request"]["call_site"]]
+    else:
+        found = _core.replay_file(os.fspath(trace), settings, progress)
+        call_site = found.pop("failed_call_site", "")
+    if found["first_failure"]:
+        found["first_failure"] = ReplayFailure(**found["first_failure"], call_site=call_site)
+    found["samples"] = found["samples"].view(SAMPLE)
+    return ReplayResult(settings=options, **found)

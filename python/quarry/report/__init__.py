@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports: one HTML file with a trace's timeline, blocks, fragmentation and call sites."""
+
+import os
+from collections.abc import Callable, Sequence
+
+from quarry.replays import ReplayResult
+from quarry.report.content import Content, make_content
+from quarry.traces import Trace
+from quarry.tuning import TuneResult
+
+__all__ = ["Content", "make_content", "write_report"]
+
+
+def write_report(
+    trace: Trace,
+    output: str | os.PathLike[str],
+    *,
+    replays: Sequence[ReplayResult] = (),
+    sweep: TuneResult | None = None,
+    title: str = "",
+    png: str | os.PathLike[str] | None = None,
+    by_event: bool = False,
+    step: Callable[[str], object] = lambda name: None,
+) -> Content:
+    """Writes a report of a trace, and with `png` also a picture for papers (needs matplotlib).
+
+    `replays` are shown beside what the trace recorded. `sweep` adds a chart of the tuned settings.
+    `by_event` numbers the events on the axis instead of their times. `step` is called with the name
+    of each step.
+    """
+    from quarry.report import page
+
+    content = make_content(trace, replays, sweep=sweep, title=title, by_event=by_event, step=step)
+    step("writing the page")
+    with open(output, "w", encoding="utf-8") as file:
+        file.write(page.html_of(content))
+    if png is not None:
+        from quarry.report import png as pictures
+
+        step("drawing the picture")
+        pictures.write_png(content, png)
+    return content

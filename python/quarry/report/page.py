@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a report as one HTML file that needs no network."""
+
+import base64
+import html
+import json
+import struct
+import zlib
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from quarry._core import version
+from quarry.report import analysis, texts
+from quarry.report.analysis import Envelope
+from quarry.report.content import Content
+from quarry.tuning import TuneResult
+
+MAX_NAMES = 5000  # of call sites, for the hover text of blocks
+MAX_NAME_LENGTH = 240
+
+
+def packed(values: Any, dtype: str) -> dict[str, str]:
+    """An array for page.js: little-endian bytes as base64."""
+    data = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).tobytes()
+    return {"type": dtype, "data": base64.b64encode(data).decode()}
+
+
+def curve(label: str, values: Envelope) -> dict[str, Any]:
+    return {
+        "label": label,
+        "low": packed(values.minimum, "f8"),
+        "high": packed(values.maximum, "f8"),
+    }
+
+
+def png_of_alpha(alpha: np.ndarray, gray: int) -> str:
+    """A PNG file of one gray with this opacity (rows from the top, values from 0 to 1) as a URL."""
+    height, width = alpha.shape
+    pixels = np.empty((height, 1 + 2 * width), np.uint8)
+    pixels[:, 0] = 0  # no filter
+    pixels[:, 1::2] = gray
+    pixels[:, 2::2] = np.round(alpha * 255)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 4, 0, 0, 0)  # 8 bits of gray and of alpha
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+    data += chunk(b"IDAT", zlib.compress(pixels.tobytes(), 6)) + chunk(b"IEND", b"")
+    return "data:image/png;base64," + base64.b64encode(data).decode()
+
+
+def blocks_of(content: Content) -> dict[str, Any]:
+    """The allocations that are drawn one by one."""
+    drawn, lifetimes = content.drawn, content.lifetimes
+    _, _, bottom, height = content.bounds(drawn)
+    sites, site_of = np.unique(lifetimes.call_site[drawn], return_inverse=True)
+    names = [content.call_sites[site][:MAX_NAME_LENGTH] for site in sites[:MAX_NAMES]]
+    return {
+        "bottom": packed(bottom, "f8"),
+        "height": packed(height, "f8"),
+        "size": packed(lifetimes.size[drawn], "f8"),
+        "is_freed": packed(lifetimes.end[drawn] < len(content.axis.positions), "u1"),
+        "group": packed(content.groups.color_of[drawn], "i1"),
+        "site": packed(site_of, "u4"),
+        "names": names,
+        "count": len(drawn),
+        "all": len(lifetimes),
+        "top": content.addresses.total,
+        "ranges": {
+            "start": [f"{start:x}" for start in content.addresses.start.tolist()],
+            "offset": packed(content.addresses.offset, "f8"),
+        },
+    }
+
+
+def sweep_of(sweep: TuneResult) -> dict[str, Any]:
+    """The outcomes that fit, for the chart of the tuned settings."""
+    fitting = [outcome for outcome in sweep.outcomes if outcome.fits]
+    return {
+        "peak": [outcome.peak_reserved for outcome in fitting],
+        "ms": [outcome.upstream_us / 1000 for outcome in fitting],
+        "coalesces": [outcome.coalesces for outcome in fitting],
+        "strategy": [outcome.strategy for outcome in fitting],
+        "setting": [texts.setting_text(outcome) for outcome in fitting],
+        "front": [outcome.is_on_front for outcome in fitting],
+        "best": fitting.index(sweep.best) if sweep.best else -1,
+        "code": sweep.best.code if sweep.best else "",
+        "in_use": sweep.peak_allocated,
+        "count": len(sweep.outcomes),
+        "ms_per_gib": sweep.us_per_gib / 1000,
+    }
+
+
+def axis_of(content: Content) -> dict[str, Any]:
+    """All that depends on the horizontal axis, with the picture of the allocations in grey."""
+    left, right, _, _ = content.bounds(content.drawn)
+    others = np.ones(len(content.lifetimes), bool)
+    others[content.drawn] = False
+    picture = ""
+    if others.any():
+        covered = analysis.density(content.lifetimes, others, content.axis, content.addresses)
+        picture = png_of_alpha(covered[::-1], 110)
+    return {
+        "title": content.axis.title,
+        "unit": content.axis.unit,
+        "range": [content.first, content.last],
+        "curve_x": packed(content.requested.position, "f8"),
+        "replay_x": [packed(replay.position, "f8") for replay in content.replays],
+        "left": packed(left, "f8"),
+        "right": packed(right, "f8"),
+        "picture": picture,
+        "phases": [(float(content.axis.positions[event]), name) for event, name in content.phases],
+    }
+
+
+def page_data(content: Content) -> dict[str, Any]:
+    contents = [content]
+    if content.axis.unit:  # the page can switch to the events' numbers
+        contents.append(content.on(analysis.event_axis(len(content.axis.positions))))
+    curves = [curve("requested by the program", content.requested)]
+    if content.granted:
+        curves.append(curve("granted, with rounding", content.granted))
+    if content.recorded:
+        curves.append(curve("reserved, as recorded", content.recorded))
+    replays = [
+        {
+            "label": replay.label,
+            "fragments": replay.fragments,
+            "reserved": packed(replay.reserved, "f8"),
+            "free": packed(replay.free, "f8"),
+            "largest": packed(replay.largest_free, "f8"),
+        }
+        for replay in content.replays
+    ]
+    groups = content.groups
+    return {
+        "axes": [axis_of(each) for each in contents],
+        "curves": curves,
+        "replays": replays,
+        "blocks": blocks_of(content),
+        "groups": {
+            "title": groups.title,
+            "names": [name[:MAX_NAME_LENGTH] for name in groups.names],
+            "at_peak": groups.at_peak,
+            "total": groups.total,
+            "allocations": groups.allocations,
+        },
+        "sweep": sweep_of(content.sweep) if content.sweep else None,
+        "summary": content.summary,
+        "problems": content.problems,
+        "version": version,
+    }
+
+
+def html_of(content: Content) -> str:
+    """The page: plotly, the data and the script are inside."""
+    from plotly.offline import get_plotlyjs  # takes long to import
+
+    folder = resources.files("quarry.report")
+    data = json.dumps(page_data(content), separators=(",", ":")).replace("<", "\\u003c")
+    page = (folder / "page.html").read_text("utf-8")
+    parts = {
+        "title": html.escape(content.title),
+        "style": (folder / "page.css").read_text("utf-8"),
+        "plotly": get_plotlyjs(),
+        "data": data,
+        "script": (folder / "page.js").read_text("utf-8"),
+    }
+    pieces = page.split("{{")
+    result = [pieces[0]]
+    for piece in pieces[1:]:
+        name, text = piece.split("}}", 1)
+        result += [parts[name], text]
+    return "".join(result)

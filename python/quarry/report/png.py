@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws a report's charts into one picture, for papers. Needs matplotlib."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from quarry.errors import BadState
+from quarry.report import analysis
+from quarry.report.content import Content
+
+PALETTE = [
+    "#3b6fb6", "#e08a2e", "#4c9f70", "#c9504b", "#8a6cc0",
+    "#9a7350", "#d583b8", "#7d8b99", "#b8ae3a", "#49b3c2",
+]  # fmt: skip
+OTHERS = "#cfd6de"
+REPLAYS = ["#0f7b5f", "#8a3ffc", "#c2255c", "#5c6a79"]
+UNITS = ["B", "KiB", "MiB", "GiB", "TiB"]
+
+
+def unit_of(maximum: float) -> tuple[str, int]:
+    """The unit for an axis up to `maximum`: its name and its bytes."""
+    power = 0
+    while maximum >= 2 * 1024 ** (power + 1) and power < len(UNITS) - 1:
+        power += 1
+    return UNITS[power], 1024**power
+
+
+def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) -> None:
+    """Draws the timeline, the blocks, the fragmentation and the top call sites. The suffix of
+    `path` selects the format: .png, .pdf or .svg. Raises BadState without matplotlib.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as failed:
+        raise BadState("--png needs matplotlib: pip install 'quarry-gpu[plots]'") from failed
+
+    curves = [replay for replay in content.replays if replay.fragments]
+    ratios = [1.0, 1.4, 0.5] if curves else [1.0, 1.4]
+    figure = Figure(figsize=(7.2, 9.6 if curves else 8.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    # Parts with margins of their own: names of call sites are longer than numbers.
+    over_time, by_group = figure.subfigures(2, 1, height_ratios=[sum(ratios), 0.9])
+    charts = over_time.subplots(len(ratios), 1, height_ratios=ratios)
+    bars = by_group.subplots()
+    draw_timeline(content, charts[0])
+    draw_blocks(content, charts[1])
+    if curves:
+        draw_fragmentation(content, charts[2])
+    draw_groups(content, bars)
+    for chart in charts:
+        chart.set_xlim(content.first, content.last)
+    for chart in [*charts, bars]:
+        chart.spines[["top", "right"]].set_visible(False)
+        chart.tick_params(labelsize=8)
+    charts[-1].set_xlabel(content.axis.title, fontsize=9)
+    figure.savefig(path, dpi=dpi)
+
+
+def draw_timeline(content: Content, chart: Any) -> None:
+    tops = [content.requested.maximum]
+    tops += [replay.reserved for replay in content.replays]
+    tops += [content.recorded.maximum] if content.recorded else []
+    name, unit = unit_of(max((float(top.max()) for top in tops if len(top)), default=1))
+    requested = content.requested
+    chart.fill_between(
+        requested.position, 0, requested.maximum / unit, color="#3b6fb6", alpha=0.25, lw=0
+    )
+    chart.plot(
+        requested.position, requested.maximum / unit, color="#3b6fb6", lw=0.7,
+        label="requested by the program",
+    )  # fmt: skip
+    if content.recorded:
+        recorded = content.recorded
+        chart.step(
+            recorded.position, recorded.maximum / unit, where="post", color="#d9822b", lw=1.1,
+            label="reserved, as recorded",
+        )  # fmt: skip
+    for replay, color in zip(content.replays, REPLAYS, strict=False):
+        chart.step(
+            replay.position, replay.reserved / unit, where="post", color=color, lw=1.1,
+            label=f"reserved by Quarry ({replay.label})",
+        )  # fmt: skip
+    chart.set_ylim(bottom=0)
+    chart.set_ylabel(f"memory ({name})", fontsize=9)
+    chart.legend(fontsize=7.5, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
+
+
+def draw_blocks(content: Content, chart: Any) -> None:
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import ListedColormap
+
+    name, unit = unit_of(content.addresses.total)
+    top = content.addresses.total / unit
+    others = np.ones(len(content.lifetimes), bool)
+    others[content.drawn] = False
+    if others.any():
+        covered = analysis.density(content.lifetimes, others, content.axis, content.addresses)
+        extent = (content.first, content.last, 0, top)
+        gray = ListedColormap([[0.43, 0.43, 0.43, alpha] for alpha in np.linspace(0, 1, 256)])
+        chart.imshow(
+            covered, cmap=gray, vmin=0, vmax=1, origin="lower", extent=extent, aspect="auto"
+        )
+    left, right, bottom, height = content.bounds(content.drawn)
+    right = np.maximum(right, left + (content.last - content.first) / 3000)  # at least a pixel
+    low, high = bottom / unit, (bottom + height) / unit
+    corners = np.stack([left, low, right, low, right, high, left, high], 1).reshape(-1, 4, 2)
+    palette = np.array([*PALETTE, OTHERS])
+    colors = palette[content.groups.color_of[content.drawn]]  # -1 is the last color
+    blocks = PolyCollection(corners, facecolors=colors, edgecolors="none", rasterized=True)
+    chart.add_collection(blocks)
+    chart.set_ylim(0, top)
+    chart.set_ylabel(f"address, gaps left out ({name})", fontsize=9)
+
+
+def draw_fragmentation(content: Content, chart: Any) -> None:
+    for replay, color in zip(content.replays, REPLAYS, strict=False):
+        if replay.fragments:
+            free = np.maximum(replay.free, 1)
+            share = np.where(replay.free > 0, replay.largest_free / free * 100, 100)
+            chart.step(replay.position, share, where="post", color=color, lw=0.8)
+    chart.set_ylim(0, 104)
+    chart.set_ylabel("largest ÷ free (%)", fontsize=9)
+
+
+def draw_groups(content: Content, chart: Any) -> None:
+    groups = content.groups
+    name, unit = unit_of(max(groups.at_peak, default=1))
+    rows = np.arange(len(groups.names))
+    chart.barh(rows, np.array(groups.at_peak) / unit, color=PALETTE[: len(rows)])
+    labels = [text if len(text) <= 44 else text[:43] + "…" for text in groups.names]
+    chart.set_yticks(rows, labels, fontsize=7)
+    chart.invert_yaxis()
+    chart.set_xlabel(f"in use at the peak, by {groups.title} ({name})", fontsize=9)

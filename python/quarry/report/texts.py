@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as lines of text, for the command line."""
+
+from quarry.plans import Plan
+from quarry.replays import ReplayResult
+from quarry.separation import Route, SeparateResult
+from quarry.sizes import format_size
+from quarry.tuning import TuneOutcome, TuneResult
+
+
+def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
+    """The result of a replay as rows of a table."""
+    pool, settings = result.pool, result.settings
+    peak, in_use = pool.peak_reserved, pool.peak_allocated
+    share = f" ({peak / in_use:.3f} times the peak in use)" if in_use else ""
+    capacity = settings["capacity"]
+    rows = [
+        ("trace", f"{path}: {result.events:,} events, {result.format} format"),
+        ("pool", f"{settings['strategy']}, coalesces: {settings['heuristic']}"),
+        ("capacity", "unlimited" if capacity is None else format_size(capacity)),
+        ("fits", "yes" if result.fits else f"no: {result.failures:,} allocations failed"),
+        ("peak in use", format_size(in_use)),
+        ("peak granted", format_size(pool.peak_granted)),
+        ("peak reserved", format_size(peak) + share),
+    ]
+    if result.recorded_peak_reserved:
+        rows.append(("peak reserved, as recorded", format_size(result.recorded_peak_reserved)))
+    rows += [
+        ("most allocations in use", f"{result.max_live:,}"),
+        (
+            "blocks from the upstream",
+            f"{pool.blocks_allocated:,}, {pool.blocks_returned:,} returned",
+        ),
+        ("modelled time of the upstream", f"{result.upstream_us / 1000:,.3f} ms"),
+        ("coalesces", f"{pool.coalesces:,}"),
+    ]
+    for name, count in (
+        ("frees of unknown addresses", result.unknown_frees),
+        ("allocations at addresses in use", result.repeated_addresses),
+        ("failures in the trace", result.recorded_failures),
+    ):
+        if count:
+            rows.append((name, f"{count:,}"))
+    return rows
+
+
+def setting_text(outcome: TuneOutcome) -> str:
+    """A setting in a few words: what differs from the defaults."""
+    parts = [outcome.strategy]
+    if outcome.heuristic != "never":
+        parts.append(outcome.heuristic)
+    for name in ("first_block", "next_block"):
+        if size := getattr(outcome, name):
+            parts.append(f"{name} {format_size(size)}")
+    if outcome.growth_percent != 4:
+        parts.append(f"growth {outcome.growth_percent} %")
+    if outcome.shrink_after:
+        parts.append(f"shrink_after {outcome.shrink_after}")
+    return ", ".join(parts)
+
+
+def rows_of_tuning(path: str, result: TuneResult) -> list[tuple[str, str]]:
+    """The front and the best setting as rows of a table."""
+    rows = [
+        ("trace", f"{path}: {result.events:,} events"),
+        ("settings", f"{len(result.outcomes):,}"),
+        ("peak in use", f"{format_size(result.peak_allocated)}; no setting can reserve less"),
+    ]
+    if result.best is None:
+        return [*rows, ("best", "none: the trace does not fit with any setting")]
+    for outcome in result.front:
+        name = "best" if outcome is result.best else "on the front"
+        rows.append((name, outcome_text(outcome)))
+    if result.best not in result.front:
+        rows.append(("best", outcome_text(result.best)))
+    return rows
+
+
+def outcome_text(outcome: TuneOutcome) -> str:
+    milliseconds = outcome.upstream_us / 1000
+    return (
+        f"{format_size(outcome.peak_reserved)} reserved, {milliseconds:,.1f} ms upstream, "
+        f"{outcome.coalesces:,} coalesces: {setting_text(outcome)}"
+    )
+
+
+def rows_of_separation(result: SeparateResult) -> list[tuple[str, str]]:
+    """What pools of their own save, and the routes, as rows of a table."""
+    together, apart = result.together.pool, result.apart.pool
+    share = result.saved_bytes / together.peak_reserved if together.peak_reserved else 0
+    rows = [
+        ("learned from", f"{result.learned_events:,} events"),
+        ("pools", f"{result.table.pools}, {len(result.table)} routes"),
+        ("peak in use, other part", format_size(together.peak_allocated)),
+        ("peak reserved, one pool", format_size(together.peak_reserved)),
+        ("peak reserved, separated", format_size(apart.peak_reserved)),
+        ("saved", f"{format_size(result.saved_bytes)} ({share:.1%})"),
+    ]
+    for route in result.table.routes[:10]:
+        rows.append((f"pool {route.pool}", route_text(route)))
+    if len(result.table) > 10:
+        rows.append(("", f"{len(result.table) - 10} more routes"))
+    return rows
+
+
+def route_text(route: Route) -> str:
+    largest = "any size" if route.max_size is None else f"to {format_size(route.max_size)}"
+    sizes = largest if not route.min_size else f"{format_size(route.min_size)} {largest}"
+    site = route.call_site if len(route.call_site) <= 90 else route.call_site[:89] + "…"
+    return f"{sizes} at {site}" if site else sizes
+
+
+def excess_percent(size: int, lower_bound: int) -> float:
+    """By how many percent a size exceeds a lower bound."""
+    return 100 * (size - lower_bound) / lower_bound if lower_bound else 0.0
+
+
+def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[str, str]]:
+    """A plan, beside what a default pool would reserve, as rows of a table."""
+    excess = excess_percent(plan.bytes, plan.lower_bound)
+    period = f"{plan.period:,} allocations, from allocation {plan.period_begin:,} on"
+    rows = [
+        ("trace", f"{trace}: {default.events:,} events, {default.format} format"),
+        ("allocations", f"{plan.allocations:,}"),
+        ("period", period if plan.period else "none: the trace does not repeat itself"),
+        ("plan", f"{format_size(plan.bytes)}, {excess:.2f} % above the lower bound"),
+        ("lower bound", format_size(plan.lower_bound)),
+        ("a default pool reserves", format_size(default.pool.peak_reserved)),
+        ("placed by", plan.method),
+    ]
+    if unplanned := plan.allocations - plan.planned_allocations:
+        rows.insert(2, ("without a place", f"{unplanned:,}, which outlive a whole period"))
+    return rows
+
+
+def failure_text(result: ReplayResult) -> str:
+    """The first allocation that did not fit, and the pool's state then."""
+    failure = result.first_failure
+    if failure is None:
+        return ""
+    pool, request = failure.pool, failure.request
+    site = f" at {failure.call_site}" if failure.call_site else ""
+    return (
+        f"event {failure.event:,} allocates {format_size(request['size'])}{site}. The pool has "
+        f"{format_size(pool.reserved)} reserved, {format_size(pool.allocated)} allocated in "
+        f"{pool.allocations_in_use:,} allocations, "
+        f"{format_size(pool.reserved - pool.granted)} free, "
+        f"{format_size(pool.largest_free)} in the largest free chunk, "
+        f"{format_size(pool.releasable)} in empty blocks"
+    )

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps temporary and permanent allocations in pools of their own."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quarry import _core
+from quarry._core import Route, RoutingTable
+from quarry.errors import BadArgument
+from quarry.replays import ReplayResult, replay
+from quarry.report.analysis import lifetimes_of
+from quarry.traces import Progress, Trace, read_trace, record_bytes
+
+__all__ = ["Route", "RoutingTable", "SeparateResult", "separate"]
+
+
+@dataclass(frozen=True)
+class SeparateResult:
+    """Routes that one part of a trace taught, and what they save on the other part."""
+
+    table: RoutingTable
+    learned_events: int
+    together: ReplayResult  # the other part in one pool
+    apart: ReplayResult  # the other part in the table's pools
+
+    @property
+    def saved_bytes(self) -> int:
+        """By how much the peak of the reserved bytes falls; negative if it rises."""
+        return self.together.pool.peak_reserved - self.apart.pool.peak_reserved
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values, for example for `json.dumps`."""
+        return {
+            "learned_events": self.learned_events,
+            "pools": self.table.pools,
+            "routes": [route.to_dict() for route in self.table.routes],
+            "together": self.together.to_dict(),
+            "apart": self.apart.to_dict(),
+            "saved_bytes": self.saved_bytes,
+        }
+
+
+def later_part(trace: Trace, split: int) -> Trace:
+    """The events from `split` on, after the allocations that are in use there."""
+    lifetimes = lifetimes_of(trace)
+    is_live = (lifetimes.start < split) & (lifetimes.end >= split)
+    events = np.concatenate([trace.events[lifetimes.start[is_live]], trace.events[split:]])
+    return Trace(events, trace.call_sites, format=trace.format, path=trace.path)
+
+
+def separate(
+    trace: Trace | str | os.PathLike[str],
+    *,
+    key: str = "size",
+    temporary_events: int = 1000,
+    learn: float = 0.5,
+    progress: Progress | None = None,
+    **options: Any,
+) -> SeparateResult:
+    """Learns from the first part of a trace which allocations are temporary: those that are freed
+    within `temporary_events` events. Replays the other part with and without pools of their own.
+
+    `key` is what routes tell allocations apart by: `size`, `call_site` or `call_site_and_size`.
+    `learn` is the share of the events to learn from. `options` are those of `quarry.replay`.
+    """
+    if not 0 < learn < 1:
+        raise BadArgument(f"separate: learn is {learn}, not between 0 and 1")
+    read = trace if isinstance(trace, Trace) else read_trace(trace, progress=progress)
+    split = int(len(read) * learn)
+    learned = record_bytes(read.events[:split])
+    table = _core.separate(learned, read.call_sites, key, temporary_events)
+    rest = later_part(read, split)
+    return SeparateResult(
+        table=table,
+        learned_events=split,
+        together=replay(rest, progress=progress, **options),
+        apart=replay(rest, routing=table, progress=progress, **options),
+    )

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of allocators as NumPy columns."""
+
+import enum
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from quarry import _core
+from quarry.errors import BadArgument
+
+EVENT: np.dtype[Any] = np.dtype(cast(Any, _core.event_layout))
+
+Progress = Callable[[int], object]
+
+
+class Kind(enum.IntEnum):
+    """What happened at an event."""
+
+    ALLOCATE = 0
+    DEALLOCATE = 1
+    FAIL = 2
+    RESERVE = 3  # the recorded allocator took a block from its upstream
+    UNRESERVE = 4
+    WAIT = 5  # `stream` waits for the stream whose number is `size`
+    PHASE = 6  # a phase begins; its name is the call site's
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The events of a trace, in order: one NumPy column for each of their members.
+
+    `thread`, `stream`, `allocator` and `call_site` are indices of `threads`, `streams`,
+    `allocators` and `call_sites`. `problems` says what the reader skipped; `problem_count` also
+    counts the problems beyond the first 100.
+    """
+
+    events: np.ndarray
+    call_sites: list[str] = field(default_factory=lambda: [""])
+    allocators: list[str] = field(default_factory=lambda: [""])
+    threads: list[str] = field(default_factory=lambda: [""])
+    streams: list[str] = field(default_factory=lambda: [""])
+    format: str = ""
+    path: str = ""
+    problems: list[str] = field(default_factory=list)
+    problem_count: int = 0
+
+    def __post_init__(self) -> None:
+        if self.events.dtype != EVENT:  # np.concatenate leaves the gaps between members out
+            object.__setattr__(self, "events", self.events.astype(EVENT))
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self):,} events, path={self.path!r}, format={self.format!r})"
+
+    @property
+    def time(self) -> npt.NDArray[np.uint64]:
+        """Nanoseconds since an epoch that the trace's writer chose."""
+        return self.events["time"]
+
+    @property
+    def kind(self) -> npt.NDArray[np.uint8]:
+        """The `Kind` of each event."""
+        return self.events["kind"]
+
+    @property
+    def address(self) -> npt.NDArray[np.uint64]:
+        return self.events["address"]
+
+    @property
+    def size(self) -> npt.NDArray[np.uint64]:
+        """Requested bytes."""
+        return self.events["size"]
+
+    @property
+    def granted(self) -> npt.NDArray[np.uint64]:
+        """Bytes after rounding, or 0 if unknown."""
+        return self.events["granted"]
+
+    @property
+    def thread(self) -> npt.NDArray[np.uint32]:
+        return self.events["thread"]
+
+    @property
+    def stream(self) -> npt.NDArray[np.uint32]:
+        return self.events["stream"]
+
+    @property
+    def allocator(self) -> npt.NDArray[np.uint32]:
+        return self.events["allocator"]
+
+    @property
+    def call_site(self) -> npt.NDArray[np.uint32]:
+        return self.events["call_site"]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """A contiguous copy of each column, for `pandas.DataFrame` or `pyarrow.table`."""
+        return {name: np.ascontiguousarray(self.events[name]) for name in EVENT.names}
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes the trace in Quarry's own format."""
+        _core.write_trace(
+            os.fspath(path),
+            record_bytes(self.events),
+            self.call_sites,
+            self.allocators,
+            self.threads,
+            self.streams,
+        )
+
+
+def record_bytes(records: np.ndarray) -> npt.NDArray[np.uint8]:
+    """The bytes of an array of records, in the form that the compiled module takes."""
+    return np.ascontiguousarray(records).view(np.uint8)
+
+
+def make_trace(columns: dict[str, Any], **names: Any) -> Trace:
+    """A trace from columns of equal length. Columns that are missing are 0."""
+    unknown = sorted(set(columns) - set(EVENT.names))
+    if unknown:
+        raise BadArgument(
+            f"make_trace: there is no column {unknown[0]!r}; there are {', '.join(EVENT.names)}"
+        )
+    lengths: Sequence[int] = [len(column) for column in columns.values()]
+    if len(set(lengths)) > 1:
+        raise BadArgument(f"make_trace: the columns have different lengths: {sorted(set(lengths))}")
+    events = np.zeros(lengths[0] if lengths else 0, EVENT)
+    for name, column in columns.items():
+        events[name] = column
+    return Trace(events, **names)
+
+
+def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
+    """Reads a trace in a format that `quarry info` lists. The first bytes tell the format.
+
+    Needs 56 bytes of memory for each event. `progress` is called with the number of events read
+    until now. Raises BadTrace if the file is no trace, and ResourceFailed if it cannot be read.
+    """
+    read = _core.read_trace(os.fspath(path), progress)
+    events = read.pop("events").view(EVENT)
+    return Trace(events, path=os.fspath(path), **read)
+
+
+def convert(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    target: str = "quarry",
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Writes a trace in Quarry's own format, or with `target` `rmm` in that of RMM's log.
+
+    Its memory does not grow with the number of events. RMM's log has only allocations, failures and
+    frees, and no call sites. Returns the number of events written, the number of `skipped_events`
+    that the format cannot hold, the format of the input, and what the reader skipped.
+    """
+    return _core.convert(os.fspath(path), os.fspath(output), target, progress)

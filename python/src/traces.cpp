@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads, converts and replays traces.
+#include "quarry/trace/file_writer.hpp"
+#include "quarry/trace/plan.hpp"
+#include "quarry/trace/reader.hpp"
+#include "quarry/trace/replay.hpp"
+#include "quarry/trace/rmm_writer.hpp"
+
+#include "event_buffer.hpp"
+#include "names.hpp"
+#include "progress.hpp"
+#include "resources.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace quarry::python {
+namespace {
+
+using namespace nb::literals;
+using trace::event;
+using trace::replay_sample;
+
+constexpr std::size_t batch = 1 << 14;
+
+/// The members of a struct, in the form that numpy.dtype takes.
+class record_layout {
+ public:
+  explicit record_layout(std::size_t size) { result_["itemsize"] = size; }
+  record_layout& add(char const* name, char const* format, std::size_t offset) {
+    names_.append(name);
+    formats_.append(format);
+    offsets_.append(offset);
+    return *this;
+  }
+  [[nodiscard]] nb::dict layout() {
+    result_["names"] = names_;
+    result_["formats"] = formats_;
+    result_["offsets"] = offsets_;
+    return result_;
+  }
+
+ private:
+  nb::dict result_;
+  nb::list names_, formats_, offsets_;
+};
+
+nb::dict event_layout() {
+  return record_layout{sizeof(event)}
+      .add("time", "u8", offsetof(event, time))
+      .add("kind", "u1", offsetof(event, kind))
+      .add("address", "u8", offsetof(event, address))
+      .add("size", "u8", offsetof(event, size))
+      .add("granted", "u8", offsetof(event, granted))
+      .add("thread", "u4", offsetof(event, thread))
+      .add("stream", "u4", offsetof(event, stream))
+      .add("allocator", "u4", offsetof(event, allocator))
+      .add("call_site", "u4", offsetof(event, call_site))
+      .layout();
+}
+
+nb::dict sample_layout() {
+  return record_layout{sizeof(replay_sample)}
+      .add("event", "u8", offsetof(replay_sample, event))
+      .add("time", "u8", offsetof(replay_sample, time))
+      .add("allocated", "u8", offsetof(replay_sample, allocated))
+      .add("granted", "u8", offsetof(replay_sample, granted))
+      .add("reserved", "u8", offsetof(replay_sample, reserved))
+      .add("releasable", "u8", offsetof(replay_sample, releasable))
+      .add("largest_free", "u8", offsetof(replay_sample, largest_free))
+      .add("upstream_allocations", "u8", offsetof(replay_sample, upstream_allocations))
+      .add("coalesces", "u8", offsetof(replay_sample, coalesces))
+      .layout();
+}
+
+void add_tables(nb::dict& result, trace::name_tables const& names) {
+  result["call_sites"] = names.call_sites.names();
+  result["allocators"] = names.allocators.names();
+  result["threads"] = names.threads.names();
+  result["streams"] = names.streams.names();
+}
+
+/// Adds the format of a trace, and what its reader skipped.
+void add_file(nb::dict& result, trace::reader const& source) {
+  result["format"] = trace::name_of(source.file_format());
+  result["problems"] = source.problems();
+  result["problem_count"] = source.problem_count();
+}
+
+nb::dict read_trace(std::string const& path, nb::object callback) {
+  record_buffer<event> events;
+  std::unique_ptr<trace::reader> source;
+  {
+    nb::gil_scoped_release const no_gil;
+    progress_reporter progress{std::move(callback)};
+    source = trace::open_trace(path);
+    while (std::size_t const count = source->read(events.room(batch))) {
+      events.add(count);
+      progress.add(count);
+    }
+    progress.report();
+  }
+  nb::dict result;
+  result["events"] = events.take();
+  add_tables(result, source->names());
+  add_file(result, *source);
+  return result;
+}
+
+/// Writes all events of `source` by `write(events, names)`.
+template <class Write>
+void copy_events(trace::reader& source, progress_reporter& progress, Write const& write) {
+  std::vector<event> buffer(batch);
+  while (std::size_t const count = source.read(buffer)) {
+    write(std::span<event const>{buffer}.first(count), source.names());
+    progress.add(count);
+  }
+  progress.report();
+}
+
+nb::dict convert(std::string const& path, std::string const& output, std::string const& target,
+                 nb::object callback) {
+  std::unique_ptr<trace::reader> source;
+  std::uint64_t events = 0, skipped = 0;
+  {
+    nb::gil_scoped_release const no_gil;
+    progress_reporter progress{std::move(callback)};
+    if (target != "quarry" && target != "rmm")
+      throw bad_argument{"convert: there is no format '" + target +
+                         "' to write; there are quarry and rmm"};
+    source = trace::open_trace(path);
+    if (target == "quarry") {
+      trace::file_writer writer{output};
+      copy_events(*source, progress,
+                  [&](auto const& some, auto const& names) { writer.add(some, names); });
+      writer.close();
+      events = writer.events();
+    } else {
+      trace::rmm_writer writer{output};
+      copy_events(*source, progress,
+                  [&](auto const& some, auto const& names) { writer.write(some, names); });
+      writer.flush();
+      events = writer.written();
+      skipped = writer.skipped();
+    }
+  }
+  nb::dict result;
+  result["events"] = events;
+  result["skipped_events"] = skipped;
+  add_file(result, *source);
+  return result;
+}
+
+void write_trace(std::string const& path, record_view bytes, std::vector<std::string> const& sites,
+                 std::vector<std::string> const& allocators,
+                 std::vector<std::string> const& threads, std::vector<std::string> const& streams) {
+  auto const events = records_of<event>(bytes);
+  nb::gil_scoped_release const no_gil;
+  trace::name_tables names;
+  add_names(names.call_sites, sites);
+  add_names(names.allocators, allocators);
+  add_names(names.threads, threads);
+  add_names(names.streams, streams);
+  trace::file_writer writer{path};
+  for (std::size_t first = 0; first < events.size(); first += batch)
+    writer.add(events.subspan(first, std::min(batch, events.size() - first)), names);
+  writer.close();
+}
+
+nb::dict dict_of(event const& request) {
+  nb::dict result;
+  result["time"] = request.time;
+  result["address"] = request.address;
+  result["size"] = request.size;
+  result["granted"] = request.granted;
+  result["thread"] = request.thread;
+  result["stream"] = request.stream;
+  result["allocator"] = request.allocator;
+  result["call_site"] = request.call_site;
+  return result;
+}
+
+nb::dict dict_of(trace::replay_result const& replayed) {
+  nb::dict result;
+  result["events"] = replayed.events;
+  result["pool"] = nb::cast(replayed.pool);
+  result["upstream_us"] = replayed.upstream_us;
+  result["failures"] = replayed.failures;
+  result["first_failure"] = nb::none();
+  if (auto const& failure = replayed.first_failure) {
+    nb::dict first;
+    first["event"] = failure->event;
+    first["request"] = dict_of(failure->request);
+    first["pool"] = nb::cast(failure->pool);
+    result["first_failure"] = first;
+  }
+  result["unknown_frees"] = replayed.unknown_frees;
+  result["repeated_addresses"] = replayed.repeated_addresses;
+  result["recorded_failures"] = replayed.recorded_failures;
+  result["recorded_peak_reserved"] = replayed.recorded_peak_reserved;
+  result["max_live"] = replayed.max_live;
+  record_buffer<replay_sample> samples;
+  std::ranges::copy(replayed.samples, samples.room(replayed.samples.size()).begin());
+  samples.add(replayed.samples.size());
+  result["samples"] = samples.take();
+  return result;
+}
+
+class replay_settings {
+ public:
+  replay_settings(std::string const& strategy, std::string const& heuristic,
+                  std::optional<bytes> capacity, bytes first_block, bytes next_block,
+                  std::uint32_t growth_percent, bytes alignment, std::uint64_t shrink_after,
+                  double us_per_allocation, double us_per_gib, double us_per_free,
+                  std::uint64_t stream_delay, std::size_t max_samples,
+                  std::optional<std::string> const& resource, int device,
+                  std::optional<trace::routing_table> routing, std::optional<trace::plan> plan)
+      : options{.placement = trace::strategy_named(strategy),
+                .pool = {.first_block = first_block,
+                         .next_block = next_block,
+                         .growth_percent = growth_percent,
+                         .alignment = alignment,
+                         .max_bytes = capacity.value_or(no_limit),
+                         .coalesce = trace::heuristic_named(heuristic),
+                         .shrink_after = shrink_after},
+                .cost = {us_per_allocation, us_per_gib, us_per_free},
+                .stream_delay = stream_delay,
+                .max_samples = max_samples},
+        routing_{std::move(routing)},
+        plan_{std::move(plan)} {
+    if (plan_) options.plan = &*plan_;
+    if (resource) {
+      upstream_ = std::make_unique<any_resource>(resource_named(*resource, device));
+      options.upstream = upstream_.get();
+    }
+  }
+
+  /// The options for a trace with these call sites. Both must outlive the replayer.
+  [[nodiscard]] trace::replay_options options_for(trace::name_table const& call_sites) const {
+    trace::replay_options result = options;
+    if (routing_) {
+      result.routing = &*routing_;
+      result.call_sites = &call_sites;
+    }
+    return result;
+  }
+
+  trace::replay_options options;
+
+ private:
+  std::unique_ptr<any_resource> upstream_;
+  std::optional<trace::routing_table> routing_;
+  std::optional<trace::plan> plan_;
+};
+
+nb::dict replay_file(std::string const& path, replay_settings const& settings,
+                     nb::object callback) {
+  std::unique_ptr<trace::reader> source;
+  trace::replay_result replayed;
+  {
+    nb::gil_scoped_release const no_gil;
+    progress_reporter progress{std::move(callback)};
+    source = trace::open_trace(path);
+    trace::replayer pool{settings.options_for(source->names().call_sites)};
+    std::vector<event> buffer(batch);
+    while (std::size_t const count = source->read(buffer)) {
+      pool.add(std::span{buffer}.first(count));
+      progress.add(count);
+    }
+    progress.report();
+    replayed = pool.result();
+  }
+  nb::dict result = dict_of(replayed);
+  add_file(result, *source);
+  if (auto const& failure = replayed.first_failure) {
+    auto const site = failure->request.call_site;
+    auto const& sites = source->names().call_sites;
+    if (site < sites.size()) result["failed_call_site"] = sites.name(site);
+  }
+  return result;
+}
+
+nb::dict replay_events(record_view bytes, std::vector<std::string> const& sites,
+                       replay_settings const& settings, nb::object callback) {
+  auto const events = records_of<event>(bytes);
+  trace::replay_result replayed;
+  {
+    nb::gil_scoped_release const no_gil;
+    progress_reporter progress{std::move(callback)};
+    trace::name_table const call_sites = name_table_of(sites);
+    trace::replayer pool{settings.options_for(call_sites)};
+    for (std::size_t first = 0; first < events.size(); first += batch) {
+      auto const part = events.subspan(first, std::min(batch, events.size() - first));
+      pool.add(part);
+      progress.add(part.size());
+    }
+    progress.report();
+    replayed = pool.result();
+  }
+  return dict_of(replayed);
+}
+
+}  // namespace
+
+void add_traces(nb::module_& core) {
+  core.attr("event_layout") = event_layout();
+  core.attr("sample_layout") = sample_layout();
+  core.def("read_trace", read_trace, "path"_a, "progress"_a = nb::none());
+  core.def("convert", convert, "path"_a, "output"_a, "target"_a, "progress"_a = nb::none());
+  core.def("write_trace", write_trace, "path"_a, "events"_a, "call_sites"_a, "allocators"_a,
+           "threads"_a, "streams"_a);
+  nb::class_<replay_settings>(core, "ReplaySettings")
+      .def(nb::init<std::string, std::string, std::optional<bytes>, bytes, bytes, std::uint32_t,
+                    bytes, std::uint64_t, double, double, double, std::uint64_t, std::size_t,
+                    std::optional<std::string>, int, std::optional<trace::routing_table>,
+                    std::optional<trace::plan>>(),
+           nb::kw_only(), "strategy"_a, "heuristic"_a, "capacity"_a.none(), "first_block"_a,
+           "next_block"_a, "growth_percent"_a, "alignment"_a, "shrink_after"_a,
+           "us_per_allocation"_a, "us_per_gib"_a, "us_per_free"_a, "stream_delay"_a,
+           "max_samples"_a, "resource"_a.none(), "device"_a, "routing"_a.none(), "plan"_a.none());
+  core.def("replay_file", replay_file, "path"_a, "settings"_a, "progress"_a = nb::none());
+  core.def("replay_events", replay_events, "events"_a, "call_sites"_a, "settings"_a,
+           "progress"_a = nb::none());
+}
+
+}  // namespace quarry::python

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+
+import pytest
+
+import quarry
+from quarry.information import STRATEGIES
+from quarry.report import analysis
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_holds_at_least_what_is_in_use(trace, strategy):
+    plan = quarry.make_plan(trace) if strategy == "planned" else None
+    result = quarry.replay(trace, strategy=strategy, plan=plan)
+    assert result.fits and result.first_failure is None
+    lifetimes = analysis.lifetimes_of(trace)
+    peak = analysis.live_bytes(lifetimes, lifetimes.size, len(trace)).max()
+    assert result.pool.peak_allocated == peak
+    assert result.pool.peak_reserved >= peak
+    assert result.events == len(trace)
+    assert result.samples["reserved"].max() == result.pool.peak_reserved
+
+
+def test_a_file_and_its_columns_replay_equally(trace, trace_file):
+    from_file, from_columns = quarry.replay(trace_file), quarry.replay(trace)
+    assert from_file.pool.to_dict() == from_columns.pool.to_dict()
+    assert (from_file.samples == from_columns.samples).all()
+
+
+def test_a_replay_that_does_not_fit_names_the_first_failure(trace):
+    peak = quarry.replay(trace).pool.peak_allocated
+    result = quarry.replay(trace, capacity=peak // 2)
+    assert not result.fits and result.failures > 0
+    failure = result.first_failure
+    assert trace.size[failure.event] == failure.request["size"]
+    assert failure.pool.reserved <= peak // 2
+    assert failure.call_site.startswith("model.py:")
+
+
+def test_a_result_is_plain_values(trace):
+    values = json.loads(
+        json.dumps(quarry.replay(trace, heuristic="percent:50+hwm").to_dict(samples=True))
+    )
+    assert values["fits"] is True
+    assert values["settings"]["heuristic"] == "percent:50+hwm"
+    assert len(values["samples"]["reserved"]) <= 2048
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"strategy": "psychic"}, {"heuristic": "percent"}, {"capacity": "lots"}, {"alignment": 3}],
+)
+def test_bad_options_raise_bad_argument(trace, options):
+    with pytest.raises(quarry.BadArgument):
+        quarry.replay(trace, **options)
+
+
+def test_a_replay_in_host_memory_reserves_as_much_as_a_simulated_one(trace):
+    real, simulated = quarry.replay(trace, resource="host"), quarry.replay(trace)
+    assert real.pool.peak_allocated == simulated.pool.peak_allocated
+    assert real.pool.peak_reserved >= real.pool.peak_allocated
+
+
+def test_a_recording_knows_what_its_allocator_held(recording):
+    result = quarry.replay(recording)
+    assert result.fits
+    assert result.recorded_peak_reserved > result.pool.peak_allocated

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+import quarry
+from quarry import Kind
+
+
+def test_a_trace_that_was_written_reads_back_equal(trace, trace_file):
+    read = quarry.read_trace(trace_file)
+    assert read.format == "quarry"
+    assert read.problem_count == 0 and read.problems == []
+    for name, column in trace.columns().items():
+        assert np.array_equal(read.columns()[name], column), name
+    assert read.call_sites == trace.call_sites
+
+
+def test_columns_are_numpy_arrays_of_one_length(trace):
+    assert len(trace) == len(trace.time) == len(trace.call_site) == 4000
+    assert trace.kind.dtype == np.uint8 and trace.address.dtype == np.uint64
+    assert set(trace.kind) == {Kind.ALLOCATE, Kind.DEALLOCATE}
+    assert "4,000 events" in repr(trace)
+
+
+def test_a_recording_of_pytorch_has_call_sites_and_blocks(recording):
+    read = quarry.read_trace(recording)
+    assert read.format == "pytorch"
+    assert np.count_nonzero(read.kind == Kind.RESERVE) > 0
+    assert len(read.call_sites) > 1
+    assert read.size[read.kind == Kind.ALLOCATE].min() > 0
+
+
+def test_progress_counts_the_events(trace_file):
+    counts = []
+    quarry.read_trace(trace_file, progress=counts.append)
+    assert counts[-1] == 4000
+
+
+def test_an_exception_of_progress_ends_the_call(trace_file):
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        quarry.read_trace(trace_file, progress=stop)
+
+
+def test_convert_keeps_events_and_names(recording, tmp_path):
+    found = quarry.convert(recording, tmp_path / "converted")
+    before, after = quarry.read_trace(recording), quarry.read_trace(tmp_path / "converted")
+    assert (found["events"], found["format"]) == (len(before), "pytorch")
+    assert np.array_equal(before.address, after.address)
+    assert [before.call_sites[i] for i in before.call_site] == [
+        after.call_sites[i] for i in after.call_site
+    ]
+
+
+def test_rmms_log_keeps_what_is_in_use(trace, trace_file, tmp_path):
+    log = tmp_path / "log.csv"
+    found = quarry.convert(trace_file, log, target="rmm")
+    assert (found["events"], found["skipped_events"]) == (len(trace), 0)
+    read = quarry.read_trace(log)
+    assert read.format == "rmm" and len(read) == len(trace)
+    peaks = [quarry.replay(each).pool.peak_allocated for each in (trace, read)]
+    assert peaks[0] == peaks[1]
+    with pytest.raises(quarry.BadArgument, match="no format 'tape'"):
+        quarry.convert(trace_file, tmp_path / "out", target="tape")
+
+
+def test_a_missing_file_raises_os_error(tmp_path):
+    with pytest.raises(OSError, match="missing.csv") as caught:
+        quarry.read_trace(tmp_path / "missing.csv")
+    assert isinstance(caught.value, quarry.ResourceFailed)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n", b"\0" * 100, b"{}", gzip.compress(b"hello")])
+def test_a_file_that_is_no_trace_raises_bad_trace_with_its_name(tmp_path, content):
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(str(path))) as caught:
+        quarry.read_trace(path)
+    assert isinstance(caught.value, quarry.BadTrace)
+
+
+def test_a_truncated_trace_keeps_the_whole_chunks(trace, tmp_path):
+    path = tmp_path / "long"
+    events = np.tile(trace.events, 8)
+    quarry.Trace(events, call_sites=trace.call_sites).write(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    read = quarry.read_trace(path)
+    assert 0 < len(read) < len(events)
+    assert np.array_equal(read.address, events["address"][: len(read)])
+    assert read.problem_count > 0 and str(path) in read.problems[0]
+
+
+def test_make_trace_refuses_unknown_columns_and_unequal_lengths():
+    with pytest.raises(quarry.BadArgument, match="no column 'colour'"):
+        quarry.make_trace({"colour": [1]})
+    with pytest.raises(quarry.BadArgument, match="different lengths"):
+        quarry.make_trace({"size": [1, 2], "time": [1]})

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import quarry
+from quarry.cli import app
+from quarry.tuning import front_of
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def tuned(trace):
+    return quarry.tune(trace)
+
+
+def test_the_best_setting_has_the_least_cost_and_replays_equally(trace, tuned):
+    assert tuned.best.cost_us == min(outcome.cost_us for outcome in tuned.outcomes)
+    replayed = quarry.replay(trace, **tuned.best.replay_options)
+    assert replayed.pool.peak_reserved == tuned.best.peak_reserved
+    assert "memory{" in tuned.best.code
+
+
+def test_no_setting_beats_one_on_the_front(tuned):
+    def figures(outcome):
+        return (outcome.peak_reserved, outcome.coalesces, outcome.upstream_us)
+
+    assert tuned.front
+    for chosen in tuned.front:
+        for other in map(figures, tuned.outcomes):
+            own = figures(chosen)
+            assert other == own or not all(a <= b for a, b in zip(other, own, strict=True))
+
+
+def test_the_front_of_random_figures_equals_that_of_a_loop():
+    random = np.random.default_rng(7)
+    names = ("peak_reserved", "coalesces", "upstream_us")
+    outcomes = [
+        dict(
+            zip(names, random.integers(0, 9, 3).tolist(), strict=True),
+            fits=bool(random.random() < 0.9),
+        )
+        for _ in range(100)
+    ]
+
+    def beats(a, b):
+        pairs = [(a[name], b[name]) for name in names]
+        return a["fits"] and all(x <= y for x, y in pairs) and any(x < y for x, y in pairs)
+
+    wanted = {
+        i
+        for i, own in enumerate(outcomes)
+        if own["fits"] and not any(beats(o, own) for o in outcomes)
+    }
+    assert front_of(outcomes) == wanted
+
+
+def test_published_heuristics_are_candidates(trace):
+    assert 0 < len(quarry.tune(trace, candidates="2022").outcomes) < 100
+    with pytest.raises(quarry.BadArgument, match="no candidates 'lucky'"):
+        quarry.tune(trace, candidates="lucky")
+
+
+def test_an_exception_of_progress_ends_tuning(trace):
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        quarry.tune(trace, candidates="published", threads=3, progress=stop)
+
+
+def test_tune_prints_the_best_setting_and_its_code(trace_file):
+    result = run("tune", trace_file, "--candidates", "published")
+    assert result.exit_code == 0 and "best" in result.stdout and "quarry::" in result.stdout
+    result = run("tune", trace_file, "--candidates", "published", "--capacity", "1MiB", "--json")
+    assert result.exit_code == 1 and json.loads(result.stdout)["best"] is None
+    assert run("tune", trace_file, "--candidates", "lucky").exit_code == 2
+
+
+@pytest.mark.parametrize("key", ["size", "call_site", "call_site_and_size"])
+def test_separation_learns_which_sizes_are_temporary(key):
+    # Two sizes by turns: one lives for an event, the other for ever.
+    count = 400
+    kind = np.tile([0, 0, 1], count)
+    slot = np.repeat(np.arange(count), 3) * 2 + np.tile([0, 1, 1], count)
+    trace = quarry.make_trace(
+        {
+            "kind": kind,
+            "address": (1 + slot) << 20,
+            "size": np.tile([1 << 16, 1 << 12, 1 << 12], count),
+            "call_site": np.tile([1, 2, 2], count),
+        },
+        call_sites=["", "weights", "scratch"],
+    )
+    result = quarry.separate(trace, key=key, temporary_events=10)
+    assert result.table.pools == 2
+    assert result.table.pool_for(1 << 12, "scratch") == 1
+    assert result.table.pool_for(1 << 16, "weights") == 0
+    assert result.apart.fits and result.apart.pool.allocations == result.together.pool.allocations
+    assert result.together.pool.peak_allocated == count * (1 << 16) + (1 << 12)
+    assert result.together.unknown_frees == 0
+
+
+def test_a_routing_table_is_saved_and_loaded(trace, tmp_path):
+    table = quarry.separate(trace).table
+    table.save(str(tmp_path / "routes"))
+    loaded = quarry.RoutingTable.load(str(tmp_path / "routes"))
+    assert [r.to_dict() for r in loaded.routes] == [r.to_dict() for r in table.routes]
+    (tmp_path / "routes").write_text("nonsense\n")
+    with pytest.raises(quarry.BadArgument, match="routes"):
+        quarry.RoutingTable.load(str(tmp_path / "routes"))
+
+
+def test_separate_prints_what_it_saves_and_writes_the_table(trace_file, tmp_path):
+    result = run("separate", trace_file, "-o", tmp_path / "routes")
+    assert result.exit_code == 0 and "saved" in result.stdout
+    assert (tmp_path / "routes").read_text().startswith("quarry-routes 1")
+    assert json.loads(run("separate", trace_file, "--json").stdout)["pools"] >= 1
+    assert run("separate", trace_file, "--key", "colour").exit_code == 2
+    assert run("separate", trace_file, "--learn", "1.5").exit_code == 2
+
+
+def test_columns_that_numpy_packed_are_unpacked(trace):
+    packed = np.concatenate([trace.events[:100], trace.events[100:]])
+    assert (
+        quarry.replay(quarry.Trace(packed, trace.call_sites)).pool.to_dict()
+        == quarry.replay(trace).pool.to_dict()
+    )

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts of strategies and heuristics.
+#include "quarry/trace/replay.hpp"
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+namespace quarry::inline QUARRY_ABI::trace {
+namespace {
+
+constexpr std::array strategies{
+    strategy::fast,    strategy::lowest_best_fit, strategy::oldest_best_fit, strategy::stitched,
+    strategy::streams, strategy::direct,          strategy::planned};
+
+}  // namespace
+
+char const* name_of(strategy placement) {
+  switch (placement) {
+    case strategy::fast:
+      return "fast";
+    case strategy::lowest_best_fit:
+      return "lowest-best-fit";
+    case strategy::oldest_best_fit:
+      return "oldest-best-fit";
+    case strategy::stitched:
+      return "stitched";
+    case strategy::streams:
+      return "streams";
+    case strategy::direct:
+      return "direct";
+    case strategy::planned:
+      return "planned";
+  }
+  return "unknown";
+}
+
+strategy strategy_named(std::string const& name) {
+  std::string known;
+  for (strategy const each : strategies) {
+    if (name == name_of(each)) return each;
+    known += known.empty() ? "" : ", ";
+    known += name_of(each);
+  }
+  throw bad_argument{"'" + name + "' is no strategy. The strategies are: " + known};
+}
+
+heuristic heuristic_named(std::string const& text) {
+  auto const refuse = [&](std::string const& reason) {
+    return bad_argument{"'" + text + "' is no heuristic: " + reason +
+                        ". A heuristic is never, percent:N, blocks:N or cost:N, followed by any of "
+                        "+hwm, +cbg, +2022, +2024"};
+  };
+  std::string_view left = text;
+  bool is_over = false;
+  auto const next = [&] {
+    auto const end = left.find('+');
+    auto const part = left.substr(0, end);
+    is_over = end == std::string_view::npos;
+    left = is_over ? std::string_view{} : left.substr(end + 1);
+    return part;
+  };
+  std::string_view const rule = next();
+  auto const colon = rule.find(':');
+  std::string_view const name = rule.substr(0, colon);
+  heuristic result;
+  if (name == "never" && colon == std::string_view::npos) {
+    result = heuristic::never();
+  } else {
+    std::uint32_t number = 0;
+    std::string_view const digits =
+        colon == std::string_view::npos ? std::string_view{} : rule.substr(colon + 1);
+    auto const parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (digits.empty() || parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size())
+      throw refuse("'" + std::string{rule} + "' has no number from 0 to 4294967295");
+    if (name == "percent") {
+      if (number > 100) throw refuse("the percentage exceeds 100");
+      result = heuristic::percent_releasable(number);
+    } else if (name == "blocks") {
+      result = heuristic::blocks_releasable(number);
+    } else if (name == "cost") {
+      result = heuristic::by_cost(number);
+    } else {
+      throw refuse("'" + std::string{name} + "' is unknown");
+    }
+  }
+  while (!is_over) {
+    std::string_view const part = next();
+    if (part == "hwm") {
+      result = result.to_high_water();
+    } else if (part == "cbg") {
+      result = result.before_growth();
+    } else if (part == "2022") {
+      result = result.with_rules(heuristic_rules::poster_2022);
+    } else if (part == "2024") {
+      result = result.with_rules(heuristic_rules::umpire_2024);
+    } else {
+      throw refuse("'+" + std::string{part} + "' is unknown");
+    }
+  }
+  return result;
+}
+
+std::string name_of(heuristic const& rule) {
+  std::string result;
+  switch (rule.condition) {
+    case heuristic::trigger::never:
+      return "never";
+    case heuristic::trigger::percent:
+      result = "percent:";
+      break;
+    case heuristic::trigger::blocks:
+      result = "blocks:";
+      break;
+    case heuristic::trigger::cost:
+      result = "cost:";
+      break;
+    case heuristic::trigger::user:
+      return "a rule of the program";
+  }
+  result += std::to_string(rule.parameter);
+  if (rule.size == heuristic::target::high_water) result += "+hwm";
+  if (rule.checked_at == heuristic::moment::before_growth) result += "+cbg";
+  if (rule.rules == heuristic_rules::poster_2022) result += "+2022";
+  if (rule.rules == heuristic_rules::umpire_2024) result += "+2024";
+  return result;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/trace/plan.hpp"
+
+#include "quarry/host/resources/resource.hpp"
+#include "quarry/trace/reader.hpp"
+#include "trace/address_map.hpp"
+#include "trace/placement.hpp"
+#include "trace/repetition.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace quarry::inline QUARRY_ABI::trace {
+namespace {
+
+constexpr std::uint64_t max_overlaps = std::uint64_t{1} << 33;
+constexpr std::size_t max_problems = 100;
+
+/// Collects the sizes and lifetimes of a trace's allocations.
+class lifetime_recorder {
+ public:
+  explicit lifetime_recorder(bytes alignment) : alignment_{alignment} {}
+
+  void add(std::span<event const> events) {
+    for (event const& each : events) {
+      if (each.address == 0) continue;  // of size 0, by allocators that return null for it
+      if (each.kind == event_kind::allocate) {
+        allocate(each);
+      } else if (each.kind == event_kind::deallocate) {
+        free(each.address);
+      }
+    }
+  }
+  /// Allocations without a free have `end` equal to `not_freed`.
+  [[nodiscard]] std::vector<lifetime>& result() { return allocations_; }
+
+ private:
+  void allocate(event const& request) {
+    if (request.size > max_bytes_at_once)
+      throw bad_argument{"plan: allocation " + std::to_string(allocations_.size()) + " has " +
+                         std::to_string(request.size) + " bytes; " + request_too_large};
+    if (allocations_.size() == max_trace_allocations)
+      throw bad_argument{"plan: the trace has more than " + std::to_string(max_trace_allocations) +
+                         " allocations. Record fewer iterations"};
+    auto const number = static_cast<std::uint32_t>(allocations_.size());
+    if (!live_.insert(request.address, number)) {
+      free(request.address);  // its free is missing
+      (void)live_.insert(request.address, number);
+    }
+    bytes const rounded = (std::max<bytes>(request.size, 1) + alignment_ - 1) & ~(alignment_ - 1);
+    allocations_.push_back({rounded, not_freed, 0});
+  }
+  void free(std::uint64_t address) {
+    if (auto const number = live_.remove(address))
+      allocations_[*number].end = static_cast<std::uint32_t>(allocations_.size());
+  }
+
+  bytes alignment_;
+  address_map<std::uint32_t> live_;
+  std::vector<lifetime> allocations_;
+};
+
+/// The problem of the allocations before a period, and of one repetition.
+[[nodiscard]] placement_problem problem_of_period(std::vector<lifetime> allocations,
+                                                  repetition const& found) {
+  auto const length = found.length;
+  // begins the period where the fewest bytes are live: few allocations wrap
+  std::uint32_t begin = found.begin;
+  {
+    placement_problem all{allocations, 0};
+    auto const count = static_cast<std::uint32_t>(allocations.size());
+    for (lifetime& each : all.allocations) each.end = std::min(each.end, count);
+    auto const live = live_bytes(all);
+    auto const before = [&](std::uint32_t i) { return live[i] - allocations[i].size; };
+    for (std::uint32_t i = begin; i < found.begin + length; ++i) {
+      if (before(i) < before(begin)) begin = i;
+    }
+  }
+  std::uint32_t const end = begin + length;
+  allocations.resize(end);
+  for (std::uint32_t i = 0; i < end; ++i) {
+    lifetime& each = allocations[i];
+    if (i >= begin && each.end > end) {
+      // an allocation that outlives a whole period has no place: the next one needs it
+      if (each.end - i > length)
+        each.size = 0;
+      else
+        each.wrapped_end = each.end - length;
+    }
+    each.end = std::min(each.end, end);
+  }
+  return {std::move(allocations), begin};
+}
+
+[[nodiscard]] plan plan_of(std::vector<lifetime> allocations, plan_options const& options) {
+  std::uint64_t const total = allocations.size();
+  auto const found = options.finds_period ? find_repetition(allocations) : repetition{};
+  std::vector<bytes> sizes;
+  for (lifetime const& each : allocations) sizes.push_back(each.size);
+  placement_problem problem;
+  if (found.length != 0) {
+    problem = problem_of_period(std::move(allocations), found);
+  } else {
+    problem = {std::move(allocations), static_cast<std::uint32_t>(total)};
+    for (lifetime& each : problem.allocations)
+      each.end = std::min(each.end, static_cast<std::uint32_t>(total));
+  }
+  if (problem.allocations.size() > max_plan_allocations)
+    throw bad_argument{"plan: " + std::to_string(problem.allocations.size()) +
+                       " allocations exceed the limit of " + std::to_string(max_plan_allocations) +
+                       ". Record fewer iterations"};
+  if (auto const pairs = overlaps(problem); pairs > max_overlaps)
+    throw bad_argument{"plan: " + std::to_string(pairs) +
+                       " pairs of allocations live at one time, more than 2^33. Record fewer "
+                       "iterations"};
+  plan result;
+  result.alignment = options.alignment;
+  result.period_begin = problem.wrap_begin;
+  auto const live = live_bytes(problem);
+  if (!live.empty()) result.lower_bound = std::ranges::max(live);
+  auto placed =
+      place(problem, result.lower_bound, options.max_steps, options.seed, options.progress);
+  result.size = placed.size;
+  result.method = std::move(placed.method);
+  auto const length = problem.allocations.size() - problem.wrap_begin;
+  for (std::size_t i = 0; i < problem.allocations.size(); ++i) {
+    lifetime const& each = problem.allocations[i];
+    bool const is_planned = each.size != 0;
+    result.allocations.push_back({sizes[i], is_planned ? placed.offsets[i] : not_planned,
+                                  each.wrapped_end != 0 ? each.wrapped_end + length : each.end});
+  }
+  return result;
+}
+
+void check(plan_options const& options) { check_alignment("plan_options", options.alignment); }
+
+}  // namespace
+
+plan make_plan(std::span<event const> events, plan_options const& options) {
+  check(options);
+  lifetime_recorder recorder{options.alignment};
+  recorder.add(events);
+  return plan_of(std::move(recorder.result()), options);
+}
+
+plan make_plan(reader& trace, plan_options const& options) {
+  check(options);
+  lifetime_recorder recorder{options.alignment};
+  std::vector<event> events(4096);
+  while (std::size_t const count = trace.read(events)) recorder.add(std::span{events}.first(count));
+  return plan_of(std::move(recorder.result()), options);
+}
+
+period find_period(std::span<event const> events, bytes alignment) {
+  check_alignment("find_period", alignment);
+  lifetime_recorder recorder{alignment};
+  recorder.add(events);
+  auto const found = find_repetition(recorder.result());
+  if (found.length == 0) return {};
+  return {found.begin, found.length,
+          static_cast<double>(found.end - found.begin) / static_cast<double>(found.length)};
+}
+
+std::vector<std::string> audit(plan const& checked) {
+  std::vector<std::string> problems;
+  auto const add = [&](std::string text) {
+    if (problems.size() < max_problems) problems.push_back(std::move(text));
+  };
+  try {
+    check_alignment("plan", checked.alignment);
+  } catch (bad_argument const& wrong) {
+    return {wrong.message()};
+  }
+  auto const& all = checked.allocations;
+  auto const count = all.size();
+  if (count > max_plan_allocations)
+    return {std::to_string(count) + " allocations exceed the limit of " +
+            std::to_string(max_plan_allocations)};
+  if (checked.period_begin > count)
+    return {"the period begins at allocation " + std::to_string(checked.period_begin) + " of " +
+            std::to_string(count)};
+  bytes const mask = checked.alignment - 1;
+  if ((checked.size & mask) != 0) add("the size is not a multiple of the alignment");
+  if (checked.lower_bound > checked.size) add("the lower bound exceeds the size");
+
+  // a change at a time: an allocation begins or ends. Ends come first
+  struct change {
+    std::uint64_t time;
+    bool begins;
+    std::size_t number;
+  };
+  std::vector<change> changes;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto const& each = all[i];
+    auto const refuse = [&](char const* reason) {
+      add("allocation " + std::to_string(i) + ' ' + reason);
+    };
+    std::uint64_t const period = count - checked.period_begin;
+    if (each.size == 0 || (each.size & mask) != 0) {
+      refuse("has a size that is no multiple of the alignment");
+    } else if (each.offset == not_planned) {
+      continue;
+    } else if ((each.offset & mask) != 0) {
+      refuse("has an offset that is no multiple of the alignment");
+    } else if (each.offset > checked.size || each.size > checked.size - each.offset) {
+      refuse("does not lie in the range");
+    } else if (each.freed_before <= i ||
+               (i < checked.period_begin ? each.freed_before > count
+                                         : each.freed_before - i > period)) {
+      refuse("is freed too late, or before it begins");
+    } else {
+      changes.push_back({i, true, i});
+      changes.push_back({std::min<std::uint64_t>(each.freed_before, count), false, i});
+      if (each.freed_before <= count) continue;
+      changes.push_back({checked.period_begin, true, i});
+      changes.push_back({each.freed_before - period, false, i});
+    }
+  }
+  std::ranges::sort(changes, [](change const& a, change const& b) {
+    return a.time != b.time ? a.time < b.time : a.begins < b.begins;
+  });
+  std::map<bytes, std::size_t> live;  // by offset
+  for (change const& each : changes) {
+    bytes const offset = all[each.number].offset, end = offset + all[each.number].size;
+    if (!each.begins) {
+      if (auto const found = live.find(offset); found != live.end() && found->second == each.number)
+        live.erase(found);
+      continue;
+    }
+    auto const next = live.lower_bound(offset);
+    auto const overlaps_with = [&](std::size_t other) {
+      add("allocation " + std::to_string(each.number) + " overlaps allocation " +
+          std::to_string(other) + ", which lives at the same time");
+    };
+    if (next != live.end() && next->first < end) {
+      overlaps_with(next->second);
+    } else if (next != live.begin() &&
+               std::prev(next)->first + all[std::prev(next)->second].size > offset) {
+      overlaps_with(std::prev(next)->second);
+    } else {
+      live.emplace(offset, each.number);
+    }
+  }
+  return problems;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pools that replays use. Each has `allocate(event)`, `deallocate(pointer, size, event)`,
+// `wait(event)` and `counts()`.
+#pragma once
+
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/stitched_pool.hpp"
+#include "quarry/host/pools/stream_pool.hpp"
+#include "quarry/host/resources/any_resource.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
+#include "quarry/platform/simulated_pages.hpp"
+#include "quarry/trace/planned_pool.hpp"
+#include "quarry/trace/replay.hpp"
+#include "quarry/trace/routed_pool.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+/// Calls of the upstream, and what they would cost.
+struct upstream_calls {
+  upstream_cost price;
+  double us = 0;
+  std::uint64_t allocations = 0;
+  bytes reserved = 0, peak = 0;  // the peak since the last sample
+
+  void count_allocation(bytes size) {
+    us += price.us_per_allocation + price.us_per_gib * static_cast<double>(size) * 0x1p-30;
+    ++allocations;
+    reserved += size;
+    peak = std::max(peak, reserved);
+  }
+  void count_free(bytes size) {
+    us += price.us_per_free;
+    reserved -= size;
+  }
+};
+
+/// Counts the calls of a resource.
+template <class Upstream>
+class counted_resource {
+ public:
+  static constexpr bool is_simulated = simulated<Upstream>;
+
+  counted_resource(Upstream upstream, upstream_calls& calls)
+      : upstream_{std::move(upstream)}, calls_{&calls} {}
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    void* const result = upstream_.allocate(size, alignment);
+    calls_->count_allocation(size);
+    return result;
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    upstream_.deallocate(pointer, size, alignment);
+    calls_->count_free(size);
+  }
+  [[nodiscard]] Upstream& upstream() { return upstream_; }
+
+ private:
+  Upstream upstream_;
+  upstream_calls* calls_;
+};
+
+/// Refers to a resource of the user.
+class borrowed_resource {
+ public:
+  explicit borrowed_resource(any_resource& owner) : owner_{&owner} {}
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    return owner_->allocate(size, alignment);
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    owner_->deallocate(pointer, size, alignment);
+  }
+  [[nodiscard]] any_resource& upstream() { return *owner_; }
+
+ private:
+  any_resource* owner_;
+};
+
+/// Counts the maps of pages, each of which stands for a call of the upstream.
+class counted_pages : public simulated_pages {
+ public:
+  /// Each page needs 50 bytes of memory, so a trace with absurd sizes needs 100 MB at most.
+  static constexpr bytes max_mapped = bytes{1} << 42;
+
+  counted_pages(bytes page, upstream_calls& calls)
+      : simulated_pages{page, max_mapped}, calls_{&calls} {}
+  void map(std::uint64_t address, bytes size) {
+    simulated_pages::map(address, size);
+    calls_->count_allocation(size);
+  }
+  void unmap(std::uint64_t address, bytes size) noexcept {
+    simulated_pages::unmap(address, size);
+    calls_->count_free(size);
+  }
+
+ private:
+  upstream_calls* calls_;
+};
+
+/// Streams by their numbers in the trace. Work takes a fixed time of the trace's clock.
+class traced_streams {
+ public:
+  using stream = std::uint32_t;
+  using event = std::uint64_t;  // when it completes
+  struct clock {
+    std::uint64_t time = 0, delay = 0;
+  };
+
+  explicit traced_streams(clock& now) : clock_{&now} {}
+  [[nodiscard]] stream_identity identity(stream number) const { return {number, number}; }
+  [[nodiscard]] static bool depends_on_thread(stream) noexcept { return false; }
+  [[nodiscard]] event record(stream) { return clock_->time + clock_->delay; }
+  void wait(stream, event const&) {}
+  [[nodiscard]] bool is_done(event const& completion) noexcept {
+    return completion <= clock_->time;
+  }
+  void finish(event const&) noexcept {}
+  [[nodiscard]] bool finish(stream) noexcept { return true; }
+  [[nodiscard]] bool finish_all() noexcept { return true; }
+  void drop(event&) noexcept {}
+
+ private:
+  clock* clock_;
+};
+
+template <class Upstream, class Placement>
+struct plain_pool {
+  using pool_type = pool<counted_resource<Upstream>, Placement>;
+  plain_pool(Upstream upstream, upstream_calls& calls, pool_options const& options)
+      : memory{counted_resource<Upstream>{std::move(upstream), calls}, options} {}
+  void* allocate(event const& request) { return memory.allocate(request.size); }
+  void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
+  void wait(event const&) {}
+  [[nodiscard]] pool_counts counts() const { return memory.counts(); }
+  pool_type memory;
+};
+
+/// Looks up each call site and size once.
+template <class Placement>
+struct routed {
+  routed(replay_options const& options, upstream_calls& calls, pool_options const& pool)
+      : call_sites{options.call_sites},
+        memory{counted_resource<simulated_resource>{simulated_resource{}, calls}, *options.routing,
+               pool} {}
+  void* allocate(event const& request) {
+    auto const [found, is_new] = known.try_emplace({request.size, request.call_site}, 0);
+    if (is_new) {
+      bool const has_name = call_sites != nullptr && request.call_site < call_sites->size();
+      found->second = memory.table().pool_for(
+          request.size, has_name ? call_sites->name(request.call_site) : std::string{});
+    }
+    return memory.allocate_from(found->second, request.size);
+  }
+  void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
+  void wait(event const&) {}
+  [[nodiscard]] pool_counts counts() const { return memory.counts(); }
+
+  name_table const* call_sites;
+  std::map<std::pair<bytes, std::uint32_t>, std::uint32_t> known;
+  routed_pool<counted_resource<simulated_resource>, Placement> memory;
+};
+
+template <class Upstream>
+struct from_plan {
+  from_plan(plan const& served, Upstream upstream, upstream_calls& calls,
+            pool_options const& options)
+      : memory{counted_resource<Upstream>{std::move(upstream), calls},
+               served,
+               {.fallback = options}} {}
+  void* allocate(event const& request) { return memory.allocate(request.size); }
+  void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
+  void wait(event const&) {}
+  [[nodiscard]] pool_counts counts() const {
+    auto const found = memory.counts();
+    pool_counts result = found.fallback;
+    result.reserved = found.reserved;
+    result.peak_reserved = found.peak_reserved;
+    result.allocated = found.allocated;
+    result.peak_allocated = found.peak_allocated;
+    result.granted = found.granted;
+    result.peak_granted += found.peak_placed;  // at most: the two peaks may differ in time
+    result.allocations = found.allocations;
+    result.deallocations = found.deallocations;
+    result.allocations_in_use = found.allocations_in_use;
+    result.blocks_allocated += found.reserved != found.fallback.reserved;
+    result.invalid_frees = found.invalid_frees;
+    return result;
+  }
+  planned_pool<counted_resource<Upstream>> memory;
+};
+
+struct stitched {
+  stitched(upstream_calls& calls, pool_options const& options)
+      : memory{counted_pages{2 << 20, calls},
+               {.alignment = options.alignment, .max_bytes = options.max_bytes}} {}
+  void* allocate(event const& request) { return memory.allocate(request.size); }
+  void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
+  void wait(event const&) {}
+  [[nodiscard]] pool_counts counts() const {
+    auto const found = memory.counts();
+    pool_counts result;
+    result.reserved = found.reserved;
+    result.peak_reserved = found.peak_reserved;
+    result.allocated = found.allocated;
+    result.peak_allocated = found.peak_allocated;
+    result.allocations_in_use = found.allocations_in_use;
+    result.blocks_allocated = found.growths;
+    result.invalid_frees = found.invalid_frees;
+    return result;
+  }
+  stitched_pool<counted_pages> memory;
+};
+
+struct in_stream_order {
+  in_stream_order(std::uint64_t delay, upstream_calls& calls, pool_options const& options)
+      : clock{0, delay},
+        memory{counted_resource<simulated_resource>{simulated_resource{}, calls},
+               traced_streams{clock},
+               {.first_block = options.first_block,
+                .next_block = options.next_block,
+                .growth_percent = options.growth_percent,
+                .alignment = std::max<bytes>(checked(options).alignment, 256),
+                .max_bytes = options.max_bytes}} {}
+  void* allocate(event const& request) {
+    clock.time = request.time;
+    return memory.allocate(request.size, request.stream);
+  }
+  void deallocate(void* pointer, bytes, event const& request) {
+    clock.time = request.time;
+    memory.deallocate(pointer, request.stream);
+  }
+  void wait(event const& request) {
+    clock.time = request.time;
+    memory.share(request.stream);
+  }
+  [[nodiscard]] pool_counts counts() const {
+    auto const found = memory.counts();
+    pool_counts result;
+    result.reserved = found.reserved;
+    result.peak_reserved = found.peak_reserved;
+    result.allocated = found.allocated;
+    result.peak_allocated = found.peak_allocated;
+    result.allocations = found.allocations;
+    result.deallocations = found.deallocations;
+    result.allocations_in_use = found.allocations_in_use;
+    result.blocks_allocated = found.blocks_allocated;
+    result.blocks_returned = found.blocks_returned;
+    result.invalid_frees = found.invalid_frees;
+    return result;
+  }
+  traced_streams::clock clock;
+  stream_pool<counted_resource<simulated_resource>, traced_streams> memory;
+};
+
+/// Each allocation is one of the upstream, rounded to the alignment.
+template <class Upstream>
+struct no_pool {
+  no_pool(Upstream upstream, upstream_calls& upstream_counts, pool_options const& options)
+      : resource{std::move(upstream), upstream_counts},
+        calls{upstream_counts},
+        alignment{std::max<bytes>(checked(options).alignment, 256)},
+        max_bytes{options.max_bytes} {}
+  [[nodiscard]] bytes rounded(bytes size) const {
+    return std::max<bytes>(alignment, (size + alignment - 1) & ~(alignment - 1));
+  }
+  void* allocate(event const& request) {
+    if (request.size > max_bytes_at_once)
+      throw out_of_memory{"replay", request.size, request_too_large};
+    bytes const size = rounded(request.size);
+    if (size > max_bytes || calls.reserved > max_bytes - size)
+      throw out_of_memory{"replay", size, "the capacity is exhausted"};
+    void* const result = resource.allocate(size, alignment);
+    ++found.allocations;
+    found.allocated += request.size;
+    found.peak_allocated = std::max(found.peak_allocated, found.allocated);
+    found.peak_reserved = std::max(found.peak_reserved, calls.reserved);
+    return result;
+  }
+  void deallocate(void* pointer, bytes size, event const&) {
+    resource.deallocate(pointer, rounded(size), alignment);
+    ++found.deallocations;
+    found.allocated -= size;
+  }
+  void wait(event const&) {}
+  [[nodiscard]] pool_counts counts() const {
+    pool_counts result = found;
+    result.reserved = result.granted = calls.reserved;
+    result.peak_granted = found.peak_reserved;
+    result.allocations_in_use = found.allocations - found.deallocations;
+    result.blocks_allocated = found.allocations;
+    result.blocks_returned = found.deallocations;
+    return result;
+  }
+  counted_resource<Upstream> resource;
+  upstream_calls& calls;
+  bytes alignment, max_bytes;
+  pool_counts found = {};
+};
+
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "trace/json_line.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+/// The members of one line of Umpire's log that the reader uses. Views of the line.
+struct umpire_line {
+  json_value category, name, timestamp;
+  json_value size;
+  json_value allocator_ref, pointer, current_ptr, new_ptr;
+  json_value first_argument;   ///< of a maker: the name of the allocator below
+  json_value allocation_name;  ///< of `named_allocate`
+  json_value event_name;       ///< of the metadata `event`
+  json_value resource;         ///< of `allocate_resource`
+  json_value allocator_name;
+  bool is_of_old_format = false;  ///< the format before 2022.10
+};
+
+/// Reads a line. Returns the reason if it is no JSON object, and else an empty text.
+[[nodiscard]] std::string parse_umpire_line(std::string_view line, umpire_line& parsed);
+
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/trace/separate.hpp"
+
+#include "quarry/trace/replay.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace quarry::trace {
+namespace separate_test {
+
+/// Makes traces.
+class program {
+ public:
+  std::uint64_t allocate(bytes size, char const* call_site) {
+    next_ += 1 << 20;
+    events.push_back({.time = events.size(),
+                      .address = next_,
+                      .size = size,
+                      .call_site = call_sites.number(call_site)});
+    return next_;
+  }
+  void deallocate(std::uint64_t address) {
+    events.push_back({.time = events.size(), .address = address, .kind = event_kind::deallocate});
+  }
+
+  std::vector<event> events;
+  name_table call_sites;
+
+ private:
+  std::uint64_t next_ = 0;
+};
+
+/// Permanent allocations of 600 B from "keep", temporary ones of 100 B and 900 B from "work".
+program two_kinds() {
+  program made;
+  for (int i = 0; i < 50; ++i) {
+    (void)made.allocate(600, "keep");
+    auto const a = made.allocate(100, "work");
+    auto const b = made.allocate(900, "work");
+    made.deallocate(a);
+    made.deallocate(b);
+  }
+  return made;
+}
+
+TEST(Separate, LearnsWhichCallSitesAreTemporary) {
+  program const made = two_kinds();
+  auto const table =
+      separate(made.events, made.call_sites, {.key = route_key::call_site, .temporary_events = 10});
+  EXPECT_EQ(table.pools(), 2u);
+  EXPECT_EQ(table.pool_for(5, "work"), 1u);
+  EXPECT_EQ(table.pool_for(5, "keep"), 0u);
+  EXPECT_EQ(table.pool_for(5, "unknown"), 0u);
+}
+
+TEST(Separate, LearnsWhichSizesAreTemporary) {
+  program const made = two_kinds();
+  auto const table =
+      separate(made.events, made.call_sites, {.key = route_key::size, .temporary_events = 10});
+  EXPECT_EQ(table.pool_for(64), 1u);
+  EXPECT_EQ(table.pool_for(127), 1u);
+  EXPECT_EQ(table.pool_for(128), 0u);
+  EXPECT_EQ(table.pool_for(600), 0u) << "of 512 to 1,023 bytes, 50 of 100 are temporary";
+}
+
+TEST(Separate, LearnsBySizeWithinACallSite) {
+  program const made = two_kinds();
+  auto const table = separate(made.events, made.call_sites,
+                              {.key = route_key::call_site_and_size, .temporary_events = 10});
+  EXPECT_EQ(table.pool_for(600, "work"), 1u);
+  EXPECT_EQ(table.pool_for(600, "keep"), 0u);
+  EXPECT_EQ(table.pool_for(300, "work"), 0u);
+}
+
+TEST(Separate, ATraceWithoutTemporaryAllocationsNeedsOnePool) {
+  program const made = two_kinds();
+  EXPECT_EQ(separate(made.events, made.call_sites, {.temporary_events = 0}).pools(), 1u);
+  EXPECT_EQ(separate({}, made.call_sites, {}).pools(), 1u);
+}
+
+TEST(Separate, RoutedReplayKeepsLongLivedAllocationsOutOfTheBlocksOfTemporaryOnes) {
+  // Permanent allocations between temporary ones hold each block of a single pool in use.
+  program made;
+  std::vector<std::uint64_t> temporary;
+  for (int phase = 0; phase < 8; ++phase) {
+    for (int i = 0; i < 2000; ++i) {
+      temporary.push_back(made.allocate(8000 + 16u * static_cast<bytes>(i % 7), "work"));
+      if (i % 100 == 0) (void)made.allocate(8000, "keep");
+    }
+    for (auto const address : temporary) made.deallocate(address);
+    temporary.clear();
+    // larger than what is between the permanent allocations
+    made.deallocate(made.allocate(12 << 20, "work"));
+  }
+  auto const table = separate(made.events, made.call_sites,
+                              {.key = route_key::call_site, .temporary_events = 5000});
+  auto const peak = [&](routing_table const* routing) {
+    replayer memory{{.placement = strategy::lowest_best_fit,
+                     .pool = {.first_block = 1 << 20, .next_block = 1 << 20, .growth_percent = 0},
+                     .routing = routing,
+                     .call_sites = &made.call_sites}};
+    memory.add(made.events);
+    EXPECT_TRUE(memory.result().fits());
+    EXPECT_EQ(memory.result().unknown_frees, 0u);
+    return memory.result().pool.peak_reserved;
+  };
+  EXPECT_LT(peak(&table), peak(nullptr));
+}
+
+}  // namespace separate_test
+}  // namespace quarry::trace
