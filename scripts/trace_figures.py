@@ -41,6 +41,32 @@ def peaks(records):
     return [f"{origin(everything)}:", "", *table(head, rows)]
 
 
+SEPARATIONS = {
+    "one pool": "one pool",
+    "size": "rule: size",
+    "call_site": "rule: call site",
+    "call_site_and_size": "rule: call site and size",
+    "tree": "decision tree, 8 leaves",
+    "deep tree": "decision tree, no limit",
+}
+
+
+def separations(records):
+    """The peak of the second half of a trace, by what was learnt from the first half."""
+    bench = "trace/separate"
+    machine = first_with(records, [bench])
+    if machine is None:
+        return ["Not measured yet: `bench/trace_separation.py`."]
+    found = points(records, machine, bench, "trace")
+    rows = [
+        [title, *[value_text(found[way][trace].median / 2**20) for trace in TRACES]]
+        for way, title in SEPARATIONS.items()
+    ]
+    everything = [point for series in found.values() for point in series.values()]
+    head = ["MiB at the peak of the second half", *TRACES.values()]
+    return [f"{origin(everything)}:", "", *table(head, rows)]
+
+
 RATES = [
     ("replay, default pool, events in memory", "trace/replay", {"strategy": "fast"}),
     ("replay, best fit, events in memory", "trace/replay", {"strategy": "lowest-best-fit"}),
@@ -111,4 +137,4 @@ def kernels(records):
     return [f"{machine}, {origin(everything)}, 2^20 lanes, 64 B each:", "", *table(head, rows)]
 
 
-SECTIONS = {"peaks": peaks, "rates": rates, "recording": recording, "kernels": kernels}
+SECTIONS = {"peaks": peaks, "separations": separations, "rates": rates, "recording": recording, "kernels": kernels}
