@@ -84,7 +84,7 @@ def test_tune_prints_the_best_setting_and_its_code(trace_file):
 
 @pytest.mark.parametrize("key", ["size", "call_site", "call_site_and_size"])
 def test_separation_learns_which_sizes_are_temporary(key):
-    # Two sizes by turns: one lives for an event, the other for ever.
+    # Two sizes alternate: one lives for an event, the other to the end.
     count = 400
     kind = np.tile([0, 0, 1], count)
     slot = np.repeat(np.arange(count), 3) * 2 + np.tile([0, 1, 1], count)
