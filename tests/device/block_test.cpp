@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -36,22 +37,25 @@ struct owned_block {
     return (old | bit_of(slice)) == full ? tested.count_full_words(1) : tested.peek();
   }
 
-  /// Releases a slice. Returns whether it was in use.
-  bool release(std::uint32_t slice) {
+  /// Releases a slice. Returns the new state, as the releasing lane sees it; nullopt if the slice
+  /// was not in use. Lanes may call it at the same time.
+  std::optional<block_state> release_slice(std::uint32_t slice) {
     EXPECT_TRUE(tested.announce(1).is_open_in(current().generation()));
     if ((word_of(slice).peek() & bit_of(slice)) != 0) {
       (void)word_of(slice).release(bit_of(slice));
       (void)tested.retract(1);
-      return false;
+      return std::nullopt;
     }
-    last = set_bit(slice);
-    return true;
+    return set_bit(slice);
   }
+  /// The same. Returns whether the slice was in use.
+  bool release(std::uint32_t slice) { return release_slice(slice).has_value(); }
 
   /// Releases a slice that is in use. Returns whether the block became free.
   bool release_and_synchronize(std::uint32_t slice) {
-    EXPECT_TRUE(release(slice)) << "slice " << slice;
-    return tested.close(last);
+    auto const state_after = release_slice(slice);
+    EXPECT_TRUE(state_after.has_value()) << "slice " << slice;
+    return state_after && tested.close(*state_after);
   }
 
   /// Takes slices of a word as a claimer that is inside. Returns whether the word was full.
@@ -79,7 +83,6 @@ struct owned_block {
   word state;
   block tested;
   std::uint32_t count;
-  block_state last{0};
 };
 
 TEST(BlockState, KeepsItsFieldsSeparate) {
