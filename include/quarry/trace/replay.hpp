@@ -40,7 +40,7 @@ enum class strategy : std::uint8_t {
 [[nodiscard]] QUARRY_API heuristic heuristic_named(std::string const& text);
 [[nodiscard]] QUARRY_API std::string name_of(heuristic const& rule);
 
-/// What calls of the upstream cost. The defaults are those of cudaMalloc and cudaFree on an H200.
+/// What calls of the upstream cost. The defaults are assumed, not measured.
 struct upstream_cost {
   double us_per_allocation = 100;
   double us_per_gib = 0;  ///< added to an allocation
