@@ -137,4 +137,26 @@ def kernels(records):
     return [f"{machine}, {origin(everything)}, 2^20 lanes, 64 B each:", "", *table(head, rows)]
 
 
-SECTIONS = {"peaks": peaks, "separations": separations, "rates": rates, "recording": recording, "kernels": kernels}
+def upstream(records):
+    """Microseconds for each block of the upstream, by its size."""
+    benches = ["upstream/allocate", "upstream/free"]
+    machine = first_with(records, benches)
+    if machine is None:
+        return missing("`upstream_calls_bench`")
+    rows, everything = [], []
+    for bench, title in zip(benches, ("cudaMalloc", "cudaFree"), strict=True):
+        series = points(records, machine, bench, "bytes", {"allocator": "cudaMalloc"})["cudaMalloc"]
+        everything += series.values()
+        rows.append([title, *[value_text(series[size].median) for size in sorted(series)]])
+    head = ["µs, median", *[f"{size >> 20:,} MiB" for size in sorted(series)]]
+    return [f"{machine}, {origin(everything)}:", "", *table(head, rows)]
+
+
+SECTIONS = {
+    "peaks": peaks,
+    "separations": separations,
+    "rates": rates,
+    "recording": recording,
+    "kernels": kernels,
+    "upstream": upstream,
+}
