@@ -172,7 +172,8 @@ def poster_table(found):
         published = PUBLISHED.get(setting)
         text = f"{published[0]}; {published[1]} %" if published else "timed out"
         rows.append([title_of(setting), text, *(cells.get(setting, "–") for cells in columns)])
-    rows.append([f"tuned: {sweep.tuned_setting}", "–", *["–"] * (len(RULES) - 1), sweep.tuned.text()])
+    dashes = ["–"] * len(RULES)
+    rows.append([f"tuned: {sweep.tuned_setting}", *dashes, sweep.tuned.text()])
     head = ["coalesces; overhead; modelled time", "the poster's program"]
     return table([*head, *(f"{TRACES[SIMULATION]}, {text}" for text in RULES.values())], rows)
 
@@ -224,7 +225,9 @@ def steps_that_grow(outcomes):
 
 def cbg_calls_least(outcomes):
     plain, high_water, before = series_of(outcomes).values()
-    held = sum(c.coalesces <= min(a.coalesces, b.coalesces) for a, b, c in zip(plain, high_water, before))
+    held = sum(
+        c.coalesces <= min(a.coalesces, b.coalesces) for a, b, c in zip(plain, high_water, before)
+    )
     return f"{verdict(held, len(BLOCKS))}: {held} of {len(BLOCKS)}"
 
 
@@ -237,8 +240,8 @@ def cbg_is_the_sweet_spot(outcomes):
 
 def percent_reserves_most(outcomes):
     blocks = [outcome.overhead for row in series_of(outcomes).values() for outcome in row]
-    own = outcomes["percent:100"].overhead
-    return f"{'yes' if own > max(blocks) else 'no'}: {own:.0f} %, {min(blocks):.0f} to {max(blocks):.0f} %"
+    least, most, own = min(blocks), max(blocks), outcomes["percent:100"].overhead
+    return f"{'yes' if own > most else 'no'}: {own:.0f} %, {least:.0f} to {most:.0f} %"
 
 
 def percent_on_front(outcomes):

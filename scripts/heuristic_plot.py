@@ -24,8 +24,8 @@ from heuristic_figures import (
 )
 
 NOTE = (
-    "Replay with the poster's rules and blocks of at least 1 MiB.\nA number at an end of a line counts"
-    " blocks; beside a cross or a purple triangle it is a percentage. The triangles lie above the"
+    "Replay with the poster's rules and blocks of at least 1 MiB.\nA number at an end of a line"
+    " counts blocks; beside a cross or a purple triangle it is a percentage. The triangles lie above the"
     " panel, at the memory in brackets.\nSweet spot: the least cost of these settings. Tuned: the"
     " least cost of all settings that `tune` tries. Front: no setting has fewer coalesces and less"
     " memory."
@@ -70,7 +70,8 @@ def draw_blocks(axes, outcomes, best):
     for variant, (colour, marker, side) in LOOKS.items():
         row = [outcomes[f"blocks:{n}{variant}"] for n in BLOCKS]
         places = [(each.coalesces, each.overhead) for each in row]
-        axes.plot(*zip(*places), color=colour, marker=marker, markersize=4.5, linewidth=1.2, zorder=4)
+        look = {"color": colour, "marker": marker, "markersize": 4.5}
+        axes.plot(*zip(*places), linewidth=1.2, zorder=4, **look)
         labels = {}  # place -> the numbers of blocks there
         for n, place in [(BLOCKS[0], places[0]), (BLOCKS[-1], places[-1])]:
             labels.setdefault(place, []).append(str(n))
@@ -90,8 +91,8 @@ def draw_percents(axes, outcomes, top):
             continue
         is_above = found.overhead > top
         place = (found.coalesces, top if is_above else found.overhead)
-        marker = "^" if is_above else "x"
-        axes.plot(*place, color=PERCENT_COLOUR, marker=marker, markersize=5, clip_on=False, zorder=5)
+        look = {"color": PERCENT_COLOUR, "marker": "^" if is_above else "x", "markersize": 5}
+        axes.plot(*place, clip_on=False, zorder=5, **look)
         text = f"{n} ({found.overhead:.0f} %)" if is_above else str(n)
         (above if is_above else beside).setdefault(place, []).append(text)
     for place, texts in beside.items():
