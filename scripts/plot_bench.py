@@ -44,6 +44,8 @@ from bench_records import (  # noqa: E402
 )
 from coalesced_figures import COALESCED_FIGURES  # noqa: E402
 from figures import FIGURES  # noqa: E402
+from heuristic_figures import NAME as HEURISTICS  # noqa: E402
+from heuristic_plot import heuristic_drawing  # noqa: E402
 from opencl_figures import NAMES as OPENCL_NAMES  # noqa: E402
 from opencl_figures import OPENCL_FIGURES  # noqa: E402
 
@@ -411,6 +413,11 @@ def main():
         for machine in machines(records)
         for figure in [*FIGURES, *COALESCED_FIGURES, *OPENCL_FIGURES]
     ]
+    for machine in machines(records):
+        drawing = heuristic_drawing(records, machine)
+        if drawing:
+            stems.append(f"{HEURISTICS}.{machine}")
+            save(drawing, options.output / stems[-1], True)
     if not any(stems):
         sys.exit(f"error: no records with a value in {options.results}; run `make bench` first")
     for stem in filter(None, stems):

@@ -27,6 +27,7 @@ from bench_records import (
 )
 import coalesced_tables
 import design_figures
+import heuristic_figures
 import opencl_figures
 import peers
 import pool_figures
@@ -143,6 +144,19 @@ def figure_section(figure, machine, records):
         yield ""
 
 
+def heuristic_section(machine, records):
+    """The plot of the published heuristics. Its tables are in a design page."""
+    if not heuristic_figures.sweeps(records, machine):
+        return
+    stem = f"{heuristic_figures.NAME}.{machine}"
+    yield f"### {heuristic_figures.TITLE}"
+    yield ""
+    yield f"[![{heuristic_figures.TITLE}]({stem}.png)]({stem}.svg)"
+    yield ""
+    yield "[Traces](../design/traces.md#the-posters-figures) has the tables, and what the plot shows."
+    yield ""
+
+
 def page(records):
     """docs/plots/README.md."""
     lines = [
@@ -167,6 +181,7 @@ def page(records):
             lines += [f"`{program}` failed: {reason}.", ""]
         for figure in [*FIGURES, *opencl_figures.OPENCL_FIGURES]:
             lines += figure_section(figure, machine, records)
+        lines += heuristic_section(machine, records)
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -2,14 +2,10 @@
 """The measured parts of docs/design/traces.md."""
 
 from bench_records import origin, points, value_text
+from heuristic_figures import REAL_TRACES as TRACES
+from heuristic_figures import SECTIONS as HEURISTICS
 from markdown import first_with, missing, table
 
-TRACES = {
-    "gpt": "GPT training",
-    "resnet": "ResNet training",
-    "kvcache": "decoding with a KV cache",
-    "gnn": "GNN training",
-}
 WAYS = {
     "requested": "in use: nothing needs less",
     "pytorch": "PyTorch, as recorded",
@@ -152,7 +148,7 @@ def upstream(records):
     return [f"{machine}, {origin(everything)}:", "", *table(head, rows)]
 
 
-SECTIONS = {
+SECTIONS = HEURISTICS | {
     "peaks": peaks,
     "separations": separations,
     "rates": rates,

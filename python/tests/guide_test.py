@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands and the code of docs/guide/python.md, in their order."""
+"""Runs the commands and the code of docs/guide/python.md, and the commands of tuning_a_pool.md."""
 
 import re
 import shlex
@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from quarry.cli import app
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "python.md"
-BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TUNING = GUIDE.with_name("tuning_a_pool.md")
+BLOCK = re.compile(r"^```(sh|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -21,11 +22,13 @@ def folder(tmp_path, monkeypatch):
     if not GUIDE.exists() or not (DATA / "gnn.pickle.gz").exists():
         pytest.skip("the guide or the recordings are not there")
     shutil.copy(DATA / "gnn.pickle.gz", tmp_path / "gpt.pickle.gz")  # the smallest recording
+    (tmp_path / "data").symlink_to(DATA)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def blocks(language):
-    text = GUIDE.read_text("utf-8") if GUIDE.exists() else ""
+def blocks(language, guide=GUIDE):
+    text = guide.read_text("utf-8") if guide.exists() else ""
     return [block for name, block in BLOCK.findall(text) if name == language]
 
 
@@ -46,3 +49,16 @@ def test_the_code_of_the_guide_runs(folder, capsys):
         exec(compile(block, str(GUIDE), "exec"), variables)
     printed = capsys.readouterr().out
     assert "True False" in printed and "pool: no memory for 2147483648 bytes" in printed
+
+
+def test_the_guide_to_tuning_shows_what_the_commands_print(folder):
+    pytest.importorskip("matplotlib")
+    outputs = []
+    for block in blocks("sh", TUNING):
+        result = CliRunner().invoke(app, shlex.split(block)[1:])
+        assert result.exit_code == 0, (block, result.output)
+        outputs.append(result.stdout)
+    assert len(outputs) == 2
+    (shown,) = blocks("text", TUNING)
+    assert outputs[0].startswith(shown + "\n")
+    assert (folder / "gnn.png").exists()

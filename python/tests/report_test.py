@@ -188,6 +188,33 @@ def test_a_picture_for_papers_is_a_png(trace, tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_picture_shows_the_front_and_the_least_cost(trace):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from quarry.report import png
+
+    sweep = quarry.tune(trace, candidates="published")
+    chart = Figure().subplots()
+    png.draw_sweep(sweep, chart)
+    points = {each.get_label(): each.get_offsets() for each in chart.collections}
+    unit = 2**20 if chart.get_xlabel().endswith("(MiB)") else 2**30
+    assert len(points["on the front"]) == len(sweep.front) > 0
+    assert len(points["oldest-best-fit"]) == len(sweep.outcomes)
+    best = sweep.best
+    assert points["least cost"].tolist() == [[best.peak_reserved / unit, best.upstream_us / 1000]]
+
+
+def test_the_picture_with_tuned_settings_is_larger(trace, tmp_path):
+    pytest.importorskip("matplotlib")
+    sizes = []
+    for sweep in (None, quarry.tune(trace, candidates="published")):
+        write_report(trace, tmp_path / "report.html", sweep=sweep, png=tmp_path / "picture.png")
+        picture = (tmp_path / "picture.png").read_bytes()
+        sizes.append(int.from_bytes(picture[20:24]))  # the height
+    assert sizes[0] < sizes[1]
+
+
 def test_problems_and_failures_are_in_the_summary(trace):
     problems = ["file:7: bad line"]
     shown = quarry.Trace(trace.events, trace.call_sites, problems=problems, problem_count=3)

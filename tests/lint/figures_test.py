@@ -19,6 +19,19 @@ DESIGN = ROOT / "docs" / "design"
 sys.path.insert(0, str(ROOT / "scripts"))
 from coalesced_claims import CLAIMS, measured  # noqa: E402
 from design_figures import SECTIONS  # noqa: E402
+from heuristic_figures import (  # noqa: E402
+    PUBLISHED_OUTCOMES,
+    SETTINGS,
+    Outcome,
+    calls_fall,
+    cbg_calls_least,
+    front_of,
+    memory_grows,
+    percent_on_front,
+    percent_places,
+    percent_reserves_most,
+    steps_that_grow,
+)
 
 PAGE = "coalescing.md"
 LOG = "measurement_log.md"
@@ -245,6 +258,51 @@ class Verdicts(unittest.TestCase):
 
     def test_a_claim_with_an_unmeasured_figure_has_no_verdict(self):
         self.assertEqual(self.claim_a(1.5, None), "not measured")
+
+
+class PosterClaims(unittest.TestCase):
+    """The verdicts on the poster's claims follow from the outcomes of a trace."""
+
+    def changed(self, **settings):
+        """The poster's own outcomes, except for these: `blocks_2_cbg=(coalesces, overhead)`."""
+        outcomes = dict(PUBLISHED_OUTCOMES)
+        for name, figures in settings.items():
+            kind, number, *variant = name.split("_")
+            outcomes["+".join([f"{kind}:{number}", *variant])] = Outcome(*figures)
+        return outcomes
+
+    def test_the_poster_has_sixteen_outcomes_of_nineteen_settings(self):
+        self.assertEqual(len(SETTINGS), 19)
+        self.assertEqual(len(PUBLISHED_OUTCOMES), 16)
+        self.assertLess(set(PUBLISHED_OUTCOMES), set(SETTINGS))
+
+    def test_the_front_has_no_outcome_that_another_one_beats(self):
+        outcomes = [Outcome(3, 9), Outcome(1, 20), Outcome(3, 8), Outcome(4, 8), Outcome(9, 2)]
+        self.assertEqual(front_of(outcomes), [Outcome(1, 20), Outcome(3, 8), Outcome(9, 2)])
+
+    def test_claims_hold_for_the_poster_itself(self):
+        for judge in (calls_fall, memory_grows, cbg_calls_least, percent_reserves_most):
+            self.assertTrue(judge(PUBLISHED_OUTCOMES).startswith("yes"), judge)
+        self.assertEqual(steps_that_grow(PUBLISHED_OUTCOMES), "8 of 12")
+
+    def test_one_other_outcome_changes_the_verdict(self):
+        more_calls = self.changed(blocks_12=(45, 17), blocks_7_cbg=(13, 13))
+        self.assertEqual(calls_fall(more_calls), "in part: 44 → 45, 47 → 9, 10 → 4")
+        self.assertEqual(cbg_calls_least(more_calls), "in part: 4 of 5")
+        self.assertTrue(memory_grows(self.changed(blocks_12_cbg=(4, 9))).startswith("in part"))
+        self.assertTrue(percent_reserves_most(self.changed(blocks_5=(18, 73))).startswith("no"))
+
+    def test_a_percentage_must_coalesce_and_be_unbeaten_to_be_on_the_front(self):
+        ended = {"percent_50": (3, 4), "percent_75": (0, 50), "percent_90": (90, 90)}
+        self.assertEqual(percent_on_front(self.changed(**ended)), "yes: Percent(50)")
+        beaten = self.changed(**ended, blocks_2=(2, 4))
+        self.assertEqual(percent_on_front(beaten), "no")
+
+    def test_percentages_have_places_by_cost(self):
+        costs = {"percent_50": 3, "percent_75": 1, "percent_90": 2}
+        outcomes = self.changed(**{name: (1, 1, 1, cost) for name, cost in costs.items()})
+        only = {name: each for name, each in outcomes.items() if each.cost_ms}
+        self.assertEqual(percent_places(only), "3, 1, 2")
 
 
 def named_files(text):

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/trace/tune.hpp"
 
+#include "host/pools/published_rows.hpp"
 #include "host/pools/simulation_trace.hpp"
 #include "quarry/trace/reader.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 namespace quarry::trace {
@@ -47,24 +47,55 @@ tune_result tuned(std::vector<event> events, tune_options const& options) {
   return tune(trace, options);
 }
 
-TEST(Tune, MakesTheTableOfThePosterAgain) {
-  // Coalesces and peak of the poster's heuristics on this trace, by Umpire of 2021: measured.
-  struct row {
-    std::uint64_t coalesces;
-    bytes peak;
-  };
-  auto const result =
-      tuned(simulation(), {.candidates = published_candidates(heuristic_rules::poster_2022)});
-  EXPECT_EQ(result.peak_allocated, 369'052'815u);
-  ASSERT_EQ(result.outcomes.size(), 19u);
-  std::array<row, 3> const blocks{{{27, 387'927'744}, {19, 394'972'080}, {10, 418'714'144}}};
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    tune_outcome const& found = result.outcomes[4 + i];
-    EXPECT_EQ(found.coalesces, blocks[i].coalesces) << name_of(found.options.pool.coalesce);
-    EXPECT_EQ(found.peak_reserved, blocks[i].peak);
+/// The outcome of the heuristic, with blocks of 1 MiB. Null if it is no candidate.
+tune_outcome const* outcome_of(tune_result const& result, heuristic const& rule) {
+  for (auto const& each : result.outcomes) {
+    if (each.options.pool.coalesce == rule) return &each;
   }
-  EXPECT_EQ(result.outcomes[3].coalesces, 1u) << "percent:100";
-  EXPECT_EQ(result.outcomes[3].peak_reserved, 1'524'738'336u);
+  return nullptr;
+}
+
+/// All settings of both versions of Umpire on the simulation. The modelled time counts the returned
+/// blocks.
+tune_result all_published() {
+  std::vector<replay_options> candidates;
+  for (auto const rules : {heuristic_rules::poster_2022, heuristic_rules::umpire_2024}) {
+    for (auto const& each : published_candidates(rules)) candidates.push_back(each);
+  }
+  for (std::uint32_t const share : {50u, 75u, 90u, 100u}) {  // the poster has no such settings
+    candidates.push_back(candidates.front());
+    candidates.back().pool.coalesce = test::of_2024(test::percent(share).to_high_water());
+  }
+  return tuned(simulation(),
+               {.candidates = candidates, .cost = {.us_per_allocation = 0, .us_per_free = 1}});
+}
+
+TEST(Tune, RepeatsEachMeasuredRowOfUmpire) {
+  auto const result = all_published();
+  EXPECT_EQ(result.peak_allocated, test::published_peak_allocated);
+  for (auto const& row : test::published_rows) {
+    SCOPED_TRACE(name_of(row.rule));
+    auto const* const found = outcome_of(result, row.rule);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->coalesces, row.coalesces);
+    EXPECT_EQ(found->peak_reserved, row.peak_reserved);
+    EXPECT_EQ(found->upstream_allocations, row.blocks_allocated);
+    EXPECT_EQ(found->upstream_us, static_cast<double>(row.blocks_returned));
+  }
+}
+
+TEST(Tune, EndsTheSettingsThatMakeUmpireCrash) {
+  auto const result = all_published();
+  auto const* const at_hundred = outcome_of(result, test::of_2021(test::percent(100)));
+  ASSERT_NE(at_hundred, nullptr);
+  for (auto const& rule : test::crashed_settings) {
+    SCOPED_TRACE(name_of(rule));
+    auto const* const found = outcome_of(result, rule);
+    ASSERT_NE(found, nullptr);
+    EXPECT_TRUE(found->fits);
+    EXPECT_GT(found->coalesces, at_hundred->coalesces);
+    EXPECT_LE(found->peak_reserved, at_hundred->peak_reserved);
+  }
 }
 
 TEST(Tune, OutcomesDoNotDependOnTheNumberOfThreads) {

@@ -9,6 +9,7 @@ import numpy as np
 from quarry.errors import BadState
 from quarry.report import analysis
 from quarry.report.content import Content
+from quarry.tuning import TuneOutcome, TuneResult
 
 PALETTE = [
     "#3b6fb6", "#e08a2e", "#4c9f70", "#c9504b", "#8a6cc0",
@@ -28,8 +29,8 @@ def unit_of(maximum: float) -> tuple[str, int]:
 
 
 def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) -> None:
-    """Draws the timeline, the blocks, the fragmentation and the top call sites. The suffix of
-    `path` selects the format: .png, .pdf or .svg. Raises BadState without matplotlib.
+    """Draws the timeline, the blocks, the fragmentation, the top call sites and the tuned settings.
+    The suffix of `path` selects the format: .png, .pdf or .svg. Raises BadState without matplotlib.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -39,10 +40,13 @@ def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) ->
 
     curves = [replay for replay in content.replays if replay.fragments]
     ratios = [1.0, 1.4, 0.5] if curves else [1.0, 1.4]
-    figure = Figure(figsize=(7.2, 9.6 if curves else 8.4), layout="constrained")
+    tuned = content.sweep if content.sweep and content.sweep.best else None
+    heights = [9.6 if curves else 8.4, 2.6 if tuned else 0]
+    figure = Figure(figsize=(7.2, sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
     # Parts with margins of their own: names of call sites are longer than numbers.
-    over_time, by_group = figure.subfigures(2, 1, height_ratios=[sum(ratios), 0.9])
+    parts = [sum(ratios), 0.9] + [sum(ratios) * 0.34] * (tuned is not None)
+    over_time, by_group, *last = figure.subfigures(len(parts), 1, height_ratios=parts)
     charts = over_time.subplots(len(ratios), 1, height_ratios=ratios)
     bars = by_group.subplots()
     draw_timeline(content, charts[0])
@@ -50,9 +54,13 @@ def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) ->
     if curves:
         draw_fragmentation(content, charts[2])
     draw_groups(content, bars)
+    others = [bars]
+    if tuned:
+        others.append(last[0].subplots())
+        draw_sweep(tuned, others[-1])
     for chart in charts:
         chart.set_xlim(content.first, content.last)
-    for chart in [*charts, bars]:
+    for chart in [*charts, *others]:
         chart.spines[["top", "right"]].set_visible(False)
         chart.tick_params(labelsize=8)
     charts[-1].set_xlabel(content.axis.title, fontsize=9)
@@ -134,3 +142,32 @@ def draw_groups(content: Content, chart: Any) -> None:
     chart.set_yticks(rows, labels, fontsize=7)
     chart.invert_yaxis()
     chart.set_xlabel(f"in use at the peak, by {groups.title} ({name})", fontsize=9)
+
+
+def draw_sweep(sweep: TuneResult, chart: Any) -> None:
+    """The tuned settings that fit. The front has rings, and the least cost has a star."""
+    fitting = [outcome for outcome in sweep.outcomes if outcome.fits]
+    name, unit = unit_of(max(outcome.peak_reserved for outcome in fitting))
+
+    def scatter(chosen: list[TuneOutcome], **look: Any) -> None:
+        chart.scatter(
+            [outcome.peak_reserved / unit for outcome in chosen],
+            [outcome.upstream_us / 1000 for outcome in chosen],
+            **look,
+        )
+
+    strategies = dict.fromkeys(outcome.strategy for outcome in fitting)
+    for number, strategy in enumerate(strategies):
+        chosen = [outcome for outcome in fitting if outcome.strategy == strategy]
+        color = PALETTE[(number + 2) % len(PALETTE)]
+        scatter(chosen, s=12, color=color, alpha=0.75, lw=0, label=strategy)
+    scatter(
+        sweep.front, s=48, facecolors="none", edgecolors="#1d2733", lw=1.1, label="on the front"
+    )
+    if sweep.best:
+        scatter([sweep.best], s=90, marker="*", color="#d9822b", lw=0, label="least cost", zorder=3)
+    chart.axvline(sweep.peak_allocated / unit, color="#aab4bf", lw=0.8, ls=":", label="in use")
+    chart.set_yscale("log")
+    chart.set_xlabel(f"peak reserved ({name})", fontsize=9)
+    chart.set_ylabel("time of the\nupstream (ms)", fontsize=9)
+    chart.legend(fontsize=7.5, frameon=False, ncols=6, loc="lower left", bbox_to_anchor=(0, 1))
