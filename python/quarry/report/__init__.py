@@ -27,17 +27,19 @@ def write_report(
 
     `replays` are shown beside what the trace recorded. `sweep` adds a chart of the tuned settings.
     `by_event` numbers the events on the axis instead of their times. `step` is called with the name
-    of each step.
+    of each step. Raises BadState without matplotlib, and BadArgument for a picture of an unknown
+    format, before it writes anything.
     """
     from quarry.report import page
+    from quarry.report import png as pictures
 
+    if png is not None:
+        pictures.check_path(png)
     content = make_content(trace, replays, sweep=sweep, title=title, by_event=by_event, step=step)
     step("writing the page")
     with open(output, "w", encoding="utf-8") as file:
         file.write(page.html_of(content))
     if png is not None:
-        from quarry.report import png as pictures
-
         step("drawing the picture")
         pictures.write_png(content, png)
     return content
