@@ -27,8 +27,8 @@
 #include <utility>
 #include <vector>
 
-// A program may have this code twice: for a GPU, and for the CPU. Each copy has its own namespace, so
-// that the linker does not merge them.
+// A program may have this code twice: for a GPU, and for the CPU. Each copy has its own namespace,
+// so that the linker does not merge the copies.
 #ifdef __CUDACC__
 #define BENCH_COPY for_gpu
 #else

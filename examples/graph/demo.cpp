@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/demo_on.hpp"
+#include "graph/demo_steps.hpp"
 
 namespace quarry::graph_demo {
 
@@ -11,9 +11,9 @@ backend backend_for(backend requested) {
 }
 
 void run(std::vector<edge> const& edges, reference const& empty, std::uint64_t seed, backend kind,
-         observer const& watching) {
-  if (kind == backend::cuda) return run_on_cuda(edges, empty, seed, watching);
-  run_on_this_backend(edges, empty, seed, watching);
+         demo_callbacks const& callbacks) {
+  if (kind == backend::cuda) return run_on_cuda(edges, empty, seed, callbacks);
+  run_steps(edges, empty, seed, callbacks);
 }
 
 }  // namespace quarry::graph_demo

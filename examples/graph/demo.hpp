@@ -25,9 +25,9 @@ struct step_result {
 };
 
 /// Called while the demo runs. If a function throws, the demo ends.
-struct observer {
-  std::function<void(std::string const& step)> begins;
-  std::function<void(step_result const&)> ends;
+struct demo_callbacks {
+  std::function<void(std::string const& step)> begin_step;
+  std::function<void(step_result const&)> end_step;
 };
 
 /// The backend on which `run` runs: automatic means a GPU if the build has CUDA and there is a GPU.
@@ -39,11 +39,11 @@ struct observer {
 /// `backend_for`. Throws `wrong_answer` at the first wrong answer or damage of the heap, and
 /// `out_of_memory` and `resource_failed`.
 void run(std::vector<edge> const& edges, reference const& empty, std::uint64_t seed, backend kind,
-         observer const& watching);
+         demo_callbacks const& callbacks);
 
 /// The copy of the demo that nvcc compiles; in a build without CUDA there is none.
 bool has_cuda_device();
 void run_on_cuda(std::vector<edge> const& edges, reference const& empty, std::uint64_t seed,
-                 observer const& watching);
+                 demo_callbacks const& callbacks);
 
 }  // namespace quarry::graph_demo

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/demo_on.hpp"
+#include "graph/demo_steps.hpp"
 
 namespace quarry::graph_demo {
 
@@ -9,8 +9,8 @@ bool has_cuda_device() {
 }
 
 void run_on_cuda(std::vector<edge> const& edges, reference const& empty, std::uint64_t seed,
-                 observer const& watching) {
-  run_on_this_backend(edges, empty, seed, watching);
+                 demo_callbacks const& callbacks) {
+  run_steps(edges, empty, seed, callbacks);
 }
 
 }  // namespace quarry::graph_demo

@@ -65,8 +65,8 @@ def main() -> None:
     app()
 
 
-def print_version(is_asked: bool) -> None:
-    if is_asked:
+def print_version(is_requested: bool) -> None:
+    if is_requested:
         from quarry import __version__
 
         print(f"quarry {__version__}")

@@ -36,9 +36,9 @@ class demo {
   using graph_type = dynamic_graph<run_and_wait, heap_type>;
 
   demo(Allocator& allocator, std::vector<edge> const& edges, reference const& empty,
-       std::uint64_t seed, observer const& watching)
+       std::uint64_t seed, demo_callbacks const& callbacks)
       : allocator_{allocator},
-        observer_{watching},
+        callbacks_{callbacks},
         edges_{edges},
         expected_{empty},
         random_{seed},
@@ -58,8 +58,8 @@ class demo {
     double delete_ms = 0, insert_ms = 0;
     std::uint64_t changed = 0;
     for (int round = 0; round < rounds; ++round) {
-      observer_.begins("round " + std::to_string(round + 1) + " of " + std::to_string(rounds) +
-                       " on " + Allocator::name);
+      callbacks_.begin_step("round " + std::to_string(round + 1) + " of " + std::to_string(rounds) +
+                            " on " + Allocator::name);
       auto const indices = random_tenth();
       std::vector<edge> tenth;
       for (auto const index : indices) tenth.push_back(known[index]);
@@ -84,13 +84,13 @@ class demo {
 
   template <class Work>
   void step(char const* name, std::uint64_t edges, Work work) {
-    observer_.begins(std::string{name} + " on " + Allocator::name);
+    callbacks_.begin_step(std::string{name} + " on " + Allocator::name);
     double const ms = work();
     report(name, ms, edges);
   }
 
   void report(std::string const& name, double ms, std::uint64_t edges) {
-    observer_.ends({Allocator::name, name, ms, edges, stats()});
+    callbacks_.end_step({Allocator::name, name, ms, edges, stats()});
   }
 
   [[nodiscard]] std::optional<heap_stats> stats() {
@@ -197,7 +197,7 @@ class demo {
   }
 
   Allocator& allocator_;
-  observer const& observer_;
+  demo_callbacks const& callbacks_;
   std::vector<edge> const& edges_;
   reference expected_;
   splitmix64 random_;
@@ -209,8 +209,8 @@ class demo {
 };
 
 /// Runs the demo on Quarry's heap, then on the platform's malloc.
-inline void run_on_this_backend(std::vector<edge> const& edges, reference const& empty,
-                                std::uint64_t seed, observer const& watching) {
+inline void run_steps(std::vector<edge> const& edges, reference const& empty, std::uint64_t seed,
+                      demo_callbacks const& callbacks) {
   if (edges.empty()) return;
   // An edge takes at most 16 bytes, and so does a small vertex. During a replacement both arrays
   // exist.
@@ -219,9 +219,9 @@ inline void run_on_this_backend(std::vector<edge> const& edges, reference const&
   bench::platform_allocator platform{heap_bytes};
   {
     bench::quarry_allocator quarry{heap_bytes};
-    demo{quarry, edges, empty, seed, watching}.run();
+    demo{quarry, edges, empty, seed, callbacks}.run();
   }
-  demo{platform, edges, empty, seed, watching}.run();
+  demo{platform, edges, empty, seed, callbacks}.run();
 }
 
 }  // namespace quarry::graph_demo::inline BENCH_COPY
