@@ -12,8 +12,10 @@ Exit status:
 A snapshot of PyTorch whose history starts late, and the ring of a recorder, are not damaged.
 """
 
+import io
 import os
 import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -33,7 +35,8 @@ from quarry.command_line.options import (
     UsPerAllocation,
     UsPerFree,
     UsPerGib,
-    output_option,
+    file_argument,
+    file_option,
     size_option,
 )
 from quarry.command_line.output import (
@@ -62,6 +65,8 @@ app = typer.Typer(
 def main() -> None:
     if hasattr(signal, "SIGPIPE"):  # `quarry ... | head` ends as other commands do, silently
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the terminal lacks
+        sys.stdout.reconfigure(errors="backslashreplace")
     app()
 
 
@@ -114,7 +119,7 @@ def record(
         list[str], typer.Argument(metavar="PROGRAM", help="The program to run, and its arguments.")
     ],
     output: Annotated[
-        str, output_option("The trace to write; an older file is replaced.")
+        str, file_option("--output", "-o", text="The trace to write; an older file is replaced.")
     ] = "record.quarry",
     as_json: AsJson = False,
 ) -> None:
@@ -168,7 +173,7 @@ def replay(
     next_block: NextBlock = "0",
     plan: Annotated[
         str | None,
-        typer.Option("--plan", help="The plan of [bold]--strategy planned[/bold]."),
+        file_option("--plan", text="The plan of [bold]--strategy planned[/bold]."),
     ] = None,
     us_per_allocation: UsPerAllocation = 100,
     us_per_free: UsPerFree = 100,
@@ -258,7 +263,8 @@ def tune(
 def separate(
     trace: TraceFile,
     output: Annotated[
-        str | None, output_option("Write the routing table, for a pool to load.")
+        str | None,
+        file_option("--output", "-o", text="Write the routing table, for a pool to load."),
     ] = None,
     key: Annotated[str, typer.Option(help="size, call_site or call_site_and_size.")] = "size",
     temporary_events: Annotated[
@@ -310,7 +316,9 @@ def separate(
 @app.command(epilog=example("quarry plan gpt.pickle.gz -o gpt.plan"))
 def plan(
     trace: TraceFile,
-    output: Annotated[str | None, output_option("Write the plan, for a pool to load.")] = None,
+    output: Annotated[
+        str | None, file_option("--output", "-o", text="Write the plan, for a pool to load.")
+    ] = None,
     alignment: Annotated[
         str, size_option("--alignment", text="Of all places: a power of two from 16 to 16384.")
     ] = "256",
@@ -357,7 +365,7 @@ def plan(
 @app.command(epilog=example("quarry report gpt.pickle.gz -o gpt.html"))
 def report(
     trace: TraceFile,
-    output: Annotated[str, output_option("The HTML file to write.")],
+    output: Annotated[str, file_option("--output", "-o", text="The HTML file to write.")],
     strategy: Annotated[
         list[str] | None,
         typer.Option("--strategy", "-s", help="Replay in this pool, too; may be repeated."),
@@ -370,7 +378,8 @@ def report(
     ] = False,
     us_per_gib: UsPerGib = 100_000,
     png: Annotated[
-        str | None, typer.Option(help="Also draw the charts for a paper (needs matplotlib).")
+        str | None,
+        file_option("--png", text="Also draw the charts for a paper (needs matplotlib)."),
     ] = None,
     title: Annotated[str, typer.Option(help="The title; the file's name if empty.")] = "",
     by_event: Annotated[
@@ -432,7 +441,7 @@ def report(
 @app.command(epilog=example("quarry convert gpt.pickle.gz gpt.quarry"))
 def convert(
     trace: TraceFile,
-    output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],
+    output: Annotated[str, file_argument("OUTPUT", "The file to write.")],
     target: Annotated[str, typer.Option("--to", help="quarry, or rmm: the log of RMM.")] = "quarry",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,

@@ -98,6 +98,9 @@ def test_info_lists_what_the_build_can_do():
         (["replay", "TRACE", "--strategy", "planned"], "needs a plan"),
         (["replay", "TRACE", "--us-per-free", "inf"], "not a finite number"),
         (["tune", "TRACE", "--threads", "-1"], "--threads"),
+        (["replay", "b\udcffd"], "is not UTF-8"),
+        (["replay", ""], "the name of the file is empty"),
+        (["convert", "TRACE", "b\udcffd"], "is not UTF-8"),
         (["plan", "TRACE", "--alignment", "3"], "alignment is 3, not a power of two"),
         (["plan", "TRACE", "-o", "."], r"error: \.: cannot write: it is a folder"),
         (["separate", "TRACE", "-o", "no/x"], "error: no/x: cannot write: there is no folder no"),
@@ -267,6 +270,19 @@ def test_progress_appears_on_a_terminal_only(trace_file):
     assert status == 0 and "peak reserved" in output
     assert "replaying" in shown and "replaying" not in output
     assert without_terminal("replay", trace_file).stderr == ""
+
+
+def test_json_goes_to_standard_output_while_progress_is_shown():
+    words = ("bench", "--only", "recording", "--seconds", "0.1", "--json")
+    status, output, shown = on_terminal(*words)
+    assert status == 0 and len([json.loads(line) for line in output.splitlines()]) == 2
+    assert "2 of 2" in shown and "{" not in shown
+
+
+def test_letters_that_the_output_lacks_are_escaped(trace_file, tmp_path):
+    path = shutil.copy(trace_file, tmp_path / "tracé")
+    status, output, _ = on_terminal("replay", path, PYTHONIOENCODING="ascii")
+    assert status == 0 and "trac\\xe9: " in output
 
 
 def test_colours_can_be_switched_off(trace_file):

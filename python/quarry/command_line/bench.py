@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quarry.command_line.options import AcceptDamage
+from quarry.command_line.options import AcceptDamage, file_argument
 from quarry.command_line.output import (
     BAD_INPUT,
     errors_shown,
@@ -19,9 +19,7 @@ from quarry.command_line.output import (
 def bench(
     trace: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TRACE", help="Also measure how fast this trace replays and is read."
-        ),
+        file_argument("TRACE", "Also measure how fast this trace replays, from memory."),
     ] = None,
     seconds: Annotated[
         float, typer.Option(min=0.1, max=3600, help="How long to measure, in all, about.")

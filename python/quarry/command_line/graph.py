@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from quarry import _core
-from quarry.command_line.options import AsJson
+from quarry.command_line.options import AsJson, file_argument
 from quarry.command_line.output import (
     errors_shown,
     print_json,
@@ -24,10 +24,7 @@ DEFAULT_SCALE = 14
 def graph(
     file: Annotated[
         str | None,
-        typer.Argument(
-            metavar="FILE",
-            help="An edge list or a Matrix Market file, plain or compressed with gzip.",
-        ),
+        file_argument("FILE", "An edge list or a Matrix Market file, plain or compressed by gzip."),
     ] = None,
     scale: Annotated[
         int | None,

@@ -11,8 +11,23 @@ def size_option(*names: str, text: str) -> Any:
     return typer.Option(*names, metavar="SIZE", help=text + " Examples: 512MiB, 2GB.")
 
 
-def output_option(text: str) -> Any:
-    return typer.Option("--output", "-o", metavar="FILE", help=text)
+def file_name(name: str | None) -> str | None:
+    """Refuses an empty name, and one that is not UTF-8: the compiled module takes texts."""
+    if name == "":
+        raise typer.BadParameter("the name of the file is empty")
+    try:
+        (name or "").encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter(f"the name {name!r} is not UTF-8") from None
+    return name
+
+
+def file_option(*names: str, text: str) -> Any:
+    return typer.Option(*names, metavar="FILE", callback=file_name, help=text)
+
+
+def file_argument(metavar: str, text: str) -> Any:
+    return typer.Argument(metavar=metavar, callback=file_name, help=text)
 
 
 def finite(value: float) -> float:
@@ -27,10 +42,7 @@ def price_option(text: str) -> Any:
 
 
 TraceFile = Annotated[
-    str,
-    typer.Argument(
-        metavar="TRACE", help="A trace in a format that [bold]quarry info[/bold] lists."
-    ),
+    str, file_argument("TRACE", "A trace in a format that [bold]quarry info[/bold] lists.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AcceptDamage = Annotated[
