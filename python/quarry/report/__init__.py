@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports: one HTML file with a trace's timeline, blocks, fragmentation and call sites."""
 
+import importlib.util
 import os
 from collections.abc import Callable, Sequence
 
+from quarry.errors import BadArgument, BadState
 from quarry.replays import ReplayResult
 from quarry.report.content import Content, make_content
 from quarry.traces import Trace
 from quarry.tuning import TuneResult
+
+PICTURES = (".png", ".pdf", ".svg")
 
 __all__ = ["Content", "make_content", "write_report"]
 
@@ -31,15 +35,24 @@ def write_report(
     format, before it writes anything.
     """
     from quarry.report import page
-    from quarry.report import png as pictures
 
     if png is not None:
-        pictures.check_path(png)
+        check_picture(png)
     content = make_content(trace, replays, sweep=sweep, title=title, by_event=by_event, step=step)
     step("writing the page")
     with open(output, "w", encoding="utf-8") as file:
         file.write(page.html_of(content))
     if png is not None:
+        from quarry.report import png as pictures
+
         step("drawing the picture")
         pictures.write_png(content, png)
     return content
+
+
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Raises BadState without matplotlib, and BadArgument if the suffix names no format."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise BadState("--png needs matplotlib: pip install 'quarry-gpu[plots]'")
+    if os.path.splitext(path)[1] not in PICTURES:
+        raise BadArgument(f"{os.fspath(path)}: the name of a picture ends in {', '.join(PICTURES)}")

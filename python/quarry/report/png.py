@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws a report's charts into one picture, for papers. Needs matplotlib."""
 
-import importlib.util
 import os
 from typing import Any
 
 import numpy as np
 
-from quarry.errors import BadArgument, BadState
+from quarry.errors import BadState
 from quarry.report import analysis
 from quarry.report.content import Content
 
@@ -17,7 +16,6 @@ PALETTE = [
 ]  # fmt: skip
 OTHERS = "#cfd6de"
 REPLAYS = ["#0f7b5f", "#8a3ffc", "#c2255c", "#5c6a79"]
-SUFFIXES = (".png", ".pdf", ".svg")
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB"]
 
 
@@ -29,23 +27,15 @@ def unit_of(maximum: float) -> tuple[str, int]:
     return UNITS[power], 1024**power
 
 
-def check_path(path: str | os.PathLike[str]) -> None:
-    """Raises what `write_png` would raise: BadState without matplotlib, BadArgument for a suffix
-    that names no format.
-    """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise BadState("--png needs matplotlib: pip install 'quarry-gpu[plots]'")
-    if os.path.splitext(path)[1] not in SUFFIXES:
-        raise BadArgument(f"{os.fspath(path)}: the name of a picture ends in {', '.join(SUFFIXES)}")
-
-
 def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) -> None:
     """Draws the timeline, the blocks, the fragmentation and the top call sites. The suffix of
-    `path` selects the format: .png, .pdf or .svg. Raises what `check_path` raises.
+    `path` selects the format: .png, .pdf or .svg. Raises BadState without matplotlib.
     """
-    check_path(path)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as failed:
+        raise BadState("--png needs matplotlib: pip install 'quarry-gpu[plots]'") from failed
 
     curves = [replay for replay in content.replays if replay.fragments]
     ratios = [1.0, 1.4, 0.5] if curves else [1.0, 1.4]
