@@ -393,12 +393,14 @@ def report(
     Exit status 0: success. 2: bad input, or a damaged trace.
     """
     from quarry.replays import replay as run_replay
-    from quarry.report import write_report
+    from quarry.report import check_picture, write_report
     from quarry.traces import read_trace
     from quarry.tuning import tune as run_tune
 
     with errors_shown(as_json), progress_of("reading") as show:
         check_outputs(output, png)
+        if png:
+            check_picture(png)
         read = read_trace(trace, progress=show)
         replays = [
             run_replay(

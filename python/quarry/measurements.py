@@ -55,7 +55,7 @@ def cases(trace: Trace | None, only: str = "all") -> list[Case]:
 
 
 def pool_case(memory: str, device: int | None, pool: str, max_size: int) -> Case:
-    options = {"device": device, "live": LIVE, "max_size": max_size}
+    options: dict[str, Any] = {"device": device, "live": LIVE, "max_size": max_size}
     params = {"pool": pool, "memory": memory, "live": LIVE, "max_size": max_size}
     return Case(
         "pool/pair", params, "ns", lambda time: _core.measure_pool(pool, seconds=time, **options)

@@ -81,8 +81,14 @@ def run_demo(
     if file is not None and scale is not None:
         raise BadArgument("graph: --scale is for a random graph; leave out FILE or --scale")
     name = f"R-MAT, scale {scale or DEFAULT_SCALE}, seed {seed}" if file is None else file
-    options = {"edges_per_vertex": edges_per_vertex, "seed": seed, "backend": backend}
-    found = _core.graph(file, scale=scale or DEFAULT_SCALE, progress=show, **options)
+    found = _core.graph(
+        file,
+        scale=scale or DEFAULT_SCALE,
+        edges_per_vertex=edges_per_vertex,
+        seed=seed,
+        backend=backend,
+        progress=show,
+    )
     return {"graph": name} | found
 
 

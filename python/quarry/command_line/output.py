@@ -63,7 +63,11 @@ def progress_of(what: str) -> Iterator[Callable[[int | str], None]]:
     """Shows how many events are done, or the name of the present step; nothing if no terminal."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    options = {"transient": True, "redirect_stdout": False, "redirect_stderr": False}
+    options: dict[str, Any] = {
+        "transient": True,
+        "redirect_stdout": False,
+        "redirect_stderr": False,
+    }
     with Progress(*columns, console=console, disable=not console.is_terminal, **options) as bar:
         task = bar.add_task(what)
 

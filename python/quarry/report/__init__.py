@@ -13,7 +13,7 @@ from quarry.tuning import TuneResult
 
 PICTURES = (".png", ".pdf", ".svg")
 
-__all__ = ["Content", "make_content", "write_report"]
+__all__ = ["Content", "check_picture", "make_content", "write_report"]
 
 
 def write_report(
