@@ -16,7 +16,7 @@
 #include <dlfcn.h>
 #endif
 
-namespace bench {
+namespace bench::inline BENCH_COPY {
 
 /// Whether this program measures the cost of the hardened mode. Such a program measures only
 /// Quarry's heap, under another name.
@@ -236,4 +236,4 @@ int for_each_allocator(int argc, char** argv, Body body) {
 
 inline constexpr bytes heap_bytes = on_gpu ? 8_GiB : 2_GiB;
 
-}  // namespace bench
+}  // namespace bench::inline BENCH_COPY

@@ -27,7 +27,15 @@
 #include <utility>
 #include <vector>
 
-namespace bench {
+// A program may have this code twice: for a GPU, and for the CPU. Each copy has its own namespace,
+// so that the linker does not merge the copies.
+#ifdef __CUDACC__
+#define BENCH_COPY for_gpu
+#else
+#define BENCH_COPY for_cpu
+#endif
+
+namespace bench::inline BENCH_COPY {
 
 using namespace quarry::literals;
 using quarry::bytes;
@@ -291,4 +299,4 @@ double host_ms(Work const& work) {
       .count();
 }
 
-}  // namespace bench
+}  // namespace bench::inline BENCH_COPY

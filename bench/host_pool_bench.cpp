@@ -8,6 +8,7 @@
 // of the allocated bytes. bench/torch_pool_bench.cpp times PyTorch's allocator in the same loop.
 #include "pairs.hpp"
 #include "peers.hpp"
+#include "trial.hpp"
 
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"

@@ -14,6 +14,7 @@
 // several percent by chance.
 #include "host/pools/simulation_trace.hpp"
 #include "pairs.hpp"
+#include "trial.hpp"
 
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"

@@ -3,7 +3,7 @@
 // allocations. Random numbers are drawn before the clock runs.
 #pragma once
 
-#include "trial.hpp"
+#include "harness.hpp"
 
 #include <algorithm>
 #include <chrono>

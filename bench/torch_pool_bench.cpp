@@ -7,6 +7,7 @@
 // program; scripts/build_torch_bench.sh builds it against an installed PyTorch. `held_per_live` is
 // the peak of the reserved bytes, divided by the peak of the requested bytes.
 #include "pairs.hpp"
+#include "trial.hpp"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>

@@ -12,74 +12,26 @@
 // each event also costs a fence that orders it with the events of the other thread. `case`: where
 // the events go. 15 rounds, all cases interleaved; the machine's other work adds to the spread.
 #include "harness.hpp"
+#include "record_loop.hpp"
 
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/trace/recorded_resource.hpp"
 
-#include <barrier>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
-#include <thread>
 
 namespace {
 
 using quarry::bytes;
 using namespace quarry::trace;
+using bench::mean_ns;
+using bench::record_ns;
 
 constexpr std::size_t events = 1'000'000;
 constexpr int rounds = 15;
-
-/// The processor time of the calling thread.
-double cpu_ns() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
-}
-
-/// Runs `work(thread)` in threads, which begin together. Returns the mean processor time of a call.
-template <class Work>
-double mean_ns(unsigned count, Work const& work) {
-  std::barrier ready{static_cast<std::ptrdiff_t>(count)};
-  std::vector<double> times(count);
-  std::vector<std::thread> threads;
-  for (unsigned i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      ready.arrive_and_wait();
-      double const begin = cpu_ns();
-      work(i);
-      times[i] = cpu_ns() - begin;
-    });
-  }
-  for (auto& each : threads) each.join();
-  double sum = 0;
-  for (double const time : times) sum += time;
-  return sum / count;
-}
-
-/// Records into `target`, or does only the work around it. Returns nanoseconds an event.
-double record_ns(recorder* target, unsigned threads) {
-  return mean_ns(threads,
-                 [&](unsigned number) {
-                   std::uint32_t random = number + 1;
-                   for (std::size_t i = 0; i < events; i += 2) {
-                     random = random * 1664525 + 1013904223;
-                     event happened{.address = 0x7f0000000000 + (random >> 12) * std::uint64_t{64},
-                                    .size = random % 4096,
-                                    .granted = random % 4096 + 16,
-                                    .allocator = 1,
-                                    .kind = event_kind::allocate};
-                     if (target != nullptr) target->record(happened);
-                     happened.kind = event_kind::deallocate;
-                     happened.granted = 0;
-                     if (target != nullptr) target->record(happened);
-                     asm volatile("" : : "r,m"(happened.address) : "memory");
-                   }
-                 }) /
-         static_cast<double>(events);
-}
 
 /// Replaces allocations of a pool of each thread. Returns nanoseconds an event.
 template <class Source>
@@ -135,9 +87,9 @@ int main(int argc, char** argv) {
   std::map<std::tuple<std::string, std::string, unsigned>, std::vector<double>> results;
   for (int round = -2; round < rounds; ++round) {  // two rounds to warm up
     for (unsigned threads = 1; threads <= 2; ++threads) {
-      double const loop = record_ns(nullptr, threads), pool = pool_ns(nullptr, threads);
+      double const loop = record_ns(nullptr, threads, events), pool = pool_ns(nullptr, threads);
       for (target const& each : targets) {
-        double const record = record_ns(each.make(path).get(), threads) - loop;
+        double const record = record_ns(each.make(path).get(), threads, events) - loop;
         double const in_pool = pool_ns(each.make(path), threads) - pool;
         if (round < 0) continue;
         results[{"record", each.name, threads}].push_back(record);

@@ -5,6 +5,7 @@
 
 #include "allocators.hpp"
 #include "harness.hpp"
+#include "rounds.hpp"
 
 #include <condition_variable>
 #include <initializer_list>
@@ -17,16 +18,6 @@ namespace bench {
 struct quantity {
   std::string name;
   char const* unit;
-};
-
-/// The rounds of a trial: `warm_ups` that do not count, then `rounds` that count. After `max_ms`
-/// the trial stops as soon as one round has counted. With `moments` the results also have the mean
-/// and the standard deviation.
-struct effort {
-  double max_ms = 1500;
-  int warm_ups = 2;
-  int rounds = 20;
-  bool moments = false;
 };
 
 /// Ends the program if it lives longer than `patience`, since nothing else can stop a kernel that
@@ -88,7 +79,8 @@ class trial {
   trial(parameters params, std::vector<quantity> quantities, effort maximum = {})
       : params_{std::move(params)},
         quantities_{std::move(quantities)},
-        maximum_{maximum},
+        has_moments_{maximum.moments},
+        rounds_{maximum},
         values_(quantities_.size()),
         watchdog_{[this] {
           print_failure("no end within " + std::to_string(watchdog::patience.count()) + " s");
@@ -100,16 +92,11 @@ class trial {
   }
 
   /// Begins another round, if the trial needs one. Returns false at the end.
-  [[nodiscard]] bool next() {
-    auto const counted = static_cast<int>(values_.front().size());
-    if (is_done_ || counted == maximum_.rounds || (counted > 0 && is_late())) return false;
-    ++begun_;
-    return true;
-  }
+  [[nodiscard]] bool next() { return !is_done_ && rounds_.next(); }
 
   /// Adds the results of the round, in the order of the quantities. Ignores those of a warm-up.
   void add(std::initializer_list<double> values) {
-    if (begun_ <= maximum_.warm_ups && !is_late()) return;
+    if (!rounds_.count()) return;
     auto quantity = values_.begin();
     for (double const value : values) quantity++->push_back(value);
   }
@@ -135,27 +122,22 @@ class trial {
   }
   /// Prints the results without a check of the heap.
   void finish() {
-    auto const record_values = maximum_.moments ? record_moments : record_spread;
+    auto const record_values = has_moments_ ? record_moments : record_spread;
     for (std::size_t i = 0; i < quantities_.size(); ++i)
       record_values(quantities_[i].name, params_, values_[i], quantities_[i].unit);
     is_done_ = true;
   }
 
  private:
-  [[nodiscard]] bool is_late() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_)
-               .count() > maximum_.max_ms;
-  }
   void print_failure(std::string const& reason) const {
     for (auto const& [name, unit] : quantities_) record_failure(name, params_, reason, unit);
   }
 
   parameters params_;
   std::vector<quantity> quantities_;
-  effort maximum_;
+  bool has_moments_;
+  round_counter rounds_;
   std::vector<std::vector<double>> values_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  int begun_ = 0;
   bool is_done_ = false;
   watchdog watchdog_;  // the last member, since its thread reads the others
 };

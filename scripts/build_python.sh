@@ -13,6 +13,7 @@ mkdir -p "$folder"
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=$PWD/.venv/wheels PIP_DISABLE_PIP_VERSION_CHECK=1
 if command -v ccache >/dev/null; then
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1 CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  export CMAKE_CUDA_COMPILER_LAUNCHER=ccache
 fi
 
 python3 -m venv "$folder/venv"

@@ -26,6 +26,7 @@ def information() -> dict[str, Any]:
         "version": _core.version,
         "python": platform.python_version(),
         "has_cuda": _core.has_cuda,
+        "has_graph": _core.has_graph,
         "devices": [device.to_dict() for device in _core.cuda_devices()],
         "trace_formats": FORMATS,
         "strategies": STRATEGIES,
@@ -47,6 +48,8 @@ def rows_of(found: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append((f"device {number}", f"{device['name']}, {memory}, {device['architecture']}"))
     rows.append(("traces", ", ".join(found["trace_formats"])))
     rows.append(("strategies", ", ".join(found["strategies"])))
+    graph = "yes" if found["has_graph"] else "no: zlib was not found when it was built"
+    rows.append(("graph", graph))
     png = "yes" if found["has_matplotlib"] else "no: pip install 'quarry-gpu[plots]'"
     rows.append(("report --png", png))
     return rows

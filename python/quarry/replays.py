@@ -126,6 +126,8 @@ def replay(
     }
     if plan is not None and strategy != "planned":
         raise BadArgument(f"replay: the strategy {strategy} takes no plan; choose planned")
+    if plan is None and strategy == "planned":
+        raise BadArgument("replay: the strategy planned needs a plan, which `quarry plan` makes")
     if plan is not None and not isinstance(plan, _core.Plan):
         plan = _core.load_plan(plan)
     settings = _core.ReplaySettings(

@@ -2,7 +2,7 @@
 """Keeps temporary and permanent allocations in pools of their own."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ class SeparateResult:
     learned_events: int
     together: ReplayResult  # the other part in one pool
     apart: ReplayResult  # the other part in the table's pools
+    problems: list[str] = field(default_factory=list)  # what the reader skipped
+    problem_count: int = 0
 
     @property
     def saved_bytes(self) -> int:
@@ -40,6 +42,8 @@ class SeparateResult:
             "together": self.together.to_dict(),
             "apart": self.apart.to_dict(),
             "saved_bytes": self.saved_bytes,
+            "problems": self.problems,
+            "problem_count": self.problem_count,
         }
 
 
@@ -78,4 +82,6 @@ def separate(
         learned_events=split,
         together=replay(rest, progress=progress, **options),
         apart=replay(rest, routing=table, progress=progress, **options),
+        problems=read.problems,
+        problem_count=read.problem_count,
     )

@@ -7,13 +7,21 @@ from quarry.errors import BadArgument
 
 _BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt]?)(i?)b?)\s*", re.IGNORECASE)
+_SIZE = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*(?:([kmgt]?)(i?)b?)\s*", re.IGNORECASE)
 
 
 def parse_size(text: int | str) -> int:
-    """The bytes of a number or of a text: `2GB` is 2 * 10**9, `2GiB` and `2G` are 2 * 2**30."""
-    if isinstance(text, int):
-        return text
+    """The bytes of a number or of a text: `2GB` is 2 * 10**9, `2GiB` and `2G` are 2 * 2**30.
+
+    Raises BadArgument for a text of another form, and unless the size is from 0 to 2**64 - 1.
+    """
+    size = text if isinstance(text, int) else _parse(text)
+    if not 0 <= size < 2**64:
+        raise BadArgument(f"'{text}' is not a size: it is not from 0 to 2^64 - 1 bytes")
+    return size
+
+
+def _parse(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if not match or (match[3] and not match[2]):
         raise BadArgument(f"'{text}' is not a size. Examples: 4096, 512MiB, 1.5GiB, 2GB")

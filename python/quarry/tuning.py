@@ -52,6 +52,8 @@ class TuneResult:
     peak_allocated: int  # the least that any setting can reserve
     us_per_gib: float
     outcomes: list[TuneOutcome]
+    problems: list[str] = dataclasses.field(default_factory=list)  # what the reader skipped
+    problem_count: int = 0
 
     @property
     def best(self) -> TuneOutcome | None:
@@ -108,7 +110,8 @@ def tune(
             threads=threads,
         )
         if isinstance(trace, Trace):
-            return _core.tune_events(record_bytes(trace.events), settings, progress)
+            found = _core.tune_events(record_bytes(trace.events), settings, progress)
+            return found | {"problems": trace.problems, "problem_count": trace.problem_count}
         return _core.tune_file(os.fspath(trace), settings, progress)
 
     found = run(candidates, 0)
@@ -122,6 +125,8 @@ def tune(
         peak_allocated=peak,
         us_per_gib=us_per_gib,
         outcomes=[TuneOutcome(**o, is_on_front=i in front) for i, o in enumerate(outcomes)],
+        problems=found["problems"],
+        problem_count=found["problem_count"],
     )
 
 

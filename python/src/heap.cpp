@@ -3,6 +3,7 @@
 #include "quarry/heap.hpp"
 
 #include "plain_class.hpp"
+#include "resources.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -11,16 +12,18 @@
 #include <sstream>
 
 namespace quarry::python {
-namespace {
 
-using namespace nb::literals;
-
-backend backend_named(std::string const& name) {
+backend backend_named(char const* user, std::string const& name) {
   if (name == "automatic") return backend::automatic;
   if (name == "cpu") return backend::cpu;
   if (name == "cuda") return backend::cuda;
-  throw bad_argument{"heap: there is no backend '" + name + "'; there are automatic, cpu and cuda"};
+  throw bad_argument{std::string{user} + ": there is no backend '" + name +
+                     "'; there are automatic, cpu and cuda"};
 }
+
+namespace {
+
+using namespace nb::literals;
 
 std::optional<std::string> fault_text(heap const& faulty) {
   auto const fault = faulty.first_fault();
@@ -60,7 +63,7 @@ void add_heap(nb::module_& core) {
             new (self) heap{{.bytes = size,
                              .max_bytes = max_bytes,
                              .segment_bytes = segment_bytes,
-                             .backend_kind = backend_named(backend_name),
+                             .backend_kind = backend_named("heap", backend_name),
                              .device = device}};
           },
           "size"_a, nb::kw_only(), "max_bytes"_a = 0, "segment_bytes"_a = 0,

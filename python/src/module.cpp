@@ -17,4 +17,6 @@ NB_MODULE(_core, core) {
   quarry::python::add_plans(core);
   quarry::python::add_traces(core);
   quarry::python::add_tuning(core);
+  quarry::python::add_graph(core);
+  quarry::python::add_measurements(core);
 }

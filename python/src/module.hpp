@@ -13,6 +13,8 @@ using without_gil = nb::call_guard<nb::gil_scoped_release>;
 
 void add_devices(nb::module_& core);
 void add_errors(nb::module_& core);
+void add_graph(nb::module_& core);
+void add_measurements(nb::module_& core);
 void add_plans(nb::module_& core);
 void add_pools(nb::module_& core);
 void add_recorders(nb::module_& core);

@@ -8,7 +8,7 @@
 
 namespace quarry::python {
 
-/// Tells Python how many events are done, and lets Control-C end the call. Must be made, used and
+/// Tells Python what is done, and lets Control-C end the call. Must be made, used and
 /// destroyed without the GIL.
 class progress_reporter {
  public:
@@ -25,11 +25,13 @@ class progress_reporter {
     if (++batches_ % batches_per_report == 0) report();
   }
   void report() { report(events_); }
-  /// Throws what the callback throws.
-  void report(std::uint64_t events) {
+  /// Tells the number of events, or the name of the present step as a C string. Throws what the
+  /// callback throws.
+  template <class Done>
+  void report(Done done) {
     nb::gil_scoped_acquire const gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error{};
-    if (!callback_.is_none()) callback_(events);
+    if (!callback_.is_none()) callback_(done);
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "event_buffer.hpp"
 #include "names.hpp"
+#include "problems.hpp"
 #include "progress.hpp"
 #include "resources.hpp"
 
@@ -84,8 +85,7 @@ void add_tables(nb::dict& result, trace::name_tables const& names) {
 /// Adds the format of a trace, and what its reader skipped.
 void add_file(nb::dict& result, trace::reader const& source) {
   result["format"] = trace::name_of(source.file_format());
-  result["problems"] = source.problems();
-  result["problem_count"] = source.problem_count();
+  add_problems(result, source);
 }
 
 nb::dict read_trace(std::string const& path, nb::object callback) {

@@ -4,6 +4,7 @@
 
 #include "array_reader.hpp"
 #include "event_buffer.hpp"
+#include "problems.hpp"
 #include "progress.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -22,7 +23,7 @@ std::vector<trace::replay_options> candidates_named(std::string const& name, byt
   if (name == "2024") return trace::published_candidates(heuristic_rules::umpire_2024);
   if (name == "published") return trace::published_candidates(heuristic_rules::quarry);
   throw bad_argument{"tune: there are no candidates '" + name +
-                     "'; there are all, sized, published, 2022 and 2024"};
+                     "'; there are all, published, 2022 and 2024"};
 }
 
 nb::dict dict_of(trace::tune_outcome const& outcome) {
@@ -87,7 +88,11 @@ void add_tuning(nb::module_& core) {
       [](std::string const& path, tune_settings const& settings, nb::object callback) {
         nb::gil_scoped_release const no_gil;
         progress_reporter progress{std::move(callback)};
-        return run(*trace::open_trace(path), settings.options, progress);
+        auto const source = trace::open_trace(path);
+        nb::dict result = run(*source, settings.options, progress);
+        nb::gil_scoped_acquire const gil;
+        add_problems(result, *source);
+        return result;
       },
       "path"_a, "settings"_a, "progress"_a = nb::none());
   core.def(

@@ -24,10 +24,18 @@ def test_a_size_has_decimal_or_binary_units(text, size):
     assert quarry.parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1XB", "1iB", "1 2", "1e9", "MiB"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "1XB", "1iB", "1 2", "1e9", "MiB", "16777216TiB", "9" * 5000]
+)
 def test_a_text_that_is_no_size_is_refused(text):
     with pytest.raises(quarry.BadArgument, match="is not a size"):
         quarry.parse_size(text)
+
+
+@pytest.mark.parametrize("size", [-1, 2**64])
+def test_a_number_that_no_size_can_have_is_refused(size):
+    with pytest.raises(quarry.BadArgument, match="is not from 0 to"):
+        quarry.parse_size(size)
 
 
 @pytest.mark.parametrize(

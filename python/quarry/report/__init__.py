@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports: one HTML file with a trace's timeline, blocks, fragmentation and call sites."""
 
+import importlib.util
 import os
 from collections.abc import Callable, Sequence
 
+from quarry.errors import BadArgument, BadState
 from quarry.replays import ReplayResult
 from quarry.report.content import Content, make_content
 from quarry.traces import Trace
 from quarry.tuning import TuneResult
 
-__all__ = ["Content", "make_content", "write_report"]
+PICTURES = (".png", ".pdf", ".svg")
+
+__all__ = ["Content", "check_picture", "make_content", "write_report"]
 
 
 def write_report(
@@ -27,10 +31,13 @@ def write_report(
 
     `replays` are shown beside what the trace recorded. `sweep` adds a chart of the tuned settings.
     `by_event` numbers the events on the axis instead of their times. `step` is called with the name
-    of each step.
+    of each step. Raises BadState without matplotlib, and BadArgument for a picture of an unknown
+    format, before it writes anything.
     """
     from quarry.report import page
 
+    if png is not None:
+        check_picture(png)
     content = make_content(trace, replays, sweep=sweep, title=title, by_event=by_event, step=step)
     step("writing the page")
     with open(output, "w", encoding="utf-8") as file:
@@ -41,3 +48,11 @@ def write_report(
         step("drawing the picture")
         pictures.write_png(content, png)
     return content
+
+
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Raises BadState without matplotlib, and BadArgument if the suffix names no format."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise BadState("--png needs matplotlib: pip install 'quarry-gpu[plots]'")
+    if os.path.splitext(path)[1] not in PICTURES:
+        raise BadArgument(f"{os.fspath(path)}: the name of a picture ends in {', '.join(PICTURES)}")
