@@ -149,9 +149,16 @@ def record(
     output: Annotated[
         str, typer.Option("--output", "-o", help="The trace to write; an older file is replaced.")
     ] = "record.quarry",
+    call_sites: Annotated[
+        bool, typer.Option("--call-sites", help="Record the line of Python code that allocates.")
+    ] = False,
+    torch: Annotated[
+        bool,
+        typer.Option("--torch", help="Also record PyTorch's own allocator, through its history."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a Python program, and record the calls of its pools (quarry.Pool).
+    """Run a Python program, and record its pools of Quarry (quarry.Pool and the plug-ins).
 
     The exit status is that of the program, or 2 if it cannot run. A child process that makes pools
     writes a trace of its own. The summary goes to standard error; JSON is the last line of standard
@@ -161,7 +168,7 @@ def record(
     from quarry.replays import replay as run_replay
 
     with errors_shown(as_json):
-        done = record_program(command, output)
+        done = record_program(command, output, call_sites=call_sites, torch=torch)
     traces = []
     for path in done.files:
         with errors_shown(as_json):
@@ -185,7 +192,7 @@ def record(
             print_rows([("wrote", text)], stderr=True)
     else:
         print_rows(
-            [("recorded nothing", "the program made no pool with quarry.Pool")], stderr=True
+            [("recorded nothing", "no pool of Quarry was used; is --torch missing?")], stderr=True
         )
     raise typer.Exit(done.status)
 
