@@ -330,7 +330,7 @@ SECTIONS = {
     "docs/design/registry.md": {},
     "docs/design/simt.md": {},
     "docs/design/streams.md": {},
-    "docs/design/traces.md": trace_figures.SECTIONS,
+    "docs/design/traces.md": trace_figures.SECTIONS | plugin_figures.DESIGN_SECTIONS,
 }
 GUIDES = {"docs/guide/pytorch.md": plugin_figures.SECTIONS}
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured part of docs/guide/pytorch.md, from the records of bench/python_plugins.py."""
+"""What Python programs measure: bench/python_plugins.py for docs/guide/pytorch.md, and
+bench/python_recording.py for docs/design/traces.md."""
 
 from dataclasses import dataclass, field
 
-from bench_records import machines, value_text
-from markdown import table
+from bench_records import machines, origin, points, value_text
+from markdown import first_with, table
 
 BENCH = "python/plugins/"
 # Column -> program, measure, unit's size.
@@ -76,11 +77,41 @@ def lines_of(machine, sessions):
     date = next(iter(sessions))[0]
     spread = max(spread for session in sessions.values() for spread in session.spreads)
     return [
-        f"{machine}, {date}. Medians of the runs. In one session, the times of a step in two runs with",
-        f"the same allocator differ by a factor of up to {value_text(spread)}:",
+        f"{machine}, {date}. Medians of the runs. In one session, the times of a step in two runs",
+        f"with the same allocator differ by a factor of up to {value_text(spread)}:",
         "",
         *table(["", "session", *COLUMNS], rows),
     ]
 
 
+RECORDED = {
+    "pool": "`quarry.Pool`",
+    "torch": "PyTorch's functions, through ctypes and without Python's lock",
+}
+CASES = ["no recording", "file", "file with call sites"]
+
+
+def python_recording(records):
+    """What recording costs Python programs."""
+    benches = [f"python/record/{name}" for name in RECORDED]
+    machine = first_with(records, benches)
+    if machine is None:
+        return ["Not measured yet: `bench/python_recording.py`."]
+    rows, everything = [], []
+    for bench, title in zip(benches, RECORDED.values(), strict=True):
+        series = points(records, machine, bench, "case")["quarry"]
+        everything += [series[case] for case in CASES]
+        rows.append(
+            [title]
+            + [
+                f"{value_text(point.median)} ({value_text(point.values['p10'])} to "
+                f"{value_text(point.values['p90'])})"
+                for point in map(series.get, CASES)
+            ]
+        )
+    head = ["ns of processor time for an allocation and its free, median (p10 to p90)", *CASES]
+    return [f"{machine}, {origin(everything)}:", "", *table(head, rows)]
+
+
 SECTIONS = {"training": training}
+DESIGN_SECTIONS = {"python_recording": python_recording}  # of docs/design/traces.md

@@ -42,7 +42,7 @@ class Recorder(_core.Recorder):
     such as `64MiB`) it keeps the last events in memory of this size; `save` writes them. A `with`
     block closes the file at its end. Later events are lost. With `call_sites` each allocation gets
     the line of Python code that made it, outside of Quarry and of the frameworks whose plug-ins are
-    in use. This takes more time than the rest of the recording.
+    in use. This takes longer than the rest of the recording.
     """
 
     def __init__(
