@@ -191,9 +191,8 @@ def record(
             text = f"{each['trace']}: {each['events']:,} events, peak {peak} in use, {held} reserved"
             print_rows([("wrote", text)], stderr=True)
     else:
-        print_rows(
-            [("recorded nothing", "no pool of Quarry was used; is --torch missing?")], stderr=True
-        )
+        text = "no pool of Quarry was used; --torch records PyTorch's own allocator"
+        print_rows([("recorded nothing", text)], stderr=True)
     raise typer.Exit(done.status)
 
 
