@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the measured parts of docs/design from bench/results.
+"""Writes the measured parts of docs/design and of guides from bench/results.
 
 A page has tables between `<!-- figures:NAME:begin -->` and `<!-- figures:NAME:end -->`. SECTIONS
 names the function that writes each table. A sentence has a figure between `<!-- value:NAME -->` and
@@ -12,6 +12,7 @@ import coalesced_claims
 import coalesced_tables
 import design_values
 import opencl_figures
+import plugin_figures
 import pool_figures
 import pool_tables
 import trace_figures
@@ -329,13 +330,14 @@ SECTIONS = {
     "docs/design/registry.md": {},
     "docs/design/simt.md": {},
     "docs/design/streams.md": {},
-    "docs/design/traces.md": trace_figures.SECTIONS,
+    "docs/design/traces.md": trace_figures.SECTIONS | plugin_figures.DESIGN_SECTIONS,
 }
+GUIDES = {"docs/guide/pytorch.md": plugin_figures.SECTIONS}
 
 
 def rewritten(path, text, records):
     """The page with new measured parts. Exits if the page lacks a part or has an unknown one."""
-    wanted = SECTIONS[path]
+    wanted = (SECTIONS | GUIDES)[path]
     found = [match.group(1) for match in MARK.finditer(text)]
     if sorted(found) != sorted(wanted):
         raise SystemExit(f"error: {path} has the parts {found}; it must have {list(wanted)}")

@@ -4,8 +4,8 @@
 
 README.md gets the table of Quarry and its peers (peers.py), between figures:begin and figures:end.
 docs/plots/README.md gets the main figures, then all figures with their plots.
-docs/plots/coalescing.md gets the figures of coalesced allocation, and docs/design its measured
-parts (design_figures.py). With --check the script writes nothing, and exits with 1 if a file is
+docs/plots/coalescing.md gets the figures of coalesced allocation. docs/design and some guides get
+their measured parts (design_figures.py). With --check the script writes nothing, and exits with 1 if a file is
 not up to date.
 """
 
@@ -218,8 +218,9 @@ def main():
         options.plots / "README.md": page(records),
         options.plots / "coalescing.md": coalesced_tables.page(records),
     }
-    for name in design_figures.SECTIONS:
-        path = options.design / Path(name).name
+    pages = {name: options.design / Path(name).name for name in design_figures.SECTIONS}
+    pages |= {name: ROOT / name for name in design_figures.GUIDES}
+    for name, path in pages.items():
         text = path.read_text(encoding="utf-8")
         wanted[path] = design_figures.rewritten(name, text, records)
     for path, text in wanted.items():

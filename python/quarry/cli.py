@@ -121,9 +121,16 @@ def record(
     output: Annotated[
         str, file_option("--output", "-o", text="The trace to write; an older file is replaced.")
     ] = "record.quarry",
+    call_sites: Annotated[
+        bool, typer.Option("--call-sites", help="Record the line of Python code that allocates.")
+    ] = False,
+    torch: Annotated[
+        bool,
+        typer.Option("--torch", help="Also record PyTorch's own allocator, through its history."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a Python program, and record the calls of its pools (quarry.Pool).
+    """Run a Python program, and record its pools of Quarry (quarry.Pool and the plug-ins).
 
     The exit status is that of the program, or 2 if it cannot run.
     A child process that makes pools writes a trace of its own.
@@ -134,7 +141,7 @@ def record(
 
     with errors_shown(as_json):
         check_outputs(output)
-        done = record_program(command, output)
+        done = record_program(command, output, call_sites=call_sites, torch=torch)
     traces = []
     for path in done.files:
         with errors_shown(as_json):
@@ -159,7 +166,8 @@ def record(
             )
             print_rows([("wrote", text)], stderr=True)
     else:
-        print_rows([("recorded nothing", "the program made no pool with quarry.Pool")], stderr=True)
+        text = "no pool of Quarry was used; --torch records PyTorch's own allocator"
+        print_rows([("recorded nothing", text)], stderr=True)
     raise typer.Exit(done.status)
 
 

@@ -22,17 +22,17 @@ __all__ = [
 _replaced: list[Any] = []  # the allocator that `use` replaced
 
 
-def use(*, record: PathLike | None = None, **options: Any) -> None:
+def use(*, record: PathLike | None = None, call_sites: bool = False, **options: Any) -> None:
     """Makes CuPy allocate from Quarry's pools, in the order of CuPy's current stream.
 
-    Arrays that exist keep their memory. `record` and the other options are those of
+    Arrays that exist keep their memory. `record`, `call_sites` and the other options are those of
     `quarry.torch.use`. An allocation that fails raises cupy.cuda.memory.OutOfMemoryError. Raises
     ResourceFailed without CuPy, a GPU or CUDA.
     """
     cupy = plugins.import_framework("cupy", "CuPy", "quarry.cupy")
     if _replaced:
         plugins.refuse_second_use("quarry.cupy")
-    plugins.prepare("quarry.cupy", record, options)
+    plugins.prepare("quarry.cupy", record, call_sites, options)
     _replaced.append(cupy.cuda.get_allocator())
     cupy.cuda.set_allocator(allocate)
 
@@ -54,6 +54,7 @@ def allocate(size: int) -> Any:
     # Not a CFunctionAllocator: it does not pass the stream, and does not check for nullptr.
     import cupy
 
+    plugins.join_command()
     device = cupy.cuda.device.get_device_id()
     stream = cupy.cuda.get_current_stream()
     try:

@@ -16,15 +16,15 @@ _CUDA_ERROR_OUT_OF_MEMORY = 2
 _managers: list[Any] = []
 
 
-def use(*, record: PathLike | None = None, **options: Any) -> None:
+def use(*, record: PathLike | None = None, call_sites: bool = False, **options: Any) -> None:
     """Makes Numba allocate device memory from Quarry's pools. Call it before Numba uses the GPU.
 
     Numba does not tell which stream will use an array. So if memory was freed since the last
     allocation, an allocation orders all streams: what they do later comes after what they have done.
     Streams that do not wait for the default stream (non-blocking ones) must be ordered by the
-    program. `record` and the other options are those of `quarry.torch.use`. An allocation that fails
-    raises numba.cuda.cudadrv.driver.CudaAPIError, with CUDA's number for it. Raises BadState if Numba
-    has used the GPU, and ResourceFailed without Numba, a GPU or CUDA.
+    program. `record`, `call_sites` and the other options are those of `quarry.torch.use`. An
+    allocation that fails raises numba.cuda.cudadrv.driver.CudaAPIError, with CUDA's number for it.
+    Raises BadState if Numba has used the GPU, and ResourceFailed without Numba, a GPU or CUDA.
     """
     cuda = plugins.import_framework("numba.cuda", "Numba (with numba-cuda)", "quarry.numba")
     if _managers:
@@ -34,7 +34,7 @@ def use(*, record: PathLike | None = None, **options: Any) -> None:
             "quarry.numba: Numba has used the GPU already; call use() before the first array or "
             "kernel on the GPU"
         )
-    plugins.prepare("quarry.numba", record, options)
+    plugins.prepare("quarry.numba", record, call_sites, options)
     _managers.append(_make_manager())
     cuda.set_memory_manager(_managers[0])
 

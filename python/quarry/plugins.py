@@ -7,11 +7,13 @@ that are switched on share it (quarry.torch, quarry.cupy, quarry.numba, quarry.r
 
 import importlib
 import os
+import sys
 from types import ModuleType
 
 from quarry import _core
 from quarry._core import StreamPoolCounts
-from quarry.errors import BadState, ResourceFailed
+from quarry.errors import BadArgument, BadState, ResourceFailed
+from quarry.recording import Recorder, recorder_of_environment
 from quarry.sizes import parse_size
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
 PathLike = str | os.PathLike[str]
 _ALL_DEVICES = -1
 _limits: dict[int, int | None] = {}  # by device
+_joined: Recorder | None = None  # the recorder of `quarry record`, once the pools record to it
 
 
 def configure(
@@ -81,17 +84,28 @@ def last_error() -> str:
     return _core.plugin_last_error()
 
 
-def start_recording(path: PathLike) -> None:
+def start_recording(path: PathLike, *, call_sites: bool = False) -> None:
     """Records all events of the pools into a file, which `quarry.read_trace` reads.
 
-    Raises BadState during a recording. A process that exits normally completes the file.
+    With `call_sites` each allocation gets the line of Python code that made it (`quarry.Recorder`).
+    Raises BadState during a recording. A process that exits normally completes the file. If the
+    program runs under `quarry record`, the command's trace gets the same events.
     """
-    _core.plugin_start_recording(os.fspath(path))
+    _core.plugin_start_recording(os.fspath(path), call_sites)
 
 
 def stop_recording() -> bool:
-    """Completes the file. Returns False if there is no recording."""
+    """Completes the file of `start_recording`. Returns False if there is no such recording."""
     return _core.plugin_stop_recording()
+
+
+def join_command() -> None:
+    """Records the pools' events into the trace of `quarry record`, if the program runs under it."""
+    global _joined
+    recorder = recorder_of_environment()
+    if recorder is not None and recorder is not _joined:
+        _core.plugin_join_recording(recorder)
+        _joined = recorder
 
 
 def limit_of(device: int) -> int:
@@ -106,11 +120,15 @@ def import_framework(module: str, name: str, user: str) -> ModuleType:
             f"{user}: this build of Quarry has no CUDA; build it where nvcc is installed"
         )
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
     except ImportError as failed:
         raise ResourceFailed(
             f"{user}: {name} cannot be imported ({failed}); install it"
         ) from failed
+    for package in (found, sys.modules[module.partition(".")[0]]):
+        if package.__file__ is not None:
+            _core.hide_code_of(os.path.dirname(package.__file__))
+    return found
 
 
 def check_device(user: str) -> None:
@@ -119,13 +137,18 @@ def check_device(user: str) -> None:
         raise ResourceFailed(f"{user}: there is no GPU, or no driver; see `quarry info`")
 
 
-def prepare(user: str, record: PathLike | None, options: dict[str, object]) -> None:
+def prepare(
+    user: str, record: PathLike | None, call_sites: bool, options: dict[str, object]
+) -> None:
     """Applies the options of a `use` function."""
+    if call_sites and record is None:
+        raise BadArgument(f"{user}: call_sites needs a recording; also set record")
     check_device(user)
     if options:
         configure(**options)  # type: ignore[arg-type]
     if record is not None:
-        start_recording(record)
+        start_recording(record, call_sites=call_sites)
+    join_command()
 
 
 def refuse_second_use(user: str) -> None:

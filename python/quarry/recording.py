@@ -2,10 +2,9 @@
 """Recording: traces of the calls of pools.
 
 `quarry record` sets the environment variable QUARRY_RECORD to the path of a trace. Then pools that
-get no recorder share one, which `recorder_of_environment` makes.
+get no recorder, and the pools of the plug-ins, share one, which `recorder_of_environment` makes.
 """
 
-import atexit
 import contextlib
 import glob
 import os
@@ -14,10 +13,12 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 
 from quarry import _core
 from quarry.errors import BadArgument
+from quarry.record_hook.quarry_process_end import at_process_end
 from quarry.sizes import parse_size
 
 __all__ = [
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 ENVIRONMENT_VARIABLE = "QUARRY_RECORD"
+CALL_SITES_VARIABLE = "QUARRY_RECORD_CALL_SITES"
+_HOOK = Path(__file__).with_name("record_hook")  # Python imports its sitecustomize
+_core.hide_code_of(os.path.dirname(__file__))
 
 
 class Recorder(_core.Recorder):
@@ -36,16 +40,22 @@ class Recorder(_core.Recorder):
 
     With a `path` it writes a file, which `quarry.read_trace` reads. With `ring` (bytes, or a text
     such as `64MiB`) it keeps the last events in memory of this size; `save` writes them. A `with`
-    block closes the file at its end. Later events are lost.
+    block closes the file at its end. Later events are lost. With `call_sites` each allocation gets
+    the line of Python code that made it, outside of Quarry and of the frameworks whose plug-ins are
+    in use. This takes longer than the rest of the recording.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] | None = None, *, ring: int | str | None = None
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        ring: int | str | None = None,
+        call_sites: bool = False,
     ) -> None:
         if (path is None) == (ring is None):
             raise BadArgument("recorder: set either path (a file) or ring (bytes of memory)")
         events = None if ring is None else parse_size(ring) // _core.event_bytes
-        super().__init__(None if path is None else os.fspath(path), events)
+        super().__init__(None if path is None else os.fspath(path), events, call_sites)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the events of the ring to a file. Raises BadState if there is no ring."""
@@ -79,8 +89,9 @@ def recorder_of_environment() -> Recorder | None:
         return None
     with _lock:
         if _environment_recorder is None:
-            _environment_recorder = Recorder(_claim(_path))
-            atexit.register(_environment_recorder.close)
+            has_call_sites = bool(os.environ.get(CALL_SITES_VARIABLE))
+            _environment_recorder = Recorder(_claim(_path), call_sites=has_call_sites)
+            at_process_end(_environment_recorder.close)
         return _environment_recorder
 
 
@@ -97,9 +108,8 @@ def _forget_in_child() -> None:
     """A child of a fork cannot write its parent's file. Its pools get a file of their own."""
     global _environment_recorder, _lock
     _lock = threading.Lock()
-    if _environment_recorder is not None:
-        atexit.unregister(_environment_recorder.close)
-        _environment_recorder = None
+    _environment_recorder = None
+    _core.plugin_forget_recordings()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
@@ -113,23 +123,69 @@ class RecordResult:
     files: list[str]  # one trace for each process that recorded
 
 
-def record_program(command: Sequence[str], path: str | os.PathLike[str]) -> RecordResult:
+def record_program(
+    command: Sequence[str],
+    path: str | os.PathLike[str],
+    *,
+    call_sites: bool = False,
+    torch: bool = False,
+) -> RecordResult:
     """Runs a program whose pools record to `path`, and waits for it. Replaces an older file.
 
-    Raises OSError if the program cannot run. Control-C reaches the program only.
+    `call_sites` as for `Recorder`. With `torch`, PyTorch also keeps its own history of the
+    allocations of its caching allocator, in memory until a process exits. `path` is then the
+    history of the first process, unless a pool of Quarry recorded to `path`. Raises OSError if the
+    program cannot run, and BadTrace if a history cannot be read. Control-C reaches the program only.
     """
     path = os.path.abspath(path)
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)
-    older = set(_files_of(path))
-    process = subprocess.Popen(command, env=os.environ | {ENVIRONMENT_VARIABLE: path})
+    older = {*_files_of(path), *_snapshots_of(path)}
+    process = subprocess.Popen(command, env=_environment(path, call_sites, torch))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         status = process.wait()
     finally:
         signal.signal(signal.SIGINT, before)
+    # The program's own process comes first: its history gets `path`.
+    snapshots = [name for name in _snapshots_of(path) if name not in older]
+    snapshots.sort(key=lambda name: _process_of(name) != process.pid)
+    for name in snapshots:
+        _convert_snapshot(name, path)
     files = [name for name in _files_of(path) if name not in older]
     return RecordResult(128 - status if status < 0 else status, files)
+
+
+def _environment(path: str, call_sites: bool, torch: bool) -> dict[str, str]:
+    result = os.environ | {
+        ENVIRONMENT_VARIABLE: path,
+        CALL_SITES_VARIABLE: "1" if call_sites else "",
+    }
+    if torch:
+        others = os.environ.get("PYTHONPATH")
+        result["PYTHONPATH"] = os.pathsep.join([str(_HOOK), *([others] if others else [])])
+    return result
+
+
+def _snapshots_of(path: str) -> list[str]:
+    """The histories of PyTorch that quarry/record_hook wrote."""
+    names = sorted(glob.glob(f"{glob.escape(path)}.*.snapshot"))
+    return [name for name in names if _process_of(name)]
+
+
+def _process_of(snapshot: str) -> int:
+    number = snapshot.split(".")[-2]
+    return int(number) if number.isdigit() else 0
+
+
+def _convert_snapshot(snapshot: str, path: str) -> None:
+    """Converts a history to a trace beside those of Quarry's pools, and removes the history."""
+    from quarry.traces import convert
+
+    number = _process_of(snapshot)
+    names = (path, f"{path}.{number}", f"{path}.torch.{number}")
+    convert(snapshot, next(name for name in names if not os.path.exists(name)))
+    os.remove(snapshot)
 
 
 def _files_of(path: str) -> list[str]:

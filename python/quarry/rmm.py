@@ -19,14 +19,20 @@ __all__ = [
 ]
 
 
-def use(device: int = 0, *, record: PathLike | None = None, **options: Any) -> Any:
+def use(
+    device: int = 0,
+    *,
+    record: PathLike | None = None,
+    call_sites: bool = False,
+    **options: Any,
+) -> Any:
     """Makes Quarry's pool RMM's resource of GPU `device`, and returns that resource.
 
-    `record` and the other options are those of `quarry.torch.use`. An allocation that fails raises
-    MemoryError. Raises ResourceFailed without RMM, a GPU or CUDA.
+    `record`, `call_sites` and the other options are those of `quarry.torch.use`. An allocation that
+    fails raises MemoryError. Raises ResourceFailed without RMM, a GPU or CUDA.
     """
     rmm = plugins.import_framework("rmm", "RMM", "quarry.rmm")
-    plugins.prepare("quarry.rmm", record, options)
+    plugins.prepare("quarry.rmm", record, call_sites, options)
     resource = make_resource(device)
     rmm.mr.set_per_device_resource(device, resource)
     return resource
@@ -38,6 +44,7 @@ def make_resource(device: int = 0) -> Any:
     RMM's adaptors accept it. Each call passes through Python.
     """
     rmm = plugins.import_framework("rmm", "RMM", "quarry.rmm")
+    plugins.join_command()
 
     def allocate(size: int, stream: Any) -> int:
         return _core.plugin_allocate(Framework.RMM, size, device, _handle_of(stream))

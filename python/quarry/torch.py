@@ -14,7 +14,16 @@ from quarry import _core, plugins
 from quarry.errors import BadState
 from quarry.plugins import PathLike, StreamPoolCounts, audit, counts, last_error
 
-__all__ = ["StreamPoolCounts", "audit", "counts", "last_error", "pool", "release", "use"]
+__all__ = [
+    "StreamPoolCounts",
+    "audit",
+    "counts",
+    "is_in_use",
+    "last_error",
+    "pool",
+    "release",
+    "use",
+]
 
 # PyTorch must find them until the process ends.
 _allocators: list[Any] = []
@@ -22,10 +31,13 @@ _segment_allocators: list[Any] = []
 _idle_pools: dict[int, list[Any]] = {}  # by device
 
 
-def use(*, record: PathLike | None = None, **options: Any) -> None:
+def use(*, record: PathLike | None = None, call_sites: bool = False, **options: Any) -> None:
     """Replaces PyTorch's allocator. Call it before PyTorch uses the GPU.
 
-    `record` names a file for a trace of all allocations. The other options are those of
+    `record` names a file for a trace of all allocations. With `call_sites` the trace has the line
+    of Python code of each allocation. To find it, an allocation takes Python's lock, as it does for
+    PyTorch's own history. So C++ code that allocates while it holds a mutex could wait forever, if a
+    thread with Python's lock waits for that mutex. The other options are those of
     `quarry.plugins.configure`. An allocation that fails raises torch.OutOfMemoryError. Raises
     BadState if PyTorch has used the GPU, and ResourceFailed without PyTorch, a GPU or CUDA.
     """
@@ -37,7 +49,7 @@ def use(*, record: PathLike | None = None, **options: Any) -> None:
             "quarry.torch: PyTorch has used the GPU already; call use() before the first tensor on "
             "the GPU, or use quarry.torch.pool()"
         )
-    plugins.prepare("quarry.torch", record, options)
+    plugins.prepare("quarry.torch", record, call_sites, options)
     allocator = _make_allocator(torch, "quarry_torch_allocate", "quarry_torch_deallocate")
     functions = ctypes.CDLL(_core.__file__)
     for setter, function in {
@@ -55,6 +67,11 @@ def use(*, record: PathLike | None = None, **options: Any) -> None:
         _allocators.append(allocator)
 
 
+def is_in_use() -> bool:
+    """Whether `use` replaced PyTorch's allocator in this process."""
+    return bool(_allocators)
+
+
 @contextlib.contextmanager
 def pool(
     device: int | None = None, *, record: PathLike | None = None, **options: Any
@@ -64,10 +81,10 @@ def pool(
     PyTorch's caching allocator stays in front: it takes segments of 2 MiB and more from the pool, and
     keeps them until `quarry.torch.release()`, even if memory runs out. PyTorch's statistics and CUDA
     graphs work. Yields a torch.cuda.MemPool, which no other thread uses meanwhile. None means the
-    current GPU. The options are those of `use`.
+    current GPU. The options are those of `use`, without `call_sites`: segments have none.
     """
     torch = plugins.import_framework("torch", "PyTorch", "quarry.torch")
-    plugins.prepare("quarry.torch", record, options)
+    plugins.prepare("quarry.torch", record, False, options)
     if not _segment_allocators:
         _segment_allocators.append(
             _make_allocator(

@@ -3,9 +3,9 @@
 
 #include "quarry/core/errors.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
-#include "quarry/trace/recorder.hpp"
 
 #include "module.hpp"
+#include "plugin_streams.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -23,35 +23,10 @@ namespace {
 
 constexpr int max_devices = 64;
 
-/// A recorder, and the numbers of the frameworks in it.
-struct recording {
-  explicit recording(std::string const& path) : events{path} {
-    for (std::size_t user = 0; user < framework_names.size(); ++user)
-      allocators[user] = events.allocator(framework_names[user]);
-    blocks = events.allocator("blocks of the pool");
-  }
-  trace::recorder events;
-  std::array<std::uint32_t, framework_names.size()> allocators{};
-  std::uint32_t blocks = 0;
-};
+using plugin_recordings::record;
+using plugin_recordings::site_numbers;
 
-/// The recording under way, or nullptr. Recordings are never destroyed, because other threads may
-/// still hold the pointer: a closed recorder ignores events.
-std::atomic<recording*> current_recording{nullptr};
 std::atomic<bool> is_exiting{false};
-
-void record(framework user, trace::event_kind kind, void const* pointer, bytes size,
-            cuda_stream stream) noexcept {
-  recording* const target = current_recording.load(std::memory_order_acquire);
-  if (target == nullptr) return;
-  trace::event happened;
-  happened.kind = kind;
-  happened.address = reinterpret_cast<std::uint64_t>(pointer);
-  happened.size = size;
-  happened.stream = target->events.stream(stream);
-  happened.allocator = target->allocators[static_cast<std::size_t>(user)];
-  target->events.record(happened);
-}
 
 /// Records the blocks that the pool takes from its upstream.
 class block_recorder {
@@ -59,32 +34,22 @@ class block_recorder {
   explicit block_recorder(any_resource upstream) : upstream_{std::move(upstream)} {}
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     void* const result = upstream_.allocate(size, alignment);
-    record_block(trace::event_kind::reserve, result, size);
+    plugin_recordings::record_block(trace::event_kind::reserve, result, size);
     return result;
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    record_block(trace::event_kind::unreserve, pointer, size);
+    plugin_recordings::record_block(trace::event_kind::unreserve, pointer, size);
     upstream_.deallocate(pointer, size, alignment);
   }
   [[nodiscard]] memory_location location() { return upstream_.location(); }
 
  private:
-  static void record_block(trace::event_kind kind, void const* block, bytes size) noexcept {
-    recording* const target = current_recording.load(std::memory_order_acquire);
-    if (target == nullptr) return;
-    trace::event happened;
-    happened.kind = kind;
-    happened.address = reinterpret_cast<std::uint64_t>(block);
-    happened.size = happened.granted = size;
-    happened.allocator = target->blocks;
-    target->events.record(happened);
-  }
   any_resource upstream_;
 };
 
 /// The pool of one GPU, with the allocations that several streams use.
 class device_pool {
-  using locked_pool = locked_stream_pool<block_recorder, cuda_streams>;
+  using locked_pool = locked_stream_pool<block_recorder, plugin_streams>;
   using pool_type = locked_pool::pool_type;
 
   template <class Work>
@@ -97,11 +62,15 @@ class device_pool {
  public:
   device_pool(int device, any_resource upstream, stream_pool_options const& options,
               bool calls_python)
+      : device_pool{plugin_streams{upstream.location(), device}, std::move(upstream), options,
+                    calls_python} {}
+  device_pool(plugin_streams streams, any_resource upstream, stream_pool_options const& options,
+              bool calls_python)
       : calls_python_{calls_python},
-        pool_{block_recorder{std::move(upstream)}, cuda_streams{device}, options} {}
+        pool_{block_recorder{std::move(upstream)}, std::move(streams), options} {}
 
-  [[nodiscard]] void* allocate(framework user, bytes size, cuda_stream stream,
-                               bool for_all_streams) {
+  [[nodiscard]] void* allocate(framework user, bytes size, cuda_stream stream, bool for_all_streams,
+                               site_numbers const& sites) {
     return locked([&](pool_type& pool) {
       free_finished(pool);
       if (for_all_streams) order_all_streams(pool);
@@ -114,20 +83,31 @@ class device_pool {
           finish_waiting(pool);
           result = pool.allocate(size, stream);
         } catch (std::exception const&) {
-          record(user, trace::event_kind::fail, nullptr, size, stream);
+          record(user, {.size = size, .granted = free_bytes(pool), .kind = trace::event_kind::fail},
+                 stream, sites);
           throw;
         }
       }
-      record(user, trace::event_kind::allocate, result, size, stream);
+      if (plugin_recordings::are_under_way())
+        record(user,
+               {.address = address_of(result),
+                .size = size,
+                .granted = pool.sizes_of(result)->granted,
+                .kind = trace::event_kind::allocate},
+               stream, sites);
       return result;
     });
   }
 
   void deallocate(framework user, void* pointer, cuda_stream stream) noexcept {
     locked([&](pool_type& pool) {
-      if (current_recording.load(std::memory_order_relaxed) != nullptr) {
+      if (plugin_recordings::are_under_way()) {
         if (auto const size = pool.size_of(pointer))
-          record(user, trace::event_kind::deallocate, pointer, *size, stream);
+          record(user,
+                 {.address = address_of(pointer),
+                  .size = *size,
+                  .kind = trace::event_kind::deallocate},
+                 stream, {});
       }
       has_freed_ = true;
       if (!uses_.empty()) {
@@ -166,8 +146,15 @@ class device_pool {
   struct waiting_free {
     void* pointer;
     cuda_stream stream;
-    std::vector<cuda_streams::event> events;
+    std::vector<plugin_streams::event> events;
   };
+
+  [[nodiscard]] static std::uint64_t address_of(void const* pointer) {
+    return reinterpret_cast<std::uint64_t>(pointer);
+  }
+  [[nodiscard]] static bytes free_bytes(pool_type const& pool) {
+    return pool.counts().reserved - pool.granted();
+  }
 
   /// Frees `pointer` when the present work of `users` is done. Returns false if the caller can free
   /// it now. The owner's stream does not wait for the users.
@@ -237,7 +224,7 @@ struct process_state {
 void close_at_exit() {
   is_exiting.store(true);
   try {
-    stop_recording();
+    plugin_recordings::stop();
   } catch (...) {  // there is nobody to tell
   }
 }
@@ -306,11 +293,11 @@ void keep_message(char const* message) noexcept {
   }
 }
 
-void* allocate_in(framework user, bytes size, int device, cuda_stream stream,
-                  bool for_all_streams) {
+void* allocate_in(framework user, bytes size, int device, cuda_stream stream, bool for_all_streams,
+                  site_numbers const& sites) {
   try {
     if (is_exiting.load()) throw bad_state{"plugins: the process is exiting"};
-    return pool_of(device).allocate(user, size, stream, for_all_streams);
+    return pool_of(device).allocate(user, size, stream, for_all_streams, sites);
   } catch (std::exception const& failed) {
     keep_message(failed.what());
     throw;
@@ -337,11 +324,12 @@ void set_upstream(int device, any_resource upstream, bool calls_python) {
   process.upstreams.emplace(device, std::pair{std::move(upstream), calls_python});
 }
 
-void* allocate(framework user, bytes size, int device, cuda_stream stream) {
-  return allocate_in(user, size, device, stream, false);
+void* allocate(framework user, bytes size, int device, cuda_stream stream,
+               site_numbers const& sites) {
+  return allocate_in(user, size, device, stream, false, sites);
 }
-void* allocate_for_all_streams(framework user, bytes size, int device) {
-  return allocate_in(user, size, device, nullptr, true);
+void* allocate_for_all_streams(framework user, bytes size, int device, site_numbers const& sites) {
+  return allocate_in(user, size, device, nullptr, true, sites);
 }
 
 void deallocate(framework user, void* pointer, int device, cuda_stream stream) noexcept {
@@ -385,20 +373,6 @@ void release(int device) noexcept {
 std::string last_error() {
   std::lock_guard const lock{state().message_mutex};
   return state().message;
-}
-
-void start_recording(std::string const& path) {
-  process_state& process = state();
-  std::lock_guard const lock{process.mutex};
-  if (current_recording.load() != nullptr)
-    throw bad_state{"plugins: a recording is under way; stop it before you start another one"};
-  current_recording.store(new recording{path}, std::memory_order_release);
-}
-
-bool stop_recording() {
-  recording* const stopped = current_recording.exchange(nullptr);
-  if (stopped != nullptr) stopped->events.close();
-  return stopped != nullptr;
 }
 
 }  // namespace quarry::python::plugin_pools

@@ -49,10 +49,21 @@ struct pytorch_error final : torch::PyTorchError {
   bool is_out_of_memory_;
 };
 
+using plugin_recordings::site_numbers;
+
 bytes size_for(ssize_t size) { return size < 0 ? 0 : static_cast<bytes>(size); }
 
 /// Calls a pool's functions with a stream that Python names by its handle.
 cuda_stream stream_of(std::uint64_t handle) { return reinterpret_cast<cuda_stream>(handle); }
+
+/// Finds the call site with Python's lock, then allocates without it.
+void* allocate_from_python(framework user, bytes size, int device, cuda_stream stream) {
+  site_numbers const sites = site_numbers::here();
+  nb::gil_scoped_release const without_lock;
+  return user == framework::numba
+             ? plugin_pools::allocate_for_all_streams(user, size, device, sites)
+             : plugin_pools::allocate(user, size, device, stream, sites);
+}
 
 /// An allocation that a Python object owns.
 class plugin_allocation {
@@ -61,9 +72,7 @@ class plugin_allocation {
       : user_{user},
         device_{device},
         stream_{stream_of(stream)},
-        pointer_{user == framework::numba
-                     ? plugin_pools::allocate_for_all_streams(user, size, device)
-                     : plugin_pools::allocate(user, size, device, stream_)} {}
+        pointer_{allocate_from_python(user, size, device, stream_)} {}
   plugin_allocation(plugin_allocation const&) = delete;
   plugin_allocation& operator=(plugin_allocation const&) = delete;
   ~plugin_allocation() { plugin_pools::deallocate(user_, pointer_, device_, stream_); }
@@ -87,7 +96,7 @@ void configure(int device, bytes first_block, bytes next_block, std::uint32_t gr
 }
 
 /// Blocks from Python functions: `allocate(size) -> address` and `deallocate(address, size)`.
-void set_upstream(int device, nb::callable allocate, nb::callable deallocate) {
+void set_upstream(int device, nb::callable allocate, nb::callable deallocate, bool is_host_memory) {
   // Never destroyed, as the pool: Python may be gone by then.
   auto* const functions = new std::pair{std::move(allocate), std::move(deallocate)};
   auto const from_python = [functions](bytes size, bytes) -> void* {
@@ -107,11 +116,11 @@ void set_upstream(int device, nb::callable allocate, nb::callable deallocate) {
       failed.discard_as_unraisable("quarry: the upstream's deallocate");
     }
   };
+  memory_location const location =
+      is_host_memory ? memory_location{memory_kind::host}
+                     : memory_location{memory_kind::device, static_cast<std::uint8_t>(device)};
   plugin_pools::set_upstream(
-      device,
-      any_resource{callback_resource{
-          from_python, to_python, {memory_kind::device, static_cast<std::uint8_t>(device)}}},
-      true);
+      device, any_resource{callback_resource{from_python, to_python, location}}, true);
 }
 
 }  // namespace
@@ -126,7 +135,9 @@ QUARRY_TORCH_FUNCTION void* quarry_torch_allocate(ssize_t size, int device,
                                                   quarry::cuda_stream stream) {
   using namespace quarry::python;
   try {
-    return plugin_pools::allocate(framework::pytorch, size_for(size), device, stream);
+    // PyTorch calls without Python's lock, and without its own.
+    return plugin_pools::allocate(framework::pytorch, size_for(size), device, stream,
+                                  site_numbers::here_with_lock());
   } catch (quarry::out_of_memory const& failed) {
     throw pytorch_error{failed.what(), true};
   } catch (std::exception const& failed) {
@@ -134,12 +145,15 @@ QUARRY_TORCH_FUNCTION void* quarry_torch_allocate(ssize_t size, int device,
   }
 }
 
-/// For memory pools, where PyTorch expects nullptr from an allocation that fails.
+/// For memory pools, where PyTorch expects nullptr from an allocation that fails. Segments have no
+/// call sites: PyTorch holds the lock of its caching allocator. A thread with Python's lock may
+/// wait for it, and finalizers that run during the lookup would re-enter that allocator.
 QUARRY_TORCH_FUNCTION void* quarry_torch_allocate_segment(ssize_t size, int device,
                                                           quarry::cuda_stream stream) noexcept {
   using namespace quarry::python;
   try {
-    return plugin_pools::allocate(framework::pytorch_segments, size_for(size), device, stream);
+    return plugin_pools::allocate(framework::pytorch_segments, size_for(size), device, stream,
+                                  site_numbers{});
   } catch (...) {
     return nullptr;
   }
@@ -208,15 +222,15 @@ void add_plugins(nb::module_& core) {
   nb::class_<plugin_allocation>(core, "PluginAllocation",
                                 "Memory of a plug-in's pool. Freed with this object.")
       .def(nb::init<framework, bytes, int, std::uint64_t>(), "user"_a, "size"_a, "device"_a,
-           "stream"_a = 0, without_gil{})
+           "stream"_a = 0)
       .def_prop_ro("address", &plugin_allocation::address);
   core.def(
       "plugin_allocate",
       [](framework user, bytes size, int device, std::uint64_t stream) {
         return reinterpret_cast<std::uint64_t>(
-            plugin_pools::allocate(user, size, device, stream_of(stream)));
+            allocate_from_python(user, size, device, stream_of(stream)));
       },
-      "user"_a, "size"_a, "device"_a, "stream"_a = 0, without_gil{});
+      "user"_a, "size"_a, "device"_a, "stream"_a = 0);
   core.def(
       "plugin_deallocate",
       [](framework user, std::uint64_t address, int device, std::uint64_t stream) {
@@ -226,13 +240,16 @@ void add_plugins(nb::module_& core) {
   core.def("plugin_configure", configure, "device"_a, nb::kw_only(), "first_block"_a,
            "next_block"_a, "growth_percent"_a, "max_bytes"_a.none(), "grows_first"_a,
            "is_tracked"_a);
-  core.def("plugin_set_upstream", set_upstream, "device"_a, "allocate"_a, "deallocate"_a);
+  core.def("plugin_set_upstream", set_upstream, "device"_a, "allocate"_a, "deallocate"_a,
+           "is_host_memory"_a = false);
   core.def("plugin_counts", plugin_pools::counts, "device"_a, without_gil{});
   core.def("plugin_audit", plugin_pools::audit, "device"_a, without_gil{});
   core.def("plugin_release", plugin_pools::release, "device"_a, without_gil{});
   core.def("plugin_last_error", plugin_pools::last_error);
-  core.def("plugin_start_recording", plugin_pools::start_recording, "path"_a, without_gil{});
-  core.def("plugin_stop_recording", plugin_pools::stop_recording, without_gil{});
+  core.def("plugin_start_recording", plugin_recordings::start, "path"_a, "call_sites"_a);
+  core.def("plugin_join_recording", plugin_recordings::join, "recorder"_a);
+  core.def("plugin_stop_recording", plugin_recordings::stop, without_gil{});
+  core.def("plugin_forget_recordings", plugin_recordings::forget);
   core.def(
       "plugin_set_pytorch_error",
       [](nb::object type) { pytorch_out_of_memory = type.release().ptr(); }, "type"_a);

@@ -144,9 +144,13 @@ class pool_handle {
                          .name = std::move(name),
                          .red_zone = red_zone,
                          .keeps_backtraces = keeps_backtraces},
-                        recorder == nullptr ? nullptr : recorder->shared())} {}
+                        recorder == nullptr ? nullptr : recorder->shared())},
+        sites_{recorder == nullptr ? nullptr : recorder->sites()} {}
 
-  std::uint64_t allocate(bytes size, bytes alignment) { return pool_->allocate(size, alignment); }
+  std::uint64_t allocate(bytes size, bytes alignment) {
+    recorded_call const call{sites_.get()};
+    return pool_->allocate(size, alignment);
+  }
   bool deallocate(std::uint64_t address) { return pool_->deallocate(address); }
   std::optional<bytes> size_of(std::uint64_t address) { return pool_->size_of(address); }
   bool label(std::uint64_t address, std::string name) {
@@ -160,6 +164,7 @@ class pool_handle {
 
  private:
   std::unique_ptr<locked_pool> pool_;
+  std::shared_ptr<call_sites> sites_;  // null: events have no call sites
 };
 
 void add_counts(nb::module_& core) {
@@ -197,7 +202,7 @@ void add_pools(nb::module_& core) {
            "coalesce"_a = "never", "first_block"_a = 0, "next_block"_a = 0, "growth_percent"_a = 4,
            "alignment"_a = 16, "max_bytes"_a = nb::none(), "shrink_after"_a = 0, "red_zone"_a = 0,
            "keeps_backtraces"_a = false, "name"_a = "", "recorder"_a = nb::none(), without_gil{})
-      .def("allocate", &pool_handle::allocate, "size"_a, "alignment"_a = 1, without_gil{},
+      .def("allocate", &pool_handle::allocate, "size"_a, "alignment"_a = 1,
            "Allocates `size` bytes and returns the address. Raises OutOfMemory.")
       .def(
           "deallocate", &pool_handle::deallocate, "address"_a, without_gil{},

@@ -11,9 +11,11 @@ namespace quarry::python {
 void add_recorders(nb::module_& core) {
   using namespace nb::literals;
   core.attr("event_bytes") = sizeof(trace::event);
+  core.def("hide_code_of", hide_code_of, "folder"_a,
+           "Excludes the code in a folder from call sites.");
   nb::class_<recorder_handle>(core, "Recorder", "Records the events of all threads.")
-      .def(nb::init<std::optional<std::string>, std::optional<std::size_t>>(), "path"_a.none(),
-           "ring_events"_a.none(), without_gil{})
+      .def(nb::init<std::optional<std::string>, std::optional<std::size_t>, bool>(),
+           "path"_a.none(), "ring_events"_a.none(), "call_sites"_a, without_gil{})
       .def(
           "phase",
           [](recorder_handle const& handle, std::string const& name) {

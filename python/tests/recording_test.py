@@ -95,6 +95,55 @@ def test_threads_share_a_recorder(tmp_path):
     assert quarry.replay(trace).repeated_addresses == 0
 
 
+def test_call_sites_are_the_lines_that_allocate(tmp_path):
+    recorders = [
+        quarry.Recorder(tmp_path / str(number), call_sites=number == 0) for number in range(2)
+    ]
+    pools = [quarry.Pool(recorder=recorder, max_bytes="1MiB") for recorder in recorders]
+    here = Path(__file__)
+
+    def work(pool):
+        for _ in range(3):
+            pool.deallocate(pool.allocate(100))
+            pool.array(10)
+        with pytest.raises(MemoryError):
+            pool.allocate("2MiB")
+
+    for pool, recorder in zip(pools, recorders, strict=True):
+        work(pool)
+        recorder.close()
+    trace, other = (quarry.read_trace(tmp_path / str(number)) for number in range(2))
+    first = work.__code__.co_firstlineno
+    lines = [trace.call_sites[number] for number in trace.call_site[trace.kind == Kind.ALLOCATE]]
+    assert lines == [f"{here}:{first + 2} work", f"{here}:{first + 3} work"] * 3
+    (failed,) = trace.call_site[trace.kind == Kind.FAIL]
+    assert trace.call_sites[failed] == f"{here}:{first + 5} work"
+    assert not trace.call_site[trace.kind == Kind.DEALLOCATE].any()
+    assert not other.call_site.any()
+
+
+def test_pools_and_their_recorder_may_go_in_any_order(tmp_path):
+    recorder = quarry.Recorder(tmp_path / "trace", call_sites=True)
+    first, second = (quarry.Pool(name=name, recorder=recorder) for name in ("first", "second"))
+    address = first.allocate(100)
+    assert not second.deallocate(address)  # the trace shows frees of the pool's own memory only
+    other = second.allocate(200)
+    del recorder, first  # with an allocation in use; the pools keep the recorder
+    assert second.deallocate(other)
+    del second
+    trace = quarry.read_trace(tmp_path / "trace")
+    names = [trace.allocators[number] for number in trace.allocator]
+    assert list(zip(kinds_of(trace), names, strict=True)) == [
+        (Kind.RESERVE, "first"),
+        (Kind.ALLOCATE, "first"),
+        (Kind.RESERVE, "second"),
+        (Kind.ALLOCATE, "second"),
+        (Kind.UNRESERVE, "first"),
+        (Kind.DEALLOCATE, "second"),
+        (Kind.UNRESERVE, "second"),
+    ]
+
+
 def test_bad_options_of_a_recorder_are_refused(tmp_path):
     for options in ({}, {"path": tmp_path / "trace", "ring": "1MiB"}, {"ring": 0}):
         with pytest.raises(quarry.BadArgument):
@@ -154,6 +203,51 @@ os.wait()
     traces = json.loads(done.stdout)["traces"]
     assert sorted(each["peak_allocated"] for each in traces) == [45, 100, 200]
     assert traces[0]["trace"] == os.fspath(tmp_path / "out")
+
+
+def test_a_child_that_multiprocessing_forks_completes_its_trace(tmp_path):
+    program = """
+import multiprocessing, quarry
+def work():
+    pool = quarry.Pool()
+    pool.deallocate(pool.allocate(300))
+process = multiprocessing.get_context("fork").Process(target=work)
+quarry.Pool().allocate(100)
+process.start()
+process.join()
+"""
+    done = record(tmp_path, program, "--json")
+    assert done.returncode == 0, done.stderr
+    traces = json.loads(done.stdout)["traces"]
+    assert [each["peak_allocated"] for each in traces] == [100, 300]
+
+
+def test_pools_of_the_plugins_record_into_the_same_file(tmp_path):
+    program = f"""
+import sys
+sys.path.insert(0, {os.fspath(Path(__file__).parent)!r})
+import quarry.plugins
+from plugins.host_pools import make_pool
+from quarry import _core
+quarry.plugins.join_command()
+quarry.plugins.join_command()
+quarry.Pool(name="fields").allocate(100)
+quarry.plugins.start_recording({os.fspath(tmp_path / "mine")!r})
+address = _core.plugin_allocate(_core.Framework.CUPY, 200, make_pool())
+_core.plugin_deallocate(_core.Framework.CUPY, address, 20)
+quarry.Pool(name="fields").allocate(300)
+"""
+    done = record(tmp_path, program, "--call-sites")
+    assert done.returncode == 0, done.stderr
+    trace, mine = quarry.read_trace(tmp_path / "out"), quarry.read_trace(tmp_path / "mine")
+    allocations = trace.kind == Kind.ALLOCATE
+    names = [trace.allocators[number] for number in trace.allocator[allocations]]
+    assert names == ["fields", "cupy", "fields"]
+    lines = [trace.call_sites[number] for number in trace.call_site[allocations]]
+    script = tmp_path / "program.py"
+    assert lines == [f"{script}:{line} <module>" for line in (9, 11, 13)]
+    assert kinds_of(mine) == [Kind.RESERVE, Kind.ALLOCATE, Kind.DEALLOCATE]
+    assert set(mine.address[1:]) == {trace.address[allocations][1]}
 
 
 def test_record_tells_that_nothing_was_recorded(tmp_path):

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """README and docs show the figures of bench/results, as scripts/readme_table.py writes them.
 
-The test refuses a measurement that is typed into a page of docs/design, except in LOG. That page
-records experiments and their conditions, and is not updated. A file that a page names must exist.
+The test refuses a measurement that is typed into a page of docs/design, except in LOG, or into a
+guide with measured parts. LOG records experiments and their conditions, and is not updated. A file that a page names must exist.
 """
 
 import re
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DESIGN = ROOT / "docs" / "design"
 sys.path.insert(0, str(ROOT / "scripts"))
 from coalesced_claims import CLAIMS, measured  # noqa: E402
-from design_figures import SECTIONS  # noqa: E402
+from design_figures import GUIDES, SECTIONS  # noqa: E402
 from heuristic_figures import (  # noqa: E402
     PUBLISHED_OUTCOMES,
     SETTINGS,
@@ -32,6 +32,7 @@ from heuristic_figures import (  # noqa: E402
     percent_reserves_most,
     steps_that_grow,
 )
+from plugin_figures import training  # noqa: E402
 
 PAGE = "coalescing.md"
 LOG = "measurement_log.md"
@@ -68,6 +69,7 @@ CONSTANTS = {
         "section\n6.4": "of a book",
     },
     "simt.md": {},
+    "pytorch.md": {"PyTorch 2.11": "a version", "CUDA 13.0": "a version"},
     "traces.md": {"goal of 20 ns": "a goal"},
     "streams.md": {
         "CCCL 3.0": "a version",
@@ -176,7 +178,7 @@ class Figures(unittest.TestCase):
 
 class TypedMeasurements(unittest.TestCase):
     def test_only_the_log_has_typed_measurements(self):
-        pages = sorted(DESIGN.glob("*.md"))
+        pages = sorted(DESIGN.glob("*.md")) + [ROOT / name for name in GUIDES]
         self.assertIn(DESIGN / LOG, pages)
         problems = []
         for path in pages:
@@ -235,6 +237,45 @@ class TypedMeasurements(unittest.TestCase):
         self.assertEqual(typed_measurements("It waits 2 ms.", ["2 ms"]), ([], []))
         self.assertEqual(typed_measurements("It waits 2\nms.", ["2 ms"]), ([], []))
         self.assertEqual(typed_measurements("It waits.", ["2 ms"]), ([], ["2 ms"]))
+
+
+class Training(unittest.TestCase):
+    """The table of bench/python_plugins.py."""
+
+    def record(self, measure, value, date="2026-01-02", commit="c", **params):
+        params = {"allocator": "quarry", "measure": measure, "runs": 3} | params
+        return {
+            "bench": "python/plugins/training_gpt",
+            "params": params,
+            "value": value,
+            "unit": "",
+            "machine": "nvidia-x",
+            "date": date,
+            "commit": commit,
+        }
+
+    def test_each_session_of_the_last_day_has_its_rows(self):
+        lines = training(
+            [
+                self.record("step_ms", 9, date="2026-01-01", commit="old"),
+                self.record("step_ms", 20.04),
+                self.record("step_ms spread", 1.234),
+                self.record("peak_reserved", 3 << 30, first_block="4GiB"),
+                self.record("step_ms", 25, commit="d", allocator="pool"),
+            ]
+        )
+        self.assertIn("a factor of up to 1.23:", lines[1])
+        self.assertEqual(
+            lines[5:],
+            [
+                "| `use()` | c, 3 runs | 20 | – | – | – |",
+                "| `use()`, blocks: 4GiB | c, 3 runs | – | 3 | – | – |",
+                "| `pool()` | d, 3 runs | 25 | – | – | – |",
+            ],
+        )
+
+    def test_without_records_the_program_is_named(self):
+        self.assertEqual(training([]), ["Not measured yet: `bench/python_plugins.py`."])
 
 
 class Verdicts(unittest.TestCase):

@@ -73,6 +73,11 @@ def test_a_recording_has_the_allocations(program, name, tmp_path):
     allocations = np.count_nonzero(kind == Kind.ALLOCATE)
     assert allocations > 5
     assert np.count_nonzero(kind == Kind.DEALLOCATE) <= allocations
+    is_allocation = kind == Kind.ALLOCATE
+    assert (trace.granted[is_allocation] >= trace.size[is_allocation]).all()
+    sites = {trace.call_sites[number] for number in trace.call_site[is_allocation]}
+    assert any(program in site for site in sites)
+    assert not any(f"/{name}/" in site for site in sites)  # the framework's own code is hidden
 
 
 @pytest.mark.parametrize(

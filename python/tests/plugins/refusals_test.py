@@ -35,7 +35,7 @@ def test_a_machine_without_a_gpu_is_named():
     if _core.cuda_devices():
         pytest.skip("there is a GPU")
     with pytest.raises(quarry.ResourceFailed, match="there is no GPU"):
-        quarry.plugins.prepare("quarry.torch", None, {})
+        quarry.plugins.prepare("quarry.torch", None, False, {})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
-from plugins.runs import needs, needs_gpu, run
+from plugins.runs import PROGRAMS, needs, needs_gpu, run
 
 import quarry
 from quarry import Kind
@@ -71,3 +76,45 @@ def test_a_recording_has_every_allocation_and_free(allocator, tmp_path):
     assert trace.size[kind == Kind.RESERVE].sum() >= result["peak_reserved"]
     replayed = quarry.replay(path)
     assert replayed.fits
+    is_allocation = kind == Kind.ALLOCATE
+    assert (trace.granted[is_allocation] >= trace.size[is_allocation]).all()
+    sites = [trace.call_sites[number] for number in trace.call_site[is_allocation]]
+    assert not any("/torch/" in site for site in sites)
+    # Segments have no call sites. Allocations of autograd's threads have none, either.
+    assert any("training.py" in site for site in sites) == (allocator == "quarry")
+
+
+def record(path, allocator, *options):
+    """What the program and `quarry record` print."""
+    command = [Path(sys.executable).with_name("quarry"), "record", "--json", *options, "-o", path]
+    program = ["--", sys.executable, "-P", PROGRAMS / "training.py", "gpt", allocator, "3"]
+    done = subprocess.run([*command, *program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    result, summary = (json.loads(line) for line in done.stdout.splitlines()[-2:])
+    return result, summary["traces"], done.stderr
+
+
+def test_record_keeps_the_history_of_an_unchanged_program(tmp_path):
+    path = tmp_path / "out.quarry"
+    result, traces, messages = record(path, "stock", "--torch", "--call-sites")
+    assert "not recorded" not in messages
+    assert [each["trace"] for each in traces] == [str(path)]
+    assert result["losses"] == run("training.py", "gpt", "stock", "3")["losses"]
+    trace = quarry.read_trace(path)
+    assert traces[0]["peak_reserved"] >= result["peak_reserved"]
+    assert traces[0]["peak_allocated"] > result["peak_allocated"] // 2
+    sites = [trace.call_sites[number] for number in trace.call_site[trace.kind == Kind.ALLOCATE]]
+    assert sum("training.py" in site for site in sites) > len(sites) // 4
+
+
+@pytest.mark.parametrize("options", [[], ["--torch"]])
+def test_record_takes_the_plug_in_s_events(options, tmp_path):
+    path = tmp_path / "out.quarry"
+    result, traces, messages = record(path, "quarry", *options)
+    assert "not recorded" not in messages
+    assert [each["trace"] for each in traces] == [str(path)]
+    trace = quarry.read_trace(path)
+    assert {"pytorch", "blocks of the pool"} <= set(trace.allocators)
+    allocations = np.count_nonzero(trace.kind == Kind.ALLOCATE)
+    assert allocations >= result["counts"]["allocations"]
+    assert traces[0]["peak_reserved"] >= result["peak_reserved"]

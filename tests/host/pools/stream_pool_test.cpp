@@ -40,6 +40,24 @@ TEST_F(StreamPool, ReusesAStreamsMemoryForItWithoutAnEvent) {
   EXPECT_EQ(source.counts().blocks_allocated, 1u);
 }
 
+TEST_F(StreamPool, TellsTheGrantedSizesOfAllocations) {
+  auto& source = make();
+  bytes granted = 0;
+  std::vector<void*> all;
+  for (bytes size = 1; size < 10'000; size = size * 3 + 1) {
+    all.push_back(source.allocate(size, 1));
+    auto const found = source.sizes_of(all.back());
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->requested, size);
+    EXPECT_GE(found->granted, size);
+    granted += found->granted;
+    EXPECT_EQ(source.granted(), granted);
+  }
+  for (void* const pointer : all) source.deallocate(pointer, 1);
+  EXPECT_EQ(source.granted(), 0u);
+  EXPECT_FALSE(source.sizes_of(all.front()));
+}
+
 TEST_F(StreamPool, MakesAnotherStreamWaitBeforeItGetsTheMemory) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
   void* const all_memory = source.allocate(1_MiB, 1);

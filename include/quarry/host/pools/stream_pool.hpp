@@ -159,10 +159,16 @@ class stream_pool {
 
   /// The requested bytes; nullopt if `pointer` is not the base address of an allocation in use.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
-    auto const found = arena_.size_of(reinterpret_cast<std::uint64_t>(pointer));
+    auto const found = sizes_of(pointer);
     if (!found) return std::nullopt;
     return found->requested;
   }
+  /// The requested bytes, and those of the chunk; nullopt as for `size_of`.
+  [[nodiscard]] std::optional<chunk_sizes> sizes_of(void const* pointer) const {
+    return arena_.size_of(reinterpret_cast<std::uint64_t>(pointer));
+  }
+  /// Bytes of the chunks that serve the allocations.
+  [[nodiscard]] bytes granted() const { return arena_.in_use(); }
   /// Labels an allocation for reports. False if `pointer` is not allocated, or the pool is not
   /// tracked.
   bool label(void* pointer, std::string name,
@@ -278,4 +284,4 @@ class stream_resource {
   typename Pool::stream stream_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI
+}  //namespace quarry::inline QUARRY_ABI

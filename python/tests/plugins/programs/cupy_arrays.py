@@ -14,7 +14,8 @@ allocator = sys.argv[1]
 if allocator == "quarry":
     import quarry.cupy
 
-    quarry.cupy.use(**({"record": sys.argv[2]} if len(sys.argv) > 2 else {"capacity": "4GiB"}))
+    recording = {"record": sys.argv[2], "call_sites": True} if len(sys.argv) > 2 else {}
+    quarry.cupy.use(**(recording or {"capacity": "4GiB"}))
 
 
 def checksum(array) -> str:

@@ -17,7 +17,8 @@ if allocator == "quarry":
     import quarry
     import quarry.numba
 
-    quarry.numba.use(**({"record": sys.argv[2]} if len(sys.argv) > 2 else {"capacity": "2GiB"}))
+    recording = {"record": sys.argv[2], "call_sites": True} if len(sys.argv) > 2 else {}
+    quarry.numba.use(**(recording or {"capacity": "2GiB"}))
 
 
 @cuda.jit

@@ -13,7 +13,7 @@ import quarry.rmm
 
 result: dict[str, object] = {}
 if sys.argv[1] == "resource":
-    options = {"record": sys.argv[2]} if len(sys.argv) > 2 else {}
+    options = {"record": sys.argv[2], "call_sites": True} if len(sys.argv) > 2 else {}
     resource = quarry.rmm.use(capacity="1GiB", **options)
     statistics = rmm.mr.StatisticsResourceAdaptor(resource)
     stream = rmm.pylibrmm.stream.Stream()

@@ -104,7 +104,9 @@ def make_step(model_name: str):
 def main() -> None:
     model_name, allocator = sys.argv[1:3]
     steps = int(sys.argv[3]) if len(sys.argv) > 3 else 8
-    options = {"record": sys.argv[4]} if len(sys.argv) > 4 else {}
+    options: dict = {"record": sys.argv[4]} if len(sys.argv) > 4 else {}
+    if options and allocator != "pool":
+        options["call_sites"] = True
     scope: contextlib.AbstractContextManager = contextlib.nullcontext()
     if allocator != "stock":
         import quarry.torch
