@@ -67,6 +67,43 @@ TEST(OwnedArena, SharesOnlyCoveredChunks) {
   EXPECT_TRUE(all.audit().empty());
 }
 
+TEST(OwnedArena, TakesTheTightestOfItsOwnAndTheCommonChunks) {
+  owned_arena all;
+  auto const owner = *all.add_owner();
+  auto const other_owner = *all.add_owner();
+  all.reserve();
+  // a common chunk, a chunk of the owner, and a chunk of another owner, between allocated chunks
+  auto base = all.allocate_in({region, 4096}, {1024, 1024}, 0);
+  std::uint64_t bases[3];
+  bytes const sizes[] = {512, 1024, 256};
+  for (int i = 0; i < 3; ++i) {
+    bases[i] = all.allocate({sizes[i], sizes[i]}, 0).value();
+    (void)all.allocate({16, 16}, 0).value();
+  }
+  (void)all.allocate({1232, 1232}, 0).value();
+  std::uint32_t const owners[] = {0, owner, other_owner};
+  for (int i = 0; i < 3; ++i) {
+    all.deallocate(bases[i], owners[i]);
+    all.cover(owners[i]);
+    all.merge_cached(owners[i]);
+  }
+  auto const taken = [&](bytes size) {
+    auto const found = all.allocate_tightest({size, size}, owner);
+    if (found) {
+      all.deallocate(*found, owner);
+      all.cover(owner);
+      all.merge_cached(owner);
+    }
+    return found.value_or(0);
+  };
+  EXPECT_EQ(taken(1024), bases[1]);
+  EXPECT_EQ(taken(1040), 0u);
+  EXPECT_EQ(taken(512), bases[0]) << "the common chunk is the tighter one";
+  EXPECT_EQ(taken(512), bases[0]) << "now both are the owner's";
+  EXPECT_TRUE(all.deallocate(base, owner));
+  EXPECT_TRUE(all.audit().empty());
+}
+
 TEST(OwnedArena, RefusesInvalidFrees) {
   owned_arena all;
   auto const owner = *all.add_owner();

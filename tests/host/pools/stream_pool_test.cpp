@@ -75,6 +75,50 @@ TEST_F(StreamPool, DoesNotSplitItsMemoryBetweenStreamsThatAlternate) {
   EXPECT_EQ(source.counts().reserved, 1_MiB);
 }
 
+/// The stream's old and new free memory must merge, although the pool shared the old memory.
+TEST_F(StreamPool, MergesAllFreeMemoryOfAStreamThatWorksAlone) {
+  auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 2_MiB});
+  for (int round = 0; round < 20; ++round) {
+    std::vector<void*> parts;
+    for (int i = 0; i < 16; ++i) parts.push_back(source.allocate(64_KiB, 1));
+    for (void* const part : parts) source.deallocate(part, 1);
+    source.deallocate(source.allocate(512_KiB, 1), 1);
+    source.deallocate(source.allocate(1_MiB, 1), 1);
+  }
+  EXPECT_EQ(source.counts().reserved, 1_MiB);
+  EXPECT_EQ(source.counts().waits, 0u);
+}
+
+TEST_F(StreamPool, DoesNotSplitALargeChunkIfACommonChunkFitsTighter) {
+  auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
+  void* const small = source.allocate(64_KiB, 1);
+  void* const between = source.allocate(4_KiB, 1);
+  void* const large = source.allocate(512_KiB, 2);
+  (void)source.allocate(1_MiB - 580_KiB, 1);
+  source.deallocate(small, 1);
+  source.share(1);
+  source.deallocate(large, 2);
+  world().done_percent = 100;
+  EXPECT_EQ(source.allocate(48_KiB, 2), small);
+  EXPECT_EQ(source.allocate(512_KiB, 2), large);
+  EXPECT_EQ(source.counts().waits, 0u);
+  EXPECT_TRUE(source.deallocate(between, 1));
+}
+
+/// A chunk that the stream would have to wait for is no reason to wait, even if it fits tighter.
+TEST_F(StreamPool, PrefersAStreamsOwnChunkToAWait) {
+  auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
+  void* const small = source.allocate(64_KiB, 1);
+  (void)source.allocate(4_KiB, 1);
+  void* const large = source.allocate(512_KiB, 2);
+  (void)source.allocate(1_MiB - 580_KiB, 1);
+  source.deallocate(large, 2);
+  source.deallocate(small, 1);
+  source.share(1);
+  EXPECT_EQ(source.allocate(48_KiB, 2), large);
+  EXPECT_EQ(source.counts().waits, 0u);
+}
+
 TEST_F(StreamPool, GrowsBeforeAStreamWaitsWithGrowsFirst) {
   auto& source =
       make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 2_MiB, .grows_first = true});

@@ -61,8 +61,7 @@ class chunk_arena {
     reserve();
     chunk_id const id = free_[owner].find(chunks_, size.granted);
     if (id == no_chunk) return std::nullopt;
-    remove_free(id);
-    return allocate_chunk(id, size, owner);
+    return allocate_found(id, size, owner);
   }
 
   /// The same from a block in which nothing is allocated; an index may have missed that block.
@@ -70,8 +69,7 @@ class chunk_arena {
   [[nodiscard]] std::optional<std::uint64_t> allocate_from_empty_block(sizes size) {
     for (chunk_id const id : blocks_) {
       if (!is_releasable(id) || chunks_[id].size() < size.granted) continue;
-      remove_free(id);
-      return allocate_chunk(id, size, {});
+      return allocate_found(id, size, {});
     }
     return std::nullopt;
   }
@@ -307,6 +305,11 @@ class chunk_arena {
   /// Merges all chunks of the quick lists. O(chunks in the lists).
   void free_cached(detail::quick_lists& cached, owner_id owner) {
     cached.pop_all(chunks_, [&](chunk_id id) { free_now(chunks_.find(chunks_[id].base), owner); });
+  }
+  /// Allocates the first part of a chunk of `owner` that is in its index. Requires room (`reserve`).
+  [[nodiscard]] std::uint64_t allocate_found(chunk_id id, sizes size, owner_id owner) {
+    remove_free(id);
+    return allocate_chunk(id, size, owner);
   }
   void free_now(chunk_table::found found, owner_id owner) {
     chunks_.set_free(found);
