@@ -35,8 +35,8 @@ def configure(
     device: int | None = None,
     capacity: int | str | None = None,
     first_block: int | str = "64MiB",
-    next_block: int | str = "128MiB",
-    growth_percent: int = 12,
+    next_block: int | str = "8MiB",
+    growth_percent: int = 4,
     grows_first: bool = False,
     is_tracked: bool = True,
 ) -> None:

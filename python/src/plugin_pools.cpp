@@ -268,9 +268,7 @@ device_pool& pool_of(int device) {
   process_state& process = state();
   std::lock_guard const lock{process.mutex};
   if (device_pool* const found = existing_pool(device)) return *found;
-  // Also the defaults of quarry.plugins.configure. Blocks of 128 MiB are few enough to take while
-  // the program starts, and waste less than blocks of 512 MiB if it needs little memory.
-  stream_pool_options options{.first_block = bytes{64} << 20, .next_block = bytes{128} << 20};
+  stream_pool_options options;
   if (auto const found = process.options.find(device); found != process.options.end())
     options = found->second;
   else if (auto const general = process.options.find(-1); general != process.options.end())

@@ -99,6 +99,19 @@ TEST_F(StreamOwners, OrdersAStreamAfterTheWorkThatUsedCommonChunks) {
   EXPECT_EQ(world().live_events, 0u);
 }
 
+TEST_F(StreamOwners, FinishesTheWorkThatUsedCommonChunks) {
+  auto const used = world().tick(1);
+  for (int i = 0; i < 2; ++i) free_on(1);
+  owners.share_all();
+  EXPECT_TRUE(owners.finish_common(2));
+  EXPECT_GE(world().finished[1], used);
+  EXPECT_EQ(world().live_events, 0u);
+  EXPECT_NE(common_for(2), 0u);
+  EXPECT_EQ(owners.waits(), 0u);
+  world().never_records = 2;  // as a stream that is being captured
+  EXPECT_FALSE(owners.finish_common(2));
+}
+
 TEST_F(StreamOwners, AStreamDoesNotWaitForItself) {
   for (int i = 0; i < 2; ++i) free_on(1);
   owners.share_all();

@@ -165,9 +165,7 @@ class chunk_arena {
       prepare();
       count = 0;
       std::erase_if(blocks_, [&](chunk_id id) {
-        if (count == max_at_once || !is_releasable(id) ||
-            reserved_ - chunks_[id].size() < min_reserved)
-          return false;
+        if (count == max_at_once || !can_release(id, min_reserved)) return false;
         removed[count++] = {chunks_[id].base, chunks_[id].size()};
         reserved_ -= chunks_[id].size();
         remove_free(id);
@@ -180,6 +178,12 @@ class chunk_arena {
   template <class ReturnBlock>
   void release(ReturnBlock const& return_block, bytes min_reserved = 0) {
     release(return_block, min_reserved, [] {});
+  }
+
+  /// Whether `release` would remove a block now. O(blocks).
+  [[nodiscard]] bool can_release(bytes min_reserved) const {
+    return std::any_of(blocks_.begin(), blocks_.end(),
+                       [&](chunk_id id) { return can_release(id, min_reserved); });
   }
 
   /// Cuts whole pages of `page` bytes out of free chunks, at most `maximum` bytes. Calls
@@ -413,6 +417,9 @@ class chunk_arena {
   /// Whether the chunk is free, common, and a whole block.
   [[nodiscard]] bool is_releasable(chunk_id id) const {
     return chunks_[id].is_free() && Owners::is_owner(chunks_[id], {}) && chunks_.is_whole_block(id);
+  }
+  [[nodiscard]] bool can_release(chunk_id id, bytes min_reserved) const {
+    return is_releasable(id) && reserved_ - chunks_[id].size() >= min_reserved;
   }
   /// Adds a block as one free chunk that is in no index yet, and returns the chunk.
   [[nodiscard]] chunk_id add_block(block const& fresh) {

@@ -116,8 +116,8 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   }
 
   template <class ReturnBlock>
-  void release(ReturnBlock const& return_block) {
-    core::release(return_block, 0, [this] {
+  void release(ReturnBlock const& return_block, bytes min_reserved = 0) {
+    core::release(return_block, min_reserved, [this] {
       cover(many_owners::common);
       merge_cached(many_owners::common);
     });

@@ -211,6 +211,20 @@ class stream_owners {
     }
     return is_covered;
   }
+  /// Waits for all work that used common chunks, by events. Returns false if a chunk may still be
+  /// in use, and if `handle` is being captured, or no event can be recorded on it.
+  [[nodiscard]] bool finish_common(stream handle) noexcept {
+    try {
+      auto probe = order_.record(handle);
+      ++recorded_;
+      order_.drop(probe);
+    } catch (...) {
+      return false;
+    }
+    for (auto const& entry : unfinished_) order_.finish(entry.done);
+    forget_done();
+    return unfinished_.empty();
+  }
   [[nodiscard]] Order& order() { return order_; }
   [[nodiscard]] std::uint64_t events() const { return recorded_; }
   [[nodiscard]] std::uint64_t waits() const { return waits_; }
