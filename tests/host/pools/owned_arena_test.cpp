@@ -72,35 +72,28 @@ TEST(OwnedArena, TakesTheTightestOfItsOwnAndTheCommonChunks) {
   auto const owner = *all.add_owner();
   auto const other_owner = *all.add_owner();
   all.reserve();
-  // a common chunk, a chunk of the owner, and a chunk of another owner, between allocated chunks
-  auto base = all.allocate_in({region, 4096}, {1024, 1024}, 0);
-  std::uint64_t bases[3];
-  bytes const sizes[] = {512, 1024, 256};
-  for (int i = 0; i < 3; ++i) {
-    bases[i] = all.allocate({sizes[i], sizes[i]}, 0).value();
-    (void)all.allocate({16, 16}, 0).value();
+  struct {
+    bytes size;
+    std::uint32_t owner;
+    std::uint64_t base = 0;
+  } chunks[] = {{512, 0}, {1024, owner}, {256, other_owner}, {1248, 0}};
+  (void)all.allocate_in({region, 3120}, {16, 16}, 0);
+  for (auto& each : chunks) {
+    each.base = all.allocate({each.size, each.size}, 0).value();
+    (void)all.allocate({16, 16}, 0).value();  // keeps the chunks from merging
   }
-  (void)all.allocate({1232, 1232}, 0).value();
-  std::uint32_t const owners[] = {0, owner, other_owner};
-  for (int i = 0; i < 3; ++i) {
-    all.deallocate(bases[i], owners[i]);
-    all.cover(owners[i]);
-    all.merge_cached(owners[i]);
-  }
-  auto const taken = [&](bytes size) {
-    auto const found = all.allocate_tightest({size, size}, owner);
-    if (found) {
-      all.deallocate(*found, owner);
-      all.cover(owner);
-      all.merge_cached(owner);
-    }
-    return found.value_or(0);
+  auto const free_to = [&](std::uint64_t base, std::uint32_t new_owner) {
+    all.deallocate(base, new_owner);
+    all.cover(new_owner);
+    all.merge_cached(new_owner);
   };
-  EXPECT_EQ(taken(1024), bases[1]);
-  EXPECT_EQ(taken(1040), 0u);
-  EXPECT_EQ(taken(512), bases[0]) << "the common chunk is the tighter one";
-  EXPECT_EQ(taken(512), bases[0]) << "now both are the owner's";
-  EXPECT_TRUE(all.deallocate(base, owner));
+  for (auto const& each : chunks) free_to(each.base, each.owner);
+  EXPECT_EQ(all.allocate_tightest({1024, 1024}, owner), chunks[1].base);
+  free_to(chunks[1].base, owner);
+  EXPECT_EQ(all.allocate_tightest({512, 512}, owner), chunks[0].base);
+  EXPECT_EQ(all.allocate_tightest({512, 512}, owner), chunks[1].base) << "its own is tighter now";
+  EXPECT_EQ(all.allocate_tightest({1200, 1200}, owner), chunks[3].base);
+  EXPECT_EQ(all.allocate_tightest({1200, 1200}, owner), std::nullopt);
   EXPECT_TRUE(all.audit().empty());
 }
 
