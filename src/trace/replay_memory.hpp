@@ -101,8 +101,8 @@ class counted_pages : public simulated_pages {
   upstream_calls* calls_;
 };
 
-/// Streams by their numbers in the trace. Work takes a fixed time of the trace's clock. A wait of the
-/// host does not advance the clock, but the work that it waited for is done.
+/// Streams by their numbers in the trace. Work takes a fixed time of the trace's clock. A wait of
+/// the host does not advance the clock, but the work that it waited for is done.
 class traced_streams {
  public:
   using stream = std::uint32_t;

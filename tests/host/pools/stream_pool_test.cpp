@@ -377,8 +377,8 @@ TEST_F(StreamPool, LosesNothingIfAnEventFails) {
 }
 
 /// A stream's use of memory comes after every earlier use of that memory. A block returns after
-/// every use of its memory. Allocations do not overlap. A refused request would not fit even if the pool returned all blocks that have no
-/// allocation.
+/// every use of its memory. Allocations do not overlap. A refused request would not fit even if the
+/// pool returned all blocks that have no allocation.
 TEST_F(StreamPool, OrdersEveryUseAfterAllEarlierUses) {
   for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     std::mt19937 random{seed};

@@ -310,7 +310,8 @@ class chunk_arena {
   void free_cached(detail::quick_lists& cached, owner_id owner) {
     cached.pop_all(chunks_, [&](chunk_id id) { free_now(chunks_.find(chunks_[id].base), owner); });
   }
-  /// Allocates the first part of a chunk of `owner` that is in its index. Requires room (`reserve`).
+  /// Allocates the first part of a chunk that is in the index of `owner`. Requires room
+  /// (`reserve`).
   [[nodiscard]] std::uint64_t allocate_found(chunk_id id, sizes size, owner_id owner) {
     remove_free(id);
     return allocate_chunk(id, size, owner);
