@@ -2,10 +2,12 @@
 // How much memory does each way to serve a trace reserve at its peak?
 //
 // For each of the four traces of data/. `requested`: the most that the program had in use; nothing
-// can reserve less. `pytorch`: as recorded. `fast`: a pool with default options. `tuned`: the best
-// of `all_candidates` and `sized_candidates`. `separated`: two pools like `fast`; their table is
-// learnt from the first half of the trace, and is the one that needs least there. `plan`: a plan of
-// the trace, served by a planned_pool. `tuned` and `plan` know the whole trace. Nothing is timed.
+// can reserve less. `pytorch`: as recorded. `fast`: a pool with default options. `streams`: a
+// stream pool with default options, where work takes a millisecond of the trace's time. `tuned`:
+// the best of `all_candidates` and `sized_candidates`. `separated`: two pools like `fast`; their
+// table is learnt from the first half of the trace, and is the one that needs least there. `plan`:
+// a plan of the trace, served by a planned_pool. `tuned` and `plan` know the whole trace. Nothing
+// is timed.
 #include "harness.hpp"
 
 #include "quarry/trace.hpp"
@@ -57,6 +59,9 @@ void measure(std::string const& name) {
   record_peak(name, "requested", fast.pool.peak_allocated);
   record_peak(name, "pytorch", fast.recorded_peak_reserved);
   record_peak(name, "fast", fast.pool.peak_reserved);
+
+  auto const streams = replayed(events, {.placement = strategy::streams});
+  record_peak(name, "streams", streams.pool.peak_reserved);
 
   tune_options options{.candidates = all_candidates()};
   for (auto const& each : sized_candidates(fast.pool.peak_allocated))

@@ -10,6 +10,7 @@ WAYS = {
     "requested": "in use: nothing needs less",
     "pytorch": "PyTorch, as recorded",
     "fast": "a pool with defaults",
+    "streams": "a stream pool with defaults",
     "tuned": "tuned pool",
     "separated": "separated pools",
     "plan": "plan",

@@ -37,9 +37,9 @@ def configure(
     *,
     device: int | None = None,
     capacity: int | str | None = None,
-    first_block: int | str = "512MiB",
-    next_block: int | str = "512MiB",
-    growth_percent: int = 12,
+    first_block: int | str = "64MiB",
+    next_block: int | str = "8MiB",
+    growth_percent: int = 4,
     grows_first: bool = False,
     is_tracked: bool = True,
 ) -> None:

@@ -255,9 +255,7 @@ device_pool& pool_of(int device) {
   process_state& process = state();
   std::lock_guard const lock{process.mutex};
   if (device_pool* const found = existing_pool(device)) return *found;
-  // Also the defaults of quarry.plugins.configure. Large tensors of a training step do not fit into
-  // the smaller blocks that a stream pool takes by default, so those would stay empty.
-  stream_pool_options options{.first_block = bytes{512} << 20, .next_block = bytes{512} << 20};
+  stream_pool_options options;
   if (auto const found = process.options.find(device); found != process.options.end())
     options = found->second;
   else if (auto const general = process.options.find(-1); general != process.options.end())

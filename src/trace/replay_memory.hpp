@@ -101,13 +101,15 @@ class counted_pages : public simulated_pages {
   upstream_calls* calls_;
 };
 
-/// Streams by their numbers in the trace. Work takes a fixed time of the trace's clock.
+/// Streams by their numbers in the trace. Work takes a fixed time of the trace's clock. A wait of
+/// the host does not advance the clock, but the work that it waited for is done.
 class traced_streams {
  public:
   using stream = std::uint32_t;
   using event = std::uint64_t;  // when it completes
   struct clock {
     std::uint64_t time = 0, delay = 0;
+    std::uint64_t finished = 0;  // work that completes until then is done
   };
 
   explicit traced_streams(clock& now) : clock_{&now} {}
@@ -116,11 +118,16 @@ class traced_streams {
   [[nodiscard]] event record(stream) { return clock_->time + clock_->delay; }
   void wait(stream, event const&) {}
   [[nodiscard]] bool is_done(event const& completion) noexcept {
-    return completion <= clock_->time;
+    return completion <= std::max(clock_->time, clock_->finished);
   }
-  void finish(event const&) noexcept {}
-  [[nodiscard]] bool finish(stream) noexcept { return true; }
-  [[nodiscard]] bool finish_all() noexcept { return true; }
+  void finish(event const& completion) noexcept {
+    clock_->finished = std::max(clock_->finished, completion);
+  }
+  [[nodiscard]] bool finish(stream) noexcept { return finish_all(); }
+  [[nodiscard]] bool finish_all() noexcept {
+    finish(clock_->time + clock_->delay);
+    return true;
+  }
   void drop(event&) noexcept {}
 
  private:
@@ -217,7 +224,7 @@ struct stitched {
 
 struct in_stream_order {
   in_stream_order(std::uint64_t delay, upstream_calls& calls, pool_options const& options)
-      : clock{0, delay},
+      : clock{.delay = delay},
         memory{counted_resource<simulated_resource>{simulated_resource{}, calls},
                traced_streams{clock},
                {.first_block = options.first_block,

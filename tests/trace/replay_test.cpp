@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 namespace quarry::test {
 namespace {
@@ -328,6 +329,36 @@ TEST(Replay, StreamsReuseTheMemoryOfOtherStreamsInsteadOfGrowing) {
   EXPECT_EQ(replay_of(events, options).pool.blocks_allocated, 1u) << "the second stream waits";
   events[2].time = 5000;
   EXPECT_EQ(replay_of(events, options).pool.blocks_allocated, 1u);
+}
+
+/// With the default options, and without more blocks when the program repeats itself.
+TEST(Replay, AStreamPoolReservesLittleMoreThanARecordedProgramUses) {
+  for (std::string const name : {"gpt", "resnet", "kvcache", "gnn"}) {
+    SCOPED_TRACE(name);
+    replayer pool{{.placement = strategy::streams}};
+    std::uint64_t blocks = 0;
+    for (int round = 0; round < 2; ++round) {
+      auto const trace = trace::open_trace(QUARRY_DATA "/" + name + ".pickle.gz");
+      std::vector<event> events(4096);
+      std::map<std::uint64_t, event> live;
+      while (std::size_t const count = trace->read(events)) {
+        for (auto& each : std::span{events}.first(count)) {
+          each.time += std::uint64_t(round) << 40;
+          if (each.kind == event_kind::allocate) live[each.address] = each;
+          if (each.kind == event_kind::deallocate) live.erase(each.address);
+        }
+        pool.add(std::span{events}.first(count));
+      }
+      for (auto& [address, each] : live) {
+        each.kind = event_kind::deallocate;
+        pool.add({&each, 1});
+      }
+      if (round == 0) blocks = pool.result().pool.blocks_allocated;
+    }
+    auto const found = pool.result().pool;
+    EXPECT_LE(found.peak_reserved, found.peak_allocated / 4 * 5);
+    EXPECT_EQ(found.blocks_allocated, blocks);
+  }
 }
 
 TEST(ReplayNames, OfStrategiesRoundTrip) {

@@ -67,6 +67,36 @@ TEST(OwnedArena, SharesOnlyCoveredChunks) {
   EXPECT_TRUE(all.audit().empty());
 }
 
+TEST(OwnedArena, TakesTheTightestOfItsOwnAndTheCommonChunks) {
+  owned_arena all;
+  auto const owner = *all.add_owner();
+  auto const other_owner = *all.add_owner();
+  all.reserve();
+  struct {
+    bytes size;
+    std::uint32_t owner;
+    std::uint64_t base = 0;
+  } chunks[] = {{512, 0}, {1024, owner}, {256, other_owner}, {1248, 0}};
+  (void)all.allocate_in({region, 3120}, {16, 16}, 0);
+  for (auto& each : chunks) {
+    each.base = all.allocate({each.size, each.size}, 0).value();
+    (void)all.allocate({16, 16}, 0).value();  // keeps the chunks from merging
+  }
+  auto const free_to = [&](std::uint64_t base, std::uint32_t new_owner) {
+    all.deallocate(base, new_owner);
+    all.cover(new_owner);
+    all.merge_cached(new_owner);
+  };
+  for (auto const& each : chunks) free_to(each.base, each.owner);
+  EXPECT_EQ(all.allocate_tightest({1024, 1024}, owner), chunks[1].base);
+  free_to(chunks[1].base, owner);
+  EXPECT_EQ(all.allocate_tightest({512, 512}, owner), chunks[0].base);
+  EXPECT_EQ(all.allocate_tightest({512, 512}, owner), chunks[1].base) << "its own is tighter now";
+  EXPECT_EQ(all.allocate_tightest({1200, 1200}, owner), chunks[3].base);
+  EXPECT_EQ(all.allocate_tightest({1200, 1200}, owner), std::nullopt);
+  EXPECT_TRUE(all.audit().empty());
+}
+
 TEST(OwnedArena, RefusesInvalidFrees) {
   owned_arena all;
   auto const owner = *all.add_owner();

@@ -60,6 +60,58 @@ TEST_F(StreamOwners, SharesOnlyChunksCoveredByAnEvent) {
   EXPECT_EQ(owners.waits(), 1u);
 }
 
+TEST_F(StreamOwners, MakesTheChunksOfAStreamThatWorksAloneCommon) {
+  for (int i = 0; i < 4; ++i) free_on(1);
+  EXPECT_EQ(owners.events(), 2u);
+  EXPECT_EQ(owners.shares(), 0u);
+  for (int i = 0; i < 4; ++i) EXPECT_NE(common_for(2), 0u);
+  EXPECT_EQ(owners.waits(), 1u);
+}
+
+TEST_F(StreamOwners, KeepsTheChunksOfStreamsThatAlternate) {
+  for (std::uint32_t const stream : {1u, 2u}) (void)owners.state_of(stream);
+  for (std::uint32_t const stream : {1u, 2u, 1u, 2u}) free_on(stream);
+  EXPECT_EQ(owners.events(), 4u);
+  EXPECT_EQ(common_for(1), 0u);
+  EXPECT_EQ(common_for(2), 0u);
+  for (int i = 0; i < 2; ++i) free_on(2);  // no other call between these two
+  for (int i = 0; i < 4; ++i) EXPECT_NE(common_for(2), 0u);
+  EXPECT_EQ(common_for(2), 0u) << "stream 1 keeps its chunks";
+}
+
+TEST_F(StreamOwners, OrdersAStreamAfterTheWorkThatUsedCommonChunks) {
+  auto& first = owners.state_of(1);
+  auto& second = owners.state_of(2);
+  EXPECT_TRUE(owners.is_ordered(second));
+  for (int i = 0; i < 2; ++i) free_on(1);
+  owners.share_all();
+  EXPECT_TRUE(owners.is_ordered(first)) << "a stream need not wait for itself";
+  EXPECT_FALSE(owners.is_ordered(second));
+  EXPECT_NE(common_for(2), 0u);
+  EXPECT_EQ(owners.waits(), 1u);
+  EXPECT_TRUE(owners.is_ordered(second)) << "it waits already";
+  auto& third = owners.state_of(3);
+  EXPECT_FALSE(owners.is_ordered(third));
+  world().done_percent = 100;
+  EXPECT_TRUE(owners.is_ordered(third));
+  EXPECT_NE(common_for(3), 0u);
+  EXPECT_EQ(owners.waits(), 1u);
+  EXPECT_EQ(world().live_events, 0u);
+}
+
+TEST_F(StreamOwners, FinishesTheWorkThatUsedCommonChunks) {
+  auto const used = world().tick(1);
+  for (int i = 0; i < 2; ++i) free_on(1);
+  owners.share_all();
+  EXPECT_TRUE(owners.finish_common(2));
+  EXPECT_GE(world().finished[1], used);
+  EXPECT_EQ(world().live_events, 0u);
+  EXPECT_NE(common_for(2), 0u);
+  EXPECT_EQ(owners.waits(), 0u);
+  world().never_records = 2;  // as a stream that is being captured
+  EXPECT_FALSE(owners.finish_common(2));
+}
+
 TEST_F(StreamOwners, AStreamDoesNotWaitForItself) {
   for (int i = 0; i < 2; ++i) free_on(1);
   owners.share_all();
@@ -93,6 +145,7 @@ TEST_F(StreamOwners, AnEventOfAnotherStreamCoversNothing) {
 
 TEST_F(StreamOwners, SynchronizesAllOwnersOrNone) {
   free_on(1);
+  for (std::uint32_t const stream : {2u, 1u}) (void)owners.state_of(stream);  // they alternate
   free_on(2);
   world().is_capturing = true;
   EXPECT_FALSE(owners.synchronize_all());

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <random>
 
@@ -16,6 +17,21 @@ namespace quarry::test {
 namespace stream_pool_test {
 
 using simulated_pool = stream_pool<simulated_resource, simulated_streams>;
+
+/// Calls `on_return(base, size)` for each block that returns.
+struct watched_resource {
+  static constexpr bool is_simulated = true;
+  std::function<void(std::uint64_t, bytes)> on_return;
+  simulated_resource upstream;
+
+  [[nodiscard]] void* allocate(bytes size, bytes alignment) {
+    return upstream.allocate(size, alignment);
+  }
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    on_return(reinterpret_cast<std::uint64_t>(pointer), size);
+    upstream.deallocate(pointer, size, alignment);
+  }
+};
 
 struct StreamPool : testing::Test {
   simulated_pool& make(stream_pool_options options = {.first_block = 1_MiB, .next_block = 1_MiB},
@@ -378,24 +394,33 @@ TEST_F(StreamPool, LosesNothingIfAnEventFails) {
   }
 }
 
-/// A stream's use of memory comes after every earlier use of that memory. Allocations do not
-/// overlap. A refused request would not fit even if the pool returned all blocks that have no
-/// allocation.
+/// A stream's use of memory comes after every earlier use of that memory. A block returns after
+/// every use of its memory. Allocations do not overlap. A refused request would not fit even if the
+/// pool returned all blocks that have no allocation.
 TEST_F(StreamPool, OrdersEveryUseAfterAllEarlierUses) {
   for (std::uint32_t seed = 1; seed <= 12; ++seed) {
     std::mt19937 random{seed};
-    auto& source = make({.first_block = 256_KiB,
-                         .next_block = 64_KiB,
-                         .growth_percent = 0,
-                         .alignment = 256,
-                         .max_bytes = 1_MiB,
-                         .grows_first = seed % 2 == 0});
-    world().done_percent = seed % 3 * 20;
     struct use {
       std::uint32_t stream;
       std::uint64_t time;
     };
     std::map<std::uint64_t, use> last;  // for each 256 bytes
+    simulated_streams streams;
+    auto const world = [&]() -> simulated_world& { return streams.world(); };
+    auto const check_return = [&](std::uint64_t base, bytes size) {
+      for (auto each = last.lower_bound(base); each != last.lower_bound(base + size); ++each)
+        EXPECT_GE(world().finished[each->second.stream], each->second.time) << "seed " << seed;
+    };
+    auto watched = std::make_unique<stream_pool<watched_resource, simulated_streams>>(
+        watched_resource{check_return, {}}, streams,
+        stream_pool_options{.first_block = 256_KiB,
+                            .next_block = 64_KiB,
+                            .growth_percent = 0,
+                            .alignment = 256,
+                            .max_bytes = 1_MiB,
+                            .grows_first = seed % 2 == 0});
+    auto& source = *watched;
+    world().done_percent = seed % 3 * 20;
     struct allocation {
       bytes size;
       std::uint32_t stream;
@@ -463,9 +488,9 @@ TEST_F(StreamPool, OrdersEveryUseAfterAllEarlierUses) {
     EXPECT_LT(source.counts().events, source.counts().deallocations);
     for (auto const& [base, freed] : allocated)
       source.deallocate(reinterpret_cast<void*>(base), freed.stream);
+    EXPECT_GT(source.counts().blocks_returned, 0u) << "seed " << seed;
     source.release();
     EXPECT_EQ(source.counts().reserved, 0u);
-    pool.reset();
   }
 }
 

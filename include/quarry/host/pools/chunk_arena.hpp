@@ -61,8 +61,7 @@ class chunk_arena {
     reserve();
     chunk_id const id = free_[owner].find(chunks_, size.granted);
     if (id == no_chunk) return std::nullopt;
-    remove_free(id);
-    return allocate_chunk(id, size, owner);
+    return allocate_found(id, size, owner);
   }
 
   /// The same from a block in which nothing is allocated; an index may have missed that block.
@@ -70,8 +69,7 @@ class chunk_arena {
   [[nodiscard]] std::optional<std::uint64_t> allocate_from_empty_block(sizes size) {
     for (chunk_id const id : blocks_) {
       if (!is_releasable(id) || chunks_[id].size() < size.granted) continue;
-      remove_free(id);
-      return allocate_chunk(id, size, {});
+      return allocate_found(id, size, {});
     }
     return std::nullopt;
   }
@@ -167,9 +165,7 @@ class chunk_arena {
       prepare();
       count = 0;
       std::erase_if(blocks_, [&](chunk_id id) {
-        if (count == max_at_once || !is_releasable(id) ||
-            reserved_ - chunks_[id].size() < min_reserved)
-          return false;
+        if (count == max_at_once || !can_release(id, min_reserved)) return false;
         removed[count++] = {chunks_[id].base, chunks_[id].size()};
         reserved_ -= chunks_[id].size();
         remove_free(id);
@@ -182,6 +178,12 @@ class chunk_arena {
   template <class ReturnBlock>
   void release(ReturnBlock const& return_block, bytes min_reserved = 0) {
     release(return_block, min_reserved, [] {});
+  }
+
+  /// Whether `release` would remove a block now. O(blocks).
+  [[nodiscard]] bool can_release(bytes min_reserved) const {
+    return std::any_of(blocks_.begin(), blocks_.end(),
+                       [&](chunk_id id) { return can_release(id, min_reserved); });
   }
 
   /// Cuts whole pages of `page` bytes out of free chunks, at most `maximum` bytes. Calls
@@ -308,6 +310,12 @@ class chunk_arena {
   void free_cached(detail::quick_lists& cached, owner_id owner) {
     cached.pop_all(chunks_, [&](chunk_id id) { free_now(chunks_.find(chunks_[id].base), owner); });
   }
+  /// Allocates the first part of a chunk that is in the index of `owner`. Requires room
+  /// (`reserve`).
+  [[nodiscard]] std::uint64_t allocate_found(chunk_id id, sizes size, owner_id owner) {
+    remove_free(id);
+    return allocate_chunk(id, size, owner);
+  }
   void free_now(chunk_table::found found, owner_id owner) {
     chunks_.set_free(found);
     insert_merged(found.id, owner);
@@ -410,6 +418,9 @@ class chunk_arena {
   /// Whether the chunk is free, common, and a whole block.
   [[nodiscard]] bool is_releasable(chunk_id id) const {
     return chunks_[id].is_free() && Owners::is_owner(chunks_[id], {}) && chunks_.is_whole_block(id);
+  }
+  [[nodiscard]] bool can_release(chunk_id id, bytes min_reserved) const {
+    return is_releasable(id) && reserved_ - chunks_[id].size() >= min_reserved;
   }
   /// Adds a block as one free chunk that is in no index yet, and returns the chunk.
   [[nodiscard]] chunk_id add_block(block const& fresh) {

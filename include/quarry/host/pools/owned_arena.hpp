@@ -37,17 +37,32 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   }
 
   /// Allocates a chunk of the owner's free memory and returns its address; nullopt if no chunk
-  /// fits. Throws std::bad_alloc if there is no memory for bookkeeping. O(1). If the caller will
-  /// `trim` the chunk, takes no chunk that was freed since the owner was last covered, because the
-  /// chunk's remainders could be shared.
-  [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size, owner_id owner,
-                                                      bool will_be_trimmed = false) {
+  /// fits. Throws std::bad_alloc if there is no memory for bookkeeping. O(1).
+  [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size, owner_id owner) {
+    if (auto const base = allocate_from_cached(size, owner)) return base;
+    return allocate_from_free(size, owner);
+  }
+  /// The same from the owner's quick lists only. If the caller will `trim` the chunk, takes no
+  /// chunk that was freed since the owner was last covered, because the chunk's remainders could be
+  /// shared.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_from_cached(sizes size, owner_id owner,
+                                                                  bool will_be_trimmed = false) {
     cache_lists& lists = *cached_[owner];
     if (!will_be_trimmed) {
       if (auto const base = allocate_from(*lists.recent, size)) return base;
     }
-    if (auto const base = allocate_from(*lists.covered, size)) return base;
-    return allocate_slowly(size, owner);
+    return allocate_from(*lists.covered, size);
+  }
+  /// The same from the chunks of the owner or the common chunks that no quick list has, whichever
+  /// fit tighter. Throws std::bad_alloc.
+  [[nodiscard]] std::optional<std::uint64_t> allocate_tightest(sizes size, owner_id owner) {
+    reserve();
+    chunk_id const own = free_[owner].find(chunks_, size.granted);
+    chunk_id const common = free_[many_owners::common].find(chunks_, size.granted);
+    if (common != no_chunk && (own == no_chunk || chunks_[common].size() < chunks_[own].size()))
+      return allocate_found(common, size, many_owners::common);
+    if (own == no_chunk) return std::nullopt;
+    return allocate_found(own, size, owner);
   }
 
   /// Covers the chunks that the owner freed until now: from now on `share` takes them. Merges the
@@ -101,8 +116,8 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   }
 
   template <class ReturnBlock>
-  void release(ReturnBlock const& return_block) {
-    core::release(return_block, 0, [this] {
+  void release(ReturnBlock const& return_block, bytes min_reserved = 0) {
+    core::release(return_block, min_reserved, [this] {
       cover(many_owners::common);
       merge_cached(many_owners::common);
     });
@@ -128,11 +143,6 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> allocate_from(quick_lists& cached,
                                                                           sizes size) {
     return allocate_cached(cached, size);
-  }
-  // Not inlined, so that requests that a quick list serves save no registers for this path.
-  [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> allocate_slowly(sizes size,
-                                                                            owner_id owner) {
-    return allocate_from_free(size, owner);
   }
   void add_cache() { cached_.push_back(std::make_unique<cache_lists>(unit_shift())); }
   [[nodiscard]] std::size_t cached_count() const {

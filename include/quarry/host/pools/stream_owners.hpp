@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::detail {
@@ -18,7 +19,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// works).
 ///
 /// Each stream is an owner (owned_arena). The chunks that it freed are *covered* once an event is
-/// recorded after the frees; covered chunks can be made common. Invariants: (1) no work uses an
+/// recorded after the frees; covered chunks can be made common. They become common at once if no
+/// other stream made a call since the stream was last covered. So the memory of a stream that works
+/// alone has one owner, and its chunks merge. Invariants: (1) no work uses an
 /// owner's covered chunks once its `covering` event is done, if it has one; (2) no work uses the
 /// common chunks once all of `unfinished` are done; (3) `order_` gets no handle but the handle of
 /// the current call.
@@ -32,7 +35,8 @@ class stream_owners {
     std::uint32_t owner;
     bytes uncovered = 0;  // bytes freed since the last `cover`, reused or not
     std::optional<typename Order::event> covering = {};  // when the covered chunks are unused
-    std::uint64_t waited = 0;  // the stream waited for shared events up to this number
+    std::uint64_t waited = 0;    // the stream waited for shared events up to this number
+    std::uint64_t switches = 0;  // the value of `switches_` when the stream was last covered
   };
   /// `chunks` must outlive this object.
   stream_owners(Order order, owned_arena& chunks)
@@ -45,6 +49,7 @@ class stream_owners {
   [[nodiscard]] state& state_of(stream handle) {
     stream_identity const identity = order_.identity(handle);
     if (last_ == nullptr || last_->first != identity) {
+      ++switches_;
       auto const found = streams_.find(identity);
       last_ = found != streams_.end() ? &*found : &*add_state(identity);
     }
@@ -85,6 +90,25 @@ class stream_owners {
     }
   }
 
+  /// Whether the stream may use common memory at once: no other stream's work still uses it, or the
+  /// stream waits for that work already. Queries events, until one is not done.
+  [[nodiscard]] bool is_ordered(state& known) noexcept {
+    while (known.waited != events_) {
+      auto const entry = std::find_if(unfinished_.begin(), unfinished_.end(), [&](auto& pending) {
+        return pending.number > known.waited && pending.owner != known.owner;
+      });
+      if (entry == unfinished_.end()) {
+        known.waited = events_;
+      } else if (order_.is_done(entry->done)) {
+        order_.drop(entry->done);
+        unfinished_.erase(entry);
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+
   /// Allocates common memory. Makes `handle` wait for the streams that used that memory, unless
   /// they are done; if that fails, the host waits for them.
   [[nodiscard]] std::optional<std::uint64_t> allocate_common(stream handle, state& known,
@@ -107,6 +131,7 @@ class stream_owners {
   }
 
   /// Covers what the stream freed: records an event on `handle`, which must exist at this moment.
+  /// Shares it too, if the stream works alone.
   /// Does nothing while the stream is being captured. If no event can be recorded, waits for the
   /// stream; if that fails, the freed chunks stay the stream's own. `known` is the state of the
   /// stream that the handle stood for in the latest call.
@@ -132,6 +157,7 @@ class stream_owners {
     }
     known.uncovered = 0;
     chunks_.cover(known.owner);
+    if (std::exchange(known.switches, switches_) == switches_) share(known);
   }
   /// Makes all covered chunks common.
   void share_all() noexcept {
@@ -185,6 +211,20 @@ class stream_owners {
     }
     return is_covered;
   }
+  /// Waits for all work that used common chunks, by events. Returns false if a chunk may still be
+  /// in use, and if `handle` is being captured, or no event can be recorded on it.
+  [[nodiscard]] bool finish_common(stream handle) noexcept {
+    try {
+      auto probe = order_.record(handle);
+      ++recorded_;
+      order_.drop(probe);
+    } catch (...) {
+      return false;
+    }
+    for (auto const& entry : unfinished_) order_.finish(entry.done);
+    forget_done();
+    return unfinished_.empty();
+  }
   [[nodiscard]] Order& order() { return order_; }
   [[nodiscard]] std::uint64_t events() const { return recorded_; }
   [[nodiscard]] std::uint64_t waits() const { return waits_; }
@@ -226,7 +266,8 @@ class stream_owners {
         throw out_of_memory{"stream_pool", 0, "8190 streams, the maximum, have freed memory"};
       unused_owners_.push_back(owner = *added);
     }
-    auto const result = streams_.emplace(identity, state{owner}).first;
+    auto const result =
+        streams_.emplace(identity, state{.owner = owner, .switches = switches_}).first;
     unused_owners_.pop_back();
     return result;
   }
@@ -295,7 +336,8 @@ class stream_owners {
   std::size_t forget_at_ = min_to_forget;
   std::vector<std::uint32_t> unused_owners_;  // of forgotten streams
   std::vector<unfinished> unfinished_;
-  std::uint64_t events_ = 0;  // the number of shared events
+  std::uint64_t events_ = 0;    // the number of shared events
+  std::uint64_t switches_ = 0;  // calls that named another stream than the call before
   std::uint64_t recorded_ = 0, waits_ = 0, shares_ = 0;
 };
 

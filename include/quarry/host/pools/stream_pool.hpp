@@ -14,12 +14,11 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct stream_pool_options {
-  bytes first_block = 0;  ///< minimum size of a block while the pool has none; 0: 64 MiB
-  bytes next_block = 0;   ///< minimum size of each later block; 0: 8 MiB
-  std::uint32_t growth_percent =
-      12;                      ///< minimum size of each later block, as percent of all blocks
-  bytes alignment = 256;       ///< of all allocations: a power of two from 16 to 16 KiB
-  bytes max_bytes = no_limit;  ///< limit on the bytes of all blocks
+  bytes first_block = 0;             ///< minimum size of a block while the pool has none; 0: 64 MiB
+  bytes next_block = 0;              ///< minimum size of each later block; 0: 8 MiB
+  std::uint32_t growth_percent = 4;  ///< minimum size of each later block, as percent of all blocks
+  bytes alignment = 256;             ///< of all allocations: a power of two from 16 to 16 KiB
+  bytes max_bytes = no_limit;        ///< limit on the bytes of all blocks
   /// Allocates a block before it makes streams wait for each other: more memory, less waiting
   bool grows_first = false;
   std::string name = {};  ///< for reports
@@ -41,12 +40,18 @@ struct stream_pool_counts {
 /// stream again at once, although work that uses it may not be done, because the next use comes
 /// later in the stream.
 ///
-/// Freed memory stays with its stream, and the stream reuses it without an event. If neither the
-/// stream's own nor the common free memory fits, the pool makes all *covered* free memory common:
-/// memory that was freed before a recorded event. Then it merges neighbours. A stream that takes
-/// common memory first waits for the streams that freed it and are not done. So streams whose
-/// allocations alternate do not split the pool between them. The pool grows if that does not
-/// suffice; with `grows_first` it grows before that.
+/// Freed memory stays with its stream, and the stream reuses it without an event. Memory that was
+/// freed before a recorded event is *covered*. While no other stream makes calls, covered memory
+/// becomes common at once, so that all free memory of a stream that works alone can merge. A stream
+/// takes the tighter of its own and the common chunks if it need not wait for other streams. If no
+/// chunk fits, it takes common memory and waits for the streams that freed it and are not done. If
+/// that does not fit either, the pool makes all covered memory common and merges neighbours. So
+/// streams whose allocations alternate do not split the pool between them. The pool grows if that
+/// does not suffice; with `grows_first` it grows before a stream waits.
+///
+/// Before the pool grows, it returns empty common blocks to the resource, as long as its next block
+/// leaves it with its peak use. To that end the host waits for the work that used common memory.
+/// With `grows_first`, and while the stream is being captured, the pool grows without such returns.
 ///
 /// A stream may be destroyed at any time, even with work under way, and another stream may get its
 /// handle. So the pool keeps no handles, and tells streams apart by a number that is never used
@@ -61,8 +66,8 @@ struct stream_pool_counts {
 /// call `share(A)`. Otherwise the pool might make B wait for A, and both would wait forever. Memory
 /// that is freed on a stream during its capture stays with the stream during the capture. Not
 /// thread-safe (see locked_stream_pool). A failed allocation leaves the users' allocations and
-/// their counts unchanged. Frees do not throw. Blocks return to the resource only when all work
-/// that used them is done.
+/// their counts unchanged; empty blocks may have returned. Frees do not throw. Blocks return to the
+/// resource only when all work that used them is done.
 template <memory_resource Resource, stream_order Order>
 class stream_pool {
  public:
@@ -207,7 +212,7 @@ class stream_pool {
 
   [[nodiscard]] std::uint64_t allocate_chunk(stream handle, state& owner_state, sizes needed,
                                              bool will_be_trimmed = false) {
-    auto const base = arena_.allocate(needed, owner_state.owner, will_be_trimmed);
+    auto const base = arena_.allocate_from_cached(needed, owner_state.owner, will_be_trimmed);
     return base ? *base : allocate_slowly(handle, owner_state, needed, will_be_trimmed);
   }
   [[nodiscard]] void* record_allocation(std::uint64_t base, bytes size) {
@@ -219,12 +224,18 @@ class stream_pool {
 
   [[gnu::noinline]] std::uint64_t allocate_slowly(stream handle, state& owner_state, sizes needed,
                                                   bool will_be_trimmed) {
+    bool const takes_common = streams_.is_ordered(owner_state);
+    auto const allocate_merged = [&] {
+      return takes_common ? arena_.allocate_tightest(needed, owner_state.owner)
+                          : arena_.allocate_from_free(needed, owner_state.owner);
+    };
+    if (auto const base = allocate_merged()) return *base;
     if (arena_.merge_cached(owner_state.owner)) {
-      if (auto const base = arena_.allocate(needed, owner_state.owner, will_be_trimmed))
-        return *base;
+      if (auto const base = allocate_merged()) return *base;
     }
-    if (auto const base = streams_.allocate_common(handle, owner_state, needed)) return *base;
-    if (options_.grows_first) {
+    if (!options_.grows_first) {
+      if (auto const base = streams_.allocate_common(handle, owner_state, needed)) return *base;
+    } else {
       try {
         return grow_for(owner_state, needed);
       } catch (std::exception const&) {  // then uses the free memory of other streams
@@ -233,6 +244,7 @@ class stream_pool {
     streams_.cover(handle, owner_state);
     streams_.share_all();
     if (auto const base = streams_.allocate_common(handle, owner_state, needed)) return *base;
+    if (needed.granted <= options_.max_bytes) return_empty_blocks(handle, needed);
     try {
       return grow_for(owner_state, needed);
     } catch (std::exception const&) {
@@ -244,11 +256,25 @@ class stream_pool {
     return grow_for(owner_state, needed);
   }
 
+  /// Before the pool grows: returns empty common blocks, oldest first, as long as the pool with its
+  /// next block reserves no less than the peak use. A call that returns blocks although the peak
+  /// did not rise since the last such call raises this limit by 1/32. So a program whose requests
+  /// repeat soon neither waits nor calls the resource any more.
+  void return_empty_blocks(stream handle, sizes needed) noexcept {
+    bytes const peak = std::max(peak_allocated_, allocated_ + needed.requested);
+    bytes const limit = peak + peak / 32 * repeated_returns_;
+    bytes const min_reserved = limit - std::min(limit, next_block(needed));
+    if (!arena_.can_release(min_reserved) || !streams_.finish_common(handle)) return;
+    arena_.release([&](auto const& block) { source_.deallocate(block); }, min_reserved);
+    if (peak <= peak_at_return_) ++repeated_returns_;
+    peak_at_return_ = peak;
+  }
+  [[nodiscard]] bytes next_block(sizes needed) const {
+    return std::max(arena_.size_of_cut(needed.granted), source_.min_block());
+  }
   [[nodiscard]] std::uint64_t grow_for(state& owner_state, sizes needed) {
     arena_.reserve();
-    upstream_block const fresh =
-        source_.allocate(std::max(arena_.size_of_cut(needed.granted), source_.min_block()), needed,
-                         [] { return false; });
+    upstream_block const fresh = source_.allocate(next_block(needed), needed, [] { return false; });
     return arena_.allocate_in(fresh, needed, owner_state.owner);
   }
 
@@ -257,6 +283,8 @@ class stream_pool {
   detail::block_source<Resource> source_;  // is destroyed before the arena
   detail::stream_owners<Order> streams_;
   bytes allocated_ = 0, peak_allocated_ = 0;
+  bytes peak_at_return_ = 0;            // peak use when blocks were last returned before growth
+  std::uint64_t repeated_returns_ = 0;  // such returns while the peak did not rise
   std::uint64_t allocations_ = 0, invalid_frees_ = 0;
 };
 
