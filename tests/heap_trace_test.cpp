@@ -4,11 +4,13 @@
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/trace/recorded_resource.hpp"
+#include "quarry/trace/replay.hpp"
 #include "support/backends.hpp"
 #include "trace/recorded_file.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -149,6 +151,21 @@ TYPED_TEST(HeapTrace, OneTraceShowsBothSidesOfTheLaunchInTheOrderOfTime) {
     }
   }
   EXPECT_EQ(lanes_events, 128u * 6);
+
+  // The trace replays: all allocators in one pool, and the heap's allocations alone.
+  auto const expect_replay = [](std::vector<event> const& events, std::uint64_t max_live) {
+    trace::replayer pool_of_trace{{}};
+    pool_of_trace.add(events);
+    trace::replay_result const result = pool_of_trace.result();
+    EXPECT_TRUE(result.fits());
+    EXPECT_EQ(result.unknown_frees + result.repeated_addresses, 0u);
+    EXPECT_EQ(result.max_live, max_live);
+  };
+  expect_replay(file.events, 129);
+  std::vector<event> of_nodes;
+  std::copy_if(file.events.begin(), file.events.end(), std::back_inserter(of_nodes),
+               [&](event const& each) { return each.allocator == nodes; });
+  expect_replay(of_nodes, 128);
   EXPECT_EQ(heap.stats().allocations_in_use, 0u);
 }
 
