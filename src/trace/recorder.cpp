@@ -102,7 +102,7 @@ struct recorder::state {
     }
     lane->begin(thread);
     lanes.push_back(lane);
-    if (lanes.size() > 1) has_many_lanes.store(true, std::memory_order_relaxed);
+    has_many_lanes.store(lanes.size() > 1, std::memory_order_relaxed);
     return lane;
   }
 
@@ -158,6 +158,7 @@ struct recorder::state {
         ++i;
       }
     }
+    has_many_lanes.store(lanes.size() > 1, std::memory_order_relaxed);
   }
   void check_process() const {
     if (output.is_foreign())
@@ -224,8 +225,9 @@ struct recorder::state {
     auto const call_site = static_cast<std::uint32_t>(call_site_and_kind);
     slot.call_site = call_site != 0 ? call_site : lane.call_site;
     slot.kind = static_cast<event_kind>(call_site_and_kind >> 32);
-    // relaxed: whoever orders this event behind an event of another lane also orders this load
-    // behind the store
+    // The store of `true` precedes the other lane's first event. So if that event happened before
+    // this one, this relaxed load sees `true`, or a later `false`. `false` is stored after all events
+    // of the other lanes have been taken; this event is taken later, whatever its time.
     slot.time =
         has_many_lanes.load(std::memory_order_relaxed) ? ticks.ordered() : ticks.unordered();
     lane.published = end + 1;
@@ -235,7 +237,7 @@ struct recorder::state {
 
   std::uint64_t const id = last_id.fetch_add(1, std::memory_order_relaxed) + 1;
   tick_source const ticks;
-  std::atomic<bool> has_many_lanes{false};  // stays true
+  std::atomic<bool> has_many_lanes{false};  // written with `mutex` held
 
   mutable std::mutex mutex;
   detail::held_at_fork fork_guard{mutex};
