@@ -226,8 +226,8 @@ struct recorder::state {
     slot.call_site = call_site != 0 ? call_site : lane.call_site;
     slot.kind = static_cast<event_kind>(call_site_and_kind >> 32);
     // The store of `true` precedes the other lane's first event. So if that event happened before
-    // this one, this relaxed load sees `true`, or a later `false`. `false` is stored after all events
-    // of the other lanes have been taken; this event is taken later, whatever its time.
+    // this one, this relaxed load sees `true`, or a later `false`. `false` is stored after all
+    // events of the other lanes have been taken; this event is taken later, whatever its time.
     slot.time =
         has_many_lanes.load(std::memory_order_relaxed) ? ticks.ordered() : ticks.unordered();
     lane.published = end + 1;
