@@ -2,6 +2,7 @@
 // Events with times of their own, in the file and in the ring of a recorder.
 #include "quarry/core/errors.hpp"
 #include "quarry/trace/recorder.hpp"
+#include "trace/event_ticks.hpp"
 #include "trace/recorded_file.hpp"
 
 #include <sys/wait.h>
@@ -78,6 +79,22 @@ TEST(RecorderInsert, GivesTimesOutsideTheTraceTheNearestTime) {
   EXPECT_EQ(numbers_of(events), range(1, 5));
   EXPECT_EQ(events[0].time, 0u);
   expect_ascending(events);
+}
+
+TEST(RecorderInsert, ConvertsTheSteadyClockExactlyAndNeverGoesBack) {
+  tick_scale scale{tick_source{false}};
+  std::uint64_t const early = next_ns();
+  (void)next_ns();
+  (void)scale.advance();
+  EXPECT_EQ(scale.ns_of(early), scale.ns_of_steady(early));
+  // An interrupted thread stores an event of this time only now, after an insert.
+  std::uint64_t const now = scale.ns_of_steady(~std::uint64_t{0});
+  EXPECT_GT(now, scale.ns_of_steady(early));
+  scale.advance_results();
+  EXPECT_EQ(scale.ns_of(early), now);
+  std::uint64_t const later = next_ns();
+  (void)scale.advance();
+  EXPECT_EQ(scale.ns_of(later), scale.ns_of_steady(later));
 }
 
 TEST(RecorderInsert, RefusesEventsThatAreNotInOrder) {
