@@ -24,6 +24,12 @@ namespace {
 constexpr std::uint32_t lanes = 256;
 constexpr int steps = 4;
 
+#ifdef __CUDACC__
+using memory = quarry::device_resource;
+#else
+using memory = quarry::host_resource;
+#endif
+
 /// Runs a kernel and waits for it.
 struct launcher {
   template <class Kernel>
@@ -44,8 +50,10 @@ struct insert_node {
   };
   quarry::recorded_heap_ref heap;
   node** lists;
+  bool is_first;  // the lists are new
   QUARRY_HD void operator()() const {
     std::uint64_t const lane = simt::this_place().rank();
+    if (is_first) lists[lane] = nullptr;
     auto* const made = static_cast<node*>(heap.malloc(sizeof(node) + lane % 48));
     if (made == nullptr) return;
     made->next = lists[lane];
@@ -69,20 +77,21 @@ void record(std::string const& path) {
   auto const recorder = std::make_shared<trace::recorder>(path);
   quarry::heap heap{{.bytes = 16_MiB, .segment_bytes = 256_KiB}};
   quarry::heap_trace nodes{launcher{}, heap, recorder, "nodes"};
-  trace::recorded_resource<quarry::pool<quarry::host_resource>> arrays{
-      recorder, "arrays", trace::recorded_role::allocator, std::in_place, quarry::host_resource{}};
-  quarry::detail::kernel_memory lists{heap.backend_kind(), lanes * sizeof(void*)};
-  auto* const first = static_cast<insert_node::node**>(lists.data());
+  trace::recorded_resource<quarry::pool<memory>> arrays{
+      recorder, "arrays", trace::recorded_role::allocator, std::in_place, memory{}};
+  quarry::bytes const list_bytes = lanes * sizeof(insert_node::node*);
+  auto** const lists = static_cast<insert_node::node**>(arrays.allocate(list_bytes, 256));
   launcher const launch;
 
   for (int step = 0; step < steps; ++step) {
     recorder->phase("step " + std::to_string(step));
     void* const array = arrays.allocate(1_MiB, 256);
-    launch({lanes / 64, 64}, insert_node{nodes.ref(), first});
+    launch({lanes / 64, 64}, insert_node{nodes.ref(), lists, step == 0});
     arrays.deallocate(array, 1_MiB, 256);
     nodes.drain("insert_node");  // the kernel's events go between those of the host
   }
-  launch({lanes / 64, 64}, free_nodes{nodes.ref(), first});
+  launch({lanes / 64, 64}, free_nodes{nodes.ref(), lists});
+  arrays.deallocate(lists, list_bytes, 256);
   nodes.drain("free_nodes");
   std::printf("%llu events of kernels lost, %llu late; the clocks differ by at most %llu ns\n",
               static_cast<unsigned long long>(nodes.lost()),
@@ -102,7 +111,7 @@ bool print_counts(std::string const& path) {
   }
   for (auto const& [name, count] : counts)
     std::printf("%s: %zu events\n", name.empty() ? "(phases)" : name.c_str(), count);
-  return counts["arrays"] == 2 * steps && counts["nodes"] == 2 * lanes * steps;
+  return counts["arrays"] == 2 * steps + 2 && counts["nodes"] == 2 * lanes * steps;
 }
 
 }  // namespace
