@@ -33,7 +33,7 @@ mkdir -p "$bundle/bench"
 shopt -s nullglob
 mapfile -t benches < <(find build/cuda/bench -maxdepth 1 -name '*_bench' ! -name 'opencl_*' 2>/dev/null)  # OpenCL's need its loader
 [ ${#benches[@]} -gt 0 ] || step "the build has no benchmarks"
-install -s build/cuda/tests/quarry_gpu_{,rdc_}tests build/cuda/tests/quarry_gpu_tests_hardened build/cuda/examples/graph_demo "$bundle"
+install -s build/cuda/tests/quarry_gpu_{,rdc_,trace_}tests build/cuda/tests/quarry_gpu_tests_hardened build/cuda/examples/graph_demo "$bundle"
 [ ${#benches[@]} -eq 0 ] || install -s "${benches[@]}" "$bundle/bench"
 install -m 644 "$data" "$bundle"
 install scripts/run_bench.sh "$bundle"
@@ -79,6 +79,7 @@ for part in "$@"; do
     tests)
       run_step tests "${TEST_SECONDS:-300}" ./quarry_gpu_tests --gtest_output="xml:$results/tests.xml"
       run_step rdc_tests "${TEST_SECONDS:-300}" ./quarry_gpu_rdc_tests --gtest_output="xml:$results/rdc_tests.xml"
+      run_step trace_tests "${TEST_SECONDS:-300}" ./quarry_gpu_trace_tests --gtest_output="xml:$results/trace_tests.xml"
       run_step tests_hardened "${TEST_SECONDS:-300}" ./quarry_gpu_tests_hardened \
         --gtest_output="xml:$results/tests_hardened.xml"
       ;;
@@ -93,7 +94,7 @@ RUN
 chmod +x "$bundle/run.sh"
 
 step "checking $bundle"
-programs=("$bundle"/quarry_gpu_{,rdc_}tests "$bundle"/quarry_gpu_tests_hardened "$bundle/graph_demo" "$bundle"/bench/*_bench)
+programs=("$bundle"/quarry_gpu_{,rdc_,trace_}tests "$bundle"/quarry_gpu_tests_hardened "$bundle/graph_demo" "$bundle"/bench/*_bench)
 for program in "${programs[@]}"; do check_program "$program"; done
 mebibytes=$(du -sm --apparent-size "$bundle" | cut -f1)
 [ "$mebibytes" -lt "$max_mebibytes" ] || fail "$bundle has $mebibytes MiB; the limit is $max_mebibytes MiB"

@@ -4,6 +4,7 @@
 
 #include "quarry/core/bytes.hpp"
 #include "quarry/core/errors.hpp"
+#include "quarry/device/clock_alignment.hpp"
 #include "quarry/device/heap.hpp"
 #include "quarry/device/recorded_heap.hpp"
 #include "quarry/device/replace_malloc.hpp"

@@ -4,6 +4,7 @@
 
 #include "quarry/core/abi.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -68,23 +69,29 @@ class tick_source {
     return result;
   }
 
+  [[nodiscard]] bool uses_counter() const { return uses_counter_; }
+
  private:
   bool uses_counter_;
 };
 
 /// Converts ticks to nanoseconds by two readings of both clocks: events between them are
-/// interpolated. So the counter's rate need not be known, and errors do not add up.
+/// interpolated. So the counter's rate need not be known, and errors do not add up. A reading is
+/// wrong by 4096 ticks at most, unless the thread is interrupted three times in a row. Ticks of the
+/// steady clock are converted exactly.
 class tick_scale {
  public:
   explicit tick_scale(tick_source source)
-      : source_{source}, origin_{steady_ns()}, tick_{source_.before_loads()} {}
+      : source_{source},
+        origin_{steady_ns()},
+        tick_{source_.uses_counter() ? source_.before_loads() : origin_} {}
 
   /// Reads both clocks. Returns the ticks: later loads see all that happened before this time.
   [[nodiscard]] std::uint64_t advance() {
     std::uint64_t ticks = 0, ns = 0;
     for (int attempt = 0; attempt < 3; ++attempt) {  // again if something interrupted the thread
       ticks = source_.before_loads();
-      ns = steady_ns();
+      ns = source_.uses_counter() ? steady_ns() : ticks;  // one reading of one clock
       if (source_.unordered() - ticks < 4096) break;
     }
     ns = ns - origin_;
@@ -107,6 +114,12 @@ class tick_scale {
     }
     return latest_;
   }
+  /// The same for a time of std::chrono::steady_clock: at most that of the last reading.
+  [[nodiscard]] std::uint64_t ns_of_steady(std::uint64_t steady) const {
+    return steady > origin_ ? std::min(steady - origin_, ns_) : 0;
+  }
+  /// Makes all later results of `ns_of` not less than the time of the last reading.
+  void advance_results() { latest_ = std::max(latest_, ns_); }
 
  private:
   tick_source source_;

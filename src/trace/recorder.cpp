@@ -3,7 +3,7 @@
 
 #include "quarry/core/errors.hpp"
 #include "quarry/host/registry/held_at_fork.hpp"
-#include "quarry/trace/file_writer.hpp"
+#include "trace/event_output.hpp"
 #include "trace/event_ticks.hpp"
 #include "trace/lane_merge.hpp"
 #include "trace/thread_lanes.hpp"
@@ -43,20 +43,18 @@ constinit std::atomic<std::uint64_t> last_id{0};
 /// before it was stored even earlier, so `drain` sees it, and it has an earlier stamp.
 struct recorder::state {
   state(std::optional<std::string> const& path, std::size_t ring_events, event_clock clock)
-      : ticks{clock == event_clock::fastest && has_constant_counter()}, scale{ticks} {
-    if (path) {
-      file.emplace(*path);
-    } else {
-      ring.resize(ring_events);
-    }
+      : ticks{clock == event_clock::fastest && has_constant_counter()},
+        scale{ticks},
+        output{path, ring_events} {
     batch.reserve(batch_events);
   }
   ~state() {
     std::lock_guard const lock{mutex};
-    if (is_foreign()) {
-      file->abandon();
+    if (output.is_foreign()) {
+      output.abandon();
     } else {
       drain(~std::uint64_t{0});
+      output.write_held(names);
     }
     for (auto const& lane : lanes) lane->is_abandoned = true;
   }
@@ -104,17 +102,14 @@ struct recorder::state {
     }
     lane->begin(thread);
     lanes.push_back(lane);
-    if (lanes.size() > 1) has_many_lanes.store(true, std::memory_order_relaxed);
+    has_many_lanes.store(lanes.size() > 1, std::memory_order_relaxed);
     return lane;
   }
-
-  /// In the child of a fork, whose parent has the file.
-  [[nodiscard]] bool is_foreign() const { return file && getpid() != process; }
 
   /// Takes the events until the present time, or until `cut` if that is later, from all lanes.
   void drain(std::uint64_t cut) noexcept {
     cut = std::max(cut, scale.advance());
-    drops = is_foreign();
+    output.check_process();
     merge.clear();
     for (auto const& lane : lanes) merge.add(*lane, cut);
     take_merged();
@@ -136,7 +131,7 @@ struct recorder::state {
     auto const take_range = [&](std::size_t first, std::size_t last) {
       std::span<event> const range{from.lane->slots.data() + first, last - first};
       for (event& each : range) each.time = scale.ns_of(each.time);
-      take(range);
+      output.add(range, names);
     };
     std::size_t const first = from.next % capacity, last = (from.end - 1) % capacity + 1;
     if (first < last) {
@@ -148,43 +143,8 @@ struct recorder::state {
     from.lane->consumed = from.end;
   }
   void take_batch() noexcept {
-    take(batch);
+    output.add(batch, names);
     batch.clear();
-  }
-  void take(std::span<event const> events) noexcept {
-    if (file) return write(events);
-    for (event const& each : events) {
-      ring[ring_next] = each;
-      if (++ring_next == ring.size()) {
-        ring_next = 0;
-        is_ring_full = true;
-      }
-    }
-  }
-  void write(std::span<event const> left) noexcept {
-    if (drops || is_closed) {
-      lost_events += left.size();
-      left = {};
-    }
-    while (!left.empty()) {
-      std::uint64_t const before = file->events();
-      try {
-        file->add(left, names);
-        break;
-      } catch (std::exception const& error) {
-        set_failure(error.what());
-      }
-      // the file counts the events of a chunk as lost; it does not count events without names
-      auto const added = static_cast<std::size_t>(file->events() - before);
-      if (added == 0) lost_events += left.size();
-      left = added == 0 ? std::span<event const>{} : left.subspan(added);
-    }
-  }
-  void set_failure(char const* text) noexcept {
-    try {
-      if (failure.empty()) failure = text;
-    } catch (...) {  // without memory for the text, `lost` tells it
-    }
   }
   /// Takes the empty lanes of threads that have ended out of the list.
   void reuse_lanes() noexcept {
@@ -198,14 +158,10 @@ struct recorder::state {
         ++i;
       }
     }
-  }
-  void throw_failure() {
-    if (failure.empty()) return;
-    std::uint64_t const count = lost_events + (file ? file->lost() : 0);
-    throw resource_failed{std::exchange(failure, {}), std::to_string(count) + " events are lost"};
+    has_many_lanes.store(lanes.size() > 1, std::memory_order_relaxed);
   }
   void check_process() const {
-    if (is_foreign())
+    if (output.is_foreign())
       throw bad_state{
           "recorder: the file belongs to the parent process; a child of fork needs a "
           "recorder of its own"};
@@ -227,7 +183,7 @@ struct recorder::state {
       if (lane->has_ended) lane = find_late_lane();  // `drain` took the empty lane out of the list
     }
     if (lane == nullptr) {
-      ++lost_events;
+      ++unbuffered;
       return;
     }
     lane->limit = lane->consumed + record_lane::capacity;
@@ -269,19 +225,20 @@ struct recorder::state {
     auto const call_site = static_cast<std::uint32_t>(call_site_and_kind);
     slot.call_site = call_site != 0 ? call_site : lane.call_site;
     slot.kind = static_cast<event_kind>(call_site_and_kind >> 32);
-    // relaxed: whoever orders this event behind an event of another lane also orders this load
-    // behind the store
+    // The store of `true` precedes the other lane's first event. So if that event happened before
+    // this one, this relaxed load sees `true`, or a later `false`. `false` is stored after all
+    // events of the other lanes have been taken; this event is taken later, whatever its time.
     slot.time =
         has_many_lanes.load(std::memory_order_relaxed) ? ticks.ordered() : ticks.unordered();
     lane.published = end + 1;
   }
 
   static constexpr std::size_t batch_events = 256;
+  static_assert(std::max(batch_events, record_lane::capacity) <= event_output::most_added);
 
   std::uint64_t const id = last_id.fetch_add(1, std::memory_order_relaxed) + 1;
   tick_source const ticks;
-  std::atomic<bool> has_many_lanes{false};  // stays true
-  pid_t const process = getpid();
+  std::atomic<bool> has_many_lanes{false};  // written with `mutex` held
 
   mutable std::mutex mutex;
   detail::held_at_fork fork_guard{mutex};
@@ -291,13 +248,9 @@ struct recorder::state {
   std::unordered_map<void const*, std::uint32_t> streams;  // by handle
   std::vector<std::shared_ptr<record_lane>> lanes, unused;
   lane_merge merge;
-  std::vector<event> batch;  // for the file
-  std::optional<file_writer> file;
-  std::vector<event> ring;
-  std::size_t ring_next = 0;
-  bool is_ring_full = false, is_closed = false, drops = false;
-  std::uint64_t lost_events = 0;
-  std::string failure;  // the first since the last throw
+  std::vector<event> batch;  // for the output
+  event_output output;
+  std::uint64_t unbuffered = 0;  // events of threads that had no memory for a lane
 };
 
 recorder::recorder(std::string const& path, event_clock clock)
@@ -334,6 +287,11 @@ void recorder::phase(std::string_view name) noexcept {
 std::uint32_t recorder::allocator(std::string_view name) {
   std::lock_guard const lock{state_->mutex};
   return state_->names.allocators.number(name);
+}
+
+std::uint32_t recorder::thread(std::string_view name) {
+  std::lock_guard const lock{state_->mutex};
+  return state_->names.threads.number(name);
 }
 
 std::uint32_t recorder::stream_number(void const* handle) noexcept {
@@ -394,43 +352,45 @@ void recorder::flush() {
   std::lock_guard const lock{state_->mutex};
   state_->check_process();
   state_->drain(0);
-  if (!state_->file || state_->is_closed) return state_->throw_failure();
-  try {
-    state_->file->flush();
-  } catch (resource_failed const& failure) {
-    state_->set_failure(failure.what());
-  }
-  state_->throw_failure();
+  state_->output.flush(state_->names);
+  state_->output.throw_failure();
 }
 void recorder::close() {
   std::lock_guard const lock{state_->mutex};
-  if (!state_->file || state_->is_closed) return;
+  if (!state_->output.has_file() || state_->output.is_closed()) return;
   state_->check_process();
   state_->drain(0);
-  state_->is_closed = true;
-  try {
-    state_->file->close();
-  } catch (resource_failed const& failure) {
-    state_->set_failure(failure.what());
-  }
-  state_->throw_failure();
+  state_->output.close(state_->names);
+  state_->output.throw_failure();
 }
 
 void recorder::save(std::string const& path) {
   std::lock_guard const lock{state_->mutex};
-  if (state_->file)
+  if (state_->output.has_file())
     throw bad_state{"recorder: save needs a ring; this recorder writes to a file already"};
   state_->drain(0);
-  file_writer target{path};
-  std::span<event const> const all{state_->ring};
-  if (state_->is_ring_full) target.add(all.subspan(state_->ring_next), state_->names);
-  target.add(all.first(state_->ring_next), state_->names);
-  target.close();
+  state_->output.save(path, state_->names);
+}
+
+void recorder::hold_back(std::size_t events) {
+  std::lock_guard const lock{state_->mutex};
+  state_->output.hold_back(events);
+}
+std::size_t recorder::insert(std::span<event const> events) {
+  if (!std::is_sorted(events.begin(), events.end(),
+                      [](event const& a, event const& b) { return a.time < b.time; }))
+    throw bad_argument{"recorder: insert needs its events in the order of their times"};
+  std::vector<event> inserted{events.begin(), events.end()};
+  std::lock_guard const lock{state_->mutex};
+  state_->drain(0);
+  state_->scale.advance_results();
+  for (event& each : inserted) each.time = state_->scale.ns_of_steady(each.time);
+  return state_->output.insert(inserted, state_->names);
 }
 
 std::uint64_t recorder::lost() const {
   std::lock_guard const lock{state_->mutex};
-  return state_->lost_events + (state_->file ? state_->file->lost() : 0);
+  return state_->unbuffered + state_->output.lost();
 }
 
 call_site_scope::call_site_scope(recorder& target, std::source_location const& place)

@@ -34,7 +34,11 @@ EXCLUDED = {
     "opencl/csr.hpp": "needs opencl/on_host.hpp",
     **{
         path.relative_to(INCLUDE_FOLDER / "quarry").as_posix(): "needs quarry::trace"
-        for path in [*INCLUDE_FOLDER.glob("quarry/trace/*.hpp"), INCLUDE_FOLDER / "quarry/trace.hpp"]
+        for path in [
+            *INCLUDE_FOLDER.glob("quarry/trace/*.hpp"),
+            INCLUDE_FOLDER / "quarry/trace.hpp",
+            INCLUDE_FOLDER / "quarry/heap_trace.hpp",
+        ]
     },
 }
 

@@ -347,6 +347,37 @@ TEST(Recorder, DrainsNoEventWithoutTheEventsBefore) {
   EXPECT_EQ(numbers_of(read_back(path).events), range(0, turns));
 }
 
+/// One thread stays; others come, take turns with it, and end. With one thread left, events need no
+/// fence; the order must hold when this changes, too.
+TEST(Recorder, KeepsTheOrderOfThreadsThatComeAndGo) {
+  temporary_path const path;
+  std::atomic<std::uint64_t> turn{0};
+  recorder target{path};
+  std::minstd_rand random{1};
+  auto const record_next = [&] {
+    target.record(numbered(turn));
+    ++turn;
+  };
+  for (int round = 0; round < 60; ++round) {
+    std::uint64_t const begin = turn, shared = random() % 300;
+    std::thread other{[&] {
+      for (std::uint64_t i = begin + 1; i < begin + shared; i += 2) {
+        while (turn != i) std::this_thread::yield();
+        record_next();
+      }
+    }};
+    for (std::uint64_t i = begin; i < begin + shared; i += 2) {
+      while (turn != i) std::this_thread::yield();
+      record_next();
+    }
+    other.join();
+    for (std::uint64_t alone = random() % (3 * lane); alone > 0; --alone) record_next();
+    if (random() % 2 == 0) target.flush();
+  }
+  target.close();
+  EXPECT_EQ(numbers_of(read_back(path).events), range(0, turn));
+}
+
 TEST(Recorder, ServesTwoRecordersAtOnce) {
   temporary_path const paths[6];
   {

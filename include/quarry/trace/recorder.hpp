@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -48,7 +49,7 @@ enum class event_clock : std::uint8_t {
 ///
 /// Bound. Memory: `buffer_bytes` for each thread that records at the same time, and `sizeof(event)`
 /// for each event of a ring. A crash costs the events in buffers, at most `buffered_events` of each
-/// thread, and the file's last chunk.
+/// thread, those that are held back, and the file's last chunk.
 ///
 /// Any thread may call any function. Threads may end after the recorder. Threads that record while
 /// they end, and destructors of static objects, take the mutex for each event. Counters have 64
@@ -94,6 +95,26 @@ class QUARRY_API recorder {
   /// The number of a call site: of a label, or of a place in the source. Call it once per site.
   [[nodiscard]] std::uint32_t call_site(std::string_view label);
   [[nodiscard]] std::uint32_t call_site(std::source_location const& place);
+
+  /// The number of a thread that is not one of this program's, such as a multiprocessor; the same
+  /// for the same name. Throws std::bad_alloc.
+  [[nodiscard]] std::uint32_t thread(std::string_view name);
+  /// Adds events that happened elsewhere, with their own times and threads: nanoseconds of
+  /// std::chrono::steady_clock, in ascending order. They go between the other events of the trace
+  /// by time, as if they had been recorded when they happened. Times in the future become the
+  /// present time. Rule 2 holds if an event happened before this call, and a thread records after
+  /// this call.
+  ///
+  /// A file cannot be changed where it is written. Events that are earlier than its end get the
+  /// time of its end, in their order. Returns the number of these events; `hold_back` avoids them.
+  /// A ring always has room for them in order. Throws `bad_argument` and std::bad_alloc, and adds
+  /// nothing. O(events, and those held back or in the ring).
+  std::size_t insert(std::span<event const> events);
+  /// Keeps at least the last `events` events of all threads in memory before they are written to
+  /// the file, so that `insert` can go between them. They take at most
+  /// `2 * max(events, buffered_events) * sizeof(event)` bytes. `flush` and `close` write them. Only
+  /// raises the number. Does nothing in a ring. Throws std::bad_alloc.
+  void hold_back(std::size_t events);
 
   /// Writes the events recorded until now to the file. Throws `resource_failed`, with the first
   /// error, if any event is lost since the last throw; `bad_state` in the child of a fork.
