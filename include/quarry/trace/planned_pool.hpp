@@ -16,7 +16,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 
 struct planned_pool_options {
   /// Of the pool that serves unplanned requests. `max_bytes` limits both together; `alignment` may
-  /// not exceed that of the plan
+  /// not exceed that of the plan. If `first_block` is 0, the first block has the size of the next
+  /// ones, because few requests are unplanned
   pool_options fallback = {};
   std::uint32_t lookahead = 64;  ///< see `plan_cursor`
 };
@@ -170,6 +171,8 @@ class QUARRY_POISONS planned_pool {
           "the plan exceeds max_bytes (" + std::to_string(options.fallback.max_bytes) + " bytes)"};
     pool_options result = options.fallback;
     if (result.max_bytes != no_limit) result.max_bytes -= served.size;
+    if (result.first_block == 0)
+      result.first_block = result.next_block != 0 ? result.next_block : 8_MiB;
     if (!result.name.empty()) result.name += " fallback";
     return result;
   }
