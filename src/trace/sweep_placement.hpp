@@ -60,7 +60,8 @@ class sweep_placement {
     saved_.resize(changes_.size() / spacing_ + 1);
   }
 
-  /// Looks for smaller and smaller ranges, until one has `target` bytes at most, or the counter has
+  /// The first range has less than `limit` bytes, a known size. Far above it the sweep is of no use:
+  /// it would seldom look for a gap. Looks for smaller and smaller ranges, until one has `target` bytes at most, or the counter has
   /// `max_steps`. Returns whether a range is smaller than `limit`; then `offsets` and `size` are
   /// those of the smallest one.
   [[nodiscard]] bool place(bytes limit, bytes target, std::uint64_t max_steps) {

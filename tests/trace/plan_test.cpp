@@ -209,37 +209,6 @@ TEST(Plan, RefusesAFileWhosePlanOverlaps) {
   std::remove(path.c_str());
 }
 
-/// Steps of a program whose caches grow: each step copies each cache into a larger one. Groups of
-/// caches end, and others begin.
-std::vector<event> events_of_growing_caches() {
-  event_list result;
-  constexpr std::size_t groups = 6, caches = 12;
-  std::vector<std::uint64_t> addresses(groups * caches);
-  std::vector<bytes> sizes(groups);
-  std::uint64_t next = 1;
-  for (unsigned step = 0; step < 60; ++step) {
-    for (std::size_t group = 0; group < groups; ++group) {
-      bool const begins = (step + 11 * group) % 40 == 0;
-      sizes[group] = begins ? 50'000 + 20'000 * group : sizes[group] + 3072;
-      for (std::size_t i = group * caches; i < (group + 1) * caches; ++i) {
-        result.allocate(next, sizes[group]);
-        if (addresses[i] != 0) result.free(addresses[i]);
-        addresses[i] = next++;
-      }
-    }
-  }
-  return result.events;
-}
-
-TEST(Plan, OfGrowingCachesIsNearTheLowerBound) {
-  auto const events = events_of_growing_caches();
-  plan_options const options{.max_steps = 10'000'000};
-  auto const found = make_plan(events, options);
-  EXPECT_EQ(audit(found), std::vector<std::string>{});
-  EXPECT_LE(double(found.size), 1.03 * double(found.lower_bound));
-  EXPECT_EQ(make_plan(events, options), found);
-}
-
 /// The ratio of a recorded program's plan to its lower bound.
 double plan_excess(char const* name) {
   auto const trace = open_trace(std::string{QUARRY_DATA "/"} + name);
