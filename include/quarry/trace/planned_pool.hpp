@@ -14,6 +14,28 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
+/// The options of a planned pool's fallback. Throws `bad_argument` if the plan violates its invariants, or if the
+/// alignment exceeds that of the plan, and `out_of_memory` if the plan exceeds `max_bytes`. The
+/// messages name `pool`.
+template <class Options>
+[[nodiscard]] Options options_of_fallback(std::string const& pool, plan const& served,
+                                          Options options) {
+  if (auto const problems = trace::audit(served); !problems.empty())
+    throw bad_argument{pool + ": the plan is wrong: " + problems.front()};
+  if (options.alignment > served.alignment)
+    throw bad_argument{pool + ": the fallback's alignment is " + std::to_string(options.alignment) +
+                       ", that of the plan only " + std::to_string(served.alignment)};
+  if (served.size > options.max_bytes)
+    throw out_of_memory{
+        pool.c_str(), served.size,
+        "the plan exceeds max_bytes (" + std::to_string(options.max_bytes) + " bytes)"};
+  if (options.max_bytes != no_limit) options.max_bytes -= served.size;
+  if (options.first_block == 0)
+    options.first_block = options.next_block != 0 ? options.next_block : 8_MiB;
+  if (!options.name.empty()) options.name += " fallback";
+  return options;
+}
+
 struct planned_pool_options {
   /// Of the pool that serves unplanned requests. `max_bytes` limits both together; `alignment` may
   /// not exceed that of the plan. If `first_block` is 0, the first block has the size of the next
@@ -58,7 +80,8 @@ class QUARRY_POISONS planned_pool {
   planned_pool(Resource upstream, plan const& served, planned_pool_options const& options = {})
       : alignment_{served.alignment},
         cursor_{served, options.lookahead},
-        fallback_{std::move(upstream), fallback_options(served, options)},
+        fallback_{std::move(upstream),
+                  options_of_fallback("planned_pool", served, options.fallback)},
         block_{fallback_.resource(), served, options.fallback,
                detail::is_poisoned(fallback_.resource())} {}
   planned_pool(planned_pool const&) = delete;
@@ -156,27 +179,6 @@ class QUARRY_POISONS planned_pool {
   [[nodiscard]] memory_location location() { return location_of(fallback_.resource()); }
 
  private:
-  /// The options of the fallback. Throws as the constructor does.
-  [[nodiscard]] static pool_options fallback_options(plan const& served,
-                                                     planned_pool_options const& options) {
-    if (auto const problems = trace::audit(served); !problems.empty())
-      throw bad_argument{"planned_pool: the plan is wrong: " + problems.front()};
-    if (options.fallback.alignment > served.alignment)
-      throw bad_argument{"planned_pool: the fallback's alignment is " +
-                         std::to_string(options.fallback.alignment) + ", that of the plan only " +
-                         std::to_string(served.alignment)};
-    if (served.size > options.fallback.max_bytes)
-      throw out_of_memory{
-          "planned_pool", served.size,
-          "the plan exceeds max_bytes (" + std::to_string(options.fallback.max_bytes) + " bytes)"};
-    pool_options result = options.fallback;
-    if (result.max_bytes != no_limit) result.max_bytes -= served.size;
-    if (result.first_block == 0)
-      result.first_block = result.next_block != 0 ? result.next_block : 8_MiB;
-    if (!result.name.empty()) result.name += " fallback";
-    return result;
-  }
-
   [[nodiscard]] std::optional<bytes> deallocate_place(void* pointer) noexcept {
     auto const freed = block_.deallocate(pointer);
     return freed ? std::optional{freed.requested} : std::nullopt;
