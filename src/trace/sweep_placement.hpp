@@ -60,11 +60,12 @@ class sweep_placement {
     saved_.resize(changes_.size() / spacing_ + 1);
   }
 
-  /// The first range has less than `limit` bytes, a known size. Far above it the sweep is of no use:
-  /// it would seldom look for a gap. Looks for smaller and smaller ranges, until one has `target` bytes at most, or the counter has
+  /// Looks for smaller and smaller ranges, until one has `target` bytes at most, or the counter has
   /// `max_steps`. Returns whether a range is smaller than `limit`; then `offsets` and `size` are
-  /// those of the smallest one.
+  /// those of the smallest one. The limit should be near a good range: far above the sweep would
+  /// stack allocations, and use few gaps. False if there are no large allocations.
   [[nodiscard]] bool place(bytes limit, bytes target, std::uint64_t max_steps) {
+    if (changes_.empty()) return false;
     bytes const first_limit = limit;
     std::size_t at = 0, furthest = 0;
     unsigned failures = 0;

@@ -86,6 +86,9 @@ TEST(SweepPlacement, LeavesOutSmallAllocations) {
   sweep_placement tested{problem, 32, random, counter};
   EXPECT_TRUE(tested.place(unlimited, 64, 1000));
   EXPECT_EQ(tested.placed(), std::vector<std::uint32_t>{0});
+  placement_problem const small{{{16, 2}, {16, 2, 1}}, 0};  // the second one wraps
+  sweep_placement without_large{small, 32, random, counter};
+  EXPECT_FALSE(without_large.place(unlimited, 0, 100'000));
 }
 
 /// Steps of a program whose caches grow: each step copies each cache into a larger one. Groups of

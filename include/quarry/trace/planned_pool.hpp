@@ -14,9 +14,9 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// The options of a planned pool's fallback. Throws `bad_argument` if the plan violates its invariants, or if the
-/// alignment exceeds that of the plan, and `out_of_memory` if the plan exceeds `max_bytes`. The
-/// messages name `pool`.
+/// The options of a planned pool's fallback. Throws `bad_argument` if the plan violates its
+/// invariants, or if the alignment exceeds that of the plan, and `out_of_memory` if the plan
+/// exceeds `max_bytes`. The messages name `pool`.
 template <class Options>
 [[nodiscard]] Options options_of_fallback(std::string const& pool, plan const& served,
                                           Options options) {
