@@ -48,9 +48,9 @@ rmm-test: ## build the test and the example for users of RMM with RMM's packages
 	@scripts/setup.sh rmm
 	@$(common); build rmm rmm.rmm_memory_resource_test from_rmm_containers; ctest --preset rmm -R '^rmm\.'
 
-fuzz: ## fuzz the pools, the C API and the readers of logs with libFuzzer for FUZZ_SECONDS (60) each; keep new inputs in build/fuzz/corpus
+fuzz: ## fuzz the pools, the C API, plans and the readers of logs with libFuzzer for FUZZ_SECONDS (60) each; keep new inputs in build/fuzz/corpus
 	@scripts/setup.sh fuzz
-	@failed=0; for target in pool c_api trace rmm_log text_log umpire_log; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target || failed=1; done; \
+	@failed=0; for target in pool c_api trace plan rmm_log text_log umpire_log; do FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $$target || failed=1; done; \
 	exit $$failed
 
 mutants: ## relax each labelled memory order in turn; check that a test fails

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds a fuzz target with libFuzzer and runs it for FUZZ_SECONDS (60). Keeps inputs that cover new code in build/fuzz/corpus,
 # and inputs that fail in build/fuzz/failures.
-# usage: scripts/fuzz.sh TARGET      (pool, c_api, trace, rmm_log, text_log or umpire_log)
+# usage: scripts/fuzz.sh TARGET      (pool, c_api, trace, plan, rmm_log, text_log or umpire_log)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

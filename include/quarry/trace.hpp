@@ -4,10 +4,13 @@
 
 #include "quarry/trace/event.hpp"
 #include "quarry/trace/file_writer.hpp"
+#include "quarry/trace/place_owners.hpp"
 #include "quarry/trace/plan.hpp"
 #include "quarry/trace/plan_cursor.hpp"
+#include "quarry/trace/planned_block.hpp"
 #include "quarry/trace/planned_places.hpp"
 #include "quarry/trace/planned_pool.hpp"
+#include "quarry/trace/planned_stream_pool.hpp"
 #include "quarry/trace/reader.hpp"
 #include "quarry/trace/recorded_resource.hpp"
 #include "quarry/trace/recorder.hpp"

@@ -22,7 +22,7 @@ from quarry.errors import (
 from quarry.plans import Plan, load_plan, make_plan
 from quarry.pools import Pool
 from quarry.recording import Recorder
-from quarry.replays import ReplayFailure, ReplayResult, replay
+from quarry.replays import PlanUse, ReplayFailure, ReplayResult, replay
 from quarry.separation import Route, RoutingTable, SeparateResult, separate
 from quarry.sizes import format_size, parse_size
 from quarry.traces import Kind, Trace, convert, make_trace, read_trace
@@ -40,6 +40,7 @@ __all__ = [
     "Kind",
     "OutOfMemory",
     "Plan",
+    "PlanUse",
     "Pool",
     "PoolCounts",
     "Recorder",

@@ -27,6 +27,21 @@ class ReplayFailure:
 
 
 @dataclass(frozen=True)
+class PlanUse:
+    """How a plan served a trace."""
+
+    planned: int  # allocations that got their places
+    occupied: int  # whose places were in use, not aligned, or not in the plan
+    unplanned: int  # whose requests were not the next ones of the plan
+    jumps: int  # to another position of the plan, after a deviation
+    fallback_peak: int  # the most bytes that the pool for the other requests reserved
+
+    @property
+    def allocations(self) -> int:
+        return self.planned + self.occupied + self.unplanned
+
+
+@dataclass(frozen=True)
 class ReplayResult:
     """The result of a replay. `samples` has the state after some events, as NumPy records.
 
@@ -44,6 +59,7 @@ class ReplayResult:
     recorded_failures: int
     recorded_peak_reserved: int  # bytes; 0 if the trace does not have it
     max_live: int  # most allocations at one time
+    plan: PlanUse | None  # of the strategy `planned`
     samples: np.ndarray = dataclasses.field(repr=False)
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     format: str = ""
@@ -64,6 +80,8 @@ class ReplayResult:
         }
         result["fits"] = self.fits
         result["pool"] = self.pool.to_dict()
+        if self.plan:
+            result["plan"] = vars(self.plan)
         if self.first_failure:
             result["first_failure"] = vars(self.first_failure) | {
                 "pool": self.first_failure.pool.to_dict()
@@ -150,5 +168,7 @@ def replay(
         call_site = found.pop("failed_call_site", "")
     if found["first_failure"]:
         found["first_failure"] = ReplayFailure(**found["first_failure"], call_site=call_site)
+    if found["plan"]:
+        found["plan"] = PlanUse(**found["plan"])
     found["samples"] = found["samples"].view(SAMPLE)
     return ReplayResult(settings=options, **found)

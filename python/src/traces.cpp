@@ -200,6 +200,16 @@ nb::dict dict_of(trace::replay_result const& replayed) {
   result["recorded_failures"] = replayed.recorded_failures;
   result["recorded_peak_reserved"] = replayed.recorded_peak_reserved;
   result["max_live"] = replayed.max_live;
+  result["plan"] = nb::none();
+  if (auto const& use = replayed.plan) {
+    nb::dict plan;
+    plan["planned"] = use->planned;
+    plan["occupied"] = use->occupied;
+    plan["unplanned"] = use->unplanned;
+    plan["jumps"] = use->jumps;
+    plan["fallback_peak"] = use->fallback_peak;
+    result["plan"] = plan;
+  }
   record_buffer<replay_sample> samples;
   std::ranges::copy(replayed.samples, samples.room(replayed.samples.size()).begin());
   samples.add(replayed.samples.size());

@@ -42,6 +42,11 @@ def test_a_plan_lies_between_the_lower_bound_and_the_default_pool(trace, plan):
 def test_a_trace_that_matches_its_plan_reserves_the_plan_only(trace, plan):
     result = quarry.replay(trace, strategy="planned", plan=plan)
     assert result.fits and result.pool.peak_reserved == plan.bytes
+    use = result.plan
+    assert use.planned == use.allocations == plan.allocations
+    assert (use.occupied, use.unplanned, use.jumps, use.fallback_peak) == (0, 0, 0, 0)
+    assert json.loads(json.dumps(result.to_dict()))["plan"]["planned"] == use.planned
+    assert quarry.replay(trace).plan is None
 
 
 def test_a_repeating_trace_has_a_plan_of_one_period():
@@ -59,6 +64,9 @@ def test_a_trace_that_differs_from_the_plan_is_served_by_the_fallback(trace):
     plan = quarry.make_plan(repeating_trace())
     result = quarry.replay(trace, strategy="planned", plan=plan)
     assert result.fits and result.pool.peak_reserved > plan.bytes
+    use = result.plan
+    assert use.allocations == result.pool.allocations and use.unplanned > 0
+    assert result.pool.peak_reserved == plan.bytes + use.fallback_peak
 
 
 def test_a_file_and_its_columns_have_equal_plans(trace_file, plan):
@@ -123,7 +131,11 @@ def test_plan_prints_the_sizes_and_writes_the_plan(trace_file, plan, tmp_path):
     assert values["default_pool_peak_reserved"] > plan.bytes
     result = run("replay", trace_file, "--strategy", "planned", "--plan", path, "--json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout)["pool"]["peak_reserved"] == plan.bytes
+    values = json.loads(result.stdout)
+    assert values["pool"]["peak_reserved"] == plan.bytes
+    assert values["plan"]["planned"] == plan.allocations
+    table = run("replay", trace_file, "--strategy", "planned", "--plan", path).stdout
+    assert "served by the plan" in table and "jumps" not in table
 
 
 def test_bad_input_of_plan_ends_with_2(trace_file, tmp_path):

@@ -19,7 +19,7 @@ struct adopted_memory::state {
       : base{address}, room{(size + 15) / 16 * 16}, account{table, location, std::move(name)} {
     table.reserve();
     account.add_block(base, room);
-    table.set_in_use(table.add(base, room, no_chunk, no_chunk), size);
+    table.add_allocation(base, room, size);
   }
   ~state() { account.remove_block(base, room); }
 

@@ -36,10 +36,33 @@ class greedy_placement {
   /// as the range reaches `limit`, or the counter `max_steps`; then the offsets are partial.
   [[nodiscard]] bytes place(std::span<std::uint32_t const> order, bytes limit,
                             std::uint64_t max_steps) {
+    clear();
+    return place_more(order, 0, limit, max_steps);
+  }
+  /// The same around allocations that lie at `offsets`, each indexed by its number.
+  [[nodiscard]] bytes place_around(std::span<std::uint32_t const> fixed,
+                                   std::span<bytes const> offsets,
+                                   std::span<std::uint32_t const> order, bytes limit,
+                                   std::uint64_t max_steps) {
+    clear();
+    bytes size = 0;
+    for (std::uint32_t const i : fixed) {
+      offsets_[i] = offsets[i];
+      size = std::max(size, offsets[i] + problem_.allocations[i].size);
+      add(i);
+    }
+    return place_more(order, size, limit, max_steps);
+  }
+  [[nodiscard]] std::vector<bytes> const& offsets() const { return offsets_; }
+
+ private:
+  void clear() {
     for (auto& node : nodes_) node.clear();
     std::ranges::fill(begins_, 0);
     wrapped_.clear();
-    bytes size = 0;
+  }
+  [[nodiscard]] bytes place_more(std::span<std::uint32_t const> order, bytes size, bytes limit,
+                                 std::uint64_t max_steps) {
     for (std::uint32_t const i : order) {
       offsets_[i] = lowest_offset(i);
       size = std::max(size, offsets_[i] + problem_.allocations[i].size);
@@ -48,9 +71,6 @@ class greedy_placement {
     }
     return size;
   }
-  [[nodiscard]] std::vector<bytes> const& offsets() const { return offsets_; }
-
- private:
   [[nodiscard]] bytes lowest_offset(std::uint32_t i) {
     lifetime const& each = problem_.allocations[i];
     used_.clear();

@@ -3,9 +3,11 @@
 
 #include "trace/greedy_placement.hpp"
 #include "trace/skyline_placement.hpp"
+#include "trace/sweep_placement.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <random>
 
@@ -49,6 +51,7 @@ class search {
     try_sorted("greedy, largest area first",
                [&](auto i) { return duration(i) * double(at(i).size); });
     try_sorted("greedy, in the order of allocation", [&](auto i) { return -double(i); });
+    try_sweep();
     for (int rounds = 0; rounds < max_rounds_without_gain && !is_over(); ++rounds) {
       bytes const before = best_.size;
       for (int i = 0; i < variants_in_round && !is_over(); ++i) {
@@ -139,7 +142,31 @@ class search {
     if (!skyline.place(best_.size, max_steps_)) return;
     best_ = {skyline.offsets(), skyline.size(), method};
     best_order_ = all_;
-    std::ranges::stable_sort(best_order_,
+    sort_by_offset(best_order_);
+  }
+
+  /// Sweeps over the large allocations with half of the steps that are left, and places the small
+  /// ones around them.
+  void try_sweep() {
+    if (is_over()) return;
+    bytes const min_size = std::max<bytes>(1, lower_bound_ / smallest_of_sweep);
+    sweep_placement sweep{problem_, min_size, random_, counter_};
+    if (!sweep.place(best_.size, target_, counter_.steps() + (max_steps_ - counter_.steps()) / 2))
+      return;
+    std::vector<bool> is_placed(problem_.allocations.size());
+    for (std::uint32_t const i : sweep.placed()) is_placed[i] = true;
+    order small;
+    std::ranges::copy_if(all_, std::back_inserter(small), [&](auto i) { return !is_placed[i]; });
+    std::ranges::stable_sort(small, [&](auto a, auto b) { return at(a).size > at(b).size; });
+    bytes const size =
+        greedy_.place_around(sweep.placed(), sweep.offsets(), small, best_.size, max_steps_);
+    if (size == greedy_placement::stopped) return;
+    best_ = {greedy_.offsets(), size, "backwards in time"};
+    best_order_ = all_;
+    sort_by_offset(best_order_);
+  }
+  void sort_by_offset(order& sorted) const {
+    std::ranges::stable_sort(sorted,
                              [&](auto a, auto b) { return best_.offsets[a] < best_.offsets[b]; });
   }
 
@@ -169,6 +196,8 @@ class search {
     try_order("greedy, obstacles earlier", sorted, best_.size);
   }
 
+  /// The sweep leaves out what is smaller than this part of the lower bound.
+  static constexpr bytes smallest_of_sweep = 8192;
   static constexpr bytes no_limit_ = std::numeric_limits<bytes>::max();
 
   placement_problem const& problem_;

@@ -72,6 +72,7 @@ class replayer::implementation {
   [[nodiscard]] replay_result result_of(Memory const& memory) const {
     replay_result result = found_;
     result.pool = memory.counts();
+    if constexpr (requires { memory.use(); }) result.plan = memory.use();
     result.upstream_us = calls_.us;
     if (result.samples.empty() || result.samples.back().event != found_.events)
       result.samples.push_back(sample(result.pool));

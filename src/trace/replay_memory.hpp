@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pools that replays use. Each has `allocate(event)`, `deallocate(pointer, size, event)`,
-// `wait(event)` and `counts()`.
+// `wait(event)` and `counts()`. Those that follow a plan also have `use()`.
 #pragma once
 
 #include "quarry/host/pools/pool.hpp"
@@ -196,6 +196,11 @@ struct from_plan {
     result.blocks_allocated += found.reserved != found.fallback.reserved;
     result.invalid_frees = found.invalid_frees;
     return result;
+  }
+  [[nodiscard]] plan_use use() const {
+    auto const found = memory.counts();
+    return {found.planned, found.occupied, found.unplanned, found.jumps,
+            found.fallback.peak_reserved};
   }
   planned_pool<counted_resource<Upstream>> memory;
 };

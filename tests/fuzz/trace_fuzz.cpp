@@ -5,14 +5,12 @@
 // The first byte of the input selects what the file is made of. Link with libFuzzer, or with
 // main.cpp.
 #include "fuzz/byte_source.hpp"
+#include "fuzz/fuzz_file.hpp"
 #include "quarry/trace.hpp"
 #include "trace/codec.hpp"
 
-#include <unistd.h>
 #include <zlib.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,28 +20,6 @@ namespace {
 
 using trace::event;
 using trace::event_kind;
-
-/// A file that ends with the process.
-class fuzz_file {
- public:
-  explicit fuzz_file(std::string const& name)
-      : path_{std::filesystem::path{std::filesystem::is_directory("/dev/shm")
-                                        ? "/dev/shm"  // in memory: 10 times faster
-                                        : std::filesystem::temp_directory_path()}
-                  .string() +
-              "/quarry-trace-fuzz-" + std::to_string(getpid()) + name} {}
-  ~fuzz_file() { (void)unlink(path_.c_str()); }
-  fuzz_file(fuzz_file const&) = delete;
-  fuzz_file& operator=(fuzz_file const&) = delete;
-  [[nodiscard]] std::string const& path() const { return path_; }
-  void write(std::string_view bytes) const {
-    std::ofstream{path_, std::ios::binary}.write(bytes.data(),
-                                                 static_cast<std::streamsize>(bytes.size()));
-  }
-
- private:
-  std::string path_;
-};
 
 /// Chunks with right checksums and any payloads, between other bytes.
 std::string quarry_file(byte_source& input) {
@@ -174,7 +150,7 @@ void replay_events(std::vector<event> const& events, byte_source& options) {
 }
 
 void run_trace(byte_source& input) {
-  static fuzz_file const file{"-input"}, copy{"-copy"};
+  static fuzz_file const file{"-trace"}, copy{"-trace-copy"};
   std::uint8_t const choice = input.u8();
   std::uint8_t const settings[] = {input.u8(), input.u8(), input.u8(), input.u8(), input.u8()};
   byte_source replay_settings{settings, sizeof settings};

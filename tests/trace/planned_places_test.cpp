@@ -42,28 +42,36 @@ TEST(NumberSet, EqualsAStandardSet) {
   }
 }
 
+/// Takes the place if it is free.
+std::optional<bytes> allocate_place(planned_places& places, std::uint32_t number, bytes granted,
+                                    bytes requested) {
+  auto const offset = places.free_offset(number, granted);
+  if (offset) places.allocate(number, granted, requested);
+  return offset;
+}
+
 TEST(PlannedPlaces, RefuseAPlaceWhoseBytesAreInUse) {
   planned_places tested{plan_of_offsets({0, 256, 512, not_planned})};
-  EXPECT_EQ(tested.allocate(1, 256, 200), 256u);
-  EXPECT_EQ(tested.allocate(1, 256, 200), std::nullopt);
-  EXPECT_EQ(tested.allocate(0, 512, 512), std::nullopt);  // reaches into the place behind it
-  EXPECT_EQ(tested.allocate(0, 256, 256), 0u);
-  EXPECT_EQ(tested.allocate(3, 256, 256), std::nullopt);
+  EXPECT_EQ(allocate_place(tested, 1, 256, 200), 256u);
+  EXPECT_EQ(allocate_place(tested, 1, 256, 200), std::nullopt);
+  EXPECT_EQ(allocate_place(tested, 0, 512, 512), std::nullopt);  // reaches into the place behind it
+  EXPECT_EQ(allocate_place(tested, 0, 256, 256), 0u);
+  EXPECT_EQ(allocate_place(tested, 3, 256, 256), std::nullopt);
   EXPECT_EQ(tested.size_of(256), 200u);
-  EXPECT_EQ(tested.deallocate(256), 200u);
-  EXPECT_EQ(tested.deallocate(0), 256u);
-  EXPECT_EQ(tested.allocate(0, 512, 512), 0u);
-  EXPECT_EQ(tested.allocate(1, 256, 256), std::nullopt);  // inside the place before it
+  EXPECT_EQ(tested.deallocate(256).requested, 200u);
+  EXPECT_EQ(tested.deallocate(0).granted, 256u);
+  EXPECT_EQ(allocate_place(tested, 0, 512, 512), 0u);
+  EXPECT_EQ(allocate_place(tested, 1, 256, 256), std::nullopt);  // inside the place before it
   EXPECT_EQ(tested.count(), 1u);
 }
 
 TEST(PlannedPlaces, RefuseFreesOfOtherOffsetsAndChangeNothing) {
   planned_places tested{plan_of_offsets({0, 256})};
-  (void)tested.allocate(0, 256, 256);
+  (void)allocate_place(tested, 0, 256, 256);
   for (bytes const wrong : {bytes{1}, bytes{256}, bytes{4096}})
-    EXPECT_EQ(tested.deallocate(wrong), std::nullopt);
+    EXPECT_FALSE(tested.deallocate(wrong));
   EXPECT_TRUE(tested.deallocate(0));
-  EXPECT_EQ(tested.deallocate(0), std::nullopt);
+  EXPECT_FALSE(tested.deallocate(0));
   EXPECT_TRUE(tested.audit(512).empty());
 }
 
@@ -83,13 +91,14 @@ TEST(PlannedPlaces, EqualANaiveModel) {
         bool is_free = true;
         for (auto const& [other, length] : model)
           is_free = is_free && (other + length <= begin || begin + size <= other);
-        ASSERT_EQ(tested.allocate(number, size, size - 1).has_value(), is_free);
+        ASSERT_EQ(allocate_place(tested, number, size, size - 1).has_value(), is_free);
         if (is_free) model[begin] = size;
       } else {
         bytes const offset = 256 * (random() % 60);
         auto const found = model.find(offset);
-        ASSERT_EQ(tested.deallocate(offset),
-                  found == model.end() ? std::nullopt : std::optional{found->second - 1});
+        auto const freed = tested.deallocate(offset);
+        ASSERT_EQ(bool{freed}, found != model.end());
+        ASSERT_EQ(freed.granted, found == model.end() ? 0 : found->second);
         if (found != model.end()) model.erase(found);
       }
       ASSERT_EQ(tested.count(), model.size());

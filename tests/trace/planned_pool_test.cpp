@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/trace/planned_pool.hpp"
 
+#include "conformance/resource_conformance.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/trace/replay.hpp"
@@ -9,7 +10,45 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <random>
+#include <sstream>
+
+namespace quarry::test {
+namespace planned_pool_test {
+
+/// The plan repeats one size, so it serves most requests of the suite; the fallback serves others.
+struct planned_on_the_host {
+  static constexpr bytes alignment = 256;
+  static constexpr bool is_touchable = true;
+  trace::planned_pool<host_resource> source{
+      host_resource{}, plan_of_equal_places(), {.fallback = {.alignment = alignment}}};
+
+  [[nodiscard]] static trace::plan plan_of_equal_places() {
+    trace::plan result{.alignment = 4096, .size = 100 * 4096};
+    for (std::uint64_t i = 0; i < 100; ++i) result.allocations.push_back({4096, 4096 * i, i + 100});
+    return result;
+  }
+  ~planned_on_the_host() { EXPECT_TRUE(source.audit().empty()); }
+  static std::unique_ptr<planned_on_the_host> make() {
+    return std::make_unique<planned_on_the_host>();
+  }
+  void* allocate(bytes size) {
+    void* const result = source.allocate(size);
+    EXPECT_EQ(registry::find(result)->base, result);
+    return result;
+  }
+  void deallocate(void* pointer, bytes size) {
+    EXPECT_EQ(source.size_of(pointer), size);
+    EXPECT_TRUE(source.deallocate(pointer));
+    EXPECT_FALSE(registry::find(pointer));
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(PlannedPool, ResourceConformance,
+                               testing::Types<planned_on_the_host>);
+
+}  // namespace planned_pool_test
+}  // namespace quarry::test
 
 namespace {
 
@@ -169,6 +208,40 @@ TEST(PlannedPool, KeepsItsLimitAndItsAlignment) {
   EXPECT_THROW((simulated_pool{simulated_resource{}, wrong}), quarry::bad_argument);
 }
 
+TEST(PlannedPool, ReportsThePlacesAndTheFallbackAsTwoAllocators) {
+  plan const served{.size = 512, .period_begin = 2, .allocations = {{256, 0, 2}, {256, 256, 2}}};
+  host_pool tested{host_resource{}, served, {.fallback = {.name = "model"}}};
+  void* const place = tested.allocate(256);
+  void* const other = tested.allocate(999);
+  EXPECT_TRUE(tested.label(place, "weights"));
+  EXPECT_TRUE(tested.label(other, "scratch"));
+  EXPECT_FALSE(tested.label(static_cast<char*>(place) + 256, "free"));
+  std::ostringstream leaks;
+  quarry::registry::report(leaks, tested.id());
+  quarry::registry::report(leaks, tested.fallback_id());
+  for (char const* const text : {"weights", "scratch", "model", "model fallback"})
+    EXPECT_NE(leaks.str().find(text), std::string::npos) << text << '\n' << leaks.str();
+  EXPECT_EQ(quarry::registry::name_of(tested.fallback_id()), "model fallback");
+  EXPECT_EQ(quarry::registry::allocations(tested.id()).size(), 1u);
+  EXPECT_GE(tested.bookkeeping(), sizeof tested);
+  (void)tested.deallocate(place);
+  (void)tested.deallocate(other);
+  EXPECT_FALSE(quarry::registry::find(place));
+}
+
+#if QUARRY_ADDRESS_SANITIZER
+TEST(PlannedPool, PoisonsFreePlaces) {
+  plan const served{.size = 512, .period_begin = 2, .allocations = {{256, 0, 2}, {256, 256, 2}}};
+  host_pool tested{host_resource{}, served, small_blocks()};
+  auto* const place = static_cast<char*>(tested.allocate(200));
+  EXPECT_EQ(__asan_region_is_poisoned(place, 200), nullptr);
+  EXPECT_EQ(__asan_address_is_poisoned(place + 200), 1);
+  EXPECT_EQ(__asan_address_is_poisoned(place + 256), 1);
+  EXPECT_TRUE(tested.deallocate(place));
+  EXPECT_EQ(__asan_address_is_poisoned(place), 1);
+}
+#endif
+
 TEST(PlannedPool, IsAStrategyOfReplays) {
   std::mt19937 random{3};
   auto const events = events_of_program(random_program(random, 500));
@@ -182,6 +255,10 @@ TEST(PlannedPool, IsAStrategyOfReplays) {
   EXPECT_TRUE(result.fits());
   EXPECT_EQ(result.pool.peak_reserved, served.size);
   EXPECT_EQ(result.pool.blocks_allocated, 1u);
+  ASSERT_TRUE(result.plan);
+  EXPECT_EQ(result.plan->planned, served.allocations.size());
+  EXPECT_EQ(result.plan->occupied + result.plan->unplanned + result.plan->jumps, 0u);
+  EXPECT_EQ(result.plan->fallback_peak, 0u);
   EXPECT_EQ(strategy_named("planned"), strategy::planned);
 }
 

@@ -55,6 +55,8 @@ class plan_cursor {
   [[nodiscard]] std::uint32_t position() const { return position_; }
   /// How often the cursor continued at another position.
   [[nodiscard]] std::uint64_t jumps() const { return jumps_; }
+  /// Bytes of bookkeeping beside this object.
+  [[nodiscard]] bytes footprint() const { return sizes_.capacity() * sizeof(bytes); }
 
  private:
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(sizes_.size()); }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
+#include "quarry/host/pools/placement.hpp"
 #include "quarry/trace/plan.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::trace {
@@ -65,6 +67,12 @@ class number_set {
     }
     return std::nullopt;
   }
+  /// Bytes of memory beside this object.
+  [[nodiscard]] bytes footprint() const {
+    bytes result = levels_.capacity() * sizeof(levels_[0]);
+    for (auto const& level : levels_) result += level.capacity() * sizeof(word);
+    return result;
+  }
 
  private:
   std::vector<std::vector<word>> levels_;  // bit i of a level: word i of the level below is not 0
@@ -88,11 +96,9 @@ class planned_places {
     }
   }
 
-  /// Takes `granted` bytes at the place of a planned allocation, for a request of `requested`
-  /// bytes. Returns the offset; nullopt if the plan has no place for the allocation, or if some of
-  /// the bytes are in use. O(log n).
-  [[nodiscard]] std::optional<bytes> allocate(std::uint32_t allocation, bytes granted,
-                                              bytes requested) {
+  /// The offset of a planned allocation's place; nullopt if the plan has no place for it, or if
+  /// some of the `granted` bytes from there on are in use. O(log n).
+  [[nodiscard]] std::optional<bytes> free_offset(std::uint32_t allocation, bytes granted) const {
     std::uint32_t const number = offset_numbers_[allocation];
     if (number == none) return std::nullopt;
     bytes const offset = offsets_[number];
@@ -100,34 +106,46 @@ class planned_places {
     if (next && offsets_[*next] < offset + granted) return std::nullopt;
     auto const previous = in_use_.below(number);
     if (previous && offsets_[*previous] + places_[*previous].granted > offset) return std::nullopt;
-    in_use_.insert(number);
-    places_[number] = {granted, requested};
-    granted_ += granted;
-    ++count_;
     return offset;
   }
-  /// Frees a place. Returns its requested bytes; nullopt, and changes nothing, if no place in use
-  /// begins at `offset`. O(log n).
-  [[nodiscard]] std::optional<bytes> deallocate(bytes offset) noexcept {
-    auto const requested = size_of(offset);
-    if (!requested) return std::nullopt;
+  /// Takes the place that `free_offset` found, for a request of `requested` bytes. O(log n).
+  void allocate(std::uint32_t allocation, bytes granted, bytes requested) {
+    std::uint32_t const number = offset_numbers_[allocation];
+    in_use_.insert(number);
+    places_[number] = {requested, granted};
+    granted_ += granted;
+    ++count_;
+  }
+  /// Frees a place. Returns its sizes; empty sizes, and changes nothing, if no place in use begins
+  /// at `offset`. O(log n).
+  chunk_sizes deallocate(bytes offset) noexcept {
     std::uint32_t const number = number_of(offset);
+    if (!is_in_use(number, offset)) return {};
     in_use_.erase(number);
     granted_ -= places_[number].granted;
-    places_[number] = {};
     --count_;
-    return requested;
+    return std::exchange(places_[number], {});
   }
   /// The requested bytes of the place in use that begins at `offset`.
   [[nodiscard]] std::optional<bytes> size_of(bytes offset) const noexcept {
     std::uint32_t const number = number_of(offset);
-    if (number == offsets_.size() || offsets_[number] != offset || places_[number].granted == 0)
-      return std::nullopt;
-    return places_[number].requested;
+    return is_in_use(number, offset) ? std::optional{places_[number].requested} : std::nullopt;
+  }
+  /// Calls `visit(offset, sizes)` for each place in use, in the order of the offsets. O(n).
+  template <class Visit>
+  void for_each(Visit const& visit) const {
+    for (std::size_t i = 0; i < offsets_.size(); ++i) {
+      if (places_[i]) visit(offsets_[i], places_[i]);
+    }
   }
   /// Places in use, and their bytes.
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] bytes granted() const { return granted_; }
+  /// Bytes of bookkeeping beside this object.
+  [[nodiscard]] bytes footprint() const {
+    return offsets_.capacity() * sizeof(bytes) + offset_numbers_.capacity() * sizeof(none) +
+           in_use_.footprint() + places_.capacity() * sizeof(chunk_sizes);
+  }
 
   /// Describes each violated invariant; `size`: the bytes of the plan's range.
   [[nodiscard]] std::vector<std::string> audit(bytes size) const {
@@ -135,10 +153,10 @@ class planned_places {
     bytes end = 0, granted = 0;
     std::size_t found = 0;
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
-      bool const is_in_use = in_use_.at_least(i) == std::optional{i};
-      if (is_in_use != (places_[i].granted != 0))
+      bool const is_taken = in_use_.at_least(i) == std::optional{i};
+      if (is_taken != bool{places_[i]})
         problems.push_back("the set of places is wrong at offset " + std::to_string(offsets_[i]));
-      if (!is_in_use) continue;
+      if (!is_taken) continue;
       ++found;
       if (offsets_[i] < end)
         problems.push_back("two places overlap at offset " + std::to_string(offsets_[i]));
@@ -152,9 +170,6 @@ class planned_places {
   }
 
  private:
-  struct place {
-    bytes granted = 0, requested = 0;
-  };
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
   [[nodiscard]] static std::vector<bytes> distinct_offsets(plan const& served) {
@@ -166,6 +181,9 @@ class planned_places {
     result.erase(std::unique(result.begin(), result.end()), result.end());
     return result;
   }
+  [[nodiscard]] bool is_in_use(std::uint32_t number, bytes offset) const noexcept {
+    return number != offsets_.size() && offsets_[number] == offset && places_[number];
+  }
   [[nodiscard]] std::uint32_t number_of(bytes offset) const noexcept {
     return static_cast<std::uint32_t>(std::ranges::lower_bound(offsets_, offset) -
                                       offsets_.begin());
@@ -174,7 +192,7 @@ class planned_places {
   std::vector<bytes> offsets_;                 // sorted
   std::vector<std::uint32_t> offset_numbers_;  // of each planned allocation, or `none`
   number_set in_use_;                          // numbers of offsets
-  std::vector<place> places_;                  // by the number of their offset
+  std::vector<chunk_sizes> places_;            // by the number of their offset; empty: free
   std::size_t count_ = 0;
   bytes granted_ = 0;
 };

@@ -4,7 +4,7 @@
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/registry/memory_location.hpp"
 #include "quarry/trace/plan_cursor.hpp"
-#include "quarry/trace/planned_places.hpp"
+#include "quarry/trace/planned_block.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -14,9 +14,32 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
+/// The options of a planned pool's fallback. Throws `bad_argument` if the plan violates its
+/// invariants, or if the alignment exceeds that of the plan, and `out_of_memory` if the plan
+/// exceeds `max_bytes`. The messages name `pool`.
+template <class Options>
+[[nodiscard]] Options options_of_fallback(std::string const& pool, plan const& served,
+                                          Options options) {
+  if (auto const problems = trace::audit(served); !problems.empty())
+    throw bad_argument{pool + ": the plan is wrong: " + problems.front()};
+  if (options.alignment > served.alignment)
+    throw bad_argument{pool + ": the fallback's alignment is " + std::to_string(options.alignment) +
+                       ", that of the plan only " + std::to_string(served.alignment)};
+  if (served.size > options.max_bytes)
+    throw out_of_memory{
+        pool.c_str(), served.size,
+        "the plan exceeds max_bytes (" + std::to_string(options.max_bytes) + " bytes)"};
+  if (options.max_bytes != no_limit) options.max_bytes -= served.size;
+  if (options.first_block == 0)
+    options.first_block = options.next_block != 0 ? options.next_block : 8_MiB;
+  if (!options.name.empty()) options.name += " fallback";
+  return options;
+}
+
 struct planned_pool_options {
   /// Of the pool that serves unplanned requests. `max_bytes` limits both together; `alignment` may
-  /// not exceed that of the plan
+  /// not exceed that of the plan. If `first_block` is 0, the first block has the size of the next
+  /// ones, because few requests are unplanned
   pool_options fallback = {};
   std::uint32_t lookahead = 64;  ///< see `plan_cursor`
 };
@@ -45,38 +68,27 @@ struct planned_pool_counts {
 ///
 /// Not thread-safe. O(log n) for n allocations of the plan; an unplanned request also costs the
 /// cursor's lookahead and a call of the fallback. `deallocate` never throws, and needs no memory.
-/// The registry does not know planned allocations, and they are not poisoned.
+/// In the registry the plan's block and the fallback are two allocators. The second one has the
+/// pool's name and " fallback". Places have no red zones.
 template <memory_resource Resource, class Fallback = pool<Resource>>
-class planned_pool {
+class QUARRY_POISONS planned_pool {
  public:
   static constexpr bool is_simulated = simulated<Resource>;
 
   /// Throws `bad_argument` if the plan violates its invariants, or an option is wrong. Throws
   /// `out_of_memory` if the plan exceeds `max_bytes`, and what the resource throws.
   planned_pool(Resource upstream, plan const& served, planned_pool_options const& options = {})
-      : size_{checked(served, options)},
-        alignment_{served.alignment},
+      : alignment_{served.alignment},
         cursor_{served, options.lookahead},
-        places_{served},
-        fallback_{std::move(upstream), fallback_options(served, options)} {
-    if (size_ == 0) return;
-    block_ = fallback_.resource().allocate(size_, alignment_);
-    try {
-      synchronize(fallback_.resource());
-    } catch (...) {
-      fallback_.resource().deallocate(block_, size_, alignment_);
-      throw;
-    }
-  }
+        fallback_{std::move(upstream),
+                  options_of_fallback("planned_pool", served, options.fallback)},
+        block_{fallback_.resource(), served, options.fallback,
+               detail::is_poisoned(fallback_.resource())} {}
   planned_pool(planned_pool const&) = delete;
   planned_pool& operator=(planned_pool const&) = delete;
-  /// Returns all blocks. Allocations that are still in use become invalid.
-  ~planned_pool() {
-    if (block_ != nullptr) fallback_.resource().deallocate(block_, size_, alignment_);
-  }
 
   /// Allocates `size` bytes with the alignment of the fallback. Size 0 returns a unique address.
-  /// Throws what the fallback throws; then the plan's position has advanced.
+  /// Throws std::bad_alloc and what the fallback throws; then the plan's position has advanced.
   [[nodiscard]] void* allocate(bytes size) { return allocate(size, 1); }
   /// The same at a multiple of `alignment`, a power of two. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
@@ -85,10 +97,11 @@ class planned_pool {
     if (size <= max_bytes_at_once) {
       bytes const granted = (std::max<bytes>(size, 1) + alignment_ - 1) & ~(alignment_ - 1);
       if (auto const number = cursor_.next(granted)) {
-        if (auto const offset = allocate_place(*number, granted, size, alignment)) {
+        if (void* const place =
+                block_.allocate(*number, granted, size, alignment, [](bytes) { return true; })) {
           ++counts_.planned;
           count_allocation(size);
-          return reinterpret_cast<void*>(base() + *offset);
+          return place;
         }
         count = &counts_.occupied;
       }
@@ -104,8 +117,8 @@ class planned_pool {
   /// `invalid_frees`, if `pointer` is not the base address of an allocation in use.
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
-    auto const size = is_in_block(pointer) ? places_.deallocate(offset_of(pointer))
-                                           : deallocate_in_fallback(pointer);
+    auto const size =
+        block_.contains(pointer) ? deallocate_place(pointer) : deallocate_in_fallback(pointer);
     if (!size) {
       ++counts_.invalid_frees;
       return false;
@@ -126,22 +139,39 @@ class planned_pool {
 
   /// The requested bytes; nullopt if `pointer` is not the base address of an allocation in use.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
-    return is_in_block(pointer) ? places_.size_of(offset_of(pointer)) : fallback_.size_of(pointer);
+    return block_.contains(pointer) ? block_.size_of(pointer) : fallback_.size_of(pointer);
   }
+  /// Labels an allocation for reports. False if `pointer` is not allocated, or the pool is not
+  /// tracked.
+  bool label(void* pointer, std::string name,
+             std::source_location call_site = std::source_location::current()) {
+    return block_.contains(pointer) ? block_.label(pointer, {std::move(name), call_site})
+                                    : fallback_.label(pointer, std::move(name), call_site);
+  }
+  /// The number in the registry of the plan's block; 0 if it is not tracked. `fallback_id`: that of
+  /// the fallback.
+  [[nodiscard]] allocator_id id() const { return block_.id(); }
+  [[nodiscard]] allocator_id fallback_id() const { return fallback_.id(); }
   [[nodiscard]] planned_pool_counts counts() const {
     planned_pool_counts result = counts_;
     result.fallback = fallback_.counts();
-    result.reserved = size_ + result.fallback.reserved;
-    result.peak_reserved = size_ + result.fallback.peak_reserved;
+    result.reserved = block_.size() + result.fallback.reserved;
+    result.peak_reserved = block_.size() + result.fallback.peak_reserved;
     result.allocations = result.planned + result.unplanned + result.occupied;
     result.allocations_in_use = result.allocations - result.deallocations;
-    result.granted = places_.granted() + result.fallback.granted;
+    result.granted = block_.places().granted() + result.fallback.granted;
     result.jumps = cursor_.jumps();
     return result;
   }
+  /// Bytes of memory that the pool needs beside its blocks: its own size, the plan, resident pages
+  /// of its tables, and its labels. O(pages + labels), by system calls.
+  [[nodiscard]] bytes bookkeeping() const {
+    return sizeof(*this) - sizeof(fallback_) + cursor_.footprint() + block_.footprint() +
+           fallback_.bookkeeping();
+  }
   /// Describes each violated invariant; empty if there are none.
   [[nodiscard]] std::vector<std::string> audit() const {
-    auto problems = places_.audit(size_);
+    auto problems = block_.audit();
     for (auto& problem : fallback_.audit()) problems.push_back(std::move(problem));
     return problems;
   }
@@ -149,39 +179,9 @@ class planned_pool {
   [[nodiscard]] memory_location location() { return location_of(fallback_.resource()); }
 
  private:
-  [[nodiscard]] static bytes checked(plan const& served, planned_pool_options const& options) {
-    if (auto const problems = trace::audit(served); !problems.empty())
-      throw bad_argument{"planned_pool: the plan is wrong: " + problems.front()};
-    if (options.fallback.alignment > served.alignment)
-      throw bad_argument{"planned_pool: the fallback's alignment is " +
-                         std::to_string(options.fallback.alignment) + ", that of the plan only " +
-                         std::to_string(served.alignment)};
-    if (served.size > options.fallback.max_bytes)
-      throw out_of_memory{
-          "planned_pool", served.size,
-          "the plan exceeds max_bytes (" + std::to_string(options.fallback.max_bytes) + " bytes)"};
-    return served.size;
-  }
-  [[nodiscard]] static pool_options fallback_options(plan const& served,
-                                                     planned_pool_options const& options) {
-    pool_options result = options.fallback;
-    if (result.max_bytes != no_limit) result.max_bytes -= served.size;
-    return result;
-  }
-
-  [[nodiscard]] std::uint64_t base() const { return reinterpret_cast<std::uint64_t>(block_); }
-  [[nodiscard]] bytes offset_of(void const* pointer) const {
-    return reinterpret_cast<std::uint64_t>(pointer) - base();
-  }
-  [[nodiscard]] bool is_in_block(void const* pointer) const {
-    return block_ != nullptr && offset_of(pointer) < size_;
-  }
-  [[nodiscard]] std::optional<bytes> allocate_place(std::uint32_t number, bytes granted,
-                                                    bytes requested, bytes alignment) {
-    auto const offset = places_.allocate(number, granted, requested);
-    if (!offset || ((base() + *offset) & (alignment - 1)) == 0) return offset;
-    (void)places_.deallocate(*offset);
-    return std::nullopt;
+  [[nodiscard]] std::optional<bytes> deallocate_place(void* pointer) noexcept {
+    auto const freed = block_.deallocate(pointer);
+    return freed ? std::optional{freed.requested} : std::nullopt;
   }
   [[nodiscard]] std::optional<bytes> deallocate_in_fallback(void* pointer) noexcept {
     auto const size = fallback_.size_of(pointer);
@@ -191,14 +191,13 @@ class planned_pool {
   void count_allocation(bytes size) {
     counts_.allocated += size;
     counts_.peak_allocated = std::max(counts_.peak_allocated, counts_.allocated);
-    counts_.peak_placed = std::max(counts_.peak_placed, places_.granted());
+    counts_.peak_placed = std::max(counts_.peak_placed, block_.places().granted());
   }
 
-  bytes size_, alignment_;
+  bytes alignment_;
   plan_cursor cursor_;
-  planned_places places_;
   Fallback fallback_;
-  void* block_ = nullptr;
+  planned_block<Resource> block_;    // is destroyed before the fallback, which has the resource
   planned_pool_counts counts_ = {};  // the sums only
 };
 

@@ -86,6 +86,15 @@ struct replay_failure {
   pool_counts pool = {};
 };
 
+/// How a plan served the trace.
+struct plan_use {
+  std::uint64_t planned = 0;    ///< allocations that got their places
+  std::uint64_t occupied = 0;   ///< whose places were in use, not aligned, or not in the plan
+  std::uint64_t unplanned = 0;  ///< whose requests were not the next ones of the plan
+  std::uint64_t jumps = 0;      ///< to another position of the plan, after a deviation
+  bytes fallback_peak = 0;      ///< the most bytes that the fallback reserved
+};
+
 struct replay_result {
   /// Whether every allocation of the trace succeeded
   [[nodiscard]] bool fits() const { return failures == 0; }
@@ -101,7 +110,8 @@ struct replay_result {
   std::uint64_t recorded_failures = 0;  ///< events `fail`
   /// From `reserve` and `unreserve`: what the recorded allocator held. 0 if not recorded
   bytes recorded_peak_reserved = 0;
-  std::uint64_t max_live = 0;  ///< most allocations at one time; not those that failed
+  std::uint64_t max_live = 0;    ///< most allocations at one time; not those that failed
+  std::optional<plan_use> plan;  ///< of `planned`
   std::vector<replay_sample> samples;
 };
 

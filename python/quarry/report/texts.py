@@ -2,7 +2,7 @@
 """Results as lines of text, for the command line."""
 
 from quarry.plans import Plan
-from quarry.replays import ReplayResult
+from quarry.replays import PlanUse, ReplayResult
 from quarry.separation import Route, SeparateResult
 from quarry.sizes import format_size
 from quarry.tuning import TuneOutcome, TuneResult
@@ -34,6 +34,8 @@ def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
         ("modelled time of the upstream", f"{result.upstream_us / 1000:,.3f} ms"),
         ("coalesces", f"{pool.coalesces:,}"),
     ]
+    if result.plan:
+        rows += rows_of_plan_use(result.plan)
     for name, count in (
         ("frees of unknown addresses", result.unknown_frees),
         ("allocations at addresses in use", result.repeated_addresses),
@@ -41,6 +43,20 @@ def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
     ):
         if count:
             rows.append((name, f"{count:,}"))
+    return rows
+
+
+def rows_of_plan_use(use: PlanUse) -> list[tuple[str, str]]:
+    """How a plan served a trace, as rows of a table."""
+    share = f" of {use.allocations:,} ({use.planned / use.allocations:.2%})" if use.planned else ""
+    rows = [("served by the plan", f"{use.planned:,}{share}")]
+    if use.occupied or use.unplanned:
+        rows += [
+            ("places that could not be used", f"{use.occupied:,}"),
+            ("requests that differ from the plan", f"{use.unplanned:,}"),
+            ("jumps in the plan", f"{use.jumps:,}"),
+            ("peak reserved by the fallback", format_size(use.fallback_peak)),
+        ]
     return rows
 
 

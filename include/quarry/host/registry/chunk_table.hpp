@@ -178,6 +178,16 @@ class chunk_table {
     --in_use_;
   }
 
+  /// Adds an allocation of `size` bytes that is a block of its own. Requires room.
+  void add_allocation(std::uint64_t base, bytes size, bytes requested) {
+    set_in_use(add(base, size, no_chunk, no_chunk), requested);
+  }
+  /// Removes such an allocation, which `find` found.
+  void remove_allocation(found entry) {
+    set_free(entry);
+    remove(entry.id);
+  }
+
   [[nodiscard]] std::size_t in_use() const { return in_use_; }
   /// Bytes of bookkeeping in resident pages. O(pages), by system calls.
   [[nodiscard]] bytes footprint() const {

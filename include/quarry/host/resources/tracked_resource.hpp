@@ -68,8 +68,7 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
       std::lock_guard const lock{shared_->mutex};
       shared_->table.reserve();
       shared_->table.reserve_starts(base, room);
-      shared_->table.set_in_use(shared_->table.add(base, room, detail::no_chunk, detail::no_chunk),
-                                size);
+      shared_->table.add_allocation(base, room, size);
     } catch (...) {
       call.deallocate(upstream_, result, size, aligned(alignment));
       throw;
@@ -87,8 +86,7 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
         return;
       }
       if (shared_->table[found.id].is_labelled()) shared_->registered.forget(base);
-      shared_->table.set_free(found);
-      shared_->table.remove(found.id);
+      shared_->table.remove_allocation(found);
     }
     call.deallocate(upstream_, pointer, size, aligned(alignment));
   }

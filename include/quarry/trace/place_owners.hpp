@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/host/pools/stream_order.hpp"
+#include "quarry/trace/plan.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+/// Which stream freed each byte of a plan's range last, and the events after which other streams
+/// may use these bytes.
+///
+/// The borders of all places cut the range into segments. A segment has its latest free: a stream,
+/// and the number of that free among the frees of the stream. A stream has one event, which covers
+/// all its frees up to a number, because a stream works in order. Invariants: (1) a free segment
+/// has no work of any stream but work that precedes its latest free; (2) when a stream's event is
+/// done, so is all work that precedes its covered frees; (3) the order gets no handle but the
+/// handle of the current call.
+///
+/// A stream that uses a segment waits for the event of the stream that freed it. That stream's
+/// earlier users of the segment need no events: each of them was ordered before the next one when
+/// that one took the segment.
+///
+/// Events are recorded in frees, because a handle may be invalid later. A program with one stream
+/// records none. Not thread-safe. Frees need no memory once their stream is known.
+template <stream_order Order>
+class place_owners {
+ public:
+  using stream = typename Order::stream;
+
+  explicit place_owners(plan const& served) {
+    for (auto const& each : served.allocations) {
+      if (each.offset == not_planned) continue;
+      borders_.push_back(each.offset);
+      borders_.push_back(each.offset + each.size);
+    }
+    std::ranges::sort(borders_);
+    borders_.erase(std::unique(borders_.begin(), borders_.end()), borders_.end());
+    frees_.resize(borders_.size());
+  }
+
+  /// Orders the later work of `handle` behind all work on [offset, offset + size), which must be a
+  /// place of the plan: makes the stream wait for the events of the streams that freed the bytes.
+  /// Returns false, and changes nothing, if no event covers one of these frees. Throws what
+  /// `identity` throws, and std::bad_alloc. O(segments of the place).
+  [[nodiscard]] bool order_behind_frees(Order& order, stream handle, bytes offset, bytes size) {
+    std::uint32_t const user = owner_of(order, handle);
+    needed_.clear();
+    for (std::size_t i = segment_at(offset), end = segment_at(offset + size); i < end; ++i) {
+      auto const [owner, number] = frees_[i];
+      if (owner == nobody || (owner == user && user != unknown)) continue;
+      if (owner == unknown || number > states_[owner].covered) return false;
+      if (std::ranges::find(needed_, owner) == needed_.end()) needed_.push_back(owner);
+    }
+    for (std::uint32_t const owner : needed_) {
+      auto& event = *states_[owner].event;
+      if (order.is_done(event)) continue;
+      try {
+        order.wait(handle, event);
+        ++waits_;
+      } catch (...) {
+        order.finish(event);  // the host waits
+      }
+    }
+    return true;
+  }
+  /// Records that `handle` freed the place [offset, offset + size), in the order of its work. From
+  /// the second stream on, also records an event. O(segments of the place).
+  void record_free(Order& order, stream handle, bytes offset, bytes size) noexcept {
+    std::uint32_t owner = unknown;
+    try {
+      owner = owner_of(order, handle);
+    } catch (...) {  // no memory for a new stream, or no such stream: no stream gets the bytes
+    }
+    std::uint64_t const number = owner == unknown ? 0 : ++states_[owner].frees;
+    for (std::size_t i = segment_at(offset), end = segment_at(offset + size); i < end; ++i)
+      frees_[i] = {owner, number};
+    if (owner == unknown || states_.size() < 2) return;
+    try {
+      auto const event = order.record(handle);
+      ++events_;
+      if (states_[owner].event) order.drop(*states_[owner].event);
+      states_[owner].event = event;
+      states_[owner].covered = number;
+    } catch (...) {  // for example during a capture: the bytes stay with the stream
+    }
+  }
+  /// Waits for all work of all streams; then every stream may use all free bytes at once. Returns
+  /// false, and changes nothing, if the wait fails.
+  bool synchronize_all(Order& order) noexcept {
+    if (!order.finish_all()) return false;
+    std::ranges::fill(frees_, latest_free{});
+    finish_events(order);
+    numbers_.clear();
+    states_.clear();
+    return true;
+  }
+  /// Waits for the events, and destroys them. Then no other stream may use the free bytes.
+  void finish_events(Order& order) noexcept {
+    for (auto& each : states_) {
+      if (!each.event) continue;
+      order.finish(*each.event);
+      order.drop(*each.event);
+      each.event.reset();
+      each.covered = 0;
+    }
+  }
+
+  [[nodiscard]] std::size_t streams() const { return states_.size(); }
+  /// Events recorded, and waits of streams, until now.
+  [[nodiscard]] std::uint64_t events() const { return events_; }
+  [[nodiscard]] std::uint64_t waits() const { return waits_; }
+
+ private:
+  static constexpr std::uint32_t nobody = ~std::uint32_t{0};  // the bytes were never used
+  static constexpr std::uint32_t unknown = nobody - 1;        // a stream that has no state
+  static constexpr std::size_t max_streams = 4096;            // more streams are unknown
+
+  struct latest_free {
+    std::uint32_t owner = nobody;
+    std::uint64_t number = 0;
+  };
+  struct stream_state {
+    std::uint64_t frees = 0, covered = 0;
+    std::optional<typename Order::event> event = {};
+  };
+
+  [[nodiscard]] std::size_t segment_at(bytes offset) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(borders_, offset) - borders_.begin());
+  }
+  [[nodiscard]] std::uint32_t owner_of(Order& order, stream handle) {
+    auto const identity = order.identity(handle);
+    if (auto const found = numbers_.find(identity); found != numbers_.end()) return found->second;
+    if (states_.size() == max_streams) return unknown;
+    auto const number = static_cast<std::uint32_t>(states_.size());
+    if (needed_.capacity() <= number) needed_.reserve(2 * number + 8);
+    numbers_.emplace(identity, number);
+    try {
+      states_.emplace_back();
+    } catch (...) {
+      numbers_.erase(identity);
+      throw;
+    }
+    return number;
+  }
+
+  std::vector<bytes> borders_;  // sorted; segment i lies between borders i and i + 1
+  std::vector<latest_free> frees_;
+  std::unordered_map<stream_identity, std::uint32_t, stream_identity::hash> numbers_;
+  std::vector<stream_state> states_;
+  std::vector<std::uint32_t> needed_;  // of the current call
+  std::uint64_t events_ = 0, waits_ = 0;
+};
+
+}  // namespace quarry::inline QUARRY_ABI::trace
