@@ -6,8 +6,9 @@ address. Traces of other allocators are read, replayed and drawn (docs/guide/pyt
 """
 
 from quarry import registry
-from quarry._core import Heap, HeapStats, PoolCounts
+from quarry._core import Heap, HeapStats
 from quarry._core import version as __version__
+from quarry.batches import TraceBatches, read_batches
 from quarry.errors import (
     BadArgument,
     BadPlan,
@@ -20,7 +21,7 @@ from quarry.errors import (
     WasDestroyed,
 )
 from quarry.plans import Plan, load_plan, make_plan
-from quarry.pools import Pool
+from quarry.pools import PlannedPool, PlannedPoolCounts, Pool, PoolCounts, RoutedPool
 from quarry.recording import Recorder
 from quarry.replays import ReplayFailure, ReplayResult, replay
 from quarry.separation import Route, RoutingTable, SeparateResult, separate
@@ -40,6 +41,8 @@ __all__ = [
     "Kind",
     "OutOfMemory",
     "Plan",
+    "PlannedPool",
+    "PlannedPoolCounts",
     "Pool",
     "PoolCounts",
     "Recorder",
@@ -47,9 +50,11 @@ __all__ = [
     "ReplayResult",
     "ResourceFailed",
     "Route",
+    "RoutedPool",
     "RoutingTable",
     "SeparateResult",
     "Trace",
+    "TraceBatches",
     "TuneOutcome",
     "TuneResult",
     "WasDestroyed",
@@ -60,6 +65,7 @@ __all__ = [
     "make_plan",
     "make_trace",
     "parse_size",
+    "read_batches",
     "read_trace",
     "registry",
     "replay",

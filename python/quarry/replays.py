@@ -10,6 +10,7 @@ import numpy as np
 
 from quarry import _core
 from quarry.errors import BadArgument
+from quarry.options import pool_options
 from quarry.sizes import parse_size
 from quarry.traces import Progress, Trace, record_bytes
 
@@ -108,15 +109,16 @@ def replay(
     memory. `stream_delay` is how long the work of a stream takes, in nanoseconds, for the strategy
     `streams`. `routing` serves the allocations from several pools (`quarry.separate`).
     """
-    options: dict[str, Any] = {
-        "strategy": strategy,
+    pool: dict[str, Any] = {
         "heuristic": heuristic,
-        "capacity": None if capacity is None else parse_size(capacity),
         "first_block": parse_size(first_block),
         "next_block": parse_size(next_block),
         "growth_percent": growth_percent,
         "alignment": parse_size(alignment),
         "shrink_after": shrink_after,
+    }
+    max_bytes = None if capacity is None else parse_size(capacity)
+    options: dict[str, Any] = {
         "us_per_allocation": us_per_allocation,
         "us_per_gib": us_per_gib,
         "us_per_free": us_per_free,
@@ -129,7 +131,12 @@ def replay(
     if plan is not None and not isinstance(plan, _core.Plan):
         plan = _core.load_plan(plan)
     settings = _core.ReplaySettings(
-        max_samples=max_samples, routing=routing, plan=plan, **options
+        strategy=strategy,
+        pool=pool_options(max_bytes=max_bytes, **pool),
+        max_samples=max_samples,
+        routing=routing,
+        plan=plan,
+        **options,
     )
     call_site = ""
     if isinstance(trace, Trace):
@@ -149,4 +156,5 @@ def replay(
     if found["first_failure"]:
         found["first_failure"] = ReplayFailure(**found["first_failure"], call_site=call_site)
     found["samples"] = found["samples"].view(SAMPLE)
-    return ReplayResult(settings=options, **found)
+    stated = {"strategy": strategy, "capacity": max_bytes, **pool, **options}
+    return ReplayResult(settings=stated, **found)

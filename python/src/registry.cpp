@@ -3,6 +3,7 @@
 #include "quarry/host/registry/registry.hpp"
 
 #include "plain_class.hpp"
+#include "resources.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -15,12 +16,6 @@ namespace {
 using namespace nb::literals;
 
 void const* pointer_to(std::uint64_t address) { return reinterpret_cast<void const*>(address); }
-
-std::string text_of(memory_location location) {
-  std::string result = name_of(location.kind);
-  if (location.kind == memory_kind::device) result += ':' + std::to_string(location.device);
-  return result;
-}
 
 }  // namespace
 

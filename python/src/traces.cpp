@@ -8,6 +8,7 @@
 
 #include "event_buffer.hpp"
 #include "names.hpp"
+#include "options.hpp"
 #include "progress.hpp"
 #include "resources.hpp"
 
@@ -157,11 +158,7 @@ void write_trace(std::string const& path, record_view bytes, std::vector<std::st
                  std::vector<std::string> const& threads, std::vector<std::string> const& streams) {
   auto const events = records_of<event>(bytes);
   nb::gil_scoped_release const no_gil;
-  trace::name_tables names;
-  add_names(names.call_sites, sites);
-  add_names(names.allocators, allocators);
-  add_names(names.threads, threads);
-  add_names(names.streams, streams);
+  trace::name_tables const names = name_tables_of(threads, streams, allocators, sites);
   trace::file_writer writer{path};
   for (std::size_t first = 0; first < events.size(); first += batch)
     writer.add(events.subspan(first, std::min(batch, events.size() - first)), names);
@@ -209,22 +206,13 @@ nb::dict dict_of(trace::replay_result const& replayed) {
 
 class replay_settings {
  public:
-  replay_settings(std::string const& strategy, std::string const& heuristic,
-                  std::optional<bytes> capacity, bytes first_block, bytes next_block,
-                  std::uint32_t growth_percent, bytes alignment, std::uint64_t shrink_after,
-                  double us_per_allocation, double us_per_gib, double us_per_free,
-                  std::uint64_t stream_delay, std::size_t max_samples,
-                  std::optional<std::string> const& resource, int device,
+  replay_settings(std::string const& strategy, pool_options const& pool, double us_per_allocation,
+                  double us_per_gib, double us_per_free, std::uint64_t stream_delay,
+                  std::size_t max_samples, std::optional<std::string> const& resource, int device,
                   std::optional<trace::routing_table> routing, std::optional<trace::plan> plan)
       : options{.placement = trace::strategy_named(strategy),
-                .pool = {.first_block = first_block,
-                         .next_block = next_block,
-                         .growth_percent = growth_percent,
-                         .alignment = alignment,
-                         .max_bytes = capacity.value_or(no_limit),
-                         .coalesce = trace::heuristic_named(heuristic),
-                         .shrink_after = shrink_after},
-                .cost = {us_per_allocation, us_per_gib, us_per_free},
+                .pool = pool,
+                .cost = cost_of(us_per_allocation, us_per_free, us_per_gib),
                 .stream_delay = stream_delay,
                 .max_samples = max_samples},
         routing_{std::move(routing)},
@@ -311,14 +299,12 @@ void add_traces(nb::module_& core) {
   core.def("write_trace", write_trace, "path"_a, "events"_a, "call_sites"_a, "allocators"_a,
            "threads"_a, "streams"_a);
   nb::class_<replay_settings>(core, "ReplaySettings")
-      .def(nb::init<std::string, std::string, std::optional<bytes>, bytes, bytes, std::uint32_t,
-                    bytes, std::uint64_t, double, double, double, std::uint64_t, std::size_t,
+      .def(nb::init<std::string, pool_options, double, double, double, std::uint64_t, std::size_t,
                     std::optional<std::string>, int, std::optional<trace::routing_table>,
                     std::optional<trace::plan>>(),
-           nb::kw_only(), "strategy"_a, "heuristic"_a, "capacity"_a.none(), "first_block"_a,
-           "next_block"_a, "growth_percent"_a, "alignment"_a, "shrink_after"_a,
-           "us_per_allocation"_a, "us_per_gib"_a, "us_per_free"_a, "stream_delay"_a,
-           "max_samples"_a, "resource"_a.none(), "device"_a, "routing"_a.none(), "plan"_a.none());
+           nb::kw_only(), "strategy"_a, "pool"_a, "us_per_allocation"_a, "us_per_gib"_a,
+           "us_per_free"_a, "stream_delay"_a, "max_samples"_a, "resource"_a.none(), "device"_a,
+           "routing"_a.none(), "plan"_a.none());
   core.def("replay_file", replay_file, "path"_a, "settings"_a, "progress"_a = nb::none());
   core.def("replay_events", replay_events, "events"_a, "call_sites"_a, "settings"_a,
            "progress"_a = nb::none());

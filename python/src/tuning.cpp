@@ -4,6 +4,7 @@
 
 #include "array_reader.hpp"
 #include "event_buffer.hpp"
+#include "options.hpp"
 #include "progress.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -26,14 +27,7 @@ std::vector<trace::replay_options> candidates_named(std::string const& name, byt
 }
 
 nb::dict dict_of(trace::tune_outcome const& outcome) {
-  auto const& pool = outcome.options.pool;
-  nb::dict result;
-  result["strategy"] = trace::name_of(outcome.options.placement);
-  result["heuristic"] = trace::name_of(pool.coalesce);
-  result["first_block"] = pool.first_block;
-  result["next_block"] = pool.next_block;
-  result["growth_percent"] = pool.growth_percent;
-  result["shrink_after"] = pool.shrink_after;
+  nb::dict result = replay_arguments(outcome.options);
   result["fits"] = outcome.fits;
   result["peak_reserved"] = outcome.peak_reserved;
   result["coalesces"] = outcome.coalesces;
@@ -63,8 +57,8 @@ class tune_settings {
   tune_settings(std::string const& candidates, bytes peak, std::optional<bytes> capacity,
                 double us_per_allocation, double us_per_free, double us_per_gib, unsigned threads)
       : options{.candidates = candidates_named(candidates, peak),
-                .capacity = capacity.value_or(no_limit),
-                .cost = {.us_per_allocation = us_per_allocation, .us_per_free = us_per_free},
+                .capacity = limit_of(capacity),
+                .cost = cost_of(us_per_allocation, us_per_free),
                 .us_per_gib = us_per_gib,
                 .threads = threads} {}
 
