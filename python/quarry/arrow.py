@@ -62,7 +62,9 @@ def columns_of(data: Any, kinds: dict[str, int]) -> tuple[dict[str, Any], dict[s
 def _has_texts(pyarrow: Any, kind: Any) -> bool:
     types = pyarrow.types
     value = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(value) or types.is_large_string(value) or types.is_string_view(value))
+    return bool(
+        types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)
+    )
 
 
 def _numbered(pyarrow: Any, column: Any) -> tuple[np.ndarray, list[str]]:

@@ -3,6 +3,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from quarry import _core
 from quarry.arrow import NAMES
@@ -38,11 +39,12 @@ class TraceBatches(Iterator[Trace]):
         if found is None:
             raise StopIteration
         events = found.pop("events").view(EVENT)
-        self._names = self._names | found
+        self._names |= found
         self._read += len(events)
         if self._progress is not None:
             self._progress(self._read)
-        return Trace(events, path=self.path, format=self.format, **self._names)
+        names: dict[str, Any] = self._names
+        return Trace(events, path=self.path, format=self.format, **names)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rest of the file as a stream of Arrow's record batches.

@@ -162,7 +162,7 @@ def record(
 
     with errors_shown(as_json):
         done = record_program(command, output)
-    traces = []
+    traces: list[dict[str, Any]] = []
     for path in done.files:
         with errors_shown(as_json):
             found = run_replay(path)

@@ -46,9 +46,10 @@ class _Arrays:
         if self.location.startswith("device"):
             raise BadArgument(f"pool: the host cannot access memory of {self.location}")
         address = self.allocate(count * dtype.itemsize)
-        memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+        memory: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
         weakref.finalize(memory, self.deallocate, address)
-        return np.frombuffer(memory, dtype, count).reshape(shape)
+        array: npt.NDArray[Any] = np.frombuffer(memory, dtype, count)
+        return array.reshape(shape)
 
 
 def _recorder(given: Recorder | None) -> Recorder | None:
@@ -156,7 +157,7 @@ class RoutedPool(_Arrays, _core.RoutedPool):
         )
 
     def allocate(self, size: int | str, call_site: str = "") -> int:
-        """Allocates `size` bytes from the pool that the table names for the size and the call site.
+        """Allocates `size` bytes from the pool that the table names for the size and `call_site`.
 
         Returns the address. Raises OutOfMemory.
         """

@@ -14,7 +14,7 @@ from quarry import _core
 from quarry.arrow import columns_of, import_pyarrow, is_arrow
 from quarry.errors import BadArgument
 
-EVENT: np.dtype[Any] = np.dtype(cast(Any, _core.event_layout))
+EVENT: np.dtype[Any] = np.dtype(cast(Any, _core.event_layout()))
 _MEMBERS: tuple[str, ...] = EVENT.names or ()
 _ARROW_BATCH = 1 << 16  # events
 
@@ -136,7 +136,7 @@ class Trace:
         )
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the trace in Quarry's own format."""
+        """Writes the trace in Quarry's own format. Raises ResourceFailed."""
         _core.write_trace(
             os.fspath(path),
             record_bytes(self.events),
@@ -204,6 +204,8 @@ def convert(
 
     Its memory does not grow with the number of events. RMM's log has only allocations, failures and
     frees, and no call sites. Returns the number of events written, the number of `skipped_events`
-    that the format cannot hold, the format of the input, and what the reader skipped.
+    that the format cannot hold, the format of the input, and what the reader skipped. `progress` is
+    called with the number of events until now. Raises BadArgument for an unknown `target`, BadTrace
+    if the file is no trace, and ResourceFailed if a file cannot be read or written.
     """
     return _core.convert(os.fspath(path), os.fspath(output), target, progress)

@@ -6,7 +6,6 @@
 #include "event_buffer.hpp"
 #include "names.hpp"
 
-#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -48,8 +47,7 @@ class array_source final : public event_source {
 /// What Python reads batches from. Any thread may call it.
 class batch_reader {
  public:
-  explicit batch_reader(std::filesystem::path const& path)
-      : reader_{trace::open_trace(path.string())} {}
+  explicit batch_reader(std::string const& path) : reader_{trace::open_trace(path)} {}
 
   /// Calls `use(reader)` while no other thread uses the reader.
   template <class Use>
@@ -119,7 +117,7 @@ nb::object next_batch(batch_reader& file, std::size_t count,
 
 void add_batches(nb::module_& core) {
   nb::class_<batch_reader>(core, "BatchReader", "Reads a trace a batch at a time.")
-      .def(nb::init<std::filesystem::path>(), "path"_a, without_gil{})
+      .def(nb::init<std::string>(), "path"_a, without_gil{})
       .def(
           "next",
           [](batch_reader& file, std::size_t count, std::size_t threads, std::size_t streams,

@@ -3,10 +3,14 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/typing.h>
 
 namespace quarry::python {
 
 namespace nb = nanobind;
+
+/// A dictionary with texts for keys.
+using text_dict = nb::typed<nb::dict, nb::str, nb::any>;
 
 /// Lets other Python threads run during a call. The call must not use Python objects.
 using without_gil = nb::call_guard<nb::gil_scoped_release>;

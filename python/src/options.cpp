@@ -8,9 +8,9 @@
 
 namespace quarry::python {
 
-nb::dict replay_arguments(trace::replay_options const& options) {
+text_dict replay_arguments(trace::replay_options const& options) {
   pool_options const& pool = options.pool;
-  nb::dict result;
+  text_dict result;
   result["strategy"] = trace::name_of(options.placement);
   result["heuristic"] = trace::name_of(pool.coalesce);
   result["first_block"] = pool.first_block;

@@ -23,6 +23,6 @@ namespace quarry::python {
 }
 
 /// The options that a replay of a candidate of `tune` sets, as arguments of `quarry.replay`.
-[[nodiscard]] nb::dict replay_arguments(trace::replay_options const& options);
+[[nodiscard]] text_dict replay_arguments(trace::replay_options const& options);
 
 }  // namespace quarry::python

@@ -137,21 +137,24 @@ class pool_handle {
 void add_counts(nb::module_& core) {
   plain_class<pool_counts>{core, "PoolCounts", "What a pool holds, and what it has done until now."}
       .add("reserved", &pool_counts::reserved, "Bytes of the pool's blocks.")
-      .add("peak_reserved", &pool_counts::peak_reserved)
+      .add("peak_reserved", &pool_counts::peak_reserved, "The most bytes reserved.")
       .add("allocated", &pool_counts::allocated, "Requested bytes that are not freed yet.")
-      .add("peak_allocated", &pool_counts::peak_allocated)
+      .add("peak_allocated", &pool_counts::peak_allocated, "The most bytes allocated.")
       .add("granted", &pool_counts::granted, "Bytes of the chunks that serve the allocations.")
-      .add("peak_granted", &pool_counts::peak_granted)
+      .add("peak_granted", &pool_counts::peak_granted, "The most bytes granted.")
       .add("releasable", &pool_counts::releasable, "Bytes of blocks without allocations.")
-      .add("releasable_blocks", &pool_counts::releasable_blocks)
-      .add("free_chunks", &pool_counts::free_chunks)
+      .add("releasable_blocks", &pool_counts::releasable_blocks,
+           "Number of blocks without allocations.")
+      .add("free_chunks", &pool_counts::free_chunks, "Number of free chunks.")
       .add("largest_free", &pool_counts::largest_free, "Bytes of the largest free chunk.")
       .add("allocations", &pool_counts::allocations, "Number of allocations until now.")
-      .add("deallocations", &pool_counts::deallocations)
-      .add("allocations_in_use", &pool_counts::allocations_in_use)
+      .add("deallocations", &pool_counts::deallocations, "Number of frees until now.")
+      .add("allocations_in_use", &pool_counts::allocations_in_use,
+           "Allocations that are not freed yet.")
       .add("blocks_allocated", &pool_counts::blocks_allocated, "Blocks taken from the resource.")
-      .add("blocks_returned", &pool_counts::blocks_returned)
-      .add("coalesces", &pool_counts::coalesces)
+      .add("blocks_returned", &pool_counts::blocks_returned, "Blocks returned to the resource.")
+      .add("coalesces", &pool_counts::coalesces,
+           "Times that the pool replaced its empty blocks by a new one.")
       .add("invalid_frees", &pool_counts::invalid_frees, "Frees that the pool refused.")
       .add("overruns", &pool_counts::overruns, "Frees of allocations with a changed red zone.");
 }

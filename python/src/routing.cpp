@@ -65,7 +65,7 @@ void add_routing(nb::module_& core) {
       .add_method(
           "__eq__",
           [](trace::route const& route, trace::route const& other) { return route == other; },
-          nb::is_operator());
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
   nb::class_<routing_table>(core, "RoutingTable",
                             "Which of several pools serves an allocation: the first route that "
                             "matches counts, else pool 0.")
@@ -76,6 +76,7 @@ void add_routing(nb::module_& core) {
           "load",
           [](std::filesystem::path const& path) { return routing_table::load(path.string()); },
           "path"_a, without_gil{},
+          nb::sig("def load(path: str | os.PathLike[str]) -> RoutingTable"),
           "Reads a file that `save` wrote. Raises BadArgument, which names the line, and "
           "ResourceFailed.")
       .def(
@@ -83,7 +84,7 @@ void add_routing(nb::module_& core) {
           [](routing_table const& table, std::filesystem::path const& path) {
             table.save(path.string());
           },
-          "path"_a, without_gil{},
+          "path"_a, without_gil{}, nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
           "Writes the table for `load` and for C++ programs. Raises ResourceFailed.")
       .def("__len__", [](routing_table const& table) { return table.routes().size(); })
       .def(
@@ -91,7 +92,7 @@ void add_routing(nb::module_& core) {
           [](routing_table const& table, routing_table const& other) {
             return table.routes() == other.routes();
           },
-          nb::is_operator())
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def_prop_ro(
           "routes", [](routing_table const& table) { return table.routes(); }, "In their order.")
       .def_prop_ro("pools", &routing_table::pools, "The number of pools.")

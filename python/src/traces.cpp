@@ -35,7 +35,7 @@ class record_layout {
     offsets_.append(offset);
     return *this;
   }
-  [[nodiscard]] nb::dict layout() {
+  [[nodiscard]] text_dict layout() {
     result_["names"] = names_;
     result_["formats"] = formats_;
     result_["offsets"] = offsets_;
@@ -43,11 +43,11 @@ class record_layout {
   }
 
  private:
-  nb::dict result_;
+  text_dict result_;
   nb::list names_, formats_, offsets_;
 };
 
-nb::dict event_layout() {
+text_dict event_layout() {
   return record_layout{sizeof(event)}
       .add("time", "u8", offsetof(event, time))
       .add("kind", "u1", offsetof(event, kind))
@@ -61,7 +61,7 @@ nb::dict event_layout() {
       .layout();
 }
 
-nb::dict sample_layout() {
+text_dict sample_layout() {
   return record_layout{sizeof(replay_sample)}
       .add("event", "u8", offsetof(replay_sample, event))
       .add("time", "u8", offsetof(replay_sample, time))
@@ -89,7 +89,7 @@ void add_file(nb::dict& result, trace::reader const& source) {
   result["problem_count"] = source.problem_count();
 }
 
-nb::dict read_trace(std::string const& path, nb::object callback) {
+text_dict read_trace(std::string const& path, nb::object callback) {
   record_buffer<event> events;
   std::unique_ptr<trace::reader> source;
   {
@@ -102,7 +102,7 @@ nb::dict read_trace(std::string const& path, nb::object callback) {
     }
     progress.report();
   }
-  nb::dict result;
+  text_dict result;
   result["events"] = events.take();
   add_tables(result, source->names());
   add_file(result, *source);
@@ -120,8 +120,8 @@ void copy_events(trace::reader& source, progress_reporter& progress, Write const
   progress.report();
 }
 
-nb::dict convert(std::string const& path, std::string const& output, std::string const& target,
-                 nb::object callback) {
+text_dict convert(std::string const& path, std::string const& output, std::string const& target,
+                  nb::object callback) {
   std::unique_ptr<trace::reader> source;
   std::uint64_t events = 0, skipped = 0;
   {
@@ -146,7 +146,7 @@ nb::dict convert(std::string const& path, std::string const& output, std::string
       skipped = writer.skipped();
     }
   }
-  nb::dict result;
+  text_dict result;
   result["events"] = events;
   result["skipped_events"] = skipped;
   add_file(result, *source);
@@ -165,8 +165,8 @@ void write_trace(std::string const& path, record_view bytes, std::vector<std::st
   writer.close();
 }
 
-nb::dict dict_of(event const& request) {
-  nb::dict result;
+text_dict dict_of(event const& request) {
+  text_dict result;
   result["time"] = request.time;
   result["address"] = request.address;
   result["size"] = request.size;
@@ -178,8 +178,8 @@ nb::dict dict_of(event const& request) {
   return result;
 }
 
-nb::dict dict_of(trace::replay_result const& replayed) {
-  nb::dict result;
+text_dict dict_of(trace::replay_result const& replayed) {
+  text_dict result;
   result["events"] = replayed.events;
   result["pool"] = nb::cast(replayed.pool);
   result["upstream_us"] = replayed.upstream_us;
@@ -242,8 +242,8 @@ class replay_settings {
   std::optional<trace::plan> plan_;
 };
 
-nb::dict replay_file(std::string const& path, replay_settings const& settings,
-                     nb::object callback) {
+text_dict replay_file(std::string const& path, replay_settings const& settings,
+                      nb::object callback) {
   std::unique_ptr<trace::reader> source;
   trace::replay_result replayed;
   {
@@ -259,7 +259,7 @@ nb::dict replay_file(std::string const& path, replay_settings const& settings,
     progress.report();
     replayed = pool.result();
   }
-  nb::dict result = dict_of(replayed);
+  text_dict result = dict_of(replayed);
   add_file(result, *source);
   if (auto const& failure = replayed.first_failure) {
     auto const site = failure->request.call_site;
@@ -269,8 +269,8 @@ nb::dict replay_file(std::string const& path, replay_settings const& settings,
   return result;
 }
 
-nb::dict replay_events(record_view bytes, std::vector<std::string> const& sites,
-                       replay_settings const& settings, nb::object callback) {
+text_dict replay_events(record_view bytes, std::vector<std::string> const& sites,
+                        replay_settings const& settings, nb::object callback) {
   auto const events = records_of<event>(bytes);
   trace::replay_result replayed;
   {
@@ -292,8 +292,8 @@ nb::dict replay_events(record_view bytes, std::vector<std::string> const& sites,
 }  // namespace
 
 void add_traces(nb::module_& core) {
-  core.attr("event_layout") = event_layout();
-  core.attr("sample_layout") = sample_layout();
+  core.def("event_layout", event_layout);
+  core.def("sample_layout", sample_layout);
   core.def("read_trace", read_trace, "path"_a, "progress"_a = nb::none());
   core.def("convert", convert, "path"_a, "output"_a, "target"_a, "progress"_a = nb::none());
   core.def("write_trace", write_trace, "path"_a, "events"_a, "call_sites"_a, "allocators"_a,

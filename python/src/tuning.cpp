@@ -26,8 +26,8 @@ std::vector<trace::replay_options> candidates_named(std::string const& name, byt
                      "'; there are all, sized, published, 2022 and 2024"};
 }
 
-nb::dict dict_of(trace::tune_outcome const& outcome) {
-  nb::dict result = replay_arguments(outcome.options);
+text_dict dict_of(trace::tune_outcome const& outcome) {
+  text_dict result = replay_arguments(outcome.options);
   result["fits"] = outcome.fits;
   result["peak_reserved"] = outcome.peak_reserved;
   result["coalesces"] = outcome.coalesces;
@@ -38,14 +38,14 @@ nb::dict dict_of(trace::tune_outcome const& outcome) {
   return result;
 }
 
-nb::dict run(trace::reader& source, trace::tune_options options, progress_reporter& progress) {
+text_dict run(trace::reader& source, trace::tune_options options, progress_reporter& progress) {
   options.progress = [&](std::uint64_t events) { progress.report(events); };
   auto const tuned = trace::tune(source, options);
   progress.report(tuned.events);
   nb::gil_scoped_acquire const gil;
   nb::list outcomes;
   for (auto const& outcome : tuned.outcomes) outcomes.append(dict_of(outcome));
-  nb::dict result;
+  text_dict result;
   result["events"] = tuned.events;
   result["peak_allocated"] = tuned.peak_allocated;
   result["outcomes"] = outcomes;

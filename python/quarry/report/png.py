@@ -42,7 +42,8 @@ def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) ->
     figure = Figure(figsize=(7.2, 9.6 if curves else 8.4), layout="constrained")
     FigureCanvasAgg(figure)
     # Parts with margins of their own: names of call sites are longer than numbers.
-    over_time, by_group = figure.subfigures(2, 1, height_ratios=[sum(ratios), 0.9])
+    parts: Any = figure.subfigures(2, 1, height_ratios=[sum(ratios), 0.9])
+    over_time, by_group = parts
     charts = over_time.subplots(len(ratios), 1, height_ratios=ratios)
     bars = by_group.subplots()
     draw_timeline(content, charts[0])
@@ -109,7 +110,7 @@ def draw_blocks(content: Content, chart: Any) -> None:
     corners = np.stack([left, low, right, low, right, high, left, high], 1).reshape(-1, 4, 2)
     palette = np.array([*PALETTE, OTHERS])
     colors = palette[content.groups.color_of[content.drawn]]  # -1 is the last color
-    blocks = PolyCollection(corners, facecolors=colors, edgecolors="none", rasterized=True)
+    blocks = PolyCollection(list(corners), facecolors=colors, edgecolors="none", rasterized=True)
     chart.add_collection(blocks)
     chart.set_ylim(0, top)
     chart.set_ylabel(f"address, gaps left out ({name})", fontsize=9)
