@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces as Arrow tables. Without pyarrow, most of these tests are skipped."""
+"""Traces as Arrow's streams and tables. The tests of tables are skipped without pyarrow."""
 
 import sys
 
 import numpy as np
 import pytest
+from arrow_abi import read_stream
 from conftest import random_trace
 
 import quarry
@@ -48,6 +49,43 @@ def assert_equal(first, second):
     assert np.array_equal(first.events, second.events)
     for names in ("threads", "streams", "allocators", "call_sites"):
         assert getattr(first, names) == getattr(second, names)
+
+
+def assert_batches_are(trace, batches):
+    for name, column in trace.columns().items():
+        values = [value for batch in batches for value in batch[name]]
+        if name == "kind":
+            assert values == [Kind(kind).name.lower() for kind in column]
+        elif column.dtype == np.uint32:
+            names = getattr(trace, name + "s")
+            assert values == [names[number] for number in column]
+        else:
+            assert np.array_equal(np.array(values, np.uint64), column)
+
+
+def test_a_stream_has_the_columns_in_batches():
+    trace = named_trace()
+    assert_batches_are(trace, read_stream(trace))
+    long = tiled_trace(random_trace(3))
+    batches = read_stream(long)
+    assert [len(batch["time"]) for batch in batches] == [1 << 16, len(long) - (1 << 16)]
+    assert_batches_are(long, batches)
+    assert read_stream(quarry.make_trace({})) == []
+
+
+def test_a_file_is_a_stream_whose_names_grow(tmp_path):
+    rows = [f"{i},10:21:33.5,allocate,0x{i}0,64,0x{i}" for i in range(1, 9)]
+    log = tmp_path / "log.csv"
+    log.write_text("Thread,Time,Action,Pointer,Size,Stream\n" + "\n".join(rows) + "\n")
+    batches = read_stream(quarry.read_batches(log, 3))
+    assert [len(batch["thread"]) for batch in batches] == [3, 3, 2]
+    assert_batches_are(quarry.read_trace(log), batches)
+
+
+def test_a_stream_says_why_it_fails():
+    wrong = quarry.make_trace({"call_site": [0, 3]}, call_sites=["", "a"])
+    with pytest.raises(ValueError, match="number 3 in a column with 2 names"):
+        read_stream(wrong)
 
 
 @pytest.mark.parametrize("make", [named_trace, lambda: tiled_trace(random_trace(3))])
