@@ -6,8 +6,9 @@ address. Traces of other allocators are read, replayed and drawn (docs/guide/pyt
 """
 
 from quarry import registry
-from quarry._core import Heap, HeapStats, PoolCounts
+from quarry._core import Heap, HeapStats
 from quarry._core import version as __version__
+from quarry.batches import TraceBatches, read_batches
 from quarry.errors import (
     BadArgument,
     BadPlan,
@@ -20,7 +21,7 @@ from quarry.errors import (
     WasDestroyed,
 )
 from quarry.plans import Plan, load_plan, make_plan
-from quarry.pools import Pool
+from quarry.pools import PlannedPool, PlannedPoolCounts, Pool, PoolCounts, RoutedPool
 from quarry.recording import Recorder
 from quarry.replays import PlanUse, ReplayFailure, ReplayResult, replay
 from quarry.separation import Route, RoutingTable, SeparateResult, separate
@@ -41,6 +42,8 @@ __all__ = [
     "OutOfMemory",
     "Plan",
     "PlanUse",
+    "PlannedPool",
+    "PlannedPoolCounts",
     "Pool",
     "PoolCounts",
     "Recorder",
@@ -48,9 +51,11 @@ __all__ = [
     "ReplayResult",
     "ResourceFailed",
     "Route",
+    "RoutedPool",
     "RoutingTable",
     "SeparateResult",
     "Trace",
+    "TraceBatches",
     "TuneOutcome",
     "TuneResult",
     "WasDestroyed",
@@ -61,6 +66,7 @@ __all__ = [
     "make_plan",
     "make_trace",
     "parse_size",
+    "read_batches",
     "read_trace",
     "registry",
     "replay",

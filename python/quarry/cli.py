@@ -142,7 +142,7 @@ def record(
     with errors_shown(as_json):
         check_outputs(output)
         done = record_program(command, output, call_sites=call_sites, torch=torch)
-    traces = []
+    traces: list[dict[str, Any]] = []
     for path in done.files:
         with errors_shown(as_json):
             found = run_replay(path)

@@ -59,7 +59,7 @@ def _make_manager() -> type:
     from numba.cuda import HostOnlyCUDAMemoryManager, MemoryPointer
     from numba.cuda.cudadrv import driver
 
-    class Manager(HostOnlyCUDAMemoryManager):
+    class Manager(HostOnlyCUDAMemoryManager):  # type: ignore[misc]
         """Numba's external memory manager; each context has one."""
 
         @property

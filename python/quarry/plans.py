@@ -2,6 +2,7 @@
 """Plans: where each allocation of a repeating program lies in one range of memory."""
 
 import os
+from typing import Any
 
 from quarry import _core
 from quarry._core import Plan, load_plan
@@ -22,13 +23,14 @@ def make_plan(
 ) -> Plan:
     """Places all allocations of a trace in one range, before the program runs again.
 
-    If the trace repeats itself and `finds_period` is true, the plan has one period, and what comes
-    before it. Placing ends when the size exceeds the lower bound by 1/1000 at most, or after about
-    `max_steps` steps (a core does about 50 million in a second). Equal seeds give equal plans.
-    `progress` is called with the number of events read until now. Raises BadArgument if the trace is
-    too large.
+    Places are multiples of `alignment` bytes, a power of two from 16 to 16384. If the trace repeats
+    itself and `finds_period` is true, the plan has one period, and what comes before it. Placing
+    ends when the size exceeds the lower bound by 1/1000 at most, or after about `max_steps` steps
+    (a core does about 50 million in a second). Equal values of `seed` give equal plans. `progress`
+    is called with the number of events read until now. Raises BadArgument if the trace is too
+    large, BadTrace if the file is no trace, and ResourceFailed if it cannot be read.
     """
-    options = {
+    options: dict[str, Any] = {
         "alignment": parse_size(alignment),
         "finds_period": finds_period,
         "max_steps": max_steps,

@@ -70,12 +70,12 @@ def counts(device: int = 0) -> StreamPoolCounts:
 
 
 def audit(device: int = 0) -> list[str]:
-    """A text for each violated invariant of the pool; an empty list if there is none."""
+    """A text for each violated invariant of the pool of GPU `device`; empty if there is none."""
     return _core.plugin_audit(device)
 
 
 def release(device: int | None = None) -> None:
-    """Waits for the GPU, and returns the blocks without allocations. None means all GPUs."""
+    """Waits for GPU `device`, and returns the blocks without allocations. None means all GPUs."""
     _core.plugin_release(_ALL_DEVICES if device is None else device)
 
 

@@ -3,19 +3,60 @@
 
 import ctypes
 import math
+import os
 import weakref
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from quarry import _core
+from quarry._core import Plan, PlannedPoolCounts, PoolCounts, RoutingTable
 from quarry.errors import BadArgument
+from quarry.options import pool_options
+from quarry.plans import load_plan
 from quarry.recording import Recorder, recorder_of_environment
 from quarry.sizes import parse_size
 
+__all__ = ["PlannedPool", "PlannedPoolCounts", "Pool", "PoolCounts", "RoutedPool"]
 
-class Pool(_core.Pool):
+
+class _HasMemory(Protocol):
+    @property
+    def location(self) -> str: ...
+    def allocate(self, size: int | str) -> int: ...
+    def deallocate(self, address: int) -> bool: ...
+
+
+class _Arrays:
+    """NumPy arrays in the memory of a pool."""
+
+    def array(
+        self: _HasMemory, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64
+    ) -> npt.NDArray[Any]:
+        """A NumPy array without values in memory of the pool, for example in pinned memory.
+
+        The memory is freed with the last array that uses it. Raises OutOfMemory, and BadArgument if
+        the host cannot access the pool's memory.
+        """
+        dtype = np.dtype(dtype)
+        count = math.prod(shape) if isinstance(shape, tuple) else shape
+        if count == 0:
+            return np.empty(shape, dtype)
+        if self.location.startswith("device"):
+            raise BadArgument(f"pool: the host cannot access memory of {self.location}")
+        address = self.allocate(count * dtype.itemsize)
+        memory: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+        weakref.finalize(memory, self.deallocate, address)
+        array: npt.NDArray[Any] = np.frombuffer(memory, dtype, count)
+        return array.reshape(shape)
+
+
+def _recorder(given: Recorder | None) -> Recorder | None:
+    return recorder_of_environment() if given is None else given
+
+
+class Pool(_Arrays, _core.Pool):
     """Takes blocks from a resource and hands out chunks of them. Threads may share it.
 
     `resource` is `host`, `device` (memory of GPU `device`), `pinned` or `managed`. `placement` is
@@ -23,6 +64,7 @@ class Pool(_core.Pool):
     pool coalesces: `never`, `percent:N`, `blocks:N` or `cost:N`. Sizes may be texts such as
     `512MiB`. `recorder` records the calls; None means that of `quarry record`, if the program runs
     under this command. Allocations that are in use become invalid when the pool is destroyed.
+    Raises BadArgument for an unknown name or a bad option, and ResourceFailed without CUDA.
     """
 
     def __init__(
@@ -43,44 +85,139 @@ class Pool(_core.Pool):
         name: str = "",
         recorder: Recorder | None = None,
     ) -> None:
-        super().__init__(
-            resource,
-            device=device,
-            placement=placement,
-            coalesce=heuristic,
-            first_block=parse_size(first_block),
-            next_block=parse_size(next_block),
+        options = pool_options(
+            heuristic=heuristic,
+            first_block=first_block,
+            next_block=next_block,
             growth_percent=growth_percent,
-            alignment=parse_size(alignment),
-            max_bytes=None if max_bytes is None else parse_size(max_bytes),
+            alignment=alignment,
+            max_bytes=max_bytes,
             shrink_after=shrink_after,
-            red_zone=parse_size(red_zone),
+            red_zone=red_zone,
             keeps_backtraces=keeps_backtraces,
             name=name,
-            recorder=recorder_of_environment() if recorder is None else recorder,
+        )
+        super().__init__(
+            resource, options, device=device, placement=placement, recorder=_recorder(recorder)
         )
 
     def allocate(self, size: int | str, alignment: int = 1) -> int:
-        """Allocates `size` bytes and returns the address. Raises OutOfMemory."""
+        """Allocates `size` bytes and returns the address. Raises OutOfMemory.
+
+        The address is a multiple of `alignment`, a power of two, and of the pool's alignment.
+        Raises BadArgument for another alignment.
+        """
         return super().allocate(parse_size(size), alignment)
 
-    def array(
-        self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64
-    ) -> npt.NDArray[Any]:
-        """A NumPy array without values in memory of the pool, for example in pinned memory.
 
-        The memory is freed with the last array that uses it. Raises OutOfMemory, and BadArgument if
-        the host cannot access the pool's memory.
+class RoutedPool(_Arrays, _core.RoutedPool):
+    """Several pools over one resource. A routing table chooses the pool of each allocation, so that
+    temporary and permanent allocations share no blocks. Threads may share it.
+
+    `table` is a `RoutingTable`, for example that of `quarry.separate`, or the path of a saved one.
+    The pools share the limit `max_bytes`. If one of them gets no memory, the others return their
+    unused blocks first. The other options are those of `Pool`, and each pool has them. Raises
+    BadArgument, and ResourceFailed if the file cannot be read.
+    """
+
+    def __init__(
+        self,
+        table: RoutingTable | str | os.PathLike[str],
+        resource: str = "host",
+        *,
+        device: int = 0,
+        placement: str = "fast_fit",
+        heuristic: str = "never",
+        first_block: int | str = 0,
+        next_block: int | str = 0,
+        growth_percent: int = 4,
+        alignment: int | str = 16,
+        max_bytes: int | str | None = None,
+        shrink_after: int = 0,
+        name: str = "",
+        recorder: Recorder | None = None,
+    ) -> None:
+        options = pool_options(
+            heuristic=heuristic,
+            first_block=first_block,
+            next_block=next_block,
+            growth_percent=growth_percent,
+            alignment=alignment,
+            max_bytes=max_bytes,
+            shrink_after=shrink_after,
+            name=name,
+        )
+        super().__init__(
+            resource,
+            table if isinstance(table, RoutingTable) else RoutingTable.load(table),
+            options,
+            device=device,
+            placement=placement,
+            recorder=_recorder(recorder),
+        )
+
+    def allocate(self, size: int | str, call_site: str = "") -> int:
+        """Allocates `size` bytes from the pool that the table names for the size and `call_site`.
+
+        Returns the address. Raises OutOfMemory.
         """
-        dtype = np.dtype(dtype)
-        count = math.prod(shape) if isinstance(shape, tuple) else shape
-        if count == 0:
-            return np.empty(shape, dtype)
-        address = self.allocate(count * dtype.itemsize, dtype.alignment)
-        found = _core.registry_find(address)
-        if found and found.location.startswith("device"):
-            self.deallocate(address)
-            raise BadArgument(f"pool: the host cannot access memory of {found.location}")
-        memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-        weakref.finalize(memory, self.deallocate, address)
-        return np.frombuffer(memory, dtype, count).reshape(shape)
+        return super().allocate(parse_size(size), call_site)
+
+
+class PlannedPool(_Arrays, _core.PlannedPool):
+    """Serves a program from the plan of an earlier run, and unplanned requests from a pool.
+
+    `plan` is that of `quarry.make_plan`, or the path of a saved one. The pool takes one block of
+    the plan's size when it is made. A request that matches the plan gets its place, if no
+    allocation in use overlaps the place. `lookahead` is how many requests of the plan are searched
+    for a match after a deviation. The other options are those of the pool for unplanned requests;
+    `max_bytes` limits both together. Threads may share the pool. The registry does not know planned
+    allocations.
+
+    Raises BadArgument for a bad option, OutOfMemory if the plan exceeds `max_bytes`, and BadPlan
+    for a damaged file.
+    """
+
+    def __init__(
+        self,
+        plan: Plan | str | os.PathLike[str],
+        resource: str = "host",
+        *,
+        device: int = 0,
+        lookahead: int = 64,
+        heuristic: str = "never",
+        first_block: int | str = 0,
+        next_block: int | str = 0,
+        growth_percent: int = 4,
+        alignment: int | str = 16,
+        max_bytes: int | str | None = None,
+        shrink_after: int = 0,
+        name: str = "",
+        recorder: Recorder | None = None,
+    ) -> None:
+        options = pool_options(
+            heuristic=heuristic,
+            first_block=first_block,
+            next_block=next_block,
+            growth_percent=growth_percent,
+            alignment=alignment,
+            max_bytes=max_bytes,
+            shrink_after=shrink_after,
+            name=name,
+        )
+        super().__init__(
+            resource,
+            plan if isinstance(plan, Plan) else load_plan(plan),
+            options,
+            device=device,
+            lookahead=lookahead,
+            recorder=_recorder(recorder),
+        )
+
+    def allocate(self, size: int | str, alignment: int = 1) -> int:
+        """Allocates `size` bytes and returns the address. Raises OutOfMemory.
+
+        The address is a multiple of `alignment`, a power of two. Raises BadArgument for another
+        alignment.
+        """
+        return super().allocate(parse_size(size), alignment)

@@ -10,10 +10,11 @@ import numpy as np
 
 from quarry import _core
 from quarry.errors import BadArgument
+from quarry.options import pool_options
 from quarry.sizes import parse_size
 from quarry.traces import Progress, Trace, record_bytes
 
-SAMPLE: np.dtype[Any] = np.dtype(cast(Any, _core.sample_layout))
+SAMPLE: np.dtype[Any] = np.dtype(cast(Any, _core.sample_layout()))
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,10 @@ class ReplayResult:
         return self.failures == 0
 
     def to_dict(self, *, samples: bool = False) -> dict[str, Any]:
-        """The result as plain values, for example for `json.dumps`."""
+        """The result as plain values, for example for `json.dumps`.
+
+        With `samples` it includes the samples.
+        """
         result = {
             item.name: getattr(self, item.name)
             for item in dataclasses.fields(self)
@@ -87,7 +91,7 @@ class ReplayResult:
                 "pool": self.first_failure.pool.to_dict()
             }
         if samples:
-            result["samples"] = {name: self.samples[name].tolist() for name in SAMPLE.names}
+            result["samples"] = {name: self.samples[name].tolist() for name in SAMPLE.names or ()}
         return result
 
 
@@ -118,23 +122,29 @@ def replay(
     `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams`, `direct` or
     `planned`, which needs a `plan` (`quarry.make_plan`) or the path of one.
     `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`,
-    `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. Sizes may be texts such as
-    `512MiB`. The times are those of a modelled upstream. A path is streamed: its memory does not
-    grow with the number of events. `progress` is called with the number of events until now.
+    `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. The pool requests blocks of
+    at least `first_block`, later of at least `next_block` bytes; 0 means its default. Addresses are
+    multiples of `alignment`. Sizes may be texts such as `512MiB`. The times are those of a modelled
+    upstream: `us_per_allocation` microseconds for a block and `us_per_gib` for each GiB of it, and
+    `us_per_free` for its return. A path is streamed: its memory does not grow with the number of
+    events. `progress` is called with the number of events until now.
 
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
     memory. `stream_delay` is how long the work of a stream takes, in nanoseconds, for the strategy
-    `streams`. `routing` serves the allocations from several pools (`quarry.separate`).
+    `streams`. `routing` serves the allocations from several pools (`quarry.separate`). The result
+    has at most `max_samples` samples. Raises BadArgument for a bad option, BadTrace or BadPlan if a
+    file is damaged, and ResourceFailed if a file or the resource fails.
     """
-    options: dict[str, Any] = {
-        "strategy": strategy,
+    pool: dict[str, Any] = {
         "heuristic": heuristic,
-        "capacity": None if capacity is None else parse_size(capacity),
         "first_block": parse_size(first_block),
         "next_block": parse_size(next_block),
         "growth_percent": growth_percent,
         "alignment": parse_size(alignment),
         "shrink_after": shrink_after,
+    }
+    max_bytes = None if capacity is None else parse_size(capacity)
+    options: dict[str, Any] = {
         "us_per_allocation": us_per_allocation,
         "us_per_gib": us_per_gib,
         "us_per_free": us_per_free,
@@ -149,7 +159,12 @@ def replay(
     if plan is not None and not isinstance(plan, _core.Plan):
         plan = _core.load_plan(plan)
     settings = _core.ReplaySettings(
-        max_samples=max_samples, routing=routing, plan=plan, **options
+        strategy=strategy,
+        pool=pool_options(max_bytes=max_bytes, **pool),
+        max_samples=max_samples,
+        routing=routing,
+        plan=plan,
+        **options,
     )
     call_site = ""
     if isinstance(trace, Trace):
@@ -171,4 +186,5 @@ def replay(
     if found["plan"]:
         found["plan"] = PlanUse(**found["plan"])
     found["samples"] = found["samples"].view(SAMPLE)
-    return ReplayResult(settings=options, **found)
+    stated = {"strategy": strategy, "capacity": max_bytes, **pool, **options}
+    return ReplayResult(settings=stated, **found)

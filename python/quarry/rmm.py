@@ -65,7 +65,7 @@ def use_upstream(resource: Any, device: int = 0) -> None:
     stream = rmm.pylibrmm.stream.DEFAULT_STREAM
 
     def allocate(size: int) -> int:
-        address = resource.allocate(size, stream)
+        address: int = resource.allocate(size, stream)
         stream.synchronize()  # any stream may use the block
         return address
 
@@ -76,4 +76,5 @@ def use_upstream(resource: Any, device: int = 0) -> None:
 
 
 def _handle_of(stream: Any) -> int:
-    return stream.__cuda_stream__()[1]
+    handle: int = stream.__cuda_stream__()[1]
+    return handle

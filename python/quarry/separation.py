@@ -69,6 +69,8 @@ def separate(
 
     `key` is what routes tell allocations apart by: `size`, `call_site` or `call_site_and_size`.
     `learn` is the share of the events to learn from. `options` are those of `quarry.replay`.
+    `progress` is called with the number of events read, then replayed until now. Raises BadArgument
+    for an unknown `key` or a `learn` outside its range, and what `quarry.replay` raises.
     """
     if not 0 < learn < 1:
         raise BadArgument(f"separate: learn is {learn}, not between 0 and 1")

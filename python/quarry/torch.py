@@ -81,7 +81,8 @@ def pool(
     PyTorch's caching allocator stays in front: it takes segments of 2 MiB and more from the pool, and
     keeps them until `quarry.torch.release()`, even if memory runs out. PyTorch's statistics and CUDA
     graphs work. Yields a torch.cuda.MemPool, which no other thread uses meanwhile. None means the
-    current GPU. The options are those of `use`, without `call_sites`: segments have none.
+    current GPU. `record` and the other options are those of `use`, without `call_sites`: segments
+    have none.
     """
     torch = plugins.import_framework("torch", "PyTorch", "quarry.torch")
     plugins.prepare("quarry.torch", record, False, options)
@@ -108,7 +109,7 @@ def pool(
 
 
 def release(device: int | None = None) -> None:
-    """Waits for the GPU, and returns memory that no tensor uses. None means all GPUs.
+    """Waits for GPU `device`, and returns memory that no tensor uses. None means all GPUs.
 
     Do not call it inside `pool()`, while another thread uses a pool of PyTorch, or while a CUDA graph
     is captured: PyTorch would end the process.

@@ -11,9 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from quarry import _core
+from quarry.arrow import columns_of, import_pyarrow, is_arrow
 from quarry.errors import BadArgument
 
-EVENT: np.dtype[Any] = np.dtype(cast(Any, _core.event_layout))
+EVENT: np.dtype[Any] = np.dtype(cast(Any, _core.event_layout()))
+_MEMBERS: tuple[str, ...] = EVENT.names or ()
+_ARROW_BATCH = 1 << 16  # events
 
 Progress = Callable[[int], object]
 
@@ -71,6 +74,7 @@ class Trace:
 
     @property
     def address(self) -> npt.NDArray[np.uint64]:
+        """The address of the allocation or block; 0 for events without one."""
         return self.events["address"]
 
     @property
@@ -85,26 +89,54 @@ class Trace:
 
     @property
     def thread(self) -> npt.NDArray[np.uint32]:
+        """The number of each event's thread in `threads`; 0 if unknown."""
         return self.events["thread"]
 
     @property
     def stream(self) -> npt.NDArray[np.uint32]:
+        """The number of each event's stream in `streams`; 0 is the default stream."""
         return self.events["stream"]
 
     @property
     def allocator(self) -> npt.NDArray[np.uint32]:
+        """The number of each event's allocator in `allocators`; 0 if unknown."""
         return self.events["allocator"]
 
     @property
     def call_site(self) -> npt.NDArray[np.uint32]:
+        """The number of each event's call site in `call_sites`; 0 if unknown."""
         return self.events["call_site"]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """A contiguous copy of each column, for `pandas.DataFrame` or `pyarrow.table`."""
-        return {name: np.ascontiguousarray(self.events[name]) for name in EVENT.names}
+        """A contiguous copy of each column. `make_trace` takes them back."""
+        return {name: np.ascontiguousarray(self.events[name]) for name in _MEMBERS}
+
+    def to_arrow(self) -> Any:
+        """The trace as a `pyarrow.Table`; `make_trace` takes it back.
+
+        `kind`, `thread`, `stream`, `allocator` and `call_site` are dictionaries of names. Needs
+        pyarrow (`pip install 'quarry-gpu[arrow]'`), and raises ResourceFailed without it. Polars,
+        DuckDB, pandas and other libraries with Arrow's PyCapsule interface take a trace directly.
+        """
+        return import_pyarrow("to_arrow").table(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The trace as a stream of Arrow's record batches, for libraries that take such streams.
+
+        A batch is copied when the library asks for it. The stream ignores `requested_schema`, as
+        Arrow's interface allows.
+        """
+        return _core.arrow_stream_of_events(
+            record_bytes(self.events),
+            self.threads,
+            self.streams,
+            self.allocators,
+            self.call_sites,
+            _ARROW_BATCH,
+        )
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the trace in Quarry's own format."""
+        """Writes the trace in Quarry's own format. Raises ResourceFailed."""
         _core.write_trace(
             os.fspath(path),
             record_bytes(self.events),
@@ -120,19 +152,33 @@ def record_bytes(records: np.ndarray) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(records).view(np.uint8)
 
 
-def make_trace(columns: dict[str, Any], **names: Any) -> Trace:
-    """A trace from columns of equal length. Columns that are missing are 0."""
-    unknown = sorted(set(columns) - set(EVENT.names))
+def make_trace(columns: Any, **names: Any) -> Trace:
+    """A trace from columns of equal length. Columns that are missing are 0.
+
+    `columns` is a dictionary of arrays, or a table of Arrow, Polars, pandas or another library with
+    Arrow's PyCapsule interface, which needs pyarrow. In a table, `kind` may have the texts
+    `allocate`, `deallocate`, `fail`, `reserve`, `unreserve`, `wait` and `phase`, and `thread`,
+    `stream`, `allocator` and `call_site` may have names. `names` are the other arguments of
+    `Trace`, such as `call_sites`. Raises BadArgument for unknown columns, for columns of different
+    lengths, and for numbers that a column cannot hold; ResourceFailed without pyarrow.
+    """
+    if is_arrow(columns):
+        columns, found = columns_of(columns, {kind.name.lower(): kind.value for kind in Kind})
+        names = found | names
+    unknown = sorted(set(columns) - set(_MEMBERS))
     if unknown:
         raise BadArgument(
-            f"make_trace: there is no column {unknown[0]!r}; there are {', '.join(EVENT.names)}"
+            f"make_trace: there is no column {unknown[0]!r}; there are {', '.join(_MEMBERS)}"
         )
     lengths: Sequence[int] = [len(column) for column in columns.values()]
     if len(set(lengths)) > 1:
         raise BadArgument(f"make_trace: the columns have different lengths: {sorted(set(lengths))}")
     events = np.zeros(lengths[0] if lengths else 0, EVENT)
     for name, column in columns.items():
-        events[name] = column
+        try:
+            events[name] = column
+        except (OverflowError, TypeError, ValueError) as failed:
+            raise BadArgument(f"make_trace: column {name!r}: {failed}") from failed
     return Trace(events, **names)
 
 
@@ -158,6 +204,8 @@ def convert(
 
     Its memory does not grow with the number of events. RMM's log has only allocations, failures and
     frees, and no call sites. Returns the number of events written, the number of `skipped_events`
-    that the format cannot hold, the format of the input, and what the reader skipped.
+    that the format cannot hold, the format of the input, and what the reader skipped. `progress` is
+    called with the number of events until now. Raises BadArgument for an unknown `target`, BadTrace
+    if the file is no trace, and ResourceFailed if a file cannot be read or written.
     """
     return _core.convert(os.fspath(path), os.fspath(output), target, progress)

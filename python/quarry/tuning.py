@@ -57,6 +57,7 @@ class TuneResult:
 
     @property
     def best(self) -> TuneOutcome | None:
+        """The outcome that fits and has the least cost; None if none fits."""
         fitting = [outcome for outcome in self.outcomes if outcome.fits]
         return min(fitting, key=lambda outcome: outcome.cost_us, default=None)
 
@@ -94,7 +95,10 @@ def tune(
     with the rules of Quarry, of the poster, or of Umpire's release of 2024-10. `all` reads the
     trace twice: the second time with pools whose first block is as large as the peak. `us_per_gib`
     is the price of memory: how much time of the upstream a GiB at the peak is worth. `threads` 0
-    means one for each processor.
+    means one for each processor. `capacity` limits the reserved bytes of each setting. The upstream
+    takes `us_per_allocation` microseconds for a block, and `us_per_free` for its return. `progress`
+    is called with the number of events read until now. Raises BadArgument, BadTrace if the file is
+    no trace, and ResourceFailed if it cannot be read.
     """
     if candidates == "sized":
         raise BadArgument("tune: the candidates 'sized' belong to 'all'")

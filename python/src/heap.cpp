@@ -50,7 +50,8 @@ void add_heap(nb::module_& core) {
       .add("largest_free", &heap_stats::largest_free, "The largest allocation that would succeed.")
       .add("free_slices", &heap_stats::free_slices, "Free bytes bound to a size class.")
       .add("metadata", &heap_stats::metadata, "Bytes in addition to `reserved`.")
-      .add("allocations_in_use", &heap_stats::allocations_in_use)
+      .add("allocations_in_use", &heap_stats::allocations_in_use,
+           "Allocations that are not freed yet.")
       .add("fragmentation", &heap_stats::fragmentation,
            "The share of the free memory that the largest possible allocation cannot use.");
   nb::class_<heap>(
@@ -67,14 +68,20 @@ void add_heap(nb::module_& core) {
                              .device = device}};
           },
           "size"_a, nb::kw_only(), "max_bytes"_a = 0, "segment_bytes"_a = 0,
-          "backend"_a = "automatic", "device"_a = current_device, without_gil{})
+          "backend"_a = "automatic", "device"_a = current_device, without_gil{},
+          "Sizes are in bytes. The heap can grow up to `max_bytes`; 0 means that it cannot grow. "
+          "`segment_bytes` is a power of two; 0 selects it by `size`. `backend` is `automatic` (a "
+          "GPU if there is one), `cpu` or `cuda`. `device` is the GPU's number; the default is the "
+          "current one. Raises BadArgument, OutOfMemory, and ResourceFailed without CUDA.")
       .def_prop_ro(
           "backend",
-          [](heap const& used) { return used.backend_kind() == backend::cuda ? "cuda" : "cpu"; })
+          [](heap const& used) { return used.backend_kind() == backend::cuda ? "cuda" : "cpu"; },
+          "`cpu` or `cuda`.")
       .def_prop_ro(
           "region", [](heap const& used) { return reinterpret_cast<std::uint64_t>(used.region()); },
           "The lowest address of the heap's memory.")
-      .def_prop_ro("region_bytes", &heap::region_bytes)
+      .def_prop_ro("region_bytes", &heap::region_bytes,
+                   "The size of the range that the heap's memory lies in.")
       .def_prop_ro(
           "ref",
           [](heap const& used) {
@@ -83,13 +90,13 @@ void add_heap(nb::module_& core) {
             return nb::bytes(reinterpret_cast<char const*>(&ref), sizeof(ref));
           },
           "The bytes of the `quarry::heap_ref` that a kernel takes by value.")
-      .def("stats", &heap::stats, without_gil{})
+      .def("stats", &heap::stats, without_gil{}, "How the heap uses its memory.")
       .def("audit", &heap::audit, without_gil{}, "A text for each violated invariant.")
       .def("live_allocations", live_allocations, without_gil{},
            "The address and size of each allocation in use, by address.")
       .def("first_fault", fault_text, without_gil{},
            "The first fault since the last `clear_faults` as text, or None.")
-      .def("clear_faults", &heap::clear_faults, without_gil{})
+      .def("clear_faults", &heap::clear_faults, without_gil{}, "Forgets the first fault.")
       .def("reset", &heap::reset, without_gil{}, "Frees all allocations at once.")
       .def("grow", &heap::grow, "size"_a, without_gil{},
            "Adds memory until at least `size` bytes are reserved.")

@@ -9,13 +9,17 @@ NB_MODULE(_core, core) {
   quarry::python::add_errors(core);
   quarry::python::add_devices(core);
   quarry::python::add_recorders(core);
+  quarry::python::add_options(core);
   quarry::python::add_pools(core);
   quarry::python::add_registry(core);
   quarry::python::add_heap(core);
   quarry::python::add_plugins(core);
   quarry::python::add_routing(core);
+  quarry::python::add_routed_pools(core);
   quarry::python::add_plans(core);
+  quarry::python::add_planned_pools(core);
   quarry::python::add_traces(core);
+  quarry::python::add_batches(core);
   quarry::python::add_tuning(core);
   quarry::python::add_graph(core);
   quarry::python::add_measurements(core);

@@ -3,24 +3,32 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/typing.h>
 
 namespace quarry::python {
 
 namespace nb = nanobind;
 
+/// A dictionary with texts for keys.
+using text_dict = nb::typed<nb::dict, nb::str, nb::any>;
+
 /// Lets other Python threads run during a call. The call must not use Python objects.
 using without_gil = nb::call_guard<nb::gil_scoped_release>;
 
+void add_batches(nb::module_& core);
 void add_devices(nb::module_& core);
 void add_errors(nb::module_& core);
 void add_graph(nb::module_& core);
 void add_measurements(nb::module_& core);
+void add_options(nb::module_& core);
+void add_planned_pools(nb::module_& core);
 void add_plans(nb::module_& core);
 void add_pools(nb::module_& core);
 void add_recorders(nb::module_& core);
 void add_registry(nb::module_& core);
 void add_heap(nb::module_& core);
 void add_plugins(nb::module_& core);
+void add_routed_pools(nb::module_& core);
 void add_routing(nb::module_& core);
 void add_traces(nb::module_& core);
 void add_tuning(nb::module_& core);

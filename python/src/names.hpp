@@ -17,5 +17,16 @@ inline trace::name_table name_table_of(std::vector<std::string> const& names) {
   add_names(result, names);
   return result;
 }
+inline trace::name_tables name_tables_of(std::vector<std::string> const& threads,
+                                         std::vector<std::string> const& streams,
+                                         std::vector<std::string> const& allocators,
+                                         std::vector<std::string> const& call_sites) {
+  trace::name_tables result;
+  add_names(result.threads, threads);
+  add_names(result.streams, streams);
+  add_names(result.allocators, allocators);
+  add_names(result.call_sites, call_sites);
+  return result;
+}
 
 }  // namespace quarry::python

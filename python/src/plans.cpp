@@ -54,8 +54,10 @@ void add_plans(nb::module_& core) {
       .add("bytes", &plan::size, "The size of the range.")
       .add("lower_bound", &plan::lower_bound, "The peak of the planned allocations in bytes.")
       .add("method", &plan::method, "How the allocations were placed.")
-      .add("alignment", &plan::alignment)
-      .add("allocations", [](plan const& value) { return value.allocations.size(); })
+      .add("alignment", &plan::alignment, "The alignment of all places in bytes.")
+      .add(
+          "allocations", [](plan const& value) { return value.allocations.size(); },
+          "The number of allocations.")
       .add("planned_allocations", planned_allocations, "Allocations that have a place.")
       .add("period_begin", &plan::period_begin, "The first allocation that repeats.")
       .add(
@@ -66,15 +68,16 @@ void add_plans(nb::module_& core) {
           [](plan const& value, std::filesystem::path const& path) {
             trace::save(value, path.string());
           },
-          "path"_a, without_gil{}, "Writes a file for `load_plan` and for C++ programs.")
+          "path"_a, without_gil{}, nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+          "Writes a file for `load_plan` and for C++ programs.")
       .add_method("__len__", [](plan const& value) { return value.allocations.size(); })
       .add_method(
           "__eq__", [](plan const& value, plan const& other) { return value == other; },
-          nb::is_operator());
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
   core.def(
       "load_plan",
       [](std::filesystem::path const& path) { return trace::load_plan(path.string()); }, "path"_a,
-      without_gil{},
+      without_gil{}, nb::sig("def load_plan(path: str | os.PathLike[str]) -> Plan"),
       "Reads a plan that `Plan.save` wrote. Raises BadPlan if the file is no plan or is damaged.");
   core.def(
       "plan_file",

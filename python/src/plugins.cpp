@@ -200,20 +200,23 @@ void add_plugins(nb::module_& core) {
   plain_class<stream_pool_counts>{core, "StreamPoolCounts",
                                   "What a stream pool holds, and what it has done until now."}
       .add("reserved", &stream_pool_counts::reserved, "Bytes of the pool's blocks.")
-      .add("peak_reserved", &stream_pool_counts::peak_reserved)
+      .add("peak_reserved", &stream_pool_counts::peak_reserved, "The most bytes reserved.")
       .add("allocated", &stream_pool_counts::allocated, "Requested bytes that are not freed yet.")
-      .add("peak_allocated", &stream_pool_counts::peak_allocated)
+      .add("peak_allocated", &stream_pool_counts::peak_allocated, "The most bytes allocated.")
       .add("allocations", &stream_pool_counts::allocations, "Number of allocations until now.")
-      .add("deallocations", &stream_pool_counts::deallocations)
-      .add("allocations_in_use", &stream_pool_counts::allocations_in_use)
+      .add("deallocations", &stream_pool_counts::deallocations, "Number of frees until now.")
+      .add("allocations_in_use", &stream_pool_counts::allocations_in_use,
+           "Allocations that are not freed yet.")
       .add("invalid_frees", &stream_pool_counts::invalid_frees, "Frees that the pool refused.")
       .add("blocks_allocated", &stream_pool_counts::blocks_allocated,
            "Blocks taken from the upstream.")
-      .add("blocks_returned", &stream_pool_counts::blocks_returned)
+      .add("blocks_returned", &stream_pool_counts::blocks_returned,
+           "Blocks returned to the upstream.")
       .add("events", &stream_pool_counts::events, "Events recorded in streams.")
       .add("waits", &stream_pool_counts::waits, "Times that a stream waited for another one.")
-      .add("shares", &stream_pool_counts::shares)
-      .add("streams", &stream_pool_counts::streams);
+      .add("shares", &stream_pool_counts::shares,
+           "Times that the free memory of all streams was made common.")
+      .add("streams", &stream_pool_counts::streams, "Streams that have used the pool.");
 
   nb::enum_<framework>(core, "Framework", "Who allocates from the plug-ins' pools.")
       .value("CUPY", framework::cupy)
@@ -241,7 +244,10 @@ void add_plugins(nb::module_& core) {
            "next_block"_a, "growth_percent"_a, "max_bytes"_a.none(), "grows_first"_a,
            "is_tracked"_a);
   core.def("plugin_set_upstream", set_upstream, "device"_a, "allocate"_a, "deallocate"_a,
-           "is_host_memory"_a = false);
+           "is_host_memory"_a = false,
+           nb::sig("def plugin_set_upstream(device: int, allocate: typing.Callable[[int], int], "
+                   "deallocate: typing.Callable[[int, int], None], is_host_memory: bool = False) "
+                   "-> None"));
   core.def("plugin_counts", plugin_pools::counts, "device"_a, without_gil{});
   core.def("plugin_audit", plugin_pools::audit, "device"_a, without_gil{});
   core.def("plugin_release", plugin_pools::release, "device"_a, without_gil{});

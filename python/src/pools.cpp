@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resources, and pools over them.
-#include "quarry/host/pools/chunk_arena.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/trace/recorded_resource.hpp"
-#include "quarry/trace/replay.hpp"
 
 #include "plain_class.hpp"
-#include "recorder_handle.hpp"
-#include "resources.hpp"
+#include "pool_parts.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -27,6 +24,12 @@ any_resource resource_named(std::string const& kind, int device) {
   if (kind == "managed") return any_resource{managed_resource{}};
   throw bad_argument{"pool: there is no resource '" + kind +
                      "'; there are host, device, pinned and managed"};
+}
+
+std::string text_of(memory_location location) {
+  std::string result = name_of(location.kind);
+  if (location.kind == memory_kind::device) result += ':' + std::to_string(location.device);
+  return result;
 }
 
 namespace {
@@ -46,9 +49,8 @@ class locked_pool {
   virtual pool_counts counts() = 0;
   virtual std::vector<std::string> audit() = 0;
   virtual std::uint32_t id() = 0;
+  virtual memory_location location() = 0;
 };
-
-void* pointer_to(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
 template <placement Placement>
 class locked_pool_of final : public locked_pool {
@@ -59,7 +61,7 @@ class locked_pool_of final : public locked_pool {
                   std::in_place, std::move(resource), options} {}
   std::uint64_t allocate(bytes size, bytes alignment) override {
     std::scoped_lock const lock{mutex_};
-    return reinterpret_cast<std::uint64_t>(recorded_.allocate(size, alignment));
+    return address_of(recorded_.allocate(size, alignment));
   }
   bool deallocate(std::uint64_t address) override {
     std::scoped_lock const lock{mutex_};
@@ -95,6 +97,7 @@ class locked_pool_of final : public locked_pool {
     return pool_.audit();
   }
   std::uint32_t id() override { return pool_.id(); }
+  memory_location location() override { return location_of(pool_.resource()); }
 
  private:
   std::mutex mutex_;
@@ -102,50 +105,18 @@ class locked_pool_of final : public locked_pool {
   pool<any_resource, Placement>& pool_ = recorded_.upstream();
 };
 
-std::unique_ptr<locked_pool> make_pool(std::string const& kind, int device,
-                                       std::string const& placement_name,
-                                       pool_options const& options,
-                                       std::shared_ptr<trace::recorder> const& recorder) {
-  auto resource = resource_named(kind, device);
-  if (recorder != nullptr)
-    resource = any_resource{trace::recorded_resource{std::move(resource), recorder, options.name,
-                                                     trace::recorded_role::upstream}};
-  if (placement_name == "fast_fit")
-    return std::make_unique<locked_pool_of<fast_fit>>(std::move(resource), options, recorder);
-  if (placement_name == "segregated_fit")
-    return std::make_unique<locked_pool_of<chunk_arena<segregated_fit>>>(std::move(resource),
-                                                                         options, recorder);
-  if (placement_name == "oldest_best_fit")
-    return std::make_unique<locked_pool_of<chunk_arena<oldest_best_fit>>>(std::move(resource),
-                                                                          options, recorder);
-  if (placement_name == "lowest_best_fit")
-    return std::make_unique<locked_pool_of<chunk_arena<lowest_best_fit>>>(std::move(resource),
-                                                                          options, recorder);
-  throw bad_argument{"pool: there is no placement '" + placement_name +
-                     "'; there are fast_fit, segregated_fit, oldest_best_fit and lowest_best_fit"};
-}
-
 /// The class that Python sees: owns a pool whose placement is chosen at run time.
 class pool_handle {
  public:
-  pool_handle(std::string const& resource, int device, std::string const& placement_name,
-              std::string const& coalesce, bytes first_block, bytes next_block,
-              std::uint32_t growth_percent, bytes alignment, std::optional<bytes> max_bytes,
-              std::uint64_t shrink_after, bytes red_zone, bool keeps_backtraces, std::string name,
-              recorder_handle const* recorder)
-      : pool_{make_pool(resource, device, placement_name,
-                        {.first_block = first_block,
-                         .next_block = next_block,
-                         .growth_percent = growth_percent,
-                         .alignment = alignment,
-                         .max_bytes = max_bytes.value_or(no_limit),
-                         .coalesce = trace::heuristic_named(coalesce),
-                         .shrink_after = shrink_after,
-                         .name = std::move(name),
-                         .red_zone = red_zone,
-                         .keeps_backtraces = keeps_backtraces},
-                        recorder == nullptr ? nullptr : recorder->shared())},
-        sites_{recorder == nullptr ? nullptr : recorder->sites()} {}
+  pool_handle(std::string const& resource, pool_options const& options, int device,
+              std::string const& placement_name, recorder_handle const* handle)
+      : pool_{
+            with_placement(placement_name, [&]<class Placement>() -> std::unique_ptr<locked_pool> {
+              auto const recorder = target_of(handle);
+              return std::make_unique<locked_pool_of<Placement>>(
+                  pool_upstream(resource, device, options.name, recorder), options, recorder);
+            })},
+        sites_{handle == nullptr ? nullptr : handle->sites()} {}
 
   std::uint64_t allocate(bytes size, bytes alignment) {
     recorded_call const call{sites_.get()};
@@ -161,6 +132,7 @@ class pool_handle {
   pool_counts counts() { return pool_->counts(); }
   std::vector<std::string> audit() { return pool_->audit(); }
   std::uint32_t id() { return pool_->id(); }
+  std::string location() { return text_of(pool_->location()); }
 
  private:
   std::unique_ptr<locked_pool> pool_;
@@ -170,21 +142,24 @@ class pool_handle {
 void add_counts(nb::module_& core) {
   plain_class<pool_counts>{core, "PoolCounts", "What a pool holds, and what it has done until now."}
       .add("reserved", &pool_counts::reserved, "Bytes of the pool's blocks.")
-      .add("peak_reserved", &pool_counts::peak_reserved)
+      .add("peak_reserved", &pool_counts::peak_reserved, "The most bytes reserved.")
       .add("allocated", &pool_counts::allocated, "Requested bytes that are not freed yet.")
-      .add("peak_allocated", &pool_counts::peak_allocated)
+      .add("peak_allocated", &pool_counts::peak_allocated, "The most bytes allocated.")
       .add("granted", &pool_counts::granted, "Bytes of the chunks that serve the allocations.")
-      .add("peak_granted", &pool_counts::peak_granted)
+      .add("peak_granted", &pool_counts::peak_granted, "The most bytes granted.")
       .add("releasable", &pool_counts::releasable, "Bytes of blocks without allocations.")
-      .add("releasable_blocks", &pool_counts::releasable_blocks)
-      .add("free_chunks", &pool_counts::free_chunks)
+      .add("releasable_blocks", &pool_counts::releasable_blocks,
+           "Number of blocks without allocations.")
+      .add("free_chunks", &pool_counts::free_chunks, "Number of free chunks.")
       .add("largest_free", &pool_counts::largest_free, "Bytes of the largest free chunk.")
       .add("allocations", &pool_counts::allocations, "Number of allocations until now.")
-      .add("deallocations", &pool_counts::deallocations)
-      .add("allocations_in_use", &pool_counts::allocations_in_use)
+      .add("deallocations", &pool_counts::deallocations, "Number of frees until now.")
+      .add("allocations_in_use", &pool_counts::allocations_in_use,
+           "Allocations that are not freed yet.")
       .add("blocks_allocated", &pool_counts::blocks_allocated, "Blocks taken from the resource.")
-      .add("blocks_returned", &pool_counts::blocks_returned)
-      .add("coalesces", &pool_counts::coalesces)
+      .add("blocks_returned", &pool_counts::blocks_returned, "Blocks returned to the resource.")
+      .add("coalesces", &pool_counts::coalesces,
+           "Times that the pool replaced its empty blocks by a new one.")
       .add("invalid_frees", &pool_counts::invalid_frees, "Frees that the pool refused.")
       .add("overruns", &pool_counts::overruns, "Frees of allocations with a changed red zone.");
 }
@@ -195,13 +170,9 @@ void add_pools(nb::module_& core) {
   add_counts(core);
   nb::class_<pool_handle>(core, "Pool",
                           "Takes blocks from a resource and hands out chunks of them.")
-      .def(nb::init<std::string, int, std::string, std::string, bytes, bytes, std::uint32_t, bytes,
-                    std::optional<bytes>, std::uint64_t, bytes, bool, std::string,
-                    recorder_handle const*>(),
-           "resource"_a, nb::kw_only(), "device"_a = 0, "placement"_a = "fast_fit",
-           "coalesce"_a = "never", "first_block"_a = 0, "next_block"_a = 0, "growth_percent"_a = 4,
-           "alignment"_a = 16, "max_bytes"_a = nb::none(), "shrink_after"_a = 0, "red_zone"_a = 0,
-           "keeps_backtraces"_a = false, "name"_a = "", "recorder"_a = nb::none(), without_gil{})
+      .def(nb::init<std::string, pool_options const&, int, std::string, recorder_handle const*>(),
+           "resource"_a, "options"_a, nb::kw_only(), "device"_a, "placement"_a, "recorder"_a.none(),
+           without_gil{})
       .def("allocate", &pool_handle::allocate, "size"_a, "alignment"_a = 1,
            "Allocates `size` bytes and returns the address. Raises OutOfMemory.")
       .def(
@@ -219,7 +190,9 @@ void add_pools(nb::module_& core) {
       .def("counts", &pool_handle::counts, without_gil{}, "What the pool holds and has done.")
       .def("audit", &pool_handle::audit, without_gil{},
            "A text for each violated invariant; an empty list if there is none.")
-      .def_prop_ro("id", &pool_handle::id, "The pool's number in the registry.");
+      .def_prop_ro("id", &pool_handle::id, "The pool's number in the registry.")
+      .def_prop_ro("location", &pool_handle::location,
+                   "Where the memory lies, for example `host` or `device:0`.");
 }
 
 }  // namespace quarry::python

@@ -3,6 +3,7 @@
 #include "quarry/host/registry/registry.hpp"
 
 #include "plain_class.hpp"
+#include "resources.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -15,12 +16,6 @@ namespace {
 using namespace nb::literals;
 
 void const* pointer_to(std::uint64_t address) { return reinterpret_cast<void const*>(address); }
-
-std::string text_of(memory_location location) {
-  std::string result = name_of(location.kind);
-  if (location.kind == memory_kind::device) result += ':' + std::to_string(location.device);
-  return result;
-}
 
 }  // namespace
 
@@ -38,10 +33,13 @@ void add_registry(nb::module_& core) {
           "The base address.")
       .add("size", &allocation_record::size, "Requested bytes.");
   plain_class<registry::allocator_info>{core, "Allocator", "An allocator that is registered."}
-      .add("id", &registry::allocator_info::id)
-      .add("name", &registry::allocator_info::name)
-      .add("location", [](registry::allocator_info const& info) { return text_of(info.location); })
-      .add("allocations_in_use", &registry::allocator_info::allocations_in_use)
+      .add("id", &registry::allocator_info::id, "The allocator's number.")
+      .add("name", &registry::allocator_info::name, "The name of its options; may be empty.")
+      .add(
+          "location", [](registry::allocator_info const& info) { return text_of(info.location); },
+          "Where the memory lies, for example `host` or `device:0`.")
+      .add("allocations_in_use", &registry::allocator_info::allocations_in_use,
+           "Allocations that are not freed yet.")
       .add("allocated", &registry::allocator_info::allocated, "Requested bytes in use.");
 
   core.def(

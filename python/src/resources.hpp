@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/device/heap.hpp"
+#include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 
 #include <string>
@@ -14,5 +15,8 @@ any_resource resource_named(std::string const& kind, int device);
 
 /// The backend of the name automatic, cpu or cuda. Throws `bad_argument`, which begins with `user`.
 backend backend_named(char const* user, std::string const& name);
+
+/// Where memory lies, for example `host` or `device:0`.
+std::string text_of(memory_location location);
 
 }  // namespace quarry::python

@@ -7,12 +7,16 @@
 
 #include "event_buffer.hpp"
 #include "names.hpp"
+#include "options.hpp"
 #include "plain_class.hpp"
 
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <filesystem>
+#include <new>
 
 namespace quarry::python {
 namespace {
@@ -38,25 +42,62 @@ routing_table separate(record_view bytes, std::vector<std::string> const& call_s
 }  // namespace
 
 void add_routing(nb::module_& core) {
-  plain_class<trace::route>{core, "Route", "Sends some allocations to a pool."}
-      .add("pool", &trace::route::pool)
-      .add("min_size", &trace::route::min_size)
+  plain_class<trace::route>{core, "Route",
+                            "Sends the allocations of some sizes and call sites to a pool."}
+      .add_method(
+          "__init__",
+          [](trace::route* self, std::uint32_t pool, bytes min_size, std::optional<bytes> max_size,
+             std::string call_site) {
+            new (self) trace::route{pool, min_size, limit_of(max_size), std::move(call_site)};
+          },
+          "pool"_a, "min_size"_a = 0, "max_size"_a = nb::none(), "call_site"_a = "",
+          "Sizes are in bytes, and both are included. `max_size` None means no maximum. An empty "
+          "`call_site` means any call site.")
+      .add("pool", &trace::route::pool, "The number of the pool, below 16.")
+      .add("min_size", &trace::route::min_size, "The smallest size in bytes.")
       .add(
           "max_size",
           [](trace::route const& route) {
             return route.max_size == no_limit ? std::optional<bytes>{} : route.max_size;
           },
-          "None: no maximum.")
-      .add("call_site", &trace::route::call_site, "Empty: any call site.");
+          "The largest size in bytes. None: no maximum.")
+      .add("call_site", &trace::route::call_site, "Empty: any call site.")
+      .add_method(
+          "__eq__",
+          [](trace::route const& route, trace::route const& other) { return route == other; },
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
   nb::class_<routing_table>(core, "RoutingTable",
                             "Which of several pools serves an allocation: the first route that "
                             "matches counts, else pool 0.")
-      .def_static("load", &routing_table::load, "path"_a, "Reads a file that `save` wrote.")
-      .def("save", &routing_table::save, "path"_a, "Writes the table for C++ programs and `load`.")
+      .def(nb::init<std::vector<trace::route>>(), "routes"_a = std::vector<trace::route>{},
+           "Raises BadArgument if a pool's number is 16 or more, a size range is empty, or a call "
+           "site has a line break.")
+      .def_static(
+          "load",
+          [](std::filesystem::path const& path) { return routing_table::load(path.string()); },
+          "path"_a, without_gil{},
+          nb::sig("def load(path: str | os.PathLike[str]) -> RoutingTable"),
+          "Reads a file that `save` wrote. Raises BadArgument, which names the line, and "
+          "ResourceFailed.")
+      .def(
+          "save",
+          [](routing_table const& table, std::filesystem::path const& path) {
+            table.save(path.string());
+          },
+          "path"_a, without_gil{}, nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+          "Writes the table for `load` and for C++ programs. Raises ResourceFailed.")
       .def("__len__", [](routing_table const& table) { return table.routes().size(); })
-      .def_prop_ro("routes", [](routing_table const& table) { return table.routes(); })
+      .def(
+          "__eq__",
+          [](routing_table const& table, routing_table const& other) {
+            return table.routes() == other.routes();
+          },
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def_prop_ro(
+          "routes", [](routing_table const& table) { return table.routes(); }, "In their order.")
       .def_prop_ro("pools", &routing_table::pools, "The number of pools.")
-      .def("pool_for", &routing_table::pool_for, "size"_a, "call_site"_a = "");
+      .def("pool_for", &routing_table::pool_for, "size"_a, "call_site"_a = "",
+           "The number of the pool for an allocation of `size` bytes.");
   core.def("separate", separate, "events"_a, "call_sites"_a, "key"_a, "temporary_events"_a);
 }
 

@@ -8,6 +8,7 @@
 
 #include "event_buffer.hpp"
 #include "names.hpp"
+#include "options.hpp"
 #include "problems.hpp"
 #include "progress.hpp"
 #include "resources.hpp"
@@ -35,7 +36,7 @@ class record_layout {
     offsets_.append(offset);
     return *this;
   }
-  [[nodiscard]] nb::dict layout() {
+  [[nodiscard]] text_dict layout() {
     result_["names"] = names_;
     result_["formats"] = formats_;
     result_["offsets"] = offsets_;
@@ -43,11 +44,11 @@ class record_layout {
   }
 
  private:
-  nb::dict result_;
+  text_dict result_;
   nb::list names_, formats_, offsets_;
 };
 
-nb::dict event_layout() {
+text_dict event_layout() {
   return record_layout{sizeof(event)}
       .add("time", "u8", offsetof(event, time))
       .add("kind", "u1", offsetof(event, kind))
@@ -61,7 +62,7 @@ nb::dict event_layout() {
       .layout();
 }
 
-nb::dict sample_layout() {
+text_dict sample_layout() {
   return record_layout{sizeof(replay_sample)}
       .add("event", "u8", offsetof(replay_sample, event))
       .add("time", "u8", offsetof(replay_sample, time))
@@ -88,7 +89,7 @@ void add_file(nb::dict& result, trace::reader const& source) {
   add_problems(result, source);
 }
 
-nb::dict read_trace(std::string const& path, nb::object callback) {
+text_dict read_trace(std::string const& path, nb::object callback) {
   record_buffer<event> events;
   std::unique_ptr<trace::reader> source;
   {
@@ -101,7 +102,7 @@ nb::dict read_trace(std::string const& path, nb::object callback) {
     }
     progress.report();
   }
-  nb::dict result;
+  text_dict result;
   result["events"] = events.take();
   add_tables(result, source->names());
   add_file(result, *source);
@@ -119,8 +120,8 @@ void copy_events(trace::reader& source, progress_reporter& progress, Write const
   progress.report();
 }
 
-nb::dict convert(std::string const& path, std::string const& output, std::string const& target,
-                 nb::object callback) {
+text_dict convert(std::string const& path, std::string const& output, std::string const& target,
+                  nb::object callback) {
   std::unique_ptr<trace::reader> source;
   std::uint64_t events = 0, skipped = 0;
   {
@@ -145,7 +146,7 @@ nb::dict convert(std::string const& path, std::string const& output, std::string
       skipped = writer.skipped();
     }
   }
-  nb::dict result;
+  text_dict result;
   result["events"] = events;
   result["skipped_events"] = skipped;
   add_file(result, *source);
@@ -157,19 +158,15 @@ void write_trace(std::string const& path, record_view bytes, std::vector<std::st
                  std::vector<std::string> const& threads, std::vector<std::string> const& streams) {
   auto const events = records_of<event>(bytes);
   nb::gil_scoped_release const no_gil;
-  trace::name_tables names;
-  add_names(names.call_sites, sites);
-  add_names(names.allocators, allocators);
-  add_names(names.threads, threads);
-  add_names(names.streams, streams);
+  trace::name_tables const names = name_tables_of(threads, streams, allocators, sites);
   trace::file_writer writer{path};
   for (std::size_t first = 0; first < events.size(); first += batch)
     writer.add(events.subspan(first, std::min(batch, events.size() - first)), names);
   writer.close();
 }
 
-nb::dict dict_of(event const& request) {
-  nb::dict result;
+text_dict dict_of(event const& request) {
+  text_dict result;
   result["time"] = request.time;
   result["address"] = request.address;
   result["size"] = request.size;
@@ -181,8 +178,8 @@ nb::dict dict_of(event const& request) {
   return result;
 }
 
-nb::dict dict_of(trace::replay_result const& replayed) {
-  nb::dict result;
+text_dict dict_of(trace::replay_result const& replayed) {
+  text_dict result;
   result["events"] = replayed.events;
   result["pool"] = nb::cast(replayed.pool);
   result["upstream_us"] = replayed.upstream_us;
@@ -219,22 +216,13 @@ nb::dict dict_of(trace::replay_result const& replayed) {
 
 class replay_settings {
  public:
-  replay_settings(std::string const& strategy, std::string const& heuristic,
-                  std::optional<bytes> capacity, bytes first_block, bytes next_block,
-                  std::uint32_t growth_percent, bytes alignment, std::uint64_t shrink_after,
-                  double us_per_allocation, double us_per_gib, double us_per_free,
-                  std::uint64_t stream_delay, std::size_t max_samples,
-                  std::optional<std::string> const& resource, int device,
+  replay_settings(std::string const& strategy, pool_options const& pool, double us_per_allocation,
+                  double us_per_gib, double us_per_free, std::uint64_t stream_delay,
+                  std::size_t max_samples, std::optional<std::string> const& resource, int device,
                   std::optional<trace::routing_table> routing, std::optional<trace::plan> plan)
       : options{.placement = trace::strategy_named(strategy),
-                .pool = {.first_block = first_block,
-                         .next_block = next_block,
-                         .growth_percent = growth_percent,
-                         .alignment = alignment,
-                         .max_bytes = capacity.value_or(no_limit),
-                         .coalesce = trace::heuristic_named(heuristic),
-                         .shrink_after = shrink_after},
-                .cost = {us_per_allocation, us_per_gib, us_per_free},
+                .pool = pool,
+                .cost = cost_of(us_per_allocation, us_per_free, us_per_gib),
                 .stream_delay = stream_delay,
                 .max_samples = max_samples},
         routing_{std::move(routing)},
@@ -264,8 +252,8 @@ class replay_settings {
   std::optional<trace::plan> plan_;
 };
 
-nb::dict replay_file(std::string const& path, replay_settings const& settings,
-                     nb::object callback) {
+text_dict replay_file(std::string const& path, replay_settings const& settings,
+                      nb::object callback) {
   std::unique_ptr<trace::reader> source;
   trace::replay_result replayed;
   {
@@ -281,7 +269,7 @@ nb::dict replay_file(std::string const& path, replay_settings const& settings,
     progress.report();
     replayed = pool.result();
   }
-  nb::dict result = dict_of(replayed);
+  text_dict result = dict_of(replayed);
   add_file(result, *source);
   if (auto const& failure = replayed.first_failure) {
     auto const site = failure->request.call_site;
@@ -291,8 +279,8 @@ nb::dict replay_file(std::string const& path, replay_settings const& settings,
   return result;
 }
 
-nb::dict replay_events(record_view bytes, std::vector<std::string> const& sites,
-                       replay_settings const& settings, nb::object callback) {
+text_dict replay_events(record_view bytes, std::vector<std::string> const& sites,
+                        replay_settings const& settings, nb::object callback) {
   auto const events = records_of<event>(bytes);
   trace::replay_result replayed;
   {
@@ -314,21 +302,19 @@ nb::dict replay_events(record_view bytes, std::vector<std::string> const& sites,
 }  // namespace
 
 void add_traces(nb::module_& core) {
-  core.attr("event_layout") = event_layout();
-  core.attr("sample_layout") = sample_layout();
+  core.def("event_layout", event_layout);
+  core.def("sample_layout", sample_layout);
   core.def("read_trace", read_trace, "path"_a, "progress"_a = nb::none());
   core.def("convert", convert, "path"_a, "output"_a, "target"_a, "progress"_a = nb::none());
   core.def("write_trace", write_trace, "path"_a, "events"_a, "call_sites"_a, "allocators"_a,
            "threads"_a, "streams"_a);
   nb::class_<replay_settings>(core, "ReplaySettings")
-      .def(nb::init<std::string, std::string, std::optional<bytes>, bytes, bytes, std::uint32_t,
-                    bytes, std::uint64_t, double, double, double, std::uint64_t, std::size_t,
+      .def(nb::init<std::string, pool_options, double, double, double, std::uint64_t, std::size_t,
                     std::optional<std::string>, int, std::optional<trace::routing_table>,
                     std::optional<trace::plan>>(),
-           nb::kw_only(), "strategy"_a, "heuristic"_a, "capacity"_a.none(), "first_block"_a,
-           "next_block"_a, "growth_percent"_a, "alignment"_a, "shrink_after"_a,
-           "us_per_allocation"_a, "us_per_gib"_a, "us_per_free"_a, "stream_delay"_a,
-           "max_samples"_a, "resource"_a.none(), "device"_a, "routing"_a.none(), "plan"_a.none());
+           nb::kw_only(), "strategy"_a, "pool"_a, "us_per_allocation"_a, "us_per_gib"_a,
+           "us_per_free"_a, "stream_delay"_a, "max_samples"_a, "resource"_a.none(), "device"_a,
+           "routing"_a.none(), "plan"_a.none());
   core.def("replay_file", replay_file, "path"_a, "settings"_a, "progress"_a = nb::none());
   core.def("replay_events", replay_events, "events"_a, "call_sites"_a, "settings"_a,
            "progress"_a = nb::none());

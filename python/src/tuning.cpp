@@ -4,6 +4,7 @@
 
 #include "array_reader.hpp"
 #include "event_buffer.hpp"
+#include "options.hpp"
 #include "problems.hpp"
 #include "progress.hpp"
 
@@ -26,15 +27,8 @@ std::vector<trace::replay_options> candidates_named(std::string const& name, byt
                      "'; there are all, published, 2022 and 2024"};
 }
 
-nb::dict dict_of(trace::tune_outcome const& outcome) {
-  auto const& pool = outcome.options.pool;
-  nb::dict result;
-  result["strategy"] = trace::name_of(outcome.options.placement);
-  result["heuristic"] = trace::name_of(pool.coalesce);
-  result["first_block"] = pool.first_block;
-  result["next_block"] = pool.next_block;
-  result["growth_percent"] = pool.growth_percent;
-  result["shrink_after"] = pool.shrink_after;
+text_dict dict_of(trace::tune_outcome const& outcome) {
+  text_dict result = replay_arguments(outcome.options);
   result["fits"] = outcome.fits;
   result["peak_reserved"] = outcome.peak_reserved;
   result["coalesces"] = outcome.coalesces;
@@ -45,14 +39,14 @@ nb::dict dict_of(trace::tune_outcome const& outcome) {
   return result;
 }
 
-nb::dict run(trace::reader& source, trace::tune_options options, progress_reporter& progress) {
+text_dict run(trace::reader& source, trace::tune_options options, progress_reporter& progress) {
   options.progress = [&](std::uint64_t events) { progress.report(events); };
   auto const tuned = trace::tune(source, options);
   progress.report(tuned.events);
   nb::gil_scoped_acquire const gil;
   nb::list outcomes;
   for (auto const& outcome : tuned.outcomes) outcomes.append(dict_of(outcome));
-  nb::dict result;
+  text_dict result;
   result["events"] = tuned.events;
   result["peak_allocated"] = tuned.peak_allocated;
   result["outcomes"] = outcomes;
@@ -64,8 +58,8 @@ class tune_settings {
   tune_settings(std::string const& candidates, bytes peak, std::optional<bytes> capacity,
                 double us_per_allocation, double us_per_free, double us_per_gib, unsigned threads)
       : options{.candidates = candidates_named(candidates, peak),
-                .capacity = capacity.value_or(no_limit),
-                .cost = {.us_per_allocation = us_per_allocation, .us_per_free = us_per_free},
+                .capacity = limit_of(capacity),
+                .cost = cost_of(us_per_allocation, us_per_free),
                 .us_per_gib = us_per_gib,
                 .threads = threads} {}
 

@@ -69,6 +69,33 @@ def test_rmms_log_keeps_what_is_in_use(trace, trace_file, tmp_path):
         quarry.convert(trace_file, tmp_path / "out", target="tape")
 
 
+def test_rmms_log_has_the_fields_that_rmms_parser_expects(tmp_path):
+    named = quarry.make_trace(
+        {
+            "kind": [Kind.ALLOCATE, Kind.FAIL, Kind.DEALLOCATE, Kind.PHASE],
+            "address": [1 << 47, 0, 1 << 47, 0],
+            "size": [(1 << 64) - 1, 7, 0, 0],
+            "time": [86_399_999_999_999, 0, 1, 2],
+            "thread": [1, 2, 0, 0],
+            "stream": [1, 2, 0, 0],
+        },
+        threads=["", "4142", "worker"],
+        streams=["", "0x1", "side stream"],
+    )
+    named.write(tmp_path / "named")
+    found = quarry.convert(tmp_path / "named", tmp_path / "log.csv", target="rmm")
+    assert (found["events"], found["skipped_events"]) == (3, 1)
+    header, *rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert header == "Thread,Time,Action,Pointer,Size,Stream"
+    row = re.compile(
+        r"(\d+),\d\d:\d\d:\d\d\.\d{6},(allocate|allocate failure|free),"
+        r"(\(nil\)|0x[0-9a-f]+),(\d+),(0|0x[0-9a-f]+)"
+    )
+    for line in rows:
+        match = row.fullmatch(line)
+        assert match and int(match[1]) < 1 << 64 and int(match[4]) < 1 << 64
+
+
 def test_a_missing_file_raises_os_error(tmp_path):
     with pytest.raises(OSError, match="missing.csv") as caught:
         quarry.read_trace(tmp_path / "missing.csv")

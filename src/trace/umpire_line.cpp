@@ -11,7 +11,13 @@ struct member {
 
 constexpr member outer_members[] = {{"category", &umpire_line::category},
                                     {"name", &umpire_line::name},
-                                    {"timestamp", &umpire_line::timestamp}};
+                                    {"timestamp", &umpire_line::timestamp},
+                                    {"op", &umpire_line::operation},
+                                    {"status", &umpire_line::status},
+                                    {"seq", &umpire_line::sequence},
+                                    {"allocator_id", &umpire_line::allocator_id},
+                                    {"allocation_id", &umpire_line::allocation_id},
+                                    {"size", &umpire_line::replayed_size}};
 constexpr member numbers[] = {{"size", &umpire_line::size}};
 constexpr member strings[] = {{"allocator_ref", &umpire_line::allocator_ref},
                               {"pointer", &umpire_line::pointer},
@@ -22,6 +28,7 @@ constexpr member strings[] = {{"allocator_ref", &umpire_line::allocator_ref},
                               {"name", &umpire_line::event_name},
                               {"resource", &umpire_line::resource}};
 constexpr member tags[] = {{"allocator_name", &umpire_line::allocator_name}};
+constexpr member arguments[] = {{"parent_allocator", &umpire_line::parent_allocator}};
 
 template <std::size_t Count>
 void set_member(umpire_line& parsed, member const (&members)[Count], json_scanner const& scanner) {
@@ -40,7 +47,10 @@ std::string parse_umpire_line(std::string_view line, umpire_line& parsed) {
   while (scanner.next()) {
     std::string_view const group = scanner.group();
     if (group.empty()) {
-      parsed.is_of_old_format |= scanner.key() == "kind" || scanner.key() == "event";
+      bool const is_kind = scanner.key() == "kind";
+      bool const is_second = is_kind && scanner.value().text == "umpire_replay";
+      parsed.is_second_header |= is_second;
+      parsed.is_of_old_format |= (is_kind && !is_second) || scanner.key() == "event";
       set_member(parsed, outer_members, scanner);
     } else if (group == "numeric_args") {
       set_member(parsed, numbers, scanner);
@@ -48,6 +58,8 @@ std::string parse_umpire_line(std::string_view line, umpire_line& parsed) {
       set_member(parsed, strings, scanner);
     } else if (group == "tags") {
       set_member(parsed, tags, scanner);
+    } else if (group == "args") {
+      set_member(parsed, arguments, scanner);
     }
   }
   return scanner.fault();

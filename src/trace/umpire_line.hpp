@@ -18,7 +18,10 @@ struct umpire_line {
   json_value event_name;       ///< of the metadata `event`
   json_value resource;         ///< of `allocate_resource`
   json_value allocator_name;
+  json_value operation, status, sequence;  ///< `op`, `status` and `seq` of the second schema
+  json_value allocator_id, allocation_id, replayed_size, parent_allocator;  ///< of the same
   bool is_of_old_format = false;  ///< the format before 2022.10
+  bool is_second_header = false;  ///< the first line of a file of the second schema
 };
 
 /// Reads a line. Returns the reason if it is no JSON object, and else an empty text.

@@ -4,6 +4,7 @@
 #include "trace/line_reader.hpp"
 #include "trace/parse_number.hpp"
 #include "trace/umpire_line.hpp"
+#include "trace/umpire_replay_lines.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +17,7 @@ namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
 /// Operations that allocate and free nothing, or whose allocations have lines of their own.
-constexpr std::array<std::string_view, 13> operations_without_events{
+constexpr std::array<std::string_view, 14> operations_without_events{
     "memset",
     "copy",
     "move",
@@ -29,7 +30,8 @@ constexpr std::array<std::string_view, 13> operations_without_events{
     "deregister_external_allocation",
     "map",
     "unmap",
-    "reset"};
+    "reset",
+    "destroy_allocator"};
 
 /// Reads a member as a number. Returns the reason if this fails.
 std::string read_number(json_value const& value, char const* name, std::uint64_t& number) {
@@ -84,6 +86,13 @@ class umpire_log final : public line_reader {
     umpire_line parsed;
     std::string reason = parse_umpire_line(line, parsed);
     if (!reason.empty()) return reason;
+    if (parsed.is_second_header) return {};
+    if (parsed.operation.is_string()) {
+      std::optional<event> happened;
+      reason = replay_lines_.read(parsed, happened);
+      if (happened) add(*happened);
+      return reason;
+    }
     if (!parsed.category.is_string()) {
       return parsed.is_of_old_format ? "the format of Umpire before 2022.10 is not supported"
                                      : "the object has no member 'category' that is a string";
@@ -282,6 +291,7 @@ class umpire_log final : public line_reader {
   std::optional<undecided> undecided_;
   allocator_ref unreserved_ = 0;  // the last event returned a reserved block of this allocator
   std::uint64_t time_ = 0;
+  umpire_replay_lines replay_lines_{names_.allocators};  // of the second schema
 };
 
 }  // namespace
@@ -294,7 +304,8 @@ bool looks_like_umpire_log(std::span<unsigned char const> first_bytes) {
   return any_line(first_bytes, [](std::string_view line) {
     umpire_line parsed;
     return parse_umpire_line(line, parsed).empty() &&
-           (parsed.category.is_string() || parsed.is_of_old_format);
+           (parsed.category.is_string() || parsed.is_of_old_format || parsed.is_second_header ||
+            (parsed.operation.is_string() && parsed.status.is_string()));
   });
 }
 

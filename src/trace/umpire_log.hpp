@@ -21,6 +21,7 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// - The metadata `event` becomes `phase`.
 /// - Lines that allocate nothing are no events: `make_...`, memset, copy, move (whose allocation
 ///   has a line of its own), release, coalesce, and so on. An unknown operation is a problem.
+/// - Lines of the second schema of 2026 have another form: see `umpire_replay_lines`.
 ///
 /// Upstream allocations. Until 2026, Umpire writes only the calls of the application, not those
 /// that a pool makes of its resource. A resource that has pools may therefore still have

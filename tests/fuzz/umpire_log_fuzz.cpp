@@ -24,6 +24,18 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       "\n",
       R"({"category":"metadata","name":"event","string_args":{"name":"\ud83d\ude00\u0000"},"timestamp":9})"
       "\n",
+      R"({"allocator_id":"a1","name":"HOST","op":"make_allocator","seq":1,"status":"committed"})"
+      "\n",
+      R"({"allocator_id":"a2","args":{"parent_allocator":"a1"},"name":"pool","op":"make_allocator","seq":2,"status":"committed"})"
+      "\n",
+      R"({"allocation_id":"m1","allocator_id":"a2","op":"allocate","seq":3,"size":8,"status":"pending"})"
+      "\n",
+      R"({"allocation_id":"m2","allocator_id":"a1","op":"allocate","seq":4,"size":64,"status":"pending"})"
+      "\n",
+      R"({"allocation_id":"m2","allocator_id":"a1","op":"allocate","seq":4,"size":64,"status":"committed"})"
+      "\n",
+      R"({"allocation_id":"m2","allocator_id":"a1","op":"deallocate","seq":5,"status":"pending"})"
+      "\n",
       R"({"category":"operation","name":")",
       R"(allocate","numeric_args":{"size":)",
       R"(,"string_args":{"allocator_ref":"0x1","pointer":")",

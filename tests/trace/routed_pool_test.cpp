@@ -50,6 +50,18 @@ TEST(RoutedPool, RefusesFreesOfOtherMemoryAndChangesNothing) {
   EXPECT_THROW((void)memory.allocate_from(2, 1), bad_argument);
 }
 
+TEST(RoutedPool, KnowsTheSizesOfAllPoolsAndAuditsThem) {
+  simulated_routes memory{simulated_resource{}, small_and_large(), megabytes()};
+  auto* const small = static_cast<char*>(memory.allocate(100));
+  void* const large = memory.allocate(5000);
+  EXPECT_EQ(memory.size_of(small), 100u);
+  EXPECT_EQ(memory.size_of(large), 5000u);
+  EXPECT_EQ(memory.size_of(small + 16), std::nullopt);
+  EXPECT_TRUE(memory.deallocate(small));
+  EXPECT_EQ(memory.size_of(small), std::nullopt);
+  EXPECT_TRUE(memory.audit().empty());
+}
+
 TEST(RoutedPool, ThePoolsShareTheLimitAndReturnUnusedBlocksForEachOther) {
   simulated_routes memory{simulated_resource{}, small_and_large(), megabytes(2_MiB)};
   void* const large = memory.allocate(2_MiB - 4096);

@@ -109,6 +109,63 @@ TEST(UmpireLog, ReadsALogOfUmpire2024) {
           {.time = 10, .call_site = 2, .kind = event_kind::phase}}));
 }
 
+// The lines are those that Umpire's source of 2026 prints. Allocations and frees have formats of
+// their own; all others are JSON objects with sorted members.
+TEST(UmpireLog, EachOperationOfUmpire2026IsKnown) {
+  std::string const text =
+      R"({"category":"metadata","name":"version","numeric_args":{"major":2026,"minor":7,"patch":1},"string_args":{"rc":""},"tags":{},"timestamp":1795286725436249344})"
+      "\n"
+      R"({"category":"operation","name":"make_memory_resource","numeric_args":{"introspection":1},"string_args":{"allocator_ref":"0x55a0601ed400"},"tags":{"allocator_name":"HOST","replay":"true"},"timestamp":1795286725436447168})"
+      "\n"
+      R"({"category":"operation","name":"make_allocator","numeric_args":{"arg1":4096,"arg2":1024,"arg3":16,"introspection":1},"string_args":{"allocator_ref":"0x55a0601fedb0","arg0":"HOST","arg4":"PoolCoalesceHeuristic<QuickPool>","type":"N6umpire8strategy9QuickPoolE"},"tags":{"allocator_name":"pool","replay":"true"},"timestamp":1795286725436482110})"
+      "\n"
+      R"({"category":"operation","name":"set_default_allocator","numeric_args":{},"string_args":{"allocator_ref":"0x55a0601fedb0"},"tags":{"allocator_name":"pool","replay":"true"},"timestamp":1})"
+      "\n"
+      R"({"category":"operation","name":"allocate","numeric_args":{"size":1000},"string_args":{"allocator_ref":"0x55a0601fedb0","pointer":"0x55a0601ff960"},"tags":{"replay":"true"},"timestamp":2})"
+      "\n"
+      R"({"category":"operation","name":"named_allocate","numeric_args":{"size":64},"string_args":{"allocator_ref":"0x55a0601fedb0","pointer":"0x55c2022c1d50","allocation_name":"my array"},"tags":{"replay":"true"},"timestamp":3})"
+      "\n"
+      R"({"category":"operation","name":"allocate_resource","numeric_args":{"size":8},"string_args":{"allocator_ref":"0x55a0601fedb0","pointer":"0x99","resource":"camp::resource::Cuda"},"tags":{"replay":"true"},"timestamp":4})"
+      "\n"
+      R"({"category":"operation","name":"memset","numeric_args":{"size":1000,"value":0},"string_args":{"allocator_ref":"0x55a0601fedb0","ptr":"0x55a0601ff960"},"tags":{"allocator_name":"pool","async":"true","replay":"true"},"timestamp":5})"
+      "\n"
+      R"({"category":"operation","name":"copy","numeric_args":{"dst_offset":0,"size":64,"src_offset":0},"string_args":{"dst":"0x55c2022c1d50","dst_allocator_ref":"0x55a0601fedb0","src":"0x55a0601ff960","src_allocator_ref":"0x55a0601fedb0"},"tags":{"dst_allocator_name":"pool","replay":"true","src_allocator_name":"pool"},"timestamp":6})"
+      "\n"
+      R"({"category":"operation","name":"prefetch","numeric_args":{"device":0,"size":8},"string_args":{"allocator_ref":"0x55a0601fedb0","ptr":"0x99"},"tags":{"allocator_name":"pool","replay":"true"},"timestamp":7})"
+      "\n"
+      R"({"category":"operation","name":"register_external_allocation","numeric_args":{"size":64},"string_args":{"allocator_ref":"0x55a0601ed400","pointer":"0x7f00"},"tags":{"allocator_name":"HOST","replay":"true"},"timestamp":8})"
+      "\n"
+      R"({"category":"operation","name":"deregister_external_allocation","numeric_args":{},"string_args":{"pointer":"0x7f00"},"tags":{"replay":"true"},"timestamp":9})"
+      "\n"
+      R"({"category":"operation","name":"reallocate","numeric_args":{"size":2000},"string_args":{"allocator_ref":"0x55a0601fedb0","current_ptr":"0x55a0601ff960"},"tags":{"allocator_name":"pool","replay":"true"},"timestamp":10})"
+      "\n"
+      R"({"category":"operation","name":"reallocate","numeric_args":{},"string_args":{"allocator_ref":"0x55a0601fedb0","new_ptr":"0x55a060200000"},"tags":{"allocator_name":"pool"},"timestamp":11})"
+      "\n"
+      R"({"category":"operation","name":"deallocate","string_args":{"allocator_ref":"0x55a0601fedb0","pointer":"0x55c2022c1d50"},"tags":{"replay":"true"},"timestamp":12})"
+      "\n"
+      R"({"category":"operation","name":"deallocate_resource","string_args":{"allocator_ref":"0x55a0601fedb0","pointer":"0x99", "resource":"camp::resource::Cuda"},"tags":{"replay":"true"},"timestamp":13})"
+      "\n"
+      R"({"category":"operation","name":"coalesce","numeric_args":{},"string_args":{},"tags":{"allocator_name":"pool","replay":"true"},"timestamp":14})"
+      "\n"
+      R"({"category":"operation","name":"release","numeric_args":{},"string_args":{"allocator_ref":"0x55a0601fedb0"},"tags":{"allocator_name":"pool","replay":"true"},"timestamp":15})"
+      "\n"
+      R"({"category":"operation","name":"move","numeric_args":{},"string_args":{"dst_allocator_ref":"0x55a0601ed400","ptr":"0x55a060200000"},"tags":{"allocator_name":"HOST","replay":"true"},"timestamp":16})"
+      "\n"
+      R"({"category":"operation","name":"destroy_allocator","numeric_args":{"allocator_id":3,"freed_allocations":0},"string_args":{"allocator_name":"pool"},"tags":{"replay":"true"},"timestamp":17})"
+      "\n"
+      R"({"category":"metadata","name":"event","numeric_args":{},"string_args":{"name":"step 1"},"tags":{"replay":"true"},"timestamp":18})"
+      "\n"
+      R"({"category":"statistic","name":"anon","numeric_args":{},"string_args":{},"tags":{},"timestamp":19})"
+      "\n";
+  auto const result = read(text);
+  EXPECT_EQ(result.problem_count, 0u) << (result.problems.empty() ? "" : result.problems[0]);
+  EXPECT_EQ(text_of(result),
+            "a 55a0601ff960 1000 pool; a 55c2022c1d50 64 pool; a 99 8 pool; "
+            "a 55a060200000 2000 pool; d 55a0601ff960 0 pool; d 55c2022c1d50 0 pool; d 99 0 pool; "
+            "phase 0 0 ; ");
+  EXPECT_EQ(result.names.streams.names(), (std::vector<std::string>{"", "camp::resource::Cuda"}));
+}
+
 TEST(UmpireLog, TheApplicationsAllocationsFromAPoolsResourceAreAllocations) {
   log_writer log;
   log.resource("0x1", "HOST").pool("0x2", "pool", "HOST");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -68,6 +69,15 @@ class routed_pool {
     return false;
   }
 
+  /// The requested bytes; nullopt if `pointer` is not the base address of an allocation in use.
+  /// O(pools).
+  [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
+    for (auto const& each : pools_) {
+      if (auto const size = each->size_of(pointer)) return size;
+    }
+    return std::nullopt;
+  }
+
   /// Returns the blocks without allocations to the resource. O(blocks).
   void release() noexcept {
     for (auto const& each : pools_) each->release();
@@ -104,6 +114,14 @@ class routed_pool {
     result.peak_reserved = shared_.peak;
     result.invalid_frees = invalid_frees_;
     return result;
+  }
+  /// Describes each violated invariant of a pool; empty if there are none.
+  [[nodiscard]] std::vector<std::string> audit() const {
+    std::vector<std::string> problems;
+    for (auto const& each : pools_) {
+      for (auto& problem : each->audit()) problems.push_back(std::move(problem));
+    }
+    return problems;
   }
   [[nodiscard]] Resource& resource() { return shared_.resource; }
   [[nodiscard]] memory_location location() { return location_of(shared_.resource); }

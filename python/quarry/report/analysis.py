@@ -208,7 +208,7 @@ def density(
     scale_y = height / addresses.total
     left = (positions[lifetimes.start[chosen]] - positions[0]) * scale_x
     right = (positions[lifetimes.end[chosen]] - positions[0]) * scale_x
-    low = addresses.offset_of(lifetimes.address[chosen]) * scale_y
+    low = np.asarray(addresses.offset_of(lifetimes.address[chosen]) * scale_y, np.float64)
     high = low + lifetimes.granted[chosen] * scale_y
     column, last_column = cells(left, right, width)
     row, last_row = cells(low, high, height)
@@ -222,7 +222,8 @@ def density(
         flat = rows * (width + 1) + columns
         table += sign * np.bincount(flat, share, table.size).reshape(table.shape)
     covered = table.cumsum(0).cumsum(1)[:height, :width]
-    return np.clip(covered, 0, 1).astype(np.float32)
+    shown: npt.NDArray[np.float32] = np.clip(covered, 0, 1).astype(np.float32)
+    return shown
 
 
 def cells(begin: Floats, end: Floats, count: int) -> tuple[Integers, Integers]:

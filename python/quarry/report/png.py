@@ -46,7 +46,8 @@ def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) ->
     FigureCanvasAgg(figure)
     # Parts with margins of their own: names of call sites are longer than numbers.
     parts = [sum(ratios), 0.9] + [sum(ratios) * 0.34] * (tuned is not None)
-    over_time, by_group, *last = figure.subfigures(len(parts), 1, height_ratios=parts)
+    figures: Any = figure.subfigures(len(parts), 1, height_ratios=parts)
+    over_time, by_group, *last = figures
     charts = over_time.subplots(len(ratios), 1, height_ratios=ratios)
     bars = by_group.subplots()
     draw_timeline(content, charts[0])
@@ -117,7 +118,7 @@ def draw_blocks(content: Content, chart: Any) -> None:
     corners = np.stack([left, low, right, low, right, high, left, high], 1).reshape(-1, 4, 2)
     palette = np.array([*PALETTE, OTHERS])
     colors = palette[content.groups.color_of[content.drawn]]  # -1 is the last color
-    blocks = PolyCollection(corners, facecolors=colors, edgecolors="none", rasterized=True)
+    blocks = PolyCollection(list(corners), facecolors=colors, edgecolors="none", rasterized=True)
     chart.add_collection(blocks)
     chart.set_ylim(0, top)
     chart.set_ylabel(f"address, gaps left out ({name})", fontsize=9)

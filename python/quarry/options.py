@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that all pools share."""
+
+from quarry import _core
+from quarry.sizes import parse_size
+
+
+def pool_options(
+    *,
+    heuristic: str = "never",
+    first_block: int | str = 0,
+    next_block: int | str = 0,
+    growth_percent: int = 4,
+    alignment: int | str = 16,
+    max_bytes: int | str | None = None,
+    shrink_after: int = 0,
+    red_zone: int | str = 0,
+    keeps_backtraces: bool = False,
+    name: str = "",
+) -> _core.PoolOptions:
+    """The options of a pool for the compiled module. Sizes are bytes, or texts such as `512MiB`."""
+    return _core.PoolOptions(
+        heuristic=heuristic,
+        first_block=parse_size(first_block),
+        next_block=parse_size(next_block),
+        growth_percent=growth_percent,
+        alignment=parse_size(alignment),
+        max_bytes=None if max_bytes is None else parse_size(max_bytes),
+        shrink_after=shrink_after,
+        red_zone=parse_size(red_zone),
+        keeps_backtraces=keeps_backtraces,
+        name=name,
+    )

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <new>
+#include <string>
+
+namespace quarry::python {
+
+text_dict replay_arguments(trace::replay_options const& options) {
+  pool_options const& pool = options.pool;
+  text_dict result;
+  result["strategy"] = trace::name_of(options.placement);
+  result["heuristic"] = trace::name_of(pool.coalesce);
+  result["first_block"] = pool.first_block;
+  result["next_block"] = pool.next_block;
+  result["growth_percent"] = pool.growth_percent;
+  result["shrink_after"] = pool.shrink_after;
+  return result;
+}
+
+void add_options(nb::module_& core) {
+  using namespace nb::literals;
+  nb::class_<pool_options>(core, "PoolOptions", "The options that all pools share.")
+      .def(
+          "__init__",
+          [](pool_options* self, std::string const& heuristic, bytes first_block, bytes next_block,
+             std::uint32_t growth_percent, bytes alignment, std::optional<bytes> max_bytes,
+             std::uint64_t shrink_after, bytes red_zone, bool keeps_backtraces, std::string name) {
+            new (self) pool_options{.first_block = first_block,
+                                    .next_block = next_block,
+                                    .growth_percent = growth_percent,
+                                    .alignment = alignment,
+                                    .max_bytes = limit_of(max_bytes),
+                                    .coalesce = trace::heuristic_named(heuristic),
+                                    .shrink_after = shrink_after,
+                                    .name = std::move(name),
+                                    .red_zone = red_zone,
+                                    .keeps_backtraces = keeps_backtraces};
+          },
+          nb::kw_only(), "heuristic"_a, "first_block"_a, "next_block"_a, "growth_percent"_a,
+          "alignment"_a, "max_bytes"_a.none(), "shrink_after"_a, "red_zone"_a = 0,
+          "keeps_backtraces"_a = false, "name"_a = "");
+}
+
+}  // namespace quarry::python

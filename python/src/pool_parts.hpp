@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the pools that Python sees share: quarry.Pool, RoutedPool and PlannedPool.
+#pragma once
+
+#include "quarry/core/errors.hpp"
+#include "quarry/host/pools/chunk_arena.hpp"
+#include "quarry/host/pools/pool.hpp"
+#include "quarry/trace/recorded_resource.hpp"
+
+#include "recorder_handle.hpp"
+#include "resources.hpp"
+
+#include <memory>
+#include <string>
+
+namespace quarry::python {
+
+[[nodiscard]] inline void* pointer_to(std::uint64_t address) {
+  return reinterpret_cast<void*>(address);
+}
+[[nodiscard]] inline std::uint64_t address_of(void const* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
+
+/// Null if `handle` is null: nothing is recorded.
+[[nodiscard]] inline std::shared_ptr<trace::recorder> target_of(recorder_handle const* handle) {
+  return handle == nullptr ? nullptr : handle->shared();
+}
+
+/// The resource that a pool takes its blocks from. A recorder gets the blocks, under the name of
+/// the pool.
+[[nodiscard]] inline any_resource pool_upstream(std::string const& kind, int device,
+                                                std::string const& pool_name,
+                                                std::shared_ptr<trace::recorder> const& recorder) {
+  auto resource = resource_named(kind, device);
+  if (recorder == nullptr) return resource;
+  return any_resource{trace::recorded_resource{std::move(resource), recorder, pool_name,
+                                               trace::recorded_role::upstream}};
+}
+
+/// Calls `make.operator()<Placement>()` for the placement of this name. Throws `bad_argument`.
+template <class Make>
+[[nodiscard]] auto with_placement(std::string const& name, Make const& make) {
+  if (name == "fast_fit") return make.template operator()<fast_fit>();
+  if (name == "segregated_fit") return make.template operator()<chunk_arena<segregated_fit>>();
+  if (name == "oldest_best_fit") return make.template operator()<chunk_arena<oldest_best_fit>>();
+  if (name == "lowest_best_fit") return make.template operator()<chunk_arena<lowest_best_fit>>();
+  throw bad_argument{"pool: there is no placement '" + name +
+                     "'; there are fast_fit, segregated_fit, oldest_best_fit and lowest_best_fit"};
+}
+
+}  // namespace quarry::python
