@@ -58,10 +58,7 @@ void measure(std::string const& name) {
   record_peak(name, "pytorch", fast.recorded_peak_reserved);
   record_peak(name, "fast", fast.pool.peak_reserved);
 
-  tune_options options{.candidates = all_candidates()};
-  for (auto const& each : sized_candidates(fast.pool.peak_allocated))
-    options.candidates.push_back(each);
-  auto const tuned = tune(*open_trace(path), options);
+  auto const tuned = tune([&] { return open_trace(path); }, {});
   record_peak(name, "tuned", tuned.outcomes.at(tuned.best).peak_reserved);
 
   auto const table = best_table(std::span{events}.first(events.size() / 2), call_sites);

@@ -90,8 +90,7 @@ void measure(loaded const& trace, std::string const& file) {
   measure(
       "trace/tune", params(), trace.events.size() * settings,
       [&] {
-        auto const reader = open_trace(std::string{QUARRY_DATA} + '/' + trace.name + ".pickle.gz");
-        (void)tune(*reader, {});
+        (void)tune([&] { return open_trace(file); }, {});
       },
       true);
 }

@@ -56,6 +56,12 @@ def size_option(*names: str, text: str) -> Any:
     return typer.Option(*names, metavar=SIZE, help=text + " Examples: 512MiB, 2GB.")
 
 
+Allocator = Annotated[
+    str,
+    typer.Option(
+        "--allocator", help="Use the events of this allocator, for example 'device 1'; or all."
+    ),
+]
 FirstBlock = Annotated[str, size_option("--first-block", text="Size of the pool's first block.")]
 NextBlock = Annotated[
     str, size_option("--next-block", text="Minimum size of the pool's later blocks.")
@@ -165,7 +171,7 @@ def record(
     traces = []
     for path in done.files:
         with errors_shown(as_json):
-            found = run_replay(path)
+            found = run_replay(path, allocator="all")
         traces.append(
             {
                 "trace": path,
@@ -209,6 +215,7 @@ def replay(
     ] = 100,
     us_per_free: Annotated[float, typer.Option(help="Modelled time of a free.")] = 100,
     samples: Annotated[bool, typer.Option("--samples", help="Add the curves to --json.")] = False,
+    allocator: Allocator = "",
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace in a pool of Quarry: what would the pool have reserved, and does it fit?
@@ -228,6 +235,7 @@ def replay(
             plan=plan,
             us_per_allocation=us_per_allocation,
             us_per_free=us_per_free,
+            allocator=allocator,
             progress=show,
         )
     if as_json:
@@ -261,7 +269,11 @@ def tune(
     candidates: Annotated[
         str, typer.Option(help="all, or Umpire's heuristics: published, 2022 or 2024.")
     ] = "all",
+    goal: Annotated[
+        str, typer.Option(help="front, or only the best setting; all: drop no setting early.")
+    ] = "front",
     threads: Annotated[int, typer.Option(help="0: one for each processor.")] = 0,
+    allocator: Allocator = "",
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace with hundreds of settings: the best ones, and the code that sets the best.
@@ -277,7 +289,9 @@ def tune(
             capacity=capacity,
             us_per_gib=us_per_gib,
             candidates=candidates,
+            goal=goal,
             threads=threads,
+            allocator=allocator,
             progress=show,
         )
     if as_json:
@@ -303,6 +317,7 @@ def separate(
     ] = 1000,
     learn: Annotated[float, typer.Option(help="The share of the trace to learn from.")] = 0.5,
     strategy: Strategy = "fast",
+    allocator: Allocator = "",
     as_json: AsJson = False,
 ) -> None:
     """Learn which allocations of a trace are temporary, and what pools of their own save."""
@@ -316,6 +331,7 @@ def separate(
             temporary_events=temporary_events,
             learn=learn,
             strategy=strategy,
+            allocator=allocator,
             progress=show,
         )
         if output:
@@ -338,6 +354,7 @@ def plan(
     max_steps: Annotated[
         int, typer.Option(help="The work limit; a core does about 50 million steps in a second.")
     ] = 250_000_000,
+    allocator: Allocator = "",
     as_json: AsJson = False,
 ) -> None:
     """Place the allocations of a trace in one range, for the program's next run."""
@@ -346,8 +363,10 @@ def plan(
     from quarry.report import texts
 
     with errors_shown(as_json), progress_of("planning") as show:
-        made = make_plan(trace, alignment=alignment, max_steps=max_steps, progress=show)
-        default = run_replay(trace, progress=show)
+        made = make_plan(
+            trace, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
+        )
+        default = run_replay(trace, allocator=allocator, progress=show)
         if output:
             made.save(output)
     if as_json:
@@ -386,28 +405,30 @@ def report(
     by_event: Annotated[
         bool, typer.Option("--by-event", help="Number the events on the axis, without times.")
     ] = False,
+    allocator: Allocator = "",
     as_json: AsJson = False,
 ) -> None:
     """Write a page with a trace's timeline, blocks by address, fragmentation and call sites."""
     from quarry.replays import replay as run_replay
     from quarry.report import write_report
-    from quarry.traces import read_trace
+    from quarry.traces import read_trace, select_allocator
     from quarry.tuning import tune as run_tune
 
     with errors_shown(as_json), progress_of("reading") as show:
-        read = read_trace(trace, progress=show)
+        read = select_allocator(read_trace(trace, progress=show), allocator)
+        common: dict[str, Any] = {"capacity": capacity, "allocator": "all", "max_samples": 1 << 14}
         replays = [
-            run_replay(
-                read, strategy=name, heuristic=heuristic, capacity=capacity, max_samples=1 << 14
-            )
+            run_replay(read, strategy=name, heuristic=heuristic, **common)
             for name in strategy or ["fast"]
         ]
         sweep = None
         if with_tuning:
-            sweep = run_tune(read, capacity=capacity, us_per_gib=us_per_gib, progress=show)
+            sweep = run_tune(
+                read, allocator="all", capacity=capacity, us_per_gib=us_per_gib, progress=show
+            )
             if sweep.best:
                 options = sweep.best.replay_options
-                replays.append(run_replay(read, capacity=capacity, max_samples=1 << 14, **options))
+                replays.append(run_replay(read, **options, **common))
         content = write_report(
             read,
             output,

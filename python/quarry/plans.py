@@ -6,7 +6,7 @@ import os
 from quarry import _core
 from quarry._core import Plan, load_plan
 from quarry.sizes import parse_size
-from quarry.traces import Progress, Trace, record_bytes
+from quarry.traces import Progress, Trace, record_bytes, select_allocator
 
 __all__ = ["Plan", "load_plan", "make_plan"]
 
@@ -18,6 +18,7 @@ def make_plan(
     finds_period: bool = True,
     max_steps: int = 250_000_000,
     seed: int = 1,
+    allocator: str = "",
     progress: Progress | None = None,
 ) -> Plan:
     """Places all allocations of a trace in one range, before the program runs again.
@@ -26,7 +27,7 @@ def make_plan(
     before it. Placing ends when the size exceeds the lower bound by 1/1000 at most, or after about
     `max_steps` steps (a core does about 50 million in a second). Equal seeds give equal plans.
     `progress` is called with the number of events read until now. Raises BadArgument if the trace is
-    too large.
+    too large. `allocator` is that of `quarry.replay`.
     """
     options = {
         "alignment": parse_size(alignment),
@@ -36,5 +37,5 @@ def make_plan(
         "progress": progress,
     }
     if isinstance(trace, Trace):
-        return _core.plan_events(record_bytes(trace.events), **options)
-    return _core.plan_file(os.fspath(trace), **options)
+        return _core.plan_events(record_bytes(select_allocator(trace, allocator).events), **options)
+    return _core.plan_file(os.fspath(trace), allocator, **options)

@@ -11,7 +11,7 @@ import numpy as np
 from quarry import _core
 from quarry.errors import BadArgument
 from quarry.sizes import parse_size
-from quarry.traces import Progress, Trace, record_bytes
+from quarry.traces import Progress, Trace, record_bytes, select_allocator
 
 SAMPLE: np.dtype[Any] = np.dtype(cast(Any, _core.sample_layout))
 
@@ -92,6 +92,7 @@ def replay(
     device: int = 0,
     routing: _core.RoutingTable | None = None,
     plan: _core.Plan | str | os.PathLike[str] | None = None,
+    allocator: str = "",
     max_samples: int = 2048,
     progress: Progress | None = None,
 ) -> ReplayResult:
@@ -107,6 +108,10 @@ def replay(
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
     memory. `stream_delay` is how long the work of a stream takes, in nanoseconds, for the strategy
     `streams`. `routing` serves the allocations from several pools (`quarry.separate`).
+
+    `allocator` is the name of the allocator whose events are replayed, for example `device 1`.
+    Without it, all events are replayed, and a trace of several devices raises BadArgument; `all`
+    replays also such a trace in one pool.
     """
     options: dict[str, Any] = {
         "strategy": strategy,
@@ -133,6 +138,7 @@ def replay(
     )
     call_site = ""
     if isinstance(trace, Trace):
+        trace = select_allocator(trace, allocator)
         found = _core.replay_events(
             record_bytes(trace.events), trace.call_sites if routing else [], settings, progress
         )
@@ -144,7 +150,7 @@ def replay(
         if found["first_failure"]:
             call_site = trace.call_sites[found["first_failure"]["request"]["call_site"]]
     else:
-        found = _core.replay_file(os.fspath(trace), settings, progress)
+        found = _core.replay_file(os.fspath(trace), allocator, settings, progress)
         call_site = found.pop("failed_call_site", "")
     if found["first_failure"]:
         found["first_failure"] = ReplayFailure(**found["first_failure"], call_site=call_site)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tunes pools on traces.
+#include "quarry/trace/select_allocator.hpp"
 #include "quarry/trace/tune.hpp"
 
 #include "array_reader.hpp"
@@ -15,14 +16,14 @@ namespace {
 using namespace nb::literals;
 using trace::event;
 
-std::vector<trace::replay_options> candidates_named(std::string const& name, bytes peak) {
-  if (name == "all") return trace::all_candidates();
-  if (name == "sized") return trace::sized_candidates(peak);
+/// Empty for `all`: `tune` then knows its candidates.
+std::vector<trace::replay_options> candidates_named(std::string const& name) {
+  if (name == "all") return {};
   if (name == "2022") return trace::published_candidates(heuristic_rules::poster_2022);
   if (name == "2024") return trace::published_candidates(heuristic_rules::umpire_2024);
   if (name == "published") return trace::published_candidates(heuristic_rules::quarry);
   throw bad_argument{"tune: there are no candidates '" + name +
-                     "'; there are all, sized, published, 2022 and 2024"};
+                     "'; there are all, published, 2022 and 2024"};
 }
 
 nb::dict dict_of(trace::tune_outcome const& outcome) {
@@ -35,6 +36,9 @@ nb::dict dict_of(trace::tune_outcome const& outcome) {
   result["growth_percent"] = pool.growth_percent;
   result["shrink_after"] = pool.shrink_after;
   result["fits"] = outcome.fits;
+  result["is_dropped"] = outcome.is_dropped;
+  result["is_on_front"] = outcome.is_on_front;
+  result["events"] = outcome.events;
   result["peak_reserved"] = outcome.peak_reserved;
   result["coalesces"] = outcome.coalesces;
   result["upstream_allocations"] = outcome.upstream_allocations;
@@ -44,10 +48,10 @@ nb::dict dict_of(trace::tune_outcome const& outcome) {
   return result;
 }
 
-nb::dict run(trace::reader& source, trace::tune_options options, progress_reporter& progress) {
+nb::dict run(trace::trace_source const& source, trace::tune_options options,
+             progress_reporter& progress) {
   options.progress = [&](std::uint64_t events) { progress.report(events); };
   auto const tuned = trace::tune(source, options);
-  progress.report(tuned.events);
   nb::gil_scoped_acquire const gil;
   nb::list outcomes;
   for (auto const& outcome : tuned.outcomes) outcomes.append(dict_of(outcome));
@@ -60,9 +64,11 @@ nb::dict run(trace::reader& source, trace::tune_options options, progress_report
 
 class tune_settings {
  public:
-  tune_settings(std::string const& candidates, bytes peak, std::optional<bytes> capacity,
-                double us_per_allocation, double us_per_free, double us_per_gib, unsigned threads)
-      : options{.candidates = candidates_named(candidates, peak),
+  tune_settings(std::string const& candidates, std::string const& goal,
+                std::optional<bytes> capacity, double us_per_allocation, double us_per_free,
+                double us_per_gib, unsigned threads)
+      : options{.candidates = candidates_named(candidates),
+                .goal = trace::tune_goal_named(goal),
                 .capacity = capacity.value_or(no_limit),
                 .cost = {.us_per_allocation = us_per_allocation, .us_per_free = us_per_free},
                 .us_per_gib = us_per_gib,
@@ -76,28 +82,28 @@ class tune_settings {
 void add_tuning(nb::module_& core) {
   core.attr("default_us_per_gib") = trace::default_us_per_gib;
   nb::class_<tune_settings>(core, "TuneSettings")
-      .def(nb::init<std::string, bytes, std::optional<bytes>, double, double, double, unsigned>(),
-           nb::kw_only(), "candidates"_a, "peak"_a, "capacity"_a.none(), "us_per_allocation"_a,
-           "us_per_free"_a, "us_per_gib"_a, "threads"_a)
-      .def_prop_ro("candidates", [](tune_settings const& settings) {
-        return settings.options.candidates.size();
-      });
+      .def(nb::init<std::string, std::string, std::optional<bytes>, double, double, double,
+                    unsigned>(),
+           nb::kw_only(), "candidates"_a, "goal"_a, "capacity"_a.none(), "us_per_allocation"_a,
+           "us_per_free"_a, "us_per_gib"_a, "threads"_a);
   core.def(
       "tune_file",
-      [](std::string const& path, tune_settings const& settings, nb::object callback) {
+      [](std::string const& path, std::string const& allocator, tune_settings const& settings,
+         nb::object callback) {
         nb::gil_scoped_release const no_gil;
         progress_reporter progress{std::move(callback)};
-        return run(*trace::open_trace(path), settings.options, progress);
+        return run([&] { return trace::select_allocator(trace::open_trace(path), allocator); },
+                   settings.options, progress);
       },
-      "path"_a, "settings"_a, "progress"_a = nb::none());
+      "path"_a, "allocator"_a, "settings"_a, "progress"_a = nb::none());
   core.def(
       "tune_events",
       [](record_view bytes, tune_settings const& settings, nb::object callback) {
         auto const events = records_of<event>(bytes);
         nb::gil_scoped_release const no_gil;
         progress_reporter progress{std::move(callback)};
-        array_reader source{events};
-        return run(source, settings.options, progress);
+        return run([&] { return std::make_unique<array_reader>(events); }, settings.options,
+                   progress);
       },
       "events"_a, "settings"_a, "progress"_a = nb::none());
 }
