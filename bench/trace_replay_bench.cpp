@@ -89,10 +89,7 @@ void measure(loaded const& trace, std::string const& file) {
   std::size_t const settings = all_candidates().size();
   measure(
       "trace/tune", params(), trace.events.size() * settings,
-      [&] {
-        (void)tune([&] { return open_trace(file); }, {});
-      },
-      true);
+      [&] { (void)tune([&] { return open_trace(file); }, {}); }, true);
 }
 
 }  // namespace
