@@ -4,8 +4,9 @@
 // Each of the four traces of data/ is replayed again and again, about ten million events in all, in
 // one pool on simulated memory, on one thread. `replay`: the events are in memory. `file`: they are
 // read from a file in Quarry's format, which is in the page cache; `write` and `read` are that
-// file's costs alone. `tune`: all settings at once, none of them dropped, on all processors; the value counts the events
-// of each setting, and the clock is that on the wall. The others take the time of their thread.
+// file's costs alone. `tune`: all settings at once, none of them dropped, on all processors; the
+// value counts the events of each setting, and the clock is that on the wall. The others take the
+// time of their thread.
 // `bytes`: of the file, for each event.
 #include "harness.hpp"
 
