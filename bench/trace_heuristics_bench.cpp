@@ -7,8 +7,8 @@
 // the poster, of Umpire's release of 2024-10, or Quarry's. That release cannot coalesce before
 // growth, so it has 14 settings, not 19. `coalesces` and `peak` (reserved bytes) are counted.
 // `upstream` is the modelled time of the calls for blocks. The allocator `in use` is the peak of
-// the requested bytes. The rules `tuned` have one setting: the best of `all_candidates` and
-// `sized_candidates`. Nothing is timed.
+// the requested bytes. The rules `tuned` have one setting: the best that `tune`
+// finds. Nothing is timed.
 #include "harness.hpp"
 
 #include "host/pools/simulation_trace.hpp"
@@ -22,7 +22,7 @@ namespace {
 using namespace quarry::trace;
 
 /// A trace file and the name of the trace in the records.
-struct trace_source {
+struct traced_file {
   std::string name, path;
 };
 
@@ -46,13 +46,14 @@ void record_outcome(bench::parameters const& params, tune_outcome const& outcome
                 outcome.upstream_us, "us");
 }
 
-tune_result tuned(std::string const& path, std::vector<replay_options> candidates) {
-  return tune(*open_trace(path), {.candidates = std::move(candidates)});
+tune_result tuned(std::string const& path, tune_options const& options) {
+  return tune([&] { return open_trace(path); }, options);
 }
 
-void measure_published(trace_source const& trace, char const* rules_name,
+void measure_published(traced_file const& trace, char const* rules_name,
                        quarry::heuristic_rules rules) {
-  auto const found = tuned(trace.path, published_candidates(rules));
+  auto const found =
+      tuned(trace.path, {.candidates = published_candidates(rules), .goal = tune_goal::all});
   for (tune_outcome const& outcome : found.outcomes) {
     quarry::heuristic rule = outcome.options.pool.coalesce;
     bool const is_before_growth = rule.checked_at == quarry::heuristic::moment::before_growth;
@@ -62,12 +63,8 @@ void measure_published(trace_source const& trace, char const* rules_name,
   }
 }
 
-void measure_tuned(trace_source const& trace) {
-  auto candidates = all_candidates();
-  auto const replayed = replay(*open_trace(trace.path), {});
-  for (auto const& each : sized_candidates(replayed.pool.peak_allocated))
-    candidates.push_back(each);
-  auto const found = tuned(trace.path, std::move(candidates));
+void measure_tuned(traced_file const& trace) {
+  auto const found = tuned(trace.path, {});
   record_count("peak", params_of(trace.name, "none", "in use"), found.peak_allocated, "B");
   tune_outcome const& best = found.outcomes.at(found.best);
   auto const& pool = best.options.pool;
@@ -102,10 +99,10 @@ int main(int argc, char** argv) {
   std::string const simulation =
       std::filesystem::temp_directory_path() / "trace_heuristics_bench.txt";
   write_simulation(simulation);
-  std::vector<trace_source> traces{{"simulation", simulation}};
+  std::vector<traced_file> traces{{"simulation", simulation}};
   for (std::string const name : {"gpt", "resnet", "kvcache", "gnn"})
     traces.push_back({name, std::string{QUARRY_DATA} + '/' + name + ".pickle.gz"});
-  for (trace_source const& trace : traces) {
+  for (traced_file const& trace : traces) {
     measure_published(trace, "2022", quarry::heuristic_rules::poster_2022);
     measure_published(trace, "2024", quarry::heuristic_rules::umpire_2024);
     measure_published(trace, "quarry", quarry::heuristic_rules::quarry);

@@ -4,7 +4,7 @@
 // For each of the four traces of data/. `requested`: the most that the program had in use; nothing
 // can reserve less. `pytorch`: as recorded. `fast`: a pool with default options. `streams`: a
 // stream pool with default options, where work takes a millisecond of the trace's time. `tuned`:
-// the best of `all_candidates` and `sized_candidates`. `separated`: two pools like `fast`; their
+// the best that `tune` finds. `separated`: two pools like `fast`; their
 // table is learnt from the first half of the trace, and is the one that needs least there. `plan`:
 // a plan of the trace, served by a planned_pool. `tuned` and `plan` know the whole trace. Nothing
 // is timed.
@@ -63,10 +63,7 @@ void measure(std::string const& name) {
   auto const streams = replayed(events, {.placement = strategy::streams});
   record_peak(name, "streams", streams.pool.peak_reserved);
 
-  tune_options options{.candidates = all_candidates()};
-  for (auto const& each : sized_candidates(fast.pool.peak_allocated))
-    options.candidates.push_back(each);
-  auto const tuned = tune(*open_trace(path), options);
+  auto const tuned = tune([&] { return open_trace(path); }, {});
   record_peak(name, "tuned", tuned.outcomes.at(tuned.best).peak_reserved);
 
   auto const table = best_table(std::span{events}.first(events.size() / 2), call_sites);

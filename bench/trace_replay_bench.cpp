@@ -4,8 +4,9 @@
 // Each of the four traces of data/ is replayed again and again, about ten million events in all, in
 // one pool on simulated memory, on one thread. `replay`: the events are in memory. `file`: they are
 // read from a file in Quarry's format, which is in the page cache; `write` and `read` are that
-// file's costs alone. `tune`: all settings at once, on all processors; the value counts the events
-// of each setting, and the clock is that on the wall. The others take the time of their thread.
+// file's costs alone. `tune`: all settings at once, none of them dropped, on all processors; the
+// value counts the events of each setting, and the clock is that on the wall. The others take the
+// time of their thread.
 // `bytes`: of the file, for each event.
 #include "harness.hpp"
 
@@ -86,12 +87,13 @@ void measure(loaded const& trace, std::string const& file) {
     auto const reader = open_trace(file);
     (void)replay(*reader, {});
   });
-  std::size_t const settings = all_candidates().size();
+  auto const settings = all_candidates();
+  std::string const recorded = std::string{QUARRY_DATA} + '/' + trace.name + ".pickle.gz";
   measure(
-      "trace/tune", params(), trace.events.size() * settings,
+      "trace/tune", params(), trace.events.size() * settings.size(),
       [&] {
-        auto const reader = open_trace(std::string{QUARRY_DATA} + '/' + trace.name + ".pickle.gz");
-        (void)tune(*reader, {});
+        (void)tune([&] { return open_trace(recorded); },
+                   {.candidates = settings, .goal = tune_goal::all});
       },
       true);
 }

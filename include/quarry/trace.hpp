@@ -18,5 +18,6 @@
 #include "quarry/trace/rmm_writer.hpp"
 #include "quarry/trace/routed_pool.hpp"
 #include "quarry/trace/routing.hpp"
+#include "quarry/trace/select_allocator.hpp"
 #include "quarry/trace/separate.hpp"
 #include "quarry/trace/tune.hpp"

@@ -20,11 +20,13 @@ from typing import Annotated, Any
 
 import typer
 
+from quarry import _core
 from quarry.command_line.bench import bench
 from quarry.command_line.completion import InstallCompletion, ShowCompletion
 from quarry.command_line.graph import graph
 from quarry.command_line.options import (
     AcceptDamage,
+    Allocator,
     AsJson,
     Capacity,
     FirstBlock,
@@ -48,9 +50,9 @@ from quarry.command_line.output import (
     print_json,
     print_rows,
     progress_of,
-    show_problems,
     warn,
 )
+from quarry.command_line.record import record
 from quarry.sizes import format_size
 
 app = typer.Typer(
@@ -108,67 +110,10 @@ def info(as_json: AsJson = False) -> None:
 
 app.command(epilog=example("quarry graph --scale 12"))(graph)
 app.command(epilog=example("quarry bench --seconds 5"))(bench)
-
-
-@app.command(
+app.command(
     epilog=example("quarry record -o train.quarry -- python train.py"),
     context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
-)
-def record(
-    command: Annotated[
-        list[str], typer.Argument(metavar="PROGRAM", help="The program to run, and its arguments.")
-    ],
-    output: Annotated[
-        str, file_option("--output", "-o", text="The trace to write; an older file is replaced.")
-    ] = "record.quarry",
-    call_sites: Annotated[
-        bool, typer.Option("--call-sites", help="Record the line of Python code that allocates.")
-    ] = False,
-    torch: Annotated[
-        bool,
-        typer.Option("--torch", help="Also record PyTorch's own allocator, through its history."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run a Python program, and record its pools of Quarry (quarry.Pool and the plug-ins).
-
-    The exit status is that of the program, or 2 if it cannot run.
-    A child process that makes pools writes a trace of its own.
-    The summary goes to standard error; JSON ends the standard output.
-    """
-    from quarry.recording import record_program
-    from quarry.replays import replay as run_replay
-
-    with errors_shown(as_json):
-        check_outputs(output)
-        done = record_program(command, output, call_sites=call_sites, torch=torch)
-    traces: list[dict[str, Any]] = []
-    for path in done.files:
-        with errors_shown(as_json):
-            found = run_replay(path)
-        traces.append(
-            {
-                "trace": path,
-                "events": found.events,
-                "peak_allocated": found.pool.peak_allocated,
-                "peak_reserved": found.recorded_peak_reserved,
-                "problems": found.problems,
-            }
-        )
-    if as_json:
-        print_json({"command": command, "exit_status": done.status, "traces": traces})
-    elif traces:
-        for each in traces:
-            show_problems(each["problems"], len(each["problems"]))
-            peak, held = format_size(each["peak_allocated"]), format_size(each["peak_reserved"])
-            text = (
-                f"{each['trace']}: {each['events']:,} events, peak {peak} in use, {held} reserved"
-            )
-            print_rows([("wrote", text)], stderr=True)
-    else:
-        text = "no pool of Quarry was used; --torch records PyTorch's own allocator"
-        print_rows([("recorded nothing", text)], stderr=True)
-    raise typer.Exit(done.status)
+)(record)
 
 
 @app.command(epilog=example("quarry replay gpt.pickle.gz --strategy stitched --capacity 8GiB"))
@@ -183,9 +128,10 @@ def replay(
         str | None,
         file_option("--plan", text="The plan of [bold]--strategy planned[/bold]."),
     ] = None,
-    us_per_allocation: UsPerAllocation = 100,
-    us_per_free: UsPerFree = 100,
+    us_per_allocation: UsPerAllocation = _core.default_us_per_allocation,
+    us_per_free: UsPerFree = _core.default_us_per_free,
     samples: Annotated[bool, typer.Option("--samples", help="Add the curves to --json.")] = False,
+    allocator: Allocator = "",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
@@ -207,6 +153,7 @@ def replay(
             plan=plan,
             us_per_allocation=us_per_allocation,
             us_per_free=us_per_free,
+            allocator=allocator,
             progress=show,
         )
 
@@ -228,14 +175,19 @@ def replay(
 def tune(
     trace: TraceFile,
     capacity: Capacity = None,
-    us_per_allocation: UsPerAllocation = 100,
-    us_per_free: UsPerFree = 100,
-    us_per_gib: UsPerGib = 100_000,
+    us_per_allocation: UsPerAllocation = _core.default_us_per_allocation,
+    us_per_free: UsPerFree = _core.default_us_per_free,
+    us_per_gib: UsPerGib = _core.default_us_per_gib,
     candidates: Annotated[
         str, typer.Option(help="all, or Umpire's heuristics: published, 2022 or 2024.")
     ] = "all",
     threads: Annotated[int, typer.Option(min=0, max=1024, help="0: one for each processor.")] = 0,
     accept_damage: AcceptDamage = False,
+    goal: Annotated[
+        str, typer.Option(help="front, or only the best setting; all: drop no setting early.")
+    ] = "front",
+    threads: Annotated[int, typer.Option(help="0: one for each processor.")] = 0,
+    allocator: Allocator = "",
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace with hundreds of settings: the best ones, and the code that sets the best.
@@ -253,7 +205,9 @@ def tune(
             us_per_free=us_per_free,
             us_per_gib=us_per_gib,
             candidates=candidates,
+            goal=goal,
             threads=threads,
+            allocator=allocator,
             progress=show,
         )
     best = result.best
@@ -287,6 +241,7 @@ def separate(
     capacity: Capacity = None,
     first_block: FirstBlock = "0",
     next_block: NextBlock = "0",
+    allocator: Allocator = "",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
@@ -309,6 +264,7 @@ def separate(
             capacity=capacity,
             first_block=first_block,
             next_block=next_block,
+            allocator=allocator,
             progress=show,
         )
         if output:
@@ -338,6 +294,7 @@ def plan(
             help="The work limit; a core does about 50 million steps in a second.",
         ),
     ] = 250_000_000,
+    allocator: Allocator = "",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
@@ -351,8 +308,10 @@ def plan(
 
     with errors_shown(as_json), progress_of("planning") as show:
         check_outputs(output)
-        made = make_plan(trace, alignment=alignment, max_steps=max_steps, progress=show)
-        default = run_replay(trace, progress=show)
+        made = make_plan(
+            trace, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
+        )
+        default = run_replay(trace, allocator=allocator, progress=show)
         if output:
             made.save(output)
     values = made.to_dict() | {
@@ -384,7 +343,7 @@ def report(
         bool,
         typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best."),
     ] = False,
-    us_per_gib: UsPerGib = 100_000,
+    us_per_gib: UsPerGib = _core.default_us_per_gib,
     png: Annotated[
         str | None,
         file_option("--png", text="Also draw the charts for a paper (needs matplotlib)."),
@@ -393,6 +352,7 @@ def report(
     by_event: Annotated[
         bool, typer.Option("--by-event", help="Number the events on the axis, without times.")
     ] = False,
+    allocator: Allocator = "",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
@@ -402,26 +362,27 @@ def report(
     """
     from quarry.replays import replay as run_replay
     from quarry.report import check_picture, write_report
-    from quarry.traces import read_trace
+    from quarry.traces import read_trace, select_allocator
     from quarry.tuning import tune as run_tune
 
     with errors_shown(as_json), progress_of("reading") as show:
         check_outputs(output, png)
         if png:
             check_picture(png)
-        read = read_trace(trace, progress=show)
+        read = select_allocator(read_trace(trace, progress=show), allocator)
+        common: dict[str, Any] = {"capacity": capacity, "allocator": "all", "max_samples": 1 << 14}
         replays = [
-            run_replay(
-                read, strategy=name, heuristic=heuristic, capacity=capacity, max_samples=1 << 14
-            )
+            run_replay(read, strategy=name, heuristic=heuristic, **common)
             for name in strategy or ["fast"]
         ]
         sweep = None
         if with_tuning:
-            sweep = run_tune(read, capacity=capacity, us_per_gib=us_per_gib, progress=show)
+            sweep = run_tune(
+                read, allocator="all", capacity=capacity, us_per_gib=us_per_gib, progress=show
+            )
             if sweep.best:
                 options = sweep.best.replay_options
-                replays.append(run_replay(read, capacity=capacity, max_samples=1 << 14, **options))
+                replays.append(run_replay(read, **options, **common))
         content = write_report(
             read,
             output,

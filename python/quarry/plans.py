@@ -7,7 +7,7 @@ from typing import Any
 from quarry import _core
 from quarry._core import Plan, load_plan
 from quarry.sizes import parse_size
-from quarry.traces import Progress, Trace, record_bytes
+from quarry.traces import Progress, Trace, record_bytes, select_allocator
 
 __all__ = ["Plan", "load_plan", "make_plan"]
 
@@ -19,6 +19,7 @@ def make_plan(
     finds_period: bool = True,
     max_steps: int = 250_000_000,
     seed: int = 1,
+    allocator: str = "",
     progress: Progress | None = None,
 ) -> Plan:
     """Places all allocations of a trace in one range, before the program runs again.
@@ -27,7 +28,7 @@ def make_plan(
     itself and `finds_period` is true, the plan has one period, and what comes before it. Placing
     ends when the size exceeds the lower bound by 1/1000 at most, or after about `max_steps` steps
     (a core does about 50 million in a second). Equal values of `seed` give equal plans. `progress`
-    is called with the number of events read until now. Raises BadArgument if the trace is too
+    is called with the number of events read until now. `allocator` is that of `quarry.replay`. Raises BadArgument if the trace is too
     large, BadTrace if the file is no trace, and ResourceFailed if it cannot be read.
     """
     options: dict[str, Any] = {
@@ -38,5 +39,5 @@ def make_plan(
         "progress": progress,
     }
     if isinstance(trace, Trace):
-        return _core.plan_events(record_bytes(trace.events), **options)
-    return _core.plan_file(os.fspath(trace), **options)
+        return _core.plan_events(record_bytes(select_allocator(trace, allocator).events), **options)
+    return _core.plan_file(os.fspath(trace), allocator, **options)

@@ -12,7 +12,7 @@ from quarry import _core
 from quarry.errors import BadArgument
 from quarry.options import pool_options
 from quarry.sizes import parse_size
-from quarry.traces import Progress, Trace, record_bytes
+from quarry.traces import Progress, Trace, record_bytes, select_allocator
 
 SAMPLE: np.dtype[Any] = np.dtype(cast(Any, _core.sample_layout()))
 
@@ -106,14 +106,15 @@ def replay(
     growth_percent: int = 4,
     alignment: int | str = 16,
     shrink_after: int = 0,
-    us_per_allocation: float = 100,
-    us_per_gib: float = 0,
-    us_per_free: float = 100,
+    us_per_allocation: float = _core.default_us_per_allocation,
+    us_per_gib: float = _core.default_us_per_gib_of_blocks,
+    us_per_free: float = _core.default_us_per_free,
     stream_delay: int = 1_000_000,
     resource: str | None = None,
     device: int = 0,
     routing: _core.RoutingTable | None = None,
     plan: _core.Plan | str | os.PathLike[str] | None = None,
+    allocator: str = "",
     max_samples: int = 2048,
     progress: Progress | None = None,
 ) -> ReplayResult:
@@ -126,13 +127,19 @@ def replay(
     at least `first_block`, later of at least `next_block` bytes; 0 means its default. Addresses are
     multiples of `alignment`. Sizes may be texts such as `512MiB`. The times are those of a modelled
     upstream: `us_per_allocation` microseconds for a block and `us_per_gib` for each GiB of it, and
-    `us_per_free` for its return. A path is streamed: its memory does not grow with the number of
+    `us_per_free` for its return; their defaults are those of cudaMalloc and cudaFree on an H200. A path is streamed: its memory does not grow with the number of
     events. `progress` is called with the number of events until now.
 
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
     memory. `stream_delay` is how long the work of a stream takes, in nanoseconds, for the strategy
     `streams`. `routing` serves the allocations from several pools (`quarry.separate`). The result
-    has at most `max_samples` samples. Raises BadArgument for a bad option, BadTrace or BadPlan if a
+    has at most `max_samples` samples.
+
+    `allocator` is the name of the allocator whose events are replayed, for example `device 1`.
+    Without it, all events are replayed, and a trace of several devices raises BadArgument; `all`
+    replays also such a trace in one pool.
+
+    Raises BadArgument for a bad option, BadTrace or BadPlan if a
     file is damaged, and ResourceFailed if a file or the resource fails.
     """
     pool: dict[str, Any] = {
@@ -168,6 +175,7 @@ def replay(
     )
     call_site = ""
     if isinstance(trace, Trace):
+        trace = select_allocator(trace, allocator)
         found = _core.replay_events(
             record_bytes(trace.events), trace.call_sites if routing else [], settings, progress
         )
@@ -179,7 +187,7 @@ def replay(
         if found["first_failure"]:
             call_site = trace.call_sites[found["first_failure"]["request"]["call_site"]]
     else:
-        found = _core.replay_file(os.fspath(trace), settings, progress)
+        found = _core.replay_file(os.fspath(trace), allocator, settings, progress)
         call_site = found.pop("failed_call_site", "")
     if found["first_failure"]:
         found["first_failure"] = ReplayFailure(**found["first_failure"], call_site=call_site)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps temporary and permanent allocations in pools of their own."""
 
+import dataclasses
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from quarry._core import Route, RoutingTable
 from quarry.errors import BadArgument
 from quarry.replays import ReplayResult, replay
 from quarry.report.analysis import lifetimes_of
-from quarry.traces import Progress, Trace, read_trace, record_bytes
+from quarry.traces import Progress, Trace, read_trace, record_bytes, select_allocator
 
 __all__ = ["Route", "RoutingTable", "SeparateResult", "separate"]
 
@@ -52,7 +53,7 @@ def later_part(trace: Trace, split: int) -> Trace:
     lifetimes = lifetimes_of(trace)
     is_live = (lifetimes.start < split) & (lifetimes.end >= split)
     events = np.concatenate([trace.events[lifetimes.start[is_live]], trace.events[split:]])
-    return Trace(events, trace.call_sites, format=trace.format, path=trace.path)
+    return dataclasses.replace(trace, events=events, problems=[], problem_count=0)
 
 
 def separate(
@@ -61,6 +62,7 @@ def separate(
     key: str = "size",
     temporary_events: int = 1000,
     learn: float = 0.5,
+    allocator: str = "",
     progress: Progress | None = None,
     **options: Any,
 ) -> SeparateResult:
@@ -68,17 +70,20 @@ def separate(
     within `temporary_events` events. Replays the other part with and without pools of their own.
 
     `key` is what routes tell allocations apart by: `size`, `call_site` or `call_site_and_size`.
-    `learn` is the share of the events to learn from. `options` are those of `quarry.replay`.
+    `learn` is the share of the events to learn from. `allocator` and `options` are those of
+    `quarry.replay`.
     `progress` is called with the number of events read, then replayed until now. Raises BadArgument
     for an unknown `key` or a `learn` outside its range, and what `quarry.replay` raises.
     """
     if not 0 < learn < 1:
         raise BadArgument(f"separate: learn is {learn}, not between 0 and 1")
     read = trace if isinstance(trace, Trace) else read_trace(trace, progress=progress)
+    read = select_allocator(read, allocator)
     split = int(len(read) * learn)
     learned = record_bytes(read.events[:split])
     table = _core.separate(learned, read.call_sites, key, temporary_events)
     rest = later_part(read, split)
+    options["allocator"] = "all"  # the events are selected
     return SeparateResult(
         table=table,
         learned_events=split,

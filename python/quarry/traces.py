@@ -4,7 +4,7 @@
 import enum
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -180,6 +180,30 @@ def make_trace(columns: Any, **names: Any) -> Trace:
         except (OverflowError, TypeError, ValueError) as failed:
             raise BadArgument(f"make_trace: column {name!r}: {failed}") from failed
     return Trace(events, **names)
+
+
+def select_allocator(trace: Trace, allocator: str = "") -> Trace:
+    """The events of one allocator, and the phases and the waits of streams.
+
+    If `allocator` is empty, these are all events, but the trace may have only one device (`device N`,
+    as in PyTorch's snapshots); with `all`, it may have several. Raises BadArgument, which lists the
+    allocators.
+    """
+    if allocator == "all":
+        return trace
+    is_common = (trace.kind == Kind.WAIT) | (trace.kind == Kind.PHASE)
+    numbers = np.unique(trace.allocator[~is_common])
+    names = {int(number): trace.allocators[number] for number in numbers}
+    devices = {name for name in names.values() if name.startswith("device ")}
+    if allocator in names.values() if allocator else len(devices) < 2:
+        chosen = [number for number, name in names.items() if name == allocator or not allocator]
+        events = trace.events[is_common | np.isin(trace.allocator, chosen)]
+        return trace if len(events) == len(trace) else replace(trace, events=events)
+    problem = f"has no allocator {allocator!r}" if allocator else "has several devices"
+    raise BadArgument(
+        f"the trace {problem}. Its allocators: {', '.join(names.values())}. Choose one of them, or "
+        "'all' for one pool that serves all"
+    )
 
 
 def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:

@@ -6,17 +6,18 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from quarry import _core
-from quarry.errors import BadArgument
 from quarry.sizes import parse_size
-from quarry.traces import Progress, Trace, record_bytes
+from quarry.traces import Progress, Trace, record_bytes, select_allocator
 
 
 @dataclass(frozen=True)
 class TuneOutcome:
-    """What a trace needs with one setting."""
+    """What a trace needs with one setting.
+
+    A setting that is dropped or does not fit was replayed only until then, for `events` events; its
+    figures are lower bounds.
+    """
 
     strategy: str
     heuristic: str
@@ -24,14 +25,16 @@ class TuneOutcome:
     next_block: int
     growth_percent: int
     shrink_after: int
-    fits: bool
+    fits: bool  # the whole trace was replayed, and every allocation succeeded
+    is_dropped: bool  # another outcome is as good or better in each figure that counts
+    is_on_front: bool
+    events: int  # replayed
     peak_reserved: int
     coalesces: int
     upstream_allocations: int
     upstream_us: float  # modelled
     cost_us: float  # `upstream_us`, and the price of the peak
     code: str  # C++ that makes the pool
-    is_on_front: bool = False
 
     @property
     def replay_options(self) -> dict[str, Any]:
@@ -44,8 +47,9 @@ class TuneOutcome:
 class TuneResult:
     """The outcomes of all settings, in the order of the candidates.
 
-    `best` has the least cost among those that fit; None if none fits. An outcome is on the front if
-    no other one is as good in peak, coalesces and time of the upstream, and better in one of them.
+    An outcome is on the front if no other one is as good in peak, coalesces and time of the
+    upstream, and better in one of them; of equal ones the first. `best` has the least cost on the
+    front; None if no setting fits.
     """
 
     events: int
@@ -58,18 +62,18 @@ class TuneResult:
     @property
     def best(self) -> TuneOutcome | None:
         """The outcome that fits and has the least cost; None if none fits."""
-        fitting = [outcome for outcome in self.outcomes if outcome.fits]
-        return min(fitting, key=lambda outcome: outcome.cost_us, default=None)
+        return min(self.front, key=lambda outcome: outcome.cost_us, default=None)
 
     @property
     def front(self) -> list[TuneOutcome]:
-        """The outcomes on the front, by peak; of equal ones the first."""
-        found = {
-            (o.peak_reserved, o.coalesces, o.upstream_us): o
-            for o in self.outcomes[::-1]
-            if o.is_on_front
-        }
-        return [found[key] for key in sorted(found)]
+        """The outcomes on the front, by peak."""
+        chosen = (outcome for outcome in self.outcomes if outcome.is_on_front)
+        return sorted(chosen, key=lambda outcome: outcome.peak_reserved)
+
+    @property
+    def dropped(self) -> list[TuneOutcome]:
+        """The outcomes of settings that fell behind."""
+        return [outcome for outcome in self.outcomes if outcome.is_dropped]
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, for example for `json.dumps`."""
@@ -82,66 +86,44 @@ def tune(
     trace: Trace | str | os.PathLike[str],
     *,
     candidates: str = "all",
+    goal: str = "front",
+    allocator: str = "",
     capacity: int | str | None = None,
     us_per_gib: float = _core.default_us_per_gib,
-    us_per_allocation: float = 100,
-    us_per_free: float = 100,
+    us_per_allocation: float = _core.default_us_per_allocation,
+    us_per_free: float = _core.default_us_per_free,
     threads: int = 0,
     progress: Progress | None = None,
 ) -> TuneResult:
     """Replays a trace with many settings at once, and says which suit it.
 
     `candidates` is `all`, or `published`, `2022` or `2024` for the heuristics of Umpire's poster
-    with the rules of Quarry, of the poster, or of Umpire's release of 2024-10. `all` reads the
-    trace twice: the second time with pools whose first block is as large as the peak. `us_per_gib`
-    is the price of memory: how much time of the upstream a GiB at the peak is worth. `threads` 0
-    means one for each processor. `capacity` limits the reserved bytes of each setting. The upstream
-    takes `us_per_allocation` microseconds for a block, and `us_per_free` for its return. `progress`
-    is called with the number of events read until now. Raises BadArgument, BadTrace if the file is
-    no trace, and ResourceFailed if it cannot be read.
+    with the rules of Quarry, of the poster, or of Umpire's release of 2024-10. `us_per_gib` is the
+    price of memory: how much time of the upstream a GiB at the peak is worth. The upstream takes
+    `us_per_allocation` microseconds for a block, more for a large one, and `us_per_free` for its
+    return. `capacity` limits the reserved bytes of each setting. `threads` 0 means one for each
+    processor.
+
+    `goal` says what to find: the `front`, only the `best` setting, or the outcomes of `all`. With
+    the first two, a setting is dropped as soon as it cannot be part of the result. The result is the
+    same; it comes sooner. The trace is read up to four times, and `progress` is called with the
+    number of events read in all. `allocator` is that of `quarry.replay`. Raises BadArgument,
+    BadTrace if the file is no trace, and ResourceFailed if it cannot be read.
     """
-    if candidates == "sized":
-        raise BadArgument("tune: the candidates 'sized' belong to 'all'")
-
-    def run(name: str, peak: int) -> dict[str, Any]:
-        settings = _core.TuneSettings(
-            candidates=name,
-            peak=peak,
-            capacity=None if capacity is None else parse_size(capacity),
-            us_per_allocation=us_per_allocation,
-            us_per_free=us_per_free,
-            us_per_gib=us_per_gib,
-            threads=threads,
-        )
-        if isinstance(trace, Trace):
-            found = _core.tune_events(record_bytes(trace.events), settings, progress)
-            return found | {"problems": trace.problems, "problem_count": trace.problem_count}
-        return _core.tune_file(os.fspath(trace), settings, progress)
-
-    found = run(candidates, 0)
-    peak = found["peak_allocated"]
-    outcomes = found["outcomes"]
-    if candidates == "all" and peak:
-        outcomes += run("sized", peak)["outcomes"]
-    front = front_of(outcomes)
-    return TuneResult(
-        events=found["events"],
-        peak_allocated=peak,
+    settings = _core.TuneSettings(
+        candidates=candidates,
+        goal=goal,
+        capacity=None if capacity is None else parse_size(capacity),
+        us_per_allocation=us_per_allocation,
+        us_per_free=us_per_free,
         us_per_gib=us_per_gib,
-        outcomes=[TuneOutcome(**o, is_on_front=i in front) for i, o in enumerate(outcomes)],
-        problems=found["problems"],
-        problem_count=found["problem_count"],
+        threads=threads,
     )
-
-
-def front_of(outcomes: list[dict[str, Any]]) -> set[int]:
-    """The indices of the outcomes that fit and that no other one beats."""
-    fitting = [i for i, outcome in enumerate(outcomes) if outcome["fits"]]
-    names = ("peak_reserved", "coalesces", "upstream_us")
-    figures = np.array([[outcomes[i][name] for name in names] for i in fitting], np.float64)
-    result = set()
-    for i, own in zip(fitting, figures, strict=True):
-        is_beaten = (figures <= own).all(1) & (figures < own).any(1)
-        if not is_beaten.any():
-            result.add(i)
-    return result
+    if isinstance(trace, Trace):
+        selected = select_allocator(trace, allocator)
+        found = _core.tune_events(record_bytes(selected.events), settings, progress)
+        found |= {"problems": selected.problems, "problem_count": selected.problem_count}
+    else:
+        found = _core.tune_file(os.fspath(trace), allocator, settings, progress)
+    outcomes = [TuneOutcome(**outcome) for outcome in found.pop("outcomes")]
+    return TuneResult(us_per_gib=us_per_gib, outcomes=outcomes, **found)

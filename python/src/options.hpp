@@ -16,8 +16,9 @@ namespace quarry::python {
 [[nodiscard]] inline bytes limit_of(std::optional<bytes> limit) { return limit.value_or(no_limit); }
 
 /// The time that calls of a modelled upstream take.
-[[nodiscard]] inline trace::upstream_cost cost_of(double us_per_allocation, double us_per_free,
-                                                  double us_per_gib = 0) {
+[[nodiscard]] inline trace::upstream_cost cost_of(
+    double us_per_allocation, double us_per_free,
+    double us_per_gib = trace::upstream_cost{}.us_per_gib) {
   return {
       .us_per_allocation = us_per_allocation, .us_per_gib = us_per_gib, .us_per_free = us_per_free};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans: where each allocation of a repeating program lies.
 #include "quarry/trace/plan.hpp"
+#include "quarry/trace/select_allocator.hpp"
 
 #include "array_reader.hpp"
 #include "event_buffer.hpp"
@@ -81,15 +82,15 @@ void add_plans(nb::module_& core) {
       "Reads a plan that `Plan.save` wrote. Raises BadPlan if the file is no plan or is damaged.");
   core.def(
       "plan_file",
-      [](std::string const& path, bytes alignment, bool finds_period, std::uint64_t max_steps,
-         std::uint64_t seed, nb::object callback) {
+      [](std::string const& path, std::string const& allocator, bytes alignment, bool finds_period,
+         std::uint64_t max_steps, std::uint64_t seed, nb::object callback) {
         nb::gil_scoped_release const no_gil;
         progress_reporter progress{std::move(callback)};
-        return make_plan(*trace::open_trace(path), {alignment, finds_period, max_steps, seed, {}},
-                         progress);
+        auto const source = trace::select_allocator(trace::open_trace(path), allocator);
+        return make_plan(*source, {alignment, finds_period, max_steps, seed, {}}, progress);
       },
-      "path"_a, nb::kw_only(), "alignment"_a, "finds_period"_a, "max_steps"_a, "seed"_a,
-      "progress"_a = nb::none());
+      "path"_a, "allocator"_a, nb::kw_only(), "alignment"_a, "finds_period"_a, "max_steps"_a,
+      "seed"_a, "progress"_a = nb::none());
   core.def(
       "plan_events",
       [](record_view events, bytes alignment, bool finds_period, std::uint64_t max_steps,

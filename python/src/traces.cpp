@@ -5,6 +5,7 @@
 #include "quarry/trace/reader.hpp"
 #include "quarry/trace/replay.hpp"
 #include "quarry/trace/rmm_writer.hpp"
+#include "quarry/trace/select_allocator.hpp"
 
 #include "event_buffer.hpp"
 #include "names.hpp"
@@ -252,14 +253,14 @@ class replay_settings {
   std::optional<trace::plan> plan_;
 };
 
-text_dict replay_file(std::string const& path, replay_settings const& settings,
-                      nb::object callback) {
+text_dict replay_file(std::string const& path, std::string const& allocator,
+                      replay_settings const& settings, nb::object callback) {
   std::unique_ptr<trace::reader> source;
   trace::replay_result replayed;
   {
     nb::gil_scoped_release const no_gil;
     progress_reporter progress{std::move(callback)};
-    source = trace::open_trace(path);
+    source = trace::select_allocator(trace::open_trace(path), allocator);
     trace::replayer pool{settings.options_for(source->names().call_sites)};
     std::vector<event> buffer(batch);
     while (std::size_t const count = source->read(buffer)) {
@@ -315,7 +316,8 @@ void add_traces(nb::module_& core) {
            nb::kw_only(), "strategy"_a, "pool"_a, "us_per_allocation"_a, "us_per_gib"_a,
            "us_per_free"_a, "stream_delay"_a, "max_samples"_a, "resource"_a.none(), "device"_a,
            "routing"_a.none(), "plan"_a.none());
-  core.def("replay_file", replay_file, "path"_a, "settings"_a, "progress"_a = nb::none());
+  core.def("replay_file", replay_file, "path"_a, "allocator"_a, "settings"_a,
+           "progress"_a = nb::none());
   core.def("replay_events", replay_events, "events"_a, "call_sites"_a, "settings"_a,
            "progress"_a = nb::none());
 }

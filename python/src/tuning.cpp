@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tunes pools on traces.
+#include "quarry/trace/select_allocator.hpp"
 #include "quarry/trace/tune.hpp"
 
 #include "array_reader.hpp"
 #include "event_buffer.hpp"
 #include "options.hpp"
-#include "problems.hpp"
 #include "progress.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 namespace quarry::python {
 namespace {
@@ -17,9 +18,9 @@ namespace {
 using namespace nb::literals;
 using trace::event;
 
-std::vector<trace::replay_options> candidates_named(std::string const& name, bytes peak) {
-  if (name == "all") return trace::all_candidates();
-  if (name == "sized") return trace::sized_candidates(peak);
+/// Empty for `all`: `tune` then knows its candidates.
+std::vector<trace::replay_options> candidates_named(std::string const& name) {
+  if (name == "all") return {};
   if (name == "2022") return trace::published_candidates(heuristic_rules::poster_2022);
   if (name == "2024") return trace::published_candidates(heuristic_rules::umpire_2024);
   if (name == "published") return trace::published_candidates(heuristic_rules::quarry);
@@ -30,6 +31,9 @@ std::vector<trace::replay_options> candidates_named(std::string const& name, byt
 text_dict dict_of(trace::tune_outcome const& outcome) {
   text_dict result = replay_arguments(outcome.options);
   result["fits"] = outcome.fits;
+  result["is_dropped"] = outcome.is_dropped;
+  result["is_on_front"] = outcome.is_on_front;
+  result["events"] = outcome.events;
   result["peak_reserved"] = outcome.peak_reserved;
   result["coalesces"] = outcome.coalesces;
   result["upstream_allocations"] = outcome.upstream_allocations;
@@ -39,10 +43,10 @@ text_dict dict_of(trace::tune_outcome const& outcome) {
   return result;
 }
 
-text_dict run(trace::reader& source, trace::tune_options options, progress_reporter& progress) {
+text_dict run(trace::trace_source const& source, trace::tune_options options,
+              progress_reporter& progress) {
   options.progress = [&](std::uint64_t events) { progress.report(events); };
   auto const tuned = trace::tune(source, options);
-  progress.report(tuned.events);
   nb::gil_scoped_acquire const gil;
   nb::list outcomes;
   for (auto const& outcome : tuned.outcomes) outcomes.append(dict_of(outcome));
@@ -50,14 +54,18 @@ text_dict run(trace::reader& source, trace::tune_options options, progress_repor
   result["events"] = tuned.events;
   result["peak_allocated"] = tuned.peak_allocated;
   result["outcomes"] = outcomes;
+  result["problems"] = tuned.problems;
+  result["problem_count"] = tuned.problem_count;
   return result;
 }
 
 class tune_settings {
  public:
-  tune_settings(std::string const& candidates, bytes peak, std::optional<bytes> capacity,
-                double us_per_allocation, double us_per_free, double us_per_gib, unsigned threads)
-      : options{.candidates = candidates_named(candidates, peak),
+  tune_settings(std::string const& candidates, std::string const& goal,
+                std::optional<bytes> capacity, double us_per_allocation, double us_per_free,
+                double us_per_gib, unsigned threads)
+      : options{.candidates = candidates_named(candidates),
+                .goal = trace::tune_goal_named(goal),
                 .capacity = limit_of(capacity),
                 .cost = cost_of(us_per_allocation, us_per_free),
                 .us_per_gib = us_per_gib,
@@ -70,33 +78,33 @@ class tune_settings {
 
 void add_tuning(nb::module_& core) {
   core.attr("default_us_per_gib") = trace::default_us_per_gib;
+  trace::upstream_cost const cost;
+  core.attr("default_us_per_allocation") = cost.us_per_allocation;
+  core.attr("default_us_per_gib_of_blocks") = cost.us_per_gib;
+  core.attr("default_us_per_free") = cost.us_per_free;
   nb::class_<tune_settings>(core, "TuneSettings")
-      .def(nb::init<std::string, bytes, std::optional<bytes>, double, double, double, unsigned>(),
-           nb::kw_only(), "candidates"_a, "peak"_a, "capacity"_a.none(), "us_per_allocation"_a,
-           "us_per_free"_a, "us_per_gib"_a, "threads"_a)
-      .def_prop_ro("candidates", [](tune_settings const& settings) {
-        return settings.options.candidates.size();
-      });
+      .def(nb::init<std::string, std::string, std::optional<bytes>, double, double, double,
+                    unsigned>(),
+           nb::kw_only(), "candidates"_a, "goal"_a, "capacity"_a.none(), "us_per_allocation"_a,
+           "us_per_free"_a, "us_per_gib"_a, "threads"_a);
   core.def(
       "tune_file",
-      [](std::string const& path, tune_settings const& settings, nb::object callback) {
+      [](std::string const& path, std::string const& allocator, tune_settings const& settings,
+         nb::object callback) {
         nb::gil_scoped_release const no_gil;
         progress_reporter progress{std::move(callback)};
-        auto const source = trace::open_trace(path);
-        nb::dict result = run(*source, settings.options, progress);
-        nb::gil_scoped_acquire const gil;
-        add_problems(result, *source);
-        return result;
+        return run([&] { return trace::select_allocator(trace::open_trace(path), allocator); },
+                   settings.options, progress);
       },
-      "path"_a, "settings"_a, "progress"_a = nb::none());
+      "path"_a, "allocator"_a, "settings"_a, "progress"_a = nb::none());
   core.def(
       "tune_events",
       [](record_view bytes, tune_settings const& settings, nb::object callback) {
         auto const events = records_of<event>(bytes);
         nb::gil_scoped_release const no_gil;
         progress_reporter progress{std::move(callback)};
-        array_reader source{events};
-        return run(source, settings.options, progress);
+        return run([&] { return std::make_unique<array_reader>(events); }, settings.options,
+                   progress);
       },
       "events"_a, "settings"_a, "progress"_a = nb::none());
 }

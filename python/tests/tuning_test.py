@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 
 import quarry
 from quarry.cli import app
-from quarry.tuning import front_of
 
 
 def run(*words):
@@ -37,27 +36,38 @@ def test_no_setting_beats_one_on_the_front(tuned):
             assert other == own or not all(a <= b for a, b in zip(other, own, strict=True))
 
 
-def test_the_front_of_random_figures_equals_that_of_a_loop():
-    random = np.random.default_rng(7)
-    names = ("peak_reserved", "coalesces", "upstream_us")
-    outcomes = [
-        dict(
-            zip(names, random.integers(0, 9, 3).tolist(), strict=True),
-            fits=bool(random.random() < 0.9),
-        )
-        for _ in range(100)
-    ]
+def test_goals_find_the_same_best_setting(trace, tuned):
+    everything = quarry.tune(trace, goal="all")
+    assert not everything.dropped and all(o.events == len(trace) for o in everything.outcomes)
+    assert tuned.front == everything.front
+    assert quarry.tune(trace, goal="best").best.cost_us == everything.best.cost_us
+    for own, whole in zip(tuned.outcomes, everything.outcomes, strict=True):
+        assert own.fits or own.is_dropped
+        assert own.peak_reserved <= whole.peak_reserved
+    assert tuned.to_dict()["outcomes"][0]["is_dropped"] in (True, False)
+    with pytest.raises(quarry.BadArgument, match="'speed' is no goal"):
+        quarry.tune(trace, goal="speed")
 
-    def beats(a, b):
-        pairs = [(a[name], b[name]) for name in names]
-        return a["fits"] and all(x <= y for x, y in pairs) and any(x < y for x, y in pairs)
 
-    wanted = {
-        i
-        for i, own in enumerate(outcomes)
-        if own["fits"] and not any(beats(o, own) for o in outcomes)
-    }
-    assert front_of(outcomes) == wanted
+def test_the_devices_of_a_trace_have_pools_of_their_own(tmp_path):
+    columns = {"address": [64, 64, 128], "size": [100, 700, 50], "allocator": [1, 2, 1]}
+    both = quarry.make_trace(columns, allocators=["", "device 0", "device 1"])
+    both.write(tmp_path / "both.quarry")
+    for source in (both, str(tmp_path / "both.quarry")):
+        peaks = {"device 0": 150, "device 1": 700}
+        for name, peak in peaks.items():
+            assert quarry.replay(source, allocator=name).pool.peak_allocated == peak
+            assert quarry.tune(source, allocator=name, goal="best").peak_allocated == peak
+            assert quarry.make_plan(source, allocator=name).lower_bound >= peak
+        assert quarry.replay(source, allocator="all").repeated_addresses == 1
+        for call in (quarry.replay, quarry.tune, quarry.make_plan):
+            with pytest.raises(quarry.BadArgument, match="several devices.*device 0, device 1"):
+                call(source)
+        with pytest.raises(quarry.BadArgument, match="no allocator 'device 2'"):
+            quarry.replay(source, allocator="device 2")
+    assert run("replay", tmp_path / "both.quarry").exit_code == 2
+    found = run("replay", tmp_path / "both.quarry", "--allocator", "device 1", "--json")
+    assert json.loads(found.stdout)["pool"]["peak_allocated"] == 700
 
 
 def test_published_heuristics_are_candidates(trace):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of strategies and heuristics.
-#include "quarry/trace/replay.hpp"
+// The texts of strategies, heuristics and goals.
+#include "quarry/trace/tune.hpp"
 
 #include <array>
 #include <charconv>
@@ -12,6 +12,21 @@ namespace {
 constexpr std::array strategies{
     strategy::fast,    strategy::lowest_best_fit, strategy::oldest_best_fit, strategy::stitched,
     strategy::streams, strategy::direct,          strategy::planned};
+
+constexpr std::array goals{tune_goal::front, tune_goal::best, tune_goal::all};
+
+/// The value among `all` that has this name. Throws `bad_argument`, which lists the names.
+template <class Values>
+[[nodiscard]] auto value_named(std::string const& name, Values const& all, char const* singular,
+                               char const* plural) {
+  std::string known;
+  for (auto const each : all) {
+    if (name == name_of(each)) return each;
+    known += known.empty() ? "" : ", ";
+    known += name_of(each);
+  }
+  throw bad_argument{"'" + name + "' is no " + singular + ". The " + plural + " are: " + known};
+}
 
 }  // namespace
 
@@ -36,13 +51,23 @@ char const* name_of(strategy placement) {
 }
 
 strategy strategy_named(std::string const& name) {
-  std::string known;
-  for (strategy const each : strategies) {
-    if (name == name_of(each)) return each;
-    known += known.empty() ? "" : ", ";
-    known += name_of(each);
+  return value_named(name, strategies, "strategy", "strategies");
+}
+
+char const* name_of(tune_goal goal) {
+  switch (goal) {
+    case tune_goal::front:
+      return "front";
+    case tune_goal::best:
+      return "best";
+    case tune_goal::all:
+      return "all";
   }
-  throw bad_argument{"'" + name + "' is no strategy. The strategies are: " + known};
+  return "unknown";
+}
+
+tune_goal tune_goal_named(std::string const& name) {
+  return value_named(name, goals, "goal of tune", "goals");
 }
 
 heuristic heuristic_named(std::string const& text) {
@@ -126,4 +151,4 @@ std::string name_of(heuristic const& rule) {
   return result;
 }
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  //namespace quarry::inline QUARRY_ABI::trace

@@ -39,6 +39,18 @@ struct upstream_calls {
   }
 };
 
+/// `result` with those counts that every pool has.
+template <class Counts>
+[[nodiscard]] pool_counts with_counts(pool_counts result, Counts const& found) {
+  result.reserved = found.reserved;
+  result.peak_reserved = found.peak_reserved;
+  result.allocated = found.allocated;
+  result.peak_allocated = found.peak_allocated;
+  result.allocations_in_use = found.allocations_in_use;
+  result.invalid_frees = found.invalid_frees;
+  return result;
+}
+
 /// Counts the calls of a resource.
 template <class Upstream>
 class counted_resource {
@@ -183,18 +195,12 @@ struct from_plan {
   void wait(event const&) {}
   [[nodiscard]] pool_counts counts() const {
     auto const found = memory.counts();
-    pool_counts result = found.fallback;
-    result.reserved = found.reserved;
-    result.peak_reserved = found.peak_reserved;
-    result.allocated = found.allocated;
-    result.peak_allocated = found.peak_allocated;
+    pool_counts result = with_counts(found.fallback, found);
     result.granted = found.granted;
     result.peak_granted += found.peak_placed;  // at most: the two peaks may differ in time
     result.allocations = found.allocations;
     result.deallocations = found.deallocations;
-    result.allocations_in_use = found.allocations_in_use;
     result.blocks_allocated += found.reserved != found.fallback.reserved;
-    result.invalid_frees = found.invalid_frees;
     return result;
   }
   [[nodiscard]] plan_use use() const {
@@ -214,14 +220,8 @@ struct stitched {
   void wait(event const&) {}
   [[nodiscard]] pool_counts counts() const {
     auto const found = memory.counts();
-    pool_counts result;
-    result.reserved = found.reserved;
-    result.peak_reserved = found.peak_reserved;
-    result.allocated = found.allocated;
-    result.peak_allocated = found.peak_allocated;
-    result.allocations_in_use = found.allocations_in_use;
+    pool_counts result = with_counts({}, found);
     result.blocks_allocated = found.growths;
-    result.invalid_frees = found.invalid_frees;
     return result;
   }
   stitched_pool<counted_pages> memory;
@@ -251,17 +251,11 @@ struct in_stream_order {
   }
   [[nodiscard]] pool_counts counts() const {
     auto const found = memory.counts();
-    pool_counts result;
-    result.reserved = found.reserved;
-    result.peak_reserved = found.peak_reserved;
-    result.allocated = found.allocated;
-    result.peak_allocated = found.peak_allocated;
+    pool_counts result = with_counts({}, found);
     result.allocations = found.allocations;
     result.deallocations = found.deallocations;
-    result.allocations_in_use = found.allocations_in_use;
     result.blocks_allocated = found.blocks_allocated;
     result.blocks_returned = found.blocks_returned;
-    result.invalid_frees = found.invalid_frees;
     return result;
   }
   traced_streams::clock clock;

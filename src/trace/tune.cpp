@@ -6,23 +6,31 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <cmath>
 #include <exception>
-#include <memory>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
-constexpr std::size_t batch_events = 1 << 16;
+/// Candidates that are replayed to the end first. Those that fall behind them are dropped.
+constexpr std::size_t first_candidates = 8;
 
-/// Replays batches with all candidates on several threads. The batch of `run` is replayed while the
-/// caller reads the next one.
+/// The replay of one candidate.
+struct running_candidate {
+  std::size_t candidate;
+  std::unique_ptr<replayer> memory;
+};
+using running_candidates = std::vector<running_candidate>;
+
+/// Replays batches on several threads. The batch of `start` is replayed while the caller reads the
+/// next one.
 class parallel_replay {
  public:
-  parallel_replay(std::vector<replay_options> const& candidates, unsigned threads)
-      : turn_{static_cast<std::ptrdiff_t>(threads) + 1} {
-    for (auto const& each : candidates) replayers_.push_back(std::make_unique<replayer>(each));
+  parallel_replay(running_candidates& all, unsigned threads)
+      : replays_{all}, turn_{static_cast<std::ptrdiff_t>(threads) + 1} {
     for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   }
   parallel_replay(parallel_replay const&) = delete;
@@ -34,7 +42,7 @@ class parallel_replay {
     turn_.arrive_and_wait();
   }
 
-  /// Starts to replay `batch`, which stays unchanged until `finish`.
+  /// Starts to replay `batch`. The batch and the replays stay unchanged until `finish`.
   void start(std::span<event const> batch) {
     batch_ = batch;
     next_ = 0;
@@ -48,18 +56,15 @@ class parallel_replay {
     std::lock_guard const lock{mutex_};
     if (failure_) std::rethrow_exception(failure_);
   }
-  [[nodiscard]] replay_result result(std::size_t candidate) const {
-    return replayers_[candidate]->result();
-  }
 
  private:
   void work() {
     for (;;) {
       turn_.arrive_and_wait();  // `start`, or the destructor
       if (is_over_) return;
-      for (std::size_t i = next_++; i < replayers_.size(); i = next_++) {
+      for (std::size_t i = next_++; i < replays_.size(); i = next_++) {
         try {
-          replayers_[i]->add(batch_);
+          replays_[i].memory->add(batch_);
         } catch (...) {
           std::lock_guard const lock{mutex_};
           if (!failure_) failure_ = std::current_exception();
@@ -69,9 +74,9 @@ class parallel_replay {
     }
   }
 
-  std::vector<std::unique_ptr<replayer>> replayers_;
-  std::span<event const> batch_;      // Guarded by: turn_, as are the bools
-  std::atomic<std::size_t> next_{0};  // the next replayer of the batch
+  running_candidates& replays_;  // Guarded by: turn_, as are the batch and the bools
+  std::span<event const> batch_;
+  std::atomic<std::size_t> next_{0};  // the next replay of the batch
   bool is_over_ = false;
   bool is_running_ = false;
   std::mutex mutex_;
@@ -80,191 +85,255 @@ class parallel_replay {
   std::vector<std::jthread> threads_;
 };
 
-/// Whether `a` is at least as good as `b` in each figure, and better in one.
-bool dominates(tune_outcome const& a, tune_outcome const& b) {
-  return a.peak_reserved <= b.peak_reserved && a.coalesces <= b.coalesces &&
-         a.upstream_us <= b.upstream_us &&
-         (a.peak_reserved < b.peak_reserved || a.coalesces < b.coalesces ||
-          a.upstream_us < b.upstream_us);
+/// What candidates are compared by. Each figure only grows while a trace is replayed.
+struct figures {
+  bytes peak;
+  std::uint64_t coalesces;
+  double us;
+
+  /// Whether no figure is better than that of `other`.
+  [[nodiscard]] bool is_no_better_than(figures const& other) const {
+    return peak >= other.peak && coalesces >= other.coalesces && us >= other.us;
+  }
+  friend bool operator==(figures const&, figures const&) = default;
+};
+figures figures_of(tune_outcome const& outcome) {
+  return {outcome.peak_reserved, outcome.coalesces, outcome.upstream_us};
 }
 
-bool equals(tune_outcome const& a, tune_outcome const& b) {
-  return a.peak_reserved == b.peak_reserved && a.coalesces == b.coalesces &&
-         a.upstream_us == b.upstream_us;
+/// Whether candidate `b` with these figures keeps candidate `a` off the front. Of equals the first
+/// one stays.
+bool beats(std::size_t b, figures const& better, std::size_t a, figures const& worse) {
+  return a != b && worse.is_no_better_than(better) && (worse != better || b < a);
 }
 
-/// Of outcomes with equal figures, the first one is on the front.
 void find_front(std::vector<tune_outcome>& outcomes) {
-  for (tune_outcome& each : outcomes) {
-    auto const excludes = [&](tune_outcome const& other) {
-      return other.fits && (dominates(other, each) || (&other < &each && equals(other, each)));
-    };
-    each.is_on_front = each.fits && std::none_of(outcomes.begin(), outcomes.end(), excludes);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    bool is_beaten = !outcomes[i].fits;
+    for (std::size_t j = 0; j < outcomes.size() && !is_beaten; ++j)
+      is_beaten = outcomes[j].fits && beats(j, figures_of(outcomes[j]), i, figures_of(outcomes[i]));
+    outcomes[i].is_on_front = !is_beaten;
   }
 }
 
-replay_options candidate(strategy placement, heuristic const& rule, bytes first, bytes next,
-                         std::uint32_t growth) {
-  return {
-      .placement = placement,
-      .pool = {
-          .first_block = first, .next_block = next, .growth_percent = growth, .coalesce = rule}};
+/// Puts candidates with the best figures first: those that no other one beats, by cost, then those
+/// that only the former beat, and so on.
+void sort_by_promise(std::vector<std::size_t>& candidates, std::vector<figures> const& found,
+                     std::vector<double> const& costs) {
+  auto begin = candidates.begin();
+  while (begin != candidates.end()) {
+    auto const is_unbeaten = [&](std::size_t each) {
+      return std::none_of(begin, candidates.end(), [&](std::size_t other) {
+        return beats(other, found[other], each, found[each]);
+      });
+    };
+    std::vector<std::size_t> unbeaten;
+    std::copy_if(begin, candidates.end(), std::back_inserter(unbeaten), is_unbeaten);
+    std::stable_sort(unbeaten.begin(), unbeaten.end(),
+                     [&](std::size_t a, std::size_t b) { return costs[a] < costs[b]; });
+    auto const rest = std::stable_partition(begin, candidates.end(), [&](std::size_t each) {
+      return std::find(unbeaten.begin(), unbeaten.end(), each) != unbeaten.end();
+    });
+    std::copy(unbeaten.begin(), unbeaten.end(), begin);
+    begin = rest;
+  }
 }
 
-/// Each rule, with its four variants.
-std::vector<heuristic> all_heuristics() {
-  std::vector<heuristic> result{heuristic::never()};
-  auto const add = [&](heuristic const& rule) {
-    for (auto const& each : {rule, rule.to_high_water()}) {
-      result.push_back(each);
-      result.push_back(each.before_growth());
+/// Reads the trace again and again. First all candidates replay a short part of it; then the most
+/// promising ones replay all of it; then all others, which end when they fall behind.
+class tuner {
+ public:
+  tuner(trace_source const& open, tune_options const& options)
+      : open_{open},
+        options_{options},
+        candidates_{options.candidates},
+        drops_{options.goal != tune_goal::all} {}
+
+  [[nodiscard]] tune_result run() {
+    measure_trace();
+    find_candidates();
+    std::vector<std::size_t> waiting(candidates_.size());
+    std::iota(waiting.begin(), waiting.end(), std::size_t{0});
+    if (drops_ && waiting.size() > first_candidates) {
+      sort_by_promise(waiting);
+      std::span const sorted{waiting};
+      replay(sorted.first(first_candidates), result_.events);
+      replay(sorted.subspan(first_candidates), result_.events);
+    } else {
+      replay(waiting, result_.events);
     }
+    find_front(result_.outcomes);
+    find_best();
+    return std::move(result_);
+  }
+
+ private:
+  /// Finds the number of events and the peak of the requested bytes.
+  void measure_trace() {
+    replayer memory{{.placement = strategy::direct, .max_samples = 2}};
+    auto const trace = open_();
+    std::vector<event> batch(max_batch);
+    while (std::size_t const count = trace->read(batch)) {
+      memory.add(std::span{batch}.first(count));
+      report(count);
+    }
+    auto const found = memory.result();
+    result_.events = found.events;
+    result_.peak_allocated = found.pool.peak_allocated;
+    result_.problems = trace->problems();
+    result_.problem_count = trace->problem_count();
+  }
+  void find_candidates() {
+    if (candidates_.empty()) {
+      candidates_ = all_candidates();
+      if (result_.peak_allocated != 0) {
+        for (auto const& each : sized_candidates(result_.peak_allocated))
+          candidates_.push_back(each);
+      }
+    }
+    for (replay_options& each : candidates_) {
+      each.pool.max_bytes = options_.capacity;
+      each.cost = options_.cost;
+      each.max_samples = 2;
+      result_.outcomes.push_back({.options = each});
+    }
+  }
+  /// Sorts the candidates by what they need for the first events.
+  void sort_by_promise(std::vector<std::size_t>& waiting) {
+    bool const drops = std::exchange(drops_, false);
+    replay(waiting, std::min<std::uint64_t>(max_probe, result_.events / 64));
+    drops_ = drops;
+    finished_.clear();
+    std::vector<figures> found;
+    std::vector<double> costs;
+    for (tune_outcome& each : result_.outcomes) {
+      found.push_back(bound(figures_of(each)));
+      costs.push_back(cost_of(found.back()));
+      each.fits = false;
+    }
+    trace::sort_by_promise(waiting, found, costs);
+  }
+
+  /// Replays the first `count` events with some candidates.
+  void replay(std::span<std::size_t const> chosen, std::uint64_t count) {
+    running_candidates all;
+    for (std::size_t const each : chosen)
+      all.push_back({each, std::make_unique<replayer>(candidates_[each])});
+    std::uint64_t events = 0;
+    {
+      auto const trace = open_();
+      std::size_t const size = std::clamp<std::size_t>(count / 64, min_batch, max_batch);
+      std::vector<event> batches[2] = {std::vector<event>(size), std::vector<event>(size)};
+      parallel_replay running{all, threads(all.size())};
+      for (std::size_t i = 0;; i ^= 1) {
+        std::size_t const wanted = std::min<std::uint64_t>(size, count - events);
+        std::size_t const read = wanted == 0 ? 0 : trace->read(std::span{batches[i]}.first(wanted));
+        running.finish();  // the other batch
+        if (read == 0) break;
+        if (drops_) drop(all);
+        if (all.empty()) break;
+        events += read;
+        report(read);
+        running.start(std::span{batches[i]}.first(read));
+      }
+    }
+    if (!all.empty() && events != count)
+      throw bad_trace{"tune: the trace changed while it was read: it had " +
+                      std::to_string(result_.events) + " events at first, and then " +
+                      std::to_string(events)};
+    for (auto const& each : all) {
+      auto const found = each.memory->result();
+      record(each.candidate, found);
+      result_.outcomes[each.candidate].fits = found.fits();
+      if (found.fits()) finished_.push_back(each.candidate);
+    }
+  }
+  /// Ends the replays of candidates that can be neither on the front nor the best.
+  void drop(running_candidates& all) {
+    std::erase_if(all, [&](running_candidate const& each) {
+      auto const found = each.memory->result();
+      bool const is_behind = falls_behind(each.candidate, found);
+      if (found.fits() && !is_behind) return false;
+      record(each.candidate, found);
+      result_.outcomes[each.candidate].is_dropped = found.fits();
+      return true;
+    });
+  }
+  [[nodiscard]] bool falls_behind(std::size_t candidate, replay_result const& found) const {
+    figures const least =
+        bound({found.pool.peak_reserved, found.pool.coalesces, found.upstream_us});
+    return std::any_of(finished_.begin(), finished_.end(), [&](std::size_t other) {
+      figures const known = figures_of(result_.outcomes[other]);
+      return beats(other, known, candidate, least) ||
+             (options_.goal == tune_goal::best && cost_of(least) > cost_of(known));
+    });
+  }
+  void record(std::size_t candidate, replay_result const& found) {
+    tune_outcome& outcome = result_.outcomes[candidate];
+    outcome.events = found.events;
+    outcome.peak_reserved = found.pool.peak_reserved;
+    outcome.coalesces = found.pool.coalesces;
+    outcome.upstream_allocations = found.pool.blocks_allocated;
+    outcome.upstream_us = found.upstream_us;
+    outcome.cost_us = cost_of(figures_of(outcome));
+  }
+  /// The least figures of the complete replay: no pool reserves less than what is in use.
+  [[nodiscard]] figures bound(figures known) const {
+    known.peak = std::max(known.peak, result_.peak_allocated);
+    return known;
+  }
+  [[nodiscard]] double cost_of(figures const& known) const {
+    return known.us + options_.us_per_gib * (static_cast<double>(known.peak) * 0x1p-30);
+  }
+  void find_best() {
+    auto const& outcomes = result_.outcomes;
+    result_.best = outcomes.size();
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      if (outcomes[i].is_on_front &&
+          (result_.best == outcomes.size() || outcomes[i].cost_us < outcomes[result_.best].cost_us))
+        result_.best = i;
+    }
+  }
+  [[nodiscard]] unsigned threads(std::size_t work) const {
+    unsigned const wanted =
+        options_.threads != 0 ? options_.threads : std::thread::hardware_concurrency();
+    return static_cast<unsigned>(
+        std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(work, 1)));
+  }
+  void report(std::size_t count) {
+    events_read_ += count;
+    if (options_.progress) options_.progress(events_read_);
+  }
+
+  // In small batches, the pools' tables leave the processor's cache between two batches.
+  static constexpr std::size_t min_batch = 1 << 12, max_batch = 1 << 16;
+  static constexpr std::uint64_t max_probe = 1 << 16;
+  trace_source const& open_;
+  tune_options const& options_;
+  std::vector<replay_options> candidates_;
+  bool drops_;
+  std::vector<std::size_t> finished_;  // candidates whose complete replays fit
+  std::uint64_t events_read_ = 0;
+  tune_result result_;
+};
+
+void check(tune_options const& options) {
+  auto const check_cost = [](char const* name, double value) {
+    if (!(value >= 0 && std::isfinite(value)))
+      throw bad_argument{std::string{"tune: "} + name + " is " + std::to_string(value) +
+                         "; costs are finite numbers, and not negative"};
   };
-  for (std::uint32_t const percent : {50u, 75u, 90u, 100u})
-    add(heuristic::percent_releasable(percent));
-  for (std::uint32_t const blocks : {2u, 3u, 5u, 7u, 12u})
-    add(heuristic::blocks_releasable(blocks));
-  for (std::uint32_t const price : {1024u, 16'384u, 262'144u}) add(heuristic::by_cost(price));
-  return result;
+  check_cost("us_per_allocation", options.cost.us_per_allocation);
+  check_cost("us_per_gib of the upstream", options.cost.us_per_gib);
+  check_cost("us_per_free", options.cost.us_per_free);
+  check_cost("us_per_gib", options.us_per_gib);
 }
 
 }  // namespace
 
-std::vector<replay_options> all_candidates() {
-  struct sizes {
-    bytes first, next;
-    std::uint32_t growth;
-  };
-  std::vector<replay_options> result;
-  for (sizes const& block :
-       {sizes{1 << 20, 1 << 20, 0}, sizes{0, 0, 4}, sizes{64 << 20, 64 << 20, 25}}) {
-    for (strategy const placement : {strategy::fast, strategy::lowest_best_fit}) {
-      for (heuristic const& rule : all_heuristics())
-        result.push_back(candidate(placement, rule, block.first, block.next, block.growth));
-    }
-  }
-  result.push_back(candidate(strategy::stitched, heuristic::never(), 0, 0, 4));
-  return result;
+tune_result tune(trace_source const& open, tune_options const& options) {
+  check(options);
+  return tuner{open, options}.run();
 }
 
-std::vector<replay_options> sized_candidates(bytes peak_allocated) {
-  std::vector<replay_options> result;
-  constexpr bytes page = 2 << 20;
-  for (strategy const placement : {strategy::fast, strategy::lowest_best_fit}) {
-    for (unsigned const percent : {100u, 102u, 105u, 110u, 120u}) {
-      bytes const first = (peak_allocated / 100 * percent + page - 1) / page * page;
-      for (bytes const next : {bytes{2} << 20, bytes{32} << 20})
-        result.push_back(candidate(placement, heuristic::never(), first, next, 0));
-    }
-  }
-  return result;
-}
-
-std::vector<replay_options> published_candidates(heuristic_rules rules) {
-  std::vector<replay_options> result;
-  auto const add = [&](heuristic const& rule) {
-    result.push_back(
-        candidate(strategy::oldest_best_fit, rule.with_rules(rules), 1 << 20, 1 << 20, 0));
-  };
-  constexpr std::uint32_t counts[] = {2, 3, 5, 7, 12};
-  for (std::uint32_t const percent : {50u, 75u, 90u, 100u})
-    add(heuristic::percent_releasable(percent));
-  for (std::uint32_t const blocks : counts) add(heuristic::blocks_releasable(blocks));
-  for (std::uint32_t const blocks : counts)
-    add(heuristic::blocks_releasable(blocks).to_high_water());
-  for (std::uint32_t const blocks : counts)
-    add(heuristic::blocks_releasable(blocks).before_growth());
-  return result;
-}
-
-tune_result tune(reader& trace, tune_options const& options) {
-  std::vector<replay_options> candidates =
-      options.candidates.empty() ? all_candidates() : options.candidates;
-  for (replay_options& each : candidates) {
-    each.pool.max_bytes = options.capacity;
-    each.cost = options.cost;
-    each.max_samples = 2;
-  }
-  unsigned const wanted =
-      options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
-  parallel_replay replay{candidates,
-                         std::min<unsigned>(wanted, static_cast<unsigned>(candidates.size()))};
-  std::vector<event> batches[2] = {std::vector<event>(batch_events),
-                                   std::vector<event>(batch_events)};
-  tune_result result;
-  for (std::size_t i = 0;; i ^= 1) {
-    std::size_t const count = trace.read(batches[i]);  // while the other batch is replayed
-    replay.finish();
-    if (count == 0) break;
-    result.events += count;
-    if (options.progress) options.progress(result.events);
-    replay.start(std::span{batches[i]}.first(count));
-  }
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    auto const found = replay.result(i);
-    double const gib = static_cast<double>(found.pool.peak_reserved) * 0x1p-30;
-    result.outcomes.push_back({.options = candidates[i],
-                               .fits = found.fits(),
-                               .peak_reserved = found.pool.peak_reserved,
-                               .coalesces = found.pool.coalesces,
-                               .upstream_allocations = found.pool.blocks_allocated,
-                               .upstream_us = found.upstream_us,
-                               .cost_us = found.upstream_us + options.us_per_gib * gib});
-    if (found.fits()) result.peak_allocated = found.pool.peak_allocated;
-  }
-  find_front(result.outcomes);
-  result.best = result.outcomes.size();
-  for (std::size_t i = 0; i < result.outcomes.size(); ++i) {
-    if (!result.outcomes[i].fits) continue;
-    if (result.best == result.outcomes.size() ||
-        result.outcomes[i].cost_us < result.outcomes[result.best].cost_us)
-      result.best = i;
-  }
-  return result;
-}
-
-std::string code_for(replay_options const& options) {
-  if (options.placement == strategy::direct)
-    return "quarry::device_resource memory{device};  // no pool\n";
-  if (options.placement == strategy::stitched)
-    return "quarry::stitched_pool<quarry::cuda_pages> memory{quarry::cuda_pages{device}};\n";
-  if (options.placement == strategy::streams)
-    return "quarry::stream_pool memory{quarry::device_resource{device}, quarry::cuda_streams{}};\n";
-  if (options.placement == strategy::planned)
-    return "quarry::trace::planned_pool memory{quarry::device_resource{device},\n"
-           "                                   quarry::trace::load_plan(path)};\n";
-  std::string const placement = options.placement == strategy::fast ? "quarry::fast_fit"
-                                : options.placement == strategy::lowest_best_fit
-                                    ? "quarry::chunk_arena<quarry::lowest_best_fit>"
-                                    : "quarry::chunk_arena<quarry::oldest_best_fit>";
-  heuristic const& rule = options.pool.coalesce;
-  std::string text = "quarry::heuristic::never()";
-  switch (rule.condition) {
-    case heuristic::trigger::percent:
-      text = "quarry::heuristic::percent_releasable(" + std::to_string(rule.parameter) + ")";
-      break;
-    case heuristic::trigger::blocks:
-      text = "quarry::heuristic::blocks_releasable(" + std::to_string(rule.parameter) + ")";
-      break;
-    case heuristic::trigger::cost:
-      text = "quarry::heuristic::by_cost(" + std::to_string(rule.parameter) + ")";
-      break;
-    case heuristic::trigger::never:
-    case heuristic::trigger::user:
-      break;
-  }
-  if (rule.size == heuristic::target::high_water) text += ".to_high_water()";
-  if (rule.checked_at == heuristic::moment::before_growth) text += ".before_growth()";
-  if (rule.rules == heuristic_rules::poster_2022)
-    text += ".with_rules(quarry::heuristic_rules::poster_2022)";
-  if (rule.rules == heuristic_rules::umpire_2024)
-    text += ".with_rules(quarry::heuristic_rules::umpire_2024)";
-  return "quarry::pool<quarry::device_resource, " + placement +
-         "> memory{\n    quarry::device_resource{device},\n    {.first_block = " +
-         std::to_string(options.pool.first_block) +
-         ", .next_block = " + std::to_string(options.pool.next_block) +
-         ", .growth_percent = " + std::to_string(options.pool.growth_percent) +
-         ",\n     .coalesce = " + text + "}};\n";
-}
-
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  //namespace quarry::inline QUARRY_ABI::trace

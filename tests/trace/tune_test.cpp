@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 #include <stdexcept>
+#include <thread>
 
 namespace quarry::trace {
 namespace tune_test {
@@ -16,7 +19,7 @@ namespace tune_test {
 /// Reads events from memory.
 class memory_reader final : public reader {
  public:
-  explicit memory_reader(std::vector<event> events) : events_{std::move(events)} {}
+  explicit memory_reader(std::vector<event> const& events) : events_{events} {}
   std::size_t read(std::span<event> target) override {
     std::size_t const count = std::min(target.size(), events_.size() - next_);
     std::copy_n(events_.begin() + static_cast<std::ptrdiff_t>(next_), count, target.begin());
@@ -26,7 +29,7 @@ class memory_reader final : public reader {
   format file_format() const override { return format::text; }
 
  private:
-  std::vector<event> events_;
+  std::vector<event> const& events_;
   std::size_t next_ = 0;
 };
 
@@ -42,9 +45,8 @@ std::vector<event> simulation() {
   return events;
 }
 
-tune_result tuned(std::vector<event> events, tune_options const& options) {
-  memory_reader trace{std::move(events)};
-  return tune(trace, options);
+tune_result tuned(std::vector<event> const& events, tune_options const& options) {
+  return tune([&] { return std::make_unique<memory_reader>(events); }, options);
 }
 
 /// The outcome of the heuristic, with blocks of 1 MiB. Null if it is no candidate.
@@ -66,8 +68,9 @@ tune_result all_published() {
     candidates.push_back(candidates.front());
     candidates.back().pool.coalesce = test::of_2024(test::percent(share).to_high_water());
   }
-  return tuned(simulation(),
-               {.candidates = candidates, .cost = {.us_per_allocation = 0, .us_per_free = 1}});
+  return tuned(simulation(), {.candidates = candidates,
+                              .goal = tune_goal::all,
+                              .cost = {.us_per_allocation = 0, .us_per_gib = 0, .us_per_free = 1}});
 }
 
 TEST(Tune, RepeatsEachMeasuredRowOfUmpire) {
@@ -131,6 +134,175 @@ TEST(Tune, NoOutcomeIsBetterThanOneOnTheFront) {
   EXPECT_TRUE(result.outcomes[result.best].is_on_front);
 }
 
+/// Programs of random phases, of which each takes what the phase before it left.
+std::vector<event> random_program(std::uint64_t seed) {
+  std::mt19937_64 random{seed};
+  std::vector<event> events;
+  std::vector<std::pair<std::uint64_t, bytes>> live;
+  std::uint64_t next = 1;
+  for (int phase = 0; phase < 12; ++phase) {
+    bytes const limit = bytes{1} << (10 + random() % 16);
+    std::uint64_t const share = 30 + random() % 40;
+    for (int i = 0; i < 1500; ++i) {
+      if (!live.empty() && random() % 100 >= share) {
+        std::swap(live[random() % live.size()], live.back());
+        events.push_back({.time = events.size(),
+                          .address = live.back().first,
+                          .size = live.back().second,
+                          .kind = event_kind::deallocate});
+        live.pop_back();
+      } else {
+        live.emplace_back(next++, 1 + random() % limit);
+        events.push_back(
+            {.time = events.size(), .address = live.back().first, .size = live.back().second});
+      }
+    }
+  }
+  return events;
+}
+
+bool is_as_good(tune_outcome const& a, tune_outcome const& b) {
+  return a.peak_reserved <= b.peak_reserved && a.coalesces <= b.coalesces &&
+         a.upstream_us <= b.upstream_us;
+}
+
+replay_result replayed(std::vector<event> const& events, replay_options const& options) {
+  replayer memory{options};
+  memory.add(events);
+  return memory.result();
+}
+
+/// Enough candidates for both of the rounds in which `tune` drops some.
+std::vector<replay_options> some_candidates(bytes peak) {
+  auto result = sized_candidates(peak);
+  auto const all = all_candidates();
+  for (std::size_t i = 0; i < all.size(); i += 15) result.push_back(all[i]);
+  return result;
+}
+
+/// What `tune` finds, by replaying the whole trace with each candidate.
+tune_result naive_tuned(std::vector<event> const& events, tune_options const& options,
+                        std::vector<tune_outcome> outcomes) {
+  tune_result result{.outcomes = std::move(outcomes)};
+  auto& all = result.outcomes;
+  for (tune_outcome& each : all) {
+    auto const found = replayed(events, each.options);
+    double const gib = static_cast<double>(found.pool.peak_reserved) * 0x1p-30;
+    each.fits = found.fits();
+    each.peak_reserved = found.pool.peak_reserved;
+    each.coalesces = found.pool.coalesces;
+    each.upstream_us = found.upstream_us;
+    each.cost_us = found.upstream_us + options.us_per_gib * gib;
+  }
+  result.best = all.size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].is_on_front = all[i].fits;
+    for (std::size_t j = 0; j < all.size(); ++j) {
+      bool const is_worse = is_as_good(all[j], all[i]) && (!is_as_good(all[i], all[j]) || j < i);
+      if (all[j].fits && is_worse) all[i].is_on_front = false;
+    }
+    if (all[i].is_on_front &&
+        (result.best == all.size() || all[i].cost_us < all[result.best].cost_us))
+      result.best = i;
+  }
+  return result;
+}
+
+/// Expects the front and the best outcome of complete replays.
+void expect_naive_results(std::vector<event> const& events, tune_options const& options) {
+  auto const found = tuned(events, options);
+  auto const naive = naive_tuned(events, options, found.outcomes);
+  EXPECT_EQ(found.best, naive.best);
+  for (std::size_t i = 0; i < found.outcomes.size(); ++i) {
+    tune_outcome const &own = found.outcomes[i], &wanted = naive.outcomes[i];
+    SCOPED_TRACE(i);
+    EXPECT_LE(own.events, found.events);
+    EXPECT_FALSE(own.is_dropped && (own.fits || options.goal == tune_goal::all));
+    EXPECT_EQ(own.fits, wanted.fits && !own.is_dropped);
+    EXPECT_TRUE(is_as_good(own, wanted)) << "figures of a part of the trace are lower bounds";
+    if (options.goal != tune_goal::best) {
+      EXPECT_EQ(own.is_on_front, wanted.is_on_front);
+    }
+    if (own.fits) {
+      EXPECT_EQ(own.events, found.events);
+      EXPECT_TRUE(is_as_good(wanted, own));
+      EXPECT_EQ(own.cost_us, wanted.cost_us);
+    }
+  }
+}
+
+TEST(Tune, FindsTheFrontOfCompleteReplays) {
+  auto const seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  auto const events = random_program(seed);
+  bytes const peak = replayed(events, {.placement = strategy::direct}).pool.peak_allocated;
+  for (tune_goal const goal : {tune_goal::front, tune_goal::best}) {
+    tune_options options{.candidates = some_candidates(peak), .goal = goal};
+    expect_naive_results(events, options);
+    options.capacity = peak + peak / 8;
+    options.us_per_gib = 0;
+    expect_naive_results(events, options);
+  }
+  expect_naive_results(events, {.candidates = some_candidates(peak), .goal = tune_goal::all});
+  expect_naive_results(simulation(), {.candidates = some_candidates(369'052'815), .threads = 3});
+  expect_naive_results({}, {});
+}
+
+TEST(Tune, DropsCandidatesEarlyIfAnotherOneIsAsGood) {
+  std::vector<event> events;
+  for (std::uint64_t i = 0; i < 100'000; ++i)
+    events.push_back({.time = i,
+                      .address = 1 + i / 2 % 50,
+                      .size = 1 << 20,
+                      .kind = i % 2 == 0 ? event_kind::allocate : event_kind::deallocate});
+  auto const found = tuned(events, {});
+  std::uint64_t replayed = 0, dropped = 0;
+  for (auto const& each : found.outcomes) {
+    replayed += each.events;
+    dropped += each.is_dropped;
+    if (each.is_dropped) {
+      EXPECT_LT(each.events, found.events / 10);
+    }
+  }
+  EXPECT_GT(dropped, found.outcomes.size() - 20);
+  EXPECT_LT(replayed, found.events * found.outcomes.size() / 10);
+}
+
+TEST(Tune, RefusesNegativeCostsAndTracesThatChange) {
+  EXPECT_THROW((void)tuned(simulation(), {.us_per_gib = -1}), bad_argument);
+  EXPECT_THROW((void)tuned(simulation(), {.us_per_gib = std::nan("")}), bad_argument);
+  EXPECT_THROW((void)tuned(simulation(), {.cost = {.us_per_free = -0.5}}), bad_argument);
+  auto events = simulation();
+  int opened = 0;
+  auto const shrinking = [&] {
+    if (++opened == 3) events.pop_back();
+    return std::make_unique<memory_reader>(events);
+  };
+  EXPECT_THROW((void)tune(shrinking, {}), bad_trace);
+}
+
+TEST(Tune, TwoTunersOfOneFileDoNotDisturbEachOther) {
+  std::string const file = QUARRY_DATA "/gnn.pickle.gz";
+  auto const run = [&] { return tune([&] { return open_trace(file); }, {.threads = 2}); };
+  tune_result results[2];
+  {
+    std::jthread const other{[&] { results[1] = run(); }};
+    results[0] = run();
+  }
+  EXPECT_EQ(results[0].best, results[1].best);
+  ASSERT_EQ(results[0].outcomes.size(), results[1].outcomes.size());
+  for (std::size_t i = 0; i < results[0].outcomes.size(); ++i) {
+    EXPECT_EQ(results[0].outcomes[i].events, results[1].outcomes[i].events);
+    EXPECT_EQ(results[0].outcomes[i].cost_us, results[1].outcomes[i].cost_us);
+  }
+}
+
+TEST(Tune, GoalsHaveNames) {
+  for (tune_goal const each : {tune_goal::front, tune_goal::best, tune_goal::all})
+    EXPECT_EQ(tune_goal_named(name_of(each)), each);
+  EXPECT_THROW((void)tune_goal_named("speed"), bad_argument);
+}
+
 TEST(Tune, ThePriceOfMemoryMovesTheBestOutcome) {
   auto const best = [](double us_per_gib) {
     auto const result = tuned(
@@ -160,9 +332,14 @@ TEST(Tune, ReportsProgressAndPassesExceptionsOn) {
     EXPECT_GT(events, last);
     last = events;
   };
-  EXPECT_EQ(tuned(simulation(), options).events, last);
-  options.progress = [](std::uint64_t) { throw std::runtime_error{"stop"}; };
-  EXPECT_THROW((void)tuned(simulation(), options), std::runtime_error);
+  EXPECT_GE(last, tuned(simulation(), options).events);
+  for (int calls = 0; calls < 4; ++calls) {
+    int left = calls;
+    options.progress = [&](std::uint64_t) {
+      if (left-- == 0) throw std::runtime_error{"stop"};
+    };
+    EXPECT_THROW((void)tuned(simulation(), options), std::runtime_error);
+  }
   options.candidates[3].pool.alignment = 3;
   EXPECT_THROW((void)tuned(simulation(), options), bad_argument);
 }

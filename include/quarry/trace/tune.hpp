@@ -5,7 +5,9 @@
 #include "quarry/core/export.hpp"
 #include "quarry/trace/replay.hpp"
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,24 +17,47 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// about 1,400 blocks of 2 MiB.
 inline constexpr double default_us_per_gib = 100'000;
 
+/// Opens the trace at its first event. `tune` reads the trace several times.
+using trace_source = std::function<std::unique_ptr<reader>()>;
+
+/// What `tune` looks for. It drops a setting as soon as the setting cannot be part of that: a
+/// setting's peak, coalesces and time of the upstream only grow while the trace is replayed.
+enum class tune_goal : std::uint8_t {
+  front,  ///< the settings that no other one beats, and the best one
+  best,   ///< only the best one: drops more settings
+  all,    ///< the outcomes of all settings: drops none
+};
+[[nodiscard]] QUARRY_API char const* name_of(tune_goal goal);
+/// Throws `bad_argument`, which lists the names.
+[[nodiscard]] QUARRY_API tune_goal tune_goal_named(std::string const& name);
+
 struct tune_options {
-  /// The settings to try; empty means `all_candidates()`. `pool.max_bytes` of each is replaced
+  /// The settings to try; empty means `all_candidates()`, and `sized_candidates` of the trace's
+  /// peak. `pool.max_bytes` of each is replaced
   std::vector<replay_options> candidates = {};
+  tune_goal goal = tune_goal::front;
   bytes capacity = no_limit;
   upstream_cost cost = {};
   double us_per_gib = default_us_per_gib;
   unsigned threads = 0;  ///< 0 means one for each processor
-  /// Called by the calling thread after each batch, with the number of events until now
+  /// Called by the calling thread after each batch, with the number of events read until now. Each
+  /// time that the trace is read counts
   std::function<void(std::uint64_t events)> progress = {};
 };
 
-/// What a trace needs with one setting.
+/// What a trace needs with one setting. If the setting was dropped or does not fit, its replay
+/// ended early, and the figures are those until then: lower bounds.
 struct tune_outcome {
   replay_options options = {};
-  bool fits = false;
+  bool fits = false;  ///< the whole trace was replayed, and every allocation succeeded
+  /// Its replay ended early because another outcome is as good or better in each figure that the
+  /// goal looks at
+  bool is_dropped = false;
   /// No other outcome is as good in all three figures and better in one of them: peak, coalesces,
-  /// time of the upstream
+  /// time of the upstream. Of equal outcomes only the first one is on the front. With the goal
+  /// `best`, the outcomes that were not dropped are compared
   bool is_on_front = false;
+  std::uint64_t events = 0;  ///< replayed
   bytes peak_reserved = 0;
   std::uint64_t coalesces = 0;
   std::uint64_t upstream_allocations = 0;
@@ -41,11 +66,13 @@ struct tune_outcome {
 };
 
 struct tune_result {
-  bytes peak_allocated = 0;  ///< the least that any setting can reserve
+  bytes peak_allocated = 0;                ///< the least that any setting can reserve
+  std::vector<std::string> problems = {};  ///< what the reader skipped, as `reader::problems`
+  std::uint64_t problem_count = 0;
   std::uint64_t events = 0;
   std::vector<tune_outcome> outcomes;  ///< in the order of the candidates
-  /// The index of the outcome with the least cost among those that fit; the first one of equals.
-  /// The number of outcomes if none fits
+  /// The index of the outcome with the least cost on the front; the first one of equals. The number
+  /// of outcomes if none fits
   std::size_t best = 0;
 };
 
@@ -58,11 +85,14 @@ struct tune_result {
 /// at least 1 MiB.
 [[nodiscard]] QUARRY_API std::vector<replay_options> published_candidates(heuristic_rules rules);
 
-/// Reads the trace once, and replays each batch with all settings, on several threads. Memory: the
-/// allocations in use, for each setting. Throws what the reader throws.
-[[nodiscard]] QUARRY_API tune_result tune(reader& trace, tune_options const& options);
+/// Replays the trace with all settings, on several threads. The front and the best outcome are
+/// those of complete replays, whichever settings are dropped. Reads the trace up to four times, and
+/// rereads only what settings that are not dropped need. Memory: the allocations in use, for each
+/// setting. Throws `bad_argument` if a cost is negative, `bad_trace` if the trace has changed
+/// when it is read again, and what the source and its readers throw.
+[[nodiscard]] QUARRY_API tune_result tune(trace_source const& open, tune_options const& options);
 
 /// C++ that makes a pool with these settings.
 [[nodiscard]] QUARRY_API std::string code_for(replay_options const& options);
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  //namespace quarry::inline QUARRY_ABI::trace

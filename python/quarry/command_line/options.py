@@ -52,6 +52,12 @@ AcceptDamage = Annotated[
         help="If parts of the trace are damaged and were skipped, do not end with status 2.",
     ),
 ]
+Allocator = Annotated[
+    str,
+    typer.Option(
+        "--allocator", help="Use the events of this allocator, for example 'device 1'; or all."
+    ),
+]
 Strategy = Annotated[
     str,
     typer.Option(

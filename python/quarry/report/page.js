@@ -355,7 +355,9 @@ async function drawSweep() {
     customdata: chosen.map((i) => [escaped(sweep.setting[i]), sizeText(sweep.peak[i]), sweep.coalesces[i].toLocaleString("en")]),
     hovertemplate: "<b>%{customdata[0]}</b><br>%{customdata[1]} reserved<br>%{y:.1f} ms upstream<br>%{customdata[2]} coalesces<extra></extra>" });
   const all = sweep.peak.map((_, i) => i), names = [...new Set(sweep.strategy)];
-  const traces = names.map((name, index) => traceOf(name, all.filter((i) => sweep.strategy[i] === name), { size: 7, opacity: 0.75, color: palette[(index + 2) % palette.length] }));
+  const traces = names.map((name, index) => traceOf(name, all.filter((i) => sweep.strategy[i] === name && !sweep.dropped[i]), { size: 7, opacity: 0.75, color: palette[(index + 2) % palette.length] }));
+  const dropped = all.filter((i) => sweep.dropped[i]);
+  if (dropped.length) traces.unshift(traceOf("dropped: at least", dropped, { size: 6, opacity: 0.5, symbol: "x-thin-open", color: "#8a94a0" }));
   const front = all.filter((i) => sweep.front[i]).sort((a, b) => sweep.peak[a] - sweep.peak[b] || sweep.ms[b] - sweep.ms[a]);
   traces.push(traceOf("on the front", front, { size: 13, symbol: "circle-open", color: "#1d2733", line: { width: 1.6 } }));
   if (sweep.best >= 0) traces.push(traceOf("least cost", [sweep.best], { size: 17, symbol: "star", color: "#d9822b", line: { color: "#fff", width: 1 } }));

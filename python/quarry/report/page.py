@@ -78,14 +78,15 @@ def blocks_of(content: Content) -> dict[str, Any]:
 
 
 def sweep_of(sweep: TuneResult) -> dict[str, Any]:
-    """The outcomes that fit, for the chart of the tuned settings."""
-    fitting = [outcome for outcome in sweep.outcomes if outcome.fits]
+    """The outcomes that fit or were dropped, for the chart of the tuned settings."""
+    fitting = [outcome for outcome in sweep.outcomes if outcome.fits or outcome.is_dropped]
     return {
         "peak": [outcome.peak_reserved for outcome in fitting],
         "ms": [outcome.upstream_us / 1000 for outcome in fitting],
         "coalesces": [outcome.coalesces for outcome in fitting],
         "strategy": [outcome.strategy for outcome in fitting],
         "setting": [texts.setting_text(outcome) for outcome in fitting],
+        "dropped": [outcome.is_dropped for outcome in fitting],
         "front": [outcome.is_on_front for outcome in fitting],
         "best": fitting.index(sweep.best) if sweep.best else -1,
         "code": sweep.best.code if sweep.best else "",

@@ -79,7 +79,7 @@ def rows_of_tuning(path: str, result: TuneResult) -> list[tuple[str, str]]:
     """The front and the best setting as rows of a table."""
     rows = [
         ("trace", f"{path}: {result.events:,} events"),
-        ("settings", f"{len(result.outcomes):,}"),
+        ("settings", f"{len(result.outcomes):,}, {len(result.dropped):,} dropped early"),
         ("peak in use", f"{format_size(result.peak_allocated)}; no setting can reserve less"),
     ]
     if result.best is None:
@@ -87,8 +87,6 @@ def rows_of_tuning(path: str, result: TuneResult) -> list[tuple[str, str]]:
     for outcome in result.front:
         name = "best" if outcome is result.best else "on the front"
         rows.append((name, outcome_text(outcome)))
-    if result.best not in result.front:
-        rows.append(("best", outcome_text(result.best)))
     return rows
 
 

@@ -213,7 +213,7 @@ class stream_pool {
   [[nodiscard]] std::uint64_t allocate_chunk(stream handle, state& owner_state, sizes needed,
                                              bool will_be_trimmed = false) {
     auto const base = arena_.allocate_from_cached(needed, owner_state.owner, will_be_trimmed);
-    return base ? *base : allocate_slowly(handle, owner_state, needed, will_be_trimmed);
+    return base ? *base : allocate_slowly(handle, owner_state, needed);
   }
   [[nodiscard]] void* record_allocation(std::uint64_t base, bytes size) {
     allocated_ += size;
@@ -222,8 +222,7 @@ class stream_pool {
     return reinterpret_cast<void*>(base);
   }
 
-  [[gnu::noinline]] std::uint64_t allocate_slowly(stream handle, state& owner_state, sizes needed,
-                                                  bool will_be_trimmed) {
+  [[gnu::noinline]] std::uint64_t allocate_slowly(stream handle, state& owner_state, sizes needed) {
     bool const takes_common = streams_.is_ordered(owner_state);
     auto const allocate_merged = [&] {
       return takes_common ? arena_.allocate_tightest(needed, owner_state.owner)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`quarry record`: runs a program and records its allocations."""
+
+from typing import Annotated, Any
+
+import typer
+
+from quarry.command_line.options import AsJson, file_option
+from quarry.command_line.output import (
+    check_outputs,
+    errors_shown,
+    print_json,
+    print_rows,
+    show_problems,
+)
+from quarry.sizes import format_size
+
+
+def record(
+    command: Annotated[
+        list[str], typer.Argument(metavar="PROGRAM", help="The program to run, and its arguments.")
+    ],
+    output: Annotated[
+        str, file_option("--output", "-o", text="The trace to write; an older file is replaced.")
+    ] = "record.quarry",
+    call_sites: Annotated[
+        bool, typer.Option("--call-sites", help="Record the line of Python code that allocates.")
+    ] = False,
+    torch: Annotated[
+        bool,
+        typer.Option("--torch", help="Also record PyTorch's own allocator, through its history."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a Python program, and record its pools of Quarry (quarry.Pool and the plug-ins).
+
+    The exit status is that of the program, or 2 if it cannot run.
+    A child process that makes pools writes a trace of its own.
+    The summary goes to standard error; JSON ends the standard output.
+    """
+    from quarry.recording import record_program
+    from quarry.replays import replay as run_replay
+
+    with errors_shown(as_json):
+        check_outputs(output)
+        done = record_program(command, output, call_sites=call_sites, torch=torch)
+    traces: list[dict[str, Any]] = []
+    for path in done.files:
+        with errors_shown(as_json):
+            found = run_replay(path, allocator="all")
+        traces.append(
+            {
+                "trace": path,
+                "events": found.events,
+                "peak_allocated": found.pool.peak_allocated,
+                "peak_reserved": found.recorded_peak_reserved,
+                "problems": found.problems,
+            }
+        )
+    if as_json:
+        print_json({"command": command, "exit_status": done.status, "traces": traces})
+    elif traces:
+        for each in traces:
+            show_problems(each["problems"], len(each["problems"]))
+            peak, held = format_size(each["peak_allocated"]), format_size(each["peak_reserved"])
+            text = (
+                f"{each['trace']}: {each['events']:,} events, peak {peak} in use, {held} reserved"
+            )
+            print_rows([("wrote", text)], stderr=True)
+    else:
+        text = "no pool of Quarry was used; --torch records PyTorch's own allocator"
+        print_rows([("recorded nothing", text)], stderr=True)
+    raise typer.Exit(done.status)

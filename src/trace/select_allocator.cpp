@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/trace/select_allocator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace quarry::inline QUARRY_ABI::trace {
+namespace {
+
+/// Whether an event concerns the memory of its allocator.
+bool has_allocator(event const& each) {
+  return each.kind != event_kind::wait && each.kind != event_kind::phase;
+}
+
+/// Whether this is the name of a device, as the reader of PyTorch's snapshots gives it.
+bool is_device(std::string const& name) { return name.starts_with("device "); }
+
+class selecting_reader final : public reader {
+ public:
+  selecting_reader(std::unique_ptr<reader> source, std::string allocator)
+      : source_{std::move(source)}, selected_{std::move(allocator)} {}
+
+  std::size_t read(std::span<event> events) override {
+    if (events.empty()) return 0;
+    for (;;) {
+      std::size_t const count = source_->read(events);
+      copy_names();
+      if (count == 0) {
+        if (!selected_.empty() && !was_found_)
+          refuse("the trace has no allocator '" + selected_ + "'");
+        return 0;
+      }
+      auto const read = events.first(count);
+      std::size_t const passed = static_cast<std::size_t>(
+          std::remove_if(read.begin(), read.end(),
+                         [&](event const& each) { return !passes(each); }) -
+          read.begin());
+      if (passed != 0) return passed;
+    }
+  }
+  format file_format() const override { return source_->file_format(); }
+
+ private:
+  [[nodiscard]] bool passes(event const& each) {
+    if (!has_allocator(each)) return true;
+    if (each.allocator != last_ || seen_.empty()) find(each.allocator);
+    return selected_.empty() || is_selected_;
+  }
+  void find(std::uint32_t number) {
+    auto const& names = names_.allocators;
+    std::string const name = number < names.size() ? names.name(number) : std::string{};
+    last_ = number;
+    is_selected_ = name == selected_;
+    was_found_ |= is_selected_;
+    if (std::find(seen_.begin(), seen_.end(), name) == seen_.end()) seen_.push_back(name);
+    if (selected_.empty() && std::count_if(seen_.begin(), seen_.end(), is_device) > 1)
+      refuse("the trace has several devices");
+  }
+  [[noreturn]] void refuse(std::string message) const {
+    message += ". Its allocators: ";
+    for (std::string const& each : seen_) message += (&each == seen_.data() ? "" : ", ") + each;
+    throw bad_argument{message + ". Choose one of them, or '" + all_allocators +
+                       "' for one pool that serves all"};
+  }
+
+  static void copy(name_table const& source, name_table& target) {
+    for (std::size_t i = target.size(); i < source.size(); ++i) (void)target.add(source.names()[i]);
+  }
+  void copy_names() {
+    name_tables const& names = source_->names();
+    copy(names.call_sites, names_.call_sites);
+    copy(names.allocators, names_.allocators);
+    copy(names.threads, names_.threads);
+    copy(names.streams, names_.streams);
+    while (problem_count() < source_->problem_count()) {
+      std::size_t const next = problem_count();
+      add_problem(next < source_->problems().size() ? source_->problems()[next] : std::string{});
+    }
+  }
+
+  std::unique_ptr<reader> source_;
+  std::string selected_;  // empty: the events of all allocators
+  std::vector<std::string> seen_;
+  std::uint32_t last_ = 0;  // the allocator that `find` looked up last
+  bool is_selected_ = false, was_found_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<reader> select_allocator(std::unique_ptr<reader> source, std::string allocator) {
+  if (allocator == all_allocators) return source;
+  return std::make_unique<selecting_reader>(std::move(source), std::move(allocator));
+}
+
+}  // namespace quarry::inline QUARRY_ABI::trace

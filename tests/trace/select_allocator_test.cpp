@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/trace/select_allocator.hpp"
+
+#include "quarry/trace/replay.hpp"
+#include "trace/pickle_writer.hpp"
+#include "trace/trace_files.hpp"
+
+#include <algorithm>
+
+namespace quarry::test {
+namespace {
+
+using pickles::action;
+using trace::event;
+using trace::event_kind;
+
+/// Both devices use the same addresses.
+std::string two_devices() {
+  std::vector<pickles::value> const second{action("alloc", 8192, 700, 3),
+                                           action("free_requested", 8192, 700, 5)};
+  return pickles::snapshot({{action("alloc", 4096, 100, 1), action("alloc", 8192, 50, 2),
+                             action("free_requested", 4096, 100, 4), action("unknown", 0, 0, 4)},
+                            second});
+}
+
+std::unique_ptr<trace::reader> opened(temporary_file const& file, std::string allocator) {
+  return trace::select_allocator(trace::open_trace(file.path()), std::move(allocator));
+}
+
+std::vector<event> events_of(trace::reader& source, std::size_t batch = 2) {
+  std::vector<event> result, events(batch);
+  while (std::size_t const count = source.read(events))
+    result.insert(result.end(), events.begin(),
+                  events.begin() + static_cast<std::ptrdiff_t>(count));
+  return result;
+}
+
+TEST(SelectAllocator, ReplaysEachDeviceInAPoolOfItsOwn) {
+  temporary_file const file{two_devices()};
+  auto const peak = [&](char const* allocator) {
+    auto const source = opened(file, allocator);
+    auto const found = replay(*source, {});
+    EXPECT_EQ(found.unknown_frees + found.repeated_addresses, allocator == std::string{"all"});
+    return found.pool.peak_allocated;
+  };
+  EXPECT_EQ(peak("device 0"), 150u);
+  EXPECT_EQ(peak("device 1"), 700u);
+  EXPECT_EQ(peak("all"), 700u) << "device 1 uses an address of device 0, which is freed first";
+}
+
+TEST(SelectAllocator, KeepsNamesProblemsAndFormat) {
+  temporary_file const file{two_devices()};
+  auto const all = opened(file, "all");
+  auto const one = opened(file, "device 1");
+  (void)events_of(*all);
+  EXPECT_EQ(events_of(*one).size(), 2u);
+  EXPECT_EQ(one->names().allocators.names(), all->names().allocators.names());
+  EXPECT_EQ(one->names().call_sites.names(), all->names().call_sites.names());
+  EXPECT_EQ(one->problems(), all->problems());
+  EXPECT_EQ(one->problem_count(), 1u);
+  EXPECT_EQ(one->file_format(), trace::format::pytorch);
+}
+
+TEST(SelectAllocator, RefusesSeveralDevicesAndUnknownNames) {
+  temporary_file const file{two_devices()};
+  auto const refusal = [&](char const* allocator) {
+    return message_of([&] { (void)events_of(*opened(file, allocator)); });
+  };
+  EXPECT_EQ(refusal(""),
+            "the trace has several devices. Its allocators: device 0, device 1. Choose one of "
+            "them, or 'all' for one pool that serves all");
+  EXPECT_EQ(refusal("device 2"),
+            "the trace has no allocator 'device 2'. Its allocators: device 0, device 1. Choose one "
+            "of them, or 'all' for one pool that serves all");
+  EXPECT_EQ(refusal("device 1"), "");
+  temporary_file const single{pickles::snapshot({{action("alloc", 4096, 100, 1)}})};
+  EXPECT_EQ(events_of(*opened(single, "")).size(), 1u);
+}
+
+/// Hands out events of allocators 0 to 3, and of each kind.
+class random_reader final : public trace::reader {
+ public:
+  explicit random_reader(std::vector<event> const& events) : events_{events} {
+    for (char const* const name : {"HOST", "DEVICE", "UM"}) (void)names_.allocators.add(name);
+  }
+  std::size_t read(std::span<event> target) override {
+    std::size_t const count = std::min(target.size(), events_.size() - next_);
+    std::copy_n(events_.begin() + static_cast<std::ptrdiff_t>(next_), count, target.begin());
+    next_ += count;
+    return count;
+  }
+  trace::format file_format() const override { return trace::format::umpire; }
+
+ private:
+  std::vector<event> const& events_;
+  std::size_t next_ = 0;
+};
+
+TEST(SelectAllocator, PassesTheEventsThatAFilterPasses) {
+  auto const seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random{seed};
+  std::vector<event> all(2000);
+  for (event& each : all) {
+    each.kind = static_cast<event_kind>(random() % trace::event_kinds);
+    each.allocator = static_cast<std::uint32_t>(random() % 4);
+    each.address = random();
+  }
+  std::vector<event> wanted;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(wanted), [](event const& each) {
+    return each.allocator == 2 || each.kind == event_kind::wait || each.kind == event_kind::phase;
+  });
+  for (std::size_t const batch : {1u, 7u, 5000u}) {
+    auto const selected = trace::select_allocator(std::make_unique<random_reader>(all), "DEVICE");
+    EXPECT_EQ(events_of(*selected, batch), wanted);
+    auto const unselected = trace::select_allocator(std::make_unique<random_reader>(all), "");
+    EXPECT_EQ(events_of(*unselected, batch), all) << "only devices are refused";
+  }
+}
+
+}  // namespace
+}  // namespace quarry::test
