@@ -181,13 +181,12 @@ def tune(
     candidates: Annotated[
         str, typer.Option(help="all, or Umpire's heuristics: published, 2022 or 2024.")
     ] = "all",
-    threads: Annotated[int, typer.Option(min=0, max=1024, help="0: one for each processor.")] = 0,
-    accept_damage: AcceptDamage = False,
     goal: Annotated[
         str, typer.Option(help="front, or only the best setting; all: drop no setting early.")
     ] = "front",
-    threads: Annotated[int, typer.Option(help="0: one for each processor.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="0: one for each processor.")] = 0,
     allocator: Allocator = "",
+    accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace with hundreds of settings: the best ones, and the code that sets the best.

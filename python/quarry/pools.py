@@ -171,8 +171,7 @@ class PlannedPool(_Arrays, _core.PlannedPool):
     the plan's size when it is made. A request that matches the plan gets its place, if no
     allocation in use overlaps the place. `lookahead` is how many requests of the plan are searched
     for a match after a deviation. The other options are those of the pool for unplanned requests;
-    `max_bytes` limits both together. Threads may share the pool. The registry does not know planned
-    allocations.
+    `max_bytes` limits both together. Threads may share the pool.
 
     Raises BadArgument for a bad option, OutOfMemory if the plan exceeds `max_bytes`, and BadPlan
     for a damaged file.

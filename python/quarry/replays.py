@@ -39,6 +39,7 @@ class PlanUse:
 
     @property
     def allocations(self) -> int:
+        """All allocations of the trace."""
         return self.planned + self.occupied + self.unplanned
 
 

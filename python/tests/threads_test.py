@@ -82,7 +82,7 @@ CALLS = {
         record_bytes(data.events), data.call_sites, "size", 1000
     ),
     "plan of events": lambda data, path, out: _core.plan_events(record_bytes(data.events), **PLAN),
-    "plan of a file": lambda data, path, out: _core.plan_file(path, **PLAN),
+    "plan of a file": lambda data, path, out: _core.plan_file(path, "", **PLAN),
 }
 
 
