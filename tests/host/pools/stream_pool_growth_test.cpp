@@ -23,6 +23,32 @@ struct StreamPoolGrowth : testing::Test {
   std::unique_ptr<simulated_pool> pool;
 };
 
+TEST_F(StreamPoolGrowth, DoesNotSplitItsMemoryBetweenStreamsThatAlternate) {
+  auto& source = make({.first_block = 1_MiB, .next_block = 64_KiB, .max_bytes = 1_MiB});
+  for (int round = 0; round < 200; ++round) {
+    for (std::uint32_t const stream : {1u, 2u}) {
+      std::vector<void*> parts;
+      bytes const size = bytes{1} << (8 + round % 12);
+      for (bytes sum = 0; sum + size <= 1_MiB; sum += size)
+        parts.push_back(source.allocate(size, stream));
+      for (void* const part : parts) ASSERT_TRUE(source.deallocate(part, stream));
+    }
+  }
+  EXPECT_EQ(source.counts().reserved, 1_MiB);
+}
+
+TEST_F(StreamPoolGrowth, GrowsBeforeAStreamWaitsWithGrowsFirst) {
+  auto& source =
+      make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 2_MiB, .grows_first = true});
+  source.deallocate(source.allocate(1_MiB, 1), 1);
+  (void)source.allocate(1_MiB, 2);
+  EXPECT_EQ(source.counts().waits, 0u);
+  EXPECT_EQ(source.counts().reserved, 2_MiB);
+  (void)source.allocate(1_MiB, 3);  // at its limit the pool takes memory of stream 1
+  EXPECT_EQ(source.counts().waits, 1u);
+  EXPECT_THROW((void)source.allocate(1, 3), out_of_memory);
+}
+
 /// The stream's old and new free memory must merge, although the pool shared the old memory.
 TEST_F(StreamPoolGrowth, MergesAllFreeMemoryOfAStreamThatWorksAlone) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 2_MiB});
