@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measured parts of docs/design/traces.md."""
 
-from bench_records import origin, points, value_text
+from bench_records import machines, origin, points, value_text
 from heuristic_figures import REAL_TRACES as TRACES
 from heuristic_figures import SECTIONS as HEURISTICS
 from markdown import first_with, missing, table
@@ -98,23 +98,25 @@ RECORDING = [
 
 
 def recording(records):
-    """Nanoseconds for each recorded event."""
+    """Nanoseconds for each recorded event, on each machine that measured it."""
     selected = [record | {"params": record["params"] | {"allocator": "quarry"}} for record in records]
-    machine = first_with(selected, ["trace/pool", "trace/record"])
-    if machine is None:
-        return missing("`trace_record_bench`")
-    rows, everything = [], []
-    for title, bench, case in RECORDING:
-        row = [title]
-        for threads in (1, 2):
-            found = points(selected, machine, bench, None, {"case": case, "threads": threads})
-            point = found["quarry"][None]
-            everything.append(point)
-            low, high = point.values["p10"], point.values["p90"]
-            row.append(f"{value_text(point.median)} ({value_text(low)} to {value_text(high)})")
-        rows.append(row)
-    head = ["ns an event, median (p10 to p90)", "one thread", "two threads"]
-    return [f"{machine}, {origin(everything)}:", "", *table(head, rows)]
+    lines = []
+    for machine in machines(selected):
+        if not all(points(selected, machine, bench) for bench in ("trace/pool", "trace/record")):
+            continue
+        rows, everything = [], []
+        for title, bench, case in RECORDING:
+            row = [title]
+            for threads in (1, 2):
+                found = points(selected, machine, bench, None, {"case": case, "threads": threads})
+                point = found["quarry"][None]
+                everything.append(point)
+                low, high = point.values["p10"], point.values["p90"]
+                row.append(f"{value_text(point.median)} ({value_text(low)} to {value_text(high)})")
+            rows.append(row)
+        head = ["ns an event, median (p10 to p90)", "one thread", "two threads"]
+        lines += ["", f"{machine}, {origin(everything)}:", "", *table(head, rows)]
+    return lines[1:] or missing("`trace_record_bench`")
 
 
 def kernels(records):
