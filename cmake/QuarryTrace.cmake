@@ -9,7 +9,7 @@ add_library(quarry_trace src/trace/byte_source.cpp src/trace/candidates.cpp src/
   src/trace/rmm_log.cpp src/trace/rmm_writer.cpp src/trace/routing.cpp src/trace/select_allocator.cpp src/trace/separate.cpp src/trace/text_log.cpp
   src/trace/tune.cpp src/trace/umpire_line.cpp src/trace/umpire_log.cpp src/trace/unpickler.cpp)
 add_library(quarry::trace ALIAS quarry_trace)
-set_target_properties(quarry_trace PROPERTIES EXPORT_NAME trace POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+set_target_properties(quarry_trace PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 9 EXPORT_NAME trace POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
   VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 if(BUILD_SHARED_LIBS)
   set_target_properties(quarry_trace PROPERTIES INSTALL_RPATH "$ORIGIN")  # both libraries are installed into one folder
@@ -22,3 +22,7 @@ if(ZLIB_FOUND)
   target_compile_definitions(quarry_trace PRIVATE QUARRY_WITH_ZLIB)
 endif()
 quarry_options(quarry_trace)
+set_source_files_properties(src/trace/replay.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # compiles as long as all others together
+if(QUARRY_SANITIZE)  # searches for places are slow in builds that optimise nothing
+  set_source_files_properties(src/trace/placement.cpp src/trace/plan.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
+endif()

@@ -31,9 +31,9 @@ using file_handle = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 }
 
 /// The lines of a plan file, with their numbers for errors.
-class line_reader {
+class plan_lines {
  public:
-  line_reader(std::string const& path, std::string_view text) : path_{path}, text_{text} {}
+  plan_lines(std::string const& path, std::string_view text) : path_{path}, text_{text} {}
 
   [[noreturn]] void refuse(std::string const& reason) const {
     throw bad_plan{path_ + ':' + std::to_string(number_) + ": " + reason};
@@ -124,7 +124,7 @@ plan load_plan(std::string const& path) {
     if (std::ferror(file.get()) != 0)
       throw resource_failed{path + ": cannot read the file", std::strerror(errno)};
   }
-  line_reader lines{path, text};
+  plan_lines lines{path, text};
   if (lines.next() != first_line) lines.refuse("expected '" + std::string{first_line} + "'");
   plan result;
   result.alignment = lines.number_field("alignment");

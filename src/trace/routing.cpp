@@ -14,10 +14,10 @@
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
-constexpr char const* first_line = "quarry-routes 1";
+constexpr char const* file_heading = "quarry-routes 1";
 
 /// The next word of a line, up to a space or the end; removes it from the line.
-std::string_view take_word(std::string_view& line) {
+std::string_view take_field(std::string_view& line) {
   auto const end = std::min(line.find(' '), line.size());
   auto const word = line.substr(0, end);
   line.remove_prefix(std::min(end + 1, line.size()));
@@ -57,8 +57,8 @@ routing_table routing_table::load(std::string const& path) {
   std::ifstream file{path};
   if (!file) throw resource_failed{path + ": cannot open the file", std::strerror(errno)};
   std::string line;
-  if (!std::getline(file, line) || line != first_line)
-    throw bad_argument{path + ":1: the first line must be '" + first_line + "'"};
+  if (!std::getline(file, line) || line != file_heading)
+    throw bad_argument{path + ":1: the first line must be '" + file_heading + "'"};
   std::vector<route> routes;
   for (std::size_t number = 2; std::getline(file, line); ++number) {
     auto const refuse = [&](char const* reason) {
@@ -66,9 +66,9 @@ routing_table routing_table::load(std::string const& path) {
                           line.substr(0, 100)};
     };
     std::string_view left = line;
-    auto const pool = number_of<std::uint32_t>(take_word(left));
-    auto const min_size = number_of<bytes>(take_word(left));
-    std::string_view const last = take_word(left);
+    auto const pool = number_of<std::uint32_t>(take_field(left));
+    auto const min_size = number_of<bytes>(take_field(left));
+    std::string_view const last = take_field(left);
     auto const max_size = last == "-" ? no_limit : number_of<bytes>(last);
     if (!pool || !min_size || !max_size)
       throw refuse("the line is not POOL MIN_SIZE MAX_SIZE CALL_SITE");
@@ -83,7 +83,7 @@ routing_table routing_table::load(std::string const& path) {
 void routing_table::save(std::string const& path) const {
   std::ofstream file{path};
   if (!file) throw resource_failed{path + ": cannot create the file", std::strerror(errno)};
-  file << first_line << '\n';
+  file << file_heading << '\n';
   for (route const& each : routes_) {
     file << each.pool << ' ' << each.min_size << ' '
          << (each.max_size == no_limit ? "-" : std::to_string(each.max_size)) << ' '

@@ -32,8 +32,8 @@ constexpr member arguments[] = {{"parent_allocator", &umpire_line::parent_alloca
 
 template <std::size_t Count>
 void set_member(umpire_line& parsed, member const (&members)[Count], json_scanner const& scanner) {
-  for (auto const& [key, place] : members) {
-    if (scanner.key() == key) {
+  for (auto const& [name, place] : members) {
+    if (scanner.key() == name) {
       parsed.*place = scanner.value();
       return;
     }
