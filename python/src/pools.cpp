@@ -110,12 +110,13 @@ class pool_handle {
  public:
   pool_handle(std::string const& resource, pool_options const& options, int device,
               std::string const& placement_name, recorder_handle const* handle)
-      : pool_{
-            with_placement(placement_name, [&]<class Placement>() -> std::unique_ptr<locked_pool> {
-              auto const recorder = target_of(handle);
-              return std::make_unique<locked_pool_of<Placement>>(
-                  pool_upstream(resource, device, options.name, recorder), options, recorder);
-            })},
+      : pool_{with_placement(placement_name,
+                             [&]<class Placement>() -> std::unique_ptr<locked_pool> {
+                               auto const recorder = target_of(handle);
+                               return std::make_unique<locked_pool_of<Placement>>(
+                                   pool_upstream(resource, device, options.name, recorder), options,
+                                   recorder);
+                             })},
         sites_{handle == nullptr ? nullptr : handle->sites()} {}
 
   std::uint64_t allocate(bytes size, bytes alignment) {
