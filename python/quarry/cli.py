@@ -227,7 +227,9 @@ def separate(
         str | None,
         file_option("--output", "-o", text="Write the routing table, for a pool to load."),
     ] = None,
-    key: Annotated[str, typer.Option(help="size, call_site or call_site_and_size.")] = "size",
+    key: Annotated[
+        str, typer.Option(help="size, call_site, call_site_and_size, phase or phase_and_size.")
+    ] = "size",
     temporary_events: Annotated[
         int,
         typer.Option(

@@ -13,7 +13,7 @@ from quarry._core import Route, RoutingTable
 from quarry.errors import BadArgument
 from quarry.replays import ReplayResult, replay
 from quarry.report.analysis import lifetimes_of
-from quarry.traces import Progress, Trace, read_trace, record_bytes, select_allocator
+from quarry.traces import Kind, Progress, Trace, read_trace, record_bytes, select_allocator
 
 __all__ = ["Route", "RoutingTable", "SeparateResult", "separate"]
 
@@ -49,10 +49,12 @@ class SeparateResult:
 
 
 def later_part(trace: Trace, split: int) -> Trace:
-    """The events from `split` on, after the allocations that are in use there."""
+    """The events from `split` on, after the phases before it and the allocations in use there."""
     lifetimes = lifetimes_of(trace)
     is_live = (lifetimes.start < split) & (lifetimes.end >= split)
-    events = np.concatenate([trace.events[lifetimes.start[is_live]], trace.events[split:]])
+    phases = np.flatnonzero(trace.kind[:split] == Kind.PHASE)
+    before = np.sort(np.concatenate([lifetimes.start[is_live], phases]))
+    events = np.concatenate([trace.events[before], trace.events[split:]])
     return dataclasses.replace(trace, events=events, problems=[], problem_count=0)
 
 
@@ -69,7 +71,8 @@ def separate(
     """Learns from the first part of a trace which allocations are temporary: those that are freed
     within `temporary_events` events. Replays the other part with and without pools of their own.
 
-    `key` is what routes tell allocations apart by: `size`, `call_site` or `call_site_and_size`.
+    `key` is what routes tell allocations apart by: `size`, `call_site`, `call_site_and_size`,
+    `phase` or `phase_and_size`. Allocations before the first phase then have no route.
     `learn` is the share of the events to learn from. `allocator` and `options` are those of
     `quarry.replay`.
     `progress` is called with the number of events read, then replayed until now. Raises BadArgument

@@ -23,6 +23,7 @@ class locked_routed_pool {
  public:
   virtual ~locked_routed_pool() = default;
   virtual std::uint64_t allocate(bytes size, std::string_view call_site) = 0;
+  virtual void begin_phase(std::string_view name) = 0;
   virtual bool deallocate(std::uint64_t address) = 0;
   virtual std::optional<bytes> size_of(std::uint64_t address) = 0;
   virtual void release() = 0;
@@ -52,6 +53,11 @@ class locked_routed_pool_of final : public locked_routed_pool {
     }
     record(trace::event_kind::allocate, result, size, call_site);
     return address_of(result);
+  }
+  void begin_phase(std::string_view name) override {
+    std::scoped_lock const lock{mutex_};
+    pool_.begin_phase(name);
+    if (recorder_ != nullptr) recorder_->phase(name);
   }
   bool deallocate(std::uint64_t address) override {
     std::scoped_lock const lock{mutex_};
@@ -141,6 +147,12 @@ void add_routed_pools(nb::module_& core) {
           "size"_a, "call_site"_a = "", without_gil{},
           "Allocates `size` bytes from the pool that the table names for the size and the call "
           "site. Returns the address. Raises OutOfMemory.")
+      .def(
+          "begin_phase",
+          [](handle const& self, std::string const& name) { self.pool().begin_phase(name); },
+          "name"_a, without_gil{},
+          "A phase of the program begins, for the routes of later allocations. A recorder records "
+          "it, too.")
       .def(
           "deallocate",
           [](handle const& self, std::uint64_t address) { return self.pool().deallocate(address); },

@@ -28,8 +28,10 @@ trace::route_key key_named(std::string const& name) {
   if (name == "size") return trace::route_key::size;
   if (name == "call_site") return trace::route_key::call_site;
   if (name == "call_site_and_size") return trace::route_key::call_site_and_size;
+  if (name == "phase") return trace::route_key::phase;
+  if (name == "phase_and_size") return trace::route_key::phase_and_size;
   throw bad_argument{"separate: there is no key '" + name +
-                     "'; there are size, call_site and call_site_and_size"};
+                     "'; there are size, call_site, call_site_and_size, phase and phase_and_size"};
 }
 
 routing_table separate(record_view bytes, std::vector<std::string> const& call_sites,
@@ -43,16 +45,17 @@ routing_table separate(record_view bytes, std::vector<std::string> const& call_s
 
 void add_routing(nb::module_& core) {
   plain_class<trace::route>{core, "Route",
-                            "Sends the allocations of some sizes and call sites to a pool."}
+                            "Sends the allocations of some sizes, call sites and phases to a pool."}
       .add_method(
           "__init__",
           [](trace::route* self, std::uint32_t pool, bytes min_size, std::optional<bytes> max_size,
-             std::string call_site) {
-            new (self) trace::route{pool, min_size, limit_of(max_size), std::move(call_site)};
+             std::string call_site, std::string phase) {
+            new (self) trace::route{pool, min_size, limit_of(max_size), std::move(call_site),
+                                    std::move(phase)};
           },
-          "pool"_a, "min_size"_a = 0, "max_size"_a = nb::none(), "call_site"_a = "",
+          "pool"_a, "min_size"_a = 0, "max_size"_a = nb::none(), "call_site"_a = "", "phase"_a = "",
           "Sizes are in bytes, and both are included. `max_size` None means no maximum. An empty "
-          "`call_site` means any call site.")
+          "`call_site` means any call site, and an empty `phase` any phase of the program.")
       .add("pool", &trace::route::pool, "The number of the pool, below 16.")
       .add("min_size", &trace::route::min_size, "The smallest size in bytes.")
       .add(
@@ -62,6 +65,7 @@ void add_routing(nb::module_& core) {
           },
           "The largest size in bytes. None: no maximum.")
       .add("call_site", &trace::route::call_site, "Empty: any call site.")
+      .add("phase", &trace::route::phase, "Empty: any phase.")
       .add_method(
           "__eq__",
           [](trace::route const& route, trace::route const& other) { return route == other; },
@@ -71,7 +75,7 @@ void add_routing(nb::module_& core) {
                             "matches counts, else pool 0.")
       .def(nb::init<std::vector<trace::route>>(), "routes"_a = std::vector<trace::route>{},
            "Raises BadArgument if a pool's number is 16 or more, a size range is empty, or a call "
-           "site has a line break.")
+           "site or a phase has a line break.")
       .def_static(
           "load",
           [](std::filesystem::path const& path) { return routing_table::load(path.string()); },
@@ -96,7 +100,7 @@ void add_routing(nb::module_& core) {
       .def_prop_ro(
           "routes", [](routing_table const& table) { return table.routes(); }, "In their order.")
       .def_prop_ro("pools", &routing_table::pools, "The number of pools.")
-      .def("pool_for", &routing_table::pool_for, "size"_a, "call_site"_a = "",
+      .def("pool_for", &routing_table::pool_for, "size"_a, "call_site"_a = "", "phase"_a = "",
            "The number of the pool for an allocation of `size` bytes.");
   core.def("separate", separate, "events"_a, "call_sites"_a, "key"_a, "temporary_events"_a);
 }

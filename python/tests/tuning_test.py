@@ -92,7 +92,7 @@ def test_tune_prints_the_best_setting_and_its_code(trace_file):
     assert run("tune", trace_file, "--candidates", "lucky").exit_code == 2
 
 
-@pytest.mark.parametrize("key", ["size", "call_site", "call_site_and_size"])
+@pytest.mark.parametrize("key", ["size", "call_site", "call_site_and_size", "phase", "phase_and_size"])
 def test_separation_learns_which_sizes_are_temporary(key):
     # Two sizes alternate: one lives for an event, the other to the end.
     count = 400

@@ -62,6 +62,7 @@ class replayer::implementation {
           memory.wait(each);
           break;
         case event_kind::phase:
+          if constexpr (requires { memory.begin_phase(each); }) memory.begin_phase(each);
           break;
       }
       if (++found_.events == next_sample_) take_sample(memory.counts());

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI::trace {
@@ -158,7 +159,7 @@ struct plain_pool {
   pool_type memory;
 };
 
-/// Looks up each call site and size once.
+/// Looks up each size, call site and phase once.
 template <class Placement>
 struct routed {
   routed(replay_options const& options, upstream_calls& calls, pool_options const& pool)
@@ -166,20 +167,25 @@ struct routed {
         memory{counted_resource<simulated_resource>{simulated_resource{}, calls}, *options.routing,
                pool} {}
   void* allocate(event const& request) {
-    auto const [found, is_new] = known.try_emplace({request.size, request.call_site}, 0);
-    if (is_new) {
-      bool const has_name = call_sites != nullptr && request.call_site < call_sites->size();
-      found->second = memory.table().pool_for(
-          request.size, has_name ? call_sites->name(request.call_site) : std::string{});
-    }
+    auto const [found, is_new] = known.try_emplace({request.size, request.call_site, phase}, 0);
+    if (is_new)
+      found->second =
+          memory.table().pool_for(request.size, name_of(request.call_site), name_of(phase));
     return memory.allocate_from(found->second, request.size);
   }
   void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
   void wait(event const&) {}
   [[nodiscard]] pool_counts counts() const { return memory.counts(); }
 
+  void begin_phase(event const& begun) { phase = begun.call_site; }
+  [[nodiscard]] std::string name_of(std::uint32_t site) const {
+    return call_sites != nullptr && site < call_sites->size() ? call_sites->name(site)
+                                                              : std::string{};
+  }
+
   name_table const* call_sites;
-  std::map<std::pair<bytes, std::uint32_t>, std::uint32_t> known;
+  std::uint32_t phase = 0;  // the number of its name
+  std::map<std::tuple<bytes, std::uint32_t, std::uint32_t>, std::uint32_t> known;
   routed_pool<counted_resource<simulated_resource>, Placement> memory;
 };
 

@@ -49,6 +49,7 @@ routing_table::routing_table(std::vector<route> routes) : routes_{std::move(rout
                    std::to_string(each.max_size));
     if (each.call_site.find('\n') != std::string::npos)
       throw refuse("the call site has a line break");
+    if (each.phase.find('\n') != std::string::npos) throw refuse("the phase has a line break");
     pools_ = std::max(pools_, each.pool + 1);
   }
 }
@@ -60,21 +61,27 @@ routing_table routing_table::load(std::string const& path) {
   if (!std::getline(file, line) || line != file_heading)
     throw bad_argument{path + ":1: the first line must be '" + file_heading + "'"};
   std::vector<route> routes;
+  std::string phase;
   for (std::size_t number = 2; std::getline(file, line); ++number) {
     auto const refuse = [&](char const* reason) {
       return bad_argument{path + ':' + std::to_string(number) + ": " + reason + ": " +
                           line.substr(0, 100)};
     };
     std::string_view left = line;
-    auto const pool = number_of<std::uint32_t>(take_field(left));
+    std::string_view const first = take_field(left);
+    if (first == "phase") {
+      phase = left;
+      continue;
+    }
+    auto const pool = number_of<std::uint32_t>(first);
     auto const min_size = number_of<bytes>(take_field(left));
     std::string_view const last = take_field(left);
     auto const max_size = last == "-" ? no_limit : number_of<bytes>(last);
     if (!pool || !min_size || !max_size)
-      throw refuse("the line is not POOL MIN_SIZE MAX_SIZE CALL_SITE");
+      throw refuse("the line is neither POOL MIN_SIZE MAX_SIZE CALL_SITE nor phase NAME");
     if (*pool >= max_pools) throw refuse("the pool must be below 16");
     if (*min_size > *max_size) throw refuse("the least size exceeds the largest");
-    routes.push_back({*pool, *min_size, *max_size, std::string{left}});
+    routes.push_back({*pool, *min_size, *max_size, std::string{left}, phase});
   }
   if (file.bad()) throw resource_failed{path + ": cannot read the file", std::strerror(errno)};
   return routing_table{std::move(routes)};
@@ -84,7 +91,9 @@ void routing_table::save(std::string const& path) const {
   std::ofstream file{path};
   if (!file) throw resource_failed{path + ": cannot create the file", std::strerror(errno)};
   file << file_heading << '\n';
+  std::string_view phase;
   for (route const& each : routes_) {
+    if (each.phase != phase) file << "phase " << (phase = each.phase) << '\n';
     file << each.pool << ' ' << each.min_size << ' '
          << (each.max_size == no_limit ? "-" : std::to_string(each.max_size)) << ' '
          << each.call_site << '\n';

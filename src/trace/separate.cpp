@@ -4,25 +4,36 @@
 #include "trace/address_map.hpp"
 
 #include <bit>
+#include <compare>
 #include <map>
-#include <utility>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
-/// A call site, and a power of two of the size; 0 where the key has neither.
-using key = std::pair<std::uint32_t, unsigned>;
+/// What a route is learnt for; 0 where it does not matter. Sizes by their powers of two.
+struct key {
+  std::uint32_t call_site = 0, phase = 0;
+  unsigned width = 0;
+
+  friend auto operator<=>(key const&, key const&) = default;
+};
 
 struct votes {
   std::uint64_t temporary = 0, permanent = 0;
 };
 
-key key_of(event const& request, route_key sort) {
-  bool const has_site = sort != route_key::size && request.call_site != 0;
-  bool const has_size = sort != route_key::call_site;
-  return {has_site ? request.call_site : 0,
-          has_size ? static_cast<unsigned>(std::bit_width(request.size)) : 0};
+bool has_call_site(route_key sort) {
+  return sort == route_key::call_site || sort == route_key::call_site_and_size;
+}
+bool has_phase(route_key sort) {
+  return sort == route_key::phase || sort == route_key::phase_and_size;
+}
+bool has_size(route_key sort) { return sort != route_key::call_site && sort != route_key::phase; }
+
+key key_of(event const& request, std::uint32_t phase, route_key sort) {
+  return {has_call_site(sort) ? request.call_site : 0, has_phase(sort) ? phase : 0,
+          has_size(sort) ? static_cast<unsigned>(std::bit_width(request.size)) : 0};
 }
 
 }  // namespace
@@ -41,12 +52,14 @@ routing_table separate(std::span<event const> events, name_table const& call_sit
     bool const is_temporary = now - found->event < options.temporary_events;
     ++(is_temporary ? found->counts->temporary : found->counts->permanent);
   };
+  std::uint32_t phase = 0;
   for (std::uint64_t i = 0; i < events.size(); ++i) {
     event const& each = events[i];
+    if (each.kind == event_kind::phase) phase = each.call_site;
     if (each.address == 0) continue;
     if (each.kind == event_kind::allocate) {
       end(each.address, i);  // its free is missing
-      (void)live.insert(each.address, {i, &keys[key_of(each, options.key)]});
+      (void)live.insert(each.address, {i, &keys[key_of(each, phase, options.key)]});
     } else if (each.kind == event_kind::deallocate) {
       end(each.address, i);
     }
@@ -55,11 +68,12 @@ routing_table separate(std::span<event const> events, name_table const& call_sit
 
   std::vector<route> routes;
   for (auto const& [id, count] : keys) {
-    auto const [site, width] = id;
+    auto const [site, begun, width] = id;
     if (options.key == route_key::call_site && site == 0) continue;  // would match every call site
+    if (has_phase(options.key) && begun == 0) continue;              // would match in every phase
     if (count.temporary <= count.permanent) continue;
-    route found{.pool = 1, .call_site = call_sites.name(site)};
-    if (options.key != route_key::call_site) {
+    route found{.pool = 1, .call_site = call_sites.name(site), .phase = call_sites.name(begun)};
+    if (has_size(options.key)) {
       found.min_size = width == 0 ? 0 : bytes{1} << (width - 1);
       found.max_size = width == 0 ? 0 : found.min_size + (found.min_size - 1);
     }

@@ -37,6 +37,18 @@ TEST(RoutedPool, EachPoolHasBlocksOfItsOwn) {
   EXPECT_EQ(memory.counts().peak_allocated, 5100u);
 }
 
+TEST(RoutedPool, UsesTheRoutesOfThePresentPhase) {
+  simulated_routes memory{simulated_resource{}, routing_table{{{.pool = 1, .phase = "solve"}}},
+                          megabytes()};
+  (void)memory.allocate(10);
+  memory.begin_phase("solve");
+  (void)memory.allocate(200);
+  memory.begin_phase("write");
+  (void)memory.allocate(3000);
+  EXPECT_EQ(memory.counts_of(0).allocated, 3010u);
+  EXPECT_EQ(memory.counts_of(1).allocated, 200u);
+}
+
 TEST(RoutedPool, RefusesFreesOfOtherMemoryAndChangesNothing) {
   simulated_routes memory{simulated_resource{}, small_and_large(), megabytes()};
   auto* const used = static_cast<char*>(memory.allocate(100));

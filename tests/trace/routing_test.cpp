@@ -42,10 +42,19 @@ TEST(RoutingTable, TheFirstRouteThatMatchesCounts) {
   EXPECT_EQ(routing_table{}.pools(), 1u);
 }
 
+TEST(RoutingTable, ARouteOfAPhaseMatchesInThatPhaseOnly) {
+  routing_table const table{{{.pool = 2, .phase = "solve"}, {.pool = 1, .max_size = 100}}};
+  EXPECT_EQ(table.pool_for(5, "", "solve"), 2u);
+  EXPECT_EQ(table.pool_for(5, "", "set up"), 1u);
+  EXPECT_EQ(table.pool_for(5), 1u);
+  EXPECT_EQ(table.pool_for(101, "", "set up"), 0u);
+}
+
 TEST(RoutingTable, RefusesRoutesThatCannotBe) {
   EXPECT_THROW(routing_table({{routing_table::max_pools, 0, 1, ""}}), bad_argument);
   EXPECT_THROW(routing_table({{0, 2, 1, ""}}), bad_argument);
   EXPECT_THROW(routing_table({{0, 0, 1, "two\nlines"}}), bad_argument);
+  EXPECT_THROW(routing_table({{0, 0, 1, "", "two\nlines"}}), bad_argument);
 }
 
 TEST(RoutingTable, ASavedTableLoadsUnchanged) {
@@ -57,7 +66,7 @@ TEST(RoutingTable, ASavedTableLoadsUnchanged) {
       bytes const high = random() % 3 == 0 ? no_limit : low + (random() >> 40);
       std::string const sites[] = {"", " ", "a b  c", "-", "file.py:3 f < g.py:1 h", "\"x\","};
       routes.push_back({static_cast<std::uint32_t>(random() % 16), low, std::max(low, high),
-                        sites[random() % std::size(sites)]});
+                        sites[random() % std::size(sites)], sites[random() % std::size(sites)]});
     }
     routing_table const table{routes};
     table.save(file("table"));

@@ -25,6 +25,11 @@ class program {
     events.push_back({.time = events.size(), .address = address, .kind = event_kind::deallocate});
   }
 
+  void begin_phase(char const* name) {
+    events.push_back(
+        {.time = events.size(), .call_site = call_sites.number(name), .kind = event_kind::phase});
+  }
+
   std::vector<event> events;
   name_table call_sites;
 
@@ -72,6 +77,27 @@ TEST(Separate, LearnsBySizeWithinACallSite) {
   EXPECT_EQ(table.pool_for(600, "work"), 1u);
   EXPECT_EQ(table.pool_for(600, "keep"), 0u);
   EXPECT_EQ(table.pool_for(300, "work"), 0u);
+}
+
+TEST(Separate, LearnsWhichPhasesAreTemporary) {
+  program made;
+  for (int step = 0; step < 20; ++step) {
+    (void)made.allocate(64, "any");  // the first one is before any phase
+    made.begin_phase("solve");
+    for (int i = 0; i < 5; ++i) made.deallocate(made.allocate(64, "any"));
+    made.begin_phase("refine");
+    (void)made.allocate(64, "any");
+  }
+  for (auto const key : {route_key::phase, route_key::phase_and_size}) {
+    auto const table = separate(made.events, made.call_sites, {.key = key, .temporary_events = 10});
+    EXPECT_EQ(table.pool_for(64, "any", "solve"), 1u);
+    EXPECT_EQ(table.pool_for(64, "any", "refine"), 0u);
+    EXPECT_EQ(table.pool_for(64), 0u);
+    EXPECT_EQ(table.pool_for(4096, "any", "solve"), key == route_key::phase ? 1u : 0u);
+    replayer memory{{.routing = &table, .call_sites = &made.call_sites}};
+    memory.add(made.events);
+    EXPECT_EQ(memory.result().pool.blocks_allocated, 2u) << "each pool has a block";
+  }
 }
 
 TEST(Separate, ATraceWithoutTemporaryAllocationsNeedsOnePool) {

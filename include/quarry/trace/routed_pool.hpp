@@ -42,8 +42,10 @@ class routed_pool {
   /// Allocates from the pool that the table names. Throws `out_of_memory`. Takes O(routes) to find
   /// the pool.
   [[nodiscard]] void* allocate(bytes size, std::string_view call_site = {}) {
-    return allocate_from(table_.pool_for(size, call_site), size);
+    return allocate_from(table_.pool_for(size, call_site, phase_), size);
   }
+  /// A phase of the program begins, for the routes of later allocations. Throws std::bad_alloc.
+  void begin_phase(std::string_view name) { phase_ = name; }
   /// Allocates from this pool. Also throws `bad_argument` if there is no such pool.
   [[nodiscard]] void* allocate_from(std::uint32_t number, bytes size) {
     if (number >= pools_.size())
@@ -169,6 +171,7 @@ class routed_pool {
   }
 
   routing_table table_;
+  std::string phase_;
   shared_state shared_;
   std::vector<std::unique_ptr<pool_type>> pools_;
   bytes allocated_ = 0, peak_allocated_ = 0;

@@ -12,14 +12,17 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// Sends the allocations of these sizes from this call site to a pool.
+/// Sends the allocations of these sizes from this call site, in this phase of the program, to a
+/// pool.
 struct route {
   std::uint32_t pool = 0;
   bytes min_size = 0, max_size = no_limit;  ///< both included
   std::string call_site = {};               ///< empty: any call site
+  std::string phase = {};                   ///< empty: any phase
 
-  [[nodiscard]] bool matches(bytes size, std::string_view site) const {
-    return size >= min_size && size <= max_size && (call_site.empty() || call_site == site);
+  [[nodiscard]] bool matches(bytes size, std::string_view site, std::string_view now) const {
+    return size >= min_size && size <= max_size && (call_site.empty() || call_site == site) &&
+           (phase.empty() || phase == now);
   }
   friend bool operator==(route const&, route const&) = default;
 };
@@ -28,13 +31,14 @@ struct route {
 /// pool 0.
 ///
 /// As a file: a line `quarry-routes 1`, then a line `POOL MIN_SIZE MAX_SIZE CALL_SITE` for each
-/// route. The call site is the rest of the line and may be empty; `-` stands for no maximum.
+/// route. The call site is the rest of the line and may be empty; `-` stands for no maximum. A line
+/// `phase NAME` sets the phase of the routes after it; without a name, they match in any phase.
 class QUARRY_API routing_table {
  public:
   static constexpr std::uint32_t max_pools = 16;
 
   /// Throws `bad_argument` if a pool is not below `max_pools`, the sizes are in the wrong order, or
-  /// a call site has a line break.
+  /// a call site or a phase has a line break.
   explicit routing_table(std::vector<route> routes = {});
   /// Reads a file that `save` wrote. Throws `resource_failed`, and `bad_argument`, which names the
   /// line.
@@ -46,9 +50,10 @@ class QUARRY_API routing_table {
   [[nodiscard]] std::uint32_t pools() const { return pools_; }
   [[nodiscard]] std::vector<route> const& routes() const { return routes_; }
   /// O(routes).
-  [[nodiscard]] std::uint32_t pool_for(bytes size, std::string_view call_site = {}) const {
+  [[nodiscard]] std::uint32_t pool_for(bytes size, std::string_view call_site = {},
+                                       std::string_view phase = {}) const {
     for (route const& each : routes_) {
-      if (each.matches(size, call_site)) return each.pool;
+      if (each.matches(size, call_site, phase)) return each.pool;
     }
     return 0;
   }
