@@ -7,8 +7,8 @@
 // the poster, of Umpire's release of 2024-10, or Quarry's. That release cannot coalesce before
 // growth, so it has 14 settings, not 19. `coalesces` and `peak` (reserved bytes) are counted.
 // `upstream` is the modelled time of the calls for blocks. The allocator `in use` is the peak of
-// the requested bytes. The rules `tuned` have one setting: the best that `tune`
-// finds. Nothing is timed.
+// the requested bytes. The rules `tuned` have one setting: the best that `tune` finds. Nothing is
+// timed.
 #include "harness.hpp"
 
 #include "host/pools/simulation_trace.hpp"

@@ -4,10 +4,9 @@
 // For each of the four traces of data/. `requested`: the most that the program had in use; nothing
 // can reserve less. `pytorch`: as recorded. `fast`: a pool with default options. `streams`: a
 // stream pool with default options, where work takes a millisecond of the trace's time. `tuned`:
-// the best that `tune` finds. `separated`: two pools like `fast`; their
-// table is learnt from the first half of the trace, and is the one that needs least there. `plan`:
-// a plan of the trace, served by a planned_pool. `tuned` and `plan` know the whole trace. Nothing
-// is timed.
+// the best that `tune` finds. `separated`: two pools like `fast`; their table is learnt from the
+// first half of the trace, and is the one that needs least there. `plan`: a plan of the trace,
+// served by a planned_pool. `tuned` and `plan` know the whole trace. Nothing is timed.
 #include "harness.hpp"
 
 #include "quarry/trace.hpp"

@@ -5,8 +5,8 @@
 // one pool on simulated memory, on one thread. `replay`: the events are in memory. `file`: they are
 // read from a file in Quarry's format, which is in the page cache; `write` and `read` are that
 // file's costs alone. `tune`: all settings at once, none of them dropped, on all processors; the
-// value counts the events of each setting, and the clock is that on the wall. The others take the
-// time of their thread.
+// value counts the events of each setting, and the time is elapsed time. The others use the
+// processor time of their thread.
 // `bytes`: of the file, for each event.
 #include "harness.hpp"
 

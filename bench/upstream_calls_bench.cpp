@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What does a block cost that a pool takes from the platform, and one that it returns?
+// How long does it take to allocate a block from the platform, and to return it?
 //
 // State: the process has 1 GiB in other blocks, the device is idle, and nothing touches the memory.
 // Memory is device memory on a GPU (cudaMalloc, cudaFree), else the C library's. A round allocates

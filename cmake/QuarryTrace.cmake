@@ -22,7 +22,7 @@ if(ZLIB_FOUND)
   target_compile_definitions(quarry_trace PRIVATE QUARRY_WITH_ZLIB)
 endif()
 quarry_options(quarry_trace)
-set_source_files_properties(src/trace/replay.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # compiles as long as all others together
+set_source_files_properties(src/trace/replay.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # compiling it takes as long as all others together
 if(QUARRY_SANITIZE)  # searches for places are slow in builds that optimise nothing
   set_source_files_properties(src/trace/placement.cpp src/trace/plan.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
 endif()

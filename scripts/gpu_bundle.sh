@@ -85,7 +85,7 @@ for part in "$@"; do
       ;;
     demo) run_step demo "${DEMO_SECONDS:-120}" ./graph_demo debian-12-depends.el.gz ;;
     bench)
-      gunzip --force bench/*.gz 2>/dev/null  # none is left in a later run
+      gunzip --force bench/*.gz 2>/dev/null  # a later run finds none
       run_step bench 3600 ./run_bench.sh bench "$results" "${BENCH_SECONDS:-120}"
       ;;
     *) echo "error: unknown part '$part' (tests, demo, bench)" >&2; exit 2 ;;

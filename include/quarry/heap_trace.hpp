@@ -21,8 +21,8 @@ namespace quarry::inline QUARRY_ABI {
 
 struct heap_trace_options {
   heap_recorder_options buffers = {};  ///< of the kernels' events, on the device
-  /// How many events of the host may happen from the start of a kernel to the `drain` after it, so
-  /// that the kernel's events find their place in a file (trace::recorder::hold_back)
+  /// The kernel's events find their place in a file if at most this many events of the host happen
+  /// from the start of the kernel to the `drain` after it (trace::recorder::hold_back)
   std::size_t held_events = 65'536;
 };
 
@@ -34,9 +34,9 @@ struct heap_trace_options {
 /// the CPU the thread is the buffer of the lane's warp.
 ///
 /// Time. On the CPU kernels and host have one clock. On CUDA, `drain` reads both clocks by five
-/// small kernels, and `clock_error_ns` bounds the error. Two events of which one is on the host and
-/// that are nearer to each other may have the wrong order. Their addresses differ, so every replay
-/// of the trace is right.
+/// small kernels, and `clock_error_ns` bounds the error. An event of the host and an event of a
+/// kernel may be in the wrong order if they are closer than this error. Their addresses differ, so
+/// every replay of the trace is right.
 ///
 /// `launch(grid, kernel)` must run a kernel on the heap's device and wait for it: with CUDA,
 /// simt::launch_cuda and a synchronisation; on the CPU, simt::launch_threads. Not thread-safe; no
@@ -63,7 +63,7 @@ class heap_trace {
   ~heap_trace() {
     try {
       drain();
-    } catch (...) {  // `drain` reports errors to those who call it
+    } catch (...) {  // a destructor cannot report errors
     }
   }
 
@@ -71,8 +71,8 @@ class heap_trace {
   [[nodiscard]] recorded_heap_ref ref() const { return events_.ref(); }
 
   /// Adds the events since the last `drain` to the trace. `kernel` names their call site. Call it
-  /// after each kernel, or as often as the buffers need. Throws what kernel_memory and `launch`
-  /// throw, and std::bad_alloc; events may be lost then. Takes 56 bytes an event meanwhile.
+  /// after each kernel, or before the buffers are full. Throws what kernel_memory and `launch`
+  /// throw, and std::bad_alloc; events may be lost then. Needs 56 bytes for each event meanwhile.
   void drain(std::string_view kernel = {}) {
     if (kind_ == backend::cuda) clocks_.add(read_clocks(launch_, kind_));
     std::uint32_t const call_site = kernel.empty() ? 0 : target_->call_site(kernel);
@@ -89,10 +89,10 @@ class heap_trace {
     if (!drained.empty()) late_ += target_->insert(drained);
   }
 
-  /// Events that found their buffer full, of all drains until now.
+  /// Events until now that were lost because their buffer was full.
   [[nodiscard]] std::uint64_t lost() const { return events_.lost(); }
-  /// Events that came after their place in the file was written, so that their times in the trace
-  /// are too late: more than `held_events` events of the host, or a `flush`, came first.
+  /// Events whose times in the trace are too late, because their place in the file was written
+  /// already: after more than `held_events` events of the host, or a `flush`.
   [[nodiscard]] std::uint64_t late() const { return late_; }
   /// The most nanoseconds by which the last drain's times differ from the host's clock, if the
   /// rates of both clocks were constant since the drain before.
@@ -116,7 +116,7 @@ class heap_trace {
     return trace::event_kind::fail;
   }
   [[nodiscard]] std::uint32_t thread_of(std::uint32_t processor) {
-    // on the CPU the numbers are arbitrary: each would be a name for ever
+    // On the CPU these numbers are arbitrary, and the recorder keeps each name: this limits them.
     if (kind_ != backend::cuda) processor %= buffers_;
     auto const [entry, is_new] = threads_.try_emplace(processor, 0);
     if (is_new)

@@ -182,7 +182,7 @@ def tune(
         str, typer.Option(help="all, or Umpire's heuristics: published, 2022 or 2024.")
     ] = "all",
     goal: Annotated[
-        str, typer.Option(help="front, or only the best setting; all: drop no setting early.")
+        str, typer.Option(help="front; best: only the best setting; all: drop no setting early.")
     ] = "front",
     threads: Annotated[int, typer.Option(min=0, max=1024, help="0: one for each processor.")] = 0,
     allocator: Allocator = "",

@@ -47,8 +47,9 @@ def configure(
 
     `capacity` limits the bytes of the pool's blocks. `first_block` and `next_block` are the minimum
     sizes of its blocks, and `growth_percent` is a minimum relative to all blocks. Smaller blocks
-    are taken if the limit or the GPU has no room. With `grows_first` the pool takes a block before it makes streams wait for each other.
-    With `is_tracked` the registry knows each allocation. Raises BadState if the pool is in use.
+    are allocated if the limit or the GPU has no room. With `grows_first` the pool allocates a block
+    before it makes streams wait for each other. With `is_tracked` the registry knows each
+    allocation. Raises BadState if the pool is in use.
     """
     limit = None if capacity is None else parse_size(capacity)
     number = _ALL_DEVICES if device is None else device

@@ -31,11 +31,11 @@ class ReplayFailure:
 class PlanUse:
     """How a plan served a trace."""
 
-    planned: int  # allocations that got their places
+    planned: int  # allocations at their places of the plan
     occupied: int  # whose places were in use, not aligned, or not in the plan
     unplanned: int  # whose requests were not the next ones of the plan
     jumps: int  # to another position of the plan, after a deviation
-    fallback_peak: int  # the most bytes that the pool for the other requests reserved
+    fallback_peak: int  # peak of the bytes that the pool for the other requests reserved
 
     @property
     def allocations(self) -> int:
@@ -128,8 +128,9 @@ def replay(
     at least `first_block`, later of at least `next_block` bytes; 0 means its default. Addresses are
     multiples of `alignment`. Sizes may be texts such as `512MiB`. The times are those of a modelled
     upstream: `us_per_allocation` microseconds for a block and `us_per_gib` for each GiB of it, and
-    `us_per_free` for its return; their defaults are those of cudaMalloc and cudaFree on an H200. A path is streamed: its memory does not grow with the number of
-    events. `progress` is called with the number of events until now.
+    `us_per_free` for its return; their defaults are those of cudaMalloc and cudaFree on an H200.
+    A path is streamed: its memory does not grow with the number of events. `progress` is called
+    with the number of events until now.
 
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
     memory. `stream_delay` is how long the work of a stream takes, in nanoseconds, for the strategy
@@ -140,8 +141,8 @@ def replay(
     Without it, all events are replayed, and a trace of several devices raises BadArgument; `all`
     replays also such a trace in one pool.
 
-    Raises BadArgument for a bad option, BadTrace or BadPlan if a
-    file is damaged, and ResourceFailed if a file or the resource fails.
+    Raises BadArgument for a bad option, BadTrace or BadPlan if a file is damaged, and
+    ResourceFailed if a file or the resource fails.
     """
     pool: dict[str, Any] = {
         "heuristic": heuristic,

@@ -74,9 +74,9 @@ def separate(
     `key` is what routes tell allocations apart by: `size`, `call_site`, `call_site_and_size`,
     `phase` or `phase_and_size`. Allocations before the first phase then have no route.
     `learn` is the share of the events to learn from. `allocator` and `options` are those of
-    `quarry.replay`.
-    `progress` is called with the number of events read, then replayed until now. Raises BadArgument
-    for an unknown `key` or a `learn` outside its range, and what `quarry.replay` raises.
+    `quarry.replay`. `progress` is called with the number of events read, then replayed until now.
+    Raises BadArgument for an unknown `key` or a `learn` outside its range, and what `quarry.replay`
+    raises.
     """
     if not 0 < learn < 1:
         raise BadArgument(f"separate: learn is {learn}, not between 0 and 1")

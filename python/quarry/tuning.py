@@ -105,10 +105,10 @@ def tune(
     processor.
 
     `goal` says what to find: the `front`, only the `best` setting, or the outcomes of `all`. With
-    the first two, a setting is dropped as soon as it cannot be part of the result. The result is the
-    same; it comes sooner. The trace is read up to four times, and `progress` is called with the
-    number of events read in all. `allocator` is that of `quarry.replay`. Raises BadArgument,
-    BadTrace if the file is no trace, and ResourceFailed if it cannot be read.
+    the first two, a setting is dropped as soon as it cannot be part of the result. This saves time
+    and does not change the result. The trace is read up to four times, and `progress` is called
+    with the number of events read in all. `allocator` is that of `quarry.replay`. Raises
+    BadArgument, BadTrace if the file is no trace, and ResourceFailed if it cannot be read.
     """
     settings = _core.TuneSettings(
         candidates=candidates,

@@ -64,7 +64,7 @@ std::uint32_t call_sites::here() {
   nb::error_scope const pending;  // this call may be part of the clean-up after an exception
   try {
     return innermost();
-  } catch (std::bad_alloc const&) {  // the event is worth more than its call site
+  } catch (std::bad_alloc const&) {  // records the event without a call site
     return 0;
   }
 }

@@ -26,7 +26,7 @@ namespace {
 using namespace nb::literals;
 using trace::event;
 
-constexpr double round_ns = 5e6;  // the goal: short rounds keep the time limit
+constexpr double round_ns = 5e6;  // the goal; long rounds would exceed the time limit
 
 /// The values of the rounds of a measurement, in order.
 struct spread {
@@ -101,7 +101,7 @@ spread pair_ns(Pool pool, bench::replacing const& load, double seconds,
                progress_reporter& progress) {
   bench::live_allocations<Pool> allocations{pool, load};
   std::uint64_t pairs = 16;
-  while (pairs < 1 << 20) {  // the number of pairs that take as long as a round should
+  while (pairs < 1 << 20) {  // finds the number of pairs that fill a round
     double const ns = allocations.pair_ns(pairs) * static_cast<double>(pairs);
     if (ns > round_ns / 2) break;
     pairs *= 2;

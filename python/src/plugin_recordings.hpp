@@ -47,7 +47,7 @@ class site_numbers {
   std::array<std::uint32_t, max_recordings> numbers_{};
 };
 
-/// Whether any recording is under way. It may begin or end at once.
+/// Whether any recording is under way. May be outdated when it returns.
 [[nodiscard]] bool are_under_way() noexcept;
 /// Sets the event's stream, allocator and call site for each recording, and records the event.
 void record(framework user, trace::event const& happened, cuda_stream stream,

@@ -123,4 +123,4 @@ std::string code_for(replay_options const& options) {
          ",\n     .coalesce = " + text + "}};\n";
 }
 
-}  //namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI::trace

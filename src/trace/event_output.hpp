@@ -21,11 +21,11 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// Where the events of a recorder go: a file, or a ring in memory that keeps the last ones.
 ///
 /// Times of the events that are added never decrease. `insert` is for events that arrive late. In a
-/// ring it finds their place. A file cannot be changed, so `hold_back` keeps the last events out of
-/// it. An event that is earlier than the end of the file gets the time of that end. Two other ways
-/// were rejected. If the file kept such events in a section of their own, every reader would have
-/// to merge, and a reader of a pipe cannot look ahead. If all events waited until every kernel has
-/// ended, the memory would have no bound.
+/// ring it finds their place. Events that are in the file cannot be changed, so `hold_back` keeps
+/// the last events out of it. An event that is earlier than the end of the file gets the time of
+/// that end. Two other ways were rejected. If the file kept such events in a section of their own,
+/// every reader would have to merge, and a reader of a pipe cannot look ahead. If all events waited
+/// until every kernel has ended, the memory would have no bound.
 ///
 /// Not thread-safe: the recorder locks. Memory: the ring, or twice the events held back. `add`
 /// needs no memory but that of the names.
@@ -40,7 +40,7 @@ class event_output {
   }
 
   [[nodiscard]] bool has_file() const { return file_.has_value(); }
-  /// In the child of a fork, whose parent has the file.
+  /// Whether this process is the child of a fork, and its parent has the file.
   [[nodiscard]] bool is_foreign() const { return file_ && getpid() != process_; }
   [[nodiscard]] bool is_closed() const { return is_closed_; }
   [[nodiscard]] std::uint64_t lost() const { return lost_ + (file_ ? file_->lost() : 0); }
@@ -170,7 +170,7 @@ class event_output {
     } catch (std::exception const& error) {
       try {
         if (failure_.empty()) failure_ = error.what();
-      } catch (...) {  // without memory for the text, `lost` tells it
+      } catch (...) {  // no memory for the text; `lost` still counts the events
       }
       return false;
     }

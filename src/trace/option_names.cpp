@@ -151,4 +151,4 @@ std::string name_of(heuristic const& rule) {
   return result;
 }
 
-}  //namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -196,7 +196,7 @@ class search {
     try_order("greedy, obstacles earlier", sorted, best_.size);
   }
 
-  /// The sweep leaves out what is smaller than this part of the lower bound.
+  /// The sweep leaves out allocations smaller than the lower bound divided by this number.
   static constexpr bytes smallest_of_sweep = 8192;
   static constexpr bytes no_limit_ = std::numeric_limits<bytes>::max();
 

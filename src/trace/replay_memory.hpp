@@ -40,7 +40,7 @@ struct upstream_calls {
   }
 };
 
-/// `result` with those counts that every pool has.
+/// `result` with the counts that every pool has, copied from `found`.
 template <class Counts>
 [[nodiscard]] pool_counts with_counts(pool_counts result, Counts const& found) {
   result.reserved = found.reserved;

@@ -11,20 +11,20 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// Places the large allocations of a problem from the end of the time back to its begin, as a pool
-/// would whose clock runs backwards. Where caches grow, each cache then fits where a larger one
-/// was.
+/// Places the large allocations of a problem in the reverse order of time, like a pool whose clock
+/// runs backwards. Where caches grow, each cache then fits where a larger cache was.
 ///
-/// An allocation goes next to the live allocation that leaves at nearly the same moment, so that
-/// free ranges grow together. If no gap fits below the limit, the sweep goes back to an earlier
-/// moment and continues with other random choices, as the search of TelaMalloc does (Maas et al.,
-/// 2022). The more often it failed, the further it goes back. After each success it lowers the
-/// limit, and goes back to where the limit was exceeded first.
+/// Backwards in time, an allocation arrives at its free and leaves at its allocation. It goes next
+/// to the live allocation that leaves at nearly the same moment, so that free ranges merge. If no
+/// gap fits below the limit, the sweep goes back to an earlier moment and continues with other
+/// random choices, as the search of TelaMalloc does (Maas et al., 2022). The more often it failed,
+/// the further it goes back. After each success it lowers the limit, and goes back to where the
+/// limit was exceeded first.
 ///
 /// Allocations that wrap around a period lie at the bottom, and never leave.
 class sweep_placement {
  public:
-  /// Allocations below `min_size` are left out. `random` and `counter` must outlive this.
+  /// Leaves out allocations smaller than `min_size`. `random` and `counter` must outlive this.
   sweep_placement(placement_problem const& problem, bytes min_size, std::mt19937_64& random,
                   step_counter& counter)
       : problem_{problem},
@@ -45,7 +45,7 @@ class sweep_placement {
         placed_.push_back(i);
       }
     }
-    // backwards; of one moment, leaving comes first
+    // backwards in time; at equal times, leaving comes first
     std::ranges::stable_sort(changes_, [](change const& a, change const& b) {
       return a.time != b.time ? a.time > b.time : a.arrives < b.arrives;
     });
@@ -62,8 +62,9 @@ class sweep_placement {
 
   /// Looks for smaller and smaller ranges, until one has `target` bytes at most, or the counter has
   /// `max_steps`. Returns whether a range is smaller than `limit`; then `offsets` and `size` are
-  /// those of the smallest one. The limit should be near a good range: far above the sweep would
-  /// stack allocations, and use few gaps. False if there are no large allocations.
+  /// those of the smallest one. The limit should be near the size of a good range: with a much
+  /// higher limit the sweep stacks allocations, and uses few gaps. False if there are no large
+  /// allocations.
   [[nodiscard]] bool place(bytes limit, bytes target, std::uint64_t max_steps) {
     if (changes_.empty()) return false;
     bytes const first_limit = limit;
@@ -99,7 +100,7 @@ class sweep_placement {
   [[nodiscard]] std::vector<std::uint32_t> const& placed() const { return placed_; }
 
  private:
-  /// The states that are saved have about this number of entries together, 24 bytes each.
+  /// All saved states together have about this number of entries, 24 bytes each.
   static constexpr std::size_t max_saved_entries = std::size_t{1} << 21;
   /// A step of the counter is a comparison of greedy placement, which takes as long as about
   /// sixteen entries of a scan.
@@ -169,12 +170,12 @@ class sweep_placement {
     now_.size = std::max(now_.size, offset + size);
     return true;
   }
-  /// Between the moments at which the two leave.
+  /// The time between the moments at which the two leave.
   [[nodiscard]] static double distance(entry const& other, std::uint32_t allocation) {
     return std::abs(double(other.leaves) - double(allocation));
   }
 
-  static constexpr double far = 1e18;  // of the borders of the range
+  static constexpr double far = 1e18;  // the distance of the range's borders
   static constexpr double noise = 0.3;
 
   placement_problem const& problem_;
@@ -183,7 +184,7 @@ class sweep_placement {
   std::vector<change> changes_;
   std::vector<std::uint32_t> placed_;
   std::size_t spacing_ = 64;
-  std::vector<state> saved_;  // each `spacing_` changes
+  std::vector<state> saved_;  // one for every `spacing_` changes
   state now_;
   std::vector<bytes> offsets_, best_;
   bytes size_ = 0;

@@ -15,7 +15,7 @@
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
-/// Candidates that are replayed to the end first. Those that fall behind them are dropped.
+/// The number of candidates that are replayed to the end first.
 constexpr std::size_t first_candidates = 8;
 
 /// The replay of one candidate.
@@ -116,8 +116,8 @@ void find_front(std::vector<tune_outcome>& outcomes) {
   }
 }
 
-/// Puts candidates with the best figures first: those that no other one beats, by cost, then those
-/// that only the former beat, and so on.
+/// Puts candidates with the best figures first: those that no other one beats, by cost; then those
+/// that only the first group beats; and so on.
 void sort_by_promise(std::vector<std::size_t>& candidates, std::vector<figures> const& found,
                      std::vector<double> const& costs) {
   auto begin = candidates.begin();
@@ -336,4 +336,4 @@ tune_result tune(trace_source const& open, tune_options const& options) {
   return tuner{open, options}.run();
 }
 
-}  //namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI::trace

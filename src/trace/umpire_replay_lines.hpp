@@ -19,10 +19,10 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// if it succeeded. The schema has no addresses and no times: an allocation's address is its
 /// number, and an event's time is the number of events before it.
 ///
-/// A pool's calls of its resource lie between the two lines of its own operation. So an allocation
-/// becomes `reserve`, and its deallocation `unreserve`, if its first line directly follows the
-/// first line of an operation of an allocator above, or an operation inside that one. A thread that
-/// calls the resource at such a moment is mistaken for the pool.
+/// A pool calls its resource between the two lines of its own operation. So an allocation becomes
+/// `reserve`, and its deallocation `unreserve`, if its first line lies directly between the two
+/// lines of an operation of an allocator that was made over its own. If another thread calls the
+/// resource at such a moment, its call is mistaken for one of the pool.
 ///
 /// Memory: proportional to the allocators and the blocks reserved at one time.
 class umpire_replay_lines {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which time of the host is a time of the device?
+// Which time of the host corresponds to a time of the device?
 #pragma once
 
 #include "quarry/device/kernel_memory.hpp"
@@ -20,18 +20,18 @@ struct store_clock {
   QUARRY_HD void operator()() const { *result = simt::clock_ns(); }
 };
 
-/// Both clocks at one moment, in nanoseconds. The host's clock is std::chrono::steady_clock, and
-/// its time is at most `error` wrong.
+/// Both clocks at one moment, in nanoseconds. The host's clock is std::chrono::steady_clock. `host`
+/// is wrong by at most `error`.
 struct clock_reading {
   std::uint64_t device = 0, host = 0, error = 0;
 };
 
 /// Reads both clocks. `launch(grid, kernel)` must run the kernel on the device and wait for it.
 ///
-/// The device's clock is read by a kernel between two readings of the host's clock, and counts as
-/// read in the middle. Of several kernels the one with the least time between the two readings
-/// counts, so the first one, for which CUDA may still load code, does not matter. Throws what
-/// `launch` and kernel_memory throw.
+/// A kernel reads the device's clock between two readings of the host's clock; `host` is the middle
+/// of these. Several kernels run, and the kernel with the shortest time between the two readings
+/// counts. So it does not matter that CUDA may load code for the first kernel. Throws what `launch`
+/// and kernel_memory throw.
 template <class Launch>
 [[nodiscard]] clock_reading read_clocks(Launch& launch, backend kind) {
   constexpr std::size_t attempts = 5;
@@ -67,9 +67,9 @@ class clock_alignment {
     before_ = last_;
     last_ = next;
   }
-  /// Nanoseconds of std::chrono::steady_clock. A later time never has a smaller result, also if
-  /// readings were added between the calls and the device's clock went back. Times outside the last
-  /// two readings get the nearer reading's time.
+  /// Nanoseconds of std::chrono::steady_clock. Times outside the last two readings get the nearer
+  /// reading's time. A later time never has a smaller result, even if readings were added between
+  /// the calls, or the device's clock went back.
   [[nodiscard]] std::uint64_t host_ns(std::uint64_t device) const {
     if (device <= before_.device) return before_.host;
     if (device >= last_.device) return last_.host;
@@ -78,7 +78,7 @@ class clock_alignment {
     return before_.host +
            static_cast<std::uint64_t>(share * static_cast<double>(last_.host - before_.host));
   }
-  /// The most nanoseconds by which `host_ns` is wrong if both clocks have constant rates.
+  /// The maximum error of `host_ns` in nanoseconds, if both clocks have constant rates.
   [[nodiscard]] std::uint64_t error() const { return std::max(before_.error, last_.error); }
 
  private:

@@ -17,14 +17,14 @@ namespace quarry::inline QUARRY_ABI::trace {
 ///
 /// The borders of all places cut the range into segments. A segment has its latest free: a stream,
 /// and the number of that free among the frees of the stream. A stream has one event, which covers
-/// all its frees up to a number, because a stream works in order. Invariants: (1) a free segment
-/// has no work of any stream but work that precedes its latest free; (2) when a stream's event is
-/// done, so is all work that precedes its covered frees; (3) the order gets no handle but the
-/// handle of the current call.
+/// all its frees up to a number, because a stream works in order. Invariants: (1) all work that
+/// uses a free segment precedes its latest free; (2) when a stream's event is done, so is all work
+/// that precedes its covered frees; (3) the order gets no handle but the handle of the current
+/// call.
 ///
-/// A stream that uses a segment waits for the event of the stream that freed it. That stream's
-/// earlier users of the segment need no events: each of them was ordered before the next one when
-/// that one took the segment.
+/// A stream that uses a segment waits for the event of the stream that freed the segment last.
+/// Earlier users of the segment need no events: each stream was ordered behind the stream before it
+/// when it allocated the segment.
 ///
 /// Events are recorded in frees, because a handle may be invalid later. A program with one stream
 /// records none. Not thread-safe. Frees need no memory once their stream is known.
@@ -119,7 +119,7 @@ class place_owners {
  private:
   static constexpr std::uint32_t nobody = ~std::uint32_t{0};  // the bytes were never used
   static constexpr std::uint32_t unknown = nobody - 1;        // a stream that has no state
-  static constexpr std::size_t max_streams = 4096;            // more streams are unknown
+  static constexpr std::size_t max_streams = 4096;            // more streams are `unknown`
 
   struct latest_free {
     std::uint32_t owner = nobody;

@@ -18,8 +18,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// The block of a plan's size, in which the places of the plan lie. The registry knows the places
 /// in use as allocations.
 ///
-/// Not thread-safe. Invariant, checked by `audit`: that of `planned_places`; a tracked block has a
-/// record of each place in use, and of no other.
+/// Not thread-safe. Invariants, checked by `audit`: those of `planned_places`; the registry has a
+/// record of each place in use, and of no other, if the block is tracked.
 template <memory_resource Resource>
 class QUARRY_POISONS planned_block {
  public:

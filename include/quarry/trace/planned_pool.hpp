@@ -38,8 +38,8 @@ template <class Options>
 
 struct planned_pool_options {
   /// Of the pool that serves unplanned requests. `max_bytes` limits both together; `alignment` may
-  /// not exceed that of the plan. If `first_block` is 0, the first block has the size of the next
-  /// ones, because few requests are unplanned
+  /// not exceed that of the plan. If `first_block` is 0, the first block has the size of the later
+  /// blocks, because few requests are unplanned
   pool_options fallback = {};
   std::uint32_t lookahead = 64;  ///< see `plan_cursor`
 };

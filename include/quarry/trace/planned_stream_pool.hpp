@@ -44,8 +44,7 @@ struct planned_stream_pool_counts {
 /// is freed before the other is allocated. So a place that another stream freed is used only after
 /// the stream has waited for an event of that free (`place_owners`). Without such an event the
 /// fallback serves the request. So no stream gets memory that the work of another stream may use,
-/// whatever the plan says and however the program differs from it. A wrong plan costs memory and
-/// waits.
+/// even if the plan is wrong or the program differs from it. A wrong plan costs memory and waits.
 ///
 /// The rules for handles are those of `stream_pool`: a handle is valid only during its call, and a
 /// free on a stream comes after the work of all streams that use the memory. Not thread-safe. An

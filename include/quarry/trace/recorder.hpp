@@ -99,19 +99,19 @@ class QUARRY_API recorder {
   /// The number of a thread that is not one of this program's, such as a multiprocessor; the same
   /// for the same name. Throws std::bad_alloc.
   [[nodiscard]] std::uint32_t thread(std::string_view name);
-  /// Adds events that happened elsewhere, with their own times and threads: nanoseconds of
-  /// std::chrono::steady_clock, in ascending order. They go between the other events of the trace
-  /// by time, as if they had been recorded when they happened. Times in the future become the
-  /// present time. Rule 2 holds if an event happened before this call, and a thread records after
-  /// this call.
+  /// Adds events that happened elsewhere, with their own threads and times. Times are nanoseconds
+  /// of std::chrono::steady_clock, in ascending order. The events go between the other events of
+  /// the trace by time, as if they had been recorded when they happened. Times in the future become
+  /// the present time. What threads record after this call comes after these events.
   ///
-  /// A file cannot be changed where it is written. Events that are earlier than its end get the
-  /// time of its end, in their order. Returns the number of these events; `hold_back` avoids them.
+  /// Events that are in the file cannot be changed. Events that are earlier than its end keep their
+  /// order, and get the time of its end. Returns the number of these events; `hold_back` avoids
+  /// them.
   /// A ring always has room for them in order. Throws `bad_argument` and std::bad_alloc, and adds
   /// nothing. O(events, and those held back or in the ring).
   std::size_t insert(std::span<event const> events);
   /// Keeps at least the last `events` events of all threads in memory before they are written to
-  /// the file, so that `insert` can go between them. They take at most
+  /// the file, so that `insert` can put events between them. They take at most
   /// `2 * max(events, buffered_events) * sizeof(event)` bytes. `flush` and `close` write them. Only
   /// raises the number. Does nothing in a ring. Throws std::bad_alloc.
   void hold_back(std::size_t events);

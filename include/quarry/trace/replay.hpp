@@ -88,11 +88,11 @@ struct replay_failure {
 
 /// How a plan served the trace.
 struct plan_use {
-  std::uint64_t planned = 0;    ///< allocations that got their places
+  std::uint64_t planned = 0;    ///< allocations at their places of the plan
   std::uint64_t occupied = 0;   ///< whose places were in use, not aligned, or not in the plan
   std::uint64_t unplanned = 0;  ///< whose requests were not the next ones of the plan
   std::uint64_t jumps = 0;      ///< to another position of the plan, after a deviation
-  bytes fallback_peak = 0;      ///< the most bytes that the fallback reserved
+  bytes fallback_peak = 0;      ///< peak of the bytes that the fallback reserved
 };
 
 struct replay_result {

@@ -9,7 +9,7 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// Stands for all allocators of a trace, also if they are those of several devices.
+/// Selects all allocators of a trace, even if the trace has several devices.
 inline constexpr char const* all_allocators = "all";
 
 /// Reads the events of one allocator: the devices of a PyTorch snapshot, and the allocators of an

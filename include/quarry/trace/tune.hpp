@@ -13,15 +13,16 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// What memory is worth: a GiB at the peak costs as much as a tenth of a second of upstream calls,
-/// about 1,400 blocks of 2 MiB.
+/// The default price of memory: a GiB at the peak costs as much as a tenth of a second of upstream
+/// calls, which is the time of about 1,400 blocks of 2 MiB.
 inline constexpr double default_us_per_gib = 100'000;
 
 /// Opens the trace at its first event. `tune` reads the trace several times.
 using trace_source = std::function<std::unique_ptr<reader>()>;
 
-/// What `tune` looks for. It drops a setting as soon as the setting cannot be part of that: a
-/// setting's peak, coalesces and time of the upstream only grow while the trace is replayed.
+/// What `tune` looks for. It drops a setting as soon as the setting cannot be part of the result.
+/// It knows this early, because the three figures of a setting only grow while the trace is
+/// replayed.
 enum class tune_goal : std::uint8_t {
   front,  ///< the settings that no other one beats, and the best one
   best,   ///< only the best one: drops more settings
@@ -86,13 +87,13 @@ struct tune_result {
 [[nodiscard]] QUARRY_API std::vector<replay_options> published_candidates(heuristic_rules rules);
 
 /// Replays the trace with all settings, on several threads. The front and the best outcome are
-/// those of complete replays, whichever settings are dropped. Reads the trace up to four times, and
-/// rereads only what settings that are not dropped need. Memory: the allocations in use, for each
-/// setting. Throws `bad_argument` if a cost is negative, `bad_trace` if the trace has changed
-/// when it is read again, and what the source and its readers throw.
+/// those of complete replays, whichever settings are dropped. Reads the trace up to four times.
+/// Memory: the allocations in use, for each setting. Throws `bad_argument` if a cost is negative,
+/// `bad_trace` if the trace has changed when it is read again, and what the source and its readers
+/// throw.
 [[nodiscard]] QUARRY_API tune_result tune(trace_source const& open, tune_options const& options);
 
 /// C++ that makes a pool with these settings.
 [[nodiscard]] QUARRY_API std::string code_for(replay_options const& options);
 
-}  //namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI::trace

@@ -37,6 +37,6 @@ ShowCompletion = Annotated[
         "--show-completion",
         callback=show_callback,
         is_eager=True,
-        help="Print the script that teaches this shell, for a package or another folder.",
+        help="Print the script that teaches this shell to complete commands and options.",
     ),
 ]

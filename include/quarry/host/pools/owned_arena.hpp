@@ -42,7 +42,7 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
     if (auto const base = allocate_from_cached(size, owner)) return base;
     return allocate_from_free(size, owner);
   }
-  /// The same from the owner's quick lists only. If the caller will `trim` the chunk, takes no
+  /// The same from the owner's quick lists only. If the caller will `trim` the chunk, allocates no
   /// chunk that was freed since the owner was last covered, because the chunk's remainders could be
   /// shared.
   [[nodiscard]] std::optional<std::uint64_t> allocate_from_cached(sizes size, owner_id owner,
@@ -53,8 +53,8 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
     }
     return allocate_from(*lists.covered, size);
   }
-  /// The same from the chunks of the owner or the common chunks that no quick list has, whichever
-  /// fit tighter. Throws std::bad_alloc.
+  /// The same from the chunks that are in no quick list: from those of the owner or the common
+  /// chunks, whichever fit tighter. Throws std::bad_alloc.
   [[nodiscard]] std::optional<std::uint64_t> allocate_tightest(sizes size, owner_id owner) {
     reserve();
     chunk_id const own = free_[owner].find(chunks_, size.granted);

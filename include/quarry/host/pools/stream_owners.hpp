@@ -21,10 +21,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Each stream is an owner (owned_arena). The chunks that it freed are *covered* once an event is
 /// recorded after the frees; covered chunks can be made common. They become common at once if no
 /// other stream made a call since the stream was last covered. So the memory of a stream that works
-/// alone has one owner, and its chunks merge. Invariants: (1) no work uses an
-/// owner's covered chunks once its `covering` event is done, if it has one; (2) no work uses the
-/// common chunks once all of `unfinished` are done; (3) `order_` gets no handle but the handle of
-/// the current call.
+/// alone has one owner, and its chunks merge. Invariants: (1) no work uses an owner's covered
+/// chunks once its `covering` event is done, if it has one; (2) no work uses the common chunks once
+/// all of `unfinished` are done; (3) `order_` gets no handle but the handle of the current call.
 template <stream_order Order>
 class stream_owners {
  public:
@@ -91,7 +90,7 @@ class stream_owners {
   }
 
   /// Whether the stream may use common memory at once: no other stream's work still uses it, or the
-  /// stream waits for that work already. Queries events, until one is not done.
+  /// stream waits for that work already. Queries events up to the first that is not done.
   [[nodiscard]] bool is_ordered(state& known) noexcept {
     while (known.waited != events_) {
       auto const entry = std::find_if(unfinished_.begin(), unfinished_.end(), [&](auto& pending) {
@@ -131,7 +130,7 @@ class stream_owners {
   }
 
   /// Covers what the stream freed: records an event on `handle`, which must exist at this moment.
-  /// Shares it too, if the stream works alone.
+  /// If the stream works alone, also makes the covered chunks common.
   /// Does nothing while the stream is being captured. If no event can be recorded, waits for the
   /// stream; if that fails, the freed chunks stay the stream's own. `known` is the state of the
   /// stream that the handle stood for in the latest call.
@@ -211,8 +210,9 @@ class stream_owners {
     }
     return is_covered;
   }
-  /// Waits for all work that used common chunks, by events. Returns false if a chunk may still be
-  /// in use, and if `handle` is being captured, or no event can be recorded on it.
+  /// The host waits for all work that used common chunks. Returns false if a chunk may still be in
+  /// use. Returns false without a wait if no event can be recorded on `handle`, for example during
+  /// a capture.
   [[nodiscard]] bool finish_common(stream handle) noexcept {
     try {
       auto probe = order_.record(handle);

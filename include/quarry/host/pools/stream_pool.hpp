@@ -49,9 +49,10 @@ struct stream_pool_counts {
 /// streams whose allocations alternate do not split the pool between them. The pool grows if that
 /// does not suffice; with `grows_first` it grows before a stream waits.
 ///
-/// Before the pool grows, it returns empty common blocks to the resource, as long as its next block
-/// leaves it with its peak use. To that end the host waits for the work that used common memory.
-/// With `grows_first`, and while the stream is being captured, the pool grows without such returns.
+/// Before the pool grows, it returns empty common blocks to the resource, as long as the pool with
+/// its next block reserves no less than its peak use. The host first waits for the work that used
+/// common memory. While the stream is being captured, the pool returns no blocks. With
+/// `grows_first` it returns blocks only if it cannot grow.
 ///
 /// A stream may be destroyed at any time, even with work under way, and another stream may get its
 /// handle. So the pool keeps no handles, and tells streams apart by a number that is never used
@@ -66,8 +67,8 @@ struct stream_pool_counts {
 /// call `share(A)`. Otherwise the pool might make B wait for A, and both would wait forever. Memory
 /// that is freed on a stream during its capture stays with the stream during the capture. Not
 /// thread-safe (see locked_stream_pool). A failed allocation leaves the users' allocations and
-/// their counts unchanged; empty blocks may have returned. Frees do not throw. Blocks return to the
-/// resource only when all work that used them is done.
+/// their counts unchanged; the pool may have returned empty blocks. Frees do not throw. Blocks
+/// return to the resource only when all work that used them is done.
 template <memory_resource Resource, stream_order Order>
 class stream_pool {
  public:
@@ -258,7 +259,7 @@ class stream_pool {
   /// Before the pool grows: returns empty common blocks, oldest first, as long as the pool with its
   /// next block reserves no less than the peak use. A call that returns blocks although the peak
   /// did not rise since the last such call raises this limit by 1/32. So a program whose requests
-  /// repeat soon neither waits nor calls the resource any more.
+  /// repeat soon stops waiting and calling the resource.
   void return_empty_blocks(stream handle, sizes needed) noexcept {
     bytes const peak = std::max(peak_allocated_, allocated_ + needed.requested);
     bytes const limit = peak + peak / 32 * repeated_returns_;
@@ -311,4 +312,4 @@ class stream_resource {
   typename Pool::stream stream_;
 };
 
-}  //namespace quarry::inline QUARRY_ABI
+}  // namespace quarry::inline QUARRY_ABI
