@@ -48,7 +48,7 @@ def title_of(setting):
 
 @dataclass
 class Outcome:
-    """What a trace needs with one setting. The poster says only the first two figures."""
+    """What a trace needs with one setting. The poster has only the first two figures."""
 
     coalesces: int
     overhead: float  # percent of the peak in use

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of Python code that call.
+// The lines of Python code that allocate and free.
 #pragma once
 
 #include "quarry/trace/recorder.hpp"

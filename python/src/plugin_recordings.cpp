@@ -26,7 +26,8 @@ struct recording {
 namespace {
 
 /// The recordings under way, or nullptr. Recordings are never destroyed, because other threads may
-/// still hold the pointer: a closed recorder ignores events. Set with Python's lock, or to nullptr.
+/// still hold the pointer: a closed recorder ignores events. Set with
+/// Python's lock held, or to nullptr by any thread.
 std::array<std::atomic<recording*>, max_recordings> current{};
 std::atomic<recording*>& of_program = current[0];
 std::atomic<recording*>& of_command = current[1];

@@ -10,7 +10,7 @@
 
 namespace quarry::python {
 
-/// Adds what a reader skipped, as `problems` and `problem_count`. Needs the GIL.
+/// Adds what a reader skipped, as `problems` and `problem_count`. Needs Python's lock.
 inline void add_problems(nb::dict& result, trace::reader const& source) {
   result["problems"] = source.problems();
   result["problem_count"] = source.problem_count();

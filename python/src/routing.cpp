@@ -54,8 +54,8 @@ void add_routing(nb::module_& core) {
                                     std::move(phase)};
           },
           "pool"_a, "min_size"_a = 0, "max_size"_a = nb::none(), "call_site"_a = "", "phase"_a = "",
-          "Sizes are in bytes, and both are included. `max_size` None means no maximum. An empty "
-          "`call_site` means any call site, and an empty `phase` any phase of the program.")
+          "Sizes are in bytes; both limits are included. `max_size` None means no maximum. An "
+          "empty `call_site` means any call site, and an empty `phase` any phase of the program.")
       .add("pool", &trace::route::pool, "The number of the pool, below 16.")
       .add("min_size", &trace::route::min_size, "The smallest size in bytes.")
       .add(
