@@ -19,8 +19,8 @@ struct separate_options {
 };
 
 /// Learns from a part of a trace which allocations are temporary. Sizes count by their power of
-/// two. Routes the keys of which most allocations are temporary to pool 1, all others to pool 0. The
-/// names of phases are in `call_sites`, as in a trace.
+/// two. Routes the keys of which most allocations are temporary to pool 1, all others to pool 0.
+/// The names of phases are in `call_sites`, as in a trace.
 /// Allocations that the part does not free are permanent. O(events).
 [[nodiscard]] QUARRY_API routing_table separate(std::span<event const> events,
                                                 name_table const& call_sites,
