@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import quarry
+from quarry import Kind
 from quarry.cli import app
 
 
@@ -92,7 +93,30 @@ def test_tune_prints_the_best_setting_and_its_code(trace_file):
     assert run("tune", trace_file, "--candidates", "lucky").exit_code == 2
 
 
-@pytest.mark.parametrize("key", ["size", "call_site", "call_site_and_size", "phase", "phase_and_size"])
+def test_separation_learns_which_phases_are_temporary():
+    # In each step "solve" allocates and frees, and "refine" keeps what it allocates.
+    kind = np.tile([Kind.PHASE, Kind.ALLOCATE, Kind.DEALLOCATE, Kind.PHASE, Kind.ALLOCATE], 100)
+    slot = np.repeat(np.arange(100), 5) * 2 + np.tile([0, 0, 0, 0, 1], 100)
+    is_phase = kind == Kind.PHASE
+    trace = quarry.make_trace(
+        {
+            "kind": kind,
+            "address": np.where(is_phase, 0, (1 + slot) << 20),
+            "size": np.where(is_phase, 0, 4096),
+            "call_site": np.where(is_phase, np.tile([1, 0, 0, 2, 0], 100), 0),
+        },
+        call_sites=["", "solve", "refine"],
+    )
+    result = quarry.separate(trace, key="phase", temporary_events=10)
+    assert result.table.routes == [quarry.Route(1, phase="solve")]
+    assert result.apart.pool.blocks_allocated == 2
+    pool = quarry.RoutedPool(result.table)
+    pool.begin_phase("solve")
+    pool.deallocate(pool.allocate(100))
+    assert pool.counts_of(1).allocations == 1
+
+
+@pytest.mark.parametrize("key", ["size", "call_site", "call_site_and_size"])
 def test_separation_learns_which_sizes_are_temporary(key):
     # Two sizes alternate: one lives for an event, the other to the end.
     count = 400

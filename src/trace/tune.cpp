@@ -8,9 +8,11 @@
 #include <barrier>
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {

@@ -55,19 +55,21 @@ def record(
                 "peak_allocated": found.pool.peak_allocated,
                 "peak_reserved": found.recorded_peak_reserved,
                 "problems": found.problems,
+                "problem_count": found.problem_count,
             }
         )
     if as_json:
         print_json({"command": command, "exit_status": done.status, "traces": traces})
     elif traces:
         for each in traces:
-            show_problems(each["problems"], len(each["problems"]))
+            show_problems(each["problems"], each["problem_count"])
             peak, held = format_size(each["peak_allocated"]), format_size(each["peak_reserved"])
             text = (
                 f"{each['trace']}: {each['events']:,} events, peak {peak} in use, {held} reserved"
             )
             print_rows([("wrote", text)], stderr=True)
     else:
-        text = "no pool of Quarry was used; --torch records PyTorch's own allocator"
+        text = "no pool of Quarry was used"
+        text += " and no PyTorch" if torch else "; --torch records PyTorch's own allocator"
         print_rows([("recorded nothing", text)], stderr=True)
     raise typer.Exit(done.status)
