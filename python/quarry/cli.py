@@ -42,6 +42,7 @@ from quarry.command_line.options import (
     size_option,
 )
 from quarry.command_line.output import (
+    BAD_INPUT,
     DOES_NOT_FIT,
     check_outputs,
     errors_shown,
@@ -69,7 +70,15 @@ def main() -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the terminal lacks
         sys.stdout.reconfigure(errors="backslashreplace")
-    app()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except OSError as failed:  # of the output: the commands handle those of files
+        print(f"error: cannot write the output: {failed.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries again
+        sys.exit(BAD_INPUT)
 
 
 def print_version(is_requested: bool) -> None:
@@ -248,13 +257,13 @@ def separate(
 ) -> None:
     """Learn which allocations of a trace are temporary, and what pools of their own save.
 
-    Exit status 0: success. 2: bad input, or a damaged trace.
+    Exit status 0: success. 1: the other part does not fit. 2: bad input, or a damaged trace.
     """
     from quarry.report import texts
     from quarry.separation import separate as run_separate
 
     with errors_shown(as_json), progress_of("separating") as show:
-        check_outputs(output)
+        check_outputs(output, source=trace)
         result = run_separate(
             trace,
             key=key,
@@ -275,6 +284,7 @@ def separate(
         lambda: texts.rows_of_separation(result) + rows_of_outputs(output),
         as_json=as_json,
         accept_damage=accept_damage,
+        status=0 if result.together.fits and result.apart.fits else DOES_NOT_FIT,
     )
 
 
@@ -308,7 +318,7 @@ def plan(
     from quarry.report import texts
 
     with errors_shown(as_json), progress_of("planning") as show:
-        check_outputs(output)
+        check_outputs(output, source=trace)
         made = make_plan(
             trace, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
         )
@@ -367,7 +377,7 @@ def report(
     from quarry.tuning import tune as run_tune
 
     with errors_shown(as_json), progress_of("reading") as show:
-        check_outputs(output, png)
+        check_outputs(output, png, source=trace)
         if png:
             check_picture(png)
         read = select_allocator(read_trace(trace, progress=show), allocator)
@@ -425,9 +435,7 @@ def convert(
     from quarry.traces import convert as run_convert
 
     with errors_shown(as_json), progress_of("converting") as show:
-        check_outputs(output)
-        if os.path.exists(output) and os.path.samefile(trace, output):
-            raise OSError(f"{output}: the output is the input; choose another file")
+        check_outputs(output, source=trace)
         found = run_convert(trace, output, target=target, progress=show)
     size = os.path.getsize(output)
 

@@ -9,9 +9,10 @@ import contextlib
 import glob
 import os
 import signal
+import stat
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -130,18 +131,50 @@ def record_program(
     call_sites: bool = False,
     torch: bool = False,
 ) -> RecordResult:
-    """Runs a program whose pools record to `path`, and waits for it. Replaces an older file.
+    """Runs a program whose pools record to `path`, and waits for it. Replaces an older regular file
+    once there is a new one.
 
     `call_sites` as for `Recorder`. With `torch`, PyTorch also keeps its own history of the
     allocations of its caching allocator, in memory until a process exits. `path` is then the
     history of the first process, unless a pool of Quarry recorded to `path`. Raises OSError if the
-    program cannot run, and BadTrace if a history cannot be read. Control-C reaches the program only.
+    program cannot run, or if `path` is no regular file or a file of the command; BadTrace if a history
+    cannot be read. Control-C reaches the program only.
     """
     path = os.path.abspath(path)
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(path)
+    _check_replaceable(path, command)
+    with _moved_away(path):
+        return _record(command, path, _environment(path, call_sites, torch))
+
+
+def _check_replaceable(path: str, command: Sequence[str]) -> None:
+    if not os.path.lexists(path):
+        return
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(f"{path}: is no regular file; record to another name")
+    if any(os.path.exists(word) and os.path.samefile(word, path) for word in command):
+        raise OSError(f"{path}: is a file of the command; record to another name")
+
+
+@contextlib.contextmanager
+def _moved_away(path: str) -> Iterator[None]:
+    """Gives an older file another name meanwhile. It returns if nothing took its place."""
+    older = f"{path}.older-{os.getpid()}"
+    if not os.path.exists(path):
+        yield
+        return
+    os.rename(path, older)
+    try:
+        yield
+    finally:
+        if os.path.exists(path):
+            os.remove(older)
+        else:
+            os.rename(older, path)
+
+
+def _record(command: Sequence[str], path: str, environment: dict[str, str]) -> RecordResult:
     older = {*_files_of(path), *_snapshots_of(path)}
-    process = subprocess.Popen(command, env=_environment(path, call_sites, torch))
+    process = subprocess.Popen(command, env=environment)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         status = process.wait()

@@ -18,6 +18,14 @@ EVENT: np.dtype[Any] = np.dtype(cast(Any, _core.event_layout()))
 _MEMBERS: tuple[str, ...] = EVENT.names or ()
 _ARROW_BATCH = 1 << 16  # events
 
+#: The columns that are indices, and the names that they are indices of; in the order of files.
+_NAMES = {
+    "call_site": "call_sites",
+    "allocator": "allocators",
+    "thread": "threads",
+    "stream": "streams",
+}
+
 Progress = Callable[[int], object]
 
 
@@ -137,14 +145,16 @@ class Trace:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the trace in Quarry's own format. Raises ResourceFailed."""
-        _core.write_trace(
-            os.fspath(path),
-            record_bytes(self.events),
-            self.call_sites,
-            self.allocators,
-            self.threads,
-            self.streams,
-        )
+        events, tables = self.events.copy(), []
+        for column, table in _NAMES.items():
+            names = getattr(self, table)
+            if names and names[0]:  # in a file, number 0 has no name
+                names = ["", *names]
+                events[column] += 1
+                if column == "stream":
+                    events["size"][events["kind"] == Kind.WAIT] += 1
+            tables.append(names)
+        _core.write_trace(os.fspath(path), record_bytes(events), *tables)
 
 
 def record_bytes(records: np.ndarray) -> npt.NDArray[np.uint8]:
@@ -176,10 +186,31 @@ def make_trace(columns: Any, **names: Any) -> Trace:
     events = np.zeros(lengths[0] if lengths else 0, EVENT)
     for name, column in columns.items():
         try:
-            events[name] = column
+            events[name] = _checked(name, column)
         except (OverflowError, TypeError, ValueError) as failed:
             raise BadArgument(f"make_trace: column {name!r}: {failed}") from failed
+    for name, table in _NAMES.items():
+        largest = int(events[name].max(initial=0))
+        if table in names and largest >= len(names[table]) and len(events):
+            raise BadArgument(
+                f"make_trace: column {name!r} has the number {largest}, but `{table}` has only "
+                f"{len(names[table])} names"
+            )
     return Trace(events, **names)
+
+
+def _checked(name: str, column: Any) -> np.ndarray:
+    """The column as an array. Raises ValueError for numbers that the column cannot hold."""
+    values = np.asarray(column)
+    if values.dtype.kind == "f" and not hasattr(column, "dtype"):
+        if all(isinstance(value, int) for value in column):  # NumPy rounds mixed large numbers
+            values = np.asarray(column, EVENT[name])
+    largest = max(Kind) if name == "kind" else np.iinfo(EVENT[name]).max
+    if values.dtype.kind == "f" and not np.all(values == np.floor(values)):  # also for NaN
+        raise ValueError("it has a number that is not whole")
+    if values.size and not (0 <= values.min() and values.max() <= largest):
+        raise ValueError(f"it has a number that is not from 0 to {largest}")
+    return values
 
 
 def select_allocator(trace: Trace, allocator: str = "") -> Trace:

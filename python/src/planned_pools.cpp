@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools that serve from a plan.
+#include "quarry/host/registry/held_at_fork.hpp"
 #include "quarry/trace/planned_pool.hpp"
 
 #include "plain_class.hpp"
@@ -67,6 +68,7 @@ class planned_pool_handle {
 
  private:
   std::mutex mutex_;
+  detail::held_at_fork held_{mutex_};  // a child of a fork may use the pool
   trace::recorded_resource<trace::planned_pool<any_resource>> recorded_;
   trace::planned_pool<any_resource>& pool_ = recorded_.upstream();
 };

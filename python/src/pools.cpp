@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resources, and pools over them.
 #include "quarry/host/pools/pool.hpp"
+#include "quarry/host/registry/held_at_fork.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/host_resource.hpp"
@@ -101,6 +102,7 @@ class locked_pool_of final : public locked_pool {
 
  private:
   std::mutex mutex_;
+  detail::held_at_fork held_{mutex_};  // a child of a fork may use the pool
   trace::recorded_resource<pool<any_resource, Placement>> recorded_;
   pool<any_resource, Placement>& pool_ = recorded_.upstream();
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools that a routing table chooses from.
+#include "quarry/host/registry/held_at_fork.hpp"
 #include "quarry/trace/routed_pool.hpp"
 
 #include "module.hpp"
@@ -105,6 +106,7 @@ class locked_routed_pool_of final : public locked_routed_pool {
   }
 
   std::mutex mutex_;
+  detail::held_at_fork held_{mutex_};  // a child of a fork may use the pool
   trace::routed_pool<any_resource, Placement> pool_;
   std::shared_ptr<trace::recorder> recorder_;
   std::uint32_t allocator_ = 0;

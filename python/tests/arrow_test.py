@@ -83,7 +83,7 @@ def test_a_file_is_a_stream_whose_names_grow(tmp_path):
 
 
 def test_a_stream_says_why_it_fails():
-    wrong = quarry.make_trace({"call_site": [0, 3]}, call_sites=["", "a"])
+    wrong = quarry.Trace(quarry.make_trace({"call_site": [0, 3]}).events, call_sites=["", "a"])
     with pytest.raises(ValueError, match="number 3 in a column with 2 names"):
         read_stream(wrong)
 

@@ -317,6 +317,36 @@ def test_a_closed_pipe_ends_the_command_silently(trace_file):
     assert done.returncode == -signal.SIGPIPE and done.stderr == ""
 
 
+def test_an_output_that_cannot_be_written_ends_with_2(trace_file):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [COMMAND, "replay", trace_file],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "error: cannot write the output: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", ["convert", "plan", "separate", "report"])
+def test_the_input_is_never_the_output(command, tmp_path):
+    path = tmp_path / "only.quarry"
+    random_trace(1).write(path)
+    before = path.read_bytes()
+    output = [str(path)] if command == "convert" else ["-o", str(path)]
+    result = CliRunner().invoke(app, [command, str(path), *output])
+    assert result.exit_code == 2 and "the output is the input" in result.output
+    assert path.read_bytes() == before
+
+
+def test_separate_ends_with_1_if_the_other_part_does_not_fit(trace_file):
+    result = CliRunner().invoke(app, ["separate", str(trace_file), "--capacity", "4KiB"])
+    assert result.exit_code == 1
+    assert "allocations failed" in result.output
+
+
 def test_the_shell_completes_commands():
     environment = {
         "_QUARRY_COMPLETE": "complete_bash",

@@ -11,6 +11,7 @@ import pytest
 
 import quarry
 from quarry import Kind
+from quarry.recording import record_program
 
 COMMAND = Path(sys.executable).with_name("quarry")
 
@@ -268,3 +269,22 @@ def test_record_refuses_a_program_that_cannot_run(tmp_path):
         check=False,
     )
     assert done.returncode == 2 and "missing" in done.stderr.replace("\n", "")
+
+
+def test_record_never_replaces_a_file_of_the_command_or_what_is_no_file(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("print('ran')\n")
+    link = tmp_path / "link"
+    link.symlink_to(program)
+    for path in (program, link):
+        with pytest.raises(OSError, match="record to another name"):
+            record_program([sys.executable, str(program)], path)
+    assert program.read_text() == "print('ran')\n"
+
+
+def test_record_keeps_an_older_file_if_the_program_records_nothing(tmp_path):
+    path = tmp_path / "kept"
+    path.write_text("older")
+    assert record_program([sys.executable, "-c", "pass"], path).files == []
+    assert path.read_text() == "older"
+    assert os.listdir(tmp_path) == ["kept"]

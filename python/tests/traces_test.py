@@ -122,6 +122,43 @@ def test_a_truncated_trace_keeps_the_whole_chunks(trace, tmp_path):
     assert read.problem_count > 0 and str(path) in read.problems[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("size", np.array([-5])),
+        ("size", [1.5]),
+        ("size", np.array([np.nan])),
+        ("size", np.array([1e30])),
+        ("kind", np.array([300])),
+        ("kind", [7]),
+        ("thread", np.array([2**33])),
+    ],
+)
+def test_make_trace_refuses_numbers_that_a_column_cannot_hold(name, column):
+    with pytest.raises(quarry.BadArgument, match=f"column '{name}'"):
+        quarry.make_trace({name: column})
+
+
+def test_make_trace_keeps_large_numbers_and_refuses_numbers_without_a_name():
+    sizes = [2**64 - 1, 5]
+    assert quarry.make_trace({"size": sizes}).size.tolist() == sizes
+    with pytest.raises(quarry.BadArgument, match="`allocators` has only 2 names"):
+        quarry.make_trace({"allocator": [2]}, allocators=["", "a"])
+
+
+def test_a_file_keeps_the_names_of_number_0(tmp_path):
+    trace = quarry.make_trace(
+        {"kind": [0, Kind.WAIT], "allocator": [0, 1], "stream": [0, 1], "size": [8, 0]},
+        allocators=["device 0", "device 1"],
+        streams=["main", "side"],
+    )
+    trace.write(tmp_path / "named.quarry")
+    read = quarry.read_trace(tmp_path / "named.quarry")
+    assert [read.allocators[number] for number in read.allocator] == ["device 0", "device 1"]
+    assert [read.streams[number] for number in read.stream] == ["main", "side"]
+    assert read.streams[read.size[1]] == "main"  # the stream that the event waits for
+
+
 def test_make_trace_refuses_unknown_columns_and_unequal_lengths():
     with pytest.raises(quarry.BadArgument, match="no column 'colour'"):
         quarry.make_trace({"colour": [1]})

@@ -46,9 +46,13 @@ def refuse(message: str, kind: str, as_json: bool) -> NoReturn:
     raise typer.Exit(BAD_INPUT)
 
 
-def check_outputs(*paths: str | None) -> None:
-    """Raises OSError if a file of a later result cannot be written. Creates no file."""
+def check_outputs(*paths: str | None, source: str | None = None) -> None:
+    """Raises OSError if a file of a later result cannot be written, or is the input `source`.
+    Creates no file."""
     for path in filter(None, paths):
+        if source and os.path.exists(path) and os.path.exists(source):
+            if os.path.samefile(source, path):
+                raise OSError(f"{path}: the output is the input; choose another file")
         folder = os.path.dirname(path) or "."
         if os.path.isdir(path):
             raise OSError(f"{path}: cannot write: it is a folder")

@@ -20,9 +20,10 @@ def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
         ("capacity", "unlimited" if capacity is None else format_size(capacity)),
         ("fits", "yes" if result.fits else f"no: {result.failures:,} allocations failed"),
         ("peak in use", format_size(in_use)),
-        ("peak granted", format_size(pool.peak_granted)),
         ("peak reserved", format_size(peak) + share),
     ]
+    if pool.peak_granted:  # some pools do not count it
+        rows.insert(-1, ("peak granted", format_size(pool.peak_granted)))
     if result.recorded_peak_reserved:
         rows.append(("peak reserved, as recorded", format_size(result.recorded_peak_reserved)))
     rows += [
@@ -110,6 +111,9 @@ def rows_of_separation(result: SeparateResult) -> list[tuple[str, str]]:
         ("peak reserved, separated", format_size(apart.peak_reserved)),
         ("saved", f"{format_size(result.saved_bytes)} ({share:.1%})"),
     ]
+    for name, part in (("one pool", result.together), ("separated", result.apart)):
+        if not part.fits:
+            rows.append((f"does not fit, {name}", f"{part.failures:,} allocations failed"))
     for route in result.table.routes[:10]:
         rows.append((f"pool {route.pool}", route_text(route)))
     if len(result.table) > 10:
@@ -154,11 +158,15 @@ def failure_text(result: ReplayResult) -> str:
         return ""
     pool, request = failure.pool, failure.request
     site = f" at {failure.call_site}" if failure.call_site else ""
-    return (
+    text = (
         f"event {failure.event:,} allocates {format_size(request['size'])}{site}. The pool has "
         f"{format_size(pool.reserved)} reserved, {format_size(pool.allocated)} allocated in "
-        f"{pool.allocations_in_use:,} allocations, "
-        f"{format_size(pool.reserved - pool.granted)} free, "
+        f"{pool.allocations_in_use:,} allocations"
+    )
+    if not pool.peak_granted:  # some pools do not count their free memory
+        return text
+    return (
+        f"{text}, {format_size(pool.reserved - pool.granted)} free, "
         f"{format_size(pool.largest_free)} in the largest free chunk, "
         f"{format_size(pool.releasable)} in empty blocks"
     )
