@@ -340,6 +340,7 @@ TEST(Tune, ReportsProgressAndPassesExceptionsOn) {
     };
     EXPECT_THROW((void)tuned(simulation(), options), std::runtime_error);
   }
+  options.progress = {};
   options.candidates[3].pool.alignment = 3;
   EXPECT_THROW((void)tuned(simulation(), options), bad_argument);
 }
