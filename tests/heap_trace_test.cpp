@@ -45,7 +45,7 @@ struct free_kept {
   void** kept;
   QUARRY_HD void operator()() const { heap.free(kept[simt::this_place().rank()]); }
 };
-/// Lanes use two heaps by turns.
+/// Lanes use two heaps alternately.
 struct use_both {
   recorded_heap_ref first, second;
   QUARRY_HD void operator()() const {
