@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
-from plugins.runs import needs, needs_gpu, run
+from plugins.runs import PROGRAMS, needs, needs_gpu, run
 
 import quarry
 from quarry import Kind
@@ -78,6 +83,31 @@ def test_a_recording_has_the_allocations(program, name, tmp_path):
     sites = {trace.call_sites[number] for number in trace.call_site[is_allocation]}
     assert any(program in site for site in sites)
     assert not any(f"/{name}/" in site for site in sites)  # the framework's own code is hidden
+
+
+@needs("cupy")
+@needs("torch")
+def test_two_recordings_have_the_events_of_two_frameworks(tmp_path):
+    command, program = tmp_path / "command.quarry", tmp_path / "program.quarry"
+    arguments = [Path(sys.executable).with_name("quarry"), "record", "-o", command, "--"]
+    arguments += [sys.executable, "-P", PROGRAMS / "two_frameworks.py", "quarry", program]
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    ours = json.loads(next(line for line in ended.stdout.splitlines() if line.startswith("{")))
+    assert ours["problems"] == ours["audit"] == [] and ours["is done"]
+    assert ours["sums"] == run("two_frameworks.py", "stock")["sums"]
+    assert ours["counts"]["invalid_frees"] == 0
+    traces = [quarry.read_trace(path) for path in (command, program)]
+    for trace in traces:
+        assert {"pytorch", "cupy", "blocks of the pool"} <= set(trace.allocators)
+        is_allocation = trace.kind == Kind.ALLOCATE
+        assert np.count_nonzero(is_allocation) >= ours["counts"]["allocations"]
+    for column in ("kind", "address", "size", "granted"):
+        theirs, mine = (trace.columns()[column] for trace in traces)
+        assert np.array_equal(np.sort(theirs), np.sort(mine))
+    for path in (command, program):
+        result = quarry.replay(path)
+        assert result.unknown_frees == result.repeated_addresses == 0
 
 
 @pytest.mark.parametrize(
