@@ -16,7 +16,7 @@ import io
 import os
 import signal
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,6 +24,7 @@ from quarry import _core
 from quarry.command_line.bench import bench
 from quarry.command_line.completion import InstallCompletion, ShowCompletion
 from quarry.command_line.graph import graph
+from quarry.command_line.new_files import new_files
 from quarry.command_line.options import (
     AcceptDamage,
     Allocator,
@@ -37,6 +38,7 @@ from quarry.command_line.options import (
     UsPerAllocation,
     UsPerFree,
     UsPerGib,
+    check_pool_options,
     file_argument,
     file_option,
     size_option,
@@ -44,19 +46,23 @@ from quarry.command_line.options import (
 from quarry.command_line.output import (
     BAD_INPUT,
     DOES_NOT_FIT,
-    check_outputs,
     errors_shown,
     example,
     finish,
     print_json,
     print_rows,
     progress_of,
+    rows_of_outputs,
     warn,
 )
 from quarry.command_line.record import record
+from quarry.command_line.report import report
+from quarry.command_line.usage_errors import CommandGroup
+from quarry.errors import BadArgument
 from quarry.sizes import format_size
 
 app = typer.Typer(
+    cls=CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -66,6 +72,9 @@ app = typer.Typer(
 
 
 def main() -> None:
+    for name in ("stdout", "stderr"):  # a shell's `>&-` closes them
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))
     if hasattr(signal, "SIGPIPE"):  # `quarry ... | head` ends as other commands do, silently
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the terminal lacks
@@ -119,6 +128,7 @@ def info(as_json: AsJson = False) -> None:
 
 app.command(epilog=example("quarry graph --scale 12"))(graph)
 app.command(epilog=example("quarry bench --seconds 5"))(bench)
+app.command(epilog=example("quarry report gpt.pickle.gz -o gpt.html"))(report)
 app.command(
     epilog=example("quarry record -o train.quarry -- python train.py"),
     context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
@@ -152,6 +162,11 @@ def replay(
     from quarry.report import texts
 
     with errors_shown(as_json), progress_of("replaying") as show:
+        if samples and not as_json:
+            raise BadArgument("replay: --samples adds the curves to the JSON object; add --json")
+        check_pool_options(
+            [strategy], heuristic=heuristic, first_block=first_block, next_block=next_block
+        )
         result = run_replay(
             trace,
             strategy=strategy,
@@ -262,8 +277,16 @@ def separate(
     from quarry.report import texts
     from quarry.separation import separate as run_separate
 
-    with errors_shown(as_json), progress_of("separating") as show:
-        check_outputs(output, source=trace)
+    with (
+        errors_shown(as_json),
+        progress_of("separating") as show,
+        new_files(output, source=trace) as [table],
+    ):
+        if strategy in ("stitched", "streams", "planned", "direct"):
+            raise BadArgument(
+                f"separate: the strategy {strategy} has no pools to separate; choose fast, "
+                "lowest-best-fit or oldest-best-fit"
+            )
         result = run_separate(
             trace,
             key=key,
@@ -277,8 +300,8 @@ def separate(
             allocator=allocator,
             progress=show,
         )
-        if output:
-            result.table.save(output)
+        if table:
+            result.table.save(table)
     finish(
         {"trace": trace, "output": output} | result.to_dict(),
         lambda: texts.rows_of_separation(result) + rows_of_outputs(output),
@@ -317,14 +340,17 @@ def plan(
     from quarry.replays import replay as run_replay
     from quarry.report import texts
 
-    with errors_shown(as_json), progress_of("planning") as show:
-        check_outputs(output, source=trace)
+    with (
+        errors_shown(as_json),
+        progress_of("planning") as show,
+        new_files(output, source=trace) as [target],
+    ):
         made = make_plan(
             trace, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
         )
         default = run_replay(trace, allocator=allocator, progress=show)
-        if output:
-            made.save(output)
+        if target:
+            made.save(target)
     values = made.to_dict() | {
         "excess_percent": texts.excess_percent(made.bytes, made.lower_bound),
         "default_pool_peak_reserved": default.pool.peak_reserved,
@@ -335,86 +361,6 @@ def plan(
     finish(
         {"trace": trace, "output": output} | values,
         lambda: texts.rows_of_plan(trace, made, default) + rows_of_outputs(output),
-        as_json=as_json,
-        accept_damage=accept_damage,
-    )
-
-
-@app.command(epilog=example("quarry report gpt.pickle.gz -o gpt.html"))
-def report(
-    trace: TraceFile,
-    output: Annotated[str, file_option("--output", "-o", text="The HTML file to write.")],
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option("--strategy", "-s", help="Replay in this pool, too; may be repeated."),
-    ] = None,
-    heuristic: Heuristic = "never",
-    capacity: Capacity = None,
-    with_tuning: Annotated[
-        bool,
-        typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best."),
-    ] = False,
-    us_per_gib: UsPerGib = _core.default_us_per_gib,
-    png: Annotated[
-        str | None,
-        file_option("--png", text="Also draw the charts for a paper (needs matplotlib)."),
-    ] = None,
-    title: Annotated[str, typer.Option(help="The title; the file's name if empty.")] = "",
-    by_event: Annotated[
-        bool, typer.Option("--by-event", help="Number the events on the axis, without times.")
-    ] = False,
-    allocator: Allocator = "",
-    accept_damage: AcceptDamage = False,
-    as_json: AsJson = False,
-) -> None:
-    """Write a page with a trace's timeline, blocks by address, fragmentation and call sites.
-
-    Exit status 0: success. 2: bad input, or a damaged trace.
-    """
-    from quarry.replays import replay as run_replay
-    from quarry.report import check_picture, write_report
-    from quarry.traces import read_trace, select_allocator
-    from quarry.tuning import tune as run_tune
-
-    with errors_shown(as_json), progress_of("reading") as show:
-        check_outputs(output, png, source=trace)
-        if png:
-            check_picture(png)
-        read = select_allocator(read_trace(trace, progress=show), allocator)
-        common: dict[str, Any] = {"capacity": capacity, "allocator": "all", "max_samples": 1 << 14}
-        replays = [
-            run_replay(read, strategy=name, heuristic=heuristic, **common)
-            for name in strategy or ["fast"]
-        ]
-        sweep = None
-        if with_tuning:
-            sweep = run_tune(
-                read, allocator="all", capacity=capacity, us_per_gib=us_per_gib, progress=show
-            )
-            if sweep.best:
-                options = sweep.best.replay_options
-                replays.append(run_replay(read, **options, **common))
-        content = write_report(
-            read,
-            output,
-            replays=replays,
-            sweep=sweep,
-            title=title,
-            png=png,
-            by_event=by_event,
-            step=show,
-        )
-    finish(
-        {
-            "trace": trace,
-            "output": output,
-            "png": png,
-            "events": len(read),
-            "summary": dict(content.summary),
-            "problems": read.problems,
-            "problem_count": read.problem_count,
-        },
-        lambda: rows_of_outputs(output, png),
         as_json=as_json,
         accept_damage=accept_damage,
     )
@@ -434,10 +380,13 @@ def convert(
     """
     from quarry.traces import convert as run_convert
 
-    with errors_shown(as_json), progress_of("converting") as show:
-        check_outputs(output, source=trace)
-        found = run_convert(trace, output, target=target, progress=show)
-    size = os.path.getsize(output)
+    with (
+        errors_shown(as_json),
+        progress_of("converting") as show,
+        new_files(output, source=trace) as [written],
+    ):
+        found = run_convert(trace, written, target=target, progress=show)
+        size = os.path.getsize(written)
 
     def rows() -> list[tuple[str, str]]:
         done = [("wrote", f"{output}: {found['events']:,} events, {format_size(size)}")]
@@ -451,10 +400,6 @@ def convert(
         as_json=as_json,
         accept_damage=accept_damage,
     )
-
-
-def rows_of_outputs(*paths: str | None) -> list[tuple[str, str]]:
-    return [("wrote", path) for path in paths if path]
 
 
 if __name__ == "__main__":

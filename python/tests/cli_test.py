@@ -105,6 +105,8 @@ def test_info_lists_what_the_build_can_do():
         (["plan", "TRACE", "-o", "."], r"error: \.: cannot write: it is a folder"),
         (["separate", "TRACE", "-o", "no/x"], "error: no/x: cannot write: there is no folder no"),
         (["report", "TRACE", "-o", "out.html", "--png", "out.jpeg"], "a picture ends in"),
+        (["report", "TRACE", "-o", "out.html", "-s", "planned"], "which a report does not take"),
+        (["separate", "TRACE", "-s", "stitched"], "stitched has no pools to separate; choose fast"),
         (["convert", "TRACE", "/dev/full"], "error: /dev/full: "),
         (["record", "--", "no-such-program"], "error: no-such-program: No such file"),
     ],
@@ -120,6 +122,64 @@ def test_a_message_says_what_is_wrong_with_an_argument(
     assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
     assert re.search(message, result.stderr)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["bench", "TRACE", "--only", "pools"], "'pools' does not use a TRACE; leave out TRACE"),
+        (["replay", "TRACE", "--samples"], "--samples adds the curves to the JSON object; add"),
+        (["replay", "TRACE", "-s", "direct", "-H", "cost:1"], "no effect with the strategy direct"),
+        (["replay", "TRACE", "-s", "streams", "-H", "cost:1"], "--heuristic cost:1 has no effect"),
+        (["replay", "TRACE", "-s", "stitched", "--first-block", "1"], "--first-block 1 has no eff"),
+        (["replay", "TRACE", "-s", "direct", "--next-block", "1"], "--next-block 1 has no effect"),
+        (["report", "TRACE", "-o", "x", "--us-per-gib", "100000"], "is the price for --tune; add"),
+        (
+            ["report", "TRACE", "-o", "x", "-H", "cost:1", "-s", "direct", "-s", "streams"],
+            "--heuristic cost:1 has no effect with the strategy direct and streams: leave it out",
+        ),
+    ],
+)
+def test_an_option_without_effect_is_refused(words, message, trace_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*(trace_file if word == "TRACE" else word for word in words))
+    assert result.exit_code == 2 and message in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_option_that_one_of_the_strategies_uses_is_accepted(trace_file, tmp_path):
+    words = ["report", trace_file, "-o", tmp_path / "x", "-H", "cost:1", "-s", "fast"]
+    assert run(*words, "-s", "direct").exit_code == 0
+    words = ["replay", trace_file, "-s", "streams", "--first-block", "1MiB"]
+    assert run(*words).exit_code == 0
+
+
+def test_a_bad_command_line_gives_json_too(trace_file):
+    for words, message in (
+        (["replay", trace_file, "--bogus"], "No such option: --bogus"),
+        (["replay", trace_file, "--us-per-free", "inf"], "inf is not a finite number"),
+        (["replay"], "Missing argument"),
+        (["psychic"], "No such command"),
+    ):
+        result = run(*words, "--json")
+        assert result.exit_code == 2 and result.stderr == ""
+        assert message in json.loads(result.stdout)["error"]
+        assert run(*words).stdout == ""
+
+
+def test_control_characters_of_names_are_escaped(tmp_path):
+    name = str(tmp_path / "two\nlines\x1b[2J")
+    result = run("replay", name)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1 and r"two\nlines\x1b[2J: cannot" in result.stderr
+    assert name in json.loads(run("replay", name, "--json").stdout)["error"]
+
+
+def test_a_trace_without_events_is_named(tmp_path):
+    quarry.make_trace({"size": []}).write(tmp_path / "empty")
+    for command in ("replay", "tune", "plan"):
+        result = run(command, tmp_path / "empty")
+        assert result.exit_code == 0 and result.stderr == "empty: the trace has no events\n"
 
 
 def without_terminal(*words):
@@ -301,6 +361,13 @@ def test_control_c_ends_with_130_and_no_traceback():
     )
     assert status == 130
     assert output == "" and "Traceback" not in shown and "KeyboardInterrupt" not in shown
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_outputs_are_no_error(redirection, trace_file):
+    words = ["sh", "-c", f'"$0" replay "$1" {redirection}', COMMAND, trace_file]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Traceback" not in done.stderr
 
 
 def test_a_closed_pipe_ends_the_command_silently(trace_file):

@@ -47,6 +47,7 @@ def bench(
 
     records = []
     with errors_shown(as_json), progress_of("measuring") as show:
+        measurements.check_part(only, has_trace=trace is not None)
         read = None if trace is None else read_trace(trace, progress=show)
         cases = measurements.cases(read, only)
         for number, case in enumerate(cases, 1):

@@ -2,9 +2,12 @@
 """Options and arguments that several commands share, each with its name, type and help."""
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+
+from quarry.errors import BadArgument
 
 
 def size_option(*names: str, text: str) -> Any:
@@ -28,6 +31,34 @@ def file_option(*names: str, text: str) -> Any:
 
 def file_argument(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, callback=file_name, help=text)
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the user gave a parameter, so that it must not be ignored."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+#: The options of a pool, their defaults, and the strategies that do not use them.
+POOL_OPTIONS = {
+    "--heuristic": ("never", {"stitched", "streams", "direct"}),
+    "--first-block": ("0", {"stitched", "direct"}),
+    "--next-block": ("0", {"stitched", "direct"}),
+}
+
+
+def check_pool_options(
+    strategies: Sequence[str], *, heuristic: str, first_block: str = "0", next_block: str = "0"
+) -> None:
+    """Raises BadArgument for an option that none of the strategies uses."""
+    values = (heuristic, first_block, next_block)
+    for (option, (default, unused)), value in zip(POOL_OPTIONS.items(), values, strict=True):
+        if value != default and all(strategy in unused for strategy in strategies):
+            names = " and ".join(dict.fromkeys(strategies))
+            raise BadArgument(
+                f"{option} {value} has no effect with the strategy {names}: leave it out, or "
+                "choose another strategy"
+            )
 
 
 def finite(value: float) -> float:
