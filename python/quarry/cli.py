@@ -4,14 +4,18 @@
 Exit status:
   0    success
   1    the trace does not fit the capacity, or an answer of `graph` is wrong
-  2    bad input or bad options. A trace with damaged parts is bad input, too: the result of the
-       parts that were read is printed, and the status is 2 unless --accept-damage is given
+  2    bad input or bad options, or an output that cannot be written. A trace with damaged parts is
+       bad input, too: the result of the parts that were read is printed, and the status is 2
+       unless --accept-damage is given
   130  Control-C
 `record` ends with the status of the program that it runs.
+
+With --json, an error is the object {"error": message, "type": class} on standard output.
 
 A snapshot of PyTorch whose history starts late, and the ring of a recorder, are not damaged.
 """
 
+import contextlib
 import io
 import os
 import signal
@@ -38,10 +42,11 @@ from quarry.command_line.options import (
     UsPerAllocation,
     UsPerFree,
     UsPerGib,
+    check_is_no_pipe,
     check_pool_options,
     file_argument,
     file_option,
-    size_option,
+    strategy_option,
 )
 from quarry.command_line.output import (
     BAD_INPUT,
@@ -85,8 +90,11 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except OSError as failed:  # of the output: the commands handle those of files
-        print(f"error: cannot write the output: {failed.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries again
+        target = failed.filename or "the output"  # a file if the completion is installed
+        with contextlib.suppress(OSError):
+            print(f"error: cannot write {target}: {failed.strerror}", file=sys.stderr)
+        for stream in (sys.stdout, sys.stderr):  # else Python tries again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         sys.exit(BAD_INPUT)
 
 
@@ -110,13 +118,17 @@ def options_of_all_commands(
     """Memory management for GPUs: allocation traces, replay and reports.
 
     Exit status 0: success. 1: the trace does not fit, or an answer is wrong.
-    2: bad options or input, or a damaged trace without --accept-damage.
+    2: bad options or input, a file that cannot be written, or a damaged trace
+    without --accept-damage. 130: Control-C.
     """
 
 
 @app.command(epilog=example("quarry info --json"))
 def info(as_json: AsJson = False) -> None:
-    """Print versions, devices, and what this build can do."""
+    """Print versions, devices, and what this build can do.
+
+    Exit status 0: success. 2: bad options.
+    """
     from quarry import information
 
     found = information.information()
@@ -145,18 +157,25 @@ def replay(
     next_block: NextBlock = "0",
     plan: Annotated[
         str | None,
-        file_option("--plan", text="The plan of [bold]--strategy planned[/bold]."),
+        file_option(
+            "--plan",
+            text="The plan of [bold]--strategy planned[/bold]: a file of [bold]quarry plan[/bold].",
+        ),
     ] = None,
     us_per_allocation: UsPerAllocation = _core.default_us_per_allocation,
     us_per_free: UsPerFree = _core.default_us_per_free,
-    samples: Annotated[bool, typer.Option("--samples", help="Add the curves to --json.")] = False,
+    samples: Annotated[
+        bool, typer.Option("--samples", help="With --json: add curves over time.")
+    ] = False,
     allocator: Allocator = "",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace in a pool of Quarry: what would the pool have reserved, and does it fit?
 
-    Exit status 0: it fits. 1: it does not fit. 2: bad input, or a damaged trace.
+    The pool is simulated, so the replay needs neither a GPU nor the memory.
+
+    Exit status 0: it fits. 1: it does not fit. 2: bad options or input, or a damaged trace.
     """
     from quarry.replays import replay as run_replay
     from quarry.report import texts
@@ -206,7 +225,11 @@ def tune(
         str, typer.Option(help="all, or Umpire's heuristics: published, 2022 or 2024.")
     ] = "all",
     goal: Annotated[
-        str, typer.Option(help="front; best: only the best setting; all: drop no setting early.")
+        str,
+        typer.Option(
+            help="front: the settings that no other one beats; best: only the one of least cost; "
+            "all: replay every setting to the end."
+        ),
     ] = "front",
     threads: Annotated[int, typer.Option(min=0, max=1024, help="0: one for each processor.")] = 0,
     allocator: Allocator = "",
@@ -215,12 +238,13 @@ def tune(
 ) -> None:
     """Replay a trace with hundreds of settings: the best ones, and the code that sets the best.
 
-    Exit status 0: a setting fits. 1: none fits. 2: bad input, or a damaged trace.
+    Exit status 0: a setting fits. 1: none fits. 2: bad options or input, or a damaged trace.
     """
     from quarry.report import texts
     from quarry.tuning import tune as run_tune
 
     with errors_shown(as_json), progress_of("tuning") as show:
+        check_is_no_pipe(trace)
         result = run_tune(
             trace,
             capacity=capacity,
@@ -252,16 +276,27 @@ def separate(
         file_option("--output", "-o", text="Write the routing table, for a pool to load."),
     ] = None,
     key: Annotated[
-        str, typer.Option(help="size, call_site, call_site_and_size, phase or phase_and_size.")
+        str,
+        typer.Option(
+            help="What tells allocations apart: size, call_site, call_site_and_size, phase or "
+            "phase_and_size."
+        ),
     ] = "size",
     temporary_events: Annotated[
         int,
         typer.Option(
-            min=0, max=2**63, help="An allocation freed within these events is temporary."
+            min=0,
+            max=2**63,
+            help="An allocation is temporary if it is freed within this number of events.",
         ),
     ] = 1000,
-    learn: Annotated[float, typer.Option(help="The share of the trace to learn from.")] = 0.5,
-    strategy: Strategy = "fast",
+    learn: Annotated[
+        float, typer.Option(help="The share of the trace to learn from, from 0 to 1.")
+    ] = 0.5,
+    strategy: Annotated[
+        str,
+        strategy_option("How the pools find memory: fast, lowest-best-fit or oldest-best-fit."),
+    ] = "fast",
     heuristic: Heuristic = "never",
     capacity: Capacity = None,
     first_block: FirstBlock = "0",
@@ -272,7 +307,10 @@ def separate(
 ) -> None:
     """Learn which allocations of a trace are temporary, and what pools of their own save.
 
-    Exit status 0: success. 1: the other part does not fit. 2: bad input, or a damaged trace.
+    One part of the trace is for learning; the other one is replayed with the result.
+
+    Exit status 0: success. 1: the other part does not fit. 2: bad options or input, a damaged
+    trace, or a file that cannot be written.
     """
     from quarry.report import texts
     from quarry.separation import separate as run_separate
@@ -318,14 +356,15 @@ def plan(
         str | None, file_option("--output", "-o", text="Write the plan, for a pool to load.")
     ] = None,
     alignment: Annotated[
-        str, size_option("--alignment", text="Of all places: a power of two from 16 to 16384.")
+        str,
+        typer.Option(metavar="BYTES", help="Of all places: a power of two from 16 to 16384."),
     ] = "256",
     max_steps: Annotated[
         int,
         typer.Option(
             min=0,
             max=2**63,
-            help="The work limit; a core does about 50 million steps in a second.",
+            help="The work limit. A core does about 50 million steps in a second.",
         ),
     ] = 250_000_000,
     allocator: Allocator = "",
@@ -334,7 +373,8 @@ def plan(
 ) -> None:
     """Place the allocations of a trace in one range, for the program's next run.
 
-    Exit status 0: success. 2: bad input, or a damaged trace.
+    Exit status 0: success. 2: bad options or input, a damaged trace, or a file that cannot be
+    written.
     """
     from quarry.plans import make_plan
     from quarry.replays import replay as run_replay
@@ -345,6 +385,7 @@ def plan(
         progress_of("planning") as show,
         new_files(output, source=trace) as [target],
     ):
+        check_is_no_pipe(trace)
         made = make_plan(
             trace, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
         )
@@ -370,13 +411,16 @@ def plan(
 def convert(
     trace: TraceFile,
     output: Annotated[str, file_argument("OUTPUT", "The file to write.")],
-    target: Annotated[str, typer.Option("--to", help="quarry, or rmm: the log of RMM.")] = "quarry",
+    target: Annotated[
+        str, typer.Option("--to", help="quarry, or rmm: RMM's log, which is CSV.")
+    ] = "quarry",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a trace in Quarry's own format, which is small and fast to read, or in RMM's.
 
-    Exit status 0: success. 2: bad input, or a damaged trace.
+    Exit status 0: success. 2: bad options or input, a damaged trace, or a file that cannot be
+    written.
     """
     from quarry.traces import convert as run_convert
 

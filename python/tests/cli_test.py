@@ -96,10 +96,14 @@ def test_info_lists_what_the_build_can_do():
         (["replay", "TRACE", "--capacity", "99999999999999999999GiB"], "is not a size"),
         (["replay", "TRACE", "--capacity", "-5"], "error: '-5' is not a size"),
         (["replay", "TRACE", "--strategy", "planned"], "needs a plan"),
-        (["replay", "TRACE", "--us-per-free", "inf"], "not a finite number"),
+        (["replay", "TRACE", "--us-per-free", "inf"], "inf is not from 0 to 1e"),
+        (["replay", "TRACE", "--us-per-free", "nan"], "nan is not from 0 to 1e"),
         (["tune", "TRACE", "--threads", "-1"], "--threads"),
         (["replay", "b\udcffd"], "is not UTF-8"),
         (["replay", ""], "the name of the file is empty"),
+        (["convert", "TRACE", "-"], "'-' names no file here"),
+        (["replay", "TRACE", "--allocator", "a"], "it names no allocators. Select none"),
+        (["tune", "TRACE", "--us-per-gib", "1e13"], "is not from 0 to 1e"),
         (["convert", "TRACE", "b\udcffd"], "is not UTF-8"),
         (["plan", "TRACE", "--alignment", "3"], "alignment is 3, not a power of two"),
         (["plan", "TRACE", "-o", "."], r"error: \.: cannot write: it is a folder"),
@@ -157,7 +161,7 @@ def test_an_option_that_one_of_the_strategies_uses_is_accepted(trace_file, tmp_p
 def test_a_bad_command_line_gives_json_too(trace_file):
     for words, message in (
         (["replay", trace_file, "--bogus"], "No such option: --bogus"),
-        (["replay", trace_file, "--us-per-free", "inf"], "inf is not a finite number"),
+        (["replay", trace_file, "--us-per-free", "inf"], "inf is not from 0 to 1e"),
         (["replay"], "Missing argument"),
         (["psychic"], "No such command"),
     ):
@@ -165,6 +169,19 @@ def test_a_bad_command_line_gives_json_too(trace_file):
         assert result.exit_code == 2 and result.stderr == ""
         assert message in json.loads(result.stdout)["error"]
         assert run(*words).stdout == ""
+
+
+@pytest.mark.parametrize("command", ["tune", "plan"])
+def test_a_pipe_is_refused_if_it_is_read_again(command, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    result = run(command, tmp_path / "pipe")
+    assert result.exit_code == 2 and "reads the trace several times" in result.stderr
+
+
+def test_a_failure_is_no_misfit_if_its_message_cannot_be_written():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, "replay", "nowhere"], stderr=full, check=False)
+    assert done.returncode == 2
 
 
 def test_control_characters_of_names_are_escaped(tmp_path):
@@ -363,7 +380,7 @@ def test_control_c_ends_with_130_and_no_traceback():
     assert output == "" and "Traceback" not in shown and "KeyboardInterrupt" not in shown
 
 
-@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("redirection", [">&-", ">&- 2>&-"])
 def test_closed_outputs_are_no_error(redirection, trace_file):
     words = ["sh", "-c", f'"$0" replay "$1" {redirection}', COMMAND, trace_file]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

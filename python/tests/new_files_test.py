@@ -52,11 +52,8 @@ def test_a_full_disk_names_the_file_and_changes_nothing(writer, trace_file, tmp_
     output.write_text("older")
     with largest_file(500):
         result = run(writer, trace_file, output)
-        as_json = run(writer, trace_file, output, "--json")
-    assert result.exit_code == as_json.exit_code == 2
-    message = f"{output}: cannot write the file: File too large"
-    assert result.stderr == f"error: {message}\n" and result.stdout == ""
-    assert json.loads(as_json.stdout)["error"] == message and as_json.stderr == ""
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr == f"error: {output}: cannot write the file: File too large\n"
     assert output.read_text() == "older" and os.listdir(tmp_path) == ["older.png"]
 
 
@@ -64,8 +61,11 @@ def test_a_full_disk_names_the_file_and_changes_nothing(writer, trace_file, tmp_
 def test_a_full_device_is_named(writer, trace_file):
     result = run(writer, trace_file, "/dev/full")
     assert result.exit_code == 2
-    expected = "error: /dev/full: cannot write the file: No space left on device\n"
-    assert result.stderr == expected
+    message = "/dev/full: cannot write the file: No space left on device"
+    assert result.stderr == f"error: {message}\n"
+    result = run(writer, trace_file, "/dev/full", "--json")
+    assert result.exit_code == 2 and result.stderr == ""
+    assert json.loads(result.stdout)["error"] == message
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -146,6 +146,27 @@ def test_names_that_cannot_be_written_are_refused_before_the_work(tmp_path):
         assert names[0] in str(raised.value) and ".quarry-" not in str(raised.value)
     assert sorted(os.listdir(tmp_path)) == ["file", "loop", "nowhere"]
     assert file.read_text() == "older"
+
+
+def test_a_folder_that_is_not_utf_8_is_named_or_left_out(trace_file, tmp_path, monkeypatch):
+    folder = tmp_path / "\udcfe"
+    folder.mkdir()
+    (folder / "link").symlink_to(folder / "file")
+    monkeypatch.chdir(folder)
+    assert run("convert", trace_file, "name").exit_code == 0
+    result = run("convert", trace_file, "link")
+    assert result.exit_code == 2 and "is not UTF-8" in result.stderr
+    assert sorted(os.listdir(folder)) == ["link", "name"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_named(tmp_path):
+    (tmp_path / "file").write_text("older")
+    tmp_path.chmod(0o555)
+    with pytest.raises(OSError, match="no permission to make a file in"):
+        with new_files(str(tmp_path / "file")):
+            raise AssertionError("the work began")
+    tmp_path.chmod(0o755)
 
 
 def test_the_input_is_refused_under_any_name(trace_file, tmp_path):

@@ -22,7 +22,7 @@ def bench(
         file_argument("TRACE", "Also measure how fast this trace replays, from memory."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="How long to measure, in all, about.")
+        float, typer.Option(min=0.1, max=3600, help="How many seconds to measure, in all, about.")
     ] = 10,
     only: Annotated[
         str, typer.Option(help="all, pools, recording or replay, which needs a TRACE.")
@@ -40,7 +40,7 @@ def bench(
     processor for one event. Each value is the median of many short rounds;
     p10 and p90 say how far they lie apart.
 
-    Exit status 0: measured. 2: bad input, or a damaged trace.
+    Exit status 0: measured. 2: bad options or input, or a damaged trace.
     """
     from quarry import measurements
     from quarry.traces import read_trace

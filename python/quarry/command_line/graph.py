@@ -34,7 +34,8 @@ def graph(
         typer.Option(min=1, max=2**26, help="Without FILE: the number of edges for each vertex."),
     ] = 8,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**64 - 1, help="Of the random graph and of the changes.")
+        int,
+        typer.Option(min=0, max=2**64 - 1, help="Selects the random graph and the random changes."),
     ] = 1,
     backend: Annotated[
         str, typer.Option(help="cpu, cuda, or automatic: a GPU if there is one.")
@@ -48,7 +49,7 @@ def graph(
     They do so on Quarry's heap, then on the platform's malloc.
     A random graph is R-MAT: few vertices have many edges, as in real graphs.
 
-    Exit status 0: every answer is right. 1: an answer is wrong. 2: bad input.
+    Exit status 0: every answer is right. 1: an answer is wrong. 2: bad options or input.
     """
     with errors_shown(as_json), progress_of("building a graph") as show:
         for name in ("scale", "edges_per_vertex"):

@@ -42,11 +42,18 @@ def new_file(path: str) -> Iterator[str]:
         with errors_named(path, path):
             yield path
         return
-    final = os.path.realpath(path)  # a symbolic link stays
+    final = os.path.realpath(path) if os.path.islink(path) else path  # the link stays
     # The suffix stays, because the format of a picture depends on it.
     suffix = os.path.splitext(final)[1][:8]
     name = f".quarry-{secrets.token_hex(8)}{suffix}"
-    temporary = os.path.join(os.path.dirname(final), name)
+    folder = os.path.dirname(final)
+    temporary = os.path.join(folder, name)
+    if os.path.isdir(folder or ".") and not os.access(folder or ".", os.W_OK):
+        raise OSError(f"{path}: cannot write: no permission to make a file in {folder or '.'}")
+    try:
+        folder.encode()
+    except UnicodeEncodeError:
+        raise OSError(f"{path}: cannot write: the name of {folder!r} is not UTF-8") from None
     with errors_named(temporary, path), errors_named(final, path):
         older = stat_of(final)
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))

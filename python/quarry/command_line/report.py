@@ -14,10 +14,11 @@ from quarry.command_line.options import (
     Capacity,
     Heuristic,
     TraceFile,
-    UsPerGib,
     check_pool_options,
     file_option,
     is_given,
+    price_option,
+    strategy_option,
 )
 from quarry.command_line.output import errors_shown, finish, progress_of, rows_of_outputs
 from quarry.errors import BadArgument
@@ -29,7 +30,10 @@ def report(
     output: Annotated[str, file_option("--output", "-o", text="The HTML file to write.")],
     strategy: Annotated[
         list[str] | None,
-        typer.Option("--strategy", "-s", help="Replay in this pool, too; may be repeated."),
+        strategy_option(
+            "Replay in this pool: fast, lowest-best-fit, oldest-best-fit, stitched, streams or "
+            "direct. May be repeated. Default: fast."
+        ),
     ] = None,
     heuristic: Heuristic = "never",
     capacity: Capacity = None,
@@ -37,10 +41,16 @@ def report(
         bool,
         typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best."),
     ] = False,
-    us_per_gib: UsPerGib = _core.default_us_per_gib,
+    us_per_gib: Annotated[
+        float,
+        price_option("With --tune: microseconds of the upstream that a GiB at the peak costs."),
+    ] = _core.default_us_per_gib,
     png: Annotated[
         str | None,
-        file_option("--png", text="Also draw the charts for a paper (needs matplotlib)."),
+        file_option(
+            "--png",
+            text="Also draw the charts for a paper: a .png, .pdf or .svg (needs matplotlib).",
+        ),
     ] = None,
     title: Annotated[str, typer.Option(help="The title; the file's name if empty.")] = "",
     by_event: Annotated[
@@ -52,7 +62,10 @@ def report(
 ) -> None:
     """Write a page with a trace's timeline, blocks by address, fragmentation and call sites.
 
-    Exit status 0: success. 2: bad input, or a damaged trace.
+    The page needs no network. The charts show what each pool would have reserved.
+
+    Exit status 0: success. 2: bad options or input, a damaged trace, or a file that cannot be
+    written.
     """
     from quarry.replays import replay as run_replay
     from quarry.report import check_picture, write_report
