@@ -100,12 +100,13 @@ def test_a_new_file_has_the_mode_of_the_umask(tmp_path):
 
 
 def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
-    (tmp_path / "link").symlink_to("folder/file")
+    (tmp_path / "link.png").symlink_to("folder/file")
     (tmp_path / "folder").mkdir()
     for text in ("first", "second"):
-        with new_files(str(tmp_path / "link")) as [name]:
+        with new_files(str(tmp_path / "link.png")) as [name]:
+            assert name.endswith(".png")
             Path(name).write_text(text)
-        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "link.png").is_symlink()
         assert (tmp_path / "folder" / "file").read_text() == text
     assert os.listdir(tmp_path / "folder") == ["file"]
 

@@ -44,7 +44,7 @@ def new_file(path: str) -> Iterator[str]:
         return
     final = os.path.realpath(path) if os.path.islink(path) else path  # the link stays
     # The suffix stays, because the format of a picture depends on it.
-    suffix = os.path.splitext(final)[1][:8]
+    suffix = os.path.splitext(path)[1][:8]
     name = f".quarry-{secrets.token_hex(8)}{suffix}"
     folder = os.path.dirname(final)
     temporary = os.path.join(folder, name)

@@ -72,13 +72,16 @@ def check_outputs(*paths: str | None, source: str | None = None) -> None:
 def progress_of(what: str) -> Iterator[Callable[[int | str], None]]:
     """Shows how many events are done, or the name of the present step; nothing if no terminal."""
     console = Console(stderr=True)
+    if not console.is_terminal:  # older versions of Rich print an empty line, even if disabled
+        yield lambda done: None
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     options: dict[str, Any] = {
         "transient": True,
         "redirect_stdout": False,
         "redirect_stderr": False,
     }
-    with Progress(*columns, console=console, disable=not console.is_terminal, **options) as bar:
+    with Progress(*columns, console=console, **options) as bar:
         task = bar.add_task(what)
 
         def show(done: int | str) -> None:
