@@ -246,7 +246,7 @@ def test_the_example_of_the_help_runs(command, recording, tmp_path, monkeypatch)
     monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")  # of `python`
     monkeypatch.chdir(tmp_path)
     shown = run(command, "--help")
-    assert shown.exit_code == 0 and "--json" in shown.stdout
+    assert shown.exit_code == 0 and "--json" in shown.stdout and "xit status" in shown.stdout
     example = re.search(rf"Example: quarry ({command}.*?)\s*$", shown.stdout, re.MULTILINE)[1]
     shutil.copy(recording, "gpt.pickle.gz")
     Path("train.py").write_text("import quarry; quarry.Pool().allocate(100)\n")
