@@ -4,19 +4,23 @@
 Exit status:
   0    success
   1    the trace does not fit the capacity, or an answer of `graph` is wrong
-  2    bad input or bad options. A trace with damaged parts is bad input, too: the result of the
-       parts that were read is printed, and the status is 2 unless --accept-damage is given
+  2    bad input or bad options, or an output that cannot be written. A trace with damaged parts is
+       bad input, too: the result of the parts that were read is printed, and the status is 2
+       unless --accept-damage is given
   130  Control-C
 `record` ends with the status of the program that it runs.
+
+With --json, an error is the object {"error": message, "type": class} on standard output.
 
 A snapshot of PyTorch whose history starts late, and the ring of a recorder, are not damaged.
 """
 
+import contextlib
 import io
 import os
 import signal
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,6 +28,7 @@ from quarry import _core
 from quarry.command_line.bench import bench
 from quarry.command_line.completion import InstallCompletion, ShowCompletion
 from quarry.command_line.graph import graph
+from quarry.command_line.new_files import new_files
 from quarry.command_line.options import (
     AcceptDamage,
     Allocator,
@@ -37,26 +42,32 @@ from quarry.command_line.options import (
     UsPerAllocation,
     UsPerFree,
     UsPerGib,
+    check_is_no_pipe,
+    check_pool_options,
     file_argument,
     file_option,
-    size_option,
+    strategy_option,
 )
 from quarry.command_line.output import (
     BAD_INPUT,
     DOES_NOT_FIT,
-    check_outputs,
     errors_shown,
     example,
     finish,
     print_json,
     print_rows,
     progress_of,
+    rows_of_outputs,
     warn,
 )
 from quarry.command_line.record import record
+from quarry.command_line.report import report
+from quarry.command_line.usage_errors import CommandGroup
+from quarry.errors import BadArgument
 from quarry.sizes import format_size
 
 app = typer.Typer(
+    cls=CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -66,6 +77,9 @@ app = typer.Typer(
 
 
 def main() -> None:
+    for name in ("stdout", "stderr"):  # a shell's `>&-` closes them
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))
     if hasattr(signal, "SIGPIPE"):  # `quarry ... | head` ends as other commands do, silently
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the terminal lacks
@@ -76,8 +90,11 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except OSError as failed:  # of the output: the commands handle those of files
-        print(f"error: cannot write the output: {failed.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries again
+        target = failed.filename or "the output"  # a file if the completion is installed
+        with contextlib.suppress(OSError):
+            print(f"error: cannot write {target}: {failed.strerror}", file=sys.stderr)
+        for stream in (sys.stdout, sys.stderr):  # else Python tries again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         sys.exit(BAD_INPUT)
 
 
@@ -101,13 +118,17 @@ def options_of_all_commands(
     """Memory management for GPUs: allocation traces, replay and reports.
 
     Exit status 0: success. 1: the trace does not fit, or an answer is wrong.
-    2: bad options or input, or a damaged trace without --accept-damage.
+    2: bad options or input, a file that cannot be written, or a damaged trace
+    without --accept-damage. 130: Control-C.
     """
 
 
 @app.command(epilog=example("quarry info --json"))
 def info(as_json: AsJson = False) -> None:
-    """Print versions, devices, and what this build can do."""
+    """Print versions, devices, and what this build can do.
+
+    Exit status 0: success. 2: bad options.
+    """
     from quarry import information
 
     found = information.information()
@@ -119,6 +140,7 @@ def info(as_json: AsJson = False) -> None:
 
 app.command(epilog=example("quarry graph --scale 12"))(graph)
 app.command(epilog=example("quarry bench --seconds 5"))(bench)
+app.command(epilog=example("quarry report gpt.pickle.gz -o gpt.html"))(report)
 app.command(
     epilog=example("quarry record -o train.quarry -- python train.py"),
     context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
@@ -135,23 +157,35 @@ def replay(
     next_block: NextBlock = "0",
     plan: Annotated[
         str | None,
-        file_option("--plan", text="The plan of [bold]--strategy planned[/bold]."),
+        file_option(
+            "--plan",
+            text="The plan of [bold]--strategy planned[/bold]: a file of [bold]quarry plan[/bold].",
+        ),
     ] = None,
     us_per_allocation: UsPerAllocation = _core.default_us_per_allocation,
     us_per_free: UsPerFree = _core.default_us_per_free,
-    samples: Annotated[bool, typer.Option("--samples", help="Add the curves to --json.")] = False,
+    samples: Annotated[
+        bool, typer.Option("--samples", help="With --json: add curves over time.")
+    ] = False,
     allocator: Allocator = "",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace in a pool of Quarry: what would the pool have reserved, and does it fit?
 
-    Exit status 0: it fits. 1: it does not fit. 2: bad input, or a damaged trace.
+    The pool is simulated, so the replay needs neither a GPU nor the memory.
+
+    Exit status 0: it fits. 1: it does not fit. 2: bad options or input, or a damaged trace.
     """
     from quarry.replays import replay as run_replay
     from quarry.report import texts
 
     with errors_shown(as_json), progress_of("replaying") as show:
+        if samples and not as_json:
+            raise BadArgument("replay: --samples adds the curves to the JSON object; add --json")
+        check_pool_options(
+            [strategy], heuristic=heuristic, first_block=first_block, next_block=next_block
+        )
         result = run_replay(
             trace,
             strategy=strategy,
@@ -191,7 +225,11 @@ def tune(
         str, typer.Option(help="all, or Umpire's heuristics: published, 2022 or 2024.")
     ] = "all",
     goal: Annotated[
-        str, typer.Option(help="front; best: only the best setting; all: drop no setting early.")
+        str,
+        typer.Option(
+            help="front: the settings that no other one beats; best: only the one of least cost; "
+            "all: replay every setting to the end."
+        ),
     ] = "front",
     threads: Annotated[int, typer.Option(min=0, max=1024, help="0: one for each processor.")] = 0,
     allocator: Allocator = "",
@@ -200,12 +238,13 @@ def tune(
 ) -> None:
     """Replay a trace with hundreds of settings: the best ones, and the code that sets the best.
 
-    Exit status 0: a setting fits. 1: none fits. 2: bad input, or a damaged trace.
+    Exit status 0: a setting fits. 1: none fits. 2: bad options or input, or a damaged trace.
     """
     from quarry.report import texts
     from quarry.tuning import tune as run_tune
 
     with errors_shown(as_json), progress_of("tuning") as show:
+        check_is_no_pipe(trace)
         result = run_tune(
             trace,
             capacity=capacity,
@@ -237,16 +276,27 @@ def separate(
         file_option("--output", "-o", text="Write the routing table, for a pool to load."),
     ] = None,
     key: Annotated[
-        str, typer.Option(help="size, call_site, call_site_and_size, phase or phase_and_size.")
+        str,
+        typer.Option(
+            help="What tells allocations apart: size, call_site, call_site_and_size, phase or "
+            "phase_and_size."
+        ),
     ] = "size",
     temporary_events: Annotated[
         int,
         typer.Option(
-            min=0, max=2**63, help="An allocation freed within these events is temporary."
+            min=0,
+            max=2**63,
+            help="An allocation is temporary if it is freed within this number of events.",
         ),
     ] = 1000,
-    learn: Annotated[float, typer.Option(help="The share of the trace to learn from.")] = 0.5,
-    strategy: Strategy = "fast",
+    learn: Annotated[
+        float, typer.Option(help="The share of the trace to learn from, from 0 to 1.")
+    ] = 0.5,
+    strategy: Annotated[
+        str,
+        strategy_option("How the pools find memory: fast, lowest-best-fit or oldest-best-fit."),
+    ] = "fast",
     heuristic: Heuristic = "never",
     capacity: Capacity = None,
     first_block: FirstBlock = "0",
@@ -257,13 +307,24 @@ def separate(
 ) -> None:
     """Learn which allocations of a trace are temporary, and what pools of their own save.
 
-    Exit status 0: success. 1: the other part does not fit. 2: bad input, or a damaged trace.
+    One part of the trace is for learning; the other one is replayed with the result.
+
+    Exit status 0: success. 1: the other part does not fit. 2: bad options or input, a damaged
+    trace, or a file that cannot be written.
     """
     from quarry.report import texts
     from quarry.separation import separate as run_separate
 
-    with errors_shown(as_json), progress_of("separating") as show:
-        check_outputs(output, source=trace)
+    with (
+        errors_shown(as_json),
+        progress_of("separating") as show,
+        new_files(output, source=trace) as [table],
+    ):
+        if strategy in ("stitched", "streams", "planned", "direct"):
+            raise BadArgument(
+                f"separate: the strategy {strategy} has no pools to separate; choose fast, "
+                "lowest-best-fit or oldest-best-fit"
+            )
         result = run_separate(
             trace,
             key=key,
@@ -277,8 +338,8 @@ def separate(
             allocator=allocator,
             progress=show,
         )
-        if output:
-            result.table.save(output)
+        if table:
+            result.table.save(table)
     finish(
         {"trace": trace, "output": output} | result.to_dict(),
         lambda: texts.rows_of_separation(result) + rows_of_outputs(output),
@@ -295,7 +356,8 @@ def plan(
         str | None, file_option("--output", "-o", text="Write the plan, for a pool to load.")
     ] = None,
     alignment: Annotated[
-        str, size_option("--alignment", text="Of all places: a power of two from 16 to 16384.")
+        str,
+        typer.Option(metavar="BYTES", help="Of all places: a power of two from 16 to 16384."),
     ] = "256",
     max_steps: Annotated[
         int,
@@ -311,20 +373,25 @@ def plan(
 ) -> None:
     """Place the allocations of a trace in one range, for the program's next run.
 
-    Exit status 0: success. 2: bad input, or a damaged trace.
+    Exit status 0: success. 2: bad options or input, a damaged trace, or a file that cannot be
+    written.
     """
     from quarry.plans import make_plan
     from quarry.replays import replay as run_replay
     from quarry.report import texts
 
-    with errors_shown(as_json), progress_of("planning") as show:
-        check_outputs(output, source=trace)
+    with (
+        errors_shown(as_json),
+        progress_of("planning") as show,
+        new_files(output, source=trace) as [target],
+    ):
+        check_is_no_pipe(trace)
         made = make_plan(
             trace, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
         )
         default = run_replay(trace, allocator=allocator, progress=show)
-        if output:
-            made.save(output)
+        if target:
+            made.save(target)
     values = made.to_dict() | {
         "excess_percent": texts.excess_percent(made.bytes, made.lower_bound),
         "default_pool_peak_reserved": default.pool.peak_reserved,
@@ -340,104 +407,30 @@ def plan(
     )
 
 
-@app.command(epilog=example("quarry report gpt.pickle.gz -o gpt.html"))
-def report(
-    trace: TraceFile,
-    output: Annotated[str, file_option("--output", "-o", text="The HTML file to write.")],
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option("--strategy", "-s", help="Replay in this pool, too; may be repeated."),
-    ] = None,
-    heuristic: Heuristic = "never",
-    capacity: Capacity = None,
-    with_tuning: Annotated[
-        bool,
-        typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best."),
-    ] = False,
-    us_per_gib: UsPerGib = _core.default_us_per_gib,
-    png: Annotated[
-        str | None,
-        file_option("--png", text="Also draw the charts for a paper (needs matplotlib)."),
-    ] = None,
-    title: Annotated[str, typer.Option(help="The title; the file's name if empty.")] = "",
-    by_event: Annotated[
-        bool, typer.Option("--by-event", help="Number the events on the axis, without times.")
-    ] = False,
-    allocator: Allocator = "",
-    accept_damage: AcceptDamage = False,
-    as_json: AsJson = False,
-) -> None:
-    """Write a page with a trace's timeline, blocks by address, fragmentation and call sites.
-
-    Exit status 0: success. 2: bad input, or a damaged trace.
-    """
-    from quarry.replays import replay as run_replay
-    from quarry.report import check_picture, write_report
-    from quarry.traces import read_trace, select_allocator
-    from quarry.tuning import tune as run_tune
-
-    with errors_shown(as_json), progress_of("reading") as show:
-        check_outputs(output, png, source=trace)
-        if png:
-            check_picture(png)
-        read = select_allocator(read_trace(trace, progress=show), allocator)
-        common: dict[str, Any] = {"capacity": capacity, "allocator": "all", "max_samples": 1 << 14}
-        replays = [
-            run_replay(read, strategy=name, heuristic=heuristic, **common)
-            for name in strategy or ["fast"]
-        ]
-        sweep = None
-        if with_tuning:
-            sweep = run_tune(
-                read, allocator="all", capacity=capacity, us_per_gib=us_per_gib, progress=show
-            )
-            if sweep.best:
-                options = sweep.best.replay_options
-                replays.append(run_replay(read, **options, **common))
-        content = write_report(
-            read,
-            output,
-            replays=replays,
-            sweep=sweep,
-            title=title,
-            png=png,
-            by_event=by_event,
-            step=show,
-        )
-    finish(
-        {
-            "trace": trace,
-            "output": output,
-            "png": png,
-            "events": len(read),
-            "summary": dict(content.summary),
-            "problems": read.problems,
-            "problem_count": read.problem_count,
-        },
-        lambda: rows_of_outputs(output, png),
-        as_json=as_json,
-        accept_damage=accept_damage,
-    )
-
-
 @app.command(epilog=example("quarry convert gpt.pickle.gz gpt.quarry"))
 def convert(
     trace: TraceFile,
     output: Annotated[str, file_argument("OUTPUT", "The file to write.")],
-    target: Annotated[str, typer.Option("--to", help="quarry, or rmm: the log of RMM.")] = "quarry",
+    target: Annotated[
+        str, typer.Option("--to", help="quarry, or rmm: RMM's log, which is CSV.")
+    ] = "quarry",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a trace in Quarry's own format, which is small and fast to read, or in RMM's.
 
-    Exit status 0: success. 2: bad input, or a damaged trace.
+    Exit status 0: success. 2: bad options or input, a damaged trace, or a file that cannot be
+    written.
     """
     from quarry.traces import convert as run_convert
 
-    with errors_shown(as_json), progress_of("converting") as show:
-        check_outputs(output, source=trace)
-        found = run_convert(trace, output, target=target, progress=show)
-    size = os.path.getsize(output)
+    with (
+        errors_shown(as_json),
+        progress_of("converting") as show,
+        new_files(output, source=trace) as [written],
+    ):
+        found = run_convert(trace, written, target=target, progress=show)
+        size = os.path.getsize(written)
 
     def rows() -> list[tuple[str, str]]:
         done = [("wrote", f"{output}: {found['events']:,} events, {format_size(size)}")]
@@ -451,10 +444,6 @@ def convert(
         as_json=as_json,
         accept_damage=accept_damage,
     )
-
-
-def rows_of_outputs(*paths: str | None) -> list[tuple[str, str]]:
-    return [("wrote", path) for path in paths if path]
 
 
 if __name__ == "__main__":

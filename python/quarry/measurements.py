@@ -31,12 +31,24 @@ class Case:
     run: Callable[[float], dict[str, Any]]
 
 
-def cases(trace: Trace | None, only: str = "all") -> list[Case]:
-    """Everything to measure on this machine; without a trace nothing of `replay`."""
+def check_part(only: str, *, has_trace: bool) -> None:
+    """Raises BadArgument for an unknown part, or one that lacks a trace or does not use it."""
     if only not in PARTS:
         raise BadArgument(f"bench: there is no part {only!r}; there are {', '.join(PARTS)}")
-    if only == "replay" and trace is None:
+    if only == "replay" and not has_trace:
         raise BadArgument("bench: 'replay' needs a TRACE")
+    if only in ("pools", "recording") and has_trace:
+        raise BadArgument(
+            f"bench: {only!r} does not use a TRACE; leave out TRACE, or measure 'all'"
+        )
+
+
+def cases(trace: Trace | None, only: str = "all") -> list[Case]:
+    """Everything to measure on this machine; without a trace nothing of `replay`.
+
+    Raises BadArgument, as `check_part` does.
+    """
+    check_part(only, has_trace=trace is not None)
     found = []
     if only in ("all", "pools"):
         devices = range(len(_core.cuda_devices()))

@@ -231,9 +231,14 @@ def select_allocator(trace: Trace, allocator: str = "") -> Trace:
         events = trace.events[is_common | np.isin(trace.allocator, chosen)]
         return trace if len(events) == len(trace) else replace(trace, events=events)
     problem = f"has no allocator {allocator!r}" if allocator else "has several devices"
+    known = ", ".join(filter(None, names.values()))
+    if not known:
+        raise BadArgument(
+            f"the trace {problem}: it names no allocators. Select none, to use all events"
+        )
     raise BadArgument(
-        f"the trace {problem}. Its allocators: {', '.join(names.values())}. Choose one of them, or "
-        "'all' for one pool that serves all"
+        f"the trace {problem}. Its allocators: {known}. Choose one of them, or 'all' for one pool "
+        "that serves all"
     )
 
 

@@ -96,15 +96,21 @@ def test_info_lists_what_the_build_can_do():
         (["replay", "TRACE", "--capacity", "99999999999999999999GiB"], "is not a size"),
         (["replay", "TRACE", "--capacity", "-5"], "error: '-5' is not a size"),
         (["replay", "TRACE", "--strategy", "planned"], "needs a plan"),
-        (["replay", "TRACE", "--us-per-free", "inf"], "not a finite number"),
+        (["replay", "TRACE", "--us-per-free", "inf"], "inf is not from 0 to 1e"),
+        (["replay", "TRACE", "--us-per-free", "nan"], "nan is not from 0 to 1e"),
         (["tune", "TRACE", "--threads", "-1"], "--threads"),
         (["replay", "b\udcffd"], "is not UTF-8"),
         (["replay", ""], "the name of the file is empty"),
+        (["convert", "TRACE", "-"], "'-' names no file here"),
+        (["replay", "TRACE", "--allocator", "a"], "it names no allocators. Select none"),
+        (["tune", "TRACE", "--us-per-gib", "1e13"], "is not from 0 to 1e"),
         (["convert", "TRACE", "b\udcffd"], "is not UTF-8"),
         (["plan", "TRACE", "--alignment", "3"], "alignment is 3, not a power of two"),
         (["plan", "TRACE", "-o", "."], r"error: \.: cannot write: it is a folder"),
         (["separate", "TRACE", "-o", "no/x"], "error: no/x: cannot write: there is no folder no"),
         (["report", "TRACE", "-o", "out.html", "--png", "out.jpeg"], "a picture ends in"),
+        (["report", "TRACE", "-o", "out.html", "-s", "planned"], "which a report does not take"),
+        (["separate", "TRACE", "-s", "stitched"], "stitched has no pools to separate; choose fast"),
         (["convert", "TRACE", "/dev/full"], "error: /dev/full: "),
         (["record", "--", "no-such-program"], "error: no-such-program: No such file"),
     ],
@@ -120,6 +126,77 @@ def test_a_message_says_what_is_wrong_with_an_argument(
     assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
     assert re.search(message, result.stderr)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["bench", "TRACE", "--only", "pools"], "'pools' does not use a TRACE; leave out TRACE"),
+        (["replay", "TRACE", "--samples"], "--samples adds the curves to the JSON object; add"),
+        (["replay", "TRACE", "-s", "direct", "-H", "cost:1"], "no effect with the strategy direct"),
+        (["replay", "TRACE", "-s", "streams", "-H", "cost:1"], "--heuristic cost:1 has no effect"),
+        (["replay", "TRACE", "-s", "stitched", "--first-block", "1"], "--first-block 1 has no eff"),
+        (["replay", "TRACE", "-s", "direct", "--next-block", "1"], "--next-block 1 has no effect"),
+        (["report", "TRACE", "-o", "x", "--us-per-gib", "100000"], "is the price for --tune; add"),
+        (
+            ["report", "TRACE", "-o", "x", "-H", "cost:1", "-s", "direct", "-s", "streams"],
+            "--heuristic cost:1 has no effect with the strategy direct and streams: leave it out",
+        ),
+    ],
+)
+def test_an_option_without_effect_is_refused(words, message, trace_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*(trace_file if word == "TRACE" else word for word in words))
+    assert result.exit_code == 2 and message in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_option_that_one_of_the_strategies_uses_is_accepted(trace_file, tmp_path):
+    words = ["report", trace_file, "-o", tmp_path / "x", "-H", "cost:1", "-s", "fast"]
+    assert run(*words, "-s", "direct").exit_code == 0
+    words = ["replay", trace_file, "-s", "streams", "--first-block", "1MiB"]
+    assert run(*words).exit_code == 0
+
+
+def test_a_bad_command_line_gives_json_too(trace_file):
+    for words, message in (
+        (["replay", trace_file, "--bogus"], "No such option: --bogus"),
+        (["replay", trace_file, "--us-per-free", "inf"], "inf is not from 0 to 1e"),
+        (["replay"], "Missing argument"),
+        (["psychic"], "No such command"),
+    ):
+        result = run(*words, "--json")
+        assert result.exit_code == 2 and result.stderr == ""
+        assert message in json.loads(result.stdout)["error"]
+        assert run(*words).stdout == ""
+
+
+@pytest.mark.parametrize("command", ["tune", "plan"])
+def test_a_pipe_is_refused_if_it_is_read_again(command, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    result = run(command, tmp_path / "pipe")
+    assert result.exit_code == 2 and "reads the trace several times" in result.stderr
+
+
+def test_a_failure_is_no_misfit_if_its_message_cannot_be_written():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, "replay", "nowhere"], stderr=full, check=False)
+    assert done.returncode == 2
+
+
+def test_control_characters_of_names_are_escaped(tmp_path):
+    name = str(tmp_path / "two\nlines\x1b[2J")
+    result = run("replay", name)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1 and r"two\nlines\x1b[2J: cannot" in result.stderr
+    assert name in json.loads(run("replay", name, "--json").stdout)["error"]
+
+
+def test_a_trace_without_events_is_named(tmp_path):
+    quarry.make_trace({"size": []}).write(tmp_path / "empty")
+    for command in ("replay", "tune", "plan"):
+        result = run(command, tmp_path / "empty")
+        assert result.exit_code == 0 and result.stderr == "empty: the trace has no events\n"
 
 
 def without_terminal(*words):
@@ -169,7 +246,7 @@ def test_the_example_of_the_help_runs(command, recording, tmp_path, monkeypatch)
     monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")  # of `python`
     monkeypatch.chdir(tmp_path)
     shown = run(command, "--help")
-    assert shown.exit_code == 0 and "--json" in shown.stdout
+    assert shown.exit_code == 0 and "--json" in shown.stdout and "xit status" in shown.stdout
     example = re.search(rf"Example: quarry ({command}.*?)\s*$", shown.stdout, re.MULTILINE)[1]
     shutil.copy(recording, "gpt.pickle.gz")
     Path("train.py").write_text("import quarry; quarry.Pool().allocate(100)\n")
@@ -301,6 +378,13 @@ def test_control_c_ends_with_130_and_no_traceback():
     )
     assert status == 130
     assert output == "" and "Traceback" not in shown and "KeyboardInterrupt" not in shown
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">&- 2>&-"])
+def test_closed_outputs_are_no_error(redirection, trace_file):
+    words = ["sh", "-c", f'"$0" replay "$1" {redirection}', COMMAND, trace_file]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Traceback" not in done.stderr
 
 
 def test_a_closed_pipe_ends_the_command_silently(trace_file):

@@ -81,11 +81,17 @@ def test_bad_input_ends_with_2_and_names_file_and_line(content, message, tmp_pat
         ["--scale", "26", "--edges-per-vertex", "99"],
         ["--edges-per-vertex", 10**30],
         ["--backend", "abacus"],
-        ["graph.el", "--scale", "3"],
     ],
 )
 def test_bad_options_end_with_2(words):
     assert graph(*words).exit_code == 2
+
+
+@pytest.mark.parametrize(("option", "value"), [("--scale", 14), ("--edges-per-vertex", 8)])
+def test_an_option_of_random_graphs_is_refused_for_a_file(option, value):
+    result = graph("graph.el", option, value)
+    assert result.exit_code == 2
+    assert f"{option} is for a random graph; leave out FILE or {option}" in result.stderr
 
 
 @pytest.mark.skipif(bool(_core.cuda_devices()), reason="there is a GPU")

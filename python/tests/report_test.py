@@ -168,9 +168,36 @@ def test_a_report_with_more_blocks_than_are_drawn_has_a_picture_of_the_others(
         assert colours(page) > 20  # grays of many opacities
 
 
-def test_an_empty_trace_has_a_report(tmp_path):
-    write_report(quarry.make_trace({"size": []}), tmp_path / "report.html")
-    assert (tmp_path / "report.html").stat().st_size > 1000
+EMPTY = {
+    "The trace has no events.": quarry.make_trace({"size": []}),
+    "The trace has no allocations.": quarry.make_trace({"kind": [quarry.Kind.PHASE]}),
+}
+
+
+@pytest.mark.parametrize("text", EMPTY)
+def test_an_empty_trace_has_a_report_and_a_picture(text, tmp_path, recwarn):
+    pytest.importorskip("matplotlib")
+    trace, picture = EMPTY[text], tmp_path / "picture.svg"
+    results = {"replays": [quarry.replay(trace)], "sweep": quarry.tune(trace)}
+    made = write_report(trace, tmp_path / "report.html", png=picture, **results)
+    assert made.nothing == text
+    assert f'"nothing":"{text}"' in (tmp_path / "report.html").read_text("utf-8")
+    assert picture.read_text("utf-8").count(f"<!-- {text} -->") == 4  # in each chart
+    assert recwarn.list == []
+
+
+@needs_chromium
+def test_the_charts_of_an_empty_trace_say_so(tmp_path):
+    text, trace = next(iter(EMPTY.items()))
+    results = {"replays": [quarry.replay(trace)], "sweep": quarry.tune(trace)}
+    write_report(trace, tmp_path / "report.html", **results)
+    with Page((tmp_path / "report.html").as_uri()) as page:
+        page.wait("document.body?.dataset.ready === 'yes'")
+        assert page.problems == []
+        for chart in CHARTS[:4]:
+            shown = page.run(f"document.getElementById('{chart}').textContent")
+            assert text in shown, chart
+        assert page.run("document.getElementById('sweep')") is None
 
 
 def test_names_of_call_sites_cannot_end_the_script(tmp_path):

@@ -32,21 +32,26 @@ char const* action_of(event_kind kind) {
 
 }  // namespace
 
-rmm_writer::rmm_writer(std::ostream& output) : output_{output} {
-  output_ << columns;
-  check("writing to");
-}
+rmm_writer::rmm_writer(std::ostream& output) : output_{output} { write_columns(); }
 
 rmm_writer::rmm_writer(std::string const& path) : file_{path}, output_{file_}, path_{path} {
-  if (!file_) throw resource_failed{"rmm_writer: opening " + path, std::strerror(errno)};
-  output_ << columns;
-  check("writing to");
+  if (!file_) throw resource_failed{path + ": cannot create the file", std::strerror(errno)};
+  write_columns();
 }
 
-void rmm_writer::check(char const* call) {
+template <class Write>
+void rmm_writer::checked(Write const& write) {
+  errno = 0;
+  write();
   if (output_.good()) return;
-  throw resource_failed{std::string{"rmm_writer: "} + call + ' ' + path_,
+  if (!path_.empty() && errno != 0)
+    throw resource_failed{path_ + ": cannot write the file", std::strerror(errno)};
+  throw resource_failed{(path_.empty() ? "rmm_writer" : path_) + ": cannot write",
                         "the stream failed after " + std::to_string(written_) + " rows"};
+}
+
+void rmm_writer::write_columns() {
+  checked([&] { output_ << columns; });
 }
 
 void rmm_writer::write_row(event const& written, bytes size, name_tables const& names) {
@@ -70,9 +75,10 @@ void rmm_writer::write_row(event const& written, bytes size, name_tables const& 
 
 void rmm_writer::write(std::span<event const> events, name_tables const& names) {
   auto const drain = [&] {
-    output_.write(rows_.data(), static_cast<std::streamsize>(rows_.size()));
-    rows_.clear();
-    check("writing to");
+    checked([&] {
+      output_.write(rows_.data(), static_cast<std::streamsize>(rows_.size()));
+      rows_.clear();
+    });
   };
   for (event const& next : events) {
     bytes size = next.size;
@@ -100,8 +106,7 @@ void rmm_writer::write(std::span<event const> events, name_tables const& names) 
 }
 
 void rmm_writer::flush() {
-  output_.flush();
-  check("flushing");
+  checked([&] { output_.flush(); });
 }
 
 }  // namespace quarry::inline QUARRY_ABI::trace

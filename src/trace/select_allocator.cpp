@@ -56,11 +56,14 @@ class selecting_reader final : public reader {
     if (selected_.empty() && std::count_if(seen_.begin(), seen_.end(), is_device) > 1)
       refuse("the trace has several devices");
   }
-  [[noreturn]] void refuse(std::string message) const {
-    message += ". Its allocators: ";
-    for (std::string const& each : seen_) message += (&each == seen_.data() ? "" : ", ") + each;
-    throw bad_argument{message + ". Choose one of them, or '" + all_allocators +
-                       "' for one pool that serves all"};
+  [[noreturn]] void refuse(std::string const& message) const {
+    std::string names;
+    for (std::string const& each : seen_)
+      if (!each.empty()) names += (names.empty() ? "" : ", ") + each;
+    if (names.empty())
+      throw bad_argument{message + ": it names no allocators. Select none, to use all events"};
+    throw bad_argument{message + ". Its allocators: " + names + ". Choose one of them, or '" +
+                       all_allocators + "' for one pool that serves all"};
   }
 
   static void copy(name_table const& source, name_table& target) {

@@ -79,16 +79,32 @@ TEST(RmmWriter, SaysThatAFileCannotBeWritten) {
     trace::rmm_writer const writer{std::string{"/nowhere/log.csv"}};
     FAIL();
   } catch (resource_failed const& failure) {
-    EXPECT_EQ(failure.message(), "rmm_writer: opening /nowhere/log.csv: No such file or directory");
+    EXPECT_EQ(failure.message(),
+              "/nowhere/log.csv: cannot create the file: No such file or directory");
   }
   trace::rmm_writer full{std::string{"/dev/full"}};
   std::vector<event> const events(10'000, {.address = 16, .size = 1});
-  EXPECT_THROW(
-      {
-        full.write(events, {});
-        full.flush();
-      },
-      resource_failed);
+  try {
+    full.write(events, {});
+    full.flush();
+    FAIL();
+  } catch (resource_failed const& failure) {
+    EXPECT_EQ(failure.message(), "/dev/full: cannot write the file: No space left on device");
+  }
+}
+
+TEST(RmmWriter, SaysThatAStreamFailed) {
+  std::ostringstream output;
+  trace::rmm_writer writer{output};
+  event const one{.address = 16, .size = 1};
+  writer.write({&one, 1}, {});
+  output.setstate(std::ios::badbit);
+  try {
+    writer.write({&one, 1}, {});
+    FAIL();
+  } catch (resource_failed const& failure) {
+    EXPECT_EQ(failure.message(), "rmm_writer: cannot write: the stream failed after 2 rows");
+  }
 }
 
 TEST(RmmWriter, TheReaderReturnsWhatWasWritten) {

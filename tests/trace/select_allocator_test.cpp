@@ -73,6 +73,10 @@ TEST(SelectAllocator, RefusesSeveralDevicesAndUnknownNames) {
             "the trace has no allocator 'device 2'. Its allocators: device 0, device 1. Choose one "
             "of them, or 'all' for one pool that serves all");
   EXPECT_EQ(refusal("device 1"), "");
+  temporary_file const unnamed{"a 1 4096\nf 1\n"};
+  EXPECT_EQ(message_of([&] { (void)events_of(*opened(unnamed, "device 1")); }),
+            "the trace has no allocator 'device 1': it names no allocators. Select none, to use "
+            "all events");
   temporary_file const single{pickles::snapshot({{action("alloc", 4096, 100, 1)}})};
   EXPECT_EQ(events_of(*opened(single, "")).size(), 1u);
 }

@@ -42,11 +42,14 @@ class QUARRY_API rmm_writer {
 
  private:
   void write_row(event const& written, bytes size, name_tables const& names);
-  void check(char const* call);
+  void write_columns();
+  /// Calls `write`. Throws `resource_failed`, with the reason if known, if the stream fails.
+  template <class Write>
+  void checked(Write const& write);
 
   std::ofstream file_;
   std::ostream& output_;
-  std::string path_ = "the stream";
+  std::string path_;                                // empty if only the stream is known
   std::string rows_;                                // of the present call of `write`
   std::unordered_map<std::uint64_t, bytes> sizes_;  // of allocations in use, by address
   std::uint64_t written_ = 0, skipped_ = 0;

@@ -22,7 +22,7 @@ def bench(
         file_argument("TRACE", "Also measure how fast this trace replays, from memory."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="How long to measure, in all, about.")
+        float, typer.Option(min=0.1, max=3600, help="How many seconds to measure, in all, about.")
     ] = 10,
     only: Annotated[
         str, typer.Option(help="all, pools, recording or replay, which needs a TRACE.")
@@ -40,13 +40,14 @@ def bench(
     processor for one event. Each value is the median of many short rounds;
     p10 and p90 say how far they lie apart.
 
-    Exit status 0: measured. 2: bad input, or a damaged trace.
+    Exit status 0: measured. 2: bad options or input, or a damaged trace.
     """
     from quarry import measurements
     from quarry.traces import read_trace
 
     records = []
     with errors_shown(as_json), progress_of("measuring") as show:
+        measurements.check_part(only, has_trace=trace is not None)
         read = None if trace is None else read_trace(trace, progress=show)
         cases = measurements.cases(read, only)
         for number, case in enumerate(cases, 1):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from quarry import _core
-from quarry.command_line.options import AsJson, file_argument
+from quarry.command_line.options import AsJson, file_argument, is_given
 from quarry.command_line.output import (
     errors_shown,
     print_json,
@@ -18,29 +18,24 @@ from quarry.command_line.output import (
 from quarry.errors import BadArgument
 from quarry.sizes import format_size
 
-DEFAULT_SCALE = 14
-
 
 def graph(
+    context: typer.Context,
     file: Annotated[
         str | None,
         file_argument("FILE", "An edge list or a Matrix Market file, plain or compressed by gzip."),
     ] = None,
     scale: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=26,
-            help=f"Without FILE: a random graph of 2^SCALE vertices. Default: {DEFAULT_SCALE}.",
-            show_default=False,
-        ),
-    ] = None,
+        int,
+        typer.Option(min=1, max=26, help="Without FILE: a random graph of 2^SCALE vertices."),
+    ] = 14,
     edges_per_vertex: Annotated[
         int,
         typer.Option(min=1, max=2**26, help="Without FILE: the number of edges for each vertex."),
     ] = 8,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**64 - 1, help="Of the random graph and of the changes.")
+        int,
+        typer.Option(min=0, max=2**64 - 1, help="Selects the random graph and the random changes."),
     ] = 1,
     backend: Annotated[
         str, typer.Option(help="cpu, cuda, or automatic: a GPU if there is one.")
@@ -54,9 +49,15 @@ def graph(
     They do so on Quarry's heap, then on the platform's malloc.
     A random graph is R-MAT: few vertices have many edges, as in real graphs.
 
-    Exit status 0: every answer is right. 1: an answer is wrong. 2: bad input.
+    Exit status 0: every answer is right. 1: an answer is wrong. 2: bad options or input.
     """
     with errors_shown(as_json), progress_of("building a graph") as show:
+        for name in ("scale", "edges_per_vertex"):
+            if file is not None and is_given(context, name):
+                option = "--" + name.replace("_", "-")
+                raise BadArgument(
+                    f"graph: {option} is for a random graph; leave out FILE or {option}"
+                )
         found = run_demo(file, scale, edges_per_vertex, seed, backend, show)
     if as_json:
         print_json(found)
@@ -72,18 +73,16 @@ def graph(
 
 
 def run_demo(
-    file: str | None, scale: int | None, edges_per_vertex: int, seed: int, backend: str, show: Any
+    file: str | None, scale: int, edges_per_vertex: int, seed: int, backend: str, show: Any
 ) -> dict[str, Any]:
     if not _core.has_graph:
         raise BadArgument(
             "graph: this build has no graph demo: zlib was not found when it was built"
         )
-    if file is not None and scale is not None:
-        raise BadArgument("graph: --scale is for a random graph; leave out FILE or --scale")
-    name = f"R-MAT, scale {scale or DEFAULT_SCALE}, seed {seed}" if file is None else file
+    name = f"R-MAT, scale {scale}, seed {seed}" if file is None else file
     found = _core.graph(
         file,
-        scale=scale or DEFAULT_SCALE,
+        scale=scale,
         edges_per_vertex=edges_per_vertex,
         seed=seed,
         backend=backend,

@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options and arguments that several commands share, each with its name, type and help."""
 
-import math
+import os
+import stat
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
+from quarry.errors import BadArgument
+
 
 def size_option(*names: str, text: str) -> Any:
-    return typer.Option(*names, metavar="SIZE", help=text + " Examples: 512MiB, 2GB.")
+    return typer.Option(*names, metavar="SIZE", help=text + " In bytes, or as 512MiB or 2GB.")
+
+
+def strategy_option(text: str) -> Any:
+    return typer.Option("--strategy", "-s", help=text)
 
 
 def file_name(name: str | None) -> str | None:
-    """Refuses an empty name, and one that is not UTF-8: the compiled module takes texts."""
+    """Refuses an empty name, `-`, and one that is not UTF-8: the compiled module takes texts."""
     if name == "":
         raise typer.BadParameter("the name of the file is empty")
+    if name == "-":
+        raise typer.BadParameter("'-' names no file here; write ./- for a file of this name")
     try:
         (name or "").encode()
     except UnicodeEncodeError:
@@ -30,15 +40,54 @@ def file_argument(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, callback=file_name, help=text)
 
 
-def finite(value: float) -> float:
-    """Refuses infinity and NaN, which `min=0` alone lets through."""
-    if not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is not a finite number")
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the user gave a parameter, so that it must not be ignored."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+MAX_PRICE = 1e12  # microseconds
+
+#: The options of a pool, their defaults, and the strategies that do not use them.
+POOL_OPTIONS = {
+    "--heuristic": ("never", {"stitched", "streams", "direct"}),
+    "--first-block": ("0", {"stitched", "direct"}),
+    "--next-block": ("0", {"stitched", "direct"}),
+}
+
+
+def check_pool_options(
+    strategies: Sequence[str], *, heuristic: str, first_block: str = "0", next_block: str = "0"
+) -> None:
+    """Raises BadArgument for an option that none of the strategies uses."""
+    values = (heuristic, first_block, next_block)
+    for (option, (default, unused)), value in zip(POOL_OPTIONS.items(), values, strict=True):
+        if value != default and all(strategy in unused for strategy in strategies):
+            names = " and ".join(dict.fromkeys(strategies))
+            raise BadArgument(
+                f"{option} {value} has no effect with the strategy {names}: leave it out, or "
+                "choose another strategy"
+            )
+
+
+def check_is_no_pipe(trace: str) -> None:
+    """Raises BadArgument for a pipe: a command that reads the trace again would find it empty."""
+    if os.path.exists(trace) and stat.S_ISFIFO(os.stat(trace).st_mode):
+        raise BadArgument(
+            f"{trace}: this command reads the trace several times, which a pipe does not allow; "
+            "write it to a file first"
+        )
+
+
+def price(value: float) -> float:
+    """Refuses NaN, and prices whose sums could exceed what JSON can hold."""
+    if not 0 <= value <= MAX_PRICE:
+        raise typer.BadParameter(f"{value:g} is not from 0 to {MAX_PRICE:g} microseconds")
     return value
 
 
 def price_option(text: str) -> Any:
-    return typer.Option(min=0, callback=finite, help=text)
+    return typer.Option(callback=price, help=text)
 
 
 TraceFile = Annotated[
@@ -55,15 +104,17 @@ AcceptDamage = Annotated[
 Allocator = Annotated[
     str,
     typer.Option(
-        "--allocator", help="Use the events of this allocator, for example 'device 1'; or all."
+        "--allocator",
+        help="Use only the events of this allocator, for example 'device 1'. all: one pool serves "
+        "the allocations of all devices.",
     ),
 ]
 Strategy = Annotated[
     str,
-    typer.Option(
-        "--strategy",
-        "-s",
-        help="fast, lowest-best-fit, oldest-best-fit, stitched, streams, planned, direct: no pool.",
+    strategy_option(
+        "How the pool finds memory: fast, lowest-best-fit, oldest-best-fit, stitched (moves free "
+        "pages), streams (in the order of CUDA's streams), planned (needs --plan), or direct (no "
+        "pool)."
     ),
 ]
 Heuristic = Annotated[
@@ -71,20 +122,26 @@ Heuristic = Annotated[
     typer.Option(
         "--heuristic",
         "-H",
-        help="When the pool coalesces: never, percent:N, blocks:N, cost:N; add +hwm, +cbg, +2022.",
+        help="When the pool replaces its empty blocks by one: never; percent:N (N % of its bytes "
+        "are in empty blocks); blocks:N (N blocks are empty); cost:N (see the guide, Tuning a "
+        "pool). Add +hwm (up to the peak use) or +cbg (only before growth); +2022 or +2024 use "
+        "Umpire's rules.",
     ),
 ]
 Capacity = Annotated[
-    str | None, size_option("--capacity", "-c", text="Limit on the reserved memory.")
+    str | None,
+    size_option("--capacity", "-c", text="Limit on the reserved memory; no limit if left out."),
 ]
-FirstBlock = Annotated[str, size_option("--first-block", text="Size of the pool's first block.")]
+FirstBlock = Annotated[
+    str, size_option("--first-block", text="Minimum size of the pool's first block; 0: 64 MiB.")
+]
 NextBlock = Annotated[
-    str, size_option("--next-block", text="Minimum size of the pool's later blocks.")
+    str, size_option("--next-block", text="Minimum size of each later block; 0: 8 MiB.")
 ]
 UsPerAllocation = Annotated[
-    float, price_option("Modelled time of an allocation from the upstream, in microseconds.")
+    float, price_option("Modelled time to allocate a block from the upstream, in microseconds.")
 ]
-UsPerFree = Annotated[float, price_option("Modelled time of a free, in microseconds.")]
+UsPerFree = Annotated[float, price_option("Modelled time to return a block, in microseconds.")]
 UsPerGib = Annotated[
     float,
     price_option("The price of memory: microseconds of the upstream for a GiB at the peak."),

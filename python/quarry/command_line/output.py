@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
@@ -37,12 +38,17 @@ def errors_shown(as_json: bool) -> Iterator[None]:
         refuse(str(failed) or "not enough memory", type(failed).__name__, as_json)
 
 
+def one_line(text: str) -> str:
+    """The text with escapes in place of its control characters, which names of files may have."""
+    escape = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
+    return re.sub(escape, lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def refuse(message: str, kind: str, as_json: bool) -> NoReturn:
     if as_json:
         print_json({"error": message, "type": kind})
     else:
-        console = Console(stderr=True, highlight=False)
-        console.print(Text("error: ", style="red") + Text(message), soft_wrap=True)
+        warn("error", message, style="red")
     raise typer.Exit(BAD_INPUT)
 
 
@@ -66,13 +72,16 @@ def check_outputs(*paths: str | None, source: str | None = None) -> None:
 def progress_of(what: str) -> Iterator[Callable[[int | str], None]]:
     """Shows how many events are done, or the name of the present step; nothing if no terminal."""
     console = Console(stderr=True)
+    if not console.is_terminal:  # older versions of Rich print an empty line, even if disabled
+        yield lambda done: None
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     options: dict[str, Any] = {
         "transient": True,
         "redirect_stdout": False,
         "redirect_stderr": False,
     }
-    with Progress(*columns, console=console, disable=not console.is_terminal, **options) as bar:
+    with Progress(*columns, console=console, **options) as bar:
         task = bar.add_task(what)
 
         def show(done: int | str) -> None:
@@ -91,14 +100,22 @@ def print_rows(rows: Sequence[tuple[str, str]], *, stderr: bool = False) -> None
     console = Console(highlight=False, stderr=stderr)
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        console.print(Text(name.ljust(width + 2), style="cyan") + Text(value), soft_wrap=True)
+        console.print(
+            Text(name.ljust(width + 2), style="cyan") + Text(one_line(value)), soft_wrap=True
+        )
+
+
+def rows_of_outputs(*paths: str | None) -> Rows:
+    """The rows that name the files that a command wrote."""
+    return [("wrote", path) for path in paths if path]
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> None:
     """Prints columns. Those with an index in `left` begin at one place; others end at one place."""
     console = Console(highlight=False)
-    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
-    for number, row in enumerate((header, *rows)):
+    lines = [[one_line(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    for number, row in enumerate(lines):
         cells = [
             cell.ljust(width) if i in left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
@@ -110,7 +127,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequ
 def warn(kind: str, text: str, *, style: str = "yellow") -> None:
     """Prints a line `kind: text` to standard error."""
     console = Console(stderr=True, highlight=False)
-    console.print(Text(f"{kind}: ", style=style) + Text(text), soft_wrap=True)
+    console.print(Text(f"{kind}: ", style=style) + Text(one_line(text)), soft_wrap=True)
 
 
 def show_problems(problems: Sequence[str], count: int) -> None:
@@ -144,6 +161,8 @@ def finish(
         if after_rows:
             after_rows()
         sys.stdout.flush()
+        if values.get("events") == 0:
+            warn("empty", "the trace has no events")
         show_problems(values["problems"], count)
     if count and not accept_damage:
         if not as_json:

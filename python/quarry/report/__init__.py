@@ -32,7 +32,7 @@ def write_report(
     `replays` are shown beside what the trace recorded. `sweep` adds a chart of the tuned settings.
     `by_event` numbers the events on the axis instead of their times. `step` is called with the name
     of each step. Raises BadState without matplotlib, and BadArgument for a picture of an unknown
-    format, before it writes anything.
+    format, before it writes anything; and OSError if a file cannot be written.
     """
     from quarry.report import page
 
@@ -40,14 +40,24 @@ def write_report(
         check_picture(png)
     content = make_content(trace, replays, sweep=sweep, title=title, by_event=by_event, step=step)
     step("writing the page")
-    with open(output, "w", encoding="utf-8") as file:
-        file.write(page.html_of(content))
+    write_file(output, page.html_of(content).encode())
     if png is not None:
         from quarry.report import png as pictures
 
         step("drawing the picture")
-        pictures.write_png(content, png)
+        write_file(png, pictures.picture_of(content, os.path.splitext(png)[1][1:]))
     return content
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file. Raises OSError with the file's name, which Python's error lacks if the disk
+    is full.
+    """
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as failed:
+        raise OSError(failed.errno, failed.strerror, os.fspath(path)) from failed
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:

@@ -59,6 +59,13 @@ class Content:
     sweep: TuneResult | None
 
     @property
+    def nothing(self) -> str:
+        """Why the charts are empty; empty if they are not."""
+        if not len(self.axis.positions):
+            return "The trace has no events."
+        return "" if len(self.lifetimes) else "The trace has no allocations."
+
+    @property
     def first(self) -> float:
         """The position of the first event."""
         return float(self.axis.positions[0]) if len(self.axis.positions) else 0.0

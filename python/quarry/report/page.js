@@ -88,8 +88,12 @@ function timeAxis() {
 function valueAxis(title, more) {
   return Object.assign({ title: { text: title, standoff: 6 }, gridcolor: "#eef1f5", zeroline: false, rangemode: "tozero", fixedrange: true }, more);
 }
+/// What an empty chart says.
+function notes() {
+  return report.nothing ? [{ text: report.nothing, x: 0.5, y: 0.5, xref: "paper", yref: "paper", showarrow: false, font: { size: 14, color: "#5c6a79" } }] : [];
+}
 function layoutOf(xaxis, yaxis, more) {
-  return Object.assign({ xaxis, yaxis, font, margin: { l: 72, r: 14, t: 30, b: 42 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+  return Object.assign({ xaxis, yaxis, font, annotations: notes(), margin: { l: 72, r: 14, t: 30, b: 42 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     modebar: { bgcolor: "rgba(255,255,255,0)", color: "#a9b4bf", activecolor: "#3b6fb6" }, hovermode: "x unified", hoverlabel: { bgcolor: "rgba(255,255,255,0.94)", bordercolor: "#d4dbe3" },
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12.5 } } }, more);
 }
@@ -141,7 +145,7 @@ async function drawTimeline() {
   const shapes = report.axis.phases.map(([position]) => ({ type: "line", x0: position, x1: position, y0: 0, y1: 1, yref: "paper", line: { color: "#aab4bf", width: 1, dash: "dot" } }));
   const annotations = report.axis.phases.length > 40 ? [] : report.axis.phases.map(([position, name]) => ({ x: position, y: 1, yref: "paper", text: name, showarrow: false,
     xanchor: "left", yanchor: "top", font: { size: 11, color: "#5c6a79" } }));
-  await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis(`memory (${unit.name})`), { shapes, annotations }), config);
+  await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis(`memory (${unit.name})`), { shapes, annotations: annotations.concat(notes()) }), config);
   link(element, (range) => {
     const parts = curves.map((curve) => visiblePart(curve, range, plotWidth(element), unit.bytes));
     return Plotly.restyle(element, { x: parts.map((part) => part.x), y: parts.map((part) => part.y) });
@@ -339,7 +343,7 @@ async function drawGroups() {
   element.style.height = `${90 + 30 * Math.max(rows.length, 2)}px`;
   const grid = { gridcolor: "#eef1f5", zeroline: false, rangemode: "tozero", fixedrange: true };
   await Plotly.newPlot(element, [bars(groups.at_peak, peakUnit, "x"), bars(groups.total, totalUnit, "x2")], {
-    font, bargap: 0.28, hovermode: "closest", hoverlabel: { bgcolor: "#fff", bordercolor: "#d4dbe3", font: { color: "#1d2733" }, align: "left" }, margin: { l: 330, r: 30, t: 8, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font, annotations: notes(), bargap: 0.28, hovermode: "closest", hoverlabel: { bgcolor: "#fff", bordercolor: "#d4dbe3", font: { color: "#1d2733" }, align: "left" }, margin: { l: 330, r: 30, t: 8, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     xaxis: Object.assign({ domain: [0, 0.48], title: { text: `in use at the peak (${peakUnit.name})` } }, grid),
     xaxis2: Object.assign({ domain: [0.53, 1], title: { text: `allocated in total (${totalUnit.name})` } }, grid),
     yaxis: { tickvals: rows, ticktext: names, autorange: "reversed", fixedrange: true, zeroline: false, ticks: "outside", ticklen: 7, tickcolor: "rgba(0,0,0,0)" } }, Object.assign({}, config, { displayModeBar: false }));

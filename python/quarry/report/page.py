@@ -150,9 +150,10 @@ def page_data(content: Content) -> dict[str, Any]:
             "total": groups.total,
             "allocations": groups.allocations,
         },
-        "sweep": sweep_of(content.sweep) if content.sweep else None,
+        "sweep": sweep_of(content.sweep) if content.sweep and not content.nothing else None,
         "summary": content.summary,
         "problems": content.problems,
+        "nothing": content.nothing,
         "version": version,
     }
 

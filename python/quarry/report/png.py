@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws a report's charts into one picture, for papers. Needs matplotlib."""
 
-import os
+import io
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,9 @@ def unit_of(maximum: float) -> tuple[str, int]:
     return UNITS[power], 1024**power
 
 
-def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) -> None:
+def picture_of(content: Content, kind: str, dpi: int = 200) -> bytes:
     """Draws the timeline, the blocks, the fragmentation, the top call sites and the tuned settings.
-    The suffix of `path` selects the format: .png, .pdf or .svg. Raises BadState without matplotlib.
+    Returns a file of the format `kind`: png, pdf or svg. Raises BadState without matplotlib.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -40,7 +40,8 @@ def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) ->
 
     curves = [replay for replay in content.replays if replay.fragments]
     ratios = [1.0, 1.4, 0.5] if curves else [1.0, 1.4]
-    tuned = content.sweep if content.sweep and content.sweep.best else None
+    has_settings = content.sweep and content.sweep.best and not content.nothing
+    tuned = content.sweep if has_settings else None
     heights = [9.6 if curves else 8.4, 2.6 if tuned else 0]
     figure = Figure(figsize=(7.2, sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -64,8 +65,11 @@ def write_png(content: Content, path: str | os.PathLike[str], dpi: int = 200) ->
     for chart in [*charts, *others]:
         chart.spines[["top", "right"]].set_visible(False)
         chart.tick_params(labelsize=8)
+        chart.text(0.5, 0.5, content.nothing, transform=chart.transAxes, ha="center", fontsize=9)
     charts[-1].set_xlabel(content.axis.title, fontsize=9)
-    figure.savefig(path, dpi=dpi)
+    file = io.BytesIO()
+    figure.savefig(file, dpi=dpi, format=kind)
+    return file.getvalue()
 
 
 def draw_timeline(content: Content, chart: Any) -> None:
@@ -168,7 +172,8 @@ def draw_sweep(sweep: TuneResult, chart: Any) -> None:
     if sweep.best:
         scatter([sweep.best], s=90, marker="*", color="#d9822b", lw=0, label="least cost", zorder=3)
     chart.axvline(sweep.peak_allocated / unit, color="#aab4bf", lw=0.8, ls=":", label="in use")
-    chart.set_yscale("log")
+    if any(outcome.upstream_us > 0 for outcome in fitting):
+        chart.set_yscale("log")
     chart.set_xlabel(f"peak reserved ({name})", fontsize=9)
     chart.set_ylabel("time of the\nupstream (ms)", fontsize=9)
     chart.legend(fontsize=7.5, frameon=False, ncols=6, loc="lower left", bbox_to_anchor=(0, 1))

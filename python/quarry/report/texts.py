@@ -144,7 +144,7 @@ def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[st
         ("plan", f"{format_size(plan.bytes)}, {excess:.2f} % above the lower bound"),
         ("lower bound", format_size(plan.lower_bound)),
         ("a default pool reserves", format_size(default.pool.peak_reserved)),
-        ("placed by", plan.method),
+        ("placed by", plan.method or "nothing to place"),
     ]
     if unplanned := plan.allocations - plan.planned_allocations:
         rows.insert(2, ("without a place", f"{unplanned:,}, which outlive a whole period"))

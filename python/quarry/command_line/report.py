@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`quarry report`: a page, and a picture, of a trace."""
+
+from typing import Annotated, Any
+
+import typer
+
+from quarry import _core
+from quarry.command_line.new_files import new_files
+from quarry.command_line.options import (
+    AcceptDamage,
+    Allocator,
+    AsJson,
+    Capacity,
+    Heuristic,
+    TraceFile,
+    check_pool_options,
+    file_option,
+    is_given,
+    price_option,
+    strategy_option,
+)
+from quarry.command_line.output import errors_shown, finish, progress_of, rows_of_outputs
+from quarry.errors import BadArgument
+
+
+def report(
+    context: typer.Context,
+    trace: TraceFile,
+    output: Annotated[str, file_option("--output", "-o", text="The HTML file to write.")],
+    strategy: Annotated[
+        list[str] | None,
+        strategy_option(
+            "Replay in this pool: fast, lowest-best-fit, oldest-best-fit, stitched, streams or "
+            "direct. May be repeated. Default: fast."
+        ),
+    ] = None,
+    heuristic: Heuristic = "never",
+    capacity: Capacity = None,
+    with_tuning: Annotated[
+        bool,
+        typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best."),
+    ] = False,
+    us_per_gib: Annotated[
+        float,
+        price_option("With --tune: microseconds of the upstream that a GiB at the peak costs."),
+    ] = _core.default_us_per_gib,
+    png: Annotated[
+        str | None,
+        file_option(
+            "--png",
+            text="Also draw the charts for a paper: a .png, .pdf or .svg (needs matplotlib).",
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(help="The title; the file's name if empty.")] = "",
+    by_event: Annotated[
+        bool, typer.Option("--by-event", help="Number the events on the axis, without times.")
+    ] = False,
+    allocator: Allocator = "",
+    accept_damage: AcceptDamage = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page with a trace's timeline, blocks by address, fragmentation and call sites.
+
+    The page needs no network. The charts show what each pool would have reserved.
+
+    Exit status 0: success. 2: bad options or input, a damaged trace, or a file that cannot be
+    written.
+    """
+    from quarry.replays import replay as run_replay
+    from quarry.report import check_picture, write_report
+    from quarry.traces import read_trace, select_allocator
+    from quarry.tuning import tune as run_tune
+
+    with (
+        errors_shown(as_json),
+        progress_of("reading") as show,
+        new_files(output, png, source=trace) as [page, picture],
+    ):
+        strategies = strategy or ["fast"]
+        check_pool_options(strategies, heuristic=heuristic)
+        if "planned" in strategies:
+            raise BadArgument(
+                "report: the strategy planned needs a plan, which a report does not take; see "
+                "quarry replay --strategy planned --plan FILE"
+            )
+        if is_given(context, "us_per_gib") and not with_tuning:
+            raise BadArgument("report: --us-per-gib is the price for --tune; add --tune")
+        if png:
+            check_picture(png)
+        read = select_allocator(read_trace(trace, progress=show), allocator)
+        common: dict[str, Any] = {"capacity": capacity, "allocator": "all", "max_samples": 1 << 14}
+        replays = [
+            run_replay(read, strategy=name, heuristic=heuristic, **common) for name in strategies
+        ]
+        sweep = None
+        if with_tuning:
+            sweep = run_tune(
+                read, allocator="all", capacity=capacity, us_per_gib=us_per_gib, progress=show
+            )
+            if sweep.best:
+                options = sweep.best.replay_options
+                replays.append(run_replay(read, **options, **common))
+        content = write_report(
+            read,
+            page,
+            replays=replays,
+            sweep=sweep,
+            title=title,
+            png=picture or None,
+            by_event=by_event,
+            step=show,
+        )
+    finish(
+        {
+            "trace": trace,
+            "output": output,
+            "png": png,
+            "events": len(read),
+            "summary": dict(content.summary),
+            "problems": read.problems,
+            "problem_count": read.problem_count,
+        },
+        lambda: rows_of_outputs(output, png),
+        as_json=as_json,
+        accept_damage=accept_damage,
+    )
