@@ -2,9 +2,10 @@
 """Times programs with the stock allocators and with Quarry's plug-ins, and prints JSON lines.
 
 usage: python_plugins.py [RUNS [ALLOCATOR...]]
-The package quarry must be importable, with CUDA; needs a GPU. If allocators are named, only programs
-that have all of them run. Runs of the allocators alternate. Each line has the median over the runs, and a line of `spread` has
-the largest value over the smallest. QUARRY_COMMIT and QUARRY_MACHINE are the commit and the machine.
+The package quarry must be importable, with CUDA; needs a GPU. If allocators are named, only
+programs that have all of them run. Runs of the allocators alternate. Each line has the median over
+the runs, and a line of `spread` has the largest value over the smallest. QUARRY_COMMIT and
+QUARRY_MACHINE are the commit and the machine.
 """
 
 import datetime

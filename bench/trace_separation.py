@@ -2,12 +2,12 @@
 """Compares ways to tell temporary allocations from permanent ones, and prints JSON lines.
 
 usage: trace_separation.py TRACE...
-The packages quarry and scikit-learn must be importable. For each trace and way, several lifetimes count
-as temporary; the one that needs least memory on the first half of the trace is chosen. The value is the
-peak of the reserved bytes on the other half, in two pools with default options. `one pool`: without
-separation. `size`, `call_site`, `call_site_and_size`: the rules of quarry.separate. `tree`: a decision
-tree of at most 8 leaves over the size and the call site (scikit-learn); `deep tree`: without that limit.
-QUARRY_COMMIT and QUARRY_MACHINE are the commit and the machine.
+The packages quarry and scikit-learn must be importable. For each trace and way, several lifetimes
+count as temporary; the one that needs least memory on the first half of the trace is chosen. The
+value is the peak of the reserved bytes on the other half, in two pools with default options. `one
+pool`: without separation. `size`, `call_site`, `call_site_and_size`: the rules of quarry.separate.
+`tree`: a decision tree of at most 8 leaves over the size and the call site (scikit-learn); `deep
+tree`: without that limit. QUARRY_COMMIT and QUARRY_MACHINE are the commit and the machine.
 """
 
 import datetime

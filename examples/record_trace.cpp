@@ -21,7 +21,7 @@ using recorded_pool = trace::recorded_resource<shared_pool>;
 
 void work(recorded_pool& pool, trace::recorder& recorder) {
   for (int step = 0; step < 100; ++step) {
-    trace::call_site_scope const here{recorder};  // events of this thread name this line
+    trace::call_site_scope const call_site{recorder};  // events of this thread name this line
     void* const input = pool.allocate(1_MiB, 256);
     void* const output = pool.allocate(2_MiB, 256);
     pool.deallocate(input, 1_MiB, 256);

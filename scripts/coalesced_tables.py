@@ -110,7 +110,8 @@ def best_in_bold(rows, best=max):
 
 
 def ratios(cases, phase, workloads, sizes, mode, grid, base_allocator, inverse=False, best=max):
-    """Tables of the base allocator's time in a phase, divided by each allocator's; or the inverse."""
+    """Tables of the base allocator's time in a phase, divided by that of each allocator, or the
+    inverse."""
     for workload in workloads:
         rows = []
         for allocator in cases.allocators(mode, grid):
@@ -291,7 +292,8 @@ def decline(cases):
                 )
             rows.append([f"{workload}, {full_name(allocator)}", *texts])
     yield from table(
-        ["L: performance falls as arrays grow: rate at 400 floats ÷ rate at 100", *MODES.values()], rows
+        ["L: performance falls as arrays grow: rate at 400 floats ÷ rate at 100", *MODES.values()],
+        rows,
     )
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the test cases of a run of ctest: the cases of each gtest program, and ctest's other tests.
+"""Counts the test cases of a run of ctest: cases of each gtest program, and ctest's other tests.
 
 usage: count_tests.py JUNIT FOLDER [--list]
        count_tests.py --pytest JUNIT
 
-JUNIT is the output of `ctest --output-junit`. FOLDER has the output of the gtest programs, <name of the test in ctest>.xml. It must
-be empty before the run. Prints each failed test with its message. The last line is `PASSED FAILED SKIPPED`. With --list, prints only
-the name of each case that ran. With --pytest, JUNIT is the output of `pytest --junit-xml`.
+JUNIT is the output of `ctest --output-junit`. FOLDER has the output of the gtest programs,
+<name of the test in ctest>.xml. It must be empty before the run. Prints each failed test with its
+message. The last line is `PASSED FAILED SKIPPED`. With --list, prints only the name of each case
+that ran. With --pytest, JUNIT is the output of `pytest --junit-xml`.
 """
 
 import sys
@@ -71,7 +72,8 @@ def main():
     for name, outcome, message in found:
         if outcome == "failed":
             print(f"failed: {name}\n{message}\n")
-    count = {kind: sum(outcome == kind for _, outcome, _ in found) for kind in ("passed", "failed", "skipped")}
+    kinds = ("passed", "failed", "skipped")
+    count = {kind: sum(outcome == kind for _, outcome, _ in found) for kind in kinds}
     print(count["passed"], count["failed"], count["skipped"])
 
 

@@ -109,7 +109,9 @@ VALUES = {
     **opencl("allocate", "opencl/allocate", {"items": 16384}, "ms"),
     **opencl("pairs-million", "opencl/pairs", {"variance": "high", "items": 1048576}, "ms"),
     **opencl("allocate-group", "opencl/allocate", {"items": 16384}, "ms", allocator="quarry group"),
-    **opencl("allocate-reserve", "opencl/allocate", {"items": 16384}, "ms", allocator="quarry reserve"),
+    **opencl(
+        "allocate-reserve", "opencl/allocate", {"items": 16384}, "ms", allocator="quarry reserve"
+    ),
     **opencl("allocate-ring", "opencl/allocate", {"items": 16384}, "ms", allocator="ring"),
     **opencl("spans-bitmap", "opencl/free_list", {"items": 64}, "ms", allocator="bitmap"),
     **opencl("spans-queue", "opencl/free_list", {"items": 64}, "ms", allocator="queue"),
@@ -117,7 +119,9 @@ VALUES = {
     **opencl("graph-reserve", "opencl/graph", {"items": 64}, "ms", allocator="quarry reserve"),
     **opencl("graph-ring", "opencl/graph", {"items": 64}, "ms", allocator="ring"),
     **opencl("graph-4608", "opencl/graph", {"items": 4608}, "ms"),
-    **opencl("graph-4608-reserve", "opencl/graph", {"items": 4608}, "ms", allocator="quarry reserve"),
+    **opencl(
+        "graph-4608-reserve", "opencl/graph", {"items": 4608}, "ms", allocator="quarry reserve"
+    ),
     **opencl("graph-large", "opencl/graph", {"items": 65536, "edges": 1 << 24}, "ms"),
     **opencl(
         "graph-large-reserve",
@@ -127,7 +131,11 @@ VALUES = {
         allocator="quarry reserve",
     ),
     **opencl(
-        "graph-large-ring", "opencl/graph", {"items": 65536, "edges": 1 << 24}, "ms", allocator="ring"
+        "graph-large-ring",
+        "opencl/graph",
+        {"items": 65536, "edges": 1 << 24},
+        "ms",
+        allocator="ring",
     ),
     **opencl("graph-4608-ring", "opencl/graph", {"items": 4608}, "ms", allocator="ring"),
 }

@@ -25,8 +25,9 @@ from heuristic_figures import (
 
 NOTE = (
     "Replay with the poster's rules and blocks of at least 1 MiB.\nA number at an end of a line"
-    " counts blocks; beside a cross or a purple triangle it is a percentage. The triangles lie above the"
-    " panel, at the memory in brackets.\nSweet spot: the least cost of these settings. Tuned: the"
+    " counts blocks; beside a cross or a purple triangle it is a percentage. The triangles lie"
+    " above the panel, at the memory in brackets.\nSweet spot: the least cost of these settings."
+    " Tuned: the"
     " least cost of all settings that `tune` tries. Front: no setting has fewer coalesces and less"
     " memory."
 )

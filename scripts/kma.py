@@ -9,8 +9,8 @@ two cores; `gpu` is an NVIDIA H200. The heaps have 127 or 512 superblocks of 4 K
 
 MEASURED = "2026-11"
 CONDITION = (
-    "the sources of 2014, with types corrected, by programs outside this repository. It looks up nodes "
-    "in a binary tree, where these kernels have a hash table"
+    "the sources of 2014, with types corrected, by programs outside this repository. It looks up "
+    "nodes in a binary tree, where these kernels have a hash table"
 )
 
 # Nanoseconds for a pair of malloc and free by one work-item, by size. On the H200 the time contains
@@ -21,7 +21,7 @@ PAIR = {
     "gpu": {"kma": {8: 5430}},
 }
 
-# Milliseconds for 100 pairs of each work-item, by work-items. On the H200 as published: see GPU_NOTE.
+# Milliseconds for 100 pairs of each work-item, by work-items. On the H200 as published (GPU_NOTE).
 PAIRS = {
     "pocl": {
         "kma-none": {384: 6.9, 768: 16.7, 1536: 32.5, 3072: 64.6, 4608: 99.0},
@@ -43,8 +43,8 @@ PAIRS = {
 CORRUPT_WORDS = {"kma-none": 25, "kma-low": 6, "kma-high": 22}
 GPU_NOTE = (
     "Its times contain writes to the memory and their check. It corrupted {} words of live "
-    "allocations at 4,608 work-items in three runs of 8 B, of 8 or 16 B, and of 4 to 64 B, and lost "
-    "the context at 16,384. Its figures 6 and 7 were not measured."
+    "allocations at 4,608 work-items in three runs of 8 B, of 8 or 16 B, and of 4 to 64 B, and "
+    "lost the context at 16,384. Its figures 6 and 7 were not measured."
 ).format(" / ".join(map(str, CORRUPT_WORDS.values())))
 
 # Milliseconds for 10 allocations of 4 or 8 B of each work-item, by work-items.

@@ -68,7 +68,7 @@ def sparse_ids(names: set[str]) -> dict[str, int]:
 
 
 def shuffled(edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted by a keyed hash: every Python gives the same order, which `random` does not promise."""
+    """Sorted by a keyed hash: every Python has the same order, which `random` does not promise."""
     key = SEED.to_bytes(8, "little")
 
     def rank(edge: tuple[int, int]) -> bytes:

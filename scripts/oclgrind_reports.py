@@ -41,7 +41,10 @@ HANDOVERS = [
             "quarry_map_entry_at(heap, *spare)->key = key;",
             "quarry_map_entry_at(heap, *spare)->value = value;",
         ],
-        ["if (found != QUARRY_TOMBSTONE && quarry_map_entry_at(heap, found)->key == key) return found;"],
+        [
+            "if (found != QUARRY_TOMBSTONE && quarry_map_entry_at(heap, found)->key == key) "
+            "return found;"
+        ],
         True,  # a graph's lists of links are values
     ),
     Handover(
@@ -73,7 +76,8 @@ HANDOVERS = [
             kernel,
             [
                 "for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);",
-                "for (uint b = 0; b < sizes[i]; ++b) bad += bytes[b] != (uchar)(item + i) ? 1u : 0u;",
+                "for (uint b = 0; b < sizes[i]; ++b) "
+                "bad += bytes[b] != (uchar)(item + i) ? 1u : 0u;",
             ],
             [],
             has_atomics,  # a debug heap's trailers, in memory that was an allocation before

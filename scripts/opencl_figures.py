@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenCL heap: figures 4 to 7 of KMA's paper, and the measured parts of docs/design/opencl.md."""
+"""The OpenCL heap: figures 4 to 7 of KMA's paper, and measured parts of docs/design/opencl.md."""
 
 from dataclasses import dataclass, field
 
@@ -154,7 +154,7 @@ def plots(records):
     return lines[:-1] or ["Not measured yet: `opencl_heap_bench`."]
 
 
-# Sizes of opencl_utilisation_bench, and the goal for the share of the heap before the first failure.
+# Sizes of opencl_utilisation_bench, and the goal for the share of the heap before a failure.
 SHARES = [
     ((16, 64, 256, 1024, 4096, 65_536, 1 << 20), 0.85),
     ((17, 100, 200, 1000, 3000, 5000, 100_000), 0.8),
@@ -189,8 +189,10 @@ def utilisation(records):
     for device in devices:
         head += [f"{DEVICES[device][0]}: before a failure", "again"]
     return [
-        "*Before a failure*: requested bytes when the first malloc fails, divided by the buffer's bytes.",
-        "*Again*: three of four allocations are freed; the share of their memory that is allocated again.",
+        "*Before a failure*: requested bytes when the first malloc fails, "
+        "divided by the buffer's bytes.",
+        "*Again*: three of four allocations are freed; "
+        "the share of their memory that is allocated again.",
         f"Medians, {origin(everything)}.",
         "",
         *table(head, rows),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """README's table of Quarry and its peers.
 
-Quarry's figures come from bench/results. Programs outside this repository measured the peers, with each
-peer's best settings, on another machine of the same kind. These figures are constants with a date.
+Quarry's figures come from bench/results. Programs outside this repository measured the peers, with
+each peer's best settings, on another machine of the same kind. These figures are constants with a
+date.
 """
 
 from dataclasses import dataclass, field
@@ -98,8 +99,10 @@ def comparison_table(records):
     return [
         *table(["", "unit", "**Quarry**", *PEERS], rows),
         "",
-        f"Medians. Quarry: {origin(quarry_points)}. Peers: {MEASURED}, by programs outside this repository.",
-        "The last row was measured on a virtual machine with two cores, the others on an NVIDIA H200 and",
+        f"Medians. Quarry: {origin(quarry_points)}. "
+        f"Peers: {MEASURED}, by programs outside this repository.",
+        "The last row was measured on a virtual machine with two cores, "
+        "the others on an NVIDIA H200 and",
         f"its host. KMA: {kma.MEASURED}; it corrupted {kma.CORRUPT_WORDS['kma-none']} words of live"
         " allocations in three runs.",
     ]

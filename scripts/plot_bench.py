@@ -49,7 +49,8 @@ from heuristic_plot import heuristic_drawing  # noqa: E402
 from opencl_figures import NAMES as OPENCL_NAMES  # noqa: E402
 from opencl_figures import OPENCL_FIGURES  # noqa: E402
 
-# Colour-blind readers can distinguish these colours. Line styles and markers also differ, for black-and-white print.
+# Colour-blind readers can distinguish these colours. Line styles and markers also differ, for
+# black-and-white print.
 COLOURS = {
     "quarry": "#c8102e",
     "quarry-hardened": "#e88a97",
@@ -260,7 +261,8 @@ def draw_bars(axes, panel, found, upright):
 
 
 def set_scale(axes, found, room, is_logarithmic=False):
-    """Sets a logarithmic axis if values differ much. `room`: the free share of the height at the top."""
+    """Sets a logarithmic axis if values differ much. `room`: the free share of the height at the
+    top."""
     values = medians(found)
     tops = values + [p.values.get("p90", 0) for series in found.values() for p in series.values()]
     if min(values) <= 0 or (max(values) / min(values) < 8 and not is_logarithmic):

@@ -113,7 +113,8 @@ def strategies(records, cases=HOST_CASES, traces=((80, 1), (60, 7), (120, 5))):
             rows.append(row)
     return [
         f"Over simulated memory on {machine}, {origin(everything)}. Each cell: ns (of a pair, or",
-        "of a step of the trace; median); peak of the reserved bytes ÷ peak of the allocated bytes.",
+        "of a step of the trace; median); "
+        "peak of the reserved bytes ÷ peak of the allocated bytes.",
         "",
         *table(["", *(title for title, _, _ in columns)], rows),
     ]

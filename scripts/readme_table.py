@@ -5,8 +5,8 @@
 README.md gets the table of Quarry and its peers (peers.py), between figures:begin and figures:end.
 docs/plots/README.md gets the main figures, then all figures with their plots.
 docs/plots/coalescing.md gets the figures of coalesced allocation. docs/design and some guides get
-their measured parts (design_figures.py). With --check the script writes nothing, and exits with 1 if a file is
-not up to date.
+their measured parts (design_figures.py). With --check the script writes nothing, and exits with 1
+if a file is not up to date.
 """
 
 import argparse
@@ -35,7 +35,10 @@ from markdown import table
 from figures import FIGURES, HOST_CASES, HOST_NAMES, HOST_ROWS, ROWS
 
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
-HANGS = "the kernel did not end when it was tried; the benchmarks now leave it out (bench/allocators.hpp)"
+HANGS = (
+    "the kernel did not end when it was tried; the benchmarks now leave it out "
+    "(bench/allocators.hpp)"
+)
 
 
 def heading(allocator):
@@ -81,8 +84,10 @@ def host_table(records, machine):
     memory = "device" if "cudaMalloc" in allocators else "host"
     lines = [
         "",
-        f"Host pools (`fast_fit`) on {machine}, {memory} memory. A pair replaces a random allocation:",
-        "one deallocation, then one allocation. Lookups are of an allocation's first byte. Medians,",
+        f"Host pools (`fast_fit`) on {machine}, {memory} memory. "
+        "A pair replaces a random allocation:",
+        "one deallocation, then one allocation. "
+        "Lookups are of an allocation's first byte. Medians,",
         f"{origin(everything)}.",
         "",
     ]
@@ -100,7 +105,8 @@ def main_figures(records):
     allocators = [name for name in ALLOCATORS if any(name in found for _, found in rows)]
     lines = [
         f"Medians on {machine}, {origin(everything)}; 2^20 threads and a heap of 8 GiB, reset",
-        "before each round, unless said otherwise. The floor is one warp-aggregated `atomicAdd`, and",
+        "before each round, unless said otherwise. "
+        "The floor is one warp-aggregated `atomicAdd`, and",
         "never frees.",
         "",
     ]
@@ -153,7 +159,8 @@ def heuristic_section(machine, records):
     yield ""
     yield f"[![{heuristic_figures.TITLE}]({stem}.png)]({stem}.svg)"
     yield ""
-    yield "[Traces](../design/traces.md#the-posters-figures) has the tables, and what the plot shows."
+    tables = "../design/traces.md#the-posters-figures"
+    yield f"[Traces]({tables}) has the tables, and what the plot shows."
     yield ""
 
 
@@ -162,10 +169,14 @@ def page(records):
     lines = [
         "# Figures",
         "",
-        "`make bench` measures and writes `bench/results`; `make plots` writes this page from them. The",
-        "comment at the top of each program in `bench/` says what the program measures. Figures of CPU",
-        "threads are of the same programs with fewer threads and smaller heaps. They were measured on a",
-        "virtual machine that was busy with other work. The whiskers show how busy; small differences",
+        "`make bench` measures and writes `bench/results`; "
+        "`make plots` writes this page from them. The",
+        "comment at the top of each program in `bench/` says what the program measures. "
+        "Figures of CPU",
+        "threads are of the same programs with fewer threads and smaller heaps. "
+        "They were measured on a",
+        "virtual machine that was busy with other work. "
+        "The whiskers show how busy; small differences",
         "mean nothing.",
         "",
         "[Coalesced allocation](coalescing.md) has a page of its own.",

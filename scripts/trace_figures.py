@@ -99,7 +99,9 @@ RECORDING = [
 
 def recording(records):
     """Nanoseconds for each recorded event, on each machine that measured it."""
-    selected = [record | {"params": record["params"] | {"allocator": "quarry"}} for record in records]
+    selected = [
+        record | {"params": record["params"] | {"allocator": "quarry"}} for record in records
+    ]
     lines = []
     for machine in machines(selected):
         if not all(points(selected, machine, bench) for bench in ("trace/pool", "trace/record")):

@@ -8,6 +8,7 @@
 #include "quarry/trace/plan.hpp"
 #include "quarry/trace/plan_cursor.hpp"
 #include "quarry/trace/planned_block.hpp"
+#include "quarry/trace/planned_memory.hpp"
 #include "quarry/trace/planned_places.hpp"
 #include "quarry/trace/planned_pool.hpp"
 #include "quarry/trace/planned_stream_pool.hpp"

@@ -364,7 +364,7 @@ def plan(
         typer.Option(
             min=0,
             max=2**63,
-            help="The work limit; a core does about 50 million steps in a second.",
+            help="The work limit: about this many comparisons of two allocations.",
         ),
     ] = 250_000_000,
     allocator: Allocator = "",

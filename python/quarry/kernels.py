@@ -32,7 +32,8 @@ def words_of(heap: Heap) -> tuple[np.uint64, np.uint64]:
     """The two numbers that stand for the heap in a kernel. Raises BadArgument for a CPU heap."""
     if heap.backend != "cuda":
         raise BadArgument(
-            f"kernels: the heap's backend is {heap.backend}; kernels need a heap of the backend cuda"
+            f"kernels: the heap's backend is {heap.backend}; "
+            "kernels need a heap of the backend cuda"
         )
     state, packed = struct.unpack("<QQ", heap.ref)
     return np.uint64(state), np.uint64(packed)

@@ -1,8 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options that all pools share."""
 
+from typing import TYPE_CHECKING, TypedDict
+
 from quarry import _core
 from quarry.sizes import parse_size
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class PoolOptions(TypedDict, total=False):
+    """The options of `quarry.Pool`, `RoutedPool` and `PlannedPool`. `Pool` documents them."""
+
+    heuristic: str
+    first_block: int | str
+    next_block: int | str
+    growth_percent: int
+    alignment: int | str
+    max_bytes: int | str | None
+    shrink_after: int
+    name: str
 
 
 def pool_options(
@@ -14,9 +32,9 @@ def pool_options(
     alignment: int | str = 16,
     max_bytes: int | str | None = None,
     shrink_after: int = 0,
+    name: str = "",
     red_zone: int | str = 0,
     keeps_backtraces: bool = False,
-    name: str = "",
 ) -> _core.PoolOptions:
     """The options of a pool for the compiled module. Sizes are bytes, or texts such as `512MiB`."""
     return _core.PoolOptions(
@@ -27,7 +45,12 @@ def pool_options(
         alignment=parse_size(alignment),
         max_bytes=None if max_bytes is None else parse_size(max_bytes),
         shrink_after=shrink_after,
+        name=name,
         red_zone=parse_size(red_zone),
         keeps_backtraces=keeps_backtraces,
-        name=name,
     )
+
+
+def options_without_checks(**options: "Unpack[PoolOptions]") -> _core.PoolOptions:
+    """`pool_options` for pools that have neither red zones nor backtraces."""
+    return pool_options(red_zone=0, keeps_backtraces=False, **options)

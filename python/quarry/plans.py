@@ -26,11 +26,11 @@ def make_plan(
 
     Places are multiples of `alignment` bytes, a power of two from 16 to 16384. If the trace repeats
     itself and `finds_period` is true, the plan has one period, and what comes before it. Placing
-    ends when the size exceeds the lower bound by 1/1000 at most, or after about `max_steps` steps
-    (a core does about 50 million in a second). Equal values of `seed` give equal plans. `progress`
-    is called with the number of events read until now. `allocator` is that of `quarry.replay`.
-    Raises BadArgument if the trace is too large, BadTrace if the file is no trace, and
-    ResourceFailed if it cannot be read.
+    ends when the size exceeds the lower bound by 1/1000 at most, or after about `max_steps`
+    comparisons of two allocations. Equal values of `seed` give equal plans. `progress` is called
+    with the number of events read until now. `allocator` is that of `quarry.replay`. Raises
+    BadArgument if the trace is too large, BadTrace if the file is no trace, and ResourceFailed if
+    it cannot be read.
     """
     options: dict[str, Any] = {
         "alignment": parse_size(alignment),

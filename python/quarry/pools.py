@@ -5,7 +5,7 @@ import ctypes
 import math
 import os
 import weakref
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,13 @@ import numpy.typing as npt
 from quarry import _core
 from quarry._core import Plan, PlannedPoolCounts, PoolCounts, RoutingTable
 from quarry.errors import BadArgument
-from quarry.options import pool_options
+from quarry.options import PoolOptions, options_without_checks, pool_options
 from quarry.plans import load_plan
 from quarry.recording import Recorder, recorder_of_environment
 from quarry.sizes import parse_size
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["PlannedPool", "PlannedPoolCounts", "Pool", "PoolCounts", "RoutedPool"]
 
@@ -60,11 +63,22 @@ class Pool(_Arrays, _core.Pool):
     """Takes blocks from a resource and hands out chunks of them. Threads may share it.
 
     `resource` is `host`, `device` (memory of GPU `device`), `pinned` or `managed`. `placement` is
-    `fast_fit`, `segregated_fit`, `oldest_best_fit` or `lowest_best_fit`. `heuristic` says when the
-    pool coalesces: `never`, `percent:N`, `blocks:N` or `cost:N`. Sizes may be texts such as
-    `512MiB`. `recorder` records the calls; None means that of `quarry record`, if the program runs
-    under this command. Allocations that are in use become invalid when the pool is destroyed.
-    Raises BadArgument for an unknown name or a bad option, and ResourceFailed without CUDA.
+    `fast_fit`, `segregated_fit`, `oldest_best_fit` or `lowest_best_fit`. `recorder` records the
+    calls; None means that of `quarry record`, if the program runs under this command. The pool
+    keeps `red_zone` bytes behind each allocation, which detect overruns in memory that the host can
+    access. With `keeps_backtraces`, leak reports list the callers of each allocation.
+
+    The options, which `RoutedPool` and `PlannedPool` share (sizes may be texts such as `512MiB`):
+    `heuristic` says when the pool coalesces: `never` (the default), `percent:N`, `blocks:N` or
+    `cost:N`. `first_block` is the minimum size of a block while the pool has none, and `next_block`
+    that of later ones; 0, the default, means 64 MiB and 8 MiB. `growth_percent`, 4 by default, is
+    the minimum size of later blocks relative to all blocks. Addresses are multiples of `alignment`,
+    16 by default. `max_bytes` limits the bytes of all blocks. Every `shrink_after` frees, the pool
+    returns unused blocks beyond the peak since then; 0, the default, means never. `name` is that
+    in reports.
+
+    Allocations that are in use become invalid when the pool is destroyed. Raises BadArgument for an
+    unknown name or a bad option, TypeError for an unknown option, and ResourceFailed without CUDA.
     """
 
     def __init__(
@@ -73,32 +87,17 @@ class Pool(_Arrays, _core.Pool):
         *,
         device: int = 0,
         placement: str = "fast_fit",
-        heuristic: str = "never",
-        first_block: int | str = 0,
-        next_block: int | str = 0,
-        growth_percent: int = 4,
-        alignment: int | str = 16,
-        max_bytes: int | str | None = None,
-        shrink_after: int = 0,
         red_zone: int | str = 0,
         keeps_backtraces: bool = False,
-        name: str = "",
         recorder: Recorder | None = None,
+        **options: "Unpack[PoolOptions]",
     ) -> None:
-        options = pool_options(
-            heuristic=heuristic,
-            first_block=first_block,
-            next_block=next_block,
-            growth_percent=growth_percent,
-            alignment=alignment,
-            max_bytes=max_bytes,
-            shrink_after=shrink_after,
-            red_zone=red_zone,
-            keeps_backtraces=keeps_backtraces,
-            name=name,
-        )
         super().__init__(
-            resource, options, device=device, placement=placement, recorder=_recorder(recorder)
+            resource,
+            pool_options(red_zone=red_zone, keeps_backtraces=keeps_backtraces, **options),
+            device=device,
+            placement=placement,
+            recorder=_recorder(recorder),
         )
 
     def allocate(self, size: int | str, alignment: int = 1) -> int:
@@ -127,30 +126,13 @@ class RoutedPool(_Arrays, _core.RoutedPool):
         *,
         device: int = 0,
         placement: str = "fast_fit",
-        heuristic: str = "never",
-        first_block: int | str = 0,
-        next_block: int | str = 0,
-        growth_percent: int = 4,
-        alignment: int | str = 16,
-        max_bytes: int | str | None = None,
-        shrink_after: int = 0,
-        name: str = "",
         recorder: Recorder | None = None,
+        **options: "Unpack[PoolOptions]",
     ) -> None:
-        options = pool_options(
-            heuristic=heuristic,
-            first_block=first_block,
-            next_block=next_block,
-            growth_percent=growth_percent,
-            alignment=alignment,
-            max_bytes=max_bytes,
-            shrink_after=shrink_after,
-            name=name,
-        )
         super().__init__(
             resource,
             table if isinstance(table, RoutingTable) else RoutingTable.load(table),
-            options,
+            options_without_checks(**options),
             device=device,
             placement=placement,
             recorder=_recorder(recorder),
@@ -184,30 +166,13 @@ class PlannedPool(_Arrays, _core.PlannedPool):
         *,
         device: int = 0,
         lookahead: int = 64,
-        heuristic: str = "never",
-        first_block: int | str = 0,
-        next_block: int | str = 0,
-        growth_percent: int = 4,
-        alignment: int | str = 16,
-        max_bytes: int | str | None = None,
-        shrink_after: int = 0,
-        name: str = "",
         recorder: Recorder | None = None,
+        **options: "Unpack[PoolOptions]",
     ) -> None:
-        options = pool_options(
-            heuristic=heuristic,
-            first_block=first_block,
-            next_block=next_block,
-            growth_percent=growth_percent,
-            alignment=alignment,
-            max_bytes=max_bytes,
-            shrink_after=shrink_after,
-            name=name,
-        )
         super().__init__(
             resource,
             plan if isinstance(plan, Plan) else load_plan(plan),
-            options,
+            options_without_checks(**options),
             device=device,
             lookahead=lookahead,
             recorder=_recorder(recorder),

@@ -137,8 +137,8 @@ def record_program(
     `call_sites` as for `Recorder`. With `torch`, PyTorch also keeps its own history of the
     allocations of its caching allocator, in memory until a process exits. `path` is then the
     history of the first process, unless a pool of Quarry recorded to `path`. Raises OSError if the
-    program cannot run, or if `path` is no regular file or a file of the command; BadTrace if a history
-    cannot be read. Control-C reaches the program only.
+    program cannot run, or if `path` is no regular file or a file of the command; BadTrace if a
+    history cannot be read. Control-C reaches the program only.
     """
     path = os.path.abspath(path)
     _check_replaceable(path, command)

@@ -36,8 +36,8 @@ def use(*, record: PathLike | None = None, call_sites: bool = False, **options: 
 
     `record` names a file for a trace of all allocations. With `call_sites` the trace has the line
     of Python code of each allocation. To find it, an allocation takes Python's lock, as it does for
-    PyTorch's own history. So C++ code that allocates while it holds a mutex could wait forever, if a
-    thread with Python's lock waits for that mutex. The other options are those of
+    PyTorch's own history. So C++ code that allocates while it holds a mutex could wait forever, if
+    a thread with Python's lock waits for that mutex. The other options are those of
     `quarry.plugins.configure`. An allocation that fails raises torch.OutOfMemoryError. Raises
     BadState if PyTorch has used the GPU, and ResourceFailed without PyTorch, a GPU or CUDA.
     """
@@ -78,11 +78,11 @@ def pool(
 ) -> Iterator[Any]:
     """Allocations of the calling thread inside the `with` use Quarry's pool of GPU `device`.
 
-    PyTorch's caching allocator stays in front: it takes segments of 2 MiB and more from the pool, and
-    keeps them until `quarry.torch.release()`, even if memory runs out. PyTorch's statistics and CUDA
-    graphs work. Yields a torch.cuda.MemPool, which no other thread uses meanwhile. None means the
-    current GPU. `record` and the other options are those of `use`, without `call_sites`: segments
-    have none.
+    PyTorch's caching allocator stays in front: it takes segments of 2 MiB and more from the pool,
+    and keeps them until `quarry.torch.release()`, even if memory runs out. PyTorch's statistics and
+    CUDA graphs work. Yields a torch.cuda.MemPool, which no other thread uses meanwhile. None means
+    the current GPU. `record` and the other options are those of `use`, without `call_sites`:
+    segments have none.
     """
     torch = plugins.import_framework("torch", "PyTorch", "quarry.torch")
     plugins.prepare("quarry.torch", record, False, options)
@@ -93,8 +93,8 @@ def pool(
             )
         )
     number = torch.cuda.current_device() if device is None else device
-    # Two threads cannot use one pool of PyTorch at the same time. PyTorch ends the process if a pool
-    # is deleted while any other one is in use, so pools are kept for the next `with`.
+    # Two threads cannot use one pool of PyTorch at the same time. PyTorch ends the process if a
+    # pool is deleted while any other one is in use, so pools are kept for the next `with`.
     idle = _idle_pools.setdefault(number, [])
     try:
         memory_pool = idle.pop()
@@ -111,8 +111,8 @@ def pool(
 def release(device: int | None = None) -> None:
     """Waits for GPU `device`, and returns memory that no tensor uses. None means all GPUs.
 
-    Do not call it inside `pool()`, while another thread uses a pool of PyTorch, or while a CUDA graph
-    is captured: PyTorch would end the process.
+    Do not call it inside `pool()`, while another thread uses a pool of PyTorch, or while a CUDA
+    graph is captured: PyTorch would end the process.
     """
     for number in list(_idle_pools) if device is None else [device]:
         _idle_pools.pop(number, None)  # PyTorch returns the segments of a pool that is deleted

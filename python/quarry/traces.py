@@ -216,30 +216,15 @@ def _checked(name: str, column: Any) -> np.ndarray:
 def select_allocator(trace: Trace, allocator: str = "") -> Trace:
     """The events of one allocator, and the phases and the waits of streams.
 
-    If `allocator` is empty, these are all events, but the trace may have only one device (`device N`,
-    as in PyTorch's snapshots); with `all`, it may have several. Raises BadArgument, which lists the
-    allocators.
+    If `allocator` is empty, these are all events, but the trace may have only one device
+    (`device N`, as in PyTorch's snapshots); with `all`, it may have several. Raises BadArgument,
+    which lists the allocators.
     """
     if allocator == "all":
         return trace
-    is_common = (trace.kind == Kind.WAIT) | (trace.kind == Kind.PHASE)
-    numbers = np.unique(trace.allocator[~is_common])
-    names = {int(number): trace.allocators[number] for number in numbers}
-    devices = {name for name in names.values() if name.startswith("device ")}
-    if allocator in names.values() if allocator else len(devices) < 2:
-        chosen = [number for number, name in names.items() if name == allocator or not allocator]
-        events = trace.events[is_common | np.isin(trace.allocator, chosen)]
-        return trace if len(events) == len(trace) else replace(trace, events=events)
-    problem = f"has no allocator {allocator!r}" if allocator else "has several devices"
-    known = ", ".join(filter(None, names.values()))
-    if not known:
-        raise BadArgument(
-            f"the trace {problem}: it names no allocators. Select none, to use all events"
-        )
-    raise BadArgument(
-        f"the trace {problem}. Its allocators: {known}. Choose one of them, or 'all' for one pool "
-        "that serves all"
-    )
+    selected = _core.select_events(record_bytes(trace.events), trace.allocators, allocator)
+    events = selected.view(EVENT)
+    return trace if len(events) == len(trace) else replace(trace, events=events)
 
 
 def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:

@@ -56,13 +56,9 @@ class TuneResult:
     peak_allocated: int  # the least that any setting can reserve
     us_per_gib: float
     outcomes: list[TuneOutcome]
+    best: TuneOutcome | None = None
     problems: list[str] = dataclasses.field(default_factory=list)  # what the reader skipped
     problem_count: int = 0
-
-    @property
-    def best(self) -> TuneOutcome | None:
-        """The outcome that fits and has the least cost; None if none fits."""
-        return min(self.front, key=lambda outcome: outcome.cost_us, default=None)
 
     @property
     def front(self) -> list[TuneOutcome]:
@@ -77,9 +73,7 @@ class TuneResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, for example for `json.dumps`."""
-        return dataclasses.asdict(self) | {
-            "best": dataclasses.asdict(self.best) if self.best else None
-        }
+        return dataclasses.asdict(self)
 
 
 def tune(
@@ -126,4 +120,6 @@ def tune(
     else:
         found = _core.tune_file(os.fspath(trace), allocator, settings, progress)
     outcomes = [TuneOutcome(**outcome) for outcome in found.pop("outcomes")]
-    return TuneResult(us_per_gib=us_per_gib, outcomes=outcomes, **found)
+    number = found.pop("best")
+    best = None if number is None else outcomes[number]
+    return TuneResult(us_per_gib=us_per_gib, outcomes=outcomes, best=best, **found)

@@ -9,7 +9,7 @@
 namespace quarry::python {
 
 /// Reads the events of a NumPy array.
-class array_reader final : public trace::reader {
+class array_reader : public trace::reader {
  public:
   explicit array_reader(std::span<trace::event const> events) : events_{events} {}
   [[nodiscard]] std::size_t read(std::span<trace::event> target) override {

@@ -59,7 +59,7 @@ call_sites::~call_sites() {
   }
 }
 
-std::uint32_t call_sites::here() {
+std::uint32_t call_sites::find() {
   if (PyGILState_Check() == 0) return 0;
   nb::error_scope const pending;  // this call may be part of the clean-up after an exception
   try {
@@ -81,12 +81,12 @@ std::uint32_t call_sites::innermost() {
   return 0;
 }
 
-std::uint32_t call_sites::here_with_lock() {
-  if (PyGILState_Check() != 0) return here();
+std::uint32_t call_sites::find_with_lock() {
+  if (PyGILState_Check() != 0) return find();
   if (Py_IsInitialized() == 0 || is_finalizing()) return 0;
   if (PyGILState_GetThisThreadState() == nullptr) return 0;  // this thread has no Python frames
   nb::gil_scoped_acquire const lock;
-  return here();
+  return find();
 }
 
 std::uint32_t call_sites::number_of(PyFrameObject* frame, PyCodeObject* code) {

@@ -36,10 +36,10 @@ class call_sites {
   /// The number of the present call site. 0 if this thread does not hold Python's lock, or no frame
   /// qualifies. Python may run other code meanwhile, such as finalizers that free memory. So the
   /// caller must not hold a lock that such code takes.
-  [[nodiscard]] std::uint32_t here();
+  [[nodiscard]] std::uint32_t find();
   /// The same, but takes Python's lock if this thread has run Python code. The caller must not hold
   /// any lock for which a thread with Python's lock may wait.
-  [[nodiscard]] std::uint32_t here_with_lock();
+  [[nodiscard]] std::uint32_t find_with_lock();
 
   [[nodiscard]] trace::recorder& target() const { return *target_; }
 
@@ -75,7 +75,7 @@ class recorded_call {
  public:
   explicit recorded_call(call_sites* sites) {
     if (sites != nullptr) {
-      if (std::uint32_t const number = sites->here()) site_.emplace(sites->target(), number);
+      if (std::uint32_t const number = sites->find()) site_.emplace(sites->target(), number);
     }
     without_lock_.emplace();
   }

@@ -38,11 +38,7 @@ class planned_pool_handle {
   }
   bool deallocate(std::uint64_t address) {
     std::scoped_lock const lock{mutex_};
-    void* const pointer = pointer_to(address);
-    auto const size = pool_.size_of(pointer);
-    if (!size) return pool_.deallocate(pointer);  // invalid: the trace does not show it
-    recorded_.deallocate(pointer, *size, 1);
-    return true;
+    return deallocate_recorded(recorded_, address);
   }
   std::optional<bytes> size_of(std::uint64_t address) {
     std::scoped_lock const lock{mutex_};

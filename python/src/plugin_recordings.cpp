@@ -45,13 +45,13 @@ site_numbers site_numbers::found_by(Find find) {
   }
   return result;
 }
-site_numbers site_numbers::here() {
-  return found_by([](call_sites& sites) { return sites.here(); });
+site_numbers site_numbers::find() {
+  return found_by([](call_sites& sites) { return sites.find(); });
 }
-site_numbers site_numbers::here_with_lock() {
-  return found_by([](call_sites& sites) { return sites.here_with_lock(); });
+site_numbers site_numbers::find_with_lock() {
+  return found_by([](call_sites& sites) { return sites.find_with_lock(); });
 }
-std::uint32_t site_numbers::in(recording const* target) const {
+std::uint32_t site_numbers::number_in(recording const* target) const {
   for (std::size_t slot = 0; slot < max_recordings; ++slot)
     if (targets_[slot] == target) return numbers_[slot];
   return 0;
@@ -71,7 +71,7 @@ void record(framework user, trace::event const& happened, cuda_stream stream,
     trace::event recorded = happened;
     recorded.stream = target->events->stream(stream);
     recorded.allocator = target->allocators[static_cast<std::size_t>(user)];
-    recorded.call_site = sites.in(target);
+    recorded.call_site = sites.number_in(target);
     target->events->record(recorded);
   }
 }

@@ -30,13 +30,13 @@ class site_numbers {
  public:
   /// The innermost frame of Python code. Nothing if no recording wants call sites, or if this
   /// thread does not hold Python's lock. The caller must not hold the lock of a pool.
-  [[nodiscard]] static site_numbers here();
-  /// The same, but takes Python's lock if this thread has run Python code: `here_with_lock` of
+  [[nodiscard]] static site_numbers find();
+  /// The same, but takes Python's lock if this thread has run Python code: `find_with_lock` of
   /// `call_sites` says what the caller must not hold.
-  [[nodiscard]] static site_numbers here_with_lock();
+  [[nodiscard]] static site_numbers find_with_lock();
 
   /// 0 if there is no number in that recording.
-  [[nodiscard]] std::uint32_t in(recording const* target) const;
+  [[nodiscard]] std::uint32_t number_in(recording const* target) const;
 
  private:
   template <class Find>

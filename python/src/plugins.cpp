@@ -58,7 +58,7 @@ cuda_stream stream_of(std::uint64_t handle) { return reinterpret_cast<cuda_strea
 
 /// Finds the call site with Python's lock, then allocates without it.
 void* allocate_from_python(framework user, bytes size, int device, cuda_stream stream) {
-  site_numbers const sites = site_numbers::here();
+  site_numbers const sites = site_numbers::find();
   nb::gil_scoped_release const without_lock;
   return user == framework::numba
              ? plugin_pools::allocate_for_all_streams(user, size, device, sites)
@@ -137,7 +137,7 @@ QUARRY_TORCH_FUNCTION void* quarry_torch_allocate(ssize_t size, int device,
   try {
     // PyTorch calls without Python's lock, and without its own.
     return plugin_pools::allocate(framework::pytorch, size_for(size), device, stream,
-                                  site_numbers::here_with_lock());
+                                  site_numbers::find_with_lock());
   } catch (quarry::out_of_memory const& failed) {
     throw pytorch_error{failed.what(), true};
   } catch (std::exception const& failed) {

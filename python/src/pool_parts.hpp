@@ -38,6 +38,22 @@ namespace quarry::python {
                                                trace::recorded_role::upstream}};
 }
 
+/// Frees an allocation of a recorded pool. Returns false if the pool refuses the free; then the
+/// trace does not show it. The caller holds the pool's lock.
+template <class Pool>
+[[nodiscard]] bool deallocate_recorded(trace::recorded_resource<Pool>& recorded,
+                                       std::uint64_t address) {
+  Pool& pool = recorded.upstream();
+  void* const pointer = pointer_to(address);
+  if (recorded.target() != nullptr) {
+    if (auto const size = pool.size_of(pointer)) {
+      recorded.deallocate(pointer, *size, 1);
+      return true;
+    }
+  }
+  return pool.deallocate(pointer);
+}
+
 /// Calls `make.operator()<Placement>()` for the placement of this name. Throws `bad_argument`.
 template <class Make>
 [[nodiscard]] auto with_placement(std::string const& name, Make const& make) {

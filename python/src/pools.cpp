@@ -66,12 +66,7 @@ class locked_pool_of final : public locked_pool {
   }
   bool deallocate(std::uint64_t address) override {
     std::scoped_lock const lock{mutex_};
-    void* const pointer = pointer_to(address);
-    if (recorded_.target() == nullptr) return pool_.deallocate(pointer);
-    auto const size = pool_.size_of(pointer);
-    if (!size) return pool_.deallocate(pointer);  // invalid: the trace does not show it
-    recorded_.deallocate(pointer, *size, 1);
-    return true;
+    return deallocate_recorded(recorded_, address);
   }
   std::optional<bytes> size_of(std::uint64_t address) override {
     std::scoped_lock const lock{mutex_};

@@ -7,6 +7,7 @@
 #include "quarry/trace/rmm_writer.hpp"
 #include "quarry/trace/select_allocator.hpp"
 
+#include "array_reader.hpp"
 #include "event_buffer.hpp"
 #include "names.hpp"
 #include "options.hpp"
@@ -300,6 +301,40 @@ text_dict replay_events(record_view bytes, std::vector<std::string> const& sites
   return dict_of(replayed);
 }
 
+/// The events of a `Trace`, with its allocators. Their numbers are one higher than in the trace:
+/// entry 0 of a reader's table has no name, but in a `Trace` it may have one.
+class named_events final : public array_reader {
+ public:
+  named_events(std::span<event const> events, std::vector<std::string> const& allocators)
+      : array_reader{events} {
+    for (std::string const& each : allocators) (void)names_.allocators.add(each);
+  }
+  [[nodiscard]] std::size_t read(std::span<event> target) override {
+    std::size_t const count = array_reader::read(target);
+    for (event& each : target.first(count)) ++each.allocator;
+    return count;
+  }
+};
+
+record_bytes select_events(record_view bytes, std::vector<std::string> const& allocators,
+                           std::string const& allocator) {
+  auto const events = records_of<event>(bytes);
+  record_buffer<event> selected;
+  {
+    nb::gil_scoped_release const no_gil;
+    auto const source =
+        trace::select_allocator(std::make_unique<named_events>(events, allocators), allocator);
+    for (;;) {
+      auto const room = selected.room(batch);
+      std::size_t const count = source->read(room);
+      if (count == 0) break;
+      for (event& each : room.first(count)) --each.allocator;
+      selected.add(count);
+    }
+  }
+  return selected.take();
+}
+
 }  // namespace
 
 void add_traces(nb::module_& core) {
@@ -309,6 +344,7 @@ void add_traces(nb::module_& core) {
   core.def("convert", convert, "path"_a, "output"_a, "target"_a, "progress"_a = nb::none());
   core.def("write_trace", write_trace, "path"_a, "events"_a, "call_sites"_a, "allocators"_a,
            "threads"_a, "streams"_a);
+  core.def("select_events", select_events, "events"_a, "allocators"_a, "allocator"_a);
   nb::class_<replay_settings>(core, "ReplaySettings")
       .def(nb::init<std::string, pool_options, double, double, double, std::uint64_t, std::size_t,
                     std::optional<std::string>, int, std::optional<trace::routing_table>,

@@ -54,6 +54,8 @@ text_dict run(trace::trace_source const& source, trace::tune_options options,
   result["events"] = tuned.events;
   result["peak_allocated"] = tuned.peak_allocated;
   result["outcomes"] = outcomes;
+  result["best"] =
+      tuned.best == tuned.outcomes.size() ? nb::none() : nb::object{nb::int_(tuned.best)};
   result["problems"] = tuned.problems;
   result["problem_count"] = tuned.problem_count;
   return result;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings that `tune` tries, and their code.
+#include "quarry/host/pools/stream_pool.hpp"
 #include "quarry/trace/tune.hpp"
+
+#include <algorithm>
+#include <string>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
@@ -28,6 +32,88 @@ std::vector<heuristic> all_heuristics() {
     add(heuristic::blocks_releasable(blocks));
   for (std::uint32_t const price : {1024u, 16'384u, 262'144u}) add(heuristic::by_cost(price));
   return result;
+}
+
+/// Designated initialisers, such as `{.first_block = 0, .next_block = 0}`.
+class initialisers {
+ public:
+  initialisers& add(char const* name, std::string const& value) {
+    text_ += text_.empty() ? "" : ", ";
+    text_ += std::string{"."} + name + " = " + value;
+    return *this;
+  }
+  initialisers& add(char const* name, std::uint64_t value) {
+    return add(name, std::to_string(value));
+  }
+  /// Adds an option whose value is not the default.
+  initialisers& add_unless(std::uint64_t default_value, char const* name, std::uint64_t value) {
+    return value == default_value ? *this : add(name, value);
+  }
+  [[nodiscard]] std::string text() const { return "{" + text_ + "}"; }
+
+ private:
+  std::string text_;
+};
+
+std::string code_for(heuristic const& rule) {
+  auto const made = [&](char const* function) {
+    return std::string{"quarry::heuristic::"} + function + "(" + std::to_string(rule.parameter) +
+           ")";
+  };
+  std::string text = "quarry::heuristic::never()";
+  switch (rule.condition) {
+    case heuristic::trigger::percent:
+      text = made("percent_releasable");
+      break;
+    case heuristic::trigger::blocks:
+      text = made("blocks_releasable");
+      break;
+    case heuristic::trigger::cost:
+      text = made("by_cost");
+      break;
+    case heuristic::trigger::user:
+      text = "quarry::heuristic::by_rule(rule)";
+      break;
+    case heuristic::trigger::never:
+      break;
+  }
+  if (rule.size == heuristic::target::high_water) text += ".to_high_water()";
+  if (rule.checked_at == heuristic::moment::before_growth) text += ".before_growth()";
+  if (rule.rules == heuristic_rules::poster_2022)
+    text += ".with_rules(quarry::heuristic_rules::poster_2022)";
+  if (rule.rules == heuristic_rules::umpire_2024)
+    text += ".with_rules(quarry::heuristic_rules::umpire_2024)";
+  return text;
+}
+
+/// The sizes of a pool's blocks.
+initialisers block_sizes(pool_options const& pool) {
+  return initialisers{}
+      .add("first_block", pool.first_block)
+      .add("next_block", pool.next_block)
+      .add("growth_percent", pool.growth_percent);
+}
+std::string options_of_pool(pool_options const& pool) {
+  return block_sizes(pool)
+      .add_unless(pool_options{}.alignment, "alignment", pool.alignment)
+      .add_unless(no_limit, "max_bytes", pool.max_bytes)
+      .add("coalesce", code_for(pool.coalesce))
+      .add_unless(0, "shrink_after", pool.shrink_after)
+      .text();
+}
+/// Streams have no heuristic, and an alignment of 256 bytes at least.
+std::string options_of_stream_pool(pool_options const& pool) {
+  bytes const least = stream_pool_options{}.alignment;
+  return block_sizes(pool)
+      .add_unless(least, "alignment", std::max(pool.alignment, least))
+      .add_unless(no_limit, "max_bytes", pool.max_bytes)
+      .text();
+}
+std::string options_of_stitched_pool(pool_options const& pool) {
+  return initialisers{}
+      .add("alignment", pool.alignment)
+      .add_unless(no_limit, "max_bytes", pool.max_bytes)
+      .text();
 }
 
 }  // namespace
@@ -80,47 +166,34 @@ std::vector<replay_options> published_candidates(heuristic_rules rules) {
 }
 
 std::string code_for(replay_options const& options) {
-  if (options.placement == strategy::direct)
-    return "quarry::device_resource memory{device};  // no pool\n";
-  if (options.placement == strategy::stitched)
-    return "quarry::stitched_pool<quarry::cuda_pages> memory{quarry::cuda_pages{device}};\n";
-  if (options.placement == strategy::streams)
-    return "quarry::stream_pool memory{quarry::device_resource{device}, quarry::cuda_streams{}};\n";
-  if (options.placement == strategy::planned)
-    return "quarry::trace::planned_pool memory{quarry::device_resource{device},\n"
-           "                                   quarry::trace::load_plan(path)};\n";
-  std::string const placement = options.placement == strategy::fast ? "quarry::fast_fit"
-                                : options.placement == strategy::lowest_best_fit
-                                    ? "quarry::chunk_arena<quarry::lowest_best_fit>"
-                                    : "quarry::chunk_arena<quarry::oldest_best_fit>";
-  heuristic const& rule = options.pool.coalesce;
-  std::string text = "quarry::heuristic::never()";
-  switch (rule.condition) {
-    case heuristic::trigger::percent:
-      text = "quarry::heuristic::percent_releasable(" + std::to_string(rule.parameter) + ")";
-      break;
-    case heuristic::trigger::blocks:
-      text = "quarry::heuristic::blocks_releasable(" + std::to_string(rule.parameter) + ")";
-      break;
-    case heuristic::trigger::cost:
-      text = "quarry::heuristic::by_cost(" + std::to_string(rule.parameter) + ")";
-      break;
-    case heuristic::trigger::never:
-    case heuristic::trigger::user:
+  pool_options const& pool = options.pool;
+  std::string const device = "quarry::device_resource{device}";
+  auto const pool_with = [&](char const* placement) {
+    return std::string{"quarry::pool<quarry::device_resource, "} + placement + "> memory{\n    " +
+           device + ",\n    " + options_of_pool(pool) + "};\n";
+  };
+  switch (options.placement) {
+    case strategy::fast:
+      return pool_with("quarry::fast_fit");
+    case strategy::lowest_best_fit:
+      return pool_with("quarry::chunk_arena<quarry::lowest_best_fit>");
+    case strategy::oldest_best_fit:
+      return pool_with("quarry::chunk_arena<quarry::oldest_best_fit>");
+    case strategy::stitched:
+      return "quarry::stitched_pool<quarry::cuda_pages> memory{\n    quarry::cuda_pages{device},\n"
+             "    " +
+             options_of_stitched_pool(pool) + "};\n";
+    case strategy::streams:
+      return "quarry::stream_pool memory{\n    " + device + ", quarry::cuda_streams{},\n    " +
+             options_of_stream_pool(pool) + "};\n";
+    case strategy::planned:
+      return "quarry::trace::planned_pool memory{\n    " + device +
+             ", quarry::trace::load_plan(path),\n    {.fallback = " + options_of_pool(pool) +
+             "}};\n";
+    case strategy::direct:
       break;
   }
-  if (rule.size == heuristic::target::high_water) text += ".to_high_water()";
-  if (rule.checked_at == heuristic::moment::before_growth) text += ".before_growth()";
-  if (rule.rules == heuristic_rules::poster_2022)
-    text += ".with_rules(quarry::heuristic_rules::poster_2022)";
-  if (rule.rules == heuristic_rules::umpire_2024)
-    text += ".with_rules(quarry::heuristic_rules::umpire_2024)";
-  return "quarry::pool<quarry::device_resource, " + placement +
-         "> memory{\n    quarry::device_resource{device},\n    {.first_block = " +
-         std::to_string(options.pool.first_block) +
-         ", .next_block = " + std::to_string(options.pool.next_block) +
-         ", .growth_percent = " + std::to_string(options.pool.growth_percent) +
-         ",\n     .coalesce = " + text + "}};\n";
+  return "quarry::device_resource memory{device};  // no pool\n";
 }
 
 }  // namespace quarry::inline QUARRY_ABI::trace

@@ -28,7 +28,7 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// until every kernel has ended, the memory would have no bound.
 ///
 /// Not thread-safe: the recorder locks. Memory: the ring, or twice the events held back. `add`
-/// needs no memory but that of the names.
+/// needs no memory but that of the names; `insert` needs that of the events that it merges.
 class event_output {
  public:
   event_output(std::optional<std::string> const& path, std::size_t ring_events) {
@@ -48,7 +48,7 @@ class event_output {
   /// Finds out whether the file belongs to the parent. Call it before each series of `add`.
   void check_process() noexcept { drops_ = is_foreign(); }
 
-  /// Requires at most `most_added` events.
+  /// Requires at most `max_added` events.
   void add(std::span<event const> events, name_tables const& names) noexcept {
     if (drops_ || is_closed_) {
       lost_ += events.size();
@@ -62,47 +62,49 @@ class event_output {
       held_.insert(held_.end(), events.begin(), events.end());  // has room
     }
   }
-  static constexpr std::size_t most_added = 512;
+  static constexpr std::size_t max_added = 512;
 
   /// Holds at least the last `count` events back from the file. Throws std::bad_alloc.
   void hold_back(std::size_t count) {
     if (!file_ || is_closed_ || count <= held_limit_) return;
-    count = std::max(count, most_added);
+    count = std::max(count, max_added);
     held_.reserve(2 * count);
     held_limit_ = count;
   }
 
   /// Puts events of ascending times among the events that were added before. Changes the times of
   /// those that are too late; returns their number. Throws std::bad_alloc, and changes nothing.
+  /// O(n + m) for n events and the m events that are later than the first of them.
   std::size_t insert(std::span<event> events, name_tables const& names) {
     if (drops_ || is_closed_) {
       lost_ += events.size();
       return 0;
     }
-    if (!file_ && is_ring_full_) {
-      std::rotate(ring_.begin(), ring_.begin() + static_cast<std::ptrdiff_t>(ring_next_),
-                  ring_.end());
-      ring_next_ = 0;
-    }
-    auto const before = file_           ? std::span<event const>{held_}
-                        : is_ring_full_ ? std::span<event const>{ring_}
-                                        : std::span<event const>{ring_}.first(ring_next_);
-    std::vector<event> merged(before.size() + events.size());
+    if (events.empty()) return 0;
+    std::size_t const later = count_later(std::max(events.front().time, last_written_));
+    std::vector<event> merged;
+    merged.reserve(later + events.size());
     std::size_t late = 0;
     for (; late < events.size() && events[late].time < last_written_; ++late)
       events[late].time = last_written_;
-    std::merge(before.begin(), before.end(), events.begin(), events.end(), merged.begin(),
-               [](event const& a, event const& b) { return a.time < b.time; });
-    std::size_t const kept = std::min(merged.size(), file_ ? held_limit_ : ring_.size());
-    auto const last = std::span<event const>{merged}.last(kept);
-    if (file_) {
-      write(std::span<event const>{merged}.first(merged.size() - kept), names);
-      held_.assign(last.begin(), last.end());  // has room
-    } else {
-      ring_next_ = 0;
-      is_ring_full_ = false;
-      add_to_ring(last);
+    remove_last(later, merged);
+    merged.insert(merged.end(), events.begin(), events.end());
+    std::inplace_merge(merged.begin(), merged.begin() + static_cast<std::ptrdiff_t>(later),
+                       merged.end(),
+                       [](event const& a, event const& b) { return a.time < b.time; });
+    if (!file_) {
+      add_to_ring(merged);
+      return late;
     }
+    std::span<event const> left{merged};
+    if (held_.size() + left.size() > 2 * held_limit_) {
+      std::size_t const written = held_.size() + left.size() - held_limit_;
+      std::size_t const written_of_held = std::min(written, held_.size());
+      write_oldest(written_of_held, names);
+      write(left.first(written - written_of_held), names);
+      left = left.subspan(written - written_of_held);
+    }
+    held_.insert(held_.end(), left.begin(), left.end());  // has room
     return late;
   }
 
@@ -144,6 +146,28 @@ class event_output {
         ring_next_ = 0;
         is_ring_full_ = true;
       }
+    }
+  }
+  /// How many of the events that can still move are later than `time`. O(the result).
+  [[nodiscard]] std::size_t count_later(std::uint64_t time) const noexcept {
+    std::size_t const present = file_ ? held_.size() : is_ring_full_ ? ring_.size() : ring_next_;
+    std::size_t count = 0;
+    while (count < present && from_end(count).time > time) ++count;
+    return count;
+  }
+  /// The event that was added last, or the one `distance` before it.
+  [[nodiscard]] event const& from_end(std::size_t distance) const noexcept {
+    if (file_) return held_[held_.size() - 1 - distance];
+    return ring_[(ring_next_ + ring_.size() - 1 - distance) % ring_.size()];
+  }
+  /// Moves the last `count` events to the end of `removed`, which has room. In a full ring, as many
+  /// events or more must be added next: until then the ring still counts the removed ones.
+  void remove_last(std::size_t count, std::vector<event>& removed) noexcept {
+    for (std::size_t distance = count; distance-- > 0;) removed.push_back(from_end(distance));
+    if (file_) {
+      held_.resize(held_.size() - count);
+    } else {
+      ring_next_ = (ring_next_ + ring_.size() - count) % ring_.size();
     }
   }
   void write_oldest(std::size_t count, name_tables const& names) noexcept {

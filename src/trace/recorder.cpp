@@ -234,7 +234,7 @@ struct recorder::state {
   }
 
   static constexpr std::size_t batch_events = 256;
-  static_assert(std::max(batch_events, record_lane::capacity) <= event_output::most_added);
+  static_assert(std::max(batch_events, record_lane::capacity) <= event_output::max_added);
 
   std::uint64_t const id = last_id.fetch_add(1, std::memory_order_relaxed) + 1;
   tick_source const ticks;

@@ -46,10 +46,10 @@ routing_table separate(std::span<event const> events, name_table const& call_sit
   };
   std::map<key, votes> keys;
   address_map<birth> live;
-  auto const end = [&](std::uint64_t address, std::uint64_t now) {
+  auto const end = [&](std::uint64_t address, std::uint64_t index) {
     auto const found = live.remove(address);
     if (!found) return;
-    bool const is_temporary = now - found->event < options.temporary_events;
+    bool const is_temporary = index - found->event < options.temporary_events;
     ++(is_temporary ? found->counts->temporary : found->counts->permanent);
   };
   std::uint32_t phase = 0;

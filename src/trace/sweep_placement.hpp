@@ -55,8 +55,8 @@ class sweep_placement {
       max_live = std::max(max_live, live);
     }
     spacing_ = std::max<std::size_t>(64, changes_.size() * max_live / max_saved_entries);
-    if (base != 0) now_.live.push_back({0, base, 0});
-    now_.size = base;
+    if (base != 0) state_.live.push_back({0, base, 0});
+    state_.size = base;
     saved_.resize(changes_.size() / spacing_ + 1);
   }
 
@@ -71,10 +71,10 @@ class sweep_placement {
     std::size_t at = 0, furthest = 0;
     unsigned failures = 0;
     while (counter_.steps() < max_steps) {
-      if (at % spacing_ == 0) saved_[at / spacing_] = now_;
+      if (at % spacing_ == 0) saved_[at / spacing_] = state_;
       if (at == changes_.size()) {
         best_ = offsets_;
-        size_ = now_.size;
+        size_ = state_.size;
         if (size_ <= target) break;
         limit = size_ - std::max<bytes>((size_ - target) / 20, 1);
         at = return_to(first_above(limit));
@@ -120,7 +120,7 @@ class sweep_placement {
   };
 
   [[nodiscard]] std::size_t return_to(std::size_t number) {
-    now_ = saved_[number];
+    state_ = saved_[number];
     return number * spacing_;
   }
   /// The last saved state before the range reached `limit`.
@@ -133,41 +133,42 @@ class sweep_placement {
 
   void remove(std::uint32_t allocation) {
     counter_.add(1);
-    auto const found = std::ranges::lower_bound(now_.live, offsets_[allocation], {}, &entry::begin);
-    now_.live.erase(found);
+    auto const found =
+        std::ranges::lower_bound(state_.live, offsets_[allocation], {}, &entry::begin);
+    state_.live.erase(found);
   }
   /// False, and changes nothing, if no gap below `limit` fits.
   [[nodiscard]] bool insert(std::uint32_t allocation, bytes limit) {
     bytes const size = problem_.allocations[allocation].size;
-    auto& live = now_.live;
+    auto& live = state_.live;
     counter_.add(live.size() / entries_of_step + 1);
     double best_cost = std::numeric_limits<double>::infinity();
     bytes offset = 0, gap_begin = 0;
     std::size_t index = 0;
-    double below = far;
+    double distance_before = infinite_distance;
     for (std::size_t i = 0; i <= live.size(); ++i) {
       bool const is_last = i == live.size();
       bytes const gap_end = is_last ? limit - 1 : live[i].begin;
       if (gap_end >= gap_begin + size) {
-        double const above = is_last ? far : distance(live[i], allocation);
+        double const distance_after = is_last ? infinite_distance : distance(live[i], allocation);
         bool const fits_exactly = !is_last && gap_end - gap_begin == size;
-        double const cost =
-            (1 + (fits_exactly ? 0 : std::min(below, above))) * (1 + noise * random_fraction());
+        double const cost = (1 + (fits_exactly ? 0 : std::min(distance_before, distance_after))) *
+                            (1 + noise * random_fraction());
         if (cost < best_cost) {
           best_cost = cost;
-          offset = above < below ? gap_end - size : gap_begin;
+          offset = distance_after < distance_before ? gap_end - size : gap_begin;
           index = i;
         }
       }
       if (is_last) break;
       gap_begin = live[i].end;
-      below = distance(live[i], allocation);
+      distance_before = distance(live[i], allocation);
     }
     if (best_cost == std::numeric_limits<double>::infinity()) return false;
     offsets_[allocation] = offset;
     live.insert(live.begin() + static_cast<std::ptrdiff_t>(index),
                 {offset, offset + size, allocation});
-    now_.size = std::max(now_.size, offset + size);
+    state_.size = std::max(state_.size, offset + size);
     return true;
   }
   /// The time between the moments at which the two leave.
@@ -175,7 +176,7 @@ class sweep_placement {
     return std::abs(double(other.leaves) - double(allocation));
   }
 
-  static constexpr double far = 1e18;  // the distance of the range's borders
+  static constexpr double infinite_distance = 1e18;  // of the range's borders
   static constexpr double noise = 0.3;
 
   placement_problem const& problem_;
@@ -185,7 +186,7 @@ class sweep_placement {
   std::vector<std::uint32_t> placed_;
   std::size_t spacing_ = 64;
   std::vector<state> saved_;  // one for every `spacing_` changes
-  state now_;
+  state state_;
   std::vector<bytes> offsets_, best_;
   bytes size_ = 0;
 };

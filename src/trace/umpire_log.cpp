@@ -61,9 +61,9 @@ class umpire_log final : public line_reader {
   using allocator_ref = std::uint64_t;
 
   struct allocator {
-    std::uint32_t number = 0;  // in the name table
-    allocator_ref below = 0;   // the allocator that it was made over; 0: unknown, or none
-    bool is_upstream = false;  // an allocator was made over it
+    std::uint32_t number = 0;    // in the name table
+    allocator_ref upstream = 0;  // the allocator that it was made over; 0: unknown, or none
+    bool is_upstream = false;    // an allocator was made over it
   };
   /// A `reallocate` between its two lines.
   struct reallocation {
@@ -142,10 +142,10 @@ class umpire_log final : public line_reader {
     made = {.number = names_.allocators.number(name)};
     refs_[name] = ref;
     if (!line.first_argument.is_string()) return {};
-    auto const below = refs_.find(line.first_argument.decoded());
-    if (below == refs_.end() || below->second == ref) return {};
-    made.below = below->second;
-    allocators_[below->second].is_upstream = true;  // does not move `made`: a map of nodes
+    auto const upstream = refs_.find(line.first_argument.decoded());
+    if (upstream == refs_.end() || upstream->second == ref) return {};
+    made.upstream = upstream->second;
+    allocators_[upstream->second].is_upstream = true;  // does not move `made`: a map of nodes
     return {};
   }
 
@@ -259,8 +259,8 @@ class umpire_log final : public line_reader {
     constexpr int max_allocators = 32;  // a damaged log can make a ring of allocators
     for (int i = 0; i < max_allocators; ++i) {
       auto const found = allocators_.find(ref);
-      if (found == allocators_.end() || found->second.below == 0) return false;
-      ref = found->second.below;
+      if (found == allocators_.end() || found->second.upstream == 0) return false;
+      ref = found->second.upstream;
       if (ref == undecided_->upstream) return true;
     }
     return false;

@@ -71,8 +71,8 @@ class umpire_replay_lines {
 
  private:
   struct allocator {
-    std::uint32_t number = 0;  // in the name table
-    std::uint64_t below = 0;   // the allocator that it was made over; 0: none
+    std::uint32_t number = 0;    // in the name table
+    std::uint64_t upstream = 0;  // the allocator that it was made over; 0: none
   };
   /// An operation between its two lines.
   struct operation {
@@ -101,12 +101,12 @@ class umpire_replay_lines {
 
   [[nodiscard]] std::string add_allocator(umpire_line const& line, std::uint64_t id) {
     if (!line.name.is_string()) return "name is missing";
-    std::uint64_t below = 0;
+    std::uint64_t upstream = 0;
     if (line.parent_allocator.is_string()) {
-      std::string reason = read_id(line.parent_allocator, 'a', "parent_allocator", below);
+      std::string reason = read_id(line.parent_allocator, 'a', "parent_allocator", upstream);
       if (!reason.empty()) return reason;
     }
-    allocators_[id] = {.number = names_.number(line.name.decoded()), .below = below};
+    allocators_[id] = {.number = names_.number(line.name.decoded()), .upstream = upstream};
     return {};
   }
 
@@ -114,28 +114,28 @@ class umpire_replay_lines {
   void begin(std::uint64_t number, std::uint64_t allocator_id) {
     constexpr std::size_t max_operations = 4096;  // operations that fail have no second line
     if (operations_.size() == max_operations) operations_.erase(operations_.begin());
-    auto const around = operations_.find(around_);
+    auto const current = operations_.find(current_operation_);
     bool const is_inside =
-        around != operations_.end() && is_above(around->second.allocator_id, allocator_id);
-    operations_[number] = {allocator_id, is_inside ? around_ : 0};
-    around_ = number;
+        current != operations_.end() && is_made_over(current->second.allocator_id, allocator_id);
+    operations_[number] = {allocator_id, is_inside ? current_operation_ : 0};
+    current_operation_ = number;
   }
   /// The second line. Returns whether the operation lies in another one.
   [[nodiscard]] bool end(std::uint64_t number) {
     auto const found = operations_.find(number);
-    around_ = found == operations_.end() ? 0 : found->second.outer;
+    current_operation_ = found == operations_.end() ? 0 : found->second.outer;
     if (found != operations_.end()) operations_.erase(found);
-    return around_ != 0;
+    return current_operation_ != 0;
   }
 
-  /// Whether the allocator `above` was made over `id`, directly or through others.
-  [[nodiscard]] bool is_above(std::uint64_t above, std::uint64_t id) const {
+  /// Whether the allocator `derived` was made over `id`, directly or through others.
+  [[nodiscard]] bool is_made_over(std::uint64_t derived, std::uint64_t id) const {
     constexpr int max_allocators = 32;  // a damaged log can make a ring of allocators
     for (int i = 0; i < max_allocators; ++i) {
-      auto const found = allocators_.find(above);
-      if (found == allocators_.end() || found->second.below == 0) return false;
-      above = found->second.below;
-      if (above == id) return true;
+      auto const found = allocators_.find(derived);
+      if (found == allocators_.end() || found->second.upstream == 0) return false;
+      derived = found->second.upstream;
+      if (derived == id) return true;
     }
     return false;
   }
@@ -150,7 +150,7 @@ class umpire_replay_lines {
   std::unordered_map<std::uint64_t, allocator> allocators_;    // by id
   std::map<std::uint64_t, operation> operations_;              // by number
   std::unordered_map<std::uint64_t, std::uint64_t> reserved_;  // size by allocation
-  std::uint64_t around_ = 0;  // the operation that the next line may lie in; 0: none
+  std::uint64_t current_operation_ = 0;  // the operation that the next line may lie in; 0: none
   std::uint64_t time_ = 0;
 };
 

@@ -36,7 +36,7 @@ TEST(NumberSet, EqualsAStandardSet) {
       }
       auto const next = model.lower_bound(asked);
       ASSERT_EQ(tested.at_least(asked), next == model.end() ? std::nullopt : std::optional{*next});
-      ASSERT_EQ(tested.below(asked),
+      ASSERT_EQ(tested.less_than(asked),
                 next == model.begin() ? std::nullopt : std::optional{*std::prev(next)});
     }
   }

@@ -58,8 +58,7 @@ struct plan_options {
   /// Plans one period of a trace that repeats itself, and what comes before the period
   bool finds_period = true;
   /// Placing stops after about this number of steps, or when the size exceeds the lower bound by
-  /// 1/1000 at most. A step compares two allocations; a core does about 50 million in a second. The
-  /// first result may need more steps
+  /// 1/1000 at most. A step compares two allocations. The first result may need more steps
   std::uint64_t max_steps = 250'000'000;
   std::uint64_t seed = 1;  ///< of the restarts. Equal seeds give equal plans
   /// Called several times a second while `make_plan` places the allocations, with the steps until

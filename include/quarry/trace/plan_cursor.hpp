@@ -17,8 +17,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// continues behind the first pair that it finds. A wrong jump is harmless, because the pool checks
 /// each place; the cursor jumps back the same way.
 ///
-/// Rejected: an index of all three sizes in a row. In recorded programs with 1 % of the requests
-/// missing, 1 % added and 1 % changed, it recognises up to 5 % fewer requests.
+/// Rejected: an index of all three sizes in a row. In recorded programs with some requests missing,
+/// added and changed, it recognises fewer requests.
 class plan_cursor {
  public:
   plan_cursor(plan const& followed, std::uint32_t lookahead)

@@ -42,8 +42,8 @@ class number_set {
     for (std::size_t height = 0; height < levels_.size(); ++height) {
       std::size_t const index = number / bits_per_word;
       if (index >= levels_[height].size()) return std::nullopt;
-      auto const below = static_cast<std::uint32_t>(number % bits_per_word);
-      if (word const bits = levels_[height][index] & ~low_bits(below); bits != 0) {
+      auto const count = static_cast<std::uint32_t>(number % bits_per_word);
+      if (word const bits = levels_[height][index] & ~low_bits(count); bits != 0) {
         number = index * bits_per_word + lowest_one(bits);
         while (height-- != 0) number = number * bits_per_word + lowest_one(levels_[height][number]);
         return number;
@@ -52,8 +52,8 @@ class number_set {
     }
     return std::nullopt;
   }
-  /// The largest element below `number`.
-  [[nodiscard]] std::optional<std::size_t> below(std::size_t number) const {
+  /// The largest element that is less than `number`.
+  [[nodiscard]] std::optional<std::size_t> less_than(std::size_t number) const {
     for (std::size_t height = 0; height < levels_.size(); ++height) {
       std::size_t const index = number / bits_per_word;
       auto const count = static_cast<std::uint32_t>(number % bits_per_word);
@@ -104,7 +104,7 @@ class planned_places {
     bytes const offset = offsets_[number];
     auto const next = in_use_.at_least(number);
     if (next && offsets_[*next] < offset + granted) return std::nullopt;
-    auto const previous = in_use_.below(number);
+    auto const previous = in_use_.less_than(number);
     if (previous && offsets_[*previous] + places_[*previous].granted > offset) return std::nullopt;
     return offset;
   }

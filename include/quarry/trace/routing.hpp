@@ -20,9 +20,10 @@ struct route {
   std::string call_site = {};               ///< empty: any call site
   std::string phase = {};                   ///< empty: any phase
 
-  [[nodiscard]] bool matches(bytes size, std::string_view site, std::string_view now) const {
+  [[nodiscard]] bool matches(bytes size, std::string_view site,
+                             std::string_view present_phase) const {
     return size >= min_size && size <= max_size && (call_site.empty() || call_site == site) &&
-           (phase.empty() || phase == now);
+           (phase.empty() || phase == present_phase);
   }
   friend bool operator==(route const&, route const&) = default;
 };

@@ -93,7 +93,8 @@ struct tune_result {
 /// throw.
 [[nodiscard]] QUARRY_API tune_result tune(trace_source const& open, tune_options const& options);
 
-/// C++ that makes a pool with these settings.
+/// C++ that makes a pool `memory` with these settings. It uses variables of the program: `device`,
+/// `path` (of a plan), and `rule` (of a heuristic with a rule of the program).
 [[nodiscard]] QUARRY_API std::string code_for(replay_options const& options);
 
 }  // namespace quarry::inline QUARRY_ABI::trace

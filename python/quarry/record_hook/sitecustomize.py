@@ -67,14 +67,14 @@ def _import_next():
     """Imports the sitecustomize that this one hides, if there is one."""
     folder = Path(__file__).parent
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").absolute() != folder]
-    mine = sys.modules.pop("sitecustomize")
+    this_module = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # noqa: F401
     except ImportError as failed:
         if failed.name != "sitecustomize":
             raise
     finally:
-        sys.modules.setdefault("sitecustomize", mine)
+        sys.modules.setdefault("sitecustomize", this_module)
 
 
 sys.meta_path.insert(0, _TorchFinder())
