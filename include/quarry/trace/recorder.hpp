@@ -60,7 +60,8 @@ enum class event_clock : std::uint8_t {
 /// file. A recorder with a ring continues in both processes.
 class QUARRY_API recorder {
  public:
-  /// Creates the file, or truncates it. Throws `resource_failed`.
+  /// Creates the file, or truncates it. Throws `resource_failed`, and leaves the file as it is, if
+  /// another recorder of any process writes it.
   explicit recorder(std::string const& path, event_clock clock = event_clock::fastest);
   /// Keeps the last events in memory: see `save`. Throws `bad_argument` for a limit of 0 events.
   explicit recorder(ring_limit limit, event_clock clock = event_clock::fastest);
