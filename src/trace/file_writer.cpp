@@ -53,6 +53,7 @@ void file_writer::closer::operator()(std::FILE* file) const {
 // Opens the file without truncation: another writer may have it. It is not open after exec.
 file_writer::file_writer(std::string const& path)
     : path_{path}, file_{std::fopen(path.c_str(), "abe")}, chunk_{std::make_unique<chunk_state>()} {
+  if (path.empty()) throw bad_argument{"trace file: the path is empty; name the file to write"};
   if (!file_) throw resource_failed{path + ": cannot create the file", std::strerror(errno)};
   if (!take_lock(file_.get()))
     throw resource_failed{path + ": cannot create the file",

@@ -273,6 +273,12 @@ TEST(FileWriter, RefusesAPathInAFolderThatDoesNotExist) {
             "/nonexistent/trace: cannot create the file: No such file or directory");
 }
 
+TEST(FileWriter, RefusesAnEmptyPath) {
+  EXPECT_THROW(file_writer{""}, bad_argument);
+  EXPECT_EQ(message_of([] { file_writer{""}; }),
+            "trace file: the path is empty; name the file to write");
+}
+
 TEST(FileWriter, ReportsAFullDevice) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full";
   EXPECT_EQ(message_of([] {

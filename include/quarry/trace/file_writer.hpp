@@ -20,8 +20,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// system without such locks does not refuse the second writer.
 class QUARRY_API file_writer {
  public:
-  /// Creates the file, or truncates it. Throws `resource_failed`, and leaves the file as it is, if
-  /// another writer has it open.
+  /// Creates the file, or truncates it. Throws `bad_argument` for an empty path; `resource_failed`,
+  /// and leaves the file as it is, if another writer has it open.
   explicit file_writer(std::string const& path);
   file_writer(file_writer const&) = delete;
   file_writer& operator=(file_writer const&) = delete;
