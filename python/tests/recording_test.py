@@ -149,8 +149,24 @@ def test_bad_options_of_a_recorder_are_refused(tmp_path):
     for options in ({}, {"path": tmp_path / "trace", "ring": "1MiB"}, {"ring": 0}):
         with pytest.raises(quarry.BadArgument):
             quarry.Recorder(**options)
+    with pytest.raises(quarry.BadArgument, match="the path is empty"):
+        quarry.Recorder("")
+    with pytest.raises(quarry.OutOfMemory, match="recorder: ring: no memory for 10983.* bytes"):
+        quarry.Recorder(ring="999TiB")
     with pytest.raises(quarry.ResourceFailed, match="no-folder"):
         quarry.Recorder(tmp_path / "no-folder" / "trace")
+
+
+def test_a_file_has_one_recorder_at_a_time(tmp_path):
+    path = tmp_path / "trace"
+    with quarry.Recorder(path) as recorder:
+        pool = quarry.Pool(recorder=recorder)
+        pool.allocate(100)
+        for make in (quarry.Recorder, quarry.Recorder(ring="1MiB").save):
+            with pytest.raises(quarry.ResourceFailed, match="trace: .* another recorder writes it"):
+                make(path)
+    assert len(quarry.read_trace(path)) == 2
+    quarry.Recorder(path).close()
 
 
 def record(tmp_path, program, *options):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/bytes.hpp"
 #include "quarry/core/errors.hpp"
 #include "quarry/trace/event.hpp"
 #include "quarry/trace/file_writer.hpp"
@@ -8,8 +9,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <new>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +39,7 @@ class event_output {
     if (path) {
       file_.emplace(*path);
     } else {
-      ring_.resize(ring_events);
+      make_ring(ring_events);
     }
   }
 
@@ -139,6 +143,18 @@ class event_output {
   }
 
  private:
+  void make_ring(std::size_t events) {
+    constexpr bytes most = std::numeric_limits<bytes>::max();
+    try {
+      ring_.resize(events);
+      return;
+    } catch (std::bad_alloc const&) {
+    } catch (std::length_error const&) {  // more than a vector can have
+    }
+    throw out_of_memory{"recorder: ring",
+                        events > most / sizeof(event) ? most : events * sizeof(event),
+                        "set a limit of fewer than " + std::to_string(events) + " events"};
+  }
   void add_to_ring(std::span<event const> events) noexcept {
     for (event const& each : events) {
       ring_[ring_next_] = each;

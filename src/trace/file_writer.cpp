@@ -11,6 +11,9 @@
 #include <iterator>
 #include <utility>
 
+#include <sys/file.h>
+#include <sys/stat.h>
+
 namespace quarry::inline QUARRY_ABI::trace {
 
 /// The chunk that is being filled. `bytes` begins with room for its header.
@@ -22,9 +25,41 @@ struct file_writer::chunk_state {
   codec::context before = {};
 };
 
+namespace {
+
+/// Takes the lock of a regular file. Returns false if another open file of the same name has it.
+/// A file system without locks never refuses. Pipes and devices may have several writers.
+[[nodiscard]] bool take_lock(std::FILE* file) {
+  struct stat status = {};
+  if (fstat(fileno(file), &status) != 0 || !S_ISREG(status.st_mode)) return true;
+  while (flock(fileno(file), LOCK_EX | LOCK_NB) != 0)
+    if (errno != EINTR) return errno != EWOULDBLOCK;
+  return true;
+}
+
+/// Truncates a regular file. Pipes and devices have no size.
+[[nodiscard]] bool make_empty(std::FILE* file) {
+  return ftruncate(fileno(file), 0) == 0 || errno == EINVAL;
+}
+
+}  // namespace
+
+// The child of a fork shares the lock, so closing the file alone would not end it.
+void file_writer::closer::operator()(std::FILE* file) const {
+  (void)flock(fileno(file), LOCK_UN);
+  (void)std::fclose(file);
+}
+
+// Opens the file without truncation: another writer may have it. It is not open after exec.
 file_writer::file_writer(std::string const& path)
-    : path_{path}, file_{std::fopen(path.c_str(), "wb")}, chunk_{std::make_unique<chunk_state>()} {
+    : path_{path}, file_{std::fopen(path.c_str(), "abe")}, chunk_{std::make_unique<chunk_state>()} {
+  if (path.empty()) throw bad_argument{"trace file: the path is empty; name the file to write"};
   if (!file_) throw resource_failed{path + ": cannot create the file", std::strerror(errno)};
+  if (!take_lock(file_.get()))
+    throw resource_failed{path + ": cannot create the file",
+                          "another recorder writes it; close that one, or use another name"};
+  if (!make_empty(file_.get()))
+    throw resource_failed{path + ": cannot truncate the file", std::strerror(errno)};
   // Without a buffer of C's library: a fork would write it twice, and a crash would lose it.
   (void)std::setvbuf(file_.get(), nullptr, _IONBF, 0);
   unsigned char header[codec::file_header_bytes] = {};
@@ -122,11 +157,19 @@ void file_writer::flush() {
     throw resource_failed{path_ + ": cannot write the file", std::strerror(errno)};
 }
 
-void file_writer::abandon() noexcept { file_.reset(); }
+void file_writer::abandon() noexcept {
+  if (file_) (void)std::fclose(file_.release());
+}
 
 void file_writer::close() {
   if (!file_) return;
-  flush();
+  try {
+    flush();
+  } catch (...) {
+    file_.reset();
+    throw;
+  }
+  (void)flock(fileno(file_.get()), LOCK_UN);
   if (std::fclose(file_.release()) != 0)
     throw resource_failed{path_ + ": cannot close the file", std::strerror(errno)};
 }

@@ -5,11 +5,9 @@
 #include "trace/trace_files.hpp"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
-#include <set>
 
 namespace quarry::test {
 namespace {
@@ -275,6 +273,12 @@ TEST(FileWriter, RefusesAPathInAFolderThatDoesNotExist) {
             "/nonexistent/trace: cannot create the file: No such file or directory");
 }
 
+TEST(FileWriter, RefusesAnEmptyPath) {
+  EXPECT_THROW(file_writer{""}, bad_argument);
+  EXPECT_EQ(message_of([] { file_writer{""}; }),
+            "trace file: the path is empty; name the file to write");
+}
+
 TEST(FileWriter, ReportsAFullDevice) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full";
   EXPECT_EQ(message_of([] {
@@ -282,20 +286,6 @@ TEST(FileWriter, ReportsAFullDevice) {
               writer.close();
             }),
             "/dev/full: cannot write the file: No space left on device");
-}
-
-/// Runs `child` in a process of its own, which ends without flushing anything.
-template <class Child>
-void run_and_crash(Child const& child) {
-  pid_t const process = fork();
-  ASSERT_GE(process, 0);
-  if (process == 0) {
-    child();
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(process, &status, 0), process);
-  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST(FileWriter, ACrashCostsNoChunkThatIsFull) {
@@ -358,21 +348,6 @@ TEST(FileWriter, TwoWritersOfTwoFilesAreIndependent) {
   EXPECT_EQ(found.events.size(), 34u);
   EXPECT_EQ(found.names.call_sites.name(1), "site");
   EXPECT_EQ(read_all(second.path()).events.size(), 66u);
-}
-
-TEST(FileWriter, TwoWritersOfOneFileInventNoEvent) {
-  temporary_file const file;
-  std::set<std::uint64_t> times;
-  {
-    file_writer one{file.path()}, other{file.path()};
-    for (std::uint64_t i = 0; i < 100; ++i) {
-      times.insert(i * 1000);
-      std::vector<event> const events(1 + i % 7, event{.time = i * 1000});
-      (i % 3 == 0 ? one : other).add(events, {});
-      (i % 2 == 0 ? one : other).flush();
-    }
-  }
-  for (event const& each : read_all(file.path()).events) EXPECT_TRUE(times.contains(each.time));
 }
 
 TEST(FileWriter, SplitsNamesThatExceedAChunk) {

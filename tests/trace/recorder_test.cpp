@@ -121,6 +121,24 @@ TEST(Recorder, RefusesWhatItCannotDo) {
   ring.close();
 }
 
+void expect_no_ring(std::size_t events, std::uint64_t size) {
+  try {
+    recorder const ring{ring_limit{events}};
+    ADD_FAILURE() << events;
+  } catch (out_of_memory const& failed) {
+    EXPECT_EQ(failed.requested(), size);
+    EXPECT_EQ(failed.message(), "recorder: ring: no memory for " + std::to_string(size) +
+                                    " bytes: set a limit of fewer than " + std::to_string(events) +
+                                    " events");
+  }
+}
+TEST(Recorder, NamesTheSizeOfARingThatMemoryCannotHold) {
+  expect_no_ring(std::size_t{1} << 62, ~std::uint64_t{0});           // no vector has so many
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end the program
+  expect_no_ring(std::size_t{1} << 50, sizeof(event) << 50);
+#endif
+}
+
 TEST(Recorder, CountsEventsAfterCloseAsLost) {
   temporary_path const path;
   recorder target{path};

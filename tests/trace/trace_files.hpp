@@ -5,6 +5,7 @@
 #include "quarry/trace/reader.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -100,6 +101,20 @@ template <class Call>
     return failure.message();
   }
   return {};
+}
+
+/// Runs `child` in a process of its own, which ends without flushing anything.
+template <class Child>
+void run_and_crash(Child const& child) {
+  pid_t const process = fork();
+  ASSERT_GE(process, 0);
+  if (process == 0) {
+    child();
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(process, &status, 0), process);
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 }  // namespace quarry::test

@@ -14,9 +14,14 @@ namespace quarry::inline QUARRY_ABI::trace {
 
 /// Appends events to a trace file (docs/format/trace.md). Writes whole chunks, so after a crash a
 /// reader gets all events but those of the last chunk. Not thread-safe (see recorder).
+///
+/// A regular file has one writer at a time, in all processes: the writer holds the file's lock
+/// (`flock`). If its process is killed, children that it forked keep the lock until they end. A file
+/// system without such locks does not refuse the second writer.
 class QUARRY_API file_writer {
  public:
-  /// Creates the file, or truncates it. Throws `resource_failed`.
+  /// Creates the file, or truncates it. Throws `bad_argument` for an empty path; `resource_failed`,
+  /// and leaves the file as it is, if another writer has it open.
   explicit file_writer(std::string const& path);
   file_writer(file_writer const&) = delete;
   file_writer& operator=(file_writer const&) = delete;
@@ -29,10 +34,12 @@ class QUARRY_API file_writer {
   void add(std::span<event const> events, name_tables const& names);
   /// Writes the events that are not yet in the file, and flushes it to the operating system.
   void flush();
-  /// Flushes and closes the file. Throws `resource_failed`. Later calls do nothing.
+  /// Flushes and closes the file, also if it throws `resource_failed`. Ends the file's lock, also if
+  /// a child process has the file open. Later calls do nothing.
   void close();
-  /// Closes the file without writing the events that are left: for a process that shares the file
-  /// with the process that created it, such as the child of a fork.
+  /// Closes the file without writing the events that are left, and without ending the file's lock:
+  /// for a process that shares the file with the process that created it, such as the child of a
+  /// fork.
   void abandon() noexcept;
   /// Events added until now.
   [[nodiscard]] std::uint64_t events() const { return events_; }
@@ -43,7 +50,7 @@ class QUARRY_API file_writer {
 
  private:
   struct closer {
-    void operator()(std::FILE* file) const { (void)std::fclose(file); }
+    void operator()(std::FILE* file) const;
   };
   struct chunk_state;
 
