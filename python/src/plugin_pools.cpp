@@ -153,7 +153,8 @@ class device_pool {
     return reinterpret_cast<std::uint64_t>(pointer);
   }
   [[nodiscard]] static bytes free_bytes(pool_type const& pool) {
-    return pool.counts().reserved - pool.granted();
+    auto const counts = pool.counts();
+    return counts.reserved - counts.granted;
   }
 
   /// Frees `pointer` when the present work of `users` is done. Returns false if the caller can free

@@ -203,6 +203,8 @@ void add_plugins(nb::module_& core) {
       .add("peak_reserved", &stream_pool_counts::peak_reserved, "The most bytes reserved.")
       .add("allocated", &stream_pool_counts::allocated, "Requested bytes that are not freed yet.")
       .add("peak_allocated", &stream_pool_counts::peak_allocated, "The most bytes allocated.")
+      .add("granted", &stream_pool_counts::granted,
+           "Bytes of the chunks that serve the allocations.")
       .add("allocations", &stream_pool_counts::allocations, "Number of allocations until now.")
       .add("deallocations", &stream_pool_counts::deallocations, "Number of frees until now.")
       .add("allocations_in_use", &stream_pool_counts::allocations_in_use,

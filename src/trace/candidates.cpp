@@ -190,6 +190,10 @@ std::string code_for(replay_options const& options) {
       return "quarry::trace::planned_pool memory{\n    " + device +
              ", quarry::trace::load_plan(path),\n    {.fallback = " + options_of_pool(pool) +
              "}};\n";
+    case strategy::planned_streams:
+      return "quarry::trace::planned_stream_pool memory{\n    " + device +
+             ", quarry::cuda_streams{}, quarry::trace::load_plan(path),\n    {.fallback = " +
+             options_of_stream_pool(pool) + "}};\n";
     case strategy::direct:
       break;
   }

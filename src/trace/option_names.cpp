@@ -10,8 +10,9 @@ namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
 constexpr std::array strategies{
-    strategy::fast,    strategy::lowest_best_fit, strategy::oldest_best_fit, strategy::stitched,
-    strategy::streams, strategy::direct,          strategy::planned};
+    strategy::fast,     strategy::lowest_best_fit, strategy::oldest_best_fit,
+    strategy::stitched, strategy::streams,         strategy::direct,
+    strategy::planned,  strategy::planned_streams};
 
 constexpr std::array goals{tune_goal::front, tune_goal::best, tune_goal::all};
 
@@ -46,6 +47,8 @@ char const* name_of(strategy placement) {
       return "direct";
     case strategy::planned:
       return "planned";
+    case strategy::planned_streams:
+      return "planned-streams";
   }
   return "unknown";
 }

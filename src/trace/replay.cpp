@@ -2,11 +2,14 @@
 #include "quarry/trace/replay.hpp"
 
 #include "quarry/host/pools/chunk_arena.hpp"
+#include "quarry/platform/cuda_pages.hpp"
+#include "quarry/platform/host_pages.hpp"
 #include "quarry/trace/reader.hpp"
 #include "trace/address_map.hpp"
 #include "trace/replay_memory.hpp"
 
 #include <algorithm>
+#include <exception>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
@@ -25,7 +28,8 @@ class replayer::implementation {
  public:
   explicit implementation(replay_options const& options)
       : max_samples_{std::max<std::size_t>(options.max_samples & ~std::size_t{1}, 2)},
-        calls_{options.cost} {}
+        calls_{options.cost},
+        measures_{options.upstream != nullptr} {}
   virtual ~implementation() = default;
   virtual void add(std::span<event const> events) = 0;
   [[nodiscard]] virtual replay_result result() const = 0;
@@ -75,6 +79,7 @@ class replayer::implementation {
     result.pool = memory.counts();
     if constexpr (requires { memory.use(); }) result.plan = memory.use();
     result.upstream_us = calls_.us;
+    if (measures_) result.measured_us = calls_.measured_us;
     if (result.samples.empty() || result.samples.back().event != found_.events)
       result.samples.push_back(sample(result.pool));
     return result;
@@ -100,9 +105,10 @@ class replayer::implementation {
     }
     try {
       entry->pointer = memory.allocate(request);
-    } catch (out_of_memory const&) {
+    } catch (out_of_memory const& failed) {
       if (found_.failures++ == 0)
-        found_.first_failure = replay_failure{found_.events, request, memory.counts()};
+        found_.first_failure =
+            replay_failure{found_.events, request, failed.what(), memory.counts()};
       return;
     }
     allocated_ += request.size;
@@ -159,6 +165,7 @@ class replayer::implementation {
   bytes allocated_ = 0, peak_allocated_ = 0;  // the peak since the last sample
   bytes recorded_reserved_ = 0;
   upstream_calls calls_;
+  bool measures_;  // the time of the calls
   replay_result found_;
 };
 
@@ -181,6 +188,43 @@ class replayer_of final : public Base {
   std::unique_ptr<Memory> memory_;
 };
 
+/// Replays with a plan. If there is no memory for its block, no allocation succeeds.
+template <class Memory, class Base, class Upstream, class... Arguments>
+std::unique_ptr<Base> make_planned(replay_options const& options, Upstream upstream,
+                                   Arguments... arguments) {
+  if (options.plan == nullptr)
+    throw bad_argument{std::string{"replay: the strategy "} + name_of(options.placement) +
+                       " needs a plan (replay_options::plan)"};
+  try {
+    return std::make_unique<replayer_of<Memory, Base>>(options, *options.plan, arguments...,
+                                                       std::move(upstream));
+  } catch (out_of_memory const&) {
+    return std::make_unique<replayer_of<no_memory, Base>>(options, std::current_exception());
+  }
+}
+
+/// A stitched pool over pages of the memory that `location` names.
+template <class Base>
+std::unique_ptr<Base> make_stitched(replay_options const& options, memory_location location) {
+  constexpr bytes page = 2_MiB;  // as on a GPU
+  switch (location.kind) {
+    case memory_kind::host:
+      return std::make_unique<replayer_of<stitched<host_pages>, Base>>(options, host_pages{page});
+    case memory_kind::device:
+      return std::make_unique<replayer_of<stitched<cuda_pages>, Base>>(options,
+                                                                       cuda_pages{location.device});
+    case memory_kind::pinned:
+    case memory_kind::managed:
+    case memory_kind::file:
+    case memory_kind::shared:
+      break;
+  }
+  throw bad_argument{
+      std::string{"replay: the strategy stitched maps pages of host or device memory; there are "
+                  "none of "} +
+      name_of(location.kind) + " memory"};
+}
+
 template <class Base, class Upstream>
 std::unique_ptr<Base> make(replay_options const& options, Upstream upstream) {
   switch (options.placement) {
@@ -198,16 +242,22 @@ std::unique_ptr<Base> make(replay_options const& options, Upstream upstream) {
     case strategy::direct:
       return std::make_unique<replayer_of<no_pool<Upstream>, Base>>(options, std::move(upstream));
     case strategy::planned:
-      if (options.plan == nullptr)
-        throw bad_argument{"replay: the strategy planned needs a plan (replay_options::plan)"};
-      return std::make_unique<replayer_of<from_plan<Upstream>, Base>>(options, *options.plan,
-                                                                      std::move(upstream));
-    case strategy::stitched:
+      return make_planned<from_plan<Upstream>, Base>(options, std::move(upstream));
+    case strategy::planned_streams:
+      return make_planned<from_plan_in_stream_order<Upstream>, Base>(options, std::move(upstream),
+                                                                     options.stream_delay);
     case strategy::streams:
-      break;
+      return std::make_unique<replayer_of<in_stream_order<Upstream>, Base>>(
+          options, options.stream_delay, std::move(upstream));
+    case strategy::stitched:
+      if constexpr (simulated<Upstream>) {
+        return std::make_unique<replayer_of<stitched<simulated_pages>, Base>>(
+            options, simulated_pages{2_MiB, max_simulated_pages});
+      } else {
+        return make_stitched<Base>(options, location_of(upstream));
+      }
   }
-  throw bad_argument{std::string{"replay: the strategy "} + name_of(options.placement) +
-                     " replays on simulated memory only"};
+  throw bad_argument{"replay: there is no such strategy"};
 }
 
 template <class Base>
@@ -226,6 +276,7 @@ std::unique_ptr<Base> make_routed(replay_options const& options) {
     case strategy::stitched:
     case strategy::streams:
     case strategy::planned:
+    case strategy::planned_streams:
     case strategy::direct:
       break;
   }
@@ -240,11 +291,6 @@ replayer::replayer(replay_options const& options) {
     implementation_ = make_routed<implementation>(options);
   } else if (options.upstream != nullptr) {
     implementation_ = make<implementation>(options, borrowed_resource{*options.upstream});
-  } else if (options.placement == strategy::stitched) {
-    implementation_ = std::make_unique<replayer_of<stitched, implementation>>(options);
-  } else if (options.placement == strategy::streams) {
-    implementation_ = std::make_unique<replayer_of<in_stream_order, implementation>>(
-        options, options.stream_delay);
   } else {
     implementation_ = make<implementation>(options, simulated_resource{});
   }

@@ -10,10 +10,13 @@
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/platform/simulated_pages.hpp"
 #include "quarry/trace/planned_pool.hpp"
+#include "quarry/trace/planned_stream_pool.hpp"
 #include "quarry/trace/replay.hpp"
 #include "quarry/trace/routed_pool.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
 #include <map>
 #include <string>
 #include <tuple>
@@ -24,7 +27,7 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// Calls of the upstream, and what they would cost.
 struct upstream_calls {
   upstream_cost price;
-  double us = 0;
+  double us = 0, measured_us = 0;
   std::uint64_t allocations = 0;
   bytes reserved = 0, peak = 0;  // the peak since the last sample
 
@@ -37,6 +40,22 @@ struct upstream_calls {
   void count_free(bytes size) {
     us += price.us_per_free;
     reserved -= size;
+  }
+  /// The result of `call`, whose time is measured if it takes or returns real memory.
+  template <bool IsSimulated, class Call>
+  decltype(auto) measured(Call const& call) {
+    if constexpr (IsSimulated) {
+      return call();
+    } else {
+      struct timer {
+        using clock = std::chrono::steady_clock;
+        double& us;
+        clock::time_point begin = clock::now();
+        ~timer() { us += std::chrono::duration<double, std::micro>(clock::now() - begin).count(); }
+      };
+      timer const running{measured_us};
+      return call();
+    }
   }
 };
 
@@ -62,12 +81,13 @@ class counted_resource {
       : upstream_{std::move(upstream)}, calls_{&calls} {}
 
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    void* const result = upstream_.allocate(size, alignment);
+    void* const result =
+        calls_->measured<is_simulated>([&] { return upstream_.allocate(size, alignment); });
     calls_->count_allocation(size);
     return result;
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    upstream_.deallocate(pointer, size, alignment);
+    calls_->measured<is_simulated>([&] { upstream_.deallocate(pointer, size, alignment); });
     calls_->count_free(size);
   }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
@@ -87,26 +107,32 @@ class borrowed_resource {
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     owner_->deallocate(pointer, size, alignment);
   }
+  [[nodiscard]] memory_location location() { return owner_->location(); }
   [[nodiscard]] any_resource& upstream() { return *owner_; }
 
  private:
   any_resource* owner_;
 };
 
-/// Counts the maps of pages, each of which stands for a call of the upstream.
-class counted_pages : public simulated_pages {
- public:
-  /// Each page needs 50 bytes of memory, so a trace with absurd sizes needs 100 MB at most.
-  static constexpr bytes max_mapped = bytes{1} << 42;
+/// Each simulated page needs 50 bytes of memory, so a trace with absurd sizes needs 100 MB at most.
+inline constexpr bytes max_simulated_pages = bytes{1} << 42;
 
-  counted_pages(bytes page, upstream_calls& calls)
-      : simulated_pages{page, max_mapped}, calls_{&calls} {}
+/// Counts the maps of pages, each of which stands for a call of the upstream.
+template <page_source Pages>
+class counted_pages : public Pages {
+ public:
+  static constexpr bool is_simulated = simulated<Pages>;
+
+  counted_pages(Pages pages, upstream_calls& calls) : Pages{std::move(pages)}, calls_{&calls} {}
   void map(std::uint64_t address, bytes size) {
-    simulated_pages::map(address, size);
+    calls_->measured<is_simulated>([&] { Pages::map(address, size); });
     calls_->count_allocation(size);
   }
+  void move(std::uint64_t source, std::uint64_t target, bytes size) {
+    calls_->measured<is_simulated>([&] { Pages::move(source, target, size); });
+  }
   void unmap(std::uint64_t address, bytes size) noexcept {
-    simulated_pages::unmap(address, size);
+    calls_->measured<is_simulated>([&] { Pages::unmap(address, size); });
     calls_->count_free(size);
   }
 
@@ -189,6 +215,24 @@ struct routed {
   routed_pool<counted_resource<simulated_resource>, Placement> memory;
 };
 
+/// The counts of a planned pool.
+template <class FallbackCounts>
+[[nodiscard]] pool_counts counts_of(planned_counts<FallbackCounts> const& found,
+                                    pool_counts const& fallback) {
+  pool_counts result = with_counts(fallback, found);
+  result.granted = found.granted;
+  result.peak_granted += found.peak_placed;  // at most: the two peaks may differ in time
+  result.allocations = found.allocations;
+  result.deallocations = found.deallocations;
+  result.blocks_allocated += found.reserved != found.fallback.reserved;
+  return result;
+}
+template <class FallbackCounts>
+[[nodiscard]] plan_use use_of(planned_counts<FallbackCounts> const& found) {
+  return {found.planned, found.occupied, found.unplanned, found.jumps,
+          found.fallback.peak_reserved};
+}
+
 template <class Upstream>
 struct from_plan {
   from_plan(plan const& served, Upstream upstream, upstream_calls& calls,
@@ -201,51 +245,79 @@ struct from_plan {
   void wait(event const&) {}
   [[nodiscard]] pool_counts counts() const {
     auto const found = memory.counts();
-    pool_counts result = with_counts(found.fallback, found);
-    result.granted = found.granted;
-    result.peak_granted += found.peak_placed;  // at most: the two peaks may differ in time
-    result.allocations = found.allocations;
-    result.deallocations = found.deallocations;
-    result.blocks_allocated += found.reserved != found.fallback.reserved;
-    return result;
+    return counts_of(found, found.fallback);
   }
-  [[nodiscard]] plan_use use() const {
-    auto const found = memory.counts();
-    return {found.planned, found.occupied, found.unplanned, found.jumps,
-            found.fallback.peak_reserved};
-  }
+  [[nodiscard]] plan_use use() const { return use_of(memory.counts()); }
   planned_pool<counted_resource<Upstream>> memory;
 };
 
+/// In the place of a pool whose plan has no memory: no allocation succeeds.
+struct no_memory {
+  no_memory(std::exception_ptr reason, upstream_calls&, pool_options const&)
+      : failure{std::move(reason)} {}
+  [[nodiscard]] void* allocate(event const&) const { std::rethrow_exception(failure); }
+  void deallocate(void*, bytes, event const&) {}
+  void wait(event const&) {}
+  [[nodiscard]] pool_counts counts() const { return {}; }
+  std::exception_ptr failure;
+};
+
+template <page_source Pages>
 struct stitched {
-  stitched(upstream_calls& calls, pool_options const& options)
-      : memory{counted_pages{2 << 20, calls},
-               {.alignment = options.alignment, .max_bytes = options.max_bytes}} {}
-  void* allocate(event const& request) { return memory.allocate(request.size); }
+  stitched(Pages pages, upstream_calls& calls, pool_options const& options)
+      : memory{counted_pages<Pages>{std::move(pages), calls},
+               {.alignment = options.alignment,
+                .max_bytes = options.max_bytes,
+                .is_tracked = false}} {}
+  void* allocate(event const& request) {
+    void* const result = memory.allocate(request.size);
+    peak_granted = std::max(peak_granted, memory.counts().granted);
+    return result;
+  }
   void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
   void wait(event const&) {}
   [[nodiscard]] pool_counts counts() const {
     auto const found = memory.counts();
     pool_counts result = with_counts({}, found);
+    result.granted = found.granted;
+    result.peak_granted = peak_granted;
+    result.largest_free = found.largest_free;
     result.blocks_allocated = found.growths;
     return result;
   }
-  stitched_pool<counted_pages> memory;
+  stitched_pool<counted_pages<Pages>> memory;
+  bytes peak_granted = 0;
 };
 
-struct in_stream_order {
-  in_stream_order(std::uint64_t delay, upstream_calls& calls, pool_options const& options)
-      : clock{.delay = delay},
-        memory{counted_resource<simulated_resource>{simulated_resource{}, calls},
-               traced_streams{clock},
-               {.first_block = options.first_block,
-                .next_block = options.next_block,
-                .growth_percent = options.growth_percent,
-                .alignment = std::max<bytes>(checked(options).alignment, 256),
-                .max_bytes = options.max_bytes}} {}
+[[nodiscard]] inline stream_pool_options stream_options(pool_options const& options) {
+  return {.first_block = options.first_block,
+          .next_block = options.next_block,
+          .growth_percent = options.growth_percent,
+          .alignment = std::max<bytes>(checked(options).alignment, 256),
+          .max_bytes = options.max_bytes,
+          .is_tracked = false};
+}
+[[nodiscard]] inline pool_counts counts_of(stream_pool_counts const& found) {
+  pool_counts result = with_counts({}, found);
+  result.granted = found.granted;
+  result.allocations = found.allocations;
+  result.deallocations = found.deallocations;
+  result.blocks_allocated = found.blocks_allocated;
+  result.blocks_returned = found.blocks_returned;
+  return result;
+}
+
+/// A pool in the order of streams, with the trace's clock.
+template <class Pool>
+struct stream_ordered {
+  template <class... Arguments>
+  explicit stream_ordered(std::uint64_t delay, Arguments&&... arguments)
+      : clock{.delay = delay}, memory{std::forward<Arguments>(arguments)...} {}
   void* allocate(event const& request) {
     clock.time = request.time;
-    return memory.allocate(request.size, request.stream);
+    void* const result = memory.allocate(request.size, request.stream);
+    peak_granted = std::max(peak_granted, memory.counts().granted);
+    return result;
   }
   void deallocate(void* pointer, bytes, event const& request) {
     clock.time = request.time;
@@ -255,17 +327,41 @@ struct in_stream_order {
     clock.time = request.time;
     memory.share(request.stream);
   }
+  traced_streams::clock clock;
+  Pool memory;
+  bytes peak_granted = 0;
+};
+
+template <class Upstream>
+struct in_stream_order : stream_ordered<stream_pool<counted_resource<Upstream>, traced_streams>> {
+  in_stream_order(std::uint64_t delay, Upstream upstream, upstream_calls& calls,
+                  pool_options const& options)
+      : in_stream_order::stream_ordered{delay,
+                                        counted_resource<Upstream>{std::move(upstream), calls},
+                                        traced_streams{this->clock}, stream_options(options)} {}
   [[nodiscard]] pool_counts counts() const {
-    auto const found = memory.counts();
-    pool_counts result = with_counts({}, found);
-    result.allocations = found.allocations;
-    result.deallocations = found.deallocations;
-    result.blocks_allocated = found.blocks_allocated;
-    result.blocks_returned = found.blocks_returned;
+    pool_counts result = counts_of(this->memory.counts());
+    result.peak_granted = this->peak_granted;
     return result;
   }
-  traced_streams::clock clock;
-  stream_pool<counted_resource<simulated_resource>, traced_streams> memory;
+};
+
+template <class Upstream>
+struct from_plan_in_stream_order
+    : stream_ordered<planned_stream_pool<counted_resource<Upstream>, traced_streams>> {
+  from_plan_in_stream_order(plan const& served, std::uint64_t delay, Upstream upstream,
+                            upstream_calls& calls, pool_options const& options)
+      : from_plan_in_stream_order::stream_ordered{
+            delay, counted_resource<Upstream>{std::move(upstream), calls},
+            traced_streams{this->clock}, served,
+            planned_stream_pool_options{.fallback = stream_options(options)}} {}
+  [[nodiscard]] pool_counts counts() const {
+    auto const found = this->memory.counts();
+    pool_counts result = counts_of(found, counts_of(found.fallback));
+    result.peak_granted = this->peak_granted;
+    return result;
+  }
+  [[nodiscard]] plan_use use() const { return use_of(this->memory.counts()); }
 };
 
 /// Each allocation is one of the upstream, rounded to the alignment.

@@ -7,6 +7,7 @@
 #include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/platform/cuda_pages.hpp"
 #include "quarry/trace/planned_pool.hpp"
+#include "quarry/trace/planned_stream_pool.hpp"
 #include "quarry/trace/tune.hpp"
 
 #include <gtest/gtest.h>
@@ -57,8 +58,9 @@ TEST(Candidates, CodeOfPoolsHasAllOptions) {
           {.first_block = 1048576, .next_block = 4096, .growth_percent = 25, .alignment = 512,
            .max_bytes = 1073741824, .coalesce = quarry::heuristic::by_cost(1024),
            .shrink_after = 100}};);
-  auto const rule = [](quarry::pool_state const&) { return quarry::bytes{0}; };
-  tested = {.placement = strategy::oldest_best_fit, .pool = {.coalesce = heuristic::by_rule(rule)}};
+  auto const own_rule = [](quarry::pool_state const&) { return quarry::bytes{0}; };
+  tested = {.placement = strategy::oldest_best_fit,
+            .pool = {.coalesce = heuristic::by_rule(own_rule)}};
   EXPECT_CODE(tested,
       quarry::pool<quarry::device_resource, quarry::chunk_arena<quarry::oldest_best_fit>> memory{
           quarry::device_resource{device},
@@ -85,6 +87,11 @@ TEST(Candidates, CodeOfOtherStrategiesHasTheirOptions) {
       {.fallback = {.first_block = 4096, .next_block = 8192, .growth_percent = 4,
                     .alignment = 512, .max_bytes = 1073741824,
                     .coalesce = quarry::heuristic::never()}}};);
+  tested.placement = strategy::planned_streams;
+  EXPECT_CODE(tested, quarry::trace::planned_stream_pool memory{
+      quarry::device_resource{device}, quarry::cuda_streams{}, quarry::trace::load_plan(path),
+      {.fallback = {.first_block = 4096, .next_block = 8192, .growth_percent = 4,
+                    .alignment = 512, .max_bytes = 1073741824}}};);
   tested.placement = strategy::direct;
   EXPECT_CODE(tested, quarry::device_resource memory{device};);
   // clang-format on

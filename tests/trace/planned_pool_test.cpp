@@ -262,6 +262,23 @@ TEST(PlannedPool, IsAStrategyOfReplays) {
   EXPECT_EQ(strategy_named("planned"), strategy::planned);
 }
 
+TEST(PlannedPool, AReplayWhosePlanExceedsTheCapacityServesNothing) {
+  std::mt19937 random{3};
+  auto const events = events_of_program(random_program(random, 500));
+  auto const served = make_plan(events, {.max_steps = 100'000});
+  for (strategy const placement : {strategy::planned, strategy::planned_streams}) {
+    replay_options options{.placement = placement, .plan = &served};
+    options.pool.max_bytes = served.size - 1;
+    replayer tested{options};
+    tested.add(events);
+    auto const result = tested.result();
+    EXPECT_EQ(result.failures, served.allocations.size());
+    ASSERT_TRUE(result.first_failure);
+    EXPECT_NE(result.first_failure->reason.find("the plan exceeds max_bytes"), std::string::npos);
+    EXPECT_FALSE(result.plan);
+  }
+}
+
 /// Runs a program with random deviations from its plan, and compares each allocation with a model.
 /// The bytes of each allocation hold its number, so an overlap also shows in the memory.
 void run_with_deviations(unsigned seed) {

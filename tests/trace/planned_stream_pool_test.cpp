@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/trace/planned_stream_pool.hpp"
+#include "quarry/trace/replay.hpp"
 
 #include "host/pools/simulated_streams.hpp"
 #include "quarry/host/resources/host_resource.hpp"
@@ -54,6 +55,27 @@ TEST(PlannedStreamPool, LetsAStreamWaitBeforeItUsesThePlaceOfAnotherStream) {
   EXPECT_EQ(tested.allocate(256, 2), first);
   EXPECT_TRUE(streams.world().is_before(1, time, 2));
   EXPECT_EQ(tested.counts().waits, 1u);
+}
+
+TEST(PlannedStreamPool, IsAStrategyOfReplays) {
+  plan const served = one_place_twice();
+  for (std::uint32_t const second_stream : {1u, 2u}) {
+    SCOPED_TRACE(second_stream);
+    quarry::trace::replayer tested{
+        {.placement = quarry::trace::strategy::planned_streams, .plan = &served}};
+    using quarry::trace::event_kind;
+    tested.add(std::vector<quarry::trace::event>{
+        {.address = 512, .size = 256, .stream = 1, .kind = event_kind::allocate},
+        {.address = 512, .stream = 1, .kind = event_kind::deallocate},
+        {.address = 512, .size = 256, .stream = second_stream, .kind = event_kind::allocate}});
+    auto const found = tested.result();
+    ASSERT_TRUE(found.plan);
+    // the first free records no event: there is no other stream yet
+    EXPECT_EQ(found.plan->occupied, second_stream == 2 ? 1u : 0u);
+    EXPECT_EQ(found.plan->planned, second_stream == 2 ? 1u : 2u);
+    EXPECT_EQ(found.pool.reserved > served.size, second_stream == 2);
+    EXPECT_EQ(found.pool.granted, 256u);
+  }
 }
 
 TEST(PlannedStreamPool, LeavesAPlaceWithItsStreamIfNoEventCanBeRecorded) {

@@ -23,8 +23,9 @@ using trace::strategy;
 constexpr strategy all_strategies[] = {
     strategy::fast,     strategy::lowest_best_fit, strategy::oldest_best_fit,
     strategy::stitched, strategy::streams,         strategy::direct};
-constexpr strategy real_strategies[] = {strategy::fast, strategy::lowest_best_fit,
-                                        strategy::oldest_best_fit, strategy::direct};
+constexpr strategy strategies_with_blocks[] = {strategy::fast, strategy::lowest_best_fit,
+                                               strategy::oldest_best_fit, strategy::streams,
+                                               strategy::direct};
 
 replay_result replay_of(std::vector<event> const& events, replay_options const& options = {}) {
   replayer memory{options};
@@ -187,6 +188,8 @@ TEST(Replay, NamesTheFirstAllocationThatExceedsTheCapacity) {
     EXPECT_FALSE(found.fits());
     EXPECT_EQ(found.failures, 2u);
     ASSERT_TRUE(found.first_failure.has_value());
+    EXPECT_NE(found.first_failure->reason.find("no memory for"), std::string::npos)
+        << found.first_failure->reason;
     EXPECT_EQ(found.first_failure->event, 3u);
     EXPECT_EQ(found.first_failure->request, events[3]);
     EXPECT_EQ(found.first_failure->pool.allocated, 8_MiB + 100);
@@ -256,7 +259,7 @@ TEST(Replay, ReturnsAllMemoryToARealResource) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random{seed};
   auto const events = random_trace(random, 1000, 60);
-  for (strategy const placement : real_strategies) {
+  for (strategy const placement : strategies_with_blocks) {
     SCOPED_TRACE(name_of(placement));
     statistics_resource<host_resource> host{host_resource{}};
     any_resource upstream{counted_host{&host}};
@@ -273,6 +276,8 @@ TEST(Replay, ReturnsAllMemoryToARealResource) {
       auto const found = memory.result();
       EXPECT_EQ(found.pool.peak_reserved, simulated.pool.peak_reserved);
       EXPECT_EQ(found.upstream_us, simulated.upstream_us);
+      EXPECT_GT(found.measured_us.value(), 0);
+      EXPECT_FALSE(simulated.measured_us);
       EXPECT_GE(host.counts().allocated, static_cast<std::int64_t>(found.pool.reserved));
     }
     EXPECT_EQ(host.counts().allocated, 0);
@@ -281,12 +286,43 @@ TEST(Replay, ReturnsAllMemoryToARealResource) {
   }
 }
 
-TEST(Replay, RefusesARealResourceForStrategiesThatNeedSimulation) {
+TEST(Replay, StitchedMapsPagesOfTheHostAsItMapsSimulatedOnes) {
+  std::mt19937_64 random{7};
+  auto const events = random_trace(random, 1000, 60);
   any_resource upstream{host_resource{}};
-  for (strategy const placement : {strategy::stitched, strategy::streams}) {
-    EXPECT_EQ(message_of([&] { replayer{{.placement = placement, .upstream = &upstream}}; }),
-              "replay: the strategy " + std::string{name_of(placement)} +
-                  " replays on simulated memory only");
+  auto const real = replay_of(events, {.placement = strategy::stitched, .upstream = &upstream});
+  auto const simulated = replay_of(events, {.placement = strategy::stitched});
+  EXPECT_TRUE(real.fits());
+  EXPECT_GT(real.pool.peak_reserved, 0u);
+  EXPECT_EQ(real.pool.peak_reserved, simulated.pool.peak_reserved);
+  EXPECT_EQ(real.pool.peak_granted, simulated.pool.peak_granted);
+  EXPECT_EQ(real.upstream_us, simulated.upstream_us);
+  EXPECT_GT(real.measured_us.value(), 0);
+}
+
+struct managed_memory {
+  [[nodiscard]] static void* allocate(bytes, bytes) { throw std::bad_alloc{}; }
+  static void deallocate(void*, bytes, bytes) noexcept {}
+  [[nodiscard]] static quarry::memory_location location() {
+    return {quarry::memory_kind::managed, 0};
+  }
+};
+TEST(Replay, RefusesToStitchMemoryWithoutPages) {
+  any_resource upstream{managed_memory{}};
+  EXPECT_EQ(message_of([&] { replayer{{.placement = strategy::stitched, .upstream = &upstream}}; }),
+            "replay: the strategy stitched maps pages of host or device memory; there are none of "
+            "managed memory");
+}
+
+TEST(Replay, EveryPoolCountsWhatItGranted) {
+  for (strategy const placement : all_strategies) {
+    SCOPED_TRACE(name_of(placement));
+    auto const found = replay_of({allocation(512, 100), allocation(1024, 300), free_of(512)},
+                                 {.placement = placement});
+    EXPECT_GE(found.pool.granted, 300u);
+    EXPECT_LE(found.pool.granted, 512u);
+    EXPECT_GE(found.pool.peak_granted, 400u);
+    EXPECT_LE(found.pool.peak_granted, 1024u);
   }
 }
 
@@ -366,7 +402,7 @@ TEST(ReplayNames, OfStrategiesRoundTrip) {
     EXPECT_EQ(trace::strategy_named(name_of(placement)), placement);
   EXPECT_EQ(message_of([] { (void)trace::strategy_named("best"); }),
             "'best' is no strategy. The strategies are: fast, lowest-best-fit, oldest-best-fit, "
-            "stitched, streams, direct, planned");
+            "stitched, streams, direct, planned, planned-streams");
   EXPECT_THROW((void)trace::strategy_named(""), bad_argument);
 }
 

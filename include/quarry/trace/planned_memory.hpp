@@ -20,7 +20,8 @@ template <class FallbackCounts>
 struct planned_counts {
   bytes reserved = 0, peak_reserved = 0;    ///< of the resource
   bytes allocated = 0, peak_allocated = 0;  ///< requested bytes in use
-  bytes peak_placed = 0;                    ///< the most bytes of places in use
+  bytes granted = 0;      ///< bytes of the places and chunks that serve the requested bytes
+  bytes peak_placed = 0;  ///< the most bytes of places in use
   std::uint64_t allocations = 0, deallocations = 0;
   std::size_t allocations_in_use = 0;
   std::uint64_t planned = 0;    ///< allocations that the plan served
@@ -152,6 +153,7 @@ class QUARRY_POISONS planned_memory {
     result.fallback = fallback_.counts();
     result.reserved = block_.size() + result.fallback.reserved;
     result.peak_reserved = block_.size() + result.fallback.peak_reserved;
+    result.granted = placed() + result.fallback.granted;
     result.allocations = result.planned + result.unplanned + result.occupied;
     result.allocations_in_use = result.allocations - result.deallocations;
     result.jumps = cursor_.jumps();

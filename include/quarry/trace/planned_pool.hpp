@@ -16,9 +16,7 @@ struct planned_pool_options {
   std::uint32_t lookahead = 64;  ///< see `plan_cursor`
 };
 
-struct planned_pool_counts : planned_counts<pool_counts> {
-  bytes granted = 0;  ///< bytes of the places and chunks that serve the requested bytes
-};
+using planned_pool_counts = planned_counts<pool_counts>;
 
 /// Serves a program from the plan of an earlier run, and unplanned requests from a pool.
 ///
@@ -64,11 +62,7 @@ class QUARRY_POISONS planned_pool : public planned_memory<Resource, Fallback> {
   /// Returns unused blocks of the fallback to the resource. The plan's block stays.
   void release() noexcept { this->fallback().release(); }
 
-  [[nodiscard]] planned_pool_counts counts() const {
-    planned_pool_counts result{this->count_all()};
-    result.granted = this->placed() + result.fallback.granted;
-    return result;
-  }
+  [[nodiscard]] planned_pool_counts counts() const { return this->count_all(); }
   /// Bytes of memory that the pool needs beside its blocks: its own size, the plan, resident pages
   /// of its tables, and its labels. O(pages + labels), by system calls.
   [[nodiscard]] bytes bookkeeping() const { return sizeof(*this) + this->footprint(); }

@@ -29,6 +29,7 @@ enum class strategy : std::uint8_t {
   streams,          ///< `stream_pool`: a stream that takes memory of another stream waits
   direct,           ///< no pool: each allocation is a call of the upstream
   planned,          ///< `planned_pool` with `replay_options::plan`
+  planned_streams,  ///< `planned_stream_pool` with that plan, in the order of streams
 };
 [[nodiscard]] QUARRY_API char const* name_of(strategy placement);
 /// Throws `bad_argument`, which lists the names.
@@ -54,16 +55,19 @@ struct replay_options {
   pool_options pool = {};
   upstream_cost cost = {};
   /// Replays on the memory of this resource, which must outlive the replayer; null simulates it.
-  /// Not with `stitched` and `streams`
+  /// `stitched` maps pages of its own of the same memory: the host's, or that of a GPU. Streams
+  /// follow the trace's clock in each case, because the replay has no work for real ones
   any_resource* upstream = nullptr;
   /// Serves the allocations from several pools, as this table says; null means one pool. The table
   /// must outlive the replayer. With `fast` and the best fits on simulated memory
   routing_table const* routing = nullptr;
   /// The call sites that the table's routes are compared with: those of the trace
   name_table const* call_sites = nullptr;
-  /// Of `planned`: the replayer copies it. `pool` has the options of the fallback
+  /// Of `planned` and `planned_streams`: the replayer copies it. `pool` has the options of the
+  /// fallback. If the plan's block exceeds the capacity or the memory, no allocation succeeds
   trace::plan const* plan = nullptr;
-  /// Of `streams`: how long the work of a stream takes, in nanoseconds of the trace's time
+  /// Of the strategies with streams: how long the work of a stream takes, in nanoseconds of the
+  /// trace's time
   std::uint64_t stream_delay = 1'000'000;
   /// The result has at most this number of samples; at least 2
   std::size_t max_samples = 2048;
@@ -83,6 +87,7 @@ struct replay_sample {
 struct replay_failure {
   std::uint64_t event = 0;  ///< its index in the trace
   trace::event request = {};
+  std::string reason;  ///< the exception's message
   pool_counts pool = {};
 };
 
@@ -101,7 +106,9 @@ struct replay_result {
 
   std::uint64_t events = 0;
   pool_counts pool = {};
-  double upstream_us = 0;      ///< modelled, by `upstream_cost`
+  double upstream_us = 0;  ///< modelled, by `upstream_cost`
+  /// Of the calls on real memory; nullopt if it is simulated
+  std::optional<double> measured_us;
   std::uint64_t failures = 0;  ///< allocations that did not fit; they and their frees are skipped
   std::optional<replay_failure> first_failure;
   std::uint64_t unknown_frees = 0;  ///< of addresses that the trace did not allocate
@@ -111,7 +118,7 @@ struct replay_result {
   /// From `reserve` and `unreserve`: what the recorded allocator held. 0 if not recorded
   bytes recorded_peak_reserved = 0;
   std::uint64_t max_live = 0;    ///< most allocations at one time; not those that failed
-  std::optional<plan_use> plan;  ///< of `planned`
+  std::optional<plan_use> plan;  ///< of strategies with a plan, if the memory has its block
   std::vector<replay_sample> samples;
 };
 
@@ -119,7 +126,7 @@ struct replay_result {
 /// allocations in use, plus the samples. Not thread-safe.
 class QUARRY_API replayer {
  public:
-  /// Throws `bad_argument`, and `out_of_memory` if a plan exceeds the capacity.
+  /// Throws `bad_argument`, and `resource_failed` if `stitched` finds no GPU for its pages.
   explicit replayer(replay_options const& options);
   replayer(replayer&&) noexcept;
   replayer& operator=(replayer&&) noexcept;

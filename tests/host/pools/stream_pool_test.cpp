@@ -67,10 +67,10 @@ TEST_F(StreamPool, TellsTheGrantedSizesOfAllocations) {
     EXPECT_EQ(found->requested, size);
     EXPECT_GE(found->granted, size);
     granted += found->granted;
-    EXPECT_EQ(source.granted(), granted);
+    EXPECT_EQ(source.counts().granted, granted);
   }
   for (void* const pointer : all) source.deallocate(pointer, 1);
-  EXPECT_EQ(source.granted(), 0u);
+  EXPECT_EQ(source.counts().granted, 0u);
   EXPECT_FALSE(source.sizes_of(all.front()));
 }
 

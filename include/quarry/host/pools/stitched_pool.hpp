@@ -30,6 +30,8 @@ struct stitched_options {
 struct stitched_counts {
   bytes reserved = 0, peak_reserved = 0;    // of pages
   bytes allocated = 0, peak_allocated = 0;  // requested bytes
+  bytes granted = 0;                        // of the chunks that serve them
+  bytes largest_free = 0;                   // chunk
   bytes moved = 0;                          // bytes of moved pages
   std::uint64_t growths = 0;                // requests that no free chunk fitted
   std::uint64_t invalid_frees = 0;          // frees of addresses that were not in use
@@ -142,9 +144,16 @@ class QUARRY_POISONS stitched_pool {
   [[nodiscard]] allocator_id id() const { return memory_.id(); }
   [[nodiscard]] memory_location location() { return location_of(pages_); }
   [[nodiscard]] stitched_counts counts() const {
-    return {
-        placement_.reserved(), memory_.peak(),        allocated_, peak_allocated_, moved_, growths_,
-        invalid_frees_,        placement_.allocated()};
+    return {placement_.reserved(),
+            memory_.peak(),
+            allocated_,
+            peak_allocated_,
+            placement_.in_use(),
+            placement_.largest_free(),
+            moved_,
+            growths_,
+            invalid_frees_,
+            placement_.allocated()};
   }
   /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
   /// tables, and its labels. O(pages + labels), by system calls.

@@ -29,6 +29,7 @@ struct stream_pool_options {
 struct stream_pool_counts {
   bytes reserved = 0, peak_reserved = 0;    // bytes of blocks
   bytes allocated = 0, peak_allocated = 0;  // requested bytes
+  bytes granted = 0;                        // of the chunks that serve them
   std::uint64_t allocations = 0, deallocations = 0, invalid_frees = 0;
   std::uint64_t blocks_allocated = 0, blocks_returned = 0;
   std::uint64_t events = 0, waits = 0;  // recorded, and streams made to wait
@@ -173,8 +174,6 @@ class stream_pool {
   [[nodiscard]] std::optional<chunk_sizes> sizes_of(void const* pointer) const {
     return arena_.size_of(reinterpret_cast<std::uint64_t>(pointer));
   }
-  /// Bytes of the chunks that serve the allocations.
-  [[nodiscard]] bytes granted() const { return arena_.in_use(); }
   /// Labels an allocation for reports. False if `pointer` is not allocated, or the pool is not
   /// tracked.
   bool label(void* pointer, std::string name,
@@ -186,13 +185,21 @@ class stream_pool {
   [[nodiscard]] bytes alignment() const { return options_.alignment; }
 
   [[nodiscard]] stream_pool_counts counts() const {
-    return {arena_.reserved(),  source_.memory().peak(),
-            allocated_,         peak_allocated_,
-            allocations_,       allocations_ - arena_.allocated(),
-            invalid_frees_,     source_.allocated(),
-            source_.returned(), streams_.events(),
-            streams_.waits(),   streams_.shares(),
-            streams_.count(),   arena_.allocated()};
+    return {arena_.reserved(),
+            source_.memory().peak(),
+            allocated_,
+            peak_allocated_,
+            arena_.in_use(),
+            allocations_,
+            allocations_ - arena_.allocated(),
+            invalid_frees_,
+            source_.allocated(),
+            source_.returned(),
+            streams_.events(),
+            streams_.waits(),
+            streams_.shares(),
+            streams_.count(),
+            arena_.allocated()};
   }
   /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
   /// tables, and its labels. O(pages + labels), by system calls.
