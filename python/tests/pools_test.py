@@ -111,13 +111,13 @@ def test_threads_share_a_pool():
 
     def work(seed):
         choose = random.Random(seed)
-        mine = []
+        addresses = []
         for _ in range(2000):
-            if mine and choose.random() < 0.5:
-                assert pool.deallocate(mine.pop(choose.randrange(len(mine))))
+            if addresses and choose.random() < 0.5:
+                assert pool.deallocate(addresses.pop(choose.randrange(len(addresses))))
             else:
-                mine.append(pool.allocate(choose.randrange(1, 10_000)))
-        for address in mine:
+                addresses.append(pool.allocate(choose.randrange(1, 10_000)))
+        for address in addresses:
             assert pool.deallocate(address)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]

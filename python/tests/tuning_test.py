@@ -52,9 +52,9 @@ def test_goals_find_the_same_best_setting(trace, tuned):
 
 def test_the_devices_of_a_trace_have_pools_of_their_own(tmp_path):
     columns = {"address": [64, 64, 128], "size": [100, 700, 50], "allocator": [1, 2, 1]}
-    both = quarry.make_trace(columns, allocators=["", "device 0", "device 1"])
-    both.write(tmp_path / "both.quarry")
-    for source in (both, str(tmp_path / "both.quarry")):
+    two_devices = quarry.make_trace(columns, allocators=["", "device 0", "device 1"])
+    two_devices.write(tmp_path / "two_devices.quarry")
+    for source in (two_devices, str(tmp_path / "two_devices.quarry")):
         peaks = {"device 0": 150, "device 1": 700}
         for name, peak in peaks.items():
             assert quarry.replay(source, allocator=name).pool.peak_allocated == peak
@@ -66,8 +66,8 @@ def test_the_devices_of_a_trace_have_pools_of_their_own(tmp_path):
                 call(source)
         with pytest.raises(quarry.BadArgument, match="no allocator 'device 2'"):
             quarry.replay(source, allocator="device 2")
-    assert run("replay", tmp_path / "both.quarry").exit_code == 2
-    found = run("replay", tmp_path / "both.quarry", "--allocator", "device 1", "--json")
+    assert run("replay", tmp_path / "two_devices.quarry").exit_code == 2
+    found = run("replay", tmp_path / "two_devices.quarry", "--allocator", "device 1", "--json")
     assert json.loads(found.stdout)["pool"]["peak_allocated"] == 700
 
 

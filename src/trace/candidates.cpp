@@ -103,9 +103,9 @@ std::string options_of_pool(pool_options const& pool) {
 }
 /// Streams have no heuristic, and an alignment of 256 bytes at least.
 std::string options_of_stream_pool(pool_options const& pool) {
-  bytes const least = stream_pool_options{}.alignment;
+  bytes const min_alignment = stream_pool_options{}.alignment;
   return block_sizes(pool)
-      .add_unless(least, "alignment", std::max(pool.alignment, least))
+      .add_unless(min_alignment, "alignment", std::max(pool.alignment, min_alignment))
       .add_unless(no_limit, "max_bytes", pool.max_bytes)
       .text();
 }

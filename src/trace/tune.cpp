@@ -262,12 +262,12 @@ class tuner {
     });
   }
   [[nodiscard]] bool falls_behind(std::size_t candidate, replay_result const& found) const {
-    figures const least =
+    figures const minimum =
         bound({found.pool.peak_reserved, found.pool.coalesces, found.upstream_us});
     return std::any_of(finished_.begin(), finished_.end(), [&](std::size_t other) {
       figures const known = figures_of(result_.outcomes[other]);
-      return beats(other, known, candidate, least) ||
-             (options_.goal == tune_goal::best && cost_of(least) > cost_of(known));
+      return beats(other, known, candidate, minimum) ||
+             (options_.goal == tune_goal::best && cost_of(minimum) > cost_of(known));
     });
   }
   void record(std::size_t candidate, replay_result const& found) {

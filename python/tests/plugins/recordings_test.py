@@ -56,18 +56,23 @@ def test_two_recordings_of_two_pools_have_the_same_events(tmp_path, command):
     for user, address, device in live[1::2]:
         _core.plugin_deallocate(user, address, device, stream)
     command.close()
-    mine, whole = quarry.read_trace(path), quarry.read_trace(tmp_path / "command.quarry")
-    assert len(mine) == 2 + 100 + 50 and len(whole) == 2 + 100 + 100
+    program_trace, command_trace = (
+        quarry.read_trace(path),
+        quarry.read_trace(tmp_path / "command.quarry"),
+    )
+    assert len(program_trace) == 2 + 100 + 50 and len(command_trace) == 2 + 100 + 100
     for column in ("kind", "address", "size", "granted"):
-        assert np.array_equal(mine.columns()[column], whole.columns()[column][: len(mine)])
-    for trace in (mine, whole):
+        assert np.array_equal(
+            program_trace.columns()[column], command_trace.columns()[column][: len(program_trace)]
+        )
+    for trace in (program_trace, command_trace):
         names = [trace.allocators[number] for number in trace.allocator]
         assert set(names) == {"blocks of the pool", "cupy", "rmm"}
         allocations = events_of(trace, Kind.ALLOCATE)
         assert list(trace.size[allocations]) == list(range(100, 200))
         assert [names[event] for event in allocations] == ["cupy", "rmm"] * 50
         assert set(trace.stream[allocations]) == {1}
-    assert not mine.call_site.any()  # only the command asked for call sites
+    assert not program_trace.call_site.any()  # only the command asked for call sites
     assert quarry.replay(tmp_path / "command.quarry").unknown_frees == 0
 
 
@@ -174,11 +179,11 @@ def test_threads_record_while_recordings_start_and_stop(tmp_path, command):
         result = quarry.replay(path)
         assert result.repeated_addresses == 0
         assert result.unknown_frees == 0 or path in paths
-    whole = quarry.read_trace(tmp_path / "command.quarry")
-    frees = events_of(whole, Kind.DEALLOCATE)
-    assert len(events_of(whole, Kind.ALLOCATE)) == len(frees)
-    assert not whole.call_site[frees].any()
-    assert whole.call_site[events_of(whole, Kind.ALLOCATE)].all()
+    command_trace = quarry.read_trace(tmp_path / "command.quarry")
+    frees = events_of(command_trace, Kind.DEALLOCATE)
+    assert len(events_of(command_trace, Kind.ALLOCATE)) == len(frees)
+    assert not command_trace.call_site[frees].any()
+    assert command_trace.call_site[events_of(command_trace, Kind.ALLOCATE)].all()
 
 
 def test_a_child_of_a_fork_records_into_a_file_of_its_own(tmp_path):

@@ -30,8 +30,8 @@ def test_training_gives_the_same_losses_and_weights_as_the_stock_allocator(model
 def test_streams_and_threads_give_the_same_results(allocator):
     stock, ours = run("torch_streams.py", "stock"), run("torch_streams.py", allocator)
     assert stock["sums"] == [float((number + 1) << 22) for number in range(20)]
-    for what in ("sums", "value", "totals"):
-        assert ours[what] == stock[what]
+    for key in ("sums", "value", "totals"):
+        assert ours[key] == stock[key]
     assert ours["audit"] == []
     assert ours["counts"]["invalid_frees"] == 0
 

@@ -55,19 +55,19 @@ with scope:
 
     totals = [0.0] * 4
 
-    def work(which: int) -> None:
+    def work(thread_number: int) -> None:
         with scope_of_thread(), torch.cuda.stream(torch.cuda.Stream()):
             total = torch.zeros((), dtype=torch.float64, device="cuda")
             for number in range(100):
-                x = torch.full((1000 + 977 * number,), float(which), device="cuda")
+                x = torch.full((1000 + 977 * number,), float(thread_number), device="cuda")
                 total += x.double().sum()
             torch.cuda.current_stream().synchronize()
-            totals[which] = float(total)
+            totals[thread_number] = float(total)
 
     def scope_of_thread() -> contextlib.AbstractContextManager:
         return quarry.torch.pool() if allocator == "pool" else contextlib.nullcontext()
 
-    threads = [threading.Thread(target=work, args=(which,)) for which in range(4)]
+    threads = [threading.Thread(target=work, args=(thread_number,)) for thread_number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
