@@ -64,6 +64,7 @@ from quarry.command_line.record import record
 from quarry.command_line.report import report
 from quarry.command_line.usage_errors import CommandGroup
 from quarry.errors import BadArgument
+from quarry.options import PLANNED
 from quarry.sizes import format_size
 
 app = typer.Typer(
@@ -159,8 +160,20 @@ def replay(
         str | None,
         file_option(
             "--plan",
-            text="The plan of [bold]--strategy planned[/bold]: a file of [bold]quarry plan[/bold].",
+            text="The plan of [bold]--strategy planned[/bold] or [bold]planned-streams[/bold]: a "
+            "file of [bold]quarry plan[/bold].",
         ),
+    ] = None,
+    resource: Annotated[
+        str | None,
+        typer.Option(
+            help="Use real memory: host, device, pinned or managed. The time of its calls is "
+            "measured.  [default: simulated memory]"
+        ),
+    ] = None,
+    device: Annotated[
+        int | None,
+        typer.Option(min=0, help="The GPU of --resource; its number.  [default: 0]"),
     ] = None,
     us_per_allocation: UsPerAllocation = _core.default_us_per_allocation,
     us_per_free: UsPerFree = _core.default_us_per_free,
@@ -173,7 +186,7 @@ def replay(
 ) -> None:
     """Replay a trace in a pool of Quarry: what would the pool have reserved, and does it fit?
 
-    The pool is simulated, so the replay needs neither a GPU nor the memory.
+    Without --resource, the memory is simulated, so the replay needs neither a GPU nor the memory.
 
     Exit status 0: it fits. 1: it does not fit. 2: bad options or input, or a damaged trace.
     """
@@ -181,6 +194,11 @@ def replay(
     from quarry.report import texts
 
     with errors_shown(as_json), progress_of("replaying") as show:
+        if device is not None and resource in (None, "host"):
+            raise BadArgument(
+                f"replay: --device {device} has no effect without the memory of a GPU; add "
+                "--resource device, pinned or managed"
+            )
         if samples and not as_json:
             raise BadArgument("replay: --samples adds the curves to the JSON object; add --json")
         check_pool_options(
@@ -194,6 +212,8 @@ def replay(
             first_block=first_block,
             next_block=next_block,
             plan=plan,
+            resource=resource,
+            device=device or 0,
             us_per_allocation=us_per_allocation,
             us_per_free=us_per_free,
             allocator=allocator,
@@ -320,7 +340,7 @@ def separate(
         progress_of("separating") as show,
         new_files(output, source=trace) as [table],
     ):
-        if strategy in ("stitched", "streams", "planned", "direct"):
+        if strategy in ("stitched", "streams", "direct", *PLANNED):
             raise BadArgument(
                 f"separate: the strategy {strategy} has no pools to separate; choose fast, "
                 "lowest-best-fit or oldest-best-fit"

@@ -17,6 +17,7 @@ STRATEGIES = [
     "streams",
     "direct",
     "planned",
+    "planned-streams",
 ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that all pools share."""
+"""The options that all pools share, and the strategies with a plan."""
 
 from typing import TYPE_CHECKING, TypedDict
 
@@ -8,6 +8,9 @@ from quarry.sizes import parse_size
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+PLANNED = ("planned", "planned-streams")  # the strategies that need a plan
 
 
 class PoolOptions(TypedDict, total=False):

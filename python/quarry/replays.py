@@ -10,7 +10,7 @@ import numpy as np
 
 from quarry import _core
 from quarry.errors import BadArgument
-from quarry.options import pool_options
+from quarry.options import PLANNED, pool_options
 from quarry.sizes import parse_size
 from quarry.traces import Progress, Trace, record_bytes, select_allocator
 
@@ -23,6 +23,7 @@ class ReplayFailure:
 
     event: int  # its index in the trace
     request: dict[str, int]
+    reason: str  # the message of the exception
     pool: _core.PoolCounts
     call_site: str = ""
 
@@ -54,6 +55,7 @@ class ReplayResult:
     events: int
     pool: _core.PoolCounts
     upstream_us: float  # modelled time of the upstream's calls
+    measured_us: float | None  # their time on real memory; None if it is simulated
     failures: int  # allocations that did not fit
     first_failure: ReplayFailure | None
     unknown_frees: int  # of addresses that the trace did not allocate
@@ -61,7 +63,7 @@ class ReplayResult:
     recorded_failures: int
     recorded_peak_reserved: int  # bytes; 0 if the trace does not have it
     max_live: int  # most allocations at one time
-    plan: PlanUse | None  # of the strategy `planned`
+    plan: PlanUse | None  # of strategies with a plan, if the memory has its block
     samples: np.ndarray = dataclasses.field(repr=False)
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     format: str = ""
@@ -121,8 +123,9 @@ def replay(
 ) -> ReplayResult:
     """Makes the allocations of a trace again in a pool, without their memory.
 
-    `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams`, `direct` or
-    `planned`, which needs a `plan` (`quarry.make_plan`) or the path of one.
+    `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams`, `direct`,
+    `planned` or `planned-streams`. The last two need a `plan` (`quarry.make_plan`) or the path of
+    one; `planned` ignores the trace's streams. If the plan's block has no room, nothing fits.
     `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`,
     `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. The pool requests blocks of
     at least `first_block`, later of at least `next_block` bytes; 0 means its default. Addresses are
@@ -133,8 +136,9 @@ def replay(
     with the number of events until now.
 
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
-    memory. `stream_delay` is how long the work of a stream takes, in nanoseconds, for the strategy
-    `streams`. `routing` serves the allocations from several pools (`quarry.separate`). The result
+    memory, and measures the time of the upstream's calls; `device` is the number of the GPU. The
+    strategy `stitched` takes `host` and `device` only. `stream_delay` is how long the work of a
+    stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing` serves the allocations from several pools (`quarry.separate`). The result
     has at most `max_samples` samples.
 
     `allocator` is the name of the allocator whose events are replayed, for example `device 1`.
@@ -161,10 +165,12 @@ def replay(
         "resource": resource,
         "device": device,
     }
-    if plan is not None and strategy != "planned":
-        raise BadArgument(f"replay: the strategy {strategy} takes no plan; choose planned")
-    if plan is None and strategy == "planned":
-        raise BadArgument("replay: the strategy planned needs a plan, which `quarry plan` makes")
+    if plan is not None and strategy not in PLANNED:
+        raise BadArgument(
+            f"replay: the strategy {strategy} takes no plan; choose {' or '.join(PLANNED)}"
+        )
+    if plan is None and strategy in PLANNED:
+        raise BadArgument(f"replay: the strategy {strategy} needs a plan, which `quarry plan` makes")
     if plan is not None and not isinstance(plan, _core.Plan):
         plan = _core.load_plan(plan)
     settings = _core.ReplaySettings(

@@ -39,7 +39,9 @@ class reporting_reader final : public trace::reader {
 plan make_plan(trace::reader& source, trace::plan_options options, progress_reporter& progress) {
   reporting_reader reporting{source, progress};
   options.progress = [&](std::uint64_t) { progress.report(); };
-  return trace::make_plan(reporting, options);
+  plan result = trace::make_plan(reporting, options);
+  progress.report();
+  return result;
 }
 
 std::uint64_t planned_allocations(plan const& value) {

@@ -185,12 +185,14 @@ text_dict dict_of(trace::replay_result const& replayed) {
   result["events"] = replayed.events;
   result["pool"] = nb::cast(replayed.pool);
   result["upstream_us"] = replayed.upstream_us;
+  result["measured_us"] = nb::cast(replayed.measured_us);
   result["failures"] = replayed.failures;
   result["first_failure"] = nb::none();
   if (auto const& failure = replayed.first_failure) {
     nb::dict first;
     first["event"] = failure->event;
     first["request"] = dict_of(failure->request);
+    first["reason"] = failure->reason;
     first["pool"] = nb::cast(failure->pool);
     result["first_failure"] = first;
   }

@@ -49,6 +49,16 @@ def test_replay_ends_with_1_if_the_trace_does_not_fit(trace_file):
     assert values["first_failure"]["pool"]["reserved"] <= 1 << 20
 
 
+@pytest.mark.parametrize("strategy", ["fast", "streams", "stitched"])
+def test_replay_uses_real_memory(strategy, trace_file):
+    options = ["--resource", "host", "--strategy", strategy]
+    result = run("replay", trace_file, *options, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["measured_us"] > 0 and found["settings"]["resource"] == "host"
+    assert "measured time of the upstream" in run("replay", trace_file, *options).output
+
+
 @pytest.mark.parametrize("command", ["replay", "report", "convert"])
 def test_bad_input_ends_with_2_and_names_the_file(command, tmp_path):
     path = tmp_path / "broken.csv"
@@ -96,6 +106,7 @@ def test_info_lists_what_the_build_can_do():
         (["replay", "TRACE", "--capacity", "99999999999999999999GiB"], "is not a size"),
         (["replay", "TRACE", "--capacity", "-5"], "error: '-5' is not a size"),
         (["replay", "TRACE", "--strategy", "planned"], "needs a plan"),
+        (["replay", "TRACE", "--resource", "paper"], "'paper'"),
         (["replay", "TRACE", "--us-per-free", "inf"], "inf is not from 0 to 1e"),
         (["replay", "TRACE", "--us-per-free", "nan"], "nan is not from 0 to 1e"),
         (["tune", "TRACE", "--threads", "-1"], "--threads"),
@@ -132,6 +143,7 @@ def test_a_message_says_what_is_wrong_with_an_argument(
     ("words", "message"),
     [
         (["bench", "TRACE", "--only", "pools"], "'pools' does not use a TRACE; leave out TRACE"),
+        (["replay", "TRACE", "--device", "0"], "--device 0 has no effect without the memory"),
         (["replay", "TRACE", "--samples"], "--samples adds the curves to the JSON object; add"),
         (["replay", "TRACE", "-s", "direct", "-H", "cost:1"], "no effect with the strategy direct"),
         (["replay", "TRACE", "-s", "streams", "-H", "cost:1"], "--heuristic cost:1 has no effect"),

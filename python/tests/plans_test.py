@@ -93,8 +93,22 @@ def test_bad_options_raise_bad_argument(trace, plan):
         quarry.replay(trace, strategy="planned")
     with pytest.raises(quarry.BadArgument, match="the strategy fast takes no plan"):
         quarry.replay(trace, plan=plan)
-    with pytest.raises(quarry.OutOfMemory, match="the plan exceeds max_bytes"):
-        quarry.replay(trace, strategy="planned", plan=plan, capacity="1MiB")
+    with pytest.raises(quarry.BadArgument, match="choose planned or planned-streams"):
+        quarry.replay(trace, strategy="streams", plan=plan)
+
+
+@pytest.mark.parametrize("strategy", ["planned", "planned-streams"])
+def test_a_plan_without_room_serves_nothing(trace, plan, strategy):
+    result = quarry.replay(trace, strategy=strategy, plan=plan, capacity="1MiB")
+    assert not result.fits and result.plan is None
+    assert result.failures == plan.allocations
+    assert "the plan exceeds max_bytes (1048576 bytes)" in result.first_failure.reason
+
+
+def test_progress_is_reported_for_a_small_trace(trace):
+    seen = []
+    quarry.make_plan(trace, progress=seen.append)
+    assert seen and seen[-1] == len(trace)
 
 
 def test_an_exception_of_progress_ends_the_placement():

@@ -59,6 +59,16 @@ def test_a_replay_in_host_memory_reserves_as_much_as_a_simulated_one(trace):
     real, simulated = quarry.replay(trace, resource="host"), quarry.replay(trace)
     assert real.pool.peak_allocated == simulated.pool.peak_allocated
     assert real.pool.peak_reserved >= real.pool.peak_allocated
+    assert real.measured_us > 0 and simulated.measured_us is None
+
+
+@pytest.mark.parametrize("strategy", ["streams", "stitched", "direct"])
+def test_every_strategy_uses_real_memory(trace, strategy):
+    real = quarry.replay(trace, strategy=strategy, resource="host")
+    simulated = quarry.replay(trace, strategy=strategy)
+    assert real.fits and real.measured_us > 0
+    assert real.pool.peak_reserved == simulated.pool.peak_reserved
+    assert real.pool.peak_granted == simulated.pool.peak_granted > 0
 
 
 def test_a_recording_knows_what_its_allocator_held(recording):

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/trace/planned_stream_pool.hpp"
-#include "quarry/trace/replay.hpp"
 
 #include "host/pools/simulated_streams.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
+#include "quarry/trace/replay.hpp"
 
 #include <gtest/gtest.h>
 

@@ -50,7 +50,7 @@ MAX_PRICE = 1e12  # microseconds
 
 #: The options of a pool, their defaults, and the strategies that do not use them.
 POOL_OPTIONS = {
-    "--heuristic": ("never", {"stitched", "streams", "direct"}),
+    "--heuristic": ("never", {"stitched", "streams", "planned-streams", "direct"}),
     "--first-block": ("0", {"stitched", "direct"}),
     "--next-block": ("0", {"stitched", "direct"}),
 }
@@ -113,8 +113,8 @@ Strategy = Annotated[
     str,
     strategy_option(
         "How the pool finds memory: fast, lowest-best-fit, oldest-best-fit, stitched (moves free "
-        "pages), streams (in the order of CUDA's streams), planned (needs --plan), or direct (no "
-        "pool)."
+        "pages), streams (in the order of CUDA's streams), planned or planned-streams (need --plan), "
+        "or direct (no pool)."
     ),
 ]
 Heuristic = Annotated[

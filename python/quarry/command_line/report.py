@@ -22,6 +22,7 @@ from quarry.command_line.options import (
 )
 from quarry.command_line.output import errors_shown, finish, progress_of, rows_of_outputs
 from quarry.errors import BadArgument
+from quarry.options import PLANNED
 
 
 def report(
@@ -79,10 +80,10 @@ def report(
     ):
         strategies = strategy or ["fast"]
         check_pool_options(strategies, heuristic=heuristic)
-        if "planned" in strategies:
+        if chosen := set(strategies) & set(PLANNED):
             raise BadArgument(
-                "report: the strategy planned needs a plan, which a report does not take; see "
-                "quarry replay --strategy planned --plan FILE"
+                f"report: the strategy {min(chosen)} needs a plan, which a report does not take; "
+                f"see quarry replay --strategy {min(chosen)} --plan FILE"
             )
         if is_given(context, "us_per_gib") and not with_tuning:
             raise BadArgument("report: --us-per-gib is the price for --tune; add --tune")

@@ -33,6 +33,11 @@ def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
             f"{pool.blocks_allocated:,}, {pool.blocks_returned:,} returned",
         ),
         ("modelled time of the upstream", f"{result.upstream_us / 1000:,.3f} ms"),
+        *(
+            [("measured time of the upstream", f"{result.measured_us / 1000:,.3f} ms")]
+            if result.measured_us is not None
+            else []
+        ),
         ("coalesces", f"{pool.coalesces:,}"),
     ]
     if result.plan:
@@ -163,10 +168,13 @@ def failure_text(result: ReplayResult) -> str:
         f"{format_size(pool.reserved)} reserved, {format_size(pool.allocated)} allocated in "
         f"{pool.allocations_in_use:,} allocations"
     )
-    if not pool.peak_granted:  # some pools do not count their free memory
-        return text
+    if not pool.reserved:  # such as a plan that has no room
+        return f"{text}: {failure.reason}"
+    text += f", {format_size(pool.reserved - pool.granted)} free"
+    if result.settings["strategy"] in ("stitched", "streams", "planned-streams"):
+        return text  # these pools do not count the rest
     return (
-        f"{text}, {format_size(pool.reserved - pool.granted)} free, "
+        f"{text}, "
         f"{format_size(pool.largest_free)} in the largest free chunk, "
         f"{format_size(pool.releasable)} in empty blocks"
     )
