@@ -94,7 +94,7 @@ text_dict read_trace(std::string const& path, nb::object callback) {
   record_buffer<event> events;
   std::unique_ptr<trace::reader> source;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
     source = trace::open_trace(path);
     while (std::size_t const count = source->read(events.room(batch))) {
@@ -126,7 +126,7 @@ text_dict convert(std::string const& path, std::string const& output, std::strin
   std::unique_ptr<trace::reader> source;
   std::uint64_t events = 0, skipped = 0;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
     if (target != "quarry" && target != "rmm")
       throw bad_argument{"convert: there is no format '" + target +
@@ -158,7 +158,7 @@ void write_trace(std::string const& path, record_view bytes, std::vector<std::st
                  std::vector<std::string> const& allocators,
                  std::vector<std::string> const& threads, std::vector<std::string> const& streams) {
   auto const events = records_of<event>(bytes);
-  nb::gil_scoped_release const no_gil;
+  released_gil const no_gil;
   trace::name_tables const names = name_tables_of(threads, streams, allocators, sites);
   trace::file_writer writer{path};
   for (std::size_t first = 0; first < events.size(); first += batch)
@@ -258,7 +258,7 @@ text_dict replay_file(std::string const& path, std::string const& allocator,
   std::unique_ptr<trace::reader> source;
   trace::replay_result replayed;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
     source = trace::select_allocator(trace::open_trace(path), allocator);
     trace::replayer pool{settings.options_for(source->names().call_sites)};
@@ -285,7 +285,7 @@ text_dict replay_events(record_view bytes, std::vector<std::string> const& sites
   auto const events = records_of<event>(bytes);
   trace::replay_result replayed;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
     trace::name_table const call_sites = name_table_of(sites);
     trace::replayer pool{settings.options_for(call_sites)};
