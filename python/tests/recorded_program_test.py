@@ -104,22 +104,25 @@ from quarry import _core
 quarry.plugins.join_command()
 quarry.plugins.join_command()
 quarry.Pool(name="fields").allocate(100)
-quarry.plugins.start_recording({os.fspath(tmp_path / "mine")!r})
+quarry.plugins.start_recording({os.fspath(tmp_path / "plugins")!r})
 address = _core.plugin_allocate(_core.Framework.CUPY, 200, make_pool())
 _core.plugin_deallocate(_core.Framework.CUPY, address, 20)
 quarry.Pool(name="fields").allocate(300)
 """
     done = record(tmp_path, program, "--call-sites")
     assert done.returncode == 0, done.stderr
-    trace, mine = quarry.read_trace(tmp_path / "out"), quarry.read_trace(tmp_path / "mine")
+    trace, plugin_trace = (
+        quarry.read_trace(tmp_path / "out"),
+        quarry.read_trace(tmp_path / "plugins"),
+    )
     allocations = trace.kind == Kind.ALLOCATE
     names = [trace.allocators[number] for number in trace.allocator[allocations]]
     assert names == ["fields", "cupy", "fields"]
     lines = [trace.call_sites[number] for number in trace.call_site[allocations]]
     script = tmp_path / "program.py"
     assert lines == [f"{script}:{line} <module>" for line in (9, 11, 13)]
-    assert kinds_of(mine) == [Kind.RESERVE, Kind.ALLOCATE, Kind.DEALLOCATE]
-    assert set(mine.address[1:]) == {trace.address[allocations][1]}
+    assert kinds_of(plugin_trace) == [Kind.RESERVE, Kind.ALLOCATE, Kind.DEALLOCATE]
+    assert set(plugin_trace.address[1:]) == {trace.address[allocations][1]}
 
 
 def test_record_tells_that_nothing_was_recorded(tmp_path):
