@@ -138,8 +138,9 @@ def replay(
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
     memory, and measures the time of the upstream's calls; `device` is the number of the GPU. The
     strategy `stitched` takes `host` and `device` only. `stream_delay` is how long the work of a
-    stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing` serves the allocations from several pools (`quarry.separate`). The result
-    has at most `max_samples` samples.
+    stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing` serves
+    the allocations from several pools (`quarry.separate`). The result has at most `max_samples`
+    samples.
 
     `allocator` is the name of the allocator whose events are replayed, for example `device 1`.
     Without it, all events are replayed, and a trace of several devices raises BadArgument; `all`
@@ -170,7 +171,9 @@ def replay(
             f"replay: the strategy {strategy} takes no plan; choose {' or '.join(PLANNED)}"
         )
     if plan is None and strategy in PLANNED:
-        raise BadArgument(f"replay: the strategy {strategy} needs a plan, which `quarry plan` makes")
+        raise BadArgument(
+            f"replay: the strategy {strategy} needs a plan, which `quarry plan` makes"
+        )
     if plan is not None and not isinstance(plan, _core.Plan):
         plan = _core.load_plan(plan)
     settings = _core.ReplaySettings(

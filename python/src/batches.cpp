@@ -27,7 +27,7 @@ class array_source final : public event_source {
   array_source(array_source const&) = delete;
   array_source& operator=(array_source const&) = delete;
   ~array_source() override {
-    nb::gil_scoped_acquire const gil;
+    held_gil const gil;
     bytes_ = {};
   }
   [[nodiscard]] std::size_t read(std::span<event> events) override {
@@ -85,7 +85,7 @@ nb::object next_batch(batch_reader& file, std::size_t count,
   record_buffer<event> events;
   std::array<std::vector<std::string>, 4> names;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     file.with_reader([&](trace::reader& source) {
       while (events.size() < count) {
         constexpr std::size_t step = 1 << 14;
@@ -136,11 +136,11 @@ void add_batches(nb::module_& core) {
       .def_prop_ro(
           "problems",
           [](batch_reader& file) {
-            nb::gil_scoped_release const no_gil;
+            released_gil const no_gil;
             return file.with_reader([](trace::reader const& source) { return source.problems(); });
           })
       .def_prop_ro("problem_count", [](batch_reader& file) {
-        nb::gil_scoped_release const no_gil;
+        released_gil const no_gil;
         return file.with_reader([](trace::reader const& source) { return source.problem_count(); });
       });
   core.def(

@@ -26,14 +26,6 @@ std::string text_of(PyObject* text) {
   return "?";
 }
 
-bool is_finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
-
 int position_of(PyFrameObject* frame) {
 #if PY_VERSION_HEX >= 0x030B0000
   return PyFrame_GetLasti(frame);
@@ -52,7 +44,7 @@ void hide_code_of(std::string const& folder) {
 call_sites::~call_sites() {
   if (sites_.empty()) return;
   if (nb::is_alive() && !is_finalizing()) {
-    nb::gil_scoped_acquire const lock;
+    held_gil const lock;
     sites_.clear();
   } else {  // Python is gone, and its objects with it
     for (auto& [key, known] : sites_) (void)known.code.release();
@@ -85,7 +77,7 @@ std::uint32_t call_sites::find_with_lock() {
   if (PyGILState_Check() != 0) return find();
   if (Py_IsInitialized() == 0 || is_finalizing()) return 0;
   if (PyGILState_GetThisThreadState() == nullptr) return 0;  // this thread has no Python frames
-  nb::gil_scoped_acquire const lock;
+  held_gil const lock;
   return find();
 }
 

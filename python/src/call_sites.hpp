@@ -82,7 +82,7 @@ class recorded_call {
 
  private:
   std::optional<trace::call_site_scope> site_;
-  std::optional<nb::gil_scoped_release> without_lock_;
+  std::optional<released_gil> without_lock_;
 };
 
 }  // namespace quarry::python

@@ -66,7 +66,7 @@ nb::dict graph(std::optional<std::string> const& path, unsigned scale,
   std::size_t edges = 0, distinct_edges = 0;
   std::uint64_t sources = 0;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
     progress.report("reading the graph");
     auto const list = load(path, scale, edges_per_vertex, seed);

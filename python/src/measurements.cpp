@@ -170,7 +170,7 @@ nb::dict measure_pool(std::string const& name, std::optional<int> device, std::u
   nb::object no_callback = nb::none();
   spread values{};
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(no_callback)};
     bench::replacing const load{live, 1, max_size};
     if (!device) {
@@ -193,7 +193,7 @@ nb::dict measure_replay(record_view bytes, std::string const& strategy, double s
   nb::object no_callback = nb::none();
   spread values{};
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(no_callback)};
     trace::replay_options const options{.placement = trace::strategy_named(strategy)};
     values = measure(seconds, progress, [&] {
@@ -211,7 +211,7 @@ nb::dict measure_record(std::optional<std::string> const& path, double seconds) 
   nb::object no_callback = nb::none();
   spread values{};
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(no_callback)};
     values = measure(seconds, progress, [&] {
       auto const target =

@@ -3,6 +3,19 @@
 
 #include "quarry/version.hpp"
 
+namespace {
+
+/// Daemon threads that are left keep their objects, which is no leak of this module.
+void expect_objects_of_daemon_threads() {
+  namespace nb = nanobind;
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    auto const threads = nb::module_::import_("threading").attr("active_count")();
+    if (nb::cast<int>(threads) > 1) nb::set_leak_warnings(false);
+  }));
+}
+
+}  // namespace
+
 NB_MODULE(_core, core) {
   core.doc() = "The compiled part of Quarry. Import quarry, not this module.";
   core.attr("version") = quarry::version_text;
@@ -23,4 +36,5 @@ NB_MODULE(_core, core) {
   quarry::python::add_tuning(core);
   quarry::python::add_graph(core);
   quarry::python::add_measurements(core);
+  expect_objects_of_daemon_threads();
 }

@@ -5,6 +5,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/typing.h>
 
+#include "gil.hpp"
+
 namespace quarry::python {
 
 namespace nb = nanobind;
@@ -13,7 +15,7 @@ namespace nb = nanobind;
 using text_dict = nb::typed<nb::dict, nb::str, nb::any>;
 
 /// Lets other Python threads run during a call. The call must not use Python objects.
-using without_gil = nb::call_guard<nb::gil_scoped_release>;
+using without_gil = nb::call_guard<released_gil>;
 
 void add_batches(nb::module_& core);
 void add_devices(nb::module_& core);

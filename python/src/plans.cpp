@@ -86,7 +86,7 @@ void add_plans(nb::module_& core) {
       "plan_file",
       [](std::string const& path, std::string const& allocator, bytes alignment, bool finds_period,
          std::uint64_t max_steps, std::uint64_t seed, nb::object callback) {
-        nb::gil_scoped_release const no_gil;
+        released_gil const no_gil;
         progress_reporter progress{std::move(callback)};
         auto const source = trace::select_allocator(trace::open_trace(path), allocator);
         return make_plan(*source, {alignment, finds_period, max_steps, seed, {}}, progress);
@@ -98,7 +98,7 @@ void add_plans(nb::module_& core) {
       [](record_view events, bytes alignment, bool finds_period, std::uint64_t max_steps,
          std::uint64_t seed, nb::object callback) {
         array_reader source{records_of<trace::event>(events)};
-        nb::gil_scoped_release const no_gil;
+        released_gil const no_gil;
         progress_reporter progress{std::move(callback)};
         return make_plan(source, {alignment, finds_period, max_steps, seed, {}}, progress);
       },

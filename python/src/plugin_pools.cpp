@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <map>
@@ -54,7 +55,7 @@ class device_pool {
 
   template <class Work>
   decltype(auto) locked(Work&& work) {
-    std::optional<nb::gil_scoped_release> released;
+    std::optional<released_gil> released;
     if (calls_python_ && PyGILState_Check() != 0) released.emplace();
     return pool_.with(std::forward<Work>(work));
   }
@@ -226,7 +227,8 @@ void close_at_exit() {
   is_exiting.store(true);
   try {
     plugin_recordings::stop();
-  } catch (...) {  // there is nobody to tell
+  } catch (std::exception const& failed) {
+    std::fprintf(stderr, "quarry: %s\n", failed.what());
   }
 }
 

@@ -59,7 +59,7 @@ cuda_stream stream_of(std::uint64_t handle) { return reinterpret_cast<cuda_strea
 /// Finds the call site with Python's lock, then allocates without it.
 void* allocate_from_python(framework user, bytes size, int device, cuda_stream stream) {
   site_numbers const sites = site_numbers::find();
-  nb::gil_scoped_release const without_lock;
+  released_gil const without_lock;
   return user == framework::numba
              ? plugin_pools::allocate_for_all_streams(user, size, device, sites)
              : plugin_pools::allocate(user, size, device, stream, sites);
@@ -100,7 +100,7 @@ void set_upstream(int device, nb::callable allocate, nb::callable deallocate, bo
   // Never destroyed, as the pool: Python may be gone by then.
   auto* const functions = new std::pair{std::move(allocate), std::move(deallocate)};
   auto const from_python = [functions](bytes size, bytes) -> void* {
-    nb::gil_scoped_acquire const lock;
+    held_gil const lock;
     try {
       return reinterpret_cast<void*>(nb::cast<std::uint64_t>(functions->first(size)));
     } catch (nb::python_error const& failed) {  // its destructor needs Python's lock
@@ -109,7 +109,7 @@ void set_upstream(int device, nb::callable allocate, nb::callable deallocate, bo
     }
   };
   auto const to_python = [functions](void* pointer, bytes size, bytes) {
-    nb::gil_scoped_acquire const lock;
+    held_gil const lock;
     try {
       functions->second(reinterpret_cast<std::uint64_t>(pointer), size);
     } catch (nb::python_error& failed) {

@@ -16,7 +16,7 @@ class progress_reporter {
   progress_reporter(progress_reporter const&) = delete;
   progress_reporter& operator=(progress_reporter const&) = delete;
   ~progress_reporter() {
-    nb::gil_scoped_acquire const gil;
+    held_gil const gil;
     callback_.reset();
   }
   /// Adds a batch. Most batches are not reported.
@@ -29,7 +29,7 @@ class progress_reporter {
   /// callback throws.
   template <class Done>
   void report(Done done) {
-    nb::gil_scoped_acquire const gil;
+    held_gil const gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error{};
     if (!callback_.is_none()) callback_(done);
   }

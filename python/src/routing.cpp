@@ -37,7 +37,7 @@ trace::route_key key_named(std::string const& name) {
 routing_table separate(record_view bytes, std::vector<std::string> const& call_sites,
                        std::string const& key, std::uint64_t temporary_events) {
   auto const events = records_of<trace::event>(bytes);
-  nb::gil_scoped_release const no_gil;
+  released_gil const no_gil;
   return trace::separate(events, name_table_of(call_sites), {key_named(key), temporary_events});
 }
 

@@ -95,7 +95,7 @@ text_dict read_trace(std::string const& path, nb::object callback) {
   record_buffer<event> events;
   std::unique_ptr<trace::reader> source;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
     source = trace::open_trace(path);
     while (std::size_t const count = source->read(events.room(batch))) {
@@ -127,7 +127,7 @@ text_dict convert(std::string const& path, std::string const& output, std::strin
   std::unique_ptr<trace::reader> source;
   std::uint64_t events = 0, skipped = 0;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
     if (target != "quarry" && target != "rmm")
       throw bad_argument{"convert: there is no format '" + target +
@@ -159,7 +159,7 @@ void write_trace(std::string const& path, record_view bytes, std::vector<std::st
                  std::vector<std::string> const& allocators,
                  std::vector<std::string> const& threads, std::vector<std::string> const& streams) {
   auto const events = records_of<event>(bytes);
-  nb::gil_scoped_release const no_gil;
+  released_gil const no_gil;
   trace::name_tables const names = name_tables_of(threads, streams, allocators, sites);
   trace::file_writer writer{path};
   for (std::size_t first = 0; first < events.size(); first += batch)
@@ -261,7 +261,7 @@ text_dict replay_file(std::string const& path, std::string const& allocator,
   std::unique_ptr<trace::reader> source;
   trace::replay_result replayed;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
     source = trace::select_allocator(trace::open_trace(path), allocator);
     trace::replayer pool{settings.options_for(source->names().call_sites)};
@@ -288,7 +288,7 @@ text_dict replay_events(record_view bytes, std::vector<std::string> const& sites
   auto const events = records_of<event>(bytes);
   trace::replay_result replayed;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
     trace::name_table const call_sites = name_table_of(sites);
     trace::replayer pool{settings.options_for(call_sites)};
@@ -323,7 +323,7 @@ record_bytes select_events(record_view bytes, std::vector<std::string> const& al
   auto const events = records_of<event>(bytes);
   record_buffer<event> selected;
   {
-    nb::gil_scoped_release const no_gil;
+    released_gil const no_gil;
     auto const source =
         trace::select_allocator(std::make_unique<named_events>(events, allocators), allocator);
     for (;;) {

@@ -47,7 +47,7 @@ text_dict run(trace::trace_source const& source, trace::tune_options options,
               progress_reporter& progress) {
   options.progress = [&](std::uint64_t events) { progress.report(events); };
   auto const tuned = trace::tune(source, options);
-  nb::gil_scoped_acquire const gil;
+  held_gil const gil;
   nb::list outcomes;
   for (auto const& outcome : tuned.outcomes) outcomes.append(dict_of(outcome));
   text_dict result;
@@ -93,7 +93,7 @@ void add_tuning(nb::module_& core) {
       "tune_file",
       [](std::string const& path, std::string const& allocator, tune_settings const& settings,
          nb::object callback) {
-        nb::gil_scoped_release const no_gil;
+        released_gil const no_gil;
         progress_reporter progress{std::move(callback)};
         return run([&] { return trace::select_allocator(trace::open_trace(path), allocator); },
                    settings.options, progress);
@@ -103,7 +103,7 @@ void add_tuning(nb::module_& core) {
       "tune_events",
       [](record_view bytes, tune_settings const& settings, nb::object callback) {
         auto const events = records_of<event>(bytes);
-        nb::gil_scoped_release const no_gil;
+        released_gil const no_gil;
         progress_reporter progress{std::move(callback)};
         return run([&] { return std::make_unique<array_reader>(events); }, settings.options,
                    progress);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands and the code of guides, in their order, and checks the output that they show."""
+"""Runs the commands and the code of guides, in their order, and checks the output they show."""
 
 import re
 import shlex

@@ -112,6 +112,50 @@ torch.cuda.allocate(200)
     ] == [100, 300, 200]  # in the order of the process ids
 
 
+def test_a_history_that_is_not_written_is_named(torch_folder):
+    path = torch_folder.parent / "out.quarry"
+    use = "import os, resource, torch; [torch.cuda.allocate(100) for _ in range(500)]; "
+    for end, status, key in (
+        ("os._exit(0)", 0, "incomplete"),
+        ("resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))", 2, "failures"),
+    ):
+        program = [sys.executable, "-c", use + end]
+        done = subprocess.run(
+            [COMMAND, "record", "--json", "--torch", "-o", path, "--", *program],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": os.fspath(torch_folder)},
+        )
+        assert done.returncode == status, done.stderr
+        values = json.loads(done.stdout)
+        assert values["traces"] == [] and not list(torch_folder.parent.glob("*.snapshot*"))
+        (text,) = values[key]
+        assert text.startswith(f"{path}: PyTorch's allocations are ")
+
+
+def test_a_signal_to_record_keeps_the_history(torch_folder):
+    program = """
+import os, signal, sys, time, torch
+torch.cuda.allocate(100)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+os.kill(os.getppid(), signal.SIGTERM)
+while True:
+    time.sleep(0.01)
+"""
+    path = torch_folder.parent / "out.quarry"
+    done = subprocess.run(
+        [COMMAND, "record", "--torch", "-o", path, "--", sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.fspath(torch_folder)},
+        timeout=60,
+    )
+    assert done.returncode == 5, done.stderr
+    assert len(quarry.read_trace(path)) == 1
+
+
 def test_the_plug_in_records_in_place_of_the_history(torch_folder):
     program = """
 import sys, torch, quarry.torch

@@ -5,12 +5,13 @@ import pytest
 
 import quarry
 from quarry.information import STRATEGIES
+from quarry.options import PLANNED
 from quarry.report import analysis
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_holds_at_least_what_is_in_use(trace, strategy):
-    plan = quarry.make_plan(trace) if strategy == "planned" else None
+    plan = quarry.make_plan(trace) if strategy in PLANNED else None
     result = quarry.replay(trace, strategy=strategy, plan=plan)
     assert result.fits and result.first_failure is None
     lifetimes = analysis.lifetimes_of(trace)

@@ -2,6 +2,7 @@
 """Long calls let other Python threads run, and can be interrupted."""
 
 import _thread
+import subprocess
 import sys
 import threading
 import time
@@ -149,3 +150,43 @@ def test_control_c_ends_a_call_without_a_progress_function():
             quarry.make_plan(hard, max_steps=10**15)  # more steps than a machine does in a year
     finally:
         sys.setswitchinterval(interval)
+
+
+DAEMONS = """
+import sys, threading, time
+import quarry
+
+path = sys.argv[1]
+quarry.make_trace({"kind": [0, 1] * 5000, "address": [4096] * 10_000}).write(path)
+pool = quarry.Pool(recorder=quarry.Recorder(ring="1MiB", call_sites=True))
+
+def allocate():
+    pool.deallocate(pool.allocate(100))
+
+def replay():  # Python code runs during the call, and loses Python's lock there
+    quarry.replay(path, progress=lambda _: time.sleep(0))
+
+def repeat(work):
+    while True:
+        work()
+        has_worked.release()
+
+has_worked = threading.Semaphore(0)
+for work in [allocate, replay] * 3:
+    threading.Thread(target=repeat, args=(work,), daemon=True).start()
+for _ in range(100):
+    has_worked.acquire()
+print("ends")
+"""
+
+
+@pytest.mark.parametrize("number", range(3))  # where a thread meets the end of Python varies
+def test_daemon_threads_in_calls_do_not_disturb_the_end_of_python(tmp_path, number):
+    done = subprocess.run(
+        [sys.executable, "-c", DAEMONS, tmp_path / "trace"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")

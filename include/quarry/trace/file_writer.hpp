@@ -16,8 +16,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// reader gets all events but those of the last chunk. Not thread-safe (see recorder).
 ///
 /// A regular file has one writer at a time, in all processes: the writer holds the file's lock
-/// (`flock`). If its process is killed, children that it forked keep the lock until they end. A file
-/// system without such locks does not refuse the second writer.
+/// (`flock`). If its process is killed, children that it forked keep the lock until they end. A
+/// file system without such locks does not refuse the second writer.
 class QUARRY_API file_writer {
  public:
   /// Creates the file, or truncates it. Throws `bad_argument` for an empty path; `resource_failed`,
@@ -34,8 +34,8 @@ class QUARRY_API file_writer {
   void add(std::span<event const> events, name_tables const& names);
   /// Writes the events that are not yet in the file, and flushes it to the operating system.
   void flush();
-  /// Flushes and closes the file, also if it throws `resource_failed`. Ends the file's lock, also if
-  /// a child process has the file open. Later calls do nothing.
+  /// Flushes and closes the file, also if it throws `resource_failed`. Ends the file's lock, also
+  /// if a child process has the file open. Later calls do nothing.
   void close();
   /// Closes the file without writing the events that are left, and without ending the file's lock:
   /// for a process that shares the file with the process that created it, such as the child of a

@@ -63,8 +63,8 @@ class QUARRY_API recorder {
   /// Creates the file, or truncates it. Throws `bad_argument` for an empty path; `resource_failed`,
   /// and leaves the file as it is, if another recorder of any process writes it.
   explicit recorder(std::string const& path, event_clock clock = event_clock::fastest);
-  /// Keeps the last events in memory: see `save`. Throws `bad_argument` for a limit of 0 events, and
-  /// `out_of_memory` with the size of the ring.
+  /// Keeps the last events in memory: see `save`. Throws `bad_argument` for a limit of 0 events,
+  /// and `out_of_memory` with the size of the ring.
   explicit recorder(ring_limit limit, event_clock clock = event_clock::fastest);
   recorder(recorder const&) = delete;
   recorder& operator=(recorder const&) = delete;

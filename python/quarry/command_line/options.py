@@ -113,7 +113,7 @@ Strategy = Annotated[
     str,
     strategy_option(
         "How the pool finds memory: fast, lowest-best-fit, oldest-best-fit, stitched (moves free "
-        "pages), streams (in the order of CUDA's streams), planned or planned-streams (need --plan), "
+        "pages), streams (in the order of CUDA's streams), planned or planned-streams (with --plan), "
         "or direct (no pool)."
     ),
 ]

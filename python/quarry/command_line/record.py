@@ -7,11 +7,13 @@ import typer
 
 from quarry.command_line.options import AsJson, file_option
 from quarry.command_line.output import (
+    BAD_INPUT,
     check_outputs,
     errors_shown,
     print_json,
     print_rows,
     show_problems,
+    warn,
 )
 from quarry.sizes import format_size
 
@@ -34,16 +36,18 @@ def record(
 ) -> None:
     """Run a Python program, and record its pools of Quarry (quarry.Pool and the plug-ins).
 
-    The exit status is that of the program, or 2 if it cannot run.
+    The exit status is that of the program, or 2 if it cannot run. It is also 2 if the program
+    succeeds, but a trace cannot be written. Signals such as SIGTERM go to the program.
     A child process that makes pools writes a trace of its own.
     The summary goes to standard error; JSON ends the standard output.
     """
-    from quarry.recording import record_program
+    from quarry.recorded_program import record_program
     from quarry.replays import replay as run_replay
 
     with errors_shown(as_json):
         check_outputs(output)
         done = record_program(command, output, call_sites=call_sites, torch=torch)
+    status = done.status or (BAD_INPUT if done.failures else 0)
     traces: list[dict[str, Any]] = []
     for path in done.files:
         with errors_shown(as_json):
@@ -59,8 +63,21 @@ def record(
             }
         )
     if as_json:
-        print_json({"command": command, "exit_status": done.status, "traces": traces})
-    elif traces:
+        print_json(
+            {
+                "command": command,
+                "exit_status": done.status,
+                "traces": traces,
+                "incomplete": done.incomplete,
+                "failures": done.failures,
+            }
+        )
+        raise typer.Exit(status)
+    for text in done.incomplete:
+        warn("incomplete", text)
+    for text in done.failures:
+        warn("error", text, style="red")
+    if traces:
         for each in traces:
             show_problems(each["problems"], each["problem_count"])
             peak, held = format_size(each["peak_allocated"]), format_size(each["peak_reserved"])
@@ -68,8 +85,8 @@ def record(
                 f"{each['trace']}: {each['events']:,} events, peak {peak} in use, {held} reserved"
             )
             print_rows([("wrote", text)], stderr=True)
-    else:
+    elif not done.incomplete and not done.failures:
         text = "no pool of Quarry was used"
         text += " and no PyTorch" if torch else "; --torch records PyTorch's own allocator"
         print_rows([("recorded nothing", text)], stderr=True)
-    raise typer.Exit(done.status)
+    raise typer.Exit(status)

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from quarry_process_end import at_process_end
+from quarry_trace_note import TraceNote
 
 _MODULE = "torch.cuda"
 
@@ -54,13 +55,23 @@ def _start(cuda):
     cuda.memory._record_memory_history(
         enabled="all", context="all" if has_call_sites else None, stacks="python"
     )
-    at_process_end(lambda: _attempt(lambda: _write(cuda)))
+    path = os.environ["QUARRY_RECORD"]
+    note = TraceNote(path, "PyTorch's allocations")
+    at_process_end(lambda: _write(cuda, path, note))
 
 
-def _write(cuda):
-    path = f"{os.environ['QUARRY_RECORD']}.{os.getpid()}.snapshot"
-    cuda.memory._dump_snapshot(f"{path}.part")
-    os.replace(f"{path}.part", path)
+def _write(cuda, path, note):
+    snapshot = f"{path}.{os.getpid()}.snapshot"
+    part = f"{snapshot}.part"
+    try:
+        cuda.memory._dump_snapshot(part)
+        os.replace(part, snapshot)
+    except Exception as failed:
+        if os.path.exists(part):
+            os.remove(part)
+        note.fail(f"{path}: PyTorch's allocations are not recorded: {failed!r}")
+    else:
+        note.remove()
 
 
 def _import_next():

@@ -46,7 +46,8 @@ def with_cupy() -> np.ndarray:
         extern "C" __global__ void take(unsigned long long state, unsigned long long packed,
                                         unsigned long long* taken) {
           int const index = blockIdx.x * blockDim.x + threadIdx.x;
-          int* const made = static_cast<int*>(quarry_heap_malloc(state, packed, 16 + 8 * (index % 9)));
+          int* const made = static_cast<int*>(
+              quarry_heap_malloc(state, packed, 16 + 8 * (index % 9)));
           *made = index;
           taken[index] = reinterpret_cast<unsigned long long>(made);
         }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uses tensors on several streams, and prints a checksum.
 
-usage: torch_streams.py ALLOCATOR      stock, quarry, pool, or unrecorded: quarry without record_stream,
-in which case the tensors are overwritten while another stream still reads them.
+usage: torch_streams.py ALLOCATOR      stock, quarry, pool, or unrecorded: quarry without
+record_stream; then the tensors are overwritten while another stream still reads them.
 """
 
 import contextlib
