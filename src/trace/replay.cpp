@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
@@ -260,6 +261,16 @@ std::unique_ptr<Base> make(replay_options const& options, Upstream upstream) {
   throw bad_argument{"replay: there is no such strategy"};
 }
 
+/// Takes and returns a block. The first call of a GPU also makes its context, which takes longer
+/// than all other calls, and must not count as time of the upstream.
+void warm_up(any_resource& upstream) {
+  constexpr bytes size = 256, alignment = 256;
+  try {
+    upstream.deallocate(upstream.allocate(size, alignment), size, alignment);
+  } catch (std::bad_alloc const&) {  // the first allocation fails, too, and is counted
+  }
+}
+
 template <class Base>
 std::unique_ptr<Base> make_routed(replay_options const& options) {
   if (options.upstream != nullptr)
@@ -287,6 +298,7 @@ std::unique_ptr<Base> make_routed(replay_options const& options) {
 }  // namespace
 
 replayer::replayer(replay_options const& options) {
+  if (options.upstream != nullptr) warm_up(*options.upstream);
   if (options.routing != nullptr) {
     implementation_ = make_routed<implementation>(options);
   } else if (options.upstream != nullptr) {

@@ -107,7 +107,8 @@ struct replay_result {
   std::uint64_t events = 0;
   pool_counts pool = {};
   double upstream_us = 0;  ///< modelled, by `upstream_cost`
-  /// Of the calls on real memory; nullopt if it is simulated
+  /// Of the calls on real memory, after a first call that initialises the device; nullopt if the
+  /// memory is simulated
   std::optional<double> measured_us;
   std::uint64_t failures = 0;  ///< allocations that did not fit; they and their frees are skipped
   std::optional<replay_failure> first_failure;
