@@ -222,7 +222,9 @@ def select_allocator(trace: Trace, allocator: str = "") -> Trace:
     """
     if allocator == "all":
         return trace
-    selected = _core.select_events(record_bytes(trace.events), trace.allocators, allocator)
+    selected = _core.select_events(
+        record_bytes(trace.events), trace.allocators, allocator, trace.path or "the trace"
+    )
     events = selected.view(EVENT)
     return trace if len(events) == len(trace) else replace(trace, events=events)
 

@@ -88,7 +88,7 @@ void add_plans(nb::module_& core) {
          std::uint64_t max_steps, std::uint64_t seed, nb::object callback) {
         released_gil const no_gil;
         progress_reporter progress{std::move(callback)};
-        auto const source = trace::select_allocator(trace::open_trace(path), allocator);
+        auto const source = trace::select_allocator(trace::open_trace(path), allocator, path);
         return make_plan(*source, {alignment, finds_period, max_steps, seed, {}}, progress);
       },
       "path"_a, "allocator"_a, nb::kw_only(), "alignment"_a, "finds_period"_a, "max_steps"_a,

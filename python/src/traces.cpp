@@ -263,7 +263,7 @@ text_dict replay_file(std::string const& path, std::string const& allocator,
   {
     released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
-    source = trace::select_allocator(trace::open_trace(path), allocator);
+    source = trace::select_allocator(trace::open_trace(path), allocator, path);
     trace::replayer pool{settings.options_for(source->names().call_sites)};
     std::vector<event> buffer(batch);
     while (std::size_t const count = source->read(buffer)) {
@@ -319,13 +319,13 @@ class named_events final : public array_reader {
 };
 
 record_bytes select_events(record_view bytes, std::vector<std::string> const& allocators,
-                           std::string const& allocator) {
+                           std::string const& allocator, std::string const& trace) {
   auto const events = records_of<event>(bytes);
   record_buffer<event> selected;
   {
     released_gil const no_gil;
-    auto const source =
-        trace::select_allocator(std::make_unique<named_events>(events, allocators), allocator);
+    auto const source = trace::select_allocator(std::make_unique<named_events>(events, allocators),
+                                                allocator, trace);
     for (;;) {
       auto const room = selected.room(batch);
       std::size_t const count = source->read(room);
@@ -346,7 +346,7 @@ void add_traces(nb::module_& core) {
   core.def("convert", convert, "path"_a, "output"_a, "target"_a, "progress"_a = nb::none());
   core.def("write_trace", write_trace, "path"_a, "events"_a, "call_sites"_a, "allocators"_a,
            "threads"_a, "streams"_a);
-  core.def("select_events", select_events, "events"_a, "allocators"_a, "allocator"_a);
+  core.def("select_events", select_events, "events"_a, "allocators"_a, "allocator"_a, "trace"_a);
   nb::class_<replay_settings>(core, "ReplaySettings")
       .def(nb::init<std::string, pool_options, double, double, double, std::uint64_t, std::size_t,
                     std::optional<std::string>, int, std::optional<trace::routing_table>,

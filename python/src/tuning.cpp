@@ -95,8 +95,9 @@ void add_tuning(nb::module_& core) {
          nb::object callback) {
         released_gil const no_gil;
         progress_reporter progress{std::move(callback)};
-        return run([&] { return trace::select_allocator(trace::open_trace(path), allocator); },
-                   settings.options, progress);
+        return run(
+            [&] { return trace::select_allocator(trace::open_trace(path), allocator, path); },
+            settings.options, progress);
       },
       "path"_a, "allocator"_a, "settings"_a, "progress"_a = nb::none());
   core.def(

@@ -17,8 +17,8 @@ bool is_device(std::string const& name) { return name.starts_with("device "); }
 
 class selecting_reader final : public reader {
  public:
-  selecting_reader(std::unique_ptr<reader> source, std::string allocator)
-      : source_{std::move(source)}, selected_{std::move(allocator)} {}
+  selecting_reader(std::unique_ptr<reader> source, std::string allocator, std::string trace)
+      : source_{std::move(source)}, selected_{std::move(allocator)}, trace_{std::move(trace)} {}
 
   std::size_t read(std::span<event> events) override {
     if (events.empty()) return 0;
@@ -26,8 +26,7 @@ class selecting_reader final : public reader {
       std::size_t const count = source_->read(events);
       copy_names();
       if (count == 0) {
-        if (!selected_.empty() && !was_found_)
-          refuse("the trace has no allocator '" + selected_ + "'");
+        if (!selected_.empty() && !was_found_) refuse("has no allocator '" + selected_ + "'");
         return 0;
       }
       auto const read = events.first(count);
@@ -54,9 +53,10 @@ class selecting_reader final : public reader {
     was_found_ |= is_selected_;
     if (std::find(seen_.begin(), seen_.end(), name) == seen_.end()) seen_.push_back(name);
     if (selected_.empty() && std::count_if(seen_.begin(), seen_.end(), is_device) > 1)
-      refuse("the trace has several devices");
+      refuse("has several devices");
   }
-  [[noreturn]] void refuse(std::string const& message) const {
+  [[noreturn]] void refuse(std::string const& fault) const {
+    std::string const message = trace_ + ' ' + fault;
     std::string names;
     for (std::string const& each : seen_)
       if (!each.empty()) names += (names.empty() ? "" : ", ") + each;
@@ -83,6 +83,7 @@ class selecting_reader final : public reader {
 
   std::unique_ptr<reader> source_;
   std::string selected_;  // empty: the events of all allocators
+  std::string trace_;     // its name in messages
   std::vector<std::string> seen_;
   std::uint32_t last_ = 0;  // the allocator that `find` looked up last
   bool is_selected_ = false, was_found_ = false;
@@ -90,9 +91,11 @@ class selecting_reader final : public reader {
 
 }  // namespace
 
-std::unique_ptr<reader> select_allocator(std::unique_ptr<reader> source, std::string allocator) {
+std::unique_ptr<reader> select_allocator(std::unique_ptr<reader> source, std::string allocator,
+                                         std::string trace) {
   if (allocator == all_allocators) return source;
-  return std::make_unique<selecting_reader>(std::move(source), std::move(allocator));
+  return std::make_unique<selecting_reader>(std::move(source), std::move(allocator),
+                                            std::move(trace));
 }
 
 }  // namespace quarry::inline QUARRY_ABI::trace

@@ -24,7 +24,7 @@ std::string two_devices() {
 }
 
 std::unique_ptr<trace::reader> opened(temporary_file const& file, std::string allocator) {
-  return trace::select_allocator(trace::open_trace(file.path()), std::move(allocator));
+  return trace::select_allocator(trace::open_trace(file.path()), std::move(allocator), "a.json");
 }
 
 std::vector<event> events_of(trace::reader& source, std::size_t batch = 2) {
@@ -67,15 +67,15 @@ TEST(SelectAllocator, RefusesSeveralDevicesAndUnknownNames) {
     return message_of([&] { (void)events_of(*opened(file, allocator)); });
   };
   EXPECT_EQ(refusal(""),
-            "the trace has several devices. Its allocators: device 0, device 1. Choose one of "
+            "a.json has several devices. Its allocators: device 0, device 1. Choose one of "
             "them, or 'all' for one pool that serves all");
   EXPECT_EQ(refusal("device 2"),
-            "the trace has no allocator 'device 2'. Its allocators: device 0, device 1. Choose one "
+            "a.json has no allocator 'device 2'. Its allocators: device 0, device 1. Choose one "
             "of them, or 'all' for one pool that serves all");
   EXPECT_EQ(refusal("device 1"), "");
   temporary_file const unnamed{"a 1 4096\nf 1\n"};
   EXPECT_EQ(message_of([&] { (void)events_of(*opened(unnamed, "device 1")); }),
-            "the trace has no allocator 'device 1': it names no allocators. Select none, to use "
+            "a.json has no allocator 'device 1': it names no allocators. Select none, to use "
             "all events");
   temporary_file const single{pickles::snapshot({{action("alloc", 4096, 100, 1)}})};
   EXPECT_EQ(events_of(*opened(single, "")).size(), 1u);
