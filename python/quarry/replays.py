@@ -196,7 +196,7 @@ def replay(
             "problem_count": trace.problem_count,
         }
         if found["first_failure"]:
-            call_site = trace.call_sites[found["first_failure"]["request"]["call_site"]]
+            call_site = trace.call_site_name(found["first_failure"]["request"]["call_site"])
     else:
         found = _core.replay_file(os.fspath(trace), allocator, settings, progress)
         call_site = found.pop("failed_call_site", "")

@@ -41,13 +41,13 @@ class Kind(enum.IntEnum):
     PHASE = 6  # a phase begins; its name is the call site's
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """The events of a trace, in order: one NumPy column for each of their members.
 
     `thread`, `stream`, `allocator` and `call_site` are indices of `threads`, `streams`,
-    `allocators` and `call_sites`. `problems` says what the reader skipped; `problem_count` also
-    counts the problems beyond the first 100.
+    `allocators` and `call_sites`; a number without a name is unknown. `problems` says what the
+    reader skipped; `problem_count` also counts the problems beyond the first 100.
     """
 
     events: np.ndarray
@@ -61,6 +61,8 @@ class Trace:
     problem_count: int = 0
 
     def __post_init__(self) -> None:
+        if self.events.dtype.names is None:
+            raise BadArgument("Trace: the events are no records; make_trace takes columns")
         if self.events.dtype != EVENT:  # np.concatenate leaves the gaps between members out
             object.__setattr__(self, "events", self.events.astype(EVENT))
 
@@ -114,6 +116,10 @@ class Trace:
     def call_site(self) -> npt.NDArray[np.uint32]:
         """The number of each event's call site in `call_sites`; 0 if unknown."""
         return self.events["call_site"]
+
+    def call_site_name(self, number: int) -> str:
+        """The name of the call site with this `number`; empty if it is unknown."""
+        return self.call_sites[number] if number < len(self.call_sites) else ""
 
     def columns(self) -> dict[str, np.ndarray]:
         """A contiguous copy of each column. `make_trace` takes them back."""
@@ -208,7 +214,8 @@ def _checked(name: str, column: Any) -> np.ndarray:
     largest = max(Kind) if name == "kind" else np.iinfo(EVENT[name]).max
     if values.dtype.kind == "f" and not np.all(values == np.floor(values)):  # also for NaN
         raise ValueError("it has a number that is not whole")
-    if values.size and not (0 <= values.min() and values.max() <= largest):
+    limit = float(largest + 1) if values.dtype.kind == "f" else largest + 1  # 2**64 is no uint64
+    if values.size and not (0 <= values.min() and values.max() < limit):
         raise ValueError(f"it has a number that is not from 0 to {largest}")
     return values
 

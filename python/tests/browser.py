@@ -23,7 +23,10 @@ class Page:
         from websockets.sync.client import connect
 
         self.sockets = contextlib.ExitStack()
-        self.folder = tempfile.TemporaryDirectory(prefix="quarry-browser-")
+        # Helpers of the browser outlive it, and may still write there.
+        self.folder = tempfile.TemporaryDirectory(
+            prefix="quarry-browser-", ignore_cleanup_errors=True
+        )
         self.problems = []
         self.requests = []
         self.numbers = itertools.count(1)

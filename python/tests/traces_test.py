@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import gzip
+import pickle
 import re
 
 import numpy as np
@@ -129,6 +130,7 @@ def test_a_truncated_trace_keeps_the_whole_chunks(trace, tmp_path):
         ("size", [1.5]),
         ("size", np.array([np.nan])),
         ("size", np.array([1e30])),
+        ("size", np.array([2.0**64])),
         ("kind", np.array([300])),
         ("kind", [7]),
         ("thread", np.array([2**33])),
@@ -144,6 +146,22 @@ def test_make_trace_keeps_large_numbers_and_refuses_numbers_without_a_name():
     assert quarry.make_trace({"size": sizes}).size.tolist() == sizes
     with pytest.raises(quarry.BadArgument, match="`allocators` has only 2 names"):
         quarry.make_trace({"allocator": [2]}, allocators=["", "a"])
+
+
+def test_numbers_without_names_are_unknown_call_sites():
+    trace = quarry.make_trace({"address": [1 << 20], "size": [1 << 20], "call_site": [7]})
+    assert quarry.replay(trace, capacity=4096).first_failure.call_site == ""
+    assert quarry.separate(trace, key="call_site").table.pools == 1
+    with pytest.raises(quarry.BadArgument, match="make_trace takes columns"):
+        quarry.Trace(np.ones(3))
+
+
+def test_names_that_are_not_utf8_are_escaped(tmp_path):
+    frame = {"filename": "a\udcff", "name": "f", "line": 1}
+    entry = {"action": "alloc", "addr": 4096, "size": 512, "time_us": 1, "frames": [frame]}
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[entry]]}, protocol=4))
+    assert quarry.read_trace(path).call_sites[1] == "a\\xed\\xb3\\xbf:1 f"
 
 
 def test_a_file_keeps_the_names_of_number_0(tmp_path):

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 namespace quarry::inline QUARRY_ABI::trace {
@@ -35,19 +36,21 @@ std::uint64_t number(pickled const& entry, std::string_view key) {
 /// What a history does not say: the allocations and segments in use before its first entry. A
 /// history is a ring, or begins when the program has run for a while. Found are the allocations
 /// that are freed without being allocated, and those that the snapshot has without being allocated.
+/// Devices may use equal addresses.
 class initial_state {
  public:
   void add(event const& each) {
     if (each.address == 0) return;
+    device& memory = devices_[each.allocator];
     switch (each.kind) {
       case event_kind::allocate:
-        (void)allocations_.insert(each.address, true);
+        (void)memory.allocations.insert(each.address, true);
         break;
       case event_kind::deallocate:
-        if (!allocations_.remove(each.address)) add_initial(each, event_kind::allocate);
+        if (!memory.allocations.remove(each.address)) add_initial(each, event_kind::allocate);
         break;
       case event_kind::reserve:
-        segments_.add(each.address, each.size);
+        memory.segments.add(each.address, each.size);
         break;
       case event_kind::unreserve:
         remove_segment(each);
@@ -58,7 +61,7 @@ class initial_state {
   }
   /// Adds what the snapshot has at its end and the history did not allocate.
   void add_final_allocation(event const& each) {
-    if (each.address != 0 && !allocations_.remove(each.address))
+    if (each.address != 0 && !devices_[each.allocator].allocations.remove(each.address))
       add_initial(each, event_kind::allocate);
   }
   void add_final_segment(event const& each) {
@@ -78,15 +81,19 @@ class initial_state {
   }
   /// Expandable segments grow and shrink by parts, so a part may be of several reserved ranges.
   void remove_segment(event each) {
-    segments_.remove(each.address, each.size, [&](std::uint64_t base, bytes size) {
-      each.address = base;
-      each.size = size;
-      add_initial(each, event_kind::reserve);
-    });
+    devices_[each.allocator].segments.remove(each.address, each.size,
+                                             [&](std::uint64_t base, bytes size) {
+                                               each.address = base;
+                                               each.size = size;
+                                               add_initial(each, event_kind::reserve);
+                                             });
   }
 
-  address_map<bool> allocations_;
-  range_set segments_;
+  struct device {
+    address_map<bool> allocations;
+    range_set segments;
+  };
+  std::map<std::uint32_t, device> devices_;  // by their allocators
   std::vector<event> events_;
 };
 

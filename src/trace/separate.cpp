@@ -31,8 +31,14 @@ bool has_phase(route_key sort) {
 }
 bool has_size(route_key sort) { return sort != route_key::call_site && sort != route_key::phase; }
 
-key key_of(event const& request, std::uint32_t phase, route_key sort) {
-  return {has_call_site(sort) ? request.call_site : 0, has_phase(sort) ? phase : 0,
+/// The number, or that of an unknown name if `names` has no such number.
+std::uint32_t known(std::uint32_t number, name_table const& names) {
+  return number < names.size() ? number : 0;
+}
+
+key key_of(event const& request, std::uint32_t phase, route_key sort, name_table const& names) {
+  return {has_call_site(sort) ? known(request.call_site, names) : 0,
+          has_phase(sort) ? known(phase, names) : 0,
           has_size(sort) ? static_cast<unsigned>(std::bit_width(request.size)) : 0};
 }
 
@@ -59,7 +65,7 @@ routing_table separate(std::span<event const> events, name_table const& call_sit
     if (each.address == 0) continue;
     if (each.kind == event_kind::allocate) {
       end(each.address, i);  // its free is missing
-      (void)live.insert(each.address, {i, &keys[key_of(each, phase, options.key)]});
+      (void)live.insert(each.address, {i, &keys[key_of(each, phase, options.key, call_sites)]});
     } else if (each.kind == event_kind::deallocate) {
       end(each.address, i);
     }
@@ -69,8 +75,8 @@ routing_table separate(std::span<event const> events, name_table const& call_sit
   std::vector<route> routes;
   for (auto const& [id, count] : keys) {
     auto const [site, begun, width] = id;
-    if (options.key == route_key::call_site && site == 0) continue;  // would match every call site
-    if (has_phase(options.key) && begun == 0) continue;              // would match in every phase
+    if (has_call_site(options.key) && site == 0) continue;  // would match every call site
+    if (has_phase(options.key) && begun == 0) continue;     // would match in every phase
     if (count.temporary <= count.permanent) continue;
     route found{.pool = 1, .call_site = call_sites.name(site), .phase = call_sites.name(begun)};
     if (has_size(options.key)) {

@@ -18,6 +18,16 @@ TEST(NameTable, StartsWithTheEmptyName) {
   EXPECT_EQ(table.number(""), 0u);
 }
 
+TEST(NameTable, HasOnlyUtf8) {
+  name_table table;
+  std::string const bytes = "a\xff\xe2\x82\xac\xe2\x82";
+  EXPECT_EQ(table.number(bytes), 1u);
+  EXPECT_EQ(table.name(1), "a\\xff\xe2\x82\xac\\xe2\\x82") << "the euro sign stays";
+  EXPECT_EQ(table.number(bytes), 1u);
+  EXPECT_EQ(trace::as_utf8("\xc0\x80"), "\\xc0\\x80") << "an overlong sequence is no UTF-8";
+  EXPECT_EQ(trace::as_utf8("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "neither is a surrogate";
+}
+
 TEST(NameTable, GivesEqualNamesOneNumberButAddKeepsBothEntries) {
   name_table table;
   EXPECT_EQ(table.number("a"), 1u);

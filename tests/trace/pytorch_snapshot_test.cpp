@@ -145,6 +145,16 @@ TEST(PytorchSnapshot, BeginsWithWhatTheHistoryFreesOrTheSnapshotHas) {
   }
 }
 
+TEST(PytorchSnapshot, DevicesMayUseEqualAddresses) {
+  read_trace found;
+  auto const events = snapshot_events(
+      snapshot({{action("alloc", 4096, 10, 50)}, {action("free_requested", 4096, 20, 60)}}), found);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].kind, event_kind::allocate) << "what device 1 frees";
+  EXPECT_EQ(events[0].size, 20u);
+  EXPECT_EQ(found.names.allocators.name(events[0].allocator), "device 1");
+}
+
 /// Expandable segments map pages one by one, and unmap several at once.
 TEST(PytorchSnapshot, CountsExpandableSegmentsByTheirPages) {
   auto const events = snapshot_events(snapshot(

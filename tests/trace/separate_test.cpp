@@ -70,6 +70,21 @@ TEST(Separate, LearnsWhichSizesAreTemporary) {
   EXPECT_EQ(table.pool_for(600), 0u) << "of 512 to 1,023 bytes, 50 of 100 are temporary";
 }
 
+TEST(Separate, AnUnknownCallSiteMakesNoRouteForAllCallSites) {
+  program made;
+  for (int i = 0; i < 50; ++i) {
+    (void)made.allocate(100, "keep");
+    made.deallocate(made.allocate(100, ""));
+  }
+  for (event& each : made.events)  // numbers without names are unknown, too
+    if (each.call_site == 0 && (each.address >> 20) % 4 == 0) each.call_site = 1000;
+  for (route_key const key : {route_key::call_site, route_key::call_site_and_size}) {
+    auto const table = separate(made.events, made.call_sites, {.key = key, .temporary_events = 10});
+    EXPECT_EQ(table.pool_for(100, "keep"), 0u);
+    EXPECT_TRUE(table.routes().empty());
+  }
+}
+
 TEST(Separate, LearnsBySizeWithinACallSite) {
   program const made = two_kinds();
   auto const table = separate(made.events, made.call_sites,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/core/bytes.hpp"
+#include "quarry/core/export.hpp"
 
 #include <cstdint>
 #include <string>
@@ -40,7 +41,12 @@ struct event {
   friend bool operator==(event const&, event const&) = default;
 };
 
-/// The names of one sort of things. Entry 0 is the empty name.
+/// The text, with `\xNN` in the place of each byte that is not part of UTF-8. O(length).
+[[nodiscard]] QUARRY_API std::string as_utf8(std::string_view text);
+
+/// The names of one sort of things. Entry 0 is the empty name. `add` makes names UTF-8 (`as_utf8`),
+/// because Python, Arrow and JSON take nothing else. `number` finds a name by the bytes that were
+/// added.
 class name_table {
  public:
   /// The number of `name`. Adds the name if it is new.
@@ -51,8 +57,8 @@ class name_table {
   /// Adds an entry, even if another one has this name. Returns its number.
   std::uint32_t add(std::string_view name) {
     auto const result = static_cast<std::uint32_t>(names_.size());
-    names_.emplace_back(name);
-    numbers_.emplace(names_.back(), result);
+    names_.push_back(as_utf8(name));
+    numbers_.emplace(std::string{name}, result);
     return result;
   }
   [[nodiscard]] std::vector<std::string> const& names() const { return names_; }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::trace {
@@ -51,8 +52,8 @@ class QUARRY_API reader {
   static constexpr std::size_t max_problems = 100;
 
  protected:
-  void add_problem(std::string text) {
-    if (problems_.size() < max_problems) problems_.push_back(std::move(text));
+  void add_problem(std::string_view text) {
+    if (problems_.size() < max_problems) problems_.push_back(as_utf8(text));
     ++problem_count_;
   }
   name_tables names_;

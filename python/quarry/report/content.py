@@ -36,7 +36,7 @@ class ReplayCurves:
     reserved: Floats
     free: Floats
     largest_free: Floats
-    fragments: bool  # a stitched pool joins free pages, and `direct` has no free memory
+    fragments: bool  # whether the pool counts its largest free chunk and depends on it
     result: ReplayResult
 
 
@@ -154,7 +154,7 @@ def replay_curves(replay: ReplayResult, axis: Axis) -> ReplayCurves:
     free = np.maximum(reserved - samples["granted"], 0.0)
     strategy, label = replay.settings.get("strategy", "?"), label_of(replay)
     largest = np.minimum(samples["largest_free"].astype(np.float64), free)
-    fragments = strategy not in ("stitched", "direct")
+    fragments = strategy not in ("stitched", "direct", "streams", "planned-streams")
     return ReplayCurves(
         label, events, axis.positions[events], reserved, free, largest, fragments, replay
     )
@@ -162,7 +162,7 @@ def replay_curves(replay: ReplayResult, axis: Axis) -> ReplayCurves:
 
 def phases_of(trace: Trace, count: int = 200) -> list[tuple[int, str]]:
     events = np.flatnonzero(trace.kind == Kind.PHASE)[:count]
-    return [(int(i), trace.call_sites[trace.call_site[i]]) for i in events]
+    return [(int(i), trace.call_site_name(trace.call_site[i])) for i in events]
 
 
 def problems_of(trace: Trace) -> list[str]:
