@@ -31,15 +31,20 @@ struct upstream_calls {
   std::uint64_t allocations = 0;
   bytes reserved = 0, peak = 0;  // the peak since the last sample
 
-  void count_allocation(bytes size) {
-    us += price.us_per_allocation + price.us_per_gib * static_cast<double>(size) * 0x1p-30;
-    ++allocations;
+  /// `calls` calls that allocate `size` bytes in total.
+  void count_allocation(bytes size, std::uint64_t calls = 1) {
+    us += price.us_per_allocation * static_cast<double>(calls) +
+          price.us_per_gib * static_cast<double>(size) * 0x1p-30;
+    allocations += calls;
     reserved += size;
     peak = std::max(peak, reserved);
   }
-  void count_free(bytes size) {
-    us += price.us_per_free;
+  void count_free(bytes size, std::uint64_t calls = 1) {
+    us += price.us_per_free * static_cast<double>(calls);
     reserved -= size;
+  }
+  void count_moved_pages(std::uint64_t pages) {
+    us += price.us_per_allocation * static_cast<double>(pages);
   }
   /// The result of `call`, whose time is measured if it takes or returns real memory.
   template <bool IsSimulated, class Call>
@@ -117,7 +122,8 @@ class borrowed_resource {
 /// Each simulated page needs 50 bytes of memory, so a trace with absurd sizes needs 100 MB at most.
 inline constexpr bytes max_simulated_pages = bytes{1} << 42;
 
-/// Counts the maps of pages, each of which stands for a call of the upstream.
+/// Counts the pages that are mapped, moved and unmapped. Each is a call of the upstream, because a
+/// driver maps page by page.
 template <page_source Pages>
 class counted_pages : public Pages {
  public:
@@ -126,14 +132,15 @@ class counted_pages : public Pages {
   counted_pages(Pages pages, upstream_calls& calls) : Pages{std::move(pages)}, calls_{&calls} {}
   void map(std::uint64_t address, bytes size) {
     calls_->measured<is_simulated>([&] { Pages::map(address, size); });
-    calls_->count_allocation(size);
+    calls_->count_allocation(size, size / Pages::page_bytes());
   }
   void move(std::uint64_t source, std::uint64_t target, bytes size) {
     calls_->measured<is_simulated>([&] { Pages::move(source, target, size); });
+    calls_->count_moved_pages(size / Pages::page_bytes());
   }
   void unmap(std::uint64_t address, bytes size) noexcept {
     calls_->measured<is_simulated>([&] { Pages::unmap(address, size); });
-    calls_->count_free(size);
+    calls_->count_free(size, size / Pages::page_bytes());
   }
 
  private:
