@@ -21,8 +21,12 @@ static inline uint quarry_rank_in(quarry_team team) { return popcount(team.membe
 // The leader claims from its own heap, so work-items of another heap must be another team.
 static inline quarry_team quarry_team_of(__global void const* heap, uint key) {
   quarry_team team;
-  uint active, same_heap;
+  uint active, own_lane, same_heap;
   asm volatile("activemask.b32 %0;" : "=r"(active)::"memory");
+  // Makes the mask depend on the work-item. Otherwise the assembler assumes that work-items of two teams, which it runs
+  // together, have the same mask, and some do not wait for their team (lane_group.hpp, active_lanes).
+  asm volatile("mov.u32 %0, %%lanemask_eq;" : "=r"(own_lane));
+  active |= own_lane;
   asm volatile("match.all.sync.b64 %0, %1, %2;" : "=r"(same_heap) : "l"(heap), "r"(active) : "memory");
   if (same_heap == 0u)
     asm volatile("match.any.sync.b64 %0, %1, %2;" : "=r"(same_heap) : "l"(heap), "r"(active) : "memory");

@@ -155,6 +155,9 @@ check_versions() {
   [ "${CXX:-g++}" != g++ ] || at_least "$gxx_wanted" "$found" || fail "g++ is version $found; Quarry needs $gxx_wanted or later"
 }
 
+# lacks_nvdisasm: whether nvcc is there without a disassembler for its machine code (tests/lint/group_masks_test.py).
+lacks_nvdisasm() { has_nvcc && ! command -v nvdisasm >/dev/null && ! compgen -G '.venv/lib/python3*/site-packages/nvidia/*/bin/nvdisasm' >/dev/null; }
+
 # make_venv: creates .venv with pip. Replaces it if its Python is missing.
 make_venv() {
   if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
@@ -237,6 +240,9 @@ fi
 check_versions
 if wants python && ! has_python_wheels; then
   if (install_python_wheels); then changed=yes; else step "without these packages, the tests of the Python package fail"; fi
+fi
+if wants python && lacks_nvdisasm; then
+  if (install_wheel 'nvidia-cuda-nvdisasm>=13' 'disassembles kernels in tests'); then changed=yes; else step "without nvdisasm, the tests of machine code are skipped"; fi
 fi
 if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
 if wants rmm && ! venv_has_rmm; then

@@ -22,7 +22,7 @@ class lane_group {
   template <class Site>
   [[nodiscard]] QUARRY_HD static lane_group coalesced() {
 #ifdef __CUDA_ARCH__
-    return lane_group{__activemask()};
+    return lane_group{active_lanes()};
 #else
     static char const site{};
     return lane_group{current_lane != nullptr ? current_lane->coalesce(&site) : lane_mask{1}};
@@ -210,6 +210,25 @@ class lane_group {
 
  private:
   QUARRY_HD explicit lane_group(lane_mask members) : members_{members} {}
+
+#ifdef __CUDA_ARCH__
+  /// The lanes that execute this call together.
+  ///
+  /// A mask is a value of each lane. PTX defines every operation by the mask of the executing lane:
+  /// it waits for the lanes of that mask, whatever other lanes of the warp execute at the same
+  /// time. But ptxas 13.0 assumes that lanes that execute an instruction together have the same
+  /// result of `activemask`. If lanes of two groups execute an operation together, it tests the
+  /// mask of one lane, and lanes of the other group do not wait for their members. The mask
+  /// contains the own lane already, so adding its bit changes nothing; but now the value depends on
+  /// the lane, and ptxas tests the masks of all lanes. tests/lint/group_masks_test.py checks this
+  /// in the generated code. Rejected: reading the mask back from a volatile local variable (ptxas
+  /// still knows its source, and the kernel needs a larger stack).
+  [[nodiscard]] QUARRY_HD static lane_mask active_lanes() {
+    lane_mask own;
+    asm("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
+    return __activemask() | own;
+  }
+#endif
 
   /// If several groups of a warp call an operation, CUDA serves one group after another. A group of
   /// one lane skips the operation, so that it need not queue.
