@@ -136,6 +136,51 @@ TYPED_TEST(IdSet, SupportsEveryIdExceptTheReservedId) {
   EXPECT_TRUE(set.memory().live_allocations().empty()) << "an empty set has no array";
 }
 
+/// Each lane inserts and erases three ids at random, and counts the changes that were done.
+struct churn_ids {
+  heap_ref heap;
+  id_set* set;
+  std::uint32_t const* ids;
+  std::int32_t* balance;  // insertions minus erasures that were done, for each id
+  std::uint32_t seed;
+
+  QUARRY_HD void operator()() const {
+    std::uint32_t random = mix(seed * 1000 + static_cast<std::uint32_t>(simt::this_place().rank()));
+    for (std::uint32_t turn = 0; turn < 40; ++turn) {
+      random = mix(random + turn);
+      std::uint32_t const chosen = random % 3;
+      bool const is_insertion = (random >> 8 & 1) != 0;
+      change_result const result =
+          is_insertion ? set->insert(heap, ids[chosen]) : set->erase(heap, ids[chosen]);
+      if (result != change_result::done) continue;
+      simt::atomic_ref<std::uint32_t> sum{reinterpret_cast<std::uint32_t&>(balance[chosen])};
+      sum.fetch_add(is_insertion ? 1u : ~0u, simt::relaxed);
+    }
+  }
+};
+
+TYPED_TEST(IdSet, KeepsTheLargestIdApartFromConcurrentChangesOfOtherIds) {
+  for (auto const seed : TypeParam::seeds()) {
+    TypeParam const backend{seed};
+    auto const memory = backend.make_heap(small_heap);
+    typename TypeParam::template array<id_set> set(1);
+    typename TypeParam::template array<std::uint32_t> ids(3);
+    typename TypeParam::template array<std::int32_t> balance(3);
+    ids[0] = 1, ids[1] = 2, ids[2] = 0xFFFF'FFFEu;
+    backend.run({1, 24}, churn_ids{memory.ref(), set.data(), ids.data(), balance.data(),
+                                   static_cast<std::uint32_t>(seed)});
+    typename TypeParam::template array<std::uint8_t> found(3);
+    typename TypeParam::template array<std::uint32_t> size(1);
+    typename TypeParam::template array<std::uint8_t> sound(1);
+    backend.run({}, look_up{set.data(), ids.data(), 3, found.data(), size.data(), sound.data()});
+    for (std::size_t i = 0; i < 3; ++i)
+      ASSERT_EQ(balance[i], found[i]) << ids[i] << " seed " << seed;
+    ASSERT_TRUE(sound[0]) << "seed " << seed;
+    ASSERT_EQ(size[0], found[0] + found[1] + found[2]) << "seed " << seed;
+    backend.run({}, clear_set{memory.ref(), set.data()});
+  }
+}
+
 TYPED_TEST(IdSet, RefusesTheReservedId) {
   tested_set set{TypeParam{}, small_heap};
   EXPECT_EQ(set.change({{true, id_set::none}}).front(), change_result::reserved_id);

@@ -24,8 +24,13 @@ namespace quarry::inline QUARRY_ABI {
 ///      this place is `none`. An insertion cannot pass an empty place, so two insertions of the
 ///      same id meet at the same place, where one insertion fails.
 ///   4. The counts are the number of places that are not `none`, and the number of members in
-///      places. The id that marks tombstones cannot be stored in a place. A bit of the counts says
+///      places. The id that marks tombstones cannot be stored in a place. A bit of the gate says
 ///      whether this id is a member.
+///
+/// A lane that inserts stores the id first and counts it then, and another lane may erase the id in
+/// between. So the number of members may be negative briefly; at most by the number of lanes
+/// inside. The counts keep it apart from the used places, and no other value shares their word.
+/// While the gate is closed, no lane is inside, and the counts are exact.
 ///
 /// Any lane may call any function at any time, except `clear` and `audit`, which need exclusive use
 /// of the set. Lanes insert, find and erase members concurrently, with a compare-and-swap of one
@@ -47,7 +52,8 @@ namespace quarry::inline QUARRY_ABI {
 /// by RMWs only, so (E) and (W) synchronize with every earlier (O) and (X). (B) requests to close
 /// the gate. (L) tests whether an attempt to enter is worthwhile; (E) and (W) decide. (D) undoes an
 /// entry under which the lane accessed nothing. (P) orders nothing: an id says nothing about other
-/// memory. (N) is a count. The lane that closed the gate reads the exact count, by (W).
+/// memory. (N) is a count. The lane that closed the gate reads the exact count, by (W). (M) orders
+/// nothing: it changes the membership of one id.
 class id_set {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFu;
@@ -83,7 +89,7 @@ class id_set {
     if (index != none &&
         place(index).compare_exchange(expected, tombstone, simt::relaxed)) {         // (P)
       std::uint64_t const previous = counts().fetch_sub(one_member, simt::relaxed);  // (N)
-      must_shrink = is_sparse(members(previous) - 1, capacity_);
+      must_shrink = is_sparse(members(previous - one_member), capacity_);
       result = change_result::done;
     }
     leave();
@@ -96,7 +102,7 @@ class id_set {
 
   [[nodiscard]] QUARRY_HD bool contains(std::uint32_t id) {
     if (id == none) return false;
-    if (id == tombstone) return (counts().load(simt::relaxed) & tombstone_is_member) != 0;  // (N)
+    if (id == tombstone) return (gate().load(simt::relaxed) & tombstone_is_member) != 0;  // (M)
     enter();
     bool const result = find(id) != none;
     leave();
@@ -105,8 +111,7 @@ class id_set {
 
   /// The number of members. The result may be out of date on return.
   [[nodiscard]] QUARRY_HD std::uint32_t size() {
-    std::uint64_t const snapshot = counts().load(simt::relaxed);  // (N)
-    return members(snapshot) + ((snapshot & tombstone_is_member) != 0 ? 1 : 0);
+    return members(counts().load(simt::relaxed)) + (contains(tombstone) ? 1 : 0);  // (N)
   }
 
   /// Calls `visit(id)` for the members in the places `first`, `first` + `stride`, and so on, so
@@ -131,7 +136,7 @@ class id_set {
 
   /// Whether the invariants hold. Requires that no other lane uses the set. O(capacity).
   [[nodiscard]] QUARRY_HD bool audit() {
-    if (gate_ != 0 || (capacity_ & (capacity_ - 1)) != 0 ||
+    if ((gate_ & ~tombstone_is_member) != 0 || (capacity_ & (capacity_ - 1)) != 0 ||
         (places_ == nullptr) != (capacity_ == 0))
       return false;
     std::uint32_t used_count = 0;
@@ -149,16 +154,20 @@ class id_set {
  private:
   static constexpr std::uint32_t tombstone = 0xFFFF'FFFEu;  // marks the place of an erased member
   static constexpr std::uint32_t closed = 1u << 31;
+  static constexpr std::uint32_t tombstone_is_member = 1u << 30;
   static constexpr std::uint32_t min_capacity = 4;  // 16 bytes: the heap's smallest size class
   static constexpr std::uint64_t one_used = std::uint64_t{1} << 32;
   static constexpr std::uint64_t one_member = 1;
-  static constexpr std::uint64_t tombstone_is_member = std::uint64_t{1} << 31;
 
+  /// A negative number of members, in the lower half, borrows from the upper half. The addition
+  /// returns what was borrowed.
   [[nodiscard]] QUARRY_HD static std::uint32_t used(std::uint64_t counts) {
-    return static_cast<std::uint32_t>(counts >> 32);
+    return static_cast<std::uint32_t>((counts + (std::uint64_t{1} << 31)) >> 32);
   }
+  /// 0 if the number is negative for the moment.
   [[nodiscard]] QUARRY_HD static std::uint32_t members(std::uint64_t counts) {
-    return static_cast<std::uint32_t>(counts & (tombstone_is_member - 1));
+    auto const number = static_cast<std::int32_t>(static_cast<std::uint32_t>(counts));
+    return number < 0 ? 0 : static_cast<std::uint32_t>(number);
   }
   [[nodiscard]] QUARRY_HD static std::uint32_t limit(std::uint32_t capacity) {
     return capacity <= 16 ? capacity : capacity / 4 * 3;
@@ -198,8 +207,8 @@ class id_set {
   /// Closes the gate and waits until no lane is inside. Returns false without waiting if another
   /// lane has closed the gate.
   [[nodiscard]] QUARRY_HD bool close() {
-    if ((gate().fetch_or(closed, simt::relaxed) & closed) != 0) return false;  // (B)
-    while (gate().load(simt::acquire) != closed) simt::pause();                // (W)
+    if ((gate().fetch_or(closed, simt::relaxed) & closed) != 0) return false;             // (B)
+    while ((gate().load(simt::acquire) & ~tombstone_is_member) != closed) simt::pause();  // (W)
     return true;
   }
   QUARRY_HD void open() { gate().fetch_and(~closed, simt::release); }  // (O)
@@ -262,7 +271,7 @@ class id_set {
     heap.free(places_);
     places_ = nullptr;
     capacity_ = 0;
-    counts().fetch_and(tombstone_is_member, simt::relaxed);  // (N)
+    counts().fetch_and(0, simt::relaxed);  // (N)
   }
 
   /// Moves the members to a new array. Returns false and changes nothing if the allocation fails.
@@ -291,20 +300,21 @@ class id_set {
 
   [[nodiscard]] QUARRY_HD change_result insert_tombstone_id() {
     bool const was_member =
-        (counts().fetch_or(tombstone_is_member, simt::relaxed) & tombstone_is_member) != 0;  // (N)
+        (gate().fetch_or(tombstone_is_member, simt::relaxed) & tombstone_is_member) != 0;  // (M)
     return was_member ? change_result::duplicate : change_result::done;
   }
   [[nodiscard]] QUARRY_HD change_result erase_tombstone_id() {
-    bool const was_member = (counts().fetch_and(~tombstone_is_member, simt::relaxed) &
-                             tombstone_is_member) != 0;  // (N)
+    bool const was_member =
+        (gate().fetch_and(~tombstone_is_member, simt::relaxed) & tombstone_is_member) != 0;  // (M)
     return was_member ? change_result::done : change_result::absent;
   }
 
-  std::uint32_t gate_ = 0;           // lanes inside; top bit: closed
+  // lanes inside: bits 0 to 29, more than a device runs at once; bit 30: `tombstone` is a member;
+  // bit 31: closed
+  std::uint32_t gate_ = 0;
   std::uint32_t capacity_ = 0;       // Guarded by: the gate
   std::uint32_t* places_ = nullptr;  // Guarded by: the gate; while it is open, places are atomics
-  std::uint64_t counts_ =
-      0;  // atomic: used places: 32 bits, whether `tombstone` is a member: 1, members: 31
+  std::uint64_t counts_ = 0;         // atomic: used places: upper half; members, signed: lower half
 };
 
 static_assert(sizeof(id_set) == 24);
