@@ -143,8 +143,8 @@ heap::implementation::implementation(heap_options const& unchecked) {
   state.version = layout_version;
   state.segment_shift = static_cast<std::uint32_t>(std::countr_zero(options.segment_bytes));
   state.base = reinterpret_cast<std::uint64_t>(memory_->region());
-  state.segments_mapped = state.free_segments =
-      static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
+  state.segments_mapped = static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
+  state.free_segments.bits = state.segments_mapped;
   state.segments_reserved = static_cast<std::uint32_t>(options.max_bytes >> state.segment_shift);
   state.classes = size_class_of(static_cast<std::uint32_t>(options.segment_bytes / 2)) + 1;
   state.blocks_per_segment =
@@ -255,7 +255,7 @@ void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& 
     state.segment_counts[id] = {wanted, wanted};
     next += wanted;
   }
-  state.free_segments -= next - start;
+  state.free_segments.add(-static_cast<std::int32_t>(next - start));
 }
 
 heap_snapshot heap::implementation::snapshot() const {
@@ -293,10 +293,11 @@ void heap::implementation::clear_faults() {
 }
 
 void heap::implementation::set_mapped(std::uint32_t segments) {
-  std::uint32_t free_segments = 0;
+  free_segment_count free_segments{};
   memory_->download(&free_segments, &shared_->free_segments, sizeof(free_segments));
-  free_segments += segments - initial_->segments_mapped;
-  initial_->segments_mapped = initial_->free_segments = segments;
+  free_segments.add(static_cast<std::int32_t>(segments - initial_->segments_mapped));
+  initial_->segments_mapped = segments;
+  initial_->free_segments.bits = segments;
   memory_->upload(&shared_->segments_mapped, &segments, sizeof(segments));
   memory_->upload(&shared_->free_segments, &free_segments, sizeof(free_segments));
 }

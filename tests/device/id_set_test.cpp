@@ -6,6 +6,7 @@
 
 #include <map>
 #include <set>
+#include <string_view>
 
 namespace quarry {
 namespace id_set_test {
@@ -178,6 +179,59 @@ TYPED_TEST(IdSet, KeepsTheLargestIdApartFromConcurrentChangesOfOtherIds) {
     ASSERT_TRUE(sound[0]) << "seed " << seed;
     ASSERT_EQ(size[0], found[0] + found[1] + found[2]) << "seed " << seed;
     backend.run({}, clear_set{memory.ref(), set.data()});
+  }
+}
+
+/// Each lane inserts ids of its own until an insertion fails, then one more.
+struct insert_until_full {
+  heap_ref heap;
+  id_set* set;
+  std::uint32_t* inserted;  // by each lane
+  std::uint32_t turns;
+
+  QUARRY_HD void operator()() const {
+    auto const place = simt::this_place();
+    auto const rank = static_cast<std::uint32_t>(place.rank());
+    std::uint32_t& own = inserted[rank];
+    for (std::uint32_t turn = 0; turn < turns; ++turn) {
+      change_result const result =
+          set->insert(heap, rank + own * static_cast<std::uint32_t>(place.count()));
+      if (result == change_result::done) ++own;
+    }
+  }
+};
+
+TYPED_TEST(IdSet, ManyLanesThatTheHeapRefusesLoseNoMember) {
+  constexpr bool is_gpu = std::string_view{TypeParam::name} == "cuda";
+  constexpr simt::grid lanes = is_gpu ? simt::grid{132, 256} : simt::grid{2, 32};
+  constexpr std::size_t count = std::size_t{lanes.blocks} * lanes.threads;
+  auto seeds = TypeParam::seeds();
+  seeds.resize(std::min<std::size_t>(seeds.size(), 40));
+  for (auto const seed : seeds) {
+    TypeParam const backend{seed};
+    auto const memory = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<id_set> set(1);
+    typename TypeParam::template array<std::uint32_t> inserted(count);
+    backend.run(lanes, insert_until_full{memory.ref(), set.data(), inserted.data(), 4});
+    std::vector<std::uint32_t> all;
+    for (std::size_t rank = 0; rank < count; ++rank) {
+      for (std::uint32_t i = 0; i < inserted[rank]; ++i)
+        all.push_back(static_cast<std::uint32_t>(rank + i * count));
+    }
+    ASSERT_FALSE(all.empty());
+    ASSERT_LT(all.size(), 4 * count) << "the heap was full";
+    typename TypeParam::template array<std::uint32_t> ids(all.size());
+    std::copy(all.begin(), all.end(), ids.begin());
+    typename TypeParam::template array<std::uint8_t> found(all.size());
+    typename TypeParam::template array<std::uint32_t> size(1);
+    typename TypeParam::template array<std::uint8_t> sound(1);
+    backend.run(
+        {}, look_up{set.data(), ids.data(), all.size(), found.data(), size.data(), sound.data()});
+    ASSERT_EQ(std::count(found.begin(), found.end(), 1), static_cast<std::ptrdiff_t>(all.size()));
+    ASSERT_EQ(size[0], all.size());
+    ASSERT_TRUE(sound[0]);
+    backend.run({}, clear_set{memory.ref(), set.data()});
+    expect_sound(memory);
   }
 }
 

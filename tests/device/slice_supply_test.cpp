@@ -231,7 +231,7 @@ TEST(SliceSupply, ALateCountOf64RunsAgoLosesNoSlice) {
   rest.push_back(first);
   release_all(owner, rest);
   while (slice_supply::any_has_run(state))
-    (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true, simt::patience{});
+    (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true);
   EXPECT_EQ(state.segment_tree().count(), 8u);
 }
 
@@ -302,9 +302,9 @@ TEST(SliceSupply, AllocatesEachSliceToOneLaneInEveryInterleaving) {
       });
       EXPECT_EQ(shared, 0);
       expect_sound(owner);
-      while (slice_supply::reclaim_from_others(test::state_of(owner), slice_supply::no_class, true,
-                                               simt::patience{}) &&
-             slice_supply::any_has_run(test::state_of(owner))) {
+      while (
+          slice_supply::reclaim_from_others(test::state_of(owner), slice_supply::no_class, true) &&
+          slice_supply::any_has_run(test::state_of(owner))) {
       }
       EXPECT_EQ(test::state_of(owner).segment_tree().count(), 2u) << "all segments are free";
     }
@@ -352,7 +352,7 @@ TEST(SliceSupply, WaitsForSegmentsThatAreBeingReturned) {
       auto const owner = test::small_heap(3);
       auto& state = test::state_of(owner);
       EXPECT_EQ(state.segment_tree().claim_back(3), 0u);
-      state.change_free_segments(-3);
+      state.free_segments.add(-3);
       state.begin_return();
       void* memory = nullptr;
       simt::launch_fibers({2, 1}, {.seed = seed}, [&, ref = owner.ref()] {
@@ -362,13 +362,112 @@ TEST(SliceSupply, WaitsForSegmentsThatAreBeingReturned) {
         }
         for (int step = 0; step < 120; ++step) simt::pause();
         state.segment_tree().insert_range(0, 3);
-        state.change_free_segments(3);
+        state.free_segments.add(3);
         state.end_return();
       });
       EXPECT_NE(memory, nullptr);
       expect_sound(owner);
     }
   }
+}
+
+/// Fills the heap with slices of 640 bytes and lets an allocation fail, so that the class is known
+/// to be full.
+std::vector<void*> fill_until_known(heap const& owner) {
+  auto all = fill(owner, 640);
+  EXPECT_TRUE(test::state_of(owner).is_full(size_class_of(640)));
+  EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
+  return all;
+}
+
+TEST(SliceSupply, AFullClassGetsAFreedSlice) {
+  auto const owner = test::small_heap(2);
+  auto const all = fill_until_known(owner);
+  for (int round = 0; round < 3; ++round) {
+    heap_internals::free_now(owner.ref(), all[17]);
+    EXPECT_EQ(owner.ref().malloc(net(640)), all[17]);
+    EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
+  }
+  expect_sound(owner);
+}
+
+TEST(SliceSupply, AFullClassGetsASegmentOfAnotherClass) {
+  auto const owner = test::small_heap(2);
+  void* const other = owner.ref().malloc(net(half));
+  auto const all = fill_until_known(owner);
+  std::size_t const per_segment = test::state_of(owner).layouts[size_class_of(640)].slice.slices();
+  EXPECT_EQ(all.size(), per_segment);
+  heap_internals::free_now(owner.ref(), other);
+  EXPECT_EQ(fill(owner, 640).size(), per_segment);
+  expect_sound(owner);
+}
+
+TEST(SliceSupply, AFullClassGetsASegmentOfALargeAllocation) {
+  auto const owner = test::small_heap(4);
+  void* const large = owner.ref().malloc(net(2 * 64 * 1024));
+  ASSERT_NE(large, nullptr);
+  auto const all = fill_until_known(owner);
+  owner.ref().free(large);
+  EXPECT_GE(fill(owner, 640).size(), all.size()) << "in the hardened mode `large` is longer";
+  expect_sound(owner);
+}
+
+TEST(SliceSupply, AFullClassGetsMemoryWhenTheHeapGrows) {
+  auto owner = test::small_heap(1, 4);
+  auto const all = fill_until_known(owner);
+  owner.grow(2 * 64_KiB);
+  EXPECT_EQ(fill(owner, 640).size(), all.size());
+  owner.reset();
+  EXPECT_EQ(fill(owner, 640).size(), 2 * all.size());
+  expect_sound(owner);
+}
+
+/// The other class's run has a segment without a slice in use, but another lane is replacing the
+/// run, so the search cannot reclaim that segment.
+TEST(SliceSupply, AClassIsNotFullIfASearchCouldNotReclaimTheRunOfAnotherClass) {
+  auto const owner = test::small_heap(2);
+  auto& state = test::state_of(owner);
+  size_class const other = size_class_of(16);
+  heap_internals::free_now(owner.ref(), owner.ref().malloc(net(16)));
+  ASSERT_TRUE(state.run(other).lock(state.run(other).peek()));
+  auto const some = fill(owner, 640);
+  EXPECT_FALSE(state.is_full(size_class_of(640)));
+  state.run(other).unlock();
+  EXPECT_EQ(some.size() + fill(owner, 640).size(),
+            2 * state.layouts[size_class_of(640)].slice.slices());
+  expect_sound(owner);
+}
+
+/// Makes every run last for one request: lanes that wait for a run would take all its slices.
+TEST(SliceSupply, TheLaneThatOpensARunGetsItsSlices) {
+  for (std::uint32_t const count : {1u, 2u, 5u, 32u}) {
+    SCOPED_TRACE(std::to_string(count) + " slices");
+    auto const owner = test::small_heap(8);
+    auto& state = test::state_of(owner);
+    size_class const id = size_class_of(half);
+    slice_request request{&state, id, count};
+    ASSERT_TRUE(slice_supply::replace_run(request, state.run(id).peek(), false));
+    ASSERT_EQ(request.origin, slice_request::source::tickets);
+    EXPECT_EQ(ticket_counter::ticket_of(request.value), 0u);
+    segment_run const run = ticket_counter::run_of(request.value);
+    std::uint32_t const granted =
+        std::min(count, ticket_counter::tickets_of(state.layouts[id], run, request.counter));
+    EXPECT_EQ(ticket_counter::ticket_of(state.ticket_counter_at(id, request.counter).peek()),
+              granted);
+    EXPECT_EQ(granted + fill(owner, half).size(), 16u) << "each slice is allocated once";
+  }
+}
+
+TEST(SliceSupply, StallsAfterABoundedNumberOfStepsIfAnotherLaneKeepsTheRun) {
+  auto const owner = test::small_heap(2);
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(640);
+  ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
+  EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
+  EXPECT_EQ(owner.fault_count(fault_kind::stalled), 1u);
+  state.run(id).unlock();
+  EXPECT_NE(owner.ref().malloc(net(640)), nullptr);
+  expect_sound(owner);
 }
 
 }  // namespace slice_supply_test

@@ -47,8 +47,9 @@ CONSTANTS = {
     "heap.md": {
         "after 2 ms": "slice_supply's patience",
         "after 0.5 ms": "the same, if no slice can be returned",
-        "after 10 ms": "the same, while others return segments",
-        "after 0.2 s": "the same, for a lane that holds the run",
+        "after 10 ms": "the same, in all",
+        "After 3 ms": "the same, for freed slices",
+        "0.25 ms": "patience's longest step",
     },
     "lane_arrays.md": {},
     "opencl.md": {

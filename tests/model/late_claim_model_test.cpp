@@ -32,7 +32,7 @@ struct sizes {
 };
 
 void reclaim_all(heap_state& state) {
-  (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true, simt::patience{});
+  (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true);
 }
 
 class reused_segment {

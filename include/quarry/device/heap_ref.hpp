@@ -15,9 +15,9 @@ namespace quarry::inline QUARRY_ABI {
 /// same heap.
 ///
 /// Any lane may call any function at any time. Lanes that call together share one atomic operation
-/// per size class (after Gallatin, algorithm 3). The slow path waits up to 0.2 s for the lane that
-/// opens the next run. Pointers are aligned to 16 bytes, valid in later kernels, and freed by
-/// any lane. A lane's writes before `free` happen before the next owner's accesses after `malloc`.
+/// per size class (after Gallatin, algorithm 3). Pointers are aligned to 16 bytes, valid in later
+/// kernels, and freed by any lane. A lane's writes before `free` happen before the next owner's
+/// accesses after `malloc`.
 ///
 /// If there is no memory, an allocating call searches for up to 10 ms, returns nullptr and records
 /// a fault for the host.
@@ -200,7 +200,7 @@ class heap_ref {
       entry.size = size;
       entry.address = reinterpret_cast<std::uint64_t>(pointer);
       if (kind == fault_kind::out_of_memory) {
-        entry.free_segments_bytes = bytes{heap.state_->count_free_segments()}
+        entry.free_segments_bytes = bytes{heap.state_->free_segments.count()}
                                     << heap.segment_shift();
       }
       heap.state_->faults.record(entry, lanes);

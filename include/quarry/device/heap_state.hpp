@@ -34,6 +34,38 @@ struct segment_count {
   }
 };
 
+/// The number of free segments, and how often segments became free. Both are in one word, so that
+/// one addition changes both.
+///
+/// Lanes claim and insert segments first and count them later. So the number may be negative
+/// briefly: it is signed, in the lower half, and borrows from the upper half. The number of returns
+/// wraps after 2^32.
+struct free_segment_count {
+  word bits;
+
+  QUARRY_HD void add(std::int32_t difference) {
+    simt::atomic_ref<word>{bits}.fetch_add(
+        static_cast<word>(std::int64_t{difference}) + (difference > 0 ? one_return : 0),
+        simt::relaxed);  // (L)
+  }
+  /// About how many segments are free.
+  [[nodiscard]] QUARRY_HD std::uint32_t count() {
+    auto const current = static_cast<std::int32_t>(static_cast<std::uint32_t>(load()));
+    return current < 0 ? 0 : static_cast<std::uint32_t>(current);
+  }
+  /// How often segments became free.
+  [[nodiscard]] QUARRY_HD std::uint32_t returns() {
+    return static_cast<std::uint32_t>((load() + one_return / 2) >> 32);
+  }
+
+ private:
+  static constexpr word one_return = word{1} << 32;
+
+  [[nodiscard]] QUARRY_HD word load() {
+    return simt::atomic_ref<word>{bits}.load(simt::relaxed);  // (L)
+  }
+};
+
 /// The shared state of a heap, in memory that kernels can access. The host creates it; kernels
 /// reach it through a `heap_ref`.
 ///
@@ -53,7 +85,7 @@ struct heap_state {
   std::uint32_t segments_reserved;   // segments that the region can grow to
   std::uint32_t classes;             // size classes that the segment size allows
   std::uint32_t blocks_per_segment;  // slice blocks; a class may use fewer
-  std::uint32_t free_segments;       // in the segment tree; a hint
+  free_segment_count free_segments;  // in the segment tree; a hint
   std::uint32_t quarantine_next;
   std::uint32_t secret;         // determines the randomised start
   std::uint32_t canary_secret;  // differs between heaps and between resets
@@ -69,6 +101,9 @@ struct heap_state {
   // bit c: the run of class c may have a segment of which no slice was allocated; a hint
   word classes_with_untouched[2];
   fault_log faults;
+  // When a search of all memory found nothing for a class: `free_segments.returns()` + 1 at that
+  // time; 0: never
+  std::uint32_t full_since[max_size_classes];
   segment_count segment_counts[max_size_classes];
   class_layout layouts[max_size_classes];
   struct alignas(64) padded_word {
@@ -80,16 +115,23 @@ struct heap_state {
   // as many as `segments_reserved`, rounded up to a power of two
   segment_entry segments[1];
 
-  /// Returns about how many segments are free. Lanes claim and insert first and count later, so the
-  /// count may be negative briefly; then this returns 0.
-  [[nodiscard]] QUARRY_HD std::uint32_t count_free_segments() {
-    auto const current = static_cast<std::int32_t>(
-        simt::atomic_ref<std::uint32_t>{free_segments}.load(simt::relaxed));  // (L)
-    return current < 0 ? 0 : static_cast<std::uint32_t>(current);
+  /// Records that a search of all memory found no slice of class `id`. It began when segments had
+  /// become free `returns_before` times.
+  QUARRY_HD void set_full(size_class id, std::uint32_t returns_before) {
+    simt::atomic_ref<std::uint32_t>{full_since[id]}.store(returns_before + 1,
+                                                          simt::relaxed);  // (L)
   }
-  QUARRY_HD void change_free_segments(std::int32_t difference) {
-    simt::atomic_ref<std::uint32_t>{free_segments}.fetch_add(static_cast<std::uint32_t>(difference),
-                                                             simt::relaxed);  // (L)
+  /// Whether a search of all memory found no slice of class `id`, and nothing that could serve the
+  /// class became free since then. The class gets memory from its freed slices, or from a segment
+  /// that becomes free: other classes get runs, whose unused segments it could reclaim, from such
+  /// segments only. A slice or a segment that becomes free at this moment may be in no tree yet, so
+  /// the caller asks repeatedly. (The number of returns wraps after 2^32. Then the answer may be
+  /// wrong until the next segment becomes free.)
+  [[nodiscard]] QUARRY_HD bool is_full(size_class id) {
+    std::uint32_t const since =
+        simt::atomic_ref<std::uint32_t>{full_since[id]}.load(simt::relaxed);  // (L)
+    return since != 0 && since == free_segments.returns() + 1 && class_tree(id).empty() &&
+           segment_tree().empty();
   }
 
   /// `begin_return` and `end_return` enclose the return of segments of which a class allocated no

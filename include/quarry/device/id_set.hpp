@@ -12,9 +12,10 @@ namespace quarry::inline QUARRY_ABI {
 /// A set of 32-bit ids that many lanes change concurrently. The set uses open addressing with
 /// linear probing in an array on a heap. The capacity is a power of two. When 3/4 of the places are
 /// used (all places, for a capacity of at most 16), an insertion replaces the array by an array for
-/// the current members. The new array is twice as large, unless many places are tombstones. When
-/// less than 1/4 of the places hold members, an erasure replaces the array by a smaller array.
-/// Zeroed memory is an empty set without an array. Every id except `none` can be a member.
+/// the current members. If there is no memory for it, insertions use 15/16 of the places. The new
+/// array is twice as large, unless many places are tombstones. When less than 1/4 of the places
+/// hold members, an erasure replaces the array by a smaller array. Zeroed memory is an empty set
+/// without an array. Every id except `none` can be a member.
 ///
 /// Invariants, checked by `audit` while no lane changes the set:
 ///   1. The array has `capacity_` places, a power of two, or there is no array.
@@ -40,6 +41,11 @@ namespace quarry::inline QUARRY_ABI {
 /// wait depends on another wait, not even among the lanes of one warp: with independent thread
 /// scheduling, it suffices that every lane makes progress eventually.
 ///
+/// If the heap is full, an insertion that needs a larger array has closed the gate in vain, and
+/// many lanes may wait for it. They do not try one after another: the gate counts such failures,
+/// and a lane that sees that an insertion failed during its own call fails, too. (The count wraps
+/// after 64 failures. If exactly a multiple of 64 insertions failed, the lane tries itself.)
+///
 /// Costs: O(1) expected; the cost of replacing the array is amortised. 24 bytes, and 4 bytes per
 /// place.
 /// Rejected: a scan of an unsorted array, which costs O(degree) per edge under a hub with 10^5
@@ -53,7 +59,7 @@ namespace quarry::inline QUARRY_ABI {
 /// the gate. (L) tests whether an attempt to enter is worthwhile; (E) and (W) decide. (D) undoes an
 /// entry under which the lane accessed nothing. (P) orders nothing: an id says nothing about other
 /// memory. (N) is a count. The lane that closed the gate reads the exact count, by (W). (M) orders
-/// nothing: it changes the membership of one id.
+/// nothing: it changes the membership of one id. (F) counts failures.
 class id_set {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFu;
@@ -63,14 +69,19 @@ class id_set {
   [[nodiscard]] QUARRY_HD change_result insert(Heap const& heap, std::uint32_t id) {
     if (id == none) return change_result::reserved_id;
     if (id == tombstone) return insert_tombstone_id();
+    std::uint32_t const failures = failures_of(gate().load(simt::relaxed));  // (F)
     for (;;) {
-      enter();
+      std::uint32_t const current_failures = failures_of(enter());                  // (F)
       bool const has_room = used(counts().load(simt::relaxed)) < limit(capacity_);  // (N)
-      change_result const result = has_room ? insert_shared(id) : change_result::out_of_memory;
+      bool const is_full = !has_room && current_failures != failures;
+      change_result const result = has_room                      ? insert_shared(id)
+                                   : is_full && find(id) != none ? change_result::duplicate
+                                                                 : change_result::out_of_memory;
       leave();
-      if (result != change_result::out_of_memory) return result;
+      if (result != change_result::out_of_memory || is_full) return result;
       if (!close()) continue;  // another lane makes room
       change_result const exclusive_result = insert_exclusive(heap, id);
+      if (exclusive_result == change_result::out_of_memory) count_failure();
       open();
       return exclusive_result;
     }
@@ -136,7 +147,7 @@ class id_set {
 
   /// Whether the invariants hold. Requires that no other lane uses the set. O(capacity).
   [[nodiscard]] QUARRY_HD bool audit() {
-    if ((gate_ & ~tombstone_is_member) != 0 || (capacity_ & (capacity_ - 1)) != 0 ||
+    if ((gate_ & (closed | lanes_inside)) != 0 || (capacity_ & (capacity_ - 1)) != 0 ||
         (places_ == nullptr) != (capacity_ == 0))
       return false;
     std::uint32_t used_count = 0;
@@ -155,6 +166,8 @@ class id_set {
   static constexpr std::uint32_t tombstone = 0xFFFF'FFFEu;  // marks the place of an erased member
   static constexpr std::uint32_t closed = 1u << 31;
   static constexpr std::uint32_t tombstone_is_member = 1u << 30;
+  static constexpr std::uint32_t lanes_inside = (1u << 24) - 1;
+  static constexpr std::uint32_t failures_bits = tombstone_is_member - 1 - lanes_inside;
   static constexpr std::uint32_t min_capacity = 4;  // 16 bytes: the heap's smallest size class
   static constexpr std::uint64_t one_used = std::uint64_t{1} << 32;
   static constexpr std::uint64_t one_member = 1;
@@ -171,6 +184,11 @@ class id_set {
   }
   [[nodiscard]] QUARRY_HD static std::uint32_t limit(std::uint32_t capacity) {
     return capacity <= 16 ? capacity : capacity / 4 * 3;
+  }
+  /// How many places may be used if there is no memory for a larger array. Without empty places,
+  /// the search for an id that is not a member would examine the whole array.
+  [[nodiscard]] QUARRY_HD static std::uint32_t last_limit(std::uint32_t capacity) {
+    return capacity <= 16 ? capacity : capacity / 16 * 15;
   }
   [[nodiscard]] QUARRY_HD static bool is_sparse(std::uint32_t members, std::uint32_t capacity) {
     return members == 0 || (capacity > min_capacity && members < capacity / 4);
@@ -191,12 +209,12 @@ class id_set {
     return simt::atomic_ref<std::uint32_t>{places_[index]};
   }
 
-  QUARRY_HD void enter() {
+  /// Returns the gate's word at that time.
+  QUARRY_HD std::uint32_t enter() {
     for (std::uint32_t attempts = 0;; ++attempts) {
-      if ((gate().load(simt::relaxed) & closed) == 0) {            // (L)
-        if ((gate().fetch_add(1, simt::acquire) & closed) == 0) {  // (E)
-          return;
-        }
+      if ((gate().load(simt::relaxed) & closed) == 0) {                     // (L)
+        std::uint32_t const previous = gate().fetch_add(1, simt::acquire);  // (E)
+        if ((previous & closed) == 0) return previous;
         gate().fetch_sub(1, simt::relaxed);  // (D)
       }
       simt::pause(attempts);
@@ -207,9 +225,23 @@ class id_set {
   /// Closes the gate and waits until no lane is inside. Returns false without waiting if another
   /// lane has closed the gate.
   [[nodiscard]] QUARRY_HD bool close() {
-    if ((gate().fetch_or(closed, simt::relaxed) & closed) != 0) return false;             // (B)
-    while ((gate().load(simt::acquire) & ~tombstone_is_member) != closed) simt::pause();  // (W)
+    if ((gate().fetch_or(closed, simt::relaxed) & closed) != 0) return false;  // (B)
+    while ((gate().load(simt::acquire) & lanes_inside) != 0) simt::pause();    // (W)
     return true;
+  }
+
+  /// The number of insertions that found all places used and no memory, modulo 64.
+  [[nodiscard]] QUARRY_HD static std::uint32_t failures_of(std::uint32_t gate_word) {
+    return gate_word & failures_bits;
+  }
+  /// Requires that this lane has closed the gate: other lanes change only other bits then.
+  QUARRY_HD void count_failure() {
+    std::uint32_t const one_failure = lanes_inside + 1;
+    if (failures_of(gate().load(simt::relaxed)) == failures_bits) {  // (F)
+      gate().fetch_and(~failures_bits, simt::relaxed);               // (F)
+    } else {
+      gate().fetch_add(one_failure, simt::relaxed);  // (F)
+    }
   }
   QUARRY_HD void open() { gate().fetch_and(~closed, simt::release); }  // (O)
 
@@ -241,15 +273,18 @@ class id_set {
   }
 
   /// Inserts while no other lane is inside. Requires that this lane has closed the gate. If a
-  /// larger array cannot be allocated, the function reuses the places of erased members.
+  /// larger array cannot be allocated, the function uses the remaining places up to `last_limit`,
+  /// and the places of erased members.
   template <class Heap>
   QUARRY_SLOW change_result insert_exclusive(Heap const& heap, std::uint32_t id) {
     if (find(id) != none) return change_result::duplicate;
     std::uint64_t const snapshot = counts().load(simt::relaxed);  // (N)
     if (used(snapshot) >= limit(capacity_)) (void)replace(heap, capacity_for(members(snapshot)));
+    bool const has_empty_place = used(counts().load(simt::relaxed)) < last_limit(capacity_);  // (N)
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       std::uint32_t const index = (mix(id) + step) & (capacity_ - 1);
       if (places_[index] != none && places_[index] != tombstone) continue;
+      if (places_[index] == none && !has_empty_place) break;
       counts().fetch_add(one_member + (places_[index] == none ? one_used : 0),
                          simt::relaxed);  // (N)
       places_[index] = id;
@@ -309,8 +344,8 @@ class id_set {
     return was_member ? change_result::done : change_result::absent;
   }
 
-  // lanes inside: bits 0 to 29, more than a device runs at once; bit 30: `tombstone` is a member;
-  // bit 31: closed
+  // lanes inside: bits 0 to 23, more than a device runs at once; failed insertions: bits 24 to 29;
+  // bit 30: `tombstone` is a member; bit 31: closed
   std::uint32_t gate_ = 0;
   std::uint32_t capacity_ = 0;       // Guarded by: the gate
   std::uint32_t* places_ = nullptr;  // Guarded by: the gate; while it is open, places are atomics

@@ -16,7 +16,7 @@ class large_allocations {
     std::uint32_t first = state.segment_tree().claim_back(count);
     if (first == bit_tree::none) first = simt::indirect_call(&claim_slowly, state, count);
     if (first == bit_tree::none) return first;
-    state.change_free_segments(-static_cast<std::int32_t>(count));
+    state.free_segments.add(-static_cast<std::int32_t>(count));
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 1; i < count; ++i) state.segments[first + i].store(segment_use::tail(i));
     state.segments[first].store(segment_use::head(count));
@@ -32,7 +32,7 @@ class large_allocations {
     for (std::uint32_t i = 1; i < count; ++i)
       state.segments[first + i].store(segment_use::free_use());
     state.segment_tree().insert_range(first, count);
-    state.change_free_segments(static_cast<std::int32_t>(count));
+    state.free_segments.add(static_cast<std::int32_t>(count));
     return true;
   }
 
@@ -47,26 +47,22 @@ class large_allocations {
       std::uint32_t const first = simt::indirect_call(&claim_from_classes, state, count);
       if (first != bit_tree::none) return first;
       bool const saw_all = state.search_saw_all(previous);
-      if ((saw_all && (--looks == 0 || state.count_free_segments() < count)) ||
-          patience.ends_after(slice_supply::microseconds_for_returns))
+      patience.spend();
+      if ((saw_all && (--looks == 0 || state.free_segments.count() < count)) ||
+          patience.has_lasted(slice_request::max_microseconds))
         return bit_tree::none;
-      simt::pause();
+      simt::pause(4);
     }
   }
 
-  /// Reclaims the unused segments of size classes and claims `count` segments. Repeats that for a
-  /// bounded time while classes have runs.
+  /// Claims `count` segments. If there are not enough, reclaims the unused segments of all size
+  /// classes first.
   QUARRY_SLOW static std::uint32_t claim_from_classes(heap_state& state, std::uint32_t count) {
-    std::uint32_t first = state.segment_tree().claim_back(count);
-    simt::patience patience;
-    QUARRY_NO_UNROLL
-    while (first == bit_tree::none && slice_supply::any_has_run(state) &&
-           !patience.ends_after(slice_supply::microseconds_without_hope)) {
-      (void)simt::indirect_call(&slice_supply::reclaim_from_others, state, slice_supply::no_class,
-                                true, patience);
-      first = state.segment_tree().claim_back(count);
-    }
-    return first;
+    std::uint32_t const first = state.segment_tree().claim_back(count);
+    if (first != bit_tree::none || !slice_supply::any_has_run(state)) return first;
+    (void)simt::indirect_call(&slice_supply::reclaim_from_others, state, slice_supply::no_class,
+                              true);
+    return state.segment_tree().claim_back(count);
   }
 };
 

@@ -13,9 +13,11 @@ namespace quarry::inline QUARRY_ABI::detail {
 class run_segments {
  public:
   /// Formats the segments of `run`, which the caller has claimed, for class `id`, and opens the
-  /// class's ticket counters on the run. Requires the class's lock. The host also calls this
-  /// function, for its own copy of a state in which no segment is used.
-  QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run) {
+  /// class's ticket counters on the run. The first `claimed` tickets of counter `counter` belong to
+  /// the caller. Requires the class's lock. The host also calls this function, for its own copy of
+  /// a state in which no segment is used.
+  QUARRY_SLOW static void format_run(heap_state& state, size_class id, segment_run run,
+                                     std::uint32_t counter = 0, std::uint32_t claimed = 0) {
     std::uint32_t formatted = 0;
     QUARRY_NO_UNROLL
     for (; run.count() - formatted >= segment_entry::batch_size;
@@ -25,11 +27,15 @@ class run_segments {
     for (; formatted < run.count(); ++formatted)
       simt::indirect_call(&cut_one, state, id, run, formatted);
     std::uint32_t const units = run.count() * state.layouts[id].units;
-    // ticket counters without a unit count as used up
-    state.run(id).set(run, units < counters_per_class ? counters_per_class - units : 0);
+    // ticket counters without a unit count as used up, and so does the caller's if it took them all
+    std::uint32_t const without_unit = units < counters_per_class ? counters_per_class - units : 0;
+    bool const takes_all =
+        claimed != 0 && claimed == ticket_counter::tickets_of(state.layouts[id], run, counter);
+    state.run(id).set(run, without_unit + (takes_all ? 1 : 0));
     simt::fence_before_stores();
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < counters_per_class; ++i) state.ticket_counter_at(id, i).open(run);
+    for (std::uint32_t i = 0; i < counters_per_class; ++i)
+      state.ticket_counter_at(id, i).open(run, i == counter ? claimed : 0);
   }
 
   /// Formats the `batch_size` segments of `run` from index `offset` on. On a busy GPU a load takes
@@ -178,7 +184,7 @@ class run_segments {
     }
     state.segment_counts[id].subtract(count);
     state.segment_tree().insert_range(first, count);  // publishes all changes above
-    state.change_free_segments(static_cast<std::int32_t>(count));
+    state.free_segments.add(static_cast<std::int32_t>(count));
   }
 
   /// Returns the slices of the run's segment `number` whose tickets were not claimed, by blocks.

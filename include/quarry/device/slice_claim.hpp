@@ -12,8 +12,11 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// and so need few registers. This matters because the function with the most registers limits how
 /// many warps of an allocating kernel run at once.
 struct slice_request {
-  /// How long a lane tries when there are no free segments and other lanes always claim first.
-  static constexpr std::uint32_t microseconds_to_refuse = 2000;
+  /// How long a lane tries before it also claims freed slices although there are free segments,
+  /// before it gives up as soon as there is no free segment, and before it gives up (patience).
+  static constexpr std::uint32_t microseconds_to_impatience = 3000;
+  static constexpr std::uint32_t microseconds_to_lateness = 2000;
+  static constexpr std::uint32_t max_microseconds = 10'000;
 
   enum class source : std::uint32_t { none, tickets, bits };
 
@@ -30,10 +33,13 @@ struct slice_request {
   word value = 0;  // tickets: the counter's previous word; bits: the claimed slices of the word
   bool was_full = false;  // bits: the word was full before the claim
 
-  /// Whether the request has lasted so long that the lane fails unless it finds slices at once.
-  [[nodiscard]] QUARRY_HD bool is_late() const {
-    return patience.has_lasted(microseconds_to_refuse);
+  [[nodiscard]] QUARRY_HD bool is_impatient() const {
+    return patience.has_lasted(microseconds_to_impatience);
   }
+  [[nodiscard]] QUARRY_HD bool is_late() const {
+    return patience.has_lasted(microseconds_to_lateness);
+  }
+  [[nodiscard]] QUARRY_HD bool is_over() const { return patience.has_lasted(max_microseconds); }
 };
 
 /// Claims freed slices. The search finds a segment through the class tree, then a block, then a
@@ -59,6 +65,7 @@ class slice_claim {
       if (segment == bit_tree::none) return false;
       if (simt::indirect_call(&claim_in_segment, request, segment)) return true;
       if (request.is_late()) return false;
+      request.patience.spend();
       simt::pause();
       request.random = mix(request.random);
     }
@@ -190,13 +197,16 @@ class slice_claim {
   }
 
   /// Records whether word `index`, from which the caller has taken a slice, was full. The slice
-  /// protects the segment's use, which may be later than the use that the caller knew.
+  /// protects the segment's use, which may be later than the use that the caller knew. (After a
+  /// double free that was not detected, nothing protects the use. Then the segment may have no
+  /// slices any more.)
   QUARRY_SLOW static void check_was_full(slice_request& request, std::uint32_t segment,
                                          std::uint32_t block_index, word previous,
                                          std::uint32_t index) {
     heap_state& state = *request.state;
     if (state.block_at(request.id, segment, block_index).generation() == request.generation) return;
     segment_use const use = state.segments[segment].load();
+    if (!use.is_slices()) return;
     request.was_full =
         previous == state.block_at(use.slices_class(), segment, block_index).mask(index);
   }
@@ -213,7 +223,7 @@ class slice_claim {
                              : 0;
     if (claimed != 0) {
       simt::indirect_call(&slice_return::advertise, state, request.id, segment, block_index);
-    } else {
+    } else if (use.is_slices()) {  // always, without double frees
       slice_return::add_free_blocks(state, use.slices_class(), segment, 1);
     }
     return claimed;

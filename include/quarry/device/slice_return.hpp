@@ -48,10 +48,11 @@ class slice_return {
   }
 
   /// Does the same for slices of the segment's present use that the caller has claimed and not
-  /// passed to a user.
+  /// passed to a user. If a double free that was not detected has ended that use, does nothing.
   QUARRY_SLOW static void return_claimed(heap_state& state, std::uint32_t segment,
                                          std::uint32_t index, word slices) {
     segment_use const use = state.segments[segment].load();
+    if (!use.is_slices()) return;
     (void)release(state, use.slices_class(), use.generation(),
                   state.block_at(use.slices_class(), segment, index / words_per_block), segment,
                   index, slices);
@@ -135,7 +136,7 @@ class slice_return {
     entry.end_retirement(blocks);  // (E) the insertion into the tree publishes all changes
     state.segment_counts[id].subtract(1);
     state.segment_tree().insert(segment);
-    state.change_free_segments(1);
+    state.free_segments.add(1);
   }
 
   /// Moves the blocks of a segment that becomes free to the next generation.

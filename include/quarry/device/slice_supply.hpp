@@ -11,11 +11,12 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// Finds slices for one lane on behalf of its group when its ticket counter is used up.
 ///
-/// Lock-free, except for the replacement of a class's run: other lanes wait a bounded time for the
-/// replacement (class_run). It searches in this order: tickets of the class's other counters; freed
-/// slices, with little effort, unless more than a sixteenth of the segments is free; free segments;
-/// unused tickets of other classes' runs; freed slices, with full effort. Fresh slices are much
-/// cheaper than freed slices, and a slice block that no lane claims from becomes free as a whole.
+/// Lock-free, except for the replacement of a class's run: other lanes wait for the replacement,
+/// for a bounded number of steps in all (class_run). It searches in this order: tickets of the
+/// class's other counters; freed slices, with little effort, unless more than a sixteenth of the
+/// segments is free; free segments; unused tickets of other classes' runs; freed slices, with full
+/// effort. Fresh slices are much cheaper than freed slices, and a slice block that no lane claims
+/// from becomes free as a whole.
 ///
 /// A lane that takes a counter's last ticket records that at once. On CUDA, lanes of a warp that
 /// call a function together wait for each other where they leave it. So no lane may postpone work
@@ -26,65 +27,86 @@ class slice_supply {
   enum class supply : std::uint32_t {
     found,      // some or all of the requested slices, from one counter or one word
     exhausted,  // there are no slices
-    stalled     // another lane holds the class's run and makes no progress
+    stalled     // other lanes hold the class's run and make no progress
   };
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
-    request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class).rewind();
-    (void)request.patience.ends_after(0);  // starts the clock
-    simt::patience stall;
-    word previous_run = 0;
+    heap_state& state = *request.state;
+    state.ticket_counter_at(request.id, simt::warp_hint() % counters_per_class).rewind();
+    if (simt::indirect_call(&stays_full, state, request.id)) return supply::exhausted;
+    request.origin = slice_request::source::none;
+    request.patience.spend();  // starts the clock
+    word const first_run = state.run(request.id).peek();
+    std::uint32_t const returns = state.free_segments.returns();
     std::uint32_t uncounted = 0;
+    bool saw_all = false;
     QUARRY_NO_UNROLL
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
-      word const previous = request.state->begin_search();
+      word const previous = state.begin_search();
       word run = 0;
-      outcome const result = simt::indirect_call(&acquire_once, request, empty_looks != 0, run);
+      bool const with_all_effort = empty_looks != 0 || request.is_impatient();
+      outcome const result = simt::indirect_call(&acquire_once, request, with_all_effort, run);
       if (result == outcome::found) return supply::found;
-      if (result == outcome::wait) {
-        if (run != previous_run) stall.begin();
-        previous_run = run;
-        if (stall.ends_after(microseconds_to_stall)) return supply::stalled;
+      if (request.is_over()) {
+        bool const is_stalled = run == first_run && !state.segment_tree().empty();
+        return is_stalled ? supply::stalled : supply::exhausted;
+      }
+      request.patience.spend();
+      if (result == outcome::wait) continue;
+      if (simt::indirect_call(&replace_run, request, run, empty_looks == full_look)) {
+        if (request.origin != slice_request::source::none) return supply::found;
         continue;
       }
-      if (simt::indirect_call(&replace_run, request, run, empty_looks == full_look)) continue;
-      if (is_hopeless(request, empty_looks, previous)) break;
       // Look again, because slices that another lane frees, reserves or returns at this moment are
       // in no tree. The first `max_uncounted` looks that may have missed segments in transit do not
       // count.
-      bool const is_counted = uncounted == max_uncounted || request.state->search_saw_all(previous);
+      saw_all = state.search_saw_all(previous);
+      if (saw_all && is_hopeless(request, empty_looks)) break;
+      bool const is_counted = uncounted == max_uncounted || saw_all;
       uncounted += is_counted ? 0 : 1;
       if (is_counted || empty_looks == full_look) ++empty_looks;
       simt::pause();
     }
+    if (saw_all && !other_classes_have_run(state, request.id)) state.set_full(request.id, returns);
     return supply::exhausted;
   }
 
-  /// Whether there is no free segment and the request has lasted too long. The limit is
-  /// `microseconds_for_returns` if the look for which `begin_search` returned `previous` may have
-  /// missed segments that other lanes return. It is `microseconds_without_hope` if the class has no
-  /// freed slice and the lane has tried to reclaim all unused memory of other classes. Otherwise it
-  /// is `slice_request::microseconds_to_refuse`.
-  [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request& request, std::uint32_t empty_looks,
-                                                  word previous) {
-    if (!request.patience.ends_after(microseconds_without_hope)) return false;
+  /// Whether there is no free segment and the request has lasted too long. It has if it is late, or
+  /// if the class has no freed slice and the lane has tried to reclaim all unused memory of other
+  /// classes.
+  [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request const& request,
+                                                  std::uint32_t empty_looks) {
     heap_state& state = *request.state;
-    if (!state.segment_tree().empty()) return false;
-    if (!state.search_saw_all(previous))
-      return request.patience.has_lasted(microseconds_for_returns);
+    if (!request.patience.has_lasted(microseconds_without_hope) || !state.segment_tree().empty())
+      return false;
     return request.is_late() || (empty_looks > full_look && state.class_tree(request.id).empty());
   }
 
   /// How long a lane searches when there is neither a free segment nor a freed slice.
   static constexpr std::uint32_t microseconds_without_hope = 500;
 
-  /// How long a lane searches while other lanes return segments. The return of the unused part of a
-  /// long run takes milliseconds under load.
-  static constexpr std::uint32_t microseconds_for_returns = 10'000;
+  /// Whether an earlier search found that the class is full (heap_state::is_full), and nothing
+  /// becomes free during a few looks. These looks only read. So a full heap refuses lanes quickly,
+  /// and they do not disturb lanes that free.
+  QUARRY_SLOW static bool stays_full(heap_state& state, size_class id) {
+    QUARRY_NO_UNROLL
+    for (std::uint32_t looks = 0; looks < looks_at_full_class; ++looks) {
+      word const run = state.run(id).peek();
+      if (class_run::is_busy(run) || class_run::used_up(run) < counters_per_class ||
+          !state.is_full(id))
+        return false;
+      simt::pause();
+    }
+    return true;
+  }
 
   /// The number of unsuccessful looks before the allocation fails. Slices that a free announced are
   /// in no tree until the announcing lane advertises them, which takes about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
+
+  /// The number of looks at a class that was full. A freed slice is in no tree until the lane that
+  /// advertises it, or the block that contains it, has done so.
+  static constexpr std::uint32_t looks_at_full_class = 4;
 
   /// The maximum number of additional looks while other lanes return segments.
   static constexpr std::uint32_t max_uncounted = 64;
@@ -94,14 +116,12 @@ class slice_supply {
   /// repeatedly: on an H200, a burst of allocations took 13.9 s instead of 0.6 s.
   static constexpr std::uint32_t full_look = looks_before_refusal / 2;
 
-  /// How long a lane waits for another lane that holds its class's run and makes no progress.
-  static constexpr std::uint32_t microseconds_to_stall = 200'000;
-
   enum class outcome : std::uint32_t { found, wait, run_is_over };
 
-  /// Claims tickets of the class's run. If the run is used up or being replaced, claims freed
-  /// slices instead. Returns `wait` if there may be tickets soon. Returns `run_is_over` if there
-  /// are neither tickets nor freed slices. `run_word` is then the class's word.
+  /// Claims tickets of the class's run. If there are no tickets, claims freed slices instead.
+  /// Returns `wait` if there may be tickets soon: another lane replaces the run, or is about to
+  /// count the last ticket that it took. Returns `run_is_over` if there are neither tickets nor
+  /// freed slices. `run_word` is then the class's word.
   QUARRY_SLOW static outcome acquire_once(slice_request& request, bool with_all_effort,
                                           word& run_word) {
     heap_state& state = *request.state;
@@ -110,12 +130,13 @@ class slice_supply {
         !state.class_tree(request.id).empty() && (with_all_effort || !is_roomy(state));
     run_word = state.run(request.id).peek();
     bool const is_busy = class_run::is_busy(run_word);
-    if (!is_busy && class_run::used_up(run_word) < counters_per_class)
-      return simt::indirect_call(&claim_tickets, request);
+    bool const is_used_up = class_run::used_up(run_word) >= counters_per_class;
+    if (!is_busy && !is_used_up && simt::indirect_call(&claim_tickets, request) == outcome::found)
+      return outcome::found;
     std::uint32_t const tries = with_all_effort ? all_tries : few_tries;
     if (has_returned && simt::indirect_call(&slice_claim::claim_returned, request, tries))
       return outcome::found;
-    if (!is_busy) return outcome::run_is_over;
+    if (!is_busy) return is_used_up ? outcome::run_is_over : outcome::wait;
     return simt::indirect_call(&has_new_run, request) ? simt::indirect_call(&claim_tickets, request)
                                                       : outcome::wait;
   }
@@ -129,7 +150,7 @@ class slice_supply {
     if (!is_roomy(state) && (!state.class_tree(id).empty() || state.segment_tree().empty())) return;
     if (run_of_class.lock(run_word)) {
       // open the next run ahead of demand, because other lanes need it soon
-      (void)simt::indirect_call(&open_run, state, id);
+      (void)simt::indirect_call(&open_run, state, id, nullptr);
       run_of_class.unlock();
     }
   }
@@ -140,9 +161,8 @@ class slice_supply {
   /// segment is free. With `no_class`, reclaims the runs of all classes. Returns true if a segment
   /// is free afterwards. Unless `reclaims_all` is true, it reclaims only runs with a segment of
   /// which no slice was allocated. Other runs serve lanes, or their return takes long, so they
-  /// stay. The function ends early if the request lasts too long.
-  QUARRY_SLOW static bool reclaim_from_others(heap_state& state, size_class id, bool reclaims_all,
-                                              simt::patience const& patience) {
+  /// stay. With `no_class`, it examines every class, else it ends with the first free segment.
+  QUARRY_SLOW static bool reclaim_from_others(heap_state& state, size_class id, bool reclaims_all) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
       word& hint = reclaims_all ? state.classes_with_run[part] : state.classes_with_untouched[part];
@@ -155,7 +175,6 @@ class slice_supply {
           continue;
         if (!simt::indirect_call(&reclaim, state, other_class)) continue;
         if (id != no_class && !state.segment_tree().empty()) return true;
-        if (patience.has_lasted(slice_request::microseconds_to_refuse)) return false;
       }
     }
     return !state.segment_tree().empty();
@@ -216,7 +235,7 @@ class slice_supply {
   /// Whether more than a sixteenth of the segments is free. Then fresh slices are preferred to
   /// freed slices.
   [[nodiscard]] QUARRY_HD static bool is_roomy(heap_state& state) {
-    return state.count_free_segments() > state.segments_mapped / 16;
+    return state.free_segments.count() > state.segments_mapped / 16;
   }
 
   static constexpr std::uint32_t few_tries = 4;
@@ -225,31 +244,30 @@ class slice_supply {
 
   static constexpr std::uint32_t all_tries = 16;
 
-  /// Opens a new run for the request's class, whose word was `run_word`. If there is no free
-  /// segment, it reclaims memory from other classes; if `reclaims_all` is true, it reclaims all
-  /// their unused slices. Returns false if there is no memory.
-  QUARRY_SLOW static bool replace_run(slice_request const& request, word run_word,
-                                      bool reclaims_all) {
+  /// Opens a new run for the request's class, whose word was `run_word`, and claims the request's
+  /// slices from it. If there is no free segment, it reclaims memory from other classes; if
+  /// `reclaims_all` is true, it reclaims all their unused slices. Returns false if there is no
+  /// memory, and true without slices if another lane replaces the run.
+  QUARRY_SLOW static bool replace_run(slice_request& request, word run_word, bool reclaims_all) {
     heap_state& state = *request.state;
     size_class const id = request.id;
     // A search may miss a number whose upper levels another lane repairs (bit_tree::successor). The
     // leaves are exact.
     bool const is_empty =
         reclaims_all ? state.segment_tree().count() == 0 : state.segment_tree().empty();
-    if (is_empty &&
-        (!other_classes_have_run(state, id) ||
-         !simt::indirect_call(&reclaim_from_others, state, id, reclaims_all, request.patience)))
+    if (is_empty && (!other_classes_have_run(state, id) ||
+                     !simt::indirect_call(&reclaim_from_others, state, id, reclaims_all)))
       return false;
     if (!state.run(id).lock(run_word)) return true;
-    bool const opened = simt::indirect_call(&open_run, state, id);
+    bool const opened = simt::indirect_call(&open_run, state, id, &request);
     state.run(id).unlock();
     return opened;
   }
 
-  /// Waits a bounded time while another lane replaces the run. Polls only this warp's ticket
+  /// Waits briefly while another lane replaces the run. Polls only this warp's ticket
   /// counter, and not the words that the other lane needs. Returns whether the counter has a new
   /// run.
-  QUARRY_SLOW static bool has_new_run(slice_request const& request) {
+  QUARRY_SLOW static bool has_new_run(slice_request& request) {
     ticket_counter const counter =
         request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class);
     segment_run const old = ticket_counter::run_of(counter.peek());
@@ -257,6 +275,7 @@ class slice_supply {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < polls && !is_new; ++i) {
       simt::pause(i);
+      request.patience.spend();
       is_new = !(ticket_counter::run_of(counter.peek()) == old);
     }
     return is_new;
@@ -307,7 +326,7 @@ class slice_supply {
   /// class takes as many segments as its peak; otherwise it takes a quarter of the peak. If another
   /// class has a run, some segments are left for the other classes.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
-    std::uint32_t const free_segments = state.count_free_segments();
+    std::uint32_t const free_segments = state.free_segments.count();
     bool const is_alone = !other_classes_have_run(state, id);
     bool const is_half_free = free_segments > state.segments_mapped / 2;
     bool const is_plentiful = is_alone || is_half_free;
@@ -325,8 +344,10 @@ class slice_supply {
   }
 
   /// Claims segments, formats them for class `id` and opens the class's ticket counters on them.
-  /// Requires the class's lock.
-  QUARRY_SLOW static bool open_run(heap_state& state, size_class id) {
+  /// The first tickets of one counter serve `own`, if it is not null: other lanes may wait for the
+  /// run and take all tickets as soon as it is open, so that a lane could open one run after
+  /// another and get no slice. Requires the class's lock.
+  QUARRY_SLOW static bool open_run(heap_state& state, size_class id, slice_request* own = nullptr) {
     std::uint32_t const wanted = simt::indirect_call(&length_of_next_run, state, id);
     // Before the claim, so that a lane that finds no segment sees that this class may have some.
     set_has_run(state, id, true);
@@ -337,7 +358,7 @@ class slice_supply {
       set_has_run(state, id, false);
       return false;
     }
-    state.change_free_segments(-static_cast<std::int32_t>(found.count));
+    state.free_segments.add(-static_cast<std::int32_t>(found.count));
     state.segment_counts[id].add(found.count);
     if constexpr (is_on(mitigation::poison)) {
       for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
@@ -350,7 +371,18 @@ class slice_supply {
       simt::indirect_call(&run_segments::close_counters, closed);
       simt::indirect_call(&run_segments::return_run, closed);
     }
-    simt::indirect_call(&run_segments::format_run, state, id, old.next(found.first, found.count));
+    segment_run const run = old.next(found.first, found.count);
+    if (own == nullptr) {
+      simt::indirect_call(&run_segments::format_run, state, id, run, 0u, 0u);
+      return true;
+    }
+    std::uint32_t const units = found.count * state.layouts[id].units;
+    own->counter = simt::warp_hint() % (units < counters_per_class ? units : counters_per_class);
+    std::uint32_t const tickets = ticket_counter::tickets_of(state.layouts[id], run, own->counter);
+    own->value = run.encoded() << ticket_counter::ticket_bits;
+    own->origin = slice_request::source::tickets;
+    simt::indirect_call(&run_segments::format_run, state, id, run, own->counter,
+                        own->count < tickets ? own->count : tickets);
     return true;
   }
 

@@ -111,9 +111,10 @@ class ticket_counter {
   }
   [[nodiscard]] QUARRY_HD word peek() const { return state_.load(simt::relaxed); }  // (L) a hint
 
-  /// Opens a run. Call `simt::fence_before_stores` before the first of several calls.
-  QUARRY_HD void open(segment_run run) const {
-    state_.store(run.encoded() << ticket_bits, ticket_open_order);  // (O)
+  /// Opens a run, of which the caller has claimed the first `claimed` tickets. Call
+  /// `simt::fence_before_stores` before the first of several calls.
+  QUARRY_HD void open(segment_run run, std::uint32_t claimed = 0) const {
+    state_.store(run.encoded() << ticket_bits | claimed, ticket_open_order);  // (O)
   }
 
   /// Ends the counter's run and returns the counter's previous word. The caller owns the remaining

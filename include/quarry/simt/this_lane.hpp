@@ -77,33 +77,41 @@ QUARRY_HD inline void grid_barrier() {
 #endif
 }
 
-/// Measures how long a lane has tried an operation. On CUDA it measures the time since the first
-/// query. On the CPU it counts each query as one microsecond, for two reasons. The operating system
-/// may stop the thread that this lane waits for, and a seed must determine what fibers do.
+/// Bounds an operation that may have to wait for other lanes. The lane calls `spend` in each step:
+/// a look, a poll or a retry.
+///
+/// On CUDA a step counts as the time since the previous step, but at most as 250 us. So an
+/// overloaded GPU, on which steps take long, refuses early. But the time in which the GPU runs
+/// another process, and a tool that slows down this lane and the lane that it waits for alike,
+/// count little: a limit of 10 ms is at least 40 steps. Rejected: time without the maximum (with
+/// three processes on one GPU, allocations failed in a heap with free memory); steps alone (lanes
+/// of an overloaded heap wait ten times as long, and each makes the others wait).
+///
+/// On the CPU a step counts as 50 ns, for two reasons. The operating system may stop the thread
+/// that this lane waits for, and a seed decides how often the scheduler of fibers selects it.
 class patience {
  public:
-  QUARRY_HD void begin() { progress_ = 0; }
+  QUARRY_HD void begin() { *this = {}; }
 
-  /// Queries whether more than `microseconds` have passed. The first query starts the measurement.
-  [[nodiscard]] QUARRY_HD bool ends_after(std::uint32_t microseconds) {
+  QUARRY_HD void spend() {
 #ifdef __CUDA_ARCH__
-    if (progress_ == 0) progress_ = clock_ns();
+    std::uint64_t const now = clock_ns();
+    std::uint64_t const passed = previous_ == 0 ? 0 : now - previous_;
+    spent_ += static_cast<std::uint32_t>(passed < longest_step ? passed : longest_step);
+    previous_ = now;
 #else
-    ++progress_;
+    spent_ += 50;
 #endif
-    return has_lasted(microseconds);
   }
 
-  /// Does the same but does not count as a query.
+  /// Whether the steps count as more than `microseconds`, less than 4 seconds.
   [[nodiscard]] QUARRY_HD bool has_lasted(std::uint32_t microseconds) const {
-#ifdef __CUDA_ARCH__
-    return progress_ != 0 && clock_ns() - progress_ > std::uint64_t{microseconds} * 1000;
-#else
-    return progress_ > microseconds;
-#endif
+    return spent_ > microseconds * 1000;
   }
 
  private:
+  static constexpr std::uint32_t longest_step = 250'000;
+
 #ifdef __CUDA_ARCH__
   QUARRY_HD static std::uint64_t clock_ns() {
     std::uint64_t nanoseconds;
@@ -112,7 +120,8 @@ class patience {
   }
 #endif
 
-  std::uint64_t progress_ = 0;  // CUDA: time of the first query; CPU: number of queries
+  std::uint64_t previous_ = 0;  // CUDA: the time of the previous step
+  std::uint32_t spent_ = 0;     // nanoseconds
 };
 
 /// Lets other lanes run for a moment, in a bounded wait for another lane's next step. On CUDA the
