@@ -30,12 +30,12 @@ __device__ void in_overlapping_groups(std::uint64_t* values, std::uint32_t turns
 
 }  // namespace
 
-// Each operation in a kernel of its own: the first use of a mask decides how the assembler treats it.
-#define QUARRY_GROUP_KERNEL(name, ...)                                               \
-  __global__ void name(std::uint64_t* values, std::uint32_t turns) {                 \
-    in_overlapping_groups(values, turns,                                             \
-                          [=](lane_group const& group, std::uint64_t value)          \
-                              -> std::uint64_t { __VA_ARGS__ });                     \
+// Each operation in a kernel of its own: its first use decides how the assembler treats a mask.
+#define QUARRY_GROUP_KERNEL(name, ...)                                                       \
+  __global__ void name(std::uint64_t* values, std::uint32_t turns) {                         \
+    in_overlapping_groups(                                                                   \
+        values, turns,                                                                       \
+        [=](lane_group const& group, std::uint64_t value) -> std::uint64_t { __VA_ARGS__ }); \
   }
 
 QUARRY_GROUP_KERNEL(synchronizes, group.sync(); return value + 1;)
