@@ -148,7 +148,7 @@ void heap::clear_faults() {
   checked([&] {
     queue_.finish();
     constexpr std::size_t first = offsetof(opencl_c::quarry_heap_state, fault_kind);
-    constexpr std::size_t end = offsetof(opencl_c::quarry_heap_state, has_trailers);
+    constexpr std::size_t end = offsetof(opencl_c::quarry_heap_state, allocations_made);
     std::vector<std::byte> const zeros(end - first);
     queue_.enqueueWriteBuffer(buffer_, CL_TRUE, first, zeros.size(), zeros.data());
   });
@@ -156,13 +156,12 @@ void heap::clear_faults() {
 
 namespace {
 
-/// A copy of a heap's metadata.
-std::vector<std::uint32_t> read(cl::CommandQueue const& queue, cl::Buffer const& buffer) {
+/// The first words of a buffer.
+std::vector<std::uint32_t> read(cl::CommandQueue const& queue, cl::Buffer const& buffer,
+                                std::size_t count) {
   return checked([&] {
     queue.finish();
-    opencl_c::quarry_heap_state state;
-    queue.enqueueReadBuffer(buffer, CL_TRUE, 0, sizeof state, &state);
-    std::vector<std::uint32_t> words(state.words);
+    std::vector<std::uint32_t> words(count);
     queue.enqueueReadBuffer(buffer, CL_TRUE, 0, words.size() * 4, words.data());
     return words;
   });
@@ -193,14 +192,23 @@ mapped_heap::~mapped_heap() {
   }
 }
 
-heap_usage heap::usage() const { return usage_of(read(queue_, buffer_).data()); }
-std::string heap::audit() const { return audit_of(read(queue_, buffer_).data()); }
+heap_usage heap::usage() const {
+  auto const state = plan();
+  return usage_of({state, read(queue_, buffer_, state.words).data()});
+}
+
+std::string heap::audit() const {
+  auto const state = plan();
+  return audit_of({state, read(queue_, buffer_, state.words).data()});
+}
 
 std::vector<live_allocation> heap::live_allocations(std::size_t max_count) const {
-  auto const words = read(queue_, buffer_);
-  return live_allocations_of(words.data(), max_count, [&](bytes offset, bytes size, void* target) {
-    checked([&] { queue_.enqueueReadBuffer(buffer_, CL_TRUE, offset, size, target); });
-  });
+  auto const state = plan();
+  auto const words = read(queue_, buffer_, state.words);
+  return live_allocations_of(
+      {state, words.data()}, max_count, [&](bytes offset, bytes size, void* target) {
+        checked([&] { queue_.enqueueReadBuffer(buffer_, CL_TRUE, offset, size, target); });
+      });
 }
 
 }  // namespace quarry::inline QUARRY_ABI::opencl
