@@ -75,7 +75,7 @@ fi
 if wants intel; then
   # Intel's libraries find each other by this path only.
   intel=(env "OCL_ICD_VENDORS=$root/.venv/opencl/vendors" "LD_LIBRARY_PATH=$root/.venv/opencl/lib" "QUARRY_OPENCL_CACHE=$results/intel-cache")
-  run_tests intel "${intel[@]}" "$tests"
+  run_tests intel "${intel[@]}" "$tests" '--gtest_filter=-*.OnPocl*'
   run_graph intel-graph '^' "$root/data/debian-12-depends.el.gz" "${intel[@]}"
 fi
 
@@ -102,7 +102,7 @@ if wants oclgrind; then
   # First all tests with checks of bounds. Afterwards the cache has the result of the ordering self-test. That test sends four million
   # messages, would take minutes with race detection, and races on purpose. In the test of large heaps oclgrind 21.10's race
   # detector ends with an exception of its own (map::at); the run before checks its bounds.
-  run_tests oclgrind "${simulated[@]}" "$tests"
+  run_tests oclgrind "${simulated[@]}" "$tests" '--gtest_filter=-*.OnPocl*'
   expect_no_fault oclgrind
   simulated[2]=QUARRY_OPENCL_SCALE=32
   run_tests oclgrind-races "${simulated[@]}" --data-races "$tests" '--gtest_filter=-OpenclProgram.*:*LargeHeaps*'
