@@ -8,7 +8,7 @@ file(MAKE_DIRECTORY ${quarry_opencl_includes})
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/opencl ${quarry_opencl_includes}/quarry_opencl SYMBOLIC)
 # A source includes only sources before it in this list.
 set(quarry_opencl_sources heap_layout size_classes atomics atomics_c11 atomics_nvidia atomics_other
-  orders tree pages spans places subgroup trailer heap group reserve list vector array_list queue map
+  orders tree pages spans work_items places subgroup trailer heap published group reserve list vector array_list queue map
   ordered_map graph)
 list(TRANSFORM quarry_opencl_sources PREPEND ${PROJECT_SOURCE_DIR}/opencl/)
 list(TRANSFORM quarry_opencl_sources APPEND .cl)
