@@ -29,7 +29,7 @@ if(QUARRY_WITH_OPENCL)
   add_custom_command(OUTPUT ${embedded}
     COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embedded} -DSOURCES=${joined} -P ${PROJECT_SOURCE_DIR}/cmake/embed_opencl.cmake
     DEPENDS ${quarry_opencl_sources} ${PROJECT_SOURCE_DIR}/cmake/embed_opencl.cmake VERBATIM)
-  add_library(quarry_opencl src/opencl/c_api.cpp src/opencl/heap.cpp src/opencl/heap_plan.cpp src/opencl/heap_audit.cpp src/opencl/program.cpp
+  add_library(quarry_opencl src/opencl/c_api.cpp src/opencl/c_containers.cpp src/opencl/heap.cpp src/opencl/heap_plan.cpp src/opencl/heap_audit.cpp src/opencl/program.cpp
     src/opencl/file_cache.cpp src/opencl/csr.cpp ${embedded})
   add_library(quarry::opencl ALIAS quarry_opencl)
   set_target_properties(quarry_opencl PROPERTIES EXPORT_NAME opencl POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
