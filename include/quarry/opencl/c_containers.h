@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The containers of OpenCL kernels, for hosts in C and in languages that call C.
  *
- * The structs have the layout of the kernels' structs: quarry_opencl_vector is quarry_vector. Pass a
- * buffer with such a struct to a kernel as `__global quarry_vector*`, and read the struct from the
- * buffer when the kernel is complete. Bytes of zeros are an empty container, but for the
+ * The structs have the layout of the kernels' structs: quarry_opencl_vector is quarry_vector. Pass
+ * a buffer with such a struct to a kernel as `__global quarry_vector*`, and read the struct from
+ * the buffer when the kernel is complete. Bytes of zeros are an empty container, but for the
  * element_bytes of a vector and of an array list. A map needs quarry_opencl_map_init first.
  *
  * All functions need a heap that is mapped (quarry_opencl_heap_map): QUARRY_BAD_ARGUMENT if it is
@@ -70,7 +70,8 @@ typedef struct quarry_opencl_ordered_map {
  * QUARRY_BAD_ARGUMENT if `count` or element_bytes is 0. */
 quarry_status quarry_opencl_vector_push(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
                                         uint32_t count, uint32_t* first);
-/* Sets `*element` to the address of an element. QUARRY_BAD_ARGUMENT if `index` is not below size. */
+/* Sets `*element` to the address of an element. QUARRY_BAD_ARGUMENT if the vector does not have
+ * it. */
 quarry_status quarry_opencl_vector_at(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
                                       uint32_t index, void** element);
 /* Copies the elements [first, first + count) to `target`, which has count * element_bytes bytes.
@@ -153,9 +154,9 @@ typedef struct quarry_opencl_csr {
   uint32_t* targets; /* indices into ids, ascending for each vertex */
 } quarry_opencl_csr;
 
-/* Reads a graph. Free the arrays with quarry_opencl_csr_free. QUARRY_BAD_ARGUMENT if a link names no
- * vertex; QUARRY_OUT_OF_MEMORY if the host has no memory for the arrays. The graph need not have a
- * table. */
+/* Reads a graph. Free the arrays with quarry_opencl_csr_free. QUARRY_BAD_ARGUMENT if a link names
+ * no vertex; QUARRY_OUT_OF_MEMORY if the host has no memory for the arrays. The graph need not have
+ * a table. */
 quarry_status quarry_opencl_graph_get_csr(quarry_opencl_heap* heap, quarry_opencl_graph* graph,
                                           quarry_opencl_csr* csr);
 /* Frees the arrays, and makes `*csr` zeros. Null, and zeros, are ignored. */
