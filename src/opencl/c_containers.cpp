@@ -79,6 +79,20 @@ std::string elements(std::uint32_t count, std::uint32_t element_bytes) {
   return std::to_string(count) + " elements of " + std::to_string(element_bytes) + " bytes";
 }
 
+/// Calls `work(address, bytes)` for each part of the elements [first, first + count) that is
+/// contiguous. The vector must have them.
+template <class Work>
+void for_each_part(quarry_heap heap, quarry_vector* vector, std::uint32_t first,
+                   std::uint32_t count, Work const& work) {
+  for (std::uint64_t index = first, end = index + count; index < end;) {
+    auto const segment = quarry_segment_of(static_cast<uint>(index));
+    std::uint64_t const behind = quarry_first_of_segment(segment) + (std::uint64_t{32} << segment);
+    auto const part = std::min(end, behind) - index;
+    work(quarry_vector_at(heap, vector, static_cast<uint>(index)), part * vector->element_bytes);
+    index += part;
+  }
+}
+
 /// Takes the keys and values of a map for arrays of the caller, either of which may be null.
 struct entry_writer {
   std::uint32_t *keys, *values;
@@ -146,17 +160,26 @@ quarry_status quarry_opencl_vector_read(quarry_opencl_heap* heap, quarry_opencl_
   return on(heap, call, vector, [&](quarry_heap mapped, quarry_vector* from) {
     check_range(call, first, count, from->size);
     if (count != 0) check_result(call, target);
-    std::size_t const element = from->element_bytes;
     auto* to = static_cast<std::byte*>(target);
-    for (std::uint64_t index = first, end = index + count; index < end;) {
-      auto const segment = quarry_segment_of(static_cast<uint>(index));
-      std::uint64_t const behind =
-          quarry_first_of_segment(segment) + (std::uint64_t{32} << segment);
-      auto const elements = std::min(end, behind) - index;
-      std::memcpy(to, quarry_vector_at(mapped, from, static_cast<uint>(index)), elements * element);
-      to += elements * element;
-      index += elements;
-    }
+    for_each_part(mapped, from, first, count, [&](void const* part, std::size_t size) {
+      std::memcpy(to, part, size);
+      to += size;
+    });
+    return QUARRY_OK;
+  });
+}
+
+quarry_status quarry_opencl_vector_write(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
+                                         uint32_t first, uint32_t count, void const* source) {
+  constexpr auto call = "quarry_opencl_vector_write";
+  return on(heap, call, vector, [&](quarry_heap mapped, quarry_vector* to) {
+    check_range(call, first, count, to->size);
+    if (count != 0) check_not_null(call, "the source", source);
+    auto const* from = static_cast<std::byte const*>(source);
+    for_each_part(mapped, to, first, count, [&](void* part, std::size_t size) {
+      std::memcpy(part, from, size);
+      from += size;
+    });
     return QUARRY_OK;
   });
 }

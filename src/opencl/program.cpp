@@ -184,7 +184,10 @@ cl::Program build(cl::Context const& context, cl::Device const& device, std::str
     if (error.err() != CL_BUILD_PROGRAM_FAILURE) fail(error);
     auto const named = language_in(more_options);
     throw opencl_error{"the program does not build" +
-                       (named ? " with -cl-std=" + *named + ", an option of the caller" : "") +
+                       (named ? " with -cl-std=" + *named +
+                                    ", an option of the caller; without this option, build uses " +
+                                    name_of(language_for(device).usual)
+                              : "") +
                        ":\n" + build_log(program, device)};
   }
 }

@@ -225,6 +225,11 @@ TEST(OpenclCContainers, VectorsAndArrayListsReturnEachRangeOfTheirElements) {
                        quarry_opencl_array_list_read(f.heap, &list, first, count, read.data()));
       QUARRY_EXPECT(f.all, std::equal(read.begin(), read.end(), model.begin() + first));
     }
+    for (auto& element : model) element[1] = random();
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_vector_write(f.heap, &vector, 0, size - 1, model.data()));
+    read.assign(size - 1, {});
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_vector_read(f.heap, &vector, 0, size - 1, read.data()));
+    QUARRY_EXPECT(f.all, std::equal(read.begin(), read.end(), model.begin()));
     QUARRY_EXPECT_OK(f.all, quarry_opencl_vector_clear(f.heap, &vector));
     QUARRY_EXPECT_OK(f.all, quarry_opencl_array_list_clear(f.heap, &list));
     QUARRY_EXPECT(f.all, vector.size == 0 && list.size == 0);
@@ -360,6 +365,7 @@ TEST(OpenclCContainers, ArgumentsOutOfRangeAndAFullHeapChangeNothing) {
     refused(quarry_opencl_vector_at(f.heap, &vector, 0, &memory), "exceed the size, which is 0");
     refused(quarry_opencl_vector_read(f.heap, &vector, 1, ~0u, &word), "exceed the size");
     refused(quarry_opencl_array_list_read(f.heap, &list, 0, 1, &word), "exceed the size");
+    refused(quarry_opencl_vector_write(f.heap, &vector, 0, 1, &word), "exceed the size");
     refused(quarry_opencl_map_set(f.heap, &map, 1, 1), "the map has no table");
     refused(quarry_opencl_map_init(f.heap, &map, 0), "0 places");
     refused(quarry_opencl_map_init(f.heap, &map, 0x80000001u), "2147483649 places");

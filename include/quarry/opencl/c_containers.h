@@ -78,6 +78,9 @@ quarry_status quarry_opencl_vector_at(quarry_opencl_heap* heap, quarry_opencl_ve
  * QUARRY_BAD_ARGUMENT if the vector does not have them all. */
 quarry_status quarry_opencl_vector_read(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
                                         uint32_t first, uint32_t count, void* target);
+/* Copies to the elements [first, first + count) from `source`. Errors are those of the read. */
+quarry_status quarry_opencl_vector_write(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
+                                         uint32_t first, uint32_t count, void const* source);
 /* Frees all elements. */
 quarry_status quarry_opencl_vector_clear(quarry_opencl_heap* heap, quarry_opencl_vector* vector);
 
