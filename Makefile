@@ -40,7 +40,7 @@ test-python: ## build the Python package's wheel, install it into a clean venv, 
 	@scripts/setup.sh python browser
 	@scripts/run_tests.sh python
 
-test-opencl: ## install PoCL, Intel's OpenCL runtime and oclgrind, and run the OpenCL tests on each
+test-opencl: ## install PoCL, Intel's OpenCL runtime, oclgrind and pyopencl, and run the OpenCL tests on each
 	@scripts/setup.sh opencl
 	@scripts/test_opencl.sh
 

@@ -8,7 +8,7 @@ file(MAKE_DIRECTORY ${quarry_opencl_includes})
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/opencl ${quarry_opencl_includes}/quarry_opencl SYMBOLIC)
 # A source includes only sources before it in this list.
 set(quarry_opencl_sources heap_layout size_classes atomics atomics_c11 atomics_nvidia atomics_other
-  orders tree pages spans places subgroup trailer heap group reserve list vector array_list queue map
+  orders tree pages spans work_items places subgroup trailer heap published group reserve list vector array_list queue map
   ordered_map graph)
 list(TRANSFORM quarry_opencl_sources PREPEND ${PROJECT_SOURCE_DIR}/opencl/)
 list(TRANSFORM quarry_opencl_sources APPEND .cl)
@@ -29,7 +29,7 @@ if(QUARRY_WITH_OPENCL)
   add_custom_command(OUTPUT ${embedded}
     COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embedded} -DSOURCES=${joined} -P ${PROJECT_SOURCE_DIR}/cmake/embed_opencl.cmake
     DEPENDS ${quarry_opencl_sources} ${PROJECT_SOURCE_DIR}/cmake/embed_opencl.cmake VERBATIM)
-  add_library(quarry_opencl src/opencl/c_api.cpp src/opencl/heap.cpp src/opencl/heap_plan.cpp src/opencl/heap_audit.cpp src/opencl/program.cpp
+  add_library(quarry_opencl src/opencl/c_api.cpp src/opencl/c_containers.cpp src/opencl/heap.cpp src/opencl/heap_plan.cpp src/opencl/heap_audit.cpp src/opencl/program.cpp
     src/opencl/file_cache.cpp src/opencl/csr.cpp ${embedded})
   add_library(quarry::opencl ALIAS quarry_opencl)
   set_target_properties(quarry_opencl PROPERTIES EXPORT_NAME opencl POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden

@@ -33,46 +33,70 @@ static inline __global uchar* quarry_array_elements(quarry_heap heap, quarry_ref
   return (__global uchar*)quarry_at(heap, chunk) + sizeof(quarry_array_chunk);
 }
 
-// Adds `count` consecutive elements, whose bytes are not set. Returns the first, and writes its index;
-// a null pointer if `count` is 0 or there is no memory: then nothing changes.
+// Takes `count` indices. Returns the first; QUARRY_NONE, with nothing taken, if there are not as many.
+static inline uint quarry_array_list_take(__global quarry_array_list* list, uint count) {
+  uint first = quarry_load_relaxed(&list->size);
+  while (count < QUARRY_NONE - first) {
+    uint const found = quarry_cas_relaxed(&list->size, first, first + count);
+    if (found == first) return first;
+    first = found;
+  }
+  return QUARRY_NONE;
+}
+
+// Adds `count` consecutive elements, whose bytes are not set. Returns the chunk that has them, or null
+// if `count` is 0; or if there is no memory, or no index below 2^32 - 2: then records a fault. Then
+// nothing changes.
+static inline quarry_ref quarry_array_list_grow_chunk(quarry_heap heap, __global quarry_array_list* list, ulong count) {
+  if (count == 0u) return 0u;
+  if (count >= QUARRY_NONE) {
+    quarry_record_out_of_memory(heap, ~(ulong)0u);
+    return 0u;
+  }
+  ulong const bytes = sizeof(quarry_array_chunk) + count * list->element_bytes;
+  quarry_ref const chunk = quarry_malloc(heap, bytes);
+  if (chunk == 0u) return 0u;
+  uint const first = quarry_array_list_take(list, (uint)count);
+  if (first == QUARRY_NONE) {
+    (void)quarry_free(heap, chunk);
+    quarry_record_out_of_memory(heap, bytes);
+    return 0u;
+  }
+  quarry_array_chunk_at(heap, chunk)->first = first;
+  quarry_array_chunk_at(heap, chunk)->count = (uint)count;
+  (void)quarry_list_push(heap, &list->newest, chunk);
+  return chunk;
+}
+
+// Adds `count` consecutive elements. Returns the first, and writes its index; a null pointer if `count` is
+// 0, or if there is no memory or no index, which the heap's faults then say: then nothing changes.
 static inline __global void* quarry_array_list_grow(quarry_heap heap, __global quarry_array_list* list, uint count,
                                                     uint* index) {
-  if (count == 0u) return 0;
-  quarry_ref const chunk = quarry_malloc(heap, sizeof(quarry_array_chunk) + (ulong)count * list->element_bytes);
+  quarry_ref const chunk = quarry_array_list_grow_chunk(heap, list, count);
   if (chunk == 0u) return 0;
-  *index = quarry_add_relaxed(&list->size, count);
-  quarry_array_chunk_at(heap, chunk)->first = *index;
-  quarry_array_chunk_at(heap, chunk)->count = count;
-  quarry_list_push(heap, &list->newest, chunk);
+  *index = quarry_array_chunk_at(heap, chunk)->first;
   return quarry_array_elements(heap, chunk);
 }
 
-// The same for all work-items of a group by one allocation, each with a count of its own, 0 included.
-// `scratch`: QUARRY_GROUP_WORDS words of local memory.
+// The same for all work-items of a group by one allocation, each with a count of its own, 0 included: all
+// of them get their elements, or none. `scratch`: QUARRY_GROUP_WORDS words of local memory.
 static inline __global void* quarry_array_list_grow_local(quarry_heap heap, __global quarry_array_list* list,
                                                           uint count, uint* index, __local uint* scratch) {
-  uint const item = (uint)get_local_id(0), items = (uint)get_local_size(0);
+  uint const item = quarry_local_item(), items = quarry_local_items();
   scratch[item] = count;
   barrier(CLK_LOCAL_MEM_FENCE);
   if (item == 0u) {
-    uint total = 0u;
-    for (uint i = 0; i < items; ++i) {
-      uint const one = scratch[i];
-      scratch[i] = total;
-      total += one;
-    }
-    uint first = 0u;
-    __global uchar* const elements = (__global uchar*)quarry_array_list_grow(heap, list, total, &first);
-    scratch[items] = first;
-    scratch[items + 1u] = elements == 0 ? 0u : (uint)((elements - (__global uchar*)heap) / QUARRY_UNIT);
+    quarry_ref const fresh = quarry_array_list_grow_chunk(heap, list, quarry_sum_before(scratch, items));
+    scratch[items] = fresh;
+    scratch[items + 1u] = fresh == 0u ? 0u : quarry_array_chunk_at(heap, fresh)->first;
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-  uint const offset = scratch[item], first = scratch[items];
-  quarry_ref const elements = scratch[items + 1u];
+  quarry_ref const chunk = scratch[items];
+  uint const offset = scratch[item], first = scratch[items + 1u];
   barrier(CLK_LOCAL_MEM_FENCE);  // the next call writes the scratch
-  if (elements == 0u || count == 0u) return 0;
+  if (chunk == 0u || count == 0u) return 0;
   *index = first + offset;
-  return (__global uchar*)quarry_at(heap, elements) + (ulong)offset * list->element_bytes;
+  return quarry_array_elements(heap, chunk) + (ulong)offset * list->element_bytes;
 }
 
 // The element, or a null pointer. O(chunks).
@@ -85,8 +109,10 @@ static inline __global void* quarry_array_list_get(quarry_heap heap, __global qu
   return 0;
 }
 
-// Frees all elements. No other work-item may use the list meanwhile.
-static inline void quarry_array_list_clear(quarry_heap heap, __global quarry_array_list* list) {
+// Frees all elements, and returns how many there were. No other work-item may use the list meanwhile.
+static inline uint quarry_array_list_clear(quarry_heap heap, __global quarry_array_list* list) {
+  uint const size = list->size;
   (void)quarry_list_clear(heap, &list->newest);
   list->size = 0u;
+  return size;
 }

@@ -2,10 +2,9 @@
 // Allocations of a whole work-group: one claim serves up to 32 work-items, and each of them gets an
 // allocation of its own, which any work-item may free.
 //
-// All work-items of the group must call, the same number of times, with a work-group of one
-// dimension. They may pass different heaps. GPUs whose sub-groups claim together need only the barrier,
-// which makes them meet. Elsewhere one work-item of 32 claims for those that pass the same heap; the
-// others allocate alone.
+// All work-items of the group must call, the same number of times. They may pass different heaps. GPUs
+// whose sub-groups claim together need only the barrier, which makes them meet. Elsewhere one work-item
+// of 32 claims for those that pass the same heap; the others allocate alone.
 //
 // Pass the scratch as a kernel's argument. PoCL 3.1 gives an array that a kernel declares as __local
 // to two groups at once, on two threads.
@@ -17,6 +16,17 @@
 
 // Words of local memory that quarry_malloc_group needs for a group of `size` work-items.
 #define QUARRY_GROUP_WORDS(size) (2u * (size) + 2u)
+
+// Replaces each of `count` numbers by the sum of those before it, modulo 2^32. Returns the sum of all.
+static inline ulong quarry_sum_before(__local uint* numbers, uint count) {
+  ulong total = 0u;
+  for (uint i = 0; i < count; ++i) {
+    uint const one = numbers[i];
+    numbers[i] = (uint)total;
+    total += one;
+  }
+  return total;
+}
 
 #if !defined(QUARRY_AS_CPP) && QUARRY_TIER == 2
 
@@ -80,7 +90,7 @@ static inline void quarry_claim_for(quarry_heap heap, uint first, uint end, __lo
 // Allocates `bytes` bytes for each work-item, as quarry_malloc does; QUARRY_NOTHING gives null and no
 // fault. `scratch`: QUARRY_GROUP_WORDS words of local memory.
 static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __local uint* scratch) {
-  uint const item = (uint)get_local_id(0), items = (uint)get_local_size(0);
+  uint const item = quarry_local_item(), items = quarry_local_items();
   __local uint* const classes = scratch;
   __local uint* const references = scratch + items;
   ulong const padded = quarry_padded(heap, bytes);
@@ -99,7 +109,7 @@ static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __lo
   quarry_ref const result = references[item];
   barrier(CLK_LOCAL_MEM_FENCE);  // the next call writes the scratch
   if (is_small && result != QUARRY_NONE) {
-    if (result == 0u) quarry_record_fault(heap, QUARRY_FAULT_OUT_OF_MEMORY, (uint)bytes, 0u);
+    if (result == 0u) quarry_record_out_of_memory(heap, bytes);
     return quarry_with_trailer(heap, result, bytes);
   }
   return bytes == QUARRY_NOTHING ? 0u : quarry_malloc(heap, bytes);

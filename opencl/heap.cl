@@ -28,8 +28,11 @@ QUARRY_OUT_OF_LINE static void quarry_record_fault(quarry_heap heap, uint kind, 
   if (quarry_cas_acq_rel(&heap->fault_kind, 0u, kind) != 0u) return;
   quarry_store_relaxed(&heap->fault_bytes, bytes);
   quarry_store_relaxed(&heap->fault_reference, reference);
-  quarry_store_relaxed(&heap->fault_group, (uint)get_group_id(0));
-  quarry_store_relaxed(&heap->fault_item, (uint)get_local_id(0));
+  quarry_store_relaxed(&heap->fault_group, quarry_group());
+  quarry_store_relaxed(&heap->fault_item, quarry_local_item());
+}
+static inline void quarry_record_out_of_memory(quarry_heap heap, ulong bytes) {
+  quarry_record_fault(heap, QUARRY_FAULT_OUT_OF_MEMORY, bytes >= QUARRY_NONE ? QUARRY_NONE : (uint)bytes, 0u);
 }
 
 #define QUARRY_LOOKS_AT_RECLAIM 1024u  // while another work-item closes spans
@@ -113,16 +116,21 @@ static inline quarry_ref quarry_malloc_units(quarry_heap heap, uint units) {
   return quarry_malloc_small(heap, quarry_class_of(units, shift));
 }
 
+// Allocates as quarry_malloc does, but records no fault.
+static inline quarry_ref quarry_try_malloc(quarry_heap heap, ulong bytes) {
+  ulong const padded = quarry_padded(heap, bytes);
+  quarry_ref const result =
+      padded > quarry_most_bytes(heap) ? 0u : quarry_malloc_units(heap, quarry_units_of(padded));
+  return quarry_with_trailer(heap, result, bytes);
+}
+
 // Allocates `bytes` bytes, aligned to 16. Returns a null reference, and records a fault, if it finds
 // no free slot or run of pages that is large enough. It may miss memory that other work-items free
 // or try to claim at the same time. Size 0 gives a slot of its own.
 static inline quarry_ref quarry_malloc(quarry_heap heap, ulong bytes) {
-  ulong const padded = quarry_padded(heap, bytes);
-  quarry_ref const result =
-      padded > quarry_most_bytes(heap) ? 0u : quarry_malloc_units(heap, quarry_units_of(padded));
-  if (result == 0u)
-    quarry_record_fault(heap, QUARRY_FAULT_OUT_OF_MEMORY, bytes >= QUARRY_NONE ? QUARRY_NONE : (uint)bytes, 0u);
-  return quarry_with_trailer(heap, result, bytes);
+  quarry_ref const result = quarry_try_malloc(heap, bytes);
+  if (result == 0u) quarry_record_out_of_memory(heap, bytes);
+  return result;
 }
 
 // Clears bits of a word of slot bits that the caller holds, in a span of class `id`, and closes the

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of an OpenCL heap: one buffer, in 32-bit words. Kernels and the host compile this file.
 //
-//   |heap state|trees|hints|tickets|page bits|large|span classes|summaries|slot bits| pages ...
-//   |<------------------------------ metadata ------------------------------------>|
+//   |unused|heap state|trees|hints|tickets|page bits|large|span classes|summaries|slot bits| pages ...
+//          |<------------------------------ metadata ------------------------------------>|
 //
 // A reference is the distance from the buffer's base in units of 16 bytes, so 32 bits name 64 GiB.
-// It stays valid if the buffer moves. 0 is null: the heap state lies there.
+// It stays valid if the buffer moves. 0 is null. The first 4 KiB are unused, so a kernel that does not
+// check for null overwrites nothing there. They are zeros, and an audit finds other values.
 //
 //   page   64 units (1 KiB) or 256 units (4 KiB), by the size of the heap
 //   span   16 pages, aligned: slots of one size class, or free, or part of large allocations
@@ -25,9 +26,10 @@
 #pragma once
 
 #define QUARRY_OPENCL_MAGIC 0x51435241u
-#define QUARRY_OPENCL_LAYOUT 3u
+#define QUARRY_OPENCL_LAYOUT 4u
 
 #define QUARRY_UNIT 16u           // bytes
+#define QUARRY_UNUSED_BYTES 4096u // behind the null reference; a multiple of QUARRY_UNIT
 #define QUARRY_PAGES_PER_SPAN 16u
 #define QUARRY_MAX_CLASSES 64u
 #define QUARRY_TREE_LEVELS 3
@@ -52,11 +54,14 @@
 // that a word of level l is not 0, except for a moment.
 typedef struct quarry_tree {
   unsigned int count;
-  unsigned int first[QUARRY_TREE_LEVELS];  // word offsets from the heap state
+  unsigned int first[QUARRY_TREE_LEVELS];  // word offsets from the buffer's base, or from the tree's first word
   unsigned int words[QUARRY_TREE_LEVELS];
 } quarry_tree;
 
 typedef struct quarry_heap_state {
+  unsigned int unused[QUARRY_UNUSED_BYTES / 4u];
+
+  // From here to the trees no kernel writes: the host knows these words from its plan.
   unsigned int magic;
   unsigned int layout;
   unsigned int units;           // of the whole buffer, which may grow
@@ -72,8 +77,9 @@ typedef struct quarry_heap_state {
   unsigned int summary_words;   // words of its summary: a bit for each word of slot bits
   unsigned int lease_words;     // a power of two up to 32; see places.cl
   unsigned int claims_unread;   // 1: malloc claims a bit before it reads the word
+  unsigned int has_trailers;    // 1: a debug heap; see trailer.cl
 
-  // Word offsets from the heap state.
+  // Word offsets from the buffer's base.
   unsigned int class_trees;     // a tree of spans for each class; the levels of one class lie together
   unsigned int class_tree_words;
   unsigned int empty_tree;      // another one: the spans that may be empty
@@ -102,7 +108,5 @@ typedef struct quarry_heap_state {
   unsigned int fault_item;
   unsigned int fault_counts[QUARRY_FAULT_KINDS];
 
-  // Of debug heaps; see trailer.cl.
-  unsigned int has_trailers;      // 1: a debug heap
-  unsigned int allocations_made;  // modulo 2^32
+  unsigned int allocations_made;  // of debug heaps, modulo 2^32
 } quarry_heap_state;

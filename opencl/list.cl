@@ -6,14 +6,16 @@
 
 #include "heap.cl"
 
-// Puts `node` first. Lock-free: repeats only if another work-item pushed meanwhile.
-static inline void quarry_list_push(quarry_heap heap, __global quarry_ref* list, quarry_ref node) {
+// Puts `node` first. Returns false, and changes nothing, if `node` is null: the list would lose all others.
+// Lock-free: repeats only if another work-item pushed meanwhile.
+static inline bool quarry_list_push(quarry_heap heap, __global quarry_ref* list, quarry_ref node) {
+  if (node == 0u) return false;
   __global quarry_ref* const next = (__global quarry_ref*)quarry_at(heap, node);
   quarry_ref first = quarry_load_relaxed(list);
   for (;;) {
     *next = first;
     quarry_ref const found = quarry_cas_acq_rel(list, first, node);
-    if (found == first) return;
+    if (found == first) return true;
     first = found;
   }
 }

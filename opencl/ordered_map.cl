@@ -102,14 +102,16 @@ static inline quarry_ref quarry_ordered_map_ensure(quarry_heap heap, __global qu
   return fresh;
 }
 
-// Frees all entries. No other work-item may use the map meanwhile.
-static inline void quarry_ordered_map_clear(quarry_heap heap, __global quarry_ordered_map* map) {
+// Frees all entries, and returns how many there were. No other work-item may use the map meanwhile.
+static inline uint quarry_ordered_map_clear(quarry_heap heap, __global quarry_ordered_map* map) {
+  uint count = 0u;
   quarry_ref entry = map->first[0];
-  while (entry != 0u) {
+  for (; entry != 0u; ++count) {
     quarry_ref const next = quarry_skip_entry_at(heap, entry)->next[0];
     (void)quarry_free(heap, entry);
     entry = next;
   }
   for (uint level = 0; level < QUARRY_SKIP_LEVELS; ++level) map->first[level] = 0u;
   map->size = 0u;
+  return count;
 }

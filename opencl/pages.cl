@@ -12,7 +12,7 @@
 #include "heap_layout.cl"
 #include "tree.cl"
 
-typedef __global quarry_heap_state* quarry_heap;
+typedef __global quarry_heap_state* quarry_heap;  // the buffer's base
 
 // A field of the heap state that no kernel changes.
 #define QUARRY_LAYOUT(heap, field) quarry_load_constant(&(heap)->field)

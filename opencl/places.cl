@@ -26,6 +26,7 @@
 #pragma once
 
 #include "spans.cl"
+#include "work_items.cl"
 
 #define QUARRY_MOVING 0x80000000u     // a hint: a work-item looks for a lease
 #define QUARRY_LOOKS_AT_HINT 128u     // while another work-item looks for a lease
@@ -35,7 +36,7 @@
 
 // Spreads work-items over slots: neighbours get neighbouring bits.
 static inline uint quarry_seed(void) {
-  return (uint)(get_group_id(0) * get_local_size(0) + get_local_id(0));
+  return quarry_group() * quarry_local_items() + quarry_local_item();
 }
 static inline uint quarry_place_of_seed(quarry_heap heap, uint seed) {
   return (seed >> 5u) & QUARRY_LAYOUT(heap, place_mask);

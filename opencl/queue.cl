@@ -1,117 +1,187 @@
 // SPDX-License-Identifier: Apache-2.0
 // A queue of 32-bit values, references for one. Any work-items push and pop at once; nobody waits. A
-// pop may report «empty» while the oldest push is not complete.
+// pop may report «empty» while a push is not complete.
 //
-// A queue is a list of chunks. A push takes the next place of the last chunk by a counter, writes the
-// value and then says that it is ready. A pop moves the counter of the first chunk if the value there
-// is ready. Chunks that are used up stay allocated, because a slow work-item may still look at
-// them, until quarry_queue_trim or quarry_queue_clear.
+// A queue is a list of rings. Pushes use the last ring, and pops the first one. A ring is used again
+// and again; only if a push finds it full, a ring of twice as many places follows it. Then the full ring
+// is closed, pops empty it, and it stays allocated, because a slow work-item may still look at it, until
+// quarry_queue_trim or quarry_queue_clear. So a queue has memory for about four times its highest
+// number of values. A ring has at most 65,536 places: a queue that grows above this number again and
+// again, and becomes empty in between, leaves such rings, and needs a quarry_queue_trim.
+//
+// A push first counts itself, and gives this back if the ring has no place or is closed. The counts that
+// remain never exceed the pops by more than the ring's places. So the position that the push takes next,
+// from another counter, is in a place whose value was popped. It writes the value, and then says that it is
+// ready in this lap. A pop reads the value at the lowest position, and then moves this position by a
+// compare-and-swap. If that succeeds, nobody had popped the value, so nobody had overwritten it.
 #pragma once
 
-#include "heap.cl"
+#include "published.cl"
 
-#define QUARRY_QUEUE_PLACES 62u  // a chunk has 512 bytes
+#define QUARRY_QUEUE_SHIFT 6u        // log2 of the first ring's places
+#define QUARRY_QUEUE_MAX_SHIFT 16u
+#define QUARRY_QUEUE_CLOSED 1u
+#define QUARRY_QUEUE_COUNTS 0x7fffffffu
 
-typedef struct quarry_queue_chunk {
+// The fields are atomics while kernels run. Behind it lie the places' values, and then for each place the
+// lap in which its value is ready: laps count from 1.
+typedef struct quarry_queue_ring {
   quarry_ref next;
-  uint pushed;  // places taken; may exceed the number of places
-  uint popped;
-  uint number;  // of chunks before it
-  uint values[QUARRY_QUEUE_PLACES];
-  uint ready[QUARRY_QUEUE_PLACES];
-} quarry_queue_chunk;
+  uint shift;       // log2 of its places
+  uint pushes;      // twice the pushes that have a place or try to get one; plus QUARRY_QUEUE_CLOSED
+  uint tail;        // positions given to pushes
+  uint unused[12];  // pops use another cache line
+  uint head;        // positions that were popped
+  uint more_unused[15];
+} quarry_queue_ring;
 
 // The fields are atomics while kernels run. A queue of zeros is empty.
 typedef struct quarry_queue {
-  quarry_ref oldest;  // all chunks that are allocated
+  quarry_ref oldest;  // all rings that are allocated
   quarry_ref first;   // where pops look
   quarry_ref last;    // where pushes look; may be behind
 } quarry_queue;
 
-static inline __global quarry_queue_chunk* quarry_queue_chunk_at(quarry_heap heap, quarry_ref chunk) {
-  return (__global quarry_queue_chunk*)quarry_at(heap, chunk);
+static inline __global quarry_queue_ring* quarry_queue_ring_at(quarry_heap heap, quarry_ref ring) {
+  return (__global quarry_queue_ring*)quarry_at(heap, ring);
+}
+static inline __global uint* quarry_queue_value(__global quarry_queue_ring* ring, uint position) {
+  return (__global uint*)(ring + 1) + (position & ((1u << ring->shift) - 1u));
+}
+static inline __global uint* quarry_queue_lap(__global quarry_queue_ring* ring, uint position) {
+  return quarry_queue_value(ring, position) + (1u << ring->shift);
+}
+static inline uint quarry_queue_lap_of(__global quarry_queue_ring* ring, uint position) {
+  return (position >> ring->shift) + 1u;
+}
+// Whether a ring that has counted `pushes`, and is popped up to `head`, has no place for another push.
+static inline bool quarry_queue_is_full(__global quarry_queue_ring* ring, uint pushes, uint head) {
+  return (((pushes >> 1u) - head) & QUARRY_QUEUE_COUNTS) >= 1u << ring->shift;
 }
 
-// The chunk behind `chunk`, allocated if there is none; the first one if `chunk` is null. Returns null
-// if there is no memory.
-static inline quarry_ref quarry_queue_extend(quarry_heap heap, __global quarry_queue* queue, quarry_ref chunk) {
-  __global uint* const link = chunk == 0u ? &queue->oldest : &quarry_queue_chunk_at(heap, chunk)->next;
-  quarry_ref next = quarry_load_acquire(link);
-  if (next == 0u) {
-    quarry_ref const fresh = quarry_malloc(heap, sizeof(quarry_queue_chunk));
-    if (fresh == 0u) return quarry_load_acquire(link);
-    __global quarry_queue_chunk* const at = quarry_queue_chunk_at(heap, fresh);
-    at->next = at->pushed = at->popped = 0u;
-    at->number = chunk == 0u ? 0u : quarry_queue_chunk_at(heap, chunk)->number + 1u;
-    for (uint i = 0; i < QUARRY_QUEUE_PLACES; ++i) at->ready[i] = 0u;
-    next = quarry_cas_acq_rel(link, 0u, fresh);
-    if (next == 0u) next = fresh;
-    else (void)quarry_free(heap, fresh);
+// Allocates a ring with 1 << shift places, or with fewer if there is no memory. Returns null if there is
+// not even memory for the smallest one.
+static inline quarry_ref quarry_queue_make_ring(quarry_heap heap, uint shift) {
+  quarry_ref fresh;
+  for (;; --shift) {
+    fresh = quarry_try_malloc(heap, sizeof(quarry_queue_ring) + ((ulong)8u << shift));
+    if (fresh != 0u || shift == QUARRY_QUEUE_SHIFT) break;
   }
-  (void)quarry_cas_acq_rel(&queue->last, chunk, next);
-  if (chunk == 0u) (void)quarry_cas_acq_rel(&queue->first, 0u, next);
+  if (fresh == 0u) return 0u;
+  __global quarry_queue_ring* const ring = quarry_queue_ring_at(heap, fresh);
+  ring->next = ring->pushes = ring->tail = ring->head = 0u;
+  ring->shift = shift;
+  __global uint* const laps = quarry_queue_lap(ring, 0u);
+  for (uint i = 0; i < 1u << shift; ++i) laps[i] = 0u;
+  return fresh;
+}
+
+// The ring behind `ring`, which is full or closed, made if there is none; the first one if `ring` is null. Closes
+// `ring`. Returns null, and closes nothing, if there is no memory.
+QUARRY_OUT_OF_LINE static quarry_ref quarry_queue_extend(quarry_heap heap, __global quarry_queue* queue,
+                                                         quarry_ref ring) {
+  __global quarry_queue_ring* const at = quarry_queue_ring_at(heap, ring);
+  __global uint* const link = ring == 0u ? &queue->oldest : &at->next;
+  bool is_first;
+  quarry_ref next = quarry_await_published(link, &is_first);
+  if (next == 0u) {
+    uint const shift = ring == 0u ? QUARRY_QUEUE_SHIFT : min(at->shift + 1u, QUARRY_QUEUE_MAX_SHIFT);
+    quarry_ref const fresh = quarry_queue_make_ring(heap, shift);
+    next = fresh == 0u ? quarry_cancel(link, is_first) : quarry_publish(heap, link, fresh);
+    if (next == 0u) return 0u;
+  }
+  if (ring != 0u) (void)quarry_or_acq_rel(&at->pushes, QUARRY_QUEUE_CLOSED);
+  (void)quarry_cas_acq_rel(&queue->last, ring, next);
+  if (ring == 0u) (void)quarry_cas_acq_rel(&queue->first, 0u, next);
   return next;
 }
 
-// Adds a value. Returns false if there is no memory; then nothing changes.
-static inline bool quarry_queue_push(quarry_heap heap, __global quarry_queue* queue, uint value) {
-  quarry_ref chunk = quarry_load_acquire(&queue->last);
+// Adds a value to a ring. Returns false, and changes nothing for longer than a moment, if it is full or closed.
+static inline bool quarry_queue_push_in(__global quarry_queue_ring* ring, uint value) {
   for (;;) {
-    if (chunk != 0u) {
-      __global quarry_queue_chunk* const at = quarry_queue_chunk_at(heap, chunk);
-      if (quarry_load_relaxed(&at->pushed) < QUARRY_QUEUE_PLACES) {
-        uint const place = quarry_add_relaxed(&at->pushed, 1u);
-        if (place < QUARRY_QUEUE_PLACES) {
-          quarry_store_relaxed(&at->values[place], value);
-          quarry_store_release(&at->ready[place], 1u);
-          return true;
-        }
-      }
+    uint const head = quarry_load_acquire(&ring->head);  // before the count: it only grows
+    uint pushes = quarry_load_relaxed(&ring->pushes);
+    if ((pushes & QUARRY_QUEUE_CLOSED) != 0u) return false;
+    if (quarry_queue_is_full(ring, pushes, head)) {
+      if (quarry_load_relaxed(&ring->head) == head) return false;
+      continue;
     }
-    chunk = quarry_queue_extend(heap, queue, chunk);
-    if (chunk == 0u) return false;
+    pushes = quarry_add_acq_rel(&ring->pushes, 2u);
+    if ((pushes & QUARRY_QUEUE_CLOSED) == 0u && !quarry_queue_is_full(ring, pushes, head)) break;
+    (void)quarry_add_relaxed(&ring->pushes, 0u - 2u);
   }
+  uint const position = quarry_add_acq_rel(&ring->tail, 1u);
+  quarry_store_relaxed(quarry_queue_value(ring, position), value);
+  quarry_store_release(quarry_queue_lap(ring, position), quarry_queue_lap_of(ring, position));
+  return true;
 }
 
-// Removes the oldest value. Returns false if there is none, or if its push is not complete.
+// Adds a value. Returns false, and records a fault, if there is no memory; then nothing changes.
+static inline bool quarry_queue_push(quarry_heap heap, __global quarry_queue* queue, uint value) {
+  quarry_ref ring = quarry_load_acquire(&queue->last);
+  while (ring == 0u || !quarry_queue_push_in(quarry_queue_ring_at(heap, ring), value)) {
+    ring = quarry_queue_extend(heap, queue, ring);
+    if (ring != 0u) continue;
+    quarry_record_out_of_memory(heap, sizeof(quarry_queue_ring) + (8u << QUARRY_QUEUE_SHIFT));
+    return false;
+  }
+  return true;
+}
+
+// Removes the oldest value. Returns false, and changes nothing, if there is none, or if a push is not complete.
 static inline bool quarry_queue_pop(quarry_heap heap, __global quarry_queue* queue, uint* value) {
-  quarry_ref chunk = quarry_load_acquire(&queue->first);
-  while (chunk != 0u) {
-    __global quarry_queue_chunk* const at = quarry_queue_chunk_at(heap, chunk);
-    uint place = quarry_load_relaxed(&at->popped);
-    while (place < QUARRY_QUEUE_PLACES) {
-      if (quarry_load_acquire(&at->ready[place]) == 0u) return false;
-      uint const now = quarry_cas_relaxed(&at->popped, place, place + 1u);
-      if (now == place) {
-        *value = quarry_load_relaxed(&at->values[place]);
-        return true;
+  quarry_ref ring = quarry_load_acquire(&queue->first);
+  while (ring != 0u) {
+    __global quarry_queue_ring* const at = quarry_queue_ring_at(heap, ring);
+    uint head = quarry_load_acquire(&at->head);
+    for (;;) {
+      uint now;
+      if (quarry_load_acquire(quarry_queue_lap(at, head)) == quarry_queue_lap_of(at, head)) {
+        uint const oldest = quarry_load_relaxed(quarry_queue_value(at, head));
+        now = quarry_cas_acq_rel(&at->head, head, head + 1u);
+        if (now == head) {
+          *value = oldest;
+          return true;
+        }
+      } else {
+        now = quarry_load_acquire(&at->head);
+        if (now == head) break;
       }
-      place = now;
+      head = now;
     }
+    uint const pushes = quarry_load_acquire(&at->pushes);
+    if ((pushes & QUARRY_QUEUE_CLOSED) == 0u || (((pushes >> 1u) - head) & QUARRY_QUEUE_COUNTS) != 0u) return false;
     quarry_ref const next = quarry_load_acquire(&at->next);
-    if (next == 0u) return false;
-    quarry_ref const now = quarry_cas_acq_rel(&queue->first, chunk, next);
-    chunk = now == chunk ? next : now;
+    quarry_ref const now = quarry_cas_acq_rel(&queue->first, ring, next);
+    ring = now == ring ? next : now;
   }
   return false;
 }
 
-// Frees chunks that are used up. No other work-item may use the queue meanwhile.
-static inline void quarry_queue_trim(quarry_heap heap, __global quarry_queue* queue) {
-  while (queue->oldest != queue->first) {
-    quarry_ref const next = quarry_queue_chunk_at(heap, queue->oldest)->next;
+// Frees the oldest rings up to `end`, and returns how many they were.
+static inline uint quarry_queue_free_rings(quarry_heap heap, __global quarry_queue* queue, quarry_ref end) {
+  uint count = 0u;
+  while (queue->oldest != end) {
+    quarry_ref const next = quarry_queue_ring_at(heap, queue->oldest)->next;
     if (queue->last == queue->oldest) queue->last = next;
     (void)quarry_free(heap, queue->oldest);
     queue->oldest = next;
+    ++count;
   }
+  return count;
 }
 
-// Frees all values. No other work-item may use the queue meanwhile.
-static inline void quarry_queue_clear(quarry_heap heap, __global quarry_queue* queue) {
-  while (queue->oldest != 0u) {
-    quarry_ref const next = quarry_queue_chunk_at(heap, queue->oldest)->next;
-    (void)quarry_free(heap, queue->oldest);
-    queue->oldest = next;
-  }
+// Frees rings that are used up, and returns how many they were. No other work-item may use the queue meanwhile.
+static inline uint quarry_queue_trim(quarry_heap heap, __global quarry_queue* queue) {
+  return quarry_queue_free_rings(heap, queue, queue->first);
+}
+
+// Removes all values, and returns how many there were; frees all memory. No other work-item may use the queue
+// meanwhile.
+static inline uint quarry_queue_clear(quarry_heap heap, __global quarry_queue* queue) {
+  uint count = 0u, value;
+  while (quarry_queue_pop(heap, queue, &value)) ++count;
+  (void)quarry_queue_free_rings(heap, queue, 0u);
   queue->first = queue->last = 0u;
+  return count;
 }

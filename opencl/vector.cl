@@ -2,115 +2,157 @@
 // A vector: elements of one size, in segments that double. An element never moves, and is found from
 // its index at once. Work-items push at any time; read an element that another work-item pushed in a
 // later kernel, or after a synchronisation of your own.
+//
+// A push first claims as many elements as it needs by a counter, which may not exceed the elements of
+// the segments. It then takes indices by a second counter, and these elements have memory. A push
+// that finds no memory gives its claim back, and no other push has learned an index from that.
+//
+// Segments are published in their order. So if the last segment of a range is there, all are.
 #pragma once
 
 #include "group.cl"
+#include "published.cl"
 
-#define QUARRY_VECTOR_SEGMENTS 27u  // segment k has 32 << k elements
-#define QUARRY_ALLOCATING 1u  // in place of a segment; lies in the heap state, so it is no allocation
-#define QUARRY_LOOKS_AT_SEGMENT 1024u
+#define QUARRY_VECTOR_SEGMENTS 26u  // segment k has 32 << k elements
+#define QUARRY_VECTOR_MOST 0x7fffffe0u  // elements of all segments
+// Pushes of more elements claim by compare-and-swap. So work-items that try to claim at once exceed the
+// segments' elements by so little that the counter cannot wrap.
+#define QUARRY_VECTOR_SMALL_PUSH 256u
 
 // The fields are atomics while kernels run. A vector of zeros, but for element_bytes, is empty.
 typedef struct quarry_vector {
   uint element_bytes;
-  uint size;  // indices given away
-  uint lost;  // of these, pushes that found no memory
+  uint size;     // of elements 0 up to size - 1 all have memory
+  uint lost;     // pushes that found no memory: a statistic
+  uint claimed;  // elements that pushes have claimed or try to claim
   quarry_ref segments[QUARRY_VECTOR_SEGMENTS];
 } quarry_vector;
 
 static inline void quarry_vector_init(__global quarry_vector* vector, uint element_bytes) {
   vector->element_bytes = element_bytes;
-  vector->size = 0u;
-  vector->lost = 0u;
+  vector->size = vector->lost = vector->claimed = 0u;
   for (uint i = 0; i < QUARRY_VECTOR_SEGMENTS; ++i) vector->segments[i] = 0u;
 }
 static inline uint quarry_segment_of(uint index) { return quarry_highest_bit((index >> 5u) + 1u); }
 static inline uint quarry_first_of_segment(uint segment) { return ((1u << segment) - 1u) << 5u; }
-
-// The segment, allocated if it is not there. Returns null if there is no memory. One work-item
-// allocates; the others look for its result a bounded number of times, and then allocate, too. Who
-// comes second frees its memory again.
-static inline quarry_ref quarry_vector_ensure_segment(quarry_heap heap, __global quarry_vector* vector, uint segment) {
-  __global uint* const at = vector->segments + segment;
-  quarry_ref found = quarry_load_acquire(at);
-  if (found > QUARRY_ALLOCATING) return found;
-  bool const is_first = found == 0u && quarry_cas_relaxed(at, 0u, QUARRY_ALLOCATING) == 0u;
-  for (uint look = 0; !is_first && look < QUARRY_LOOKS_AT_SEGMENT; ++look) {
-    found = quarry_load_acquire(at);
-    if (found > QUARRY_ALLOCATING) return found;
-    if (found == 0u) break;  // the first one found no memory
-  }
-  quarry_ref const fresh = quarry_malloc(heap, ((ulong)vector->element_bytes << 5u) << segment);
-  if (fresh == 0u) {
-    if (is_first) (void)quarry_cas_relaxed(at, QUARRY_ALLOCATING, 0u);
-    found = quarry_load_acquire(at);
-    return found > QUARRY_ALLOCATING ? found : 0u;
-  }
-  for (found = quarry_load_acquire(at); found <= QUARRY_ALLOCATING;) {
-    quarry_ref const now = quarry_cas_acq_rel(at, found, fresh);
-    if (now == found) return fresh;
-    found = now;
-  }
-  (void)quarry_free(heap, fresh);
-  return found;
+static inline ulong quarry_bytes_of_segment(__global quarry_vector* vector, uint segment) {
+  return ((ulong)max(vector->element_bytes, 1u) << 5u) << segment;
+}
+// Whether elements [0, end) have memory. `end` is not 0.
+static inline bool quarry_vector_has(__global quarry_vector* vector, uint end) {
+  return quarry_published(vector->segments + quarry_segment_of(end - 1u)) != 0u;
 }
 
-// The element, or a null pointer if the index was not pushed or its push found no memory.
-static inline __global void* quarry_vector_at(quarry_heap heap, __global quarry_vector* vector, uint index) {
-  if (index >= quarry_load_relaxed(&vector->size)) return 0;
-  uint const segment = quarry_segment_of(index);
-  quarry_ref const found = quarry_load_acquire(vector->segments + segment);
-  if (found <= QUARRY_ALLOCATING) return 0;
-  return (__global uchar*)quarry_at(heap, found) +
-         (ulong)(index - quarry_first_of_segment(segment)) * vector->element_bytes;
-}
-
-// Makes the memory of elements [first, first + count) available. Returns false if there is not
-// enough. The work-item in the middle of a segment allocates the next one, so that few need it at once.
-static inline bool quarry_vector_provide(quarry_heap heap, __global quarry_vector* vector, uint first, uint count) {
-  for (uint segment = quarry_segment_of(first); segment <= quarry_segment_of(first + count - 1u); ++segment) {
-    uint const begin = quarry_first_of_segment(segment), middle = begin + (16u << segment);
-    if (first <= middle && middle < first + count && segment + 1u < QUARRY_VECTOR_SEGMENTS)
-      (void)quarry_vector_ensure_segment(heap, vector, segment + 1u);
-    if (quarry_vector_ensure_segment(heap, vector, segment) == 0u) return false;
+// Publishes all segments up to `last` that are not there. Returns false, and keeps no memory, if there
+// is not enough. Allocates the largest one first, since it is the likeliest to fail.
+QUARRY_OUT_OF_LINE static bool quarry_vector_extend(quarry_heap heap, __global quarry_vector* vector, uint last) {
+  for (uint first = 0u; first <= last;) {
+    __global uint* const at = vector->segments + first;
+    if (quarry_published(at) != 0u) {
+      ++first;
+      continue;
+    }
+    bool is_first;
+    if (quarry_await_published(at, &is_first) != 0u) continue;
+    quarry_ref fresh = 0u;  // a list of segments, smallest first
+    uint segment = last + 1u;
+    for (; segment > first; --segment) {
+      quarry_ref const next = quarry_try_malloc(heap, quarry_bytes_of_segment(vector, segment - 1u));
+      if (next == 0u) break;
+      *(__global quarry_ref*)quarry_at(heap, next) = fresh;
+      fresh = next;
+    }
+    bool const has_all = segment == first;
+    for (segment = first; fresh != 0u; ++segment) {
+      quarry_ref const next = *(__global quarry_ref*)quarry_at(heap, fresh);
+      if (has_all) (void)quarry_publish(heap, vector->segments + segment, fresh);
+      else (void)quarry_free(heap, fresh);
+      fresh = next;
+    }
+    if (has_all) return true;
+    if (quarry_cancel(at, is_first) == 0u) return false;
   }
   return true;
 }
 
-// Adds `count` elements, whose bytes are not set. Returns the index of the first; QUARRY_NONE if there
-// is no memory: then these indices stay without elements, and `lost` counts them.
-static inline uint quarry_vector_push(quarry_heap heap, __global quarry_vector* vector, uint count) {
-  if (count == 0u) return QUARRY_NONE;
-  uint const first = quarry_add_relaxed(&vector->size, count);
-  if (quarry_vector_provide(heap, vector, first, count)) return first;
-  (void)quarry_add_relaxed(&vector->lost, count);
-  return QUARRY_NONE;
+// Claims `count` elements. Returns false, and changes nothing for longer than a moment, if the segments
+// have not as many.
+static inline bool quarry_vector_claim(__global quarry_vector* vector, uint count) {
+  uint claimed = quarry_load_relaxed(&vector->claimed);
+  while (claimed <= QUARRY_VECTOR_MOST && count <= QUARRY_VECTOR_MOST - claimed &&
+         quarry_vector_has(vector, claimed + count)) {
+    if (count > QUARRY_VECTOR_SMALL_PUSH) {
+      uint const found = quarry_cas_relaxed(&vector->claimed, claimed, claimed + count);
+      if (found == claimed) return true;
+      claimed = found;
+      continue;
+    }
+    uint const before = quarry_add_relaxed(&vector->claimed, count);
+    if (before <= QUARRY_VECTOR_MOST - count && quarry_vector_has(vector, before + count)) return true;
+    claimed = quarry_add_relaxed(&vector->claimed, 0u - count) - count;
+  }
+  return false;
 }
 
-// The same for all work-items of a group at once, each with a count of its own, 0 included.
-// `scratch`: QUARRY_GROUP_WORDS words of local memory.
+// The element, or a null pointer if the index was not pushed.
+static inline __global void* quarry_vector_at(quarry_heap heap, __global quarry_vector* vector, uint index) {
+  if (index >= quarry_load_relaxed(&vector->size)) return 0;
+  uint const segment = quarry_segment_of(index);
+  quarry_ref const found = quarry_published(vector->segments + segment);
+  if (found == 0u) return 0;
+  return (__global uchar*)quarry_at(heap, found) +
+         (ulong)(index - quarry_first_of_segment(segment)) * vector->element_bytes;
+}
+
+// Adds `count` elements, whose bytes are not set. Returns the index of the first. Returns QUARRY_NONE if
+// `count` is 0; or if there is no memory, or no index below 2^31 - 32: then counts the push as lost, and
+// records a fault. May miss elements that another push, which fails, claims for a moment.
+static inline uint quarry_vector_push_many(quarry_heap heap, __global quarry_vector* vector, ulong count) {
+  if (count == 0u) return QUARRY_NONE;
+  bool is_claimed = false;
+  for (uint round = 0; count <= QUARRY_VECTOR_MOST;) {
+    is_claimed = quarry_vector_claim(vector, (uint)count);
+    if (is_claimed) break;
+    uint const claimed = quarry_load_relaxed(&vector->claimed);
+    bool const has_indices = claimed <= QUARRY_VECTOR_MOST && (uint)count <= QUARRY_VECTOR_MOST - claimed;
+    if (has_indices && quarry_vector_extend(heap, vector, quarry_segment_of(claimed + (uint)count - 1u))) continue;
+    if (round++ != 0u) break;
+  }
+  if (!is_claimed) {
+    (void)quarry_add_relaxed(&vector->lost, 1u);
+    quarry_record_out_of_memory(heap, count > QUARRY_VECTOR_MOST ? ~(ulong)0u : count * vector->element_bytes);
+    return QUARRY_NONE;
+  }
+  uint const first = quarry_add_relaxed(&vector->size, (uint)count);
+  // Whoever has the middle of the last segment allocates the next one, so that few need it at once.
+  uint const last = first + (uint)count - 1u, segment = quarry_segment_of(last);
+  uint const middle = quarry_first_of_segment(segment) + (16u << segment);
+  if (first <= middle && middle <= last && segment + 1u < QUARRY_VECTOR_SEGMENTS)
+    (void)quarry_vector_extend(heap, vector, segment + 1u);
+  return first;
+}
+static inline uint quarry_vector_push(quarry_heap heap, __global quarry_vector* vector, uint count) {
+  return quarry_vector_push_many(heap, vector, count);
+}
+
+// The same for all work-items of a group at once, each with a count of its own, 0 included: all of
+// them get their elements, or none. `scratch`: QUARRY_GROUP_WORDS words of local memory.
 static inline uint quarry_vector_push_group(quarry_heap heap, __global quarry_vector* vector, uint count,
                                             __local uint* scratch) {
-  uint const item = (uint)get_local_id(0), items = (uint)get_local_size(0);
+  uint const item = quarry_local_item(), items = quarry_local_items();
   scratch[item] = count;
   barrier(CLK_LOCAL_MEM_FENCE);
-  if (item == 0u) {
-    uint total = 0u;
-    for (uint i = 0; i < items; ++i) {
-      uint const one = scratch[i];
-      scratch[i] = total;
-      total += one;
-    }
-    scratch[items] = quarry_vector_push(heap, vector, total);
-  }
+  if (item == 0u) scratch[items] = quarry_vector_push_many(heap, vector, quarry_sum_before(scratch, items));
   barrier(CLK_LOCAL_MEM_FENCE);
   uint const first = scratch[items], offset = scratch[item];
   barrier(CLK_LOCAL_MEM_FENCE);  // the next call writes the scratch
   return first == QUARRY_NONE || count == 0u ? QUARRY_NONE : first + offset;
 }
 
-// Frees all elements. No other work-item may use the vector meanwhile.
-static inline void quarry_vector_clear(quarry_heap heap, __global quarry_vector* vector) {
+// Frees all elements, and returns how many there were. No other work-item may use the vector meanwhile.
+static inline uint quarry_vector_clear(quarry_heap heap, __global quarry_vector* vector) {
+  uint const size = vector->size;
   for (uint i = 0; i < QUARRY_VECTOR_SEGMENTS; ++i) (void)quarry_free(heap, vector->segments[i]);
   quarry_vector_init(vector, vector->element_bytes);
+  return size;
 }

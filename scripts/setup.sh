@@ -9,6 +9,7 @@ set -euo pipefail
 
 readonly cmake_wanted=3.25 gxx_wanted=12
 readonly intel_opencl_wheels=('intel-opencl-rt==2026.2.0' 'intel-cmplr-lib-rt==2026.2.*')  # the second has libsvml, for one
+readonly pyopencl_wheels=('pyopencl>=2024.1' numpy pytest)
 readonly rmm_wheels=('librmm-cu13==26.10.*' 'rapids-logger==0.3.*')
 packages=()  # apt packages to install
 reasons=()   # one line for each package
@@ -216,6 +217,18 @@ write_intel_icd() {
   echo "$PWD/.venv/opencl/lib/libintelocl.so" >.venv/opencl/vendors/intel.icd
 }
 
+# pyopencl, in a venv of its own, for the tests of python/quarry_opencl.
+venv_has_pyopencl() {
+  compgen -G '.venv/pyopencl/lib/python3*/site-packages/pyopencl/__init__.py' >/dev/null &&
+    compgen -G '.venv/pyopencl/lib/python3*/site-packages/pytest/__init__.py' >/dev/null
+}
+install_pyopencl() {
+  step "installing ${pyopencl_wheels[*]} into .venv/pyopencl: Python programs that use the OpenCL heap"
+  python3 -m venv --clear .venv/pyopencl
+  .venv/pyopencl/bin/python -m pip install --quiet --disable-pip-version-check "${pyopencl_wheels[@]}" ||
+    fail "pip could not install ${pyopencl_wheels[*]}"
+}
+
 features=$*
 for feature in "$@"; do
   case $feature in
@@ -257,5 +270,6 @@ if wants opencl; then
     changed=yes
   fi
   write_intel_icd
+  if ! venv_has_pyopencl; then install_pyopencl; changed=yes; fi
 fi
 if [ "$changed" = yes ]; then step "set-up: done"; else step "set-up: nothing to do"; fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs opencl_kernel_tests and the example opencl_graph on PoCL, on Intel's runtime for CPUs and in oclgrind. The last line is
-# `N passed, N failed`. A skipped test counts as failed, since scripts/setup.sh opencl installs all three.
+# Runs opencl_kernel_tests and the example opencl_graph on PoCL, on Intel's runtime for CPUs and in oclgrind, and the tests of
+# python/quarry_opencl on the first two. The last line is `N passed, N failed`. A skipped test counts as failed, since scripts/setup.sh opencl installs all three.
 # QUARRY_OPENCL_ONLY: runs only these, for example 'pocl oclgrind'. Logs: build/test-opencl.
 # The test of a graph of 16 M edges builds a smaller graph here.
 # usage: scripts/test_opencl.sh
@@ -16,6 +16,9 @@ passed=0 failed=0
 export QUARRY_OPENCL_EDGES=${QUARRY_OPENCL_EDGES:-65536}
 
 build dev opencl_kernel_tests opencl_graph || fail "build/dev does not build"
+step "building build/shared: libquarry_opencl.so for Python"
+cmake --preset release -B build/shared -DBUILD_SHARED_LIBS=ON -DQUARRY_UNITY=ON >build/configure-shared.log &&
+  cmake --build build/shared --target quarry_opencl || fail "build/shared does not build"
 rm -rf "$results"
 mkdir -p "$results"
 results=$root/$results
@@ -56,6 +59,25 @@ run_graph() {
   fi
 }
 
+# run_python NAME COMMAND...: runs the tests of python/quarry_opencl and adds their results to the totals.
+run_python() {
+  local name=$1 log=$results/$1.log status
+  shift
+  step "$name: python/opencl_tests"
+  "$@" "PYTHONPATH=$root/python" "QUARRY_OPENCL_LIBRARY=$root/build/shared/libquarry_opencl.so" PYTHONDONTWRITEBYTECODE=1 \
+    .venv/pyopencl/bin/python -m pytest -c pyproject.toml --rootdir . -p no:cacheprovider --verbose python/opencl_tests >"$log" 2>&1
+  status=$?
+  local good bad
+  good=$(grep -c ' PASSED ' "$log")
+  bad=$(grep -cE ' (FAILED|ERROR|SKIPPED) ' "$log")
+  printf '   %s passed, %s failed or skipped\n' "$good" "$bad"
+  passed=$((passed + good)) failed=$((failed + bad))
+  if [ "$bad" -gt 0 ] || [ "$status" -ne 0 ] || [ "$good" -eq 0 ]; then
+    cat "$log"
+    [ "$bad" -gt 0 ] || fails "$name ended with status $status" "$log"
+  fi
+}
+
 # expect_no_fault NAME: checks that oclgrind reported no fault in run NAME.
 expect_no_fault() {
   if python3 scripts/oclgrind_reports.py "$results/$1.err" >"$results/$1.reports"; then passes; else fails "reports of oclgrind" "$results/$1.reports"; fi
@@ -69,13 +91,15 @@ if wants pocl; then
   cp /etc/OpenCL/vendors/pocl.icd "$results/pocl-vendors" || fail "PoCL is not installed (run scripts/setup.sh opencl)"
   pocl=(env "OCL_ICD_VENDORS=$results/pocl-vendors" "QUARRY_OPENCL_CACHE=$results/pocl-cache")
   run_tests pocl "${pocl[@]}" "$tests"
+  run_python pocl-python "${pocl[@]}"
   run_graph pocl-graph pthread "$root/data/debian-12-depends.el.gz" "${pocl[@]}"
 fi
 
 if wants intel; then
   # Intel's libraries find each other by this path only.
   intel=(env "OCL_ICD_VENDORS=$root/.venv/opencl/vendors" "LD_LIBRARY_PATH=$root/.venv/opencl/lib" "QUARRY_OPENCL_CACHE=$results/intel-cache")
-  run_tests intel "${intel[@]}" "$tests"
+  run_tests intel "${intel[@]}" "$tests" '--gtest_filter=-*.OnPocl*'
+  run_python intel-python "${intel[@]}"
   run_graph intel-graph '^' "$root/data/debian-12-depends.el.gz" "${intel[@]}"
 fi
 
@@ -102,7 +126,7 @@ if wants oclgrind; then
   # First all tests with checks of bounds. Afterwards the cache has the result of the ordering self-test. That test sends four million
   # messages, would take minutes with race detection, and races on purpose. In the test of large heaps oclgrind 21.10's race
   # detector ends with an exception of its own (map::at); the run before checks its bounds.
-  run_tests oclgrind "${simulated[@]}" "$tests"
+  run_tests oclgrind "${simulated[@]}" "$tests" '--gtest_filter=-*.OnPocl*'
   expect_no_fault oclgrind
   simulated[2]=QUARRY_OPENCL_SCALE=32
   run_tests oclgrind-races "${simulated[@]}" --data-races "$tests" '--gtest_filter=-OpenclProgram.*:*LargeHeaps*'

@@ -2,6 +2,7 @@
 #include "quarry/opencl/c_api.h"
 
 #include "host/c_sized_options.hpp"
+#include "opencl/c_handles.hpp"
 #include "opencl/calls.hpp"
 #include "quarry/host/c_extension.hpp"
 #include "quarry/opencl/heap.hpp"
@@ -48,13 +49,6 @@ quarry_opencl_heap_options default_options() {
           .debug = usual.debug ? 1u : 0u};
 }
 
-void check_not_null(char const* call, char const* name, void const* pointer) {
-  if (pointer == nullptr) throw bad_argument{std::string{call} + ": " + name + " is null"};
-}
-void check_result(char const* call, void const* result) {
-  check_not_null(call, "where the result goes", result);
-}
-
 cl::Device device_of(char const* call, cl_device_id device) {
   check_not_null(call, "the device", device);
   return checked([&] { return cl::Device{device, true}; });
@@ -85,46 +79,6 @@ struct objects {
     });
   }
 };
-
-/// The object of a handle.
-struct c_heap {
-  std::mutex mutex;  // serialises the calls, so it guards the other fields
-  opencl::heap heap;
-  std::unique_ptr<mapped_heap> mapping;  // null while the heap is not mapped
-
-  c_heap(objects const& given, heap_options const& options)
-      : heap{given.context, given.device, given.queue, options} {}
-};
-
-enum class accepts { any, unmapped, mapped };
-
-/// Calls `work` with the object of a handle. `result`: where the result goes.
-template <class Work>
-quarry_status with(quarry_opencl_heap* handle, char const* call, accepts accepted,
-                   void const* result, Work const& work) noexcept {
-  return guarded([&] {
-    return c_api::use_object(handle, handle_kind::opencl_heap, call, [&](void* object) {
-      check_result(call, result);
-      auto& target = *static_cast<c_heap*>(object);
-      std::lock_guard const lock{target.mutex};
-      bool const is_mapped = target.mapping != nullptr;
-      if (accepted == accepts::unmapped && is_mapped)
-        throw bad_argument{std::string{call} + ": the heap is mapped; unmap it first"};
-      if (accepted == accepts::mapped && !is_mapped)
-        throw bad_argument{std::string{call} + ": the heap is not mapped; map it first"};
-      return work(target);
-    });
-  });
-}
-/// The same for a call without a result.
-template <class Work>
-quarry_status with(quarry_opencl_heap* handle, char const* call, accepts accepted,
-                   Work const& work) noexcept {
-  return with(handle, call, accepted, "", [&](c_heap& target) {
-    work(target);
-    return QUARRY_OK;
-  });
-}
 
 /// Copies a text and its terminating 0 to a buffer of the caller.
 quarry_status return_text(char const* call, std::string const& text, char* buffer,
@@ -232,11 +186,12 @@ quarry_status quarry_opencl_heap_create(cl_context context, cl_device_id device,
     if (wanted.debug > 1)
       throw quarry::bad_argument{std::string{call} + ": debug is " + std::to_string(wanted.debug) +
                                  "; it must be 0 or 1"};
-    auto made =
-        std::make_unique<c_heap>(given, heap_options{.size = wanted.heap_size,
-                                                     .max_size = wanted.max_size,
-                                                     .places = static_cast<uint32_t>(wanted.places),
-                                                     .debug = wanted.debug == 1});
+    auto made = std::make_unique<c_heap>(
+        quarry::opencl::heap{given.context, given.device, given.queue,
+                             heap_options{.size = wanted.heap_size,
+                                          .max_size = wanted.max_size,
+                                          .places = static_cast<uint32_t>(wanted.places),
+                                          .debug = wanted.debug == 1}});
     *heap = static_cast<quarry_opencl_heap*>(
         quarry::c_api::add_object(handle_kind::opencl_heap, made.get()));
     (void)made.release();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opencl/file_cache.hpp"
 
+#include <atomic>
 #include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include <unistd.h>
 
@@ -36,35 +38,41 @@ std::string contents_of(std::string const& key, std::string const& value) {
 
 }  // namespace
 
-std::optional<std::string> load_entry(std::filesystem::path const& folder, std::string const& key) {
+std::optional<std::string> load_entry(std::filesystem::path const& folder,
+                                      std::string const& key) noexcept {
   if (folder.empty()) return std::nullopt;
-  std::ifstream file{file_of(folder, key), std::ios::binary};
-  std::string const text{std::istreambuf_iterator<char>{file}, {}};
-  auto const value = text.find('\n', magic.size());
-  if (value == std::string::npos || text.size() < value + 1 + key.size()) return std::nullopt;
-  std::string result = text.substr(value + 1 + key.size());
-  if (text != contents_of(key, result)) return std::nullopt;
-  return result;
+  try {
+    auto const path = file_of(folder, key);
+    if (!std::filesystem::is_regular_file(path)) return std::nullopt;  // a pipe would block
+    std::ifstream file{path, std::ios::binary};
+    std::string const text{std::istreambuf_iterator<char>{file}, {}};
+    auto const value = text.find('\n', magic.size());
+    if (value == std::string::npos || text.size() < value + 1 + key.size()) return std::nullopt;
+    std::string result = text.substr(value + 1 + key.size());
+    if (text != contents_of(key, result)) return std::nullopt;
+    return result;
+  } catch (...) {  // a folder of another user, or a file too large for memory
+    return std::nullopt;
+  }
 }
 
 void store_entry(std::filesystem::path const& folder, std::string const& key,
                  std::string const& value) noexcept {
   if (folder.empty()) return;
+  static std::atomic<unsigned> count{0};  // threads may store one key at the same time
   try {
     std::filesystem::create_directories(folder);
     auto const file = file_of(folder, key);
     auto part = file;
-    part += "." + std::to_string(getpid());
-    {
-      std::ofstream output{part, std::ios::binary};
-      output << contents_of(key, value);
-      if (!output.flush()) {
-        std::filesystem::remove(part);
-        return;
-      }
+    part += "." + std::to_string(getpid()) + "-" + std::to_string(++count);
+    std::error_code error;
+    if (std::ofstream output{part, std::ios::binary}; output << contents_of(key, value)) {
+      output.close();
+      if (output) std::filesystem::rename(part, file, error);
+      if (output && !error) return;
     }
-    std::filesystem::rename(part, file);
-  } catch (...) {  // a full disk, or a folder of another user: the next build takes as long again
+    std::filesystem::remove(part, error);
+  } catch (...) {  // no memory, or a folder of another user: the next build takes as long again
   }
 }
 

@@ -11,9 +11,10 @@
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
-/// The value stored for `key`, or nothing. An empty folder has no entries.
+/// The value stored for `key`, or nothing. An empty path has no entries. What is no readable file
+/// with this value, such as a folder or a pipe, is no entry either.
 [[nodiscard]] std::optional<std::string> load_entry(std::filesystem::path const& folder,
-                                                    std::string const& key);
+                                                    std::string const& key) noexcept;
 /// Stores a value. Another process sees the whole entry or none. Failure has no effect.
 void store_entry(std::filesystem::path const& folder, std::string const& key,
                  std::string const& value) noexcept;

@@ -48,90 +48,138 @@ std::string describe_first_fault(opencl_c::quarry_heap_state const& state) {
 
 }  // namespace
 
+/// What the copies of a heap share.
+struct heap::shared_state {
+  cl::Context context;
+  cl::Device device;
+  cl::CommandQueue queue;
+  heap_options options;
+  bool is_gpu = false;
+  bool is_mapped = false;
+  cl::Kernel initialise, add_pages;
+  cl::Buffer buffer;
+
+  /// The plan of the heap at its present size.
+  [[nodiscard]] opencl_c::quarry_heap_state plan() const {
+    auto state = plan_heap(options.size, options.places, is_gpu, options.max_size);
+    state.has_trailers = options.debug ? 1 : 0;
+    return state;
+  }
+
+  void refuse_more_than_device_has(bytes size) const {
+    auto const largest = device.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
+    if (size > largest)
+      throw bad_argument{"opencl::heap: " + std::to_string(size) +
+                         " bytes exceed the device's largest buffer (" + std::to_string(largest) +
+                         " bytes)"};
+  }
+
+  /// The first words of the buffer.
+  [[nodiscard]] std::vector<std::uint32_t> read(std::size_t count) const {
+    return checked([&] {
+      queue.finish();
+      std::vector<std::uint32_t> words(count);
+      queue.enqueueReadBuffer(buffer, CL_TRUE, 0, words.size() * 4, words.data());
+      return words;
+    });
+  }
+};
+
 heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
            heap_options const& options)
-    : context_{context}, device_{device}, queue_{std::move(queue)}, options_{options} {
+    : state_{std::make_shared<shared_state>()} {
+  auto& shared = *state_;
+  shared.context = context;
+  shared.device = device;
+  shared.queue = std::move(queue);
+  shared.options = options;
   checked([&] {
-    is_gpu_ = (device.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_GPU) != 0;
-    options_.max_size = std::max(options_.size, options_.max_size);
-    (void)plan();
-    refuse_more_than_device_has(options_.size);
+    shared.is_gpu = (device.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_GPU) != 0;
+    shared.options.max_size = std::max(options.size, options.max_size);
+    (void)shared.plan();
+    shared.refuse_more_than_device_has(options.size);
     if (tier_of(device) == atomics_tier::other)
-      if (auto const stale = count_stale_messages(context, device, queue_); stale != 0)
+      if (auto const stale = count_stale_messages(context, device, shared.queue); stale != 0)
         throw opencl_error{"this device does not order memory between work-groups: " +
                            std::to_string(stale) + " messages were stale in the self-test"};
     auto const program = opencl::build(context, device, own_kernels);
-    initialise_ = cl::Kernel{program, "quarry_initialise_heap"};
-    add_pages_ = cl::Kernel{program, "quarry_add_pages_to_heap"};
-    buffer_ = cl::Buffer{context, CL_MEM_READ_WRITE, options_.size};
+    shared.initialise = cl::Kernel{program, "quarry_initialise_heap"};
+    shared.add_pages = cl::Kernel{program, "quarry_add_pages_to_heap"};
+    shared.buffer = cl::Buffer{context, CL_MEM_READ_WRITE, options.size};
   });
   reset();
 }
 
-void heap::refuse_more_than_device_has(bytes size) const {
-  auto const largest = device_.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
-  if (size > largest)
-    throw bad_argument{"opencl::heap: " + std::to_string(size) +
-                       " bytes exceed the device's largest buffer (" + std::to_string(largest) +
-                       " bytes)"};
-}
+cl::Buffer const& heap::buffer() const { return state_->buffer; }
+cl::CommandQueue const& heap::queue() const { return state_->queue; }
+bytes heap::size() const { return state_->options.size; }
+bool heap::is_debug() const { return state_->options.debug; }
 
-opencl_c::quarry_heap_state heap::plan() const {
-  auto state = plan_heap(options_.size, options_.places, is_gpu_, options_.max_size);
-  state.has_trailers = options_.debug ? 1 : 0;
-  return state;
+heap::shared_state& heap::unmapped(char const* function) const {
+  if (state_->is_mapped)
+    throw bad_argument{std::string{"opencl::heap: "} + function +
+                       ": the heap is mapped; unmap or destroy its mapped_heap first"};
+  return *state_;
 }
 
 cl::Program heap::build(std::string_view source, std::string const& more_options) const {
-  return opencl::build(context_, device_, source,
-                       options_.debug ? "-DQUARRY_DEBUG=1 " + more_options : more_options);
+  return opencl::build(state_->context, state_->device, source,
+                       is_debug() ? "-DQUARRY_DEBUG=1 " + more_options : more_options);
 }
 
 void heap::reset() {
+  auto& shared = unmapped("reset");
   checked([&] {
-    queue_.finish();  // it may be out of order
-    auto const state = plan();
-    queue_.enqueueWriteBuffer(buffer_, CL_TRUE, 0, sizeof state, &state);
-    initialise_.setArg(0, buffer_);
+    shared.queue.finish();  // it may be out of order
+    auto const state = shared.plan();
+    shared.queue.enqueueWriteBuffer(shared.buffer, CL_TRUE, 0, sizeof state, &state);
+    shared.initialise.setArg(0, shared.buffer);
     std::size_t const items = std::clamp<std::size_t>(state.words / 64 / 64 * 64, 64, 65536);
-    queue_.enqueueNDRangeKernel(initialise_, cl::NullRange, items, 64);
-    queue_.finish();
+    shared.queue.enqueueNDRangeKernel(shared.initialise, cl::NullRange, items, 64);
+    shared.queue.finish();
   });
 }
 
 void heap::grow(bytes size) {
-  if (size < options_.size || size > options_.max_size)
-    throw bad_argument{"opencl::heap: cannot grow from " + std::to_string(options_.size) + " to " +
+  auto& shared = unmapped("grow");
+  auto const old_size = shared.options.size;
+  if (size < old_size || size > shared.options.max_size)
+    throw bad_argument{"opencl::heap: cannot grow from " + std::to_string(old_size) + " to " +
                        std::to_string(size) + " bytes; max_size is " +
-                       std::to_string(options_.max_size)};
+                       std::to_string(shared.options.max_size)};
+  auto state = shared.plan();
+  auto const pages = state.usable_pages;
+  (void)resize(state, size);
   checked([&] {
-    refuse_more_than_device_has(size);
-    queue_.finish();
-    cl::Buffer const larger{context_, CL_MEM_READ_WRITE, size};
-    queue_.enqueueCopyBuffer(buffer_, larger, 0, 0, options_.size);
-    queue_.finish();
-    opencl_c::quarry_heap_state state;
-    queue_.enqueueReadBuffer(larger, CL_TRUE, 0, sizeof state, &state);
-    auto const pages = state.usable_pages;
-    (void)resize(state, size);
+    shared.refuse_more_than_device_has(size);
+    auto const& queue = shared.queue;
+    queue.finish();
+    cl::Buffer const larger{shared.context, CL_MEM_READ_WRITE, size};
+    queue.enqueueCopyBuffer(shared.buffer, larger, 0, 0, old_size);
+    // The part of the state that kernels only read. What they change moves with the copy.
+    constexpr std::size_t first = offsetof(opencl_c::quarry_heap_state, magic);
+    constexpr std::size_t end = offsetof(opencl_c::quarry_heap_state, top_span);
+    queue.finish();
+    queue.enqueueWriteBuffer(larger, CL_TRUE, first, end - first,
+                             reinterpret_cast<std::byte const*>(&state) + first);
     if (state.usable_pages > pages) {
-      queue_.enqueueWriteBuffer(larger, CL_TRUE, 0, sizeof state, &state);
-      add_pages_.setArg(0, larger);
-      add_pages_.setArg(1, pages);
-      add_pages_.setArg(2, state.usable_pages);
-      queue_.enqueueNDRangeKernel(add_pages_, cl::NullRange, 1024, 64);
+      shared.add_pages.setArg(0, larger);
+      shared.add_pages.setArg(1, pages);
+      shared.add_pages.setArg(2, state.usable_pages);
+      queue.enqueueNDRangeKernel(shared.add_pages, cl::NullRange, 1024, 64);
     }
-    queue_.finish();
-    buffer_ = larger;
+    queue.finish();
+    shared.buffer = larger;
   });
-  options_.size = size;
+  shared.options.size = size;
 }
 
 heap_faults heap::faults() const {
+  auto const& shared = unmapped("faults");
   return checked([&] {
-    queue_.finish();
+    shared.queue.finish();
     opencl_c::quarry_heap_state state;
-    queue_.enqueueReadBuffer(buffer_, CL_TRUE, 0, sizeof state, &state);
+    shared.queue.enqueueReadBuffer(shared.buffer, CL_TRUE, 0, sizeof state, &state);
     auto const* const counts = state.fault_counts;
     heap_faults faults{counts[QUARRY_FAULT_OUT_OF_MEMORY],
                        counts[QUARRY_FAULT_DOUBLE_FREE],
@@ -145,44 +193,56 @@ heap_faults heap::faults() const {
 }
 
 void heap::clear_faults() {
+  auto const& shared = unmapped("clear_faults");
   checked([&] {
-    queue_.finish();
+    shared.queue.finish();
     constexpr std::size_t first = offsetof(opencl_c::quarry_heap_state, fault_kind);
-    constexpr std::size_t end = offsetof(opencl_c::quarry_heap_state, has_trailers);
+    constexpr std::size_t end = offsetof(opencl_c::quarry_heap_state, allocations_made);
     std::vector<std::byte> const zeros(end - first);
-    queue_.enqueueWriteBuffer(buffer_, CL_TRUE, first, zeros.size(), zeros.data());
+    shared.queue.enqueueWriteBuffer(shared.buffer, CL_TRUE, first, zeros.size(), zeros.data());
   });
 }
 
-namespace {
-
-/// A copy of a heap's metadata.
-std::vector<std::uint32_t> read(cl::CommandQueue const& queue, cl::Buffer const& buffer) {
-  return checked([&] {
-    queue.finish();
-    opencl_c::quarry_heap_state state;
-    queue.enqueueReadBuffer(buffer, CL_TRUE, 0, sizeof state, &state);
-    std::vector<std::uint32_t> words(state.words);
-    queue.enqueueReadBuffer(buffer, CL_TRUE, 0, words.size() * 4, words.data());
-    return words;
-  });
+heap_usage heap::usage() const {
+  auto const& shared = unmapped("usage");
+  auto const state = shared.plan();
+  return usage_of({state, shared.read(state.words).data()});
 }
 
-}  // namespace
+std::string heap::audit() const {
+  auto const& shared = unmapped("audit");
+  auto const state = shared.plan();
+  return audit_of({state, shared.read(state.words).data()});
+}
 
-mapped_heap::mapped_heap(heap const& heap)
-    : queue_{heap.queue()}, buffer_{heap.buffer()}, memory_{checked([&] {
-        queue_.finish();
-        return queue_.enqueueMapBuffer(buffer_, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
-                                       heap.size());
-      })} {}
+std::vector<live_allocation> heap::live_allocations(std::size_t max_count) const {
+  auto const& shared = unmapped("live_allocations");
+  auto const state = shared.plan();
+  auto const words = shared.read(state.words);
+  return live_allocations_of(
+      {state, words.data()}, max_count, [&](bytes offset, bytes size, void* target) {
+        checked(
+            [&] { shared.queue.enqueueReadBuffer(shared.buffer, CL_TRUE, offset, size, target); });
+      });
+}
+
+mapped_heap::mapped_heap(heap const& heap) : heap_{heap.state_}, memory_{nullptr} {
+  auto& shared = heap.unmapped("map");
+  checked([&] {
+    shared.queue.finish();
+    memory_ = shared.queue.enqueueMapBuffer(shared.buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                            shared.options.size);
+  });
+  shared.is_mapped = true;
+}
 
 void mapped_heap::unmap() {
   if (memory_ == nullptr) return;
   void* const memory = std::exchange(memory_, nullptr);
+  heap_->is_mapped = false;
   checked([&] {
-    queue_.enqueueUnmapMemObject(buffer_, memory);
-    queue_.finish();
+    heap_->queue.enqueueUnmapMemObject(heap_->buffer, memory);
+    heap_->queue.finish();
   });
 }
 
@@ -191,16 +251,6 @@ mapped_heap::~mapped_heap() {
     unmap();
   } catch (opencl_error const&) {  // the device is lost, and the memory with it
   }
-}
-
-heap_usage heap::usage() const { return usage_of(read(queue_, buffer_).data()); }
-std::string heap::audit() const { return audit_of(read(queue_, buffer_).data()); }
-
-std::vector<live_allocation> heap::live_allocations(std::size_t max_count) const {
-  auto const words = read(queue_, buffer_);
-  return live_allocations_of(words.data(), max_count, [&](bytes offset, bytes size, void* target) {
-    checked([&] { queue_.enqueueReadBuffer(buffer_, CL_TRUE, offset, size, target); });
-  });
 }
 
 }  // namespace quarry::inline QUARRY_ABI::opencl

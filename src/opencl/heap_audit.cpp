@@ -5,24 +5,41 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstring>
+#include <string>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
 namespace {
 
-/// A copy of a heap's metadata.
+/// A copy of a heap's metadata, whose values may be arbitrary.
 class metadata {
  public:
-  explicit metadata(std::uint32_t const* words)
-      : words_{words}, state_{*reinterpret_cast<quarry_heap_state const*>(words)} {}
+  explicit metadata(heap_copy const& heap) : words_{heap.words}, state_{heap.plan} {}
 
+  /// The host's plan.
   quarry_heap_state const& state() const { return state_; }
+  std::uint32_t word(std::size_t index) const { return words_[index]; }
   std::uint32_t span_shift() const { return state_.page_shift + 4; }
-  /// The class of an open span plus 1; 0 if the span is not open.
-  std::uint32_t class_of(std::uint32_t span) const { return words_[state_.span_classes + span]; }
-  std::uint32_t pages_of_large(std::uint32_t first) const {
+  /// What the heap says about the class of a span: 0 if the span is not open, else the class plus 1.
+  std::uint32_t stored_class_of(std::uint32_t span) const {
+    return words_[state_.span_classes + span];
+  }
+  /// The same, but 0 if there is no such class.
+  std::uint32_t class_of(std::uint32_t span) const {
+    std::uint32_t const id = stored_class_of(span);
+    return id <= state_.classes ? id : 0;
+  }
+  /// What the heap says about the pages of a large allocation that begins at page `first`.
+  std::uint32_t stored_pages_of_large(std::uint32_t first) const {
     return words_[state_.large_pages + first];
+  }
+  /// The same, but 0 if the heap does not have as many pages.
+  std::uint32_t pages_of_large(std::uint32_t first) const {
+    std::uint32_t const count = stored_pages_of_large(first);
+    return count <= state_.pages - first ? count : 0;
   }
   bool page_bit(std::uint32_t page) const { return bit(state_.page_bits, page); }
   bool slot_bit(std::uint32_t span, std::uint32_t slot) const {
@@ -88,11 +105,37 @@ void read_trailer(live_allocation& allocation, read_bytes const& read) {
     allocation.state = allocation_state::intact;
 }
 
+constexpr std::size_t word_of(std::size_t offset) { return offset / sizeof(std::uint32_t); }
+
+/// What is wrong with the part of the heap state that no kernel writes.
+std::string audit_state(metadata const& heap) {
+  std::vector<std::uint32_t> plan(sizeof(quarry_heap_state) / sizeof(std::uint32_t));
+  std::memcpy(plan.data(), &heap.state(), sizeof(quarry_heap_state));
+  constexpr std::size_t first = word_of(offsetof(quarry_heap_state, magic));
+  constexpr std::size_t end = word_of(offsetof(quarry_heap_state, top_span));
+  for (std::size_t word = first; word < end; ++word)
+    if (heap.word(word) != plan[word])
+      return "word " + std::to_string(word - first) + " of the heap state was overwritten: it is " +
+             std::to_string(heap.word(word)) + ", and the host wrote " +
+             std::to_string(plan[word]) + "; the heap is unusable until heap::reset";
+  return {};
+}
+
+/// Whether a kernel wrote through a null reference.
+std::string audit_unused(metadata const& heap) {
+  for (std::size_t word = 0; word < QUARRY_UNUSED_BYTES / sizeof(std::uint32_t); ++word)
+    if (heap.word(word) != 0)
+      return "a kernel wrote through a null reference: byte " + std::to_string(word * 4) +
+             " behind it is not 0. Look for an allocation whose result is not checked; heap::reset "
+             "clears these bytes";
+  return {};
+}
+
 }  // namespace
 
-std::vector<live_allocation> live_allocations_of(std::uint32_t const* words, std::size_t max_count,
+std::vector<live_allocation> live_allocations_of(heap_copy const& copy, std::size_t max_count,
                                                  read_bytes const& read) {
-  metadata const heap{words};
+  metadata const heap{copy};
   auto const& state = heap.state();
   std::vector<live_allocation> live;
   auto const add = [&](std::uint32_t unit, bytes slot_size) {
@@ -114,8 +157,8 @@ std::vector<live_allocation> live_allocations_of(std::uint32_t const* words, std
   return live;
 }
 
-heap_usage usage_of(std::uint32_t const* words) {
-  metadata const heap{words};
+heap_usage usage_of(heap_copy const& copy) {
+  metadata const heap{copy};
   bytes const page = bytes{QUARRY_UNIT} << heap.state().page_shift;
   heap_usage usage;
   usage.usable = heap.state().usable_pages * page;
@@ -138,13 +181,14 @@ heap_usage usage_of(std::uint32_t const* words) {
   return usage;
 }
 
-std::string audit_of(std::uint32_t const* words) {
-  metadata const heap{words};
+std::string audit_of(heap_copy const& copy) {
+  metadata const heap{copy};
   auto const& state = heap.state();
+  if (auto problem = audit_state(heap); !problem.empty()) return problem;
   std::vector<bool> is_used(state.pages);
   std::fill(is_used.begin() + state.usable_pages, is_used.end(), true);
   for (std::uint32_t span = 0; span < state.spans; ++span) {
-    std::uint32_t const id = heap.class_of(span);
+    std::uint32_t const id = heap.stored_class_of(span);
     if (id > state.classes) return "span " + std::to_string(span) + " has no class";
     std::uint32_t const slots = id == 0 ? 0 : quarry_slots_of_class(id - 1, heap.span_shift());
     bool has_free = false, is_empty = true;
@@ -169,7 +213,8 @@ std::string audit_of(std::uint32_t const* words) {
       is_used[span * QUARRY_PAGES_PER_SPAN + i] = true;
   }
   for (std::uint32_t first = 0; first < state.pages; ++first) {
-    for (std::uint32_t i = first; i < first + heap.pages_of_large(first); ++i) {
+    std::uint64_t const end = std::uint64_t{first} + heap.stored_pages_of_large(first);
+    for (std::uint64_t i = first; i < end; ++i) {
       if (i >= state.pages || is_used[i]) return "page " + std::to_string(i) + " has two owners";
       is_used[i] = true;
     }
@@ -183,7 +228,7 @@ std::string audit_of(std::uint32_t const* words) {
       return "page " + std::to_string(page) +
              (is_used[page] ? " is in use, and its bit is clear" : " is lost");
   }
-  return {};
+  return audit_unused(heap);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::opencl

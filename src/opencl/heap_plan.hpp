@@ -28,13 +28,20 @@ using namespace opencl_c;
 struct live_allocation;
 struct heap_usage;
 
+/// A copy of a heap's first `plan.words` words, and the host's plan of the heap. The plan says where the
+/// metadata lie and how many there are, so a kernel that overwrites the heap state misleads nobody here.
+struct heap_copy {
+  quarry_heap_state const& plan;
+  std::uint32_t const* words;
+};
+
 /// What a copy of a heap's metadata says; see heap::usage and heap::audit.
-[[nodiscard]] heap_usage usage_of(std::uint32_t const* words);
-[[nodiscard]] std::string audit_of(std::uint32_t const* words);
+[[nodiscard]] heap_usage usage_of(heap_copy const& heap);
+[[nodiscard]] std::string audit_of(heap_copy const& heap);
 /// Copies `size` bytes from `offset` in the heap's buffer to `target`.
 using read_bytes = std::function<void(bytes offset, bytes size, void* target)>;
 /// See heap::live_allocations. Calls `read` only for debug heaps, to read trailers and gaps.
-[[nodiscard]] std::vector<live_allocation> live_allocations_of(std::uint32_t const* words,
+[[nodiscard]] std::vector<live_allocation> live_allocations_of(heap_copy const& heap,
                                                                std::size_t max_count,
                                                                read_bytes const& read);
 

@@ -4,7 +4,9 @@
 #include "opencl/calls.hpp"
 #include "opencl/file_cache.hpp"
 
+#include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::opencl {
@@ -33,10 +35,64 @@ std::string build_log(cl::Program const& program, cl::Device const& device) {
   return program.getBuildInfo<CL_PROGRAM_BUILD_LOG>(device);
 }
 
+/// The folder of this device's binaries; empty if they are not cached here. PoCL keeps what it
+/// compiles in a cache of its own. If it were asked for a binary, it would compile each kernel for
+/// groups of any size, and at the first launch once more for the size of the launch.
+std::filesystem::path binaries_of(cl::Device const& device) {
+  cl::Platform const platform{device.getInfo<CL_DEVICE_PLATFORM>()};
+  if (platform.getInfo<CL_PLATFORM_NAME>() == "Portable Computing Language") return {};
+  return cache_folder();
+}
+
+/// Versions of OpenCL C, as numbers: 120 is 1.2. The sources need at least `least` on this device.
+struct language {
+  unsigned least, usual;
+};
+language language_for(cl::Device const& device) {
+  if (tier_of(device) != atomics_tier::c11) return {120, 120};
+  auto const version = checked([&] { return device.getInfo<CL_DEVICE_VERSION>(); });
+  return {200, version[7] == '2' ? 200u : 300u};
+}
+std::string name_of(unsigned version) {
+  return "CL" + std::to_string(version / 100) + "." + std::to_string(version / 10 % 10);
+}
+
+/// The last language that the options name, such as "CL1.2"; nothing if they name none.
+std::optional<std::string> language_in(std::string_view options) {
+  constexpr std::string_view option = "-cl-std=";
+  auto const at = options.rfind(option);
+  if (at == std::string_view::npos) return std::nullopt;
+  auto const name = options.substr(at + option.size());
+  return std::string{name.substr(0, name.find_first_of(" \t\n\""))};
+}
+
+/// What the heap's sources need but for the language.
+std::string tier_options(atomics_tier tier) {
+  std::string options = "-DQUARRY_TIER=" + std::to_string(static_cast<int>(tier));
+  if (tier == atomics_tier::nvidia) options += " -cl-nv-maxrregcount=64";
+  return options;
+}
+
+/// The build options with the user's. A language that the user names replaces the usual one. Throws
+/// `bad_argument` if the sources do not build in it.
+std::string merged_options(cl::Device const& device, std::string const& more_options) {
+  auto const named = language_in(more_options);
+  if (!named) return build_options(device) + " " + more_options;
+  auto const [least, usual] = language_for(device);
+  unsigned major = 0, minor = 0;
+  bool const is_number = std::sscanf(named->c_str(), "CL%1u.%1u", &major, &minor) == 2;
+  if (!is_number || major * 100 + minor * 10 < least)
+    throw bad_argument{"opencl::build: the heap's sources do not build with -cl-std=" + *named +
+                       "; on this device they need " + name_of(least) +
+                       " or later. Remove this option to get " + name_of(usual)};
+  return tier_options(tier_of(device)) + " " + more_options;
+}
+
 /// The program of a cached binary; an empty one if there is none that this device takes.
-cl::Program load(cl::Context const& context, cl::Device const& device, std::string const& key,
+cl::Program load(cl::Context const& context, cl::Device const& device,
+                 std::filesystem::path const& folder, std::string const& key,
                  std::string const& options) {
-  auto const cached = load_entry(cache_folder(), key);
+  auto const cached = load_entry(folder, key);
   if (!cached) return {};
   try {
     cl::Program program{context, {device}, {{cached->begin(), cached->end()}}};
@@ -90,16 +146,7 @@ atomics_tier tier_of(cl::Device const& device) {
 }
 
 std::string build_options(cl::Device const& device) {
-  auto const tier = tier_of(device);
-  std::string language = "CL1.2";
-  if (tier == atomics_tier::c11) {
-    auto const version = checked([&] { return device.getInfo<CL_DEVICE_VERSION>(); });
-    language = version[7] == '2' ? "CL2.0" : "CL3.0";
-  }
-  std::string options =
-      "-cl-std=" + language + " -DQUARRY_TIER=" + std::to_string(static_cast<int>(tier));
-  if (tier == atomics_tier::nvidia) options += " -cl-nv-maxrregcount=64";
-  return options;
+  return "-cl-std=" + name_of(language_for(device).usual) + " " + tier_options(tier_of(device));
 }
 
 std::filesystem::path cache_folder() {
@@ -113,24 +160,35 @@ std::filesystem::path cache_folder() {
 
 cl::Program build(cl::Context const& context, cl::Device const& device, std::string_view source,
                   std::string const& more_options) {
+  std::string const options = merged_options(device, more_options);
   cl::Program program;
   try {
-    std::string const options = build_options(device) + " " + more_options;
     std::string const own = "#line 1 \"program\"\n" + std::string{source};
     std::string const key = name_of_device(device) + options + '\n' + std::string{sources()} + own;
-    program = load(context, device, key, options);
+    auto const folder = binaries_of(device);
+    program = load(context, device, folder, key, options);
     if (program() != nullptr) return program;
     program = cl::Program{context, cl::Program::Sources{sources(), own}};
     program.build(device, options.c_str());
+    if (folder.empty()) return program;
     auto const binaries = program.getInfo<CL_PROGRAM_BINARIES>();
     auto const devices = program.getInfo<CL_PROGRAM_DEVICES>();
     for (std::size_t i = 0; i < devices.size(); ++i)
       if (devices[i]() == device() && !binaries[i].empty())
-        store_entry(cache_folder(), key, {binaries[i].begin(), binaries[i].end()});
+        store_entry(folder, key, {binaries[i].begin(), binaries[i].end()});
     return program;
   } catch (cl::Error const& error) {
+    if (error.err() == CL_INVALID_BUILD_OPTIONS)
+      throw opencl_error{"the device refuses the build options '" + options +
+                         "' (CL_INVALID_BUILD_OPTIONS)"};
     if (error.err() != CL_BUILD_PROGRAM_FAILURE) fail(error);
-    throw opencl_error{"the program does not build:\n" + build_log(program, device)};
+    auto const named = language_in(more_options);
+    throw opencl_error{"the program does not build" +
+                       (named ? " with -cl-std=" + *named +
+                                    ", an option of the caller; without this option, build uses " +
+                                    name_of(language_for(device).usual)
+                              : "") +
+                       ":\n" + build_log(program, device)};
   }
 }
 

@@ -13,7 +13,7 @@ namespace cl = opencl_c;
 // word of an empty span is 0 for 32 slots and for 34 slots.
 constexpr bytes size_of_4 = 4096, size_of_8 = 2048, size_of_32 = 512, size_of_34 = 480;
 std::uint32_t class_of(bytes size) { return cl::quarry_class_of(cl::quarry_units_of(size), 10); }
-constexpr bytes one_span = 20_KiB, two_spans = 36_KiB;
+constexpr bytes one_span = 24_KiB, two_spans = 40_KiB;
 
 TEST(OpenclHeapModel, ClaimsAndAFreeInOneWordNeverShareASlot) {
   QUARRY_TEST_USES_FIBERS();

@@ -115,10 +115,10 @@ class opencl_model_heap {
     std::multiset<opencl_c::quarry_ref> refs;
     for (auto const& [ref, units] : live_) refs.insert(ref);
     if (auto problem = heap_.audit(refs); !problem.empty()) return problem;
-    auto const* const words = opencl_c::quarry_words(state);
-    if (opencl::usage_of(words).reserved >> state->page_shift >> 4 != state->used_pages)
+    if (opencl::usage_of(heap_.copy()).reserved >> state->page_shift >> 4 != state->used_pages)
       return "used_pages is " + std::to_string(state->used_pages);
     if (state->reclaiming != 0) return "a lane that reclaimed left its mark";
+    auto const* const words = opencl_c::quarry_words(state);
     for (std::uint32_t i = state->hints; i < state->tickets; ++i)
       if ((words[i] & QUARRY_MOVING) != 0) return "a hint says that it moves";
     for (std::uint32_t i = state->openers; i < state->page_tree.first[0]; ++i)

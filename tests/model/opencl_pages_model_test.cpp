@@ -15,7 +15,7 @@ namespace cl = opencl_c;
 /// Four spans: 64 pages, whose bits are two words.
 class model_pages : public opencl_model_heap {
  public:
-  model_pages() : opencl_model_heap{69_KiB} {}
+  model_pages() : opencl_model_heap{73_KiB} {}
 
   /// Claims the run as a large allocation does. Returns whether it did.
   bool claim_run(std::uint32_t first, std::uint32_t count) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header compiles as C, with its inline functions. */
-#include "quarry/opencl/c_api.h"
+/* The headers compile as C, with their inline functions. */
+#include "quarry/opencl/c_containers.h"
 
 int quarry_test_opencl_header_in_c(void);
 int quarry_test_opencl_header_in_c(void) {
@@ -9,5 +9,7 @@ int quarry_test_opencl_header_in_c(void) {
   if (options.size != sizeof options || options.heap_size == 0 || options.max_size != 0) return 1;
   if (quarry_opencl_at(memory, 0) != NULL || quarry_opencl_at(memory, 1) != memory + 16) return 2;
   if (quarry_opencl_sources() == NULL || quarry_opencl_heap_destroy(NULL) != QUARRY_OK) return 3;
+  if (quarry_opencl_vector_clear(NULL, NULL) != QUARRY_BAD_ARGUMENT) return 4;
+  quarry_opencl_csr_free(NULL);
   return 0;
 }

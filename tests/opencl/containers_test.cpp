@@ -132,20 +132,6 @@ TEST(OpenclVector, AGroupPushesAtOnce) {
       },
       [](auto& f) { expect_each_once(f, 63); });
 }
-TEST(OpenclVector, PushesWithoutMemoryAreCountedAndTheirIndicesHaveNoElement) {
-  fixture<quarry_vector> f{64_KiB};
-  quarry_vector_init(f.container, 1000);
-  uint pushed = 0;
-  while (quarry_vector_push(f.heap, f.container, 1) != QUARRY_NONE) ++pushed;
-  EXPECT_GE(pushed, 32u);
-  EXPECT_EQ(f.container->lost, 1u);
-  EXPECT_EQ(f.container->size, pushed + 1);
-  EXPECT_EQ(quarry_vector_at(f.heap, f.container, pushed), nullptr);
-  EXPECT_NE(quarry_vector_at(f.heap, f.container, pushed - 1), nullptr);
-  quarry_vector_clear(f.heap, f.container);
-  EXPECT_EQ(f.audit(), "");
-}
-
 // --- array list
 
 TEST(OpenclArrayList, AGroupGrowsByOneAllocationAndEachWorkItemGetsItsPart) {
@@ -254,8 +240,10 @@ TEST(OpenclQueue, WithoutMemoryAPushChangesNothing) {
 // --- maps
 
 void expect_empty_after_clear(fixture<quarry_map>& f) {
-  quarry_map_clear(f.heap, f.container, 0, 1);
-  quarry_map_free_erased(f.heap, f.container);
+  uint const size = f.container->size;
+  EXPECT_EQ(quarry_map_clear(f.heap, f.container, 0, 1), size);
+  EXPECT_EQ(f.container->size, 0u);
+  (void)quarry_map_free_erased(f.heap, f.container);
   EXPECT_TRUE(quarry_free(f.heap, f.container->table));
   EXPECT_EQ(f.audit(), "");
 }
@@ -313,7 +301,7 @@ TEST(OpenclMap, WorkItemsSeeTheirOwnChangesOnly) {
   for (std::uint64_t const seed : fiber_seeds()) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     fixture<quarry_map> f;
-    make_table(f, 2048);
+    make_table(f, seed % 2 == 0 ? 2 : 64);  // long chains, and short ones
     simt::launch_fibers({2, 32}, {.seed = seed}, [&] {
       use_own_keys(f, static_cast<uint>(simt::this_place().rank()), items, 12);
     });
@@ -324,38 +312,101 @@ TEST(OpenclMap, WorkItemsSeeTheirOwnChangesOnly) {
 TEST(OpenclMapOnThreads, WorkItemsSeeTheirOwnChangesOnly) {
   for (int round = 0; round < 10; ++round) {
     fixture<quarry_map> f;
-    make_table(f, 4096);
+    make_table(f, round % 2 == 0 ? 1 : 16);
     simt::launch_threads(
         {4, 1}, 4, [&] { use_own_keys(f, static_cast<uint>(simt::this_place().rank()), 4, 200); });
     expect_empty_after_clear(f);
     if (HasFatalFailure()) return;
   }
 }
-TEST(OpenclMap, AFullTableRefusesAnEntryAndALargerTableAcceptsAllEntries) {
-  fixture<quarry_map> f;
-  make_table(f, 8);
-  bool is_new = false;
-  for (uint key = 0; key < 8; ++key)
-    ASSERT_NE(quarry_map_ensure(f.heap, f.container, key, key + 1, &is_new), 0u);
-  EXPECT_EQ(quarry_map_ensure(f.heap, f.container, 8, 9, &is_new), 0u);
-  ASSERT_TRUE(quarry_map_erase(f.heap, f.container, 5));
-  EXPECT_EQ(quarry_map_ensure(f.heap, f.container, 8, 9, &is_new), 0u) << "a tombstone was used";
-  quarry_map_free_erased(f.heap, f.container);
-
-  quarry_map larger = {};
-  ASSERT_TRUE(quarry_map_init(f.heap, &larger, 64));
-  quarry_map_empty(f.heap, &larger, 0, 1);
-  quarry_map_move(f.heap, f.container, &larger, 0, 1);
-  EXPECT_TRUE(quarry_free(f.heap, f.container->table));
-  *f.container = larger;
-  EXPECT_EQ(larger.size, 7u);
-  for (uint key = 0; key < 9; ++key) {
-    auto const found = quarry_map_find(f.heap, f.container, key);
-    ASSERT_EQ(found != 0, key < 8 && key != 5) << key;
-    if (found == 0) continue;
-    EXPECT_EQ(*quarry_map_value(f.heap, found), key + 1);
+/// Work-items add and erase the same few keys. `balance` counts each key's additions less its removals.
+template <class F>
+void use_shared_keys(F& f, uint item, uint steps, std::vector<uint>& balance) {
+  uint random = item * 7919 + 1;
+  for (uint step = 0; step < steps; ++step) {
+    random = random * 1664525u + 1013904223u;
+    uint const key = (random >> 8) % static_cast<uint>(balance.size());
+    simt::atomic_ref<uint> const count{balance[key]};
+    bool is_new = false;
+    if ((random >> 20) % 2 == 0) {
+      quarry_ref const entry = quarry_map_ensure(f.heap, f.container, key, key + 7, &is_new);
+      ASSERT_NE(entry, 0u);
+      ASSERT_EQ(quarry_map_entry_at(f.heap, entry)->key, key);
+      ASSERT_EQ(*quarry_map_value(f.heap, entry), key + 7);
+      if (is_new) count.fetch_add(1, simt::relaxed);
+    } else if (quarry_map_erase(f.heap, f.container, key)) {
+      count.fetch_sub(1, simt::relaxed);
+    }
   }
+}
+void expect_balanced(fixture<quarry_map>& f, std::vector<uint> const& balance) {
+  uint size = 0;
+  for (uint key = 0; key < balance.size(); ++key) {
+    bool const is_there = quarry_map_find(f.heap, f.container, key) != 0;
+    ASSERT_EQ(balance[key], is_there ? 1u : 0u) << "key " << key;
+    size += is_there ? 1 : 0;
+  }
+  ASSERT_EQ(f.container->size, size);
+  uint in_chains = 0;
+  for (uint place = 0; place < quarry_map_places(f.container); ++place)
+    for (auto entry = *quarry_map_place(f.heap, f.container, place); entry != 0;
+         entry = quarry_map_entry_at(f.heap, entry)->chain)
+      ++in_chains;
+  ASSERT_EQ(in_chains, size) << "an erased entry is still in its chain";
   expect_empty_after_clear(f);
+}
+TEST(OpenclMap, OfAKeyThatManyAddAndEraseThereIsOneEntryAtMost) {
+  for (std::uint64_t const seed : fiber_seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    fixture<quarry_map> f;
+    make_table(f, 1 + static_cast<uint>(seed % 2));
+    std::vector<uint> balance(1 + seed % 5);
+    simt::launch_fibers({2, 32}, {.seed = seed}, [&] {
+      use_shared_keys(f, static_cast<uint>(simt::this_place().rank()), 20, balance);
+    });
+    expect_balanced(f, balance);
+    if (HasFatalFailure()) return;
+  }
+}
+TEST(OpenclMapOnThreads, OfAKeyThatManyAddAndEraseThereIsOneEntryAtMost) {
+  for (uint round = 0; round < 20; ++round) {
+    fixture<quarry_map> f;
+    make_table(f, 1);
+    std::vector<uint> balance(1 + round % 5);
+    simt::launch_threads({4, 1}, 4, [&] {
+      use_shared_keys(f, static_cast<uint>(simt::this_place().rank()), 1000, balance);
+    });
+    expect_balanced(f, balance);
+    if (HasFatalFailure()) return;
+  }
+}
+TEST(OpenclMap, AnotherTableAcceptsAllEntries) {
+  for (uint const places : {64u, 8u, 1u}) {
+    fixture<quarry_map> f;
+    make_table(f, 8);
+    bool is_new = false;
+    for (uint key = 0; key < 20; ++key)
+      ASSERT_NE(quarry_map_ensure(f.heap, f.container, key, key + 1, &is_new), 0u);
+    ASSERT_TRUE(quarry_map_erase(f.heap, f.container, 5));
+    EXPECT_EQ(quarry_map_free_erased(f.heap, f.container), 1u);
+
+    quarry_map other = {};
+    ASSERT_TRUE(quarry_map_init(f.heap, &other, places));
+    ASSERT_TRUE(quarry_map_empty(f.heap, &other, 0, 1));
+    for (uint item = 0; item < 3; ++item)
+      EXPECT_TRUE(quarry_map_move(f.heap, f.container, &other, item, 3));
+    EXPECT_EQ(f.container->size, 0u);
+    EXPECT_TRUE(quarry_free(f.heap, f.container->table));
+    *f.container = other;
+    EXPECT_EQ(other.size, 19u);
+    for (uint key = 0; key < 21; ++key) {
+      auto const found = quarry_map_find(f.heap, f.container, key);
+      ASSERT_EQ(found != 0, key < 20 && key != 5) << key;
+      if (found == 0) continue;
+      EXPECT_EQ(*quarry_map_value(f.heap, found), key + 1);
+    }
+    expect_empty_after_clear(f);
+  }
 }
 
 void expect_sorted(fixture<quarry_ordered_map>& f, std::set<uint> const& keys) {

@@ -23,10 +23,10 @@ using namespace opencl_c;
 /// A heap that moves into a larger buffer, whose new bytes are not zeros.
 class growing_heap {
  public:
-  growing_heap(bytes size, bytes max_size, bool is_debug = false) : memory_(size / 64) {
-    auto plan = opencl::plan_heap(size, 2, false, max_size);
-    plan.has_trailers = is_debug ? 1 : 0;
-    std::memcpy(memory_.data(), &plan, sizeof plan);
+  growing_heap(bytes size, bytes max_size, bool is_debug = false)
+      : plan_{opencl::plan_heap(size, 2, false, max_size)}, memory_(size / 64) {
+    plan_.has_trailers = is_debug ? 1 : 0;
+    std::memcpy(memory_.data(), &plan_, sizeof plan_);
     quarry_initialise(heap(), 0, 1);
   }
   quarry_heap heap() { return reinterpret_cast<quarry_heap>(memory_.data()); }
@@ -40,12 +40,14 @@ class growing_heap {
     memory_ = std::move(larger);
     auto const pages = heap()->usable_pages;
     ASSERT_TRUE(opencl::resize(*heap(), size));
+    ASSERT_TRUE(opencl::resize(plan_, size));
     if (heap()->usable_pages == pages) return;
     for (uint item = 0; item < 7; ++item)
       quarry_add_pages(heap(), pages, heap()->usable_pages, item, 7);
   }
-  std::string audit() { return opencl::audit_of(quarry_words(heap())); }
-  opencl::heap_usage usage() { return opencl::usage_of(quarry_words(heap())); }
+  opencl::heap_copy copy() { return {plan_, quarry_words(heap())}; }
+  std::string audit() { return opencl::audit_of(copy()); }
+  opencl::heap_usage usage() { return opencl::usage_of(copy()); }
   /// The first reference that lies behind the heap's pages of this moment.
   quarry_ref end() { return heap()->first_unit + (heap()->usable_pages << heap()->page_shift); }
 
@@ -53,6 +55,7 @@ class growing_heap {
   struct alignas(64) line {
     std::array<std::byte, 64> bytes;
   };
+  quarry_heap_state plan_;
   std::vector<line> memory_;
 };
 

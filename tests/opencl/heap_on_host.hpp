@@ -30,29 +30,29 @@ class heap_on_host {
   explicit heap_on_host(bytes size, std::uint32_t places = 0, bool is_gpu = false,
                         bool is_debug = false)
       : memory_(size / 64) {
-    auto plan = opencl::plan_heap(size, places, is_gpu);
-    plan.has_trailers = is_debug ? 1 : 0;
-    std::memcpy(memory_.data(), &plan, sizeof plan);
+    plan_ = opencl::plan_heap(size, places, is_gpu);
+    plan_.has_trailers = is_debug ? 1 : 0;
+    std::memcpy(memory_.data(), &plan_, sizeof plan_);
     quarry_initialise(heap(), 0, 1);
   }
   quarry_heap heap() { return reinterpret_cast<quarry_heap>(memory_.data()); }
+  opencl::heap_copy copy() { return {plan_, quarry_words(heap())}; }
 
   std::uint32_t faults(std::uint32_t kind) { return heap()->fault_counts[kind]; }
 
   std::vector<opencl::live_allocation> live_allocations(std::size_t max_count = 1000) {
     auto const* const words = quarry_words(heap());
     return opencl::live_allocations_of(
-        words, max_count, [&](bytes offset, bytes size, void* target) {
+        copy(), max_count, [&](bytes offset, bytes size, void* target) {
           std::memcpy(target, reinterpret_cast<std::byte const*>(words) + offset, size);
         });
   }
 
   /// A description of errors, empty if there are none. `live`: the expected allocations.
   std::string audit(std::multiset<quarry_ref> const& live) {
-    auto const* const words = quarry_words(heap());
-    std::string const problem = opencl::audit_of(words);
+    std::string const problem = opencl::audit_of(copy());
     if (!problem.empty()) return problem;
-    auto const allocations = opencl::usage_of(words).allocations_in_use;
+    auto const allocations = opencl::usage_of(copy()).allocations_in_use;
     if (allocations != live.size())
       return std::to_string(allocations) + " allocations, not " + std::to_string(live.size());
     for (auto const ref : live) {
@@ -66,6 +66,7 @@ class heap_on_host {
   struct alignas(64) line {
     std::array<std::byte, 64> bytes;
   };
+  quarry_heap_state plan_;
   std::vector<line> memory_;
 };
 

@@ -352,7 +352,7 @@ TEST(OpenclHeapOnThreads, ThreadsNeverShareMemory) {
 /// access on. The first word is also released when the opener puts its slot back.
 TEST(OpenclHeapOnThreads, ASlotFollowsTheLastAccessOfThePagesOwner) {
   for (int round = 0; round < 100; ++round) {
-    heap_on_host heap{20_KiB, 1};
+    heap_on_host heap{24_KiB, 1};
     ASSERT_EQ(heap.heap()->spans, 1u);
     auto* const h = heap.heap();
     auto const large = cl::quarry_malloc(h, 16_KiB);

@@ -6,14 +6,17 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <random>
+#include <string>
+#include <utility>
+
 namespace quarry::test {
 namespace opencl_heap_usage_test {
 
 namespace cl = opencl_c;
 
-opencl::heap_usage usage_of(cl::heap_on_host& heap) {
-  return opencl::usage_of(cl::quarry_words(heap.heap()));
-}
+opencl::heap_usage usage_of(cl::heap_on_host& heap) { return opencl::usage_of(heap.copy()); }
 
 TEST(OpenclHeapUsage, MetadataTakeFourPerCentAtMost) {
   for (bytes const size : {1_MiB, 2_MiB, 64_MiB, 256_MiB}) {
@@ -51,9 +54,58 @@ TEST(OpenclHeapUsage, ImpossibleSizesAreRefused) {
 TEST(OpenclHeapUsage, AnAuditDescribesEachViolation) {
   cl::heap_on_host heap{1_MiB};
   auto* const words = cl::quarry_words(heap.heap());
-  EXPECT_EQ(opencl::audit_of(words), "");
+  EXPECT_EQ(opencl::audit_of(heap.copy()), "");
   words[heap.heap()->page_bits] |= 32;
-  EXPECT_EQ(opencl::audit_of(words), "page 5 is lost");
+  EXPECT_EQ(opencl::audit_of(heap.copy()), "page 5 is lost");
+}
+
+TEST(OpenclHeapUsage, AStoreThroughANullReferenceDamagesNothingAndTheAuditReportsIt) {
+  cl::heap_on_host heap{1_MiB};
+  auto* const null = static_cast<unsigned char*>(cl::quarry_at(heap.heap(), 0));
+  std::memset(null, 0xcd, 4_KiB);
+  EXPECT_EQ(opencl::audit_of(heap.copy()).substr(0, 63),
+            "a kernel wrote through a null reference: byte 0 behind it is no");
+  auto const ref = cl::quarry_malloc(heap.heap(), 100);
+  EXPECT_NE(ref, 0u);
+  EXPECT_TRUE(cl::quarry_free(heap.heap(), ref));
+  std::memset(null, 0, 4_KiB);
+  EXPECT_EQ(opencl::audit_of(heap.copy()), "");
+  null[4095] = 1;
+  EXPECT_NE(opencl::audit_of(heap.copy()).find("byte 4092"), std::string::npos);
+}
+
+TEST(OpenclHeapUsage, AnAuditReportsEachOverwrittenWordOfTheHeapState) {
+  cl::heap_on_host heap{1_MiB};
+  auto* const first = &heap.heap()->magic;
+  auto* const end = &heap.heap()->top_span;
+  ASSERT_GT(end - first, 30);
+  for (auto* word = first; word != end; ++word) {
+    auto const kept = std::exchange(*word, *word ^ 0x4000'0001u);
+    EXPECT_NE(opencl::audit_of(heap.copy()).find("heap state was overwritten"), std::string::npos)
+        << word - first;
+    EXPECT_EQ(usage_of(heap).allocations_in_use, 0u);
+    *word = kept;
+  }
+  EXPECT_EQ(opencl::audit_of(heap.copy()), "");
+}
+
+TEST(OpenclHeapUsage, MetadataOfAnyValueAreReadWithinTheHeap) {
+  std::mt19937 random{7};
+  for (bool const is_debug : {false, true}) {
+    cl::heap_on_host heap{1_MiB, 0, false, is_debug};
+    auto* const words = cl::quarry_words(heap.heap());
+    auto const first = static_cast<std::size_t>(&heap.heap()->top_span - words);
+    for (std::size_t word = first; word < heap.copy().plan.words; ++word)
+      words[word] = static_cast<std::uint32_t>(random()) >> random() % 32;
+    EXPECT_NE(opencl::audit_of(heap.copy()), "");
+    EXPECT_GT(usage_of(heap).allocations_in_use, 0u);
+    auto const in_heap = [&](bytes offset, bytes size, void* target) {
+      ASSERT_LE(offset + size, 1_MiB);
+      std::memset(target, 0, size);
+    };
+    EXPECT_EQ(opencl::live_allocations_of(heap.copy(), 100'000, in_heap).size(),
+              usage_of(heap).allocations_in_use);
+  }
 }
 
 }  // namespace opencl_heap_usage_test

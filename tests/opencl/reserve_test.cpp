@@ -55,7 +55,7 @@ TEST(OpenclReserve, LargerSizesAndAnotherClassComeFromTheHeap) {
   heap_on_host heap{1_MiB, 2};
   quarry_reserve reserve = quarry_reserve_empty();
   ASSERT_NE(quarry_reserve_malloc(heap.heap(), &reserve, 16), 0u);
-  auto const count = [&] { return opencl::usage_of(quarry_words(heap.heap())).allocations_in_use; };
+  auto const count = [&] { return opencl::usage_of(heap.copy()).allocations_in_use; };
   auto const reserved = count();
   EXPECT_EQ(reserved, 32u) << "a whole word of slots";
   std::multiset<quarry_ref> live;

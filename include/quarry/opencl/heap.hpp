@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,18 +38,26 @@ struct heap_faults {
 /// A heap in a buffer of a device. Kernels take `buffer()` as their argument of type
 /// `quarry_heap`, which is `__global quarry_heap_state*`.
 ///
-/// Kernels and these functions must not run at once: each function that reads or writes the heap
-/// waits for the queue first. The buffer is freed when the last copy of `buffer()` is gone.
+/// Copies are the same heap, as copies of OpenCL's own objects are the same object: if one grows,
+/// all have grown. The buffer is freed when the last copy and the last copy of `buffer()` are gone.
+///
+/// Kernels and these functions must not run at the same time: each function that reads or writes
+/// the heap waits for the queue first. Functions of one heap must not run at the same time either.
+/// While a `mapped_heap` exists, the functions from `grow` on throw `bad_argument` and change
+/// nothing, because OpenCL does not define commands on a mapped buffer.
 class QUARRY_API heap {
  public:
   /// Throws `bad_argument` for sizes below one span or from 64 GiB on, and `opencl_error`.
   heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
        heap_options const& options = {});
+  heap(heap const&) = default;  // a move copies, so that no heap is without a buffer
+  heap& operator=(heap const&) = default;
+  ~heap() = default;
 
-  [[nodiscard]] cl::Buffer const& buffer() const { return buffer_; }
-  [[nodiscard]] cl::CommandQueue const& queue() const { return queue_; }
-  [[nodiscard]] bytes size() const { return options_.size; }
-  [[nodiscard]] bool is_debug() const { return options_.debug; }
+  [[nodiscard]] cl::Buffer const& buffer() const;
+  [[nodiscard]] cl::CommandQueue const& queue() const;
+  [[nodiscard]] bytes size() const;
+  [[nodiscard]] bool is_debug() const;
 
   /// Builds a program as `opencl::build` does, with QUARRY_DEBUG defined if this is a debug heap.
   [[nodiscard]] cl::Program build(std::string_view source,
@@ -66,33 +75,29 @@ class QUARRY_API heap {
   void clear_faults();
   /// Reads all metadata: O(size of the heap).
   [[nodiscard]] heap_usage usage() const;
-  /// Checks the heap's invariants. Returns an empty text, or what is wrong. O(size of the heap).
+  /// Checks the heap's invariants, and that no kernel wrote through a null reference or into the heap's
+  /// state. Returns an empty text, or what is wrong. O(size of the heap).
   [[nodiscard]] std::string audit() const;
   /// Returns the allocations that are not freed, in the order of their references, but at most
   /// `max_count`. Finds overruns in debug heaps. `usage()` counts all. O(size of the heap).
   [[nodiscard]] std::vector<live_allocation> live_allocations(std::size_t max_count = 1000) const;
 
  private:
-  [[nodiscard]] opencl_c::quarry_heap_state plan() const;
-  void refuse_more_than_device_has(bytes size) const;
+  friend class mapped_heap;
+  struct shared_state;
+  [[nodiscard]] shared_state& unmapped(char const* function) const;
 
-  cl::Context context_;
-  cl::Device device_;
-  cl::CommandQueue queue_;
-  cl::Kernel initialise_, add_pages_;
-  cl::Buffer buffer_;
-  heap_options options_;
-  bool is_gpu_ = false;
+  std::shared_ptr<shared_state> state_;
 };
 
 /// A heap in the host's address space, for the functions of quarry/opencl/on_host.hpp: between two
 /// kernels the host allocates, and reads and changes what kernels built.
 ///
 /// Kernels must not run until `unmap` or the destructor, which wait for the device. On devices with
-/// memory of their own both ways copy the whole heap.
+/// memory of their own both ways copy the whole heap. The heap may be destroyed before.
 class QUARRY_API mapped_heap {
  public:
-  /// Waits for the queue. Throws `opencl_error`.
+  /// Waits for the queue. Throws `bad_argument` if the heap is mapped already, and `opencl_error`.
   explicit mapped_heap(heap const& heap);
   mapped_heap(mapped_heap const&) = delete;
   mapped_heap& operator=(mapped_heap const&) = delete;
@@ -106,8 +111,7 @@ class QUARRY_API mapped_heap {
   void unmap();
 
  private:
-  cl::CommandQueue queue_;
-  cl::Buffer buffer_;
+  std::shared_ptr<heap::shared_state> heap_;
   void* memory_;
 };
 

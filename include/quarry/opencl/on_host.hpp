@@ -29,9 +29,19 @@ struct alignas(16) uint4 {
 inline uint clz(uint value) { return static_cast<uint>(std::countl_zero(value)); }
 inline uint popcount(uint value) { return static_cast<uint>(std::popcount(value)); }
 inline uint rotate(uint value, uint count) { return std::rotl(value, static_cast<int>(count)); }
-inline std::size_t get_group_id(uint) { return simt::this_place().block; }
-inline std::size_t get_local_id(uint) { return simt::this_place().thread; }
-inline std::size_t get_local_size(uint) { return simt::this_place().threads; }
+// One dimension: the other ones have one work-item.
+inline std::size_t get_group_id(uint dimension) {
+  return dimension == 0 ? simt::this_place().block : 0;
+}
+inline std::size_t get_num_groups(uint dimension) {
+  return dimension == 0 ? simt::this_place().blocks : 1;
+}
+inline std::size_t get_local_id(uint dimension) {
+  return dimension == 0 ? simt::this_place().thread : 0;
+}
+inline std::size_t get_local_size(uint dimension) {
+  return dimension == 0 ? simt::this_place().threads : 1;
+}
 enum fences { CLK_LOCAL_MEM_FENCE, CLK_GLOBAL_MEM_FENCE };
 inline void barrier(fences) { simt::block_barrier(); }
 

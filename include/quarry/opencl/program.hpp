@@ -44,7 +44,11 @@ enum class atomics_tier : std::uint8_t { c11 = 1, nvidia = 2, other = 3 };
 
 /// Builds `source`, with the heap's sources before it, or loads the binary of an earlier build of
 /// the same sources and options for the same device and driver from `cache_folder()`. A binary that
-/// is damaged, or cannot be written, is no error. Throws `opencl_error` with the build log.
+/// is damaged, or cannot be read or written, is no error. PoCL has a cache of its own instead.
+///
+/// `more_options` follow `build_options(device)`, and may name a later language by -cl-std. Throws
+/// `bad_argument` if they name an older one than the heap's sources need: OpenCL C 2.0 on devices
+/// with C11 atomics, else 1.2. Throws `opencl_error` with the build log.
 [[nodiscard]] QUARRY_API cl::Program build(cl::Context const& context, cl::Device const& device,
                                            std::string_view source,
                                            std::string const& more_options = {});
