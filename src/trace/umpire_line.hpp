@@ -14,6 +14,8 @@ struct umpire_line {
   json_value size;
   json_value allocator_ref, pointer, current_ptr, new_ptr;
   json_value first_argument;   ///< of a maker: the name of the allocator below
+  json_value type;             ///< of a maker: the strategy, in either schema
+  json_value alignment;        ///< of the maker of an AlignedAllocator
   json_value allocation_name;  ///< of `named_allocate`
   json_value event_name;       ///< of the metadata `event`
   json_value resource;         ///< of `allocate_resource`
