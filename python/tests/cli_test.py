@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import random_trace
+from conftest import program_that_fails, random_trace
 from typer.testing import CliRunner
 
 import quarry
@@ -467,3 +467,27 @@ def test_the_script_for_bash_completes_a_command():
     )
     assert done.stdout.split() == ["graph"], done.stderr
     assert run("--show-completion", "no-shell").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("capacity", "status", "fits", "failures"),
+    [
+        (None, 0, "yes, because the memory is unlimited", "1, not tried; state the capacity"),
+        ("65MiB", 1, "no: of 1 failures in the trace, 1 failed again", "1, tried again, 0"),
+        ("600MiB", 0, "yes", "1, tried again, 1 succeeded"),
+    ],
+)
+def test_replay_says_what_became_of_recorded_failures(tmp_path, capacity, status, fits, failures):
+    path = tmp_path / "failed.quarry"
+    program_that_fails(500 << 20).write(path)
+    words = ["replay", str(path)] + (["--capacity", capacity] if capacity else [])
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == status, result.output
+    rows = {row[:31].strip(): row[31:].strip() for row in result.stdout.splitlines()}
+    assert rows["fits"] == fits
+    assert rows["failures in the trace"].startswith(failures)
+    assert "530 MiB" in result.stdout
+    if status:
+        assert "event 9 fails as in the recording: it requests 500 MiB at too much" in " ".join(
+            result.output.split()
+        )

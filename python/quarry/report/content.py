@@ -19,6 +19,7 @@ from quarry.report.analysis import (
     Integers,
     Lifetimes,
 )
+from quarry.report.failures import Failure, failures_of
 from quarry.sizes import format_size
 from quarry.traces import Kind, Trace
 from quarry.tuning import TuneResult
@@ -54,6 +55,7 @@ class Content:
     groups: Groups
     call_sites: list[str]
     phases: list[tuple[int, str]]  # the event and the name
+    failures: list[Failure]  # of the recording
     summary: list[tuple[str, str]]
     problems: list[str]
     sweep: TuneResult | None
@@ -138,6 +140,7 @@ def make_content(
         groups=groups,
         call_sites=trace.call_sites,
         phases=phases_of(trace),
+        failures=failures_of(trace, lifetimes, requested),
         summary=summary,
         problems=problems_of(trace),
         sweep=sweep,
@@ -224,8 +227,11 @@ def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
         (f"{name}: modelled time of the upstream", f"{replay.upstream_us / 1000:,.3f} ms"),
         (f"{name}: coalesces", f"{pool.coalesces:,}"),
     ]
-    if not replay.fits:
+    if replay.failures:
         rows.append((f"{name}: allocations that did not fit", f"{replay.failures:,}"))
+    if replay.retried_failures:
+        served = replay.retried_failures - replay.repeated_failures
+        rows.append((f"{name}: failed requests that succeed now", f"{served:,}"))
     return rows
 
 
