@@ -9,7 +9,7 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// Whether a type of Umpire's strategies is an adaptor: it has no memory of its own, and passes each
+/// Whether one of Umpire's strategies is an adaptor: it has no memory of its own, and passes each
 /// allocation to the allocator that it was made over. `type` may be mangled
 /// (`N6umpire8strategy11SizeLimiterE`).
 [[nodiscard]] inline bool is_umpire_adaptor(std::string_view type) {

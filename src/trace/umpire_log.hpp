@@ -35,8 +35,9 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// Its deallocation becomes `unreserve`, with the size. Rule 1 delays one event.
 ///
 /// Adaptors (`umpire_adaptors.hpp`) have no memory: their allocations are those of the allocator
-/// that they stand over, with the adaptor's name as the call site, or behind it. An AlignedAllocator
-/// requests more bytes than its caller. If the log has the call below, too, it counts once.
+/// that they stand over. The call site is the allocation's name, then the adaptor's. An
+/// AlignedAllocator requests more bytes than its caller. If the log has the call below, too, the
+/// two count once.
 ///
 /// Memory: proportional to the number of allocators, and to the blocks and the allocations of
 /// adaptors in use at one time.

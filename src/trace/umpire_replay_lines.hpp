@@ -26,9 +26,9 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// lines of an operation of an allocator that was made over its own. If another thread calls the
 /// resource at such a moment, its call is mistaken for one of the pool.
 ///
-/// An adaptor passes its calls to the allocator below. If the call below has lines of its own, these
-/// count, and the adaptor's lines do not. If not, the adaptor's allocation is one of the allocator
-/// below.
+/// An adaptor passes its calls to the allocator below. If the call below has lines of its own,
+/// these count, and the adaptor's lines do not. If not, the adaptor's allocation is one of the
+/// allocator below.
 ///
 /// Memory: proportional to the allocators, and to the blocks and the allocations of adaptors in use
 /// at one time.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshots of older versions of PyTorch, whose blocks have neither addresses nor sizes as requested.
+// Snapshots of older versions of PyTorch, whose blocks have neither addresses nor requested sizes.
 #include "trace/snapshot_blocks.hpp"
 
 #include "quarry/trace/replay.hpp"
