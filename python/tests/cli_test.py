@@ -491,3 +491,12 @@ def test_replay_says_what_became_of_recorded_failures(tmp_path, capacity, status
         assert "event 9 fails as in the recording: it requests 500 MiB at too much" in " ".join(
             result.output.split()
         )
+
+
+@pytest.mark.parametrize("accepts", [[], ["--accept-damage"]])
+def test_a_log_without_a_readable_row_does_not_fit(tmp_path, accepts):
+    path = tmp_path / "log.csv"
+    path.write_text("Thread,Time,Action,Pointer,Size,Stream\nbad\n1,2\n")
+    result = CliRunner().invoke(app, ["replay", str(path), *accepts])
+    assert result.exit_code == 2 and "fits" not in result.output
+    assert "(the first of 2 problems). No event could be read" in result.output

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/trace/reader.hpp"
 #include "trace/byte_source.hpp"
+#include "trace/format_hint.hpp"
 #include "trace/pytorch_snapshot.hpp"
 #include "trace/quarry_reader.hpp"
 #include "trace/rmm_log.hpp"
@@ -38,6 +39,13 @@ char const* name_of(format file_format) {
   return "unknown";
 }
 
+void reader::require_events(bool has_events) const {
+  if (has_events || problem_count_ == 0) return;
+  std::string const others =
+      problem_count_ == 1 ? "" : " (the first of " + std::to_string(problem_count_) + " problems)";
+  throw bad_trace{problems_.front() + others + ". No event could be read"};
+}
+
 std::unique_ptr<reader> open_trace(std::string const& path) {
   auto source = std::make_unique<byte_source>(path);
   auto const first = first_bytes(*source);
@@ -47,9 +55,12 @@ std::unique_ptr<reader> open_trace(std::string const& path) {
   if (looks_like_rmm_log(first)) return open_rmm_log(std::move(source));
   if (looks_like_umpire_log(first)) return open_umpire_log(std::move(source));
   if (looks_like_text_log(first)) return open_text_log(std::move(source));
-  throw bad_trace{path +
-                  ": the format is unknown. Known are traces of Quarry, pickled snapshots of "
-                  "PyTorch, CSV logs of RMM, JSON logs of Umpire, and lines 'a ID BYTES', 'f ID'"};
+  std::string const hint{format_hint(first)};
+  throw bad_trace{path + ": the format is unknown. " +
+                  (hint.empty()
+                       ? "Known are traces of Quarry, pickled snapshots of PyTorch, CSV logs of "
+                         "RMM, JSON logs of Umpire, and lines 'a ID BYTES', 'f ID'"
+                       : hint)};
 }
 
 }  // namespace quarry::inline QUARRY_ABI::trace

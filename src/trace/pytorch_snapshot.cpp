@@ -59,6 +59,7 @@ class pytorch_reader final : public reader {
       has_allocations_ |= made->kind == event_kind::allocate;
       events[count++] = *made;
     }
+    has_events_ |= count != 0;
     if (count == 0 && !is_checked_) check_contents();
     return count;
   }
@@ -89,16 +90,18 @@ class pytorch_reader final : public reader {
     return true;
   }
 
-  /// Called at the end: reports what the snapshot does not have.
+  /// Called at the end: reports what the snapshot does not have. A snapshot without a history is
+  /// not damaged: the program may have used no memory.
   void check_contents() {
     is_checked_ = true;
-    check_end();
-    if (problem_count() != 0) return;
     pickled const& root = unpickler_.value();
-    if (root.find("device_traces") == nullptr && segments_of(root) == nullptr)
+    if (is_complete_ && root.find("device_traces") == nullptr && segments_of(root) == nullptr)
       throw bad_trace{source_->path() +
                       ": the pickle is no snapshot of PyTorch: it has neither 'device_traces' nor "
                       "'segments'"};
+    check_end();
+    require_events(has_events_);
+    if (problem_count() != 0) return;
     constexpr char const* advice =
         ". Call torch.cuda.memory._record_memory_history() before the program allocates";
     if (entry_count_ == 0) {
@@ -291,7 +294,7 @@ class pytorch_reader final : public reader {
   std::string text_;
   bool is_over_ = false, is_complete_ = false;  // at the end; and the end of the pickle was read
   bool is_started_ = false, is_searching_ = false, is_checked_ = false;
-  bool has_allocations_ = false;
+  bool has_allocations_ = false, has_events_ = false;
   std::set<std::uint32_t> histories_with_completion_;         // by their devices
   std::unordered_map<std::uint64_t, std::uint32_t> pending_;  // call sites of frees, by address
   std::vector<std::string> segment_problems_;

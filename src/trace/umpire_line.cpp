@@ -18,7 +18,8 @@ constexpr member outer_members[] = {{"category", &umpire_line::category},
                                     {"allocator_id", &umpire_line::allocator_id},
                                     {"allocation_id", &umpire_line::allocation_id},
                                     {"size", &umpire_line::replayed_size},
-                                    {"strategy", &umpire_line::type}};
+                                    {"strategy", &umpire_line::type},
+                                    {"schema", &umpire_line::schema}};
 constexpr member numbers[] = {{"size", &umpire_line::size}, {"arg1", &umpire_line::alignment}};
 constexpr member strings[] = {{"allocator_ref", &umpire_line::allocator_ref},
                               {"pointer", &umpire_line::pointer},

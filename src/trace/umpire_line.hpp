@@ -23,7 +23,8 @@ struct umpire_line {
   json_value operation, status, sequence;  ///< `op`, `status` and `seq` of the second schema
   json_value allocator_id, allocation_id, replayed_size, parent_allocator;  ///< of the same
   bool is_of_old_format = false;  ///< the format before 2022.10
-  bool is_second_header = false;  ///< the first line of a file of the second schema
+  json_value schema;              ///< of the first line of a file of the second schema, or later
+  bool is_second_header = false;  ///< such a line
 };
 
 /// Reads a line. Returns the reason if it is no JSON object, and else an empty text.

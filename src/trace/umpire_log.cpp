@@ -92,8 +92,9 @@ class umpire_log final : public line_reader {
     umpire_line parsed;
     std::string reason = parse_umpire_line(line, parsed);
     if (!reason.empty()) return reason;
-    if (parsed.is_second_header) return {};
+    if (parsed.is_second_header) return read_header(parsed);
     if (parsed.operation.is_string()) {
+      if (!is_known_schema_) return "the line is of an unknown schema";
       std::optional<event> happened;
       reason = replay_lines_.read(parsed, happened);
       if (happened) add(*happened);
@@ -109,6 +110,15 @@ class umpire_log final : public line_reader {
     reason = read_number(parsed.timestamp, "timestamp", time_);
     if (!reason.empty()) return reason;
     return is_phase ? read_phase(parsed) : read_operation(parsed);
+  }
+
+  /// Lines of an unknown schema are not read: their members may mean other things.
+  [[nodiscard]] std::string read_header(umpire_line const& line) {
+    is_known_schema_ = line.schema.is_string() && line.schema.text == "v2";
+    if (is_known_schema_) return {};
+    std::string const name = line.schema.is_string() ? '\'' + line.schema.decoded() + '\'' : "";
+    return "the schema " + name + (name.empty() ? "is missing" : " is unknown") +
+           "; this program reads 'v2' of Umpire's replay";
   }
 
   [[nodiscard]] std::string read_phase(umpire_line const& line) {
@@ -365,6 +375,7 @@ class umpire_log final : public line_reader {
   std::string adaptors_;  // names of the adaptors that the present line's call passes
   bytes padding_ = 0;     // bytes that these add to an allocation
   std::uint64_t time_ = 0;
+  bool is_known_schema_ = true;
   umpire_replay_lines replay_lines_{names_.allocators};  // of the second schema
 };
 

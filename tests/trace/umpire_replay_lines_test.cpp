@@ -178,6 +178,29 @@ TEST(UmpireReplayLines, SaysWhatIsWrongWithALine) {
             "FILE:6: name is missing");
 }
 
+/// The members of later schemas may mean other things.
+TEST(UmpireReplayLines, RefusesUnknownSchemas) {
+  log_writer log;
+  log.allocate("a1", "m1", 100);
+  auto const with_schema = [&](std::string const& schema) {
+    std::string text = log.text, known = R"(,"schema":"v2")";
+    return read(text.replace(text.find(known), known.size(), schema));
+  };
+  EXPECT_EQ(with_schema(R"(,"schema":"v2")").events.size(), 1u);
+  for (std::string const schema : {R"(,"schema":"v3")", ""}) {
+    auto const refused = with_schema(schema);
+    EXPECT_TRUE(refused.events.empty());
+    EXPECT_FALSE(refused.refusal.empty());
+    EXPECT_EQ(refused.problems.at(0).substr(0, 30),
+              schema.empty() ? "FILE:1: the schema is missing;" : "FILE:1: the schema 'v3' is unk");
+  }
+  auto const mixed = read(log.text + R"({"kind":"umpire_replay","schema":"v3"})" + '\n' +
+                          R"({"op":"allocate","status":"committed","allocator_id":"a1"})");
+  EXPECT_EQ(mixed.events.size(), 1u);
+  ASSERT_EQ(mixed.problem_count, 2u);
+  EXPECT_EQ(mixed.problems[1].substr(0, 42), "FILE:7: the line is of an unknown schema: ");
+}
+
 TEST(UmpireReplayLines, ARingOfAllocatorsEnds) {
   log_writer log;
   auto const maker = [&](std::string const& id, std::string const& below) {
