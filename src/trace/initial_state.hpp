@@ -44,13 +44,20 @@ class initial_state {
     if (each.address != 0 && devices_[each.allocator].allocations.insert(each.address, true))
       add_initial(each, event_kind::allocate);
   }
-  /// Adds what the snapshot has at its end and the history did not allocate.
-  void add_final_allocation(event const& each) {
-    if (each.address != 0 && !devices_[each.allocator].allocations.remove(each.address))
-      add_initial(each, event_kind::allocate);
+  /// Adds what the snapshot has at its end and the history did not allocate. `call_site()` is the
+  /// number of its call site; it is called only for what is added.
+  template <class CallSite>
+  void add_final_allocation(event each, CallSite const& call_site) {
+    if (each.address == 0 || devices_[each.allocator].allocations.remove(each.address)) return;
+    each.call_site = call_site();
+    add_initial(each, event_kind::allocate);
   }
-  void add_final_segment(event const& each) {
-    if (each.address != 0) remove_segment(each);
+  template <class CallSite>
+  void add_final_segment(event const& each, CallSite const& call_site) {
+    if (each.address == 0) return;
+    std::size_t const count = events_.size();
+    remove_segment(each);
+    for (std::size_t i = count; i < events_.size(); ++i) events_[i].call_site = call_site();
   }
   /// The segments, then the allocations.
   [[nodiscard]] std::vector<event> take() {

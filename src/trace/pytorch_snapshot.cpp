@@ -16,10 +16,11 @@
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
-/// Frames of a call site that its name has, the innermost first.
-constexpr std::size_t max_frames = 12;
 /// Bytes of a text in a name. A hostile file could refer to a text of megabytes in each event.
 constexpr std::size_t max_text = 4096;
+/// A name of a call site that has this number of bytes gets no more frames, but says how many it
+/// leaves out. Stacks of programs are shorter: a frame has some 60 bytes.
+constexpr std::size_t max_stack = 16'384;
 
 std::optional<event_kind> kind_of(std::string_view action) {
   if (action == "alloc") return event_kind::allocate;
@@ -157,7 +158,8 @@ class pytorch_reader final : public reader {
     initial_ = state.take();
     for (event& each : initial_) {
       each.time = first_time == ~std::uint64_t{0} ? 0 : first_time;
-      each.call_site = names_.call_sites.number("in use before the recording began");
+      if (each.call_site == 0)  // no block of the snapshot says where it was allocated
+        each.call_site = names_.call_sites.number("in use before the recording began");
     }
     for (event const& each : initial_) has_allocations_ |= each.kind == event_kind::allocate;
     for (std::string const& each : segment_problems_) add_problem(each);
@@ -176,14 +178,15 @@ class pytorch_reader final : public reader {
       each.stream = stream_of(segment);
       each.address = address_of(segment, "address");
       each.size = natural_of(segment, "total_size");
-      state.add_final_segment(each);
-      std::string const fault = for_each_block_in_use(segment, [&](snapshot_block const& block) {
+      state.add_final_segment(each, [&] { return call_site_of(segment); });
+      auto const add = [&](snapshot_block const& found, pickled const& block) {
         event allocation = each;
-        allocation.address = block.address;
-        allocation.size = block.requested;
-        state.add_final_allocation(allocation);
-        if (block.is_freed) histories_with_completion_.insert(each.allocator);
-      });
+        allocation.address = found.address;
+        allocation.size = found.requested;
+        state.add_final_allocation(allocation, [&] { return call_site_of_block(block); });
+        if (found.is_freed) histories_with_completion_.insert(each.allocator);
+      };
+      std::string const fault = for_each_block_in_use(segment, add);
       if (!fault.empty() && segment_problems_.size() < max_problems)
         segment_problems_.push_back(source_->path() + ", segment " +
                                     std::to_string(&segment - segments->items().data()) + ": " +
@@ -266,7 +269,11 @@ class pytorch_reader final : public reader {
     if (frames == nullptr) return 0;
     text_.clear();
     auto const& all = frames->items();
-    for (std::size_t i = 0; i < std::min(all.size(), max_frames); ++i) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (text_.size() >= max_stack) {
+        text_ += " < … " + std::to_string(all.size() - i) + " more frames";
+        break;
+      }
       pickled const* const file = all[i].find("filename");
       pickled const* const function = all[i].find("name");
       if (!text_.empty()) text_ += " < ";
@@ -277,6 +284,15 @@ class pytorch_reader final : public reader {
       if (function != nullptr) text_ += function->text().substr(0, max_text);
     }
     return names_.call_sites.number(text_);
+  }
+
+  /// Where a block of the snapshot was allocated. PyTorch before 2.1 writes the frames only into
+  /// the block's history, whose first entry is the latest allocation.
+  std::uint32_t call_site_of_block(pickled const& block) {
+    if (block.find("frames") != nullptr) return call_site_of(block);
+    pickled const* const history = block.find("history");
+    return history == nullptr || history->items().empty() ? 0
+                                                          : call_site_of(history->items().front());
   }
 
   void problem(std::string const& reason) {

@@ -40,7 +40,7 @@ struct snapshot_block {
   bool is_freed = false;  // but the free is not complete
 };
 
-/// Calls `visit(snapshot_block)` for each block of a segment that cannot be reused. Returns a
+/// Calls `visit(snapshot_block, block)` for each block of a segment that cannot be reused. Returns a
 /// reason if these are not all of them, and else an empty text.
 ///
 /// PyTorch before 2.1 writes no addresses of blocks, and the requested size only in their
@@ -71,7 +71,8 @@ template <class Visit>
         requested = history->items().front().find("real_size");  // of the latest allocation
     }
     visit(
-        snapshot_block{address, requested == nullptr ? size : requested->natural(), !is_allocated});
+        snapshot_block{address, requested == nullptr ? size : requested->natural(), !is_allocated},
+        block);
   }
   if (!has_all_addresses && next - base != total)
     return "its blocks have no addresses, and their sizes add up to " +
