@@ -14,9 +14,9 @@
 #include "problems.hpp"
 #include "progress.hpp"
 #include "resources.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 namespace quarry::python {

@@ -40,20 +40,6 @@ def random_trace(seed, events=4000):
     )
 
 
-def program_that_fails(size):
-    """Keeps 30 MiB in pieces, and then requests `size` bytes, which fails."""
-    mib = 1 << 20
-    return quarry.make_trace(
-        {
-            "kind": [0] * 6 + [1] * 3 + [quarry.Kind.FAIL],
-            "address": [4096 * i for i in (1, 2, 3, 4, 5, 6, 1, 3, 5, 0)],
-            "size": [10 * mib] * 9 + [size],
-            "call_site": [1, 2, 1, 2, 1, 2, 0, 0, 0, 3],
-        },
-        call_sites=["", "loader", "model", "too much"],
-    )
-
-
 @pytest.fixture(scope="session")
 def trace():
     return random_trace(1)

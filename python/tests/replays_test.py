@@ -2,7 +2,6 @@
 import json
 
 import pytest
-from conftest import program_that_fails
 
 import quarry
 from quarry.information import STRATEGIES
@@ -77,17 +76,3 @@ def test_a_recording_knows_what_its_allocator_held(recording):
     result = quarry.replay(recording)
     assert result.fits
     assert result.recorded_peak_reserved > result.pool.peak_allocated
-
-
-def test_a_failed_request_is_tried_again_if_there_is_a_capacity():
-    trace = program_that_fails(500 << 20)
-    unlimited = quarry.replay(trace)
-    assert unlimited.fits and unlimited.recorded_failures == 1 and not unlimited.retried_failures
-    assert unlimited.peak_with_failures == 530 << 20
-    small = quarry.replay(trace, capacity="65MiB")
-    assert not small.fits and small.failures == 0 and small.repeated_failures == 1
-    assert small.first_failure.event == 9 and small.first_failure.call_site == "too much"
-    assert small.first_failure.request["kind"] == quarry.Kind.FAIL
-    assert small.to_dict()["fits"] is False
-    large = quarry.replay(trace, capacity="600MiB")
-    assert large.fits and large.retried_failures == 1 and large.repeated_failures == 0

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from browser import CHROMIUM, Page
-from conftest import program_that_fails, random_trace
+from conftest import random_trace
 from typer.testing import CliRunner
 
 import quarry
@@ -251,35 +251,3 @@ def test_problems_and_failures_are_in_the_summary(trace):
     assert made.problems == [*problems, "2 more problems are not listed"]
     assert any("did not fit" in name for name, _ in made.summary)
     assert np.isfinite(made.replays[0].free).all()
-
-
-def test_a_report_shows_what_was_in_use_when_a_request_failed(tmp_path):
-    trace = program_that_fails(25 << 20)
-    made = content.make_content(trace, [quarry.replay(trace, capacity="65MiB")])
-    [failure] = made.failures
-    assert (failure.event, failure.size, failure.call_site) == (9, 25 << 20, "too much")
-    assert (failure.in_use, failure.allocations) == (30 << 20, 3)
-    assert failure.largest == [("model", 30 << 20)]
-    name = "Quarry, fast: failed requests that succeed now"
-    assert dict(made.summary)[name] == "0"
-    sizes_only = quarry.make_trace({"kind": [0, 0, 2], "address": [1, 2, 0], "size": [5, 7, 9]})
-    [failure] = content.make_content(sizes_only).failures
-    assert failure.largest == [("", 7), ("", 5)]
-
-
-@needs_chromium
-def test_the_page_marks_failed_requests(tmp_path):
-    output = tmp_path / "failed.html"
-    trace = program_that_fails(25 << 20)
-    write_report(trace, output, replays=[quarry.replay(trace)])
-    with Page(output.as_uri()) as opened:
-        opened.wait("document.body?.dataset.ready === 'yes'")
-        cells = opened.run(
-            "[...document.querySelectorAll('#failures td')].map(cell => cell.textContent)"
-        )
-        assert cells == ["9", "25 MiB\nat too much", "", "30 MiB in 3 allocations", "30 MiB: model"]
-        assert opened.run("document.getElementById('timeline').layout.shapes.length") == 1
-        names = opened.run("document.getElementById('timeline').data.map(curve => curve.name)")
-        assert names[-1] == "failed requests"
-        assert opened.run("document.getElementById('timeline').data.at(-1).y") == [30]
-        assert opened.problems == []

@@ -40,8 +40,8 @@ struct snapshot_block {
   bool is_freed = false;  // but the free is not complete
 };
 
-/// Calls `visit(snapshot_block, block)` for each block of a segment that cannot be reused. Returns a
-/// reason if these are not all of them, and else an empty text.
+/// Calls `visit(snapshot_block, block)` for each block of a segment that cannot be reused. Returns
+/// a reason if these are not all of them, and else an empty text.
 ///
 /// PyTorch before 2.1 writes no addresses of blocks, and the requested size only in their
 /// histories. But the blocks of a segment are in the order of their addresses and leave no gap.

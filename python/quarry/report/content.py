@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from quarry.names import printable
 from quarry.replays import ReplayResult
 from quarry.report import analysis
 from quarry.report.analysis import (
@@ -128,7 +129,7 @@ def make_content(
         summary += summary_of_replay(replay)
     has_rounding = len(granted) > 0 and not np.array_equal(requested, granted)
     return Content(
-        title=title or os.path.basename(trace.path) or "trace",
+        title=printable(title or os.path.basename(trace.path) or "trace"),
         axis=axis,
         requested=analysis.envelope(axis, requested),
         granted=analysis.envelope(axis, granted) if has_rounding else None,
