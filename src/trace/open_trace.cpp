@@ -39,13 +39,6 @@ char const* name_of(format file_format) {
   return "unknown";
 }
 
-void reader::require_events(bool has_events) const {
-  if (has_events || problem_count_ == 0) return;
-  std::string const others =
-      problem_count_ == 1 ? "" : " (the first of " + std::to_string(problem_count_) + " problems)";
-  throw bad_trace{problems_.front() + others + ". No event could be read"};
-}
-
 std::unique_ptr<reader> open_trace(std::string const& path) {
   auto source = std::make_unique<byte_source>(path);
   auto const first = first_bytes(*source);
