@@ -19,7 +19,10 @@ SAMPLE: np.dtype[Any] = np.dtype(cast(Any, _core.sample_layout()))
 
 @dataclass(frozen=True)
 class ReplayFailure:
-    """The first allocation that did not fit, and the pool at that moment."""
+    """The first request that did not fit, and the pool at that moment.
+
+    The request is an allocation of the trace, or a failure of the trace that was tried again.
+    """
 
     event: int  # its index in the trace
     request: dict[str, int]
@@ -60,7 +63,10 @@ class ReplayResult:
     first_failure: ReplayFailure | None
     unknown_frees: int  # of addresses that the trace did not allocate
     repeated_addresses: int  # allocations at addresses in use
-    recorded_failures: int
+    recorded_failures: int  # requests that failed in the recording
+    retried_failures: int  # of these, tried again: all, or none if the memory is unlimited
+    repeated_failures: int  # of these, failed again
+    peak_with_failures: int  # most bytes that would be in use if a failed request had succeeded
     recorded_peak_reserved: int  # bytes; 0 if the trace does not have it
     max_live: int  # most allocations at one time
     plan: PlanUse | None  # of strategies with a plan, if the memory has its block
@@ -72,8 +78,8 @@ class ReplayResult:
 
     @property
     def fits(self) -> bool:
-        """Whether every allocation of the trace succeeded."""
-        return self.failures == 0
+        """Whether every allocation succeeded, and every recorded failure that was tried again."""
+        return self.failures == 0 and self.repeated_failures == 0
 
     def to_dict(self, *, samples: bool = False) -> dict[str, Any]:
         """The result as plain values, for example for `json.dumps`.
@@ -127,8 +133,9 @@ def replay(
     `planned` or `planned-streams`. The last two need a `plan` (`quarry.make_plan`) or the path of
     one; `planned` ignores the trace's streams. If the plan's block has no room, nothing fits.
     `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`,
-    `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. The pool requests blocks of
-    at least `first_block`, later of at least `next_block` bytes; 0 means its default. Addresses are
+    `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. With a capacity, and on real
+    memory, requests that failed in the recording are tried again. The pool requests blocks of at
+    least `first_block`, later of at least `next_block` bytes; 0 means its default. Addresses are
     multiples of `alignment`. Sizes may be texts such as `512MiB`. The times are those of a modelled
     upstream: `us_per_allocation` microseconds for a block and `us_per_gib` for each GiB of it, and
     `us_per_free` for its return; their defaults are those of cudaMalloc and cudaFree on an H200.

@@ -5,9 +5,9 @@
 #include "arrow_stream.hpp"
 #include "event_buffer.hpp"
 #include "names.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <algorithm>
 #include <array>

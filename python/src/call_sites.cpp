@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call_sites.hpp"
+#include "text.hpp"
 
-#include <nanobind/stl/string.h>
 #include <algorithm>
 #include <new>
 #include <utility>

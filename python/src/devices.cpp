@@ -5,8 +5,8 @@
 #endif
 
 #include "plain_class.hpp"
+#include "text.hpp"
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 namespace quarry::python {

@@ -5,8 +5,7 @@
 #include "quarry/trace/reader.hpp"
 
 #include "module.hpp"
-
-#include <nanobind/stl/string.h>
+#include "text.hpp"
 
 namespace quarry::python {
 namespace {
@@ -15,8 +14,9 @@ nb::object error_class(char const* name) {
   return nb::module_::import_("quarry.errors").attr(name);
 }
 
+/// Messages have names of files, which may be no UTF-8.
 void raise(char const* name, std::string const& message) {
-  PyErr_SetString(error_class(name).ptr(), message.c_str());
+  PyErr_SetString(error_class(name).ptr(), trace::as_utf8(message).c_str());
 }
 
 /// The most derived class first.
@@ -25,7 +25,8 @@ void translate(std::exception_ptr const& thrown, void*) {
     std::rethrow_exception(thrown);
   } catch (out_of_memory const& failed) {
     nb::object const type = error_class("OutOfMemory");
-    nb::object const value = type(failed.message(), failed.resource(), failed.requested());
+    nb::object const value =
+        type(trace::as_utf8(failed.message()), failed.resource(), failed.requested());
     PyErr_SetObject(type.ptr(), value.ptr());
   } catch (was_destroyed const& failed) {
     raise("WasDestroyed", failed.message());

@@ -10,9 +10,9 @@
 #include "graph/rmat.hpp"
 #include "progress.hpp"
 #include "resources.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <optional>
 #endif
 

@@ -4,10 +4,10 @@
 
 #include "plain_class.hpp"
 #include "resources.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <sstream>
 

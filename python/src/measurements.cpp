@@ -16,9 +16,9 @@
 #include "progress.hpp"
 #include "record_loop.hpp"
 #include "rounds.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 namespace quarry::python {
 namespace {

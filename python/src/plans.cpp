@@ -7,9 +7,9 @@
 #include "event_buffer.hpp"
 #include "plain_class.hpp"
 #include "progress.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/filesystem.h>
-#include <nanobind/stl/string.h>
 #include <algorithm>
 #include <memory>
 

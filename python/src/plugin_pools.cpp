@@ -102,20 +102,12 @@ class device_pool {
 
   void deallocate(framework user, void* pointer, cuda_stream stream) noexcept {
     locked([&](pool_type& pool) {
-      if (plugin_recordings::are_under_way()) {
-        if (auto const size = pool.size_of(pointer))
-          record(user,
-                 {.address = address_of(pointer),
-                  .size = *size,
-                  .kind = trace::event_kind::deallocate},
-                 stream, {});
-      }
       has_freed_ = true;
       if (!uses_.empty()) {
         auto const used = uses_.extract(pointer);
-        if (!used.empty() && waits_for(pool, pointer, stream, used.mapped())) return;
+        if (!used.empty() && waits_for(pool, {pointer, stream, user}, used.mapped())) return;
       }
-      (void)pool.deallocate(pointer, stream);
+      free_now(pool, {pointer, stream, user});
     });
   }
 
@@ -143,10 +135,13 @@ class device_pool {
   }
 
  private:
-  /// A freed allocation that work of other streams still uses.
-  struct waiting_free {
+  struct requested_free {
     void* pointer;
     cuda_stream stream;
+    framework user;
+  };
+  /// A freed allocation that work of other streams still uses.
+  struct waiting_free : requested_free {
     std::vector<plugin_streams::event> events;
   };
 
@@ -158,14 +153,26 @@ class device_pool {
     return counts.reserved - counts.granted;
   }
 
-  /// Frees `pointer` when the present work of `users` is done. Returns false if the caller can free
-  /// it now. The owner's stream does not wait for the users.
-  bool waits_for(pool_type& pool, void* pointer, cuda_stream stream,
+  /// Frees an allocation, and records that: until now its memory could not be reused.
+  static void free_now(pool_type& pool, requested_free const& freed) noexcept {
+    if (plugin_recordings::are_under_way()) {
+      if (auto const size = pool.size_of(freed.pointer))
+        record(freed.user,
+               {.address = address_of(freed.pointer),
+                .size = *size,
+                .kind = trace::event_kind::deallocate},
+               freed.stream, {});
+    }
+    (void)pool.deallocate(freed.pointer, freed.stream);
+  }
+  /// Frees an allocation when the present work of `users` is done. Returns false if the caller can
+  /// free it now. The owner's stream does not wait for the users.
+  bool waits_for(pool_type& pool, requested_free const& requested,
                  std::vector<cuda_stream> const& users) noexcept {
-    waiting_free added{pointer, stream, {}};
+    waiting_free added{requested, {}};
     try {
       for (cuda_stream const user : users) {
-        if (user == stream) continue;
+        if (user == requested.stream) continue;
         added.events.reserve(added.events.size() + 1);
         added.events.push_back(pool.order().record(user));
       }
@@ -187,7 +194,7 @@ class device_pool {
         first.events.pop_back();
       }
       if (!first.events.empty()) return;
-      (void)pool.deallocate(first.pointer, first.stream);
+      free_now(pool, first);
       waiting_.pop_front();
     }
   }

@@ -6,11 +6,11 @@
 
 #include "plain_class.hpp"
 #include "plugin_pools.hpp"
+#include "text.hpp"
 
 #include <functional>
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <sys/types.h>
 #include <utility>

@@ -9,9 +9,9 @@
 
 #include "plain_class.hpp"
 #include "pool_parts.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <memory>
 #include <mutex>

@@ -4,8 +4,8 @@
 #include "quarry/trace/reader.hpp"
 
 #include "module.hpp"
+#include "text.hpp"
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 namespace quarry::python {

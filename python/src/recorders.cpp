@@ -2,9 +2,9 @@
 // Records the calls of pools.
 #include "module.hpp"
 #include "recorder_handle.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 namespace quarry::python {
 

@@ -4,9 +4,9 @@
 
 #include "plain_class.hpp"
 #include "resources.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <sstream>
 

@@ -5,9 +5,9 @@
 
 #include "module.hpp"
 #include "pool_parts.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 #include <mutex>

@@ -9,10 +9,10 @@
 #include "names.hpp"
 #include "options.hpp"
 #include "plain_class.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 #include <filesystem>

@@ -14,9 +14,9 @@
 #include "problems.hpp"
 #include "progress.hpp"
 #include "resources.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 namespace quarry::python {
@@ -169,6 +169,7 @@ void write_trace(std::string const& path, record_view bytes, std::vector<std::st
 
 text_dict dict_of(event const& request) {
   text_dict result;
+  result["kind"] = static_cast<int>(request.kind);
   result["time"] = request.time;
   result["address"] = request.address;
   result["size"] = request.size;
@@ -199,6 +200,9 @@ text_dict dict_of(trace::replay_result const& replayed) {
   result["unknown_frees"] = replayed.unknown_frees;
   result["repeated_addresses"] = replayed.repeated_addresses;
   result["recorded_failures"] = replayed.recorded_failures;
+  result["retried_failures"] = replayed.retried_failures;
+  result["repeated_failures"] = replayed.repeated_failures;
+  result["peak_with_failures"] = replayed.peak_with_failures;
   result["recorded_peak_reserved"] = replayed.recorded_peak_reserved;
   result["max_live"] = replayed.max_live;
   result["plan"] = nb::none();

@@ -7,9 +7,9 @@
 #include "event_buffer.hpp"
 #include "options.hpp"
 #include "progress.hpp"
+#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 namespace quarry::python {

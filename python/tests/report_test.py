@@ -72,6 +72,7 @@ def test_all_charts_are_there(page):
         == "least cost"
     )
     assert "quarry::" in page.run("document.getElementById('code').textContent")
+    assert page.run("document.getElementById('failures-section')") is None
     names = page.run(
         "[...document.querySelectorAll('#summary tr')].map(row => row.cells[0].textContent)"
     )

@@ -68,21 +68,23 @@ class byte_source::input {
     std::string damage = {};
   };
 
+  void set_damaged(std::string const& reason) {
+    decoder_->damage = "the compressed data are damaged: " + reason;
+  }
   [[nodiscard]] std::size_t decompress(unsigned char* target, std::size_t size) {
     if (!decoder_) decoder_ = std::make_unique<decoder>();
     z_stream& stream = decoder_->stream;
     stream.next_out = target;
     stream.avail_out = static_cast<unsigned>(size);
     while (stream.avail_out == size) {
-      if (!decoder_->damage.empty())
-        throw bad_trace{path_ + ": the compressed data are damaged: " + decoder_->damage};
+      if (!decoder_->damage.empty()) throw bad_trace{path_ + ": " + decoder_->damage};
       if (raw_.empty()) refill();
       if (raw_.empty() && decoder_->is_inside) {
-        decoder_->damage = "the file ends too early";
+        set_damaged("the file ends too early");
         continue;
       }
-      // Compressed parts may follow each other. What else follows is ignored, as gzip does.
-      if (!decoder_->is_inside && (raw_.empty() || raw_[0] != 0x1f)) return 0;
+      if (!decoder_->is_inside && !finds_next_part()) continue;
+      if (raw_.empty()) return 0;
       decoder_->is_inside = true;
       stream.next_in = const_cast<unsigned char*>(raw_.data());
       stream.avail_in = static_cast<unsigned>(raw_.size());
@@ -92,10 +94,22 @@ class byte_source::input {
         decoder_->is_inside = false;
         (void)inflateReset(&stream);
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
-        decoder_->damage = stream.msg != nullptr ? stream.msg : "unknown error";
+        set_damaged(stream.msg != nullptr ? stream.msg : "unknown error");
       }
     }
     return size - stream.avail_out;
+  }
+  /// Compressed parts may follow each other, and zeros may fill the file up, as on tapes. Returns
+  /// false if other bytes follow: they may be events, for example of a log that was not compressed
+  /// when a program went on writing.
+  [[nodiscard]] bool finds_next_part() {
+    while (!raw_.empty() && raw_[0] == 0) {
+      raw_ = raw_.subspan(1);
+      if (raw_.empty()) refill();
+    }
+    if (raw_.empty() || raw_[0] == 0x1f) return true;
+    decoder_->damage = "bytes that are not compressed follow the compressed data, and are ignored";
+    return false;
   }
 #else
   struct decoder {};

@@ -108,6 +108,7 @@ std::size_t line_reader::read(std::span<event> events) {
                                         : std::string{"no line is "} + format_name_ +
                                               "; the first problem: " + problems().front())};
   }
+  if (is_at_end_) require_events(has_events_);
   return filled_;
 }
 

@@ -34,6 +34,7 @@ class line_reader : public reader {
   virtual void read_end() {}
 
   void add(event const& added) {
+    has_events_ = true;
     if (filled_ < target_.size())
       target_[filled_++] = added;
     else
@@ -53,7 +54,7 @@ class line_reader : public reader {
   std::vector<event> overflow_;  // events of the last line that `target_` had no space for
   std::uint64_t line_number_ = 0;
   std::uint64_t lines_read_ = 0;  // lines that were not refused
-  bool is_at_end_ = false;
+  bool is_at_end_ = false, has_events_ = false;
 };
 
 /// The first of `first_bytes` that are whole lines, at most `max_lines`: is `is_of_format` true for

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/trace/reader.hpp"
 #include "trace/byte_source.hpp"
+#include "trace/format_hint.hpp"
 #include "trace/pytorch_snapshot.hpp"
 #include "trace/quarry_reader.hpp"
 #include "trace/rmm_log.hpp"
@@ -47,9 +48,12 @@ std::unique_ptr<reader> open_trace(std::string const& path) {
   if (looks_like_rmm_log(first)) return open_rmm_log(std::move(source));
   if (looks_like_umpire_log(first)) return open_umpire_log(std::move(source));
   if (looks_like_text_log(first)) return open_text_log(std::move(source));
-  throw bad_trace{path +
-                  ": the format is unknown. Known are traces of Quarry, pickled snapshots of "
-                  "PyTorch, CSV logs of RMM, JSON logs of Umpire, and lines 'a ID BYTES', 'f ID'"};
+  std::string const hint{format_hint(first)};
+  throw bad_trace{path + ": the format is unknown. " +
+                  (hint.empty()
+                       ? "Known are traces of Quarry, pickled snapshots of PyTorch, CSV logs of "
+                         "RMM, JSON logs of Umpire, and lines 'a ID BYTES', 'f ID'"
+                       : hint)};
 }
 
 }  // namespace quarry::inline QUARRY_ABI::trace

@@ -2,25 +2,30 @@
 #include "trace/pytorch_snapshot.hpp"
 
 #include "trace/address_map.hpp"
-#include "trace/range_set.hpp"
+#include "trace/initial_state.hpp"
+#include "trace/snapshot_blocks.hpp"
 #include "trace/unpickler.hpp"
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
-/// Frames of a call site that its name has, the innermost first.
-constexpr std::size_t max_frames = 12;
 /// Bytes of a text in a name. A hostile file could refer to a text of megabytes in each event.
 constexpr std::size_t max_text = 4096;
+/// A name of a call site that has this number of bytes gets no more frames, but says how many it
+/// leaves out. Stacks of programs are shorter: a frame has some 60 bytes.
+constexpr std::size_t max_stack = 16'384;
 
 std::optional<event_kind> kind_of(std::string_view action) {
   if (action == "alloc") return event_kind::allocate;
-  if (action == "free_requested" || action == "free") return event_kind::deallocate;
+  if (action == "free_requested" || action == "free_completed" || action == "free")
+    return event_kind::deallocate;
   if (action == "oom") return event_kind::fail;
   if (action == "segment_alloc" || action == "segment_map") return event_kind::reserve;
   if (action == "segment_free" || action == "segment_unmap") return event_kind::unreserve;
@@ -28,75 +33,14 @@ std::optional<event_kind> kind_of(std::string_view action) {
   return std::nullopt;
 }
 
-std::uint64_t number(pickled const& entry, std::string_view key) {
-  pickled const* const found = entry.find(key);
-  return found == nullptr ? 0 : found->natural();
+std::string_view action_of(pickled const& entry) {
+  pickled const* const action = entry.find("action");
+  return action == nullptr ? std::string_view{} : action->text();
 }
 
-/// What a history does not say: the allocations and segments in use before its first entry. A
-/// history is a ring, or begins when the program has run for a while. Found are the allocations
-/// that are freed without being allocated, and those that the snapshot has without being allocated.
-/// Devices may use equal addresses.
-class initial_state {
- public:
-  void add(event const& each) {
-    if (each.address == 0) return;
-    device& memory = devices_[each.allocator];
-    switch (each.kind) {
-      case event_kind::allocate:
-        (void)memory.allocations.insert(each.address, true);
-        break;
-      case event_kind::deallocate:
-        if (!memory.allocations.remove(each.address)) add_initial(each, event_kind::allocate);
-        break;
-      case event_kind::reserve:
-        memory.segments.add(each.address, each.size);
-        break;
-      case event_kind::unreserve:
-        remove_segment(each);
-        break;
-      default:
-        break;
-    }
-  }
-  /// Adds what the snapshot has at its end and the history did not allocate.
-  void add_final_allocation(event const& each) {
-    if (each.address != 0 && !devices_[each.allocator].allocations.remove(each.address))
-      add_initial(each, event_kind::allocate);
-  }
-  void add_final_segment(event const& each) {
-    if (each.address != 0) remove_segment(each);
-  }
-  /// The segments, then the allocations.
-  [[nodiscard]] std::vector<event> take() {
-    std::stable_partition(events_.begin(), events_.end(),
-                          [](event const& each) { return each.kind == event_kind::reserve; });
-    return std::move(events_);
-  }
-
- private:
-  void add_initial(event each, event_kind kind) {
-    each.kind = kind;
-    events_.push_back(each);
-  }
-  /// Expandable segments grow and shrink by parts, so a part may be of several reserved ranges.
-  void remove_segment(event each) {
-    devices_[each.allocator].segments.remove(each.address, each.size,
-                                             [&](std::uint64_t base, bytes size) {
-                                               each.address = base;
-                                               each.size = size;
-                                               add_initial(each, event_kind::reserve);
-                                             });
-  }
-
-  struct device {
-    address_map<bool> allocations;
-    range_set segments;
-  };
-  std::map<std::uint32_t, device> devices_;  // by their allocators
-  std::vector<event> events_;
-};
-
+/// A free is requested when the program drops a tensor, and complete when no stream uses the memory
+/// any more (`record_stream`). Until then the memory cannot be reused, so `free_completed` becomes
+/// the deallocation. In a history without completed frees, `free_requested` does.
 class pytorch_reader final : public reader {
  public:
   explicit pytorch_reader(std::unique_ptr<byte_source> source)
@@ -112,9 +56,12 @@ class pytorch_reader final : public reader {
       pickled const& entry = entries_[next_++];
       ++entry_count_;
       auto const made = convert(entry);
-      if (made) events[count++] = *made;
+      if (!made) continue;
+      has_allocations_ |= made->kind == event_kind::allocate;
+      events[count++] = *made;
     }
-    if (count == 0) check_contents();
+    has_events_ |= count != 0;
+    if (count == 0 && !is_checked_) check_contents();
     return count;
   }
   format file_format() const override { return format::pytorch; }
@@ -127,7 +74,7 @@ class pytorch_reader final : public reader {
     try {
       while (entries_.empty()) {
         if (!unpickler_.next(entries_)) {
-          is_over_ = true;
+          is_over_ = is_complete_ = true;
           return false;
         }
       }
@@ -140,21 +87,44 @@ class pytorch_reader final : public reader {
     }
     char name[32];
     std::snprintf(name, sizeof name, "device %u", unpickler_.list_index());
-    device_ = names_.allocators.number(name);
+    if (std::exchange(device_, names_.allocators.number(name)) != device_) pending_.clear();
     return true;
   }
 
-  /// An empty history is a snapshot that was taken without a record.
+  /// Called at the end: reports what the snapshot does not have. A snapshot without a history is
+  /// not damaged: the program may have used no memory.
   void check_contents() {
-    if (entry_count_ != 0 || problem_count() != 0) return;
-    if (unpickler_.value().find("device_traces") == nullptr &&
-        unpickler_.value().find("segments") == nullptr)
+    is_checked_ = true;
+    pickled const& root = unpickler_.value();
+    if (is_complete_ && root.find("device_traces") == nullptr && segments_of(root) == nullptr)
       throw bad_trace{source_->path() +
                       ": the pickle is no snapshot of PyTorch: it has neither 'device_traces' nor "
                       "'segments'"};
-    add_problem(source_->path() +
-                ": the snapshot has no history. Call torch.cuda.memory._record_memory_history() "
-                "before the program allocates");
+    check_end();
+    require_events(has_events_);
+    if (problem_count() != 0) return;
+    constexpr char const* advice =
+        ". Call torch.cuda.memory._record_memory_history() before the program allocates";
+    if (entry_count_ == 0) {
+      add_problem(source_->path() + ": the snapshot has no history" + advice);
+    } else if (!has_allocations_) {
+      pickled const* const segments = segments_of(root);
+      bytes total = 0;
+      for (pickled const& segment : segments == nullptr ? pickled{}.items() : segments->items())
+        total += natural_of(segment, "total_size");
+      add_problem(source_->path() + ": the snapshot has no allocation. Its history has none, and " +
+                  std::to_string(total) + " bytes of segments have none in use" + advice);
+    }
+  }
+  /// A complete pickle must end the file.
+  void check_end() {
+    try {
+      if (is_complete_ && !source_->peek(1).empty())
+        add_problem(source_->path() + ", offset " + std::to_string(source_->offset()) +
+                    ": bytes follow the end of the pickle; they are ignored");
+    } catch (bad_trace const& damage) {
+      add_problem(damage.what());
+    }
   }
 
   /// Runs over the whole file once. Its memory is that of the allocations in use.
@@ -166,10 +136,15 @@ class pytorch_reader final : public reader {
     try {
       while (next_entries()) {
         for (pickled const& entry : entries_) {
-          if (auto const made = convert(entry)) {
-            first_time = std::min(first_time, made->time);
+          std::string_view const action = action_of(entry);
+          if (action == "free_completed") histories_with_completion_.insert(device_);
+          auto const made = convert(entry);
+          if (!made) continue;
+          first_time = std::min(first_time, made->time);
+          if (action == "free_requested")
+            state.add_requested_free(*made);
+          else
             state.add(*made);
-          }
         }
         next_ = entries_.size();
       }
@@ -177,38 +152,45 @@ class pytorch_reader final : public reader {
     } catch (bad_trace const&) {  // the second run reports it
     }
     is_searching_ = false;
-    is_over_ = false;
+    is_over_ = is_complete_ = false;
     next_ = 0;
     entries_.clear();
     initial_ = state.take();
     for (event& each : initial_) {
       each.time = first_time == ~std::uint64_t{0} ? 0 : first_time;
-      each.call_site = names_.call_sites.number("in use before the recording began");
+      if (each.call_site == 0)  // no block of the snapshot says where it was allocated
+        each.call_site = names_.call_sites.number("in use before the recording began");
     }
+    for (event const& each : initial_) has_allocations_ |= each.kind == event_kind::allocate;
+    for (std::string const& each : segment_problems_) add_problem(each);
+    segment_problems_.clear();
     unpickler_.restart();
   }
 
   /// The segments and allocations that the snapshot has at its end.
   void add_blocks(pickled const& snapshot, initial_state& state) {
-    pickled const* const segments = snapshot.find("segments");
+    pickled const* const segments = segments_of(snapshot);
     if (segments == nullptr) return;
     for (pickled const& segment : segments->items()) {
       event each;
       each.allocator =
-          names_.allocators.number("device " + std::to_string(number(segment, "device")));
+          names_.allocators.number("device " + std::to_string(natural_of(segment, "device")));
       each.stream = stream_of(segment);
-      each.address = number(segment, "address");
-      each.size = number(segment, "total_size");
-      state.add_final_segment(each);
-      pickled const* const blocks = segment.find("blocks");
-      if (blocks == nullptr) continue;
-      for (pickled const& block : blocks->items()) {
-        pickled const* const status = block.find("state");
-        if (status == nullptr || status->text() != "active_allocated") continue;
-        each.address = number(block, "address");
-        each.size = number(block, "requested_size");
-        state.add_final_allocation(each);
-      }
+      each.address = address_of(segment, "address");
+      each.size = natural_of(segment, "total_size");
+      state.add_final_segment(each, [&] { return call_site_of(segment); });
+      auto const add = [&](snapshot_block const& found, pickled const& block) {
+        event allocation = each;
+        allocation.address = found.address;
+        allocation.size = found.requested;
+        state.add_final_allocation(allocation, [&] { return call_site_of_block(block); });
+        if (found.is_freed) histories_with_completion_.insert(each.allocator);
+      };
+      std::string const fault = for_each_block_in_use(segment, add);
+      if (!fault.empty() && segment_problems_.size() < max_problems)
+        segment_problems_.push_back(source_->path() + ", segment " +
+                                    std::to_string(&segment - segments->items().data()) + ": " +
+                                    fault);
     }
   }
 
@@ -220,13 +202,13 @@ class pytorch_reader final : public reader {
     }
     auto const kind = kind_of(action->text());
     if (!kind) {
-      if (action->text() != "free_completed" && action->text() != "snapshot")
+      if (action->text() != "snapshot")
         problem("has the unknown action '" + std::string{action->text().substr(0, 60)} + "'");
       return std::nullopt;
     }
     event result;
     result.kind = *kind;
-    result.time = number(entry, "time_us") * 1000;
+    result.time = natural_of(entry, "time_us") * 1000;
     result.allocator = device_;
     result.stream = stream_of(entry);
     if (*kind == event_kind::phase) {
@@ -235,26 +217,46 @@ class pytorch_reader final : public reader {
           names_.call_sites.number(text == nullptr ? "" : text->text().substr(0, max_text));
       return result;
     }
-    if (entry.find("size") == nullptr) {
-      problem("has no 'size'");
+    pickled const* const size = entry.find("size");
+    if (size == nullptr || size->integer() < 0) {
+      problem(size == nullptr ? "has no 'size'"
+                              : "has the negative 'size' " + std::to_string(size->integer()));
       return std::nullopt;
     }
-    result.size = number(entry, "size");
+    result.size = size->natural();
     if (!is_searching_) result.call_site = call_site_of(entry);
     if (*kind == event_kind::fail) {
-      result.granted = number(entry, "device_free");
+      result.granted = natural_of(entry, "device_free");
       return result;
     }
     if (entry.find("addr") == nullptr) {
       problem("has no 'addr'");
       return std::nullopt;
     }
-    result.address = number(entry, "addr");
+    result.address = address_of(entry, "addr");
+    if (*kind == event_kind::deallocate && !is_searching_ &&
+        !is_complete_free(action->text(), result))
+      return std::nullopt;
     return result;
   }
 
+  /// Whether an entry ends an allocation. The call site of a free is that of its request: a free
+  /// that waited is completed in any later call of the allocator.
+  bool is_complete_free(std::string_view action, event& freed) {
+    if (freed.address == 0 || !histories_with_completion_.contains(device_)) return true;
+    if (action == "free_requested") {
+      (void)pending_.emplace(freed.address, freed.call_site);
+      return false;
+    }
+    if (auto const found = pending_.find(freed.address); found != pending_.end()) {
+      freed.call_site = found->second;
+      pending_.erase(found);
+    }
+    return true;
+  }
+
   std::uint32_t stream_of(pickled const& entry) {
-    std::uint64_t const handle = number(entry, "stream");
+    std::uint64_t const handle = natural_of(entry, "stream");
     if (handle == 0) return 0;
     char name[32];
     std::snprintf(name, sizeof name, "0x%llx", static_cast<unsigned long long>(handle));
@@ -267,17 +269,30 @@ class pytorch_reader final : public reader {
     if (frames == nullptr) return 0;
     text_.clear();
     auto const& all = frames->items();
-    for (std::size_t i = 0; i < std::min(all.size(), max_frames); ++i) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (text_.size() >= max_stack) {
+        text_ += " < … " + std::to_string(all.size() - i) + " more frames";
+        break;
+      }
       pickled const* const file = all[i].find("filename");
       pickled const* const function = all[i].find("name");
       if (!text_.empty()) text_ += " < ";
       if (file != nullptr) text_ += file->text().substr(0, max_text);
       text_ += ':';
-      text_ += std::to_string(number(all[i], "line"));
+      text_ += std::to_string(natural_of(all[i], "line"));
       text_ += ' ';
       if (function != nullptr) text_ += function->text().substr(0, max_text);
     }
     return names_.call_sites.number(text_);
+  }
+
+  /// Where a block of the snapshot was allocated. PyTorch before 2.1 writes the frames only into
+  /// the block's history, whose first entry is the latest allocation.
+  std::uint32_t call_site_of_block(pickled const& block) {
+    if (block.find("frames") != nullptr) return call_site_of(block);
+    pickled const* const history = block.find("history");
+    return history == nullptr || history->items().empty() ? 0
+                                                          : call_site_of(history->items().front());
   }
 
   void problem(std::string const& reason) {
@@ -293,8 +308,12 @@ class pytorch_reader final : public reader {
   std::uint64_t entry_count_ = 0;
   std::uint32_t device_ = 0;
   std::string text_;
-  bool is_over_ = false;
-  bool is_started_ = false, is_searching_ = false;
+  bool is_over_ = false, is_complete_ = false;  // at the end; and the end of the pickle was read
+  bool is_started_ = false, is_searching_ = false, is_checked_ = false;
+  bool has_allocations_ = false, has_events_ = false;
+  std::set<std::uint32_t> histories_with_completion_;         // by their devices
+  std::unordered_map<std::uint64_t, std::uint32_t> pending_;  // call sites of frees, by address
+  std::vector<std::string> segment_problems_;
   std::vector<event> initial_;  // precede the history
   std::size_t next_initial_ = 0;
 };

@@ -30,6 +30,8 @@ class quarry_reader final : public reader {
       if (left_ == 0 && !next_events()) break;
       count += decode(events.subspan(count));
     }
+    has_events_ |= count != 0;
+    if (count == 0 && !events.empty()) require_events(has_events_);
     return count;
   }
   format file_format() const override { return format::quarry; }
@@ -203,7 +205,7 @@ class quarry_reader final : public reader {
   }
 
   std::unique_ptr<byte_source> source_;
-  bool is_over_ = false, is_damaged_ = false;
+  bool is_over_ = false, is_damaged_ = false, has_events_ = false;
   std::uint64_t chunk_offset_ = 0;
   std::size_t chunk_bytes_ = 0;  // of the present chunk, which is not skipped yet
   unsigned char const *at_ = nullptr, *end_ = nullptr;

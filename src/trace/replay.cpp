@@ -30,7 +30,8 @@ class replayer::implementation {
   explicit implementation(replay_options const& options)
       : max_samples_{std::max<std::size_t>(options.max_samples & ~std::size_t{1}, 2)},
         calls_{options.cost},
-        measures_{options.upstream != nullptr} {}
+        measures_{options.upstream != nullptr},
+        is_limited_{measures_ || options.pool.max_bytes != no_limit} {}
   virtual ~implementation() = default;
   virtual void add(std::span<event const> events) = 0;
   [[nodiscard]] virtual replay_result result() const = 0;
@@ -53,7 +54,7 @@ class replayer::implementation {
           deallocate(memory, each);
           break;
         case event_kind::fail:
-          ++found_.recorded_failures;
+          retry(memory, each);
           break;
         case event_kind::reserve:
           recorded_reserved_ += each.size;
@@ -104,17 +105,37 @@ class replayer::implementation {
       free_allocation(memory, *live_.remove(request.address), request);
       entry = live_.insert(request.address, {nullptr, request.size});
     }
+    entry->pointer = try_to_allocate(memory, request);
+    if (entry->pointer == nullptr) ++found_.failures;
+  }
+  /// Null if the request does not fit.
+  template <class Memory>
+  [[nodiscard]] void* try_to_allocate(Memory& memory, event const& request) {
+    void* result = nullptr;
     try {
-      entry->pointer = memory.allocate(request);
+      result = memory.allocate(request);
     } catch (out_of_memory const& failed) {
-      if (found_.failures++ == 0)
+      if (!found_.first_failure)
         found_.first_failure =
             replay_failure{found_.events, request, failed.what(), memory.counts()};
-      return;
+      return nullptr;
     }
     allocated_ += request.size;
     peak_allocated_ = std::max(peak_allocated_, allocated_);
     found_.max_live = std::max(found_.max_live, ++live_count_);
+    return result;
+  }
+  /// Tries a request that failed in the recording.
+  template <class Memory>
+  void retry(Memory& memory, event const& request) {
+    ++found_.recorded_failures;
+    found_.peak_with_failures = std::max(
+        found_.peak_with_failures, allocated_ + std::min(request.size, ~bytes{0} - allocated_));
+    if (!is_limited_) return;
+    ++found_.retried_failures;
+    void* const pointer = try_to_allocate(memory, request);
+    if (pointer == nullptr) ++found_.repeated_failures;
+    free_allocation(memory, {pointer, request.size}, request);
   }
   template <class Memory>
   void deallocate(Memory& memory, event const& request) {
@@ -166,7 +187,8 @@ class replayer::implementation {
   bytes allocated_ = 0, peak_allocated_ = 0;  // the peak since the last sample
   bytes recorded_reserved_ = 0;
   upstream_calls calls_;
-  bool measures_;  // the time of the calls
+  bool measures_;    // the time of the calls
+  bool is_limited_;  // the memory: failures of the recording can repeat
   replay_result found_;
 };
 

@@ -17,13 +17,16 @@ constexpr member outer_members[] = {{"category", &umpire_line::category},
                                     {"seq", &umpire_line::sequence},
                                     {"allocator_id", &umpire_line::allocator_id},
                                     {"allocation_id", &umpire_line::allocation_id},
-                                    {"size", &umpire_line::replayed_size}};
-constexpr member numbers[] = {{"size", &umpire_line::size}};
+                                    {"size", &umpire_line::replayed_size},
+                                    {"strategy", &umpire_line::type},
+                                    {"schema", &umpire_line::schema}};
+constexpr member numbers[] = {{"size", &umpire_line::size}, {"arg1", &umpire_line::alignment}};
 constexpr member strings[] = {{"allocator_ref", &umpire_line::allocator_ref},
                               {"pointer", &umpire_line::pointer},
                               {"current_ptr", &umpire_line::current_ptr},
                               {"new_ptr", &umpire_line::new_ptr},
                               {"arg0", &umpire_line::first_argument},
+                              {"type", &umpire_line::type},
                               {"allocation_name", &umpire_line::allocation_name},
                               {"name", &umpire_line::event_name},
                               {"resource", &umpire_line::resource}};

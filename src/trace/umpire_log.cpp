@@ -3,6 +3,7 @@
 
 #include "trace/line_reader.hpp"
 #include "trace/parse_number.hpp"
+#include "trace/umpire_adaptors.hpp"
 #include "trace/umpire_line.hpp"
 #include "trace/umpire_replay_lines.hpp"
 
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI::trace {
@@ -59,11 +61,15 @@ class umpire_log final : public line_reader {
 
  private:
   using allocator_ref = std::uint64_t;
+  static constexpr int max_allocators = 32;  // a damaged log can make a ring of allocators
+  static constexpr std::uint64_t max_padding = 1 << 30;
 
   struct allocator {
     std::uint32_t number = 0;    // in the name table
     allocator_ref upstream = 0;  // the allocator that it was made over; 0: unknown, or none
-    bool is_upstream = false;    // an allocator was made over it
+    bool is_upstream = false;    // a pool was made over it
+    std::string adaptor = {};    // the name, if it only passes calls to `upstream`
+    bytes padding = 0;           // bytes that the adaptor adds to each allocation
   };
   /// A `reallocate` between its two lines.
   struct reallocation {
@@ -86,8 +92,9 @@ class umpire_log final : public line_reader {
     umpire_line parsed;
     std::string reason = parse_umpire_line(line, parsed);
     if (!reason.empty()) return reason;
-    if (parsed.is_second_header) return {};
+    if (parsed.is_second_header) return read_header(parsed);
     if (parsed.operation.is_string()) {
+      if (!is_known_schema_) return "the line is of an unknown schema";
       std::optional<event> happened;
       reason = replay_lines_.read(parsed, happened);
       if (happened) add(*happened);
@@ -103,6 +110,15 @@ class umpire_log final : public line_reader {
     reason = read_number(parsed.timestamp, "timestamp", time_);
     if (!reason.empty()) return reason;
     return is_phase ? read_phase(parsed) : read_operation(parsed);
+  }
+
+  /// Lines of an unknown schema are not read: their members may mean other things.
+  [[nodiscard]] std::string read_header(umpire_line const& line) {
+    is_known_schema_ = line.schema.is_string() && line.schema.text == "v2";
+    if (is_known_schema_) return {};
+    std::string const name = line.schema.is_string() ? '\'' + line.schema.decoded() + '\'' : "";
+    return "the schema " + name + (name.empty() ? "is missing" : " is unknown") +
+           "; this program reads 'v2' of Umpire's replay";
   }
 
   [[nodiscard]] std::string read_phase(umpire_line const& line) {
@@ -129,24 +145,64 @@ class umpire_log final : public line_reader {
     allocator_ref ref = 0;
     std::string reason = read_pointer(line.allocator_ref, "allocator_ref", ref);
     if (!reason.empty()) return reason;
+    if (is_maker) return read_maker(line, ref);
+    ref = find_served(ref);
     if (is_allocation) return read_allocation(line, ref);
     if (is_deallocation) return read_deallocation(line, ref);
-    if (is_reallocation) return read_reallocation(line, ref);
-    return read_maker(line, ref);
+    return read_reallocation(line, ref);
   }
 
   [[nodiscard]] std::string read_maker(umpire_line const& line, allocator_ref ref) {
     if (!line.allocator_name.is_string()) return "tags.allocator_name is missing";
     std::string const name = line.allocator_name.decoded();
-    allocator& made = allocators_[ref];
-    made = {.number = names_.allocators.number(name)};
+    bool const is_adaptor = line.type.is_string() && is_umpire_adaptor(line.type.text);
+    auto const below =
+        line.first_argument.is_string() ? refs_.find(line.first_argument.decoded()) : refs_.end();
+    bool const has_upstream = below != refs_.end() && below->second != ref;
+    allocator_ref const upstream = has_upstream ? below->second : 0;
     refs_[name] = ref;
-    if (!line.first_argument.is_string()) return {};
-    auto const upstream = refs_.find(line.first_argument.decoded());
-    if (upstream == refs_.end() || upstream->second == ref) return {};
-    made.upstream = upstream->second;
-    allocators_[upstream->second].is_upstream = true;  // does not move `made`: a map of nodes
+    allocator& made = allocators_[ref];
+    made = {.upstream = upstream};
+    if (is_adaptor && has_upstream) {
+      made.adaptor = name;
+      if (line.type.text.find("AlignedAllocator") != std::string_view::npos)
+        made.padding = padding_of(line);
+      return {};
+    }
+    made.number = names_.allocators.number(name);
+    // does not move `made`: a map of nodes
+    if (has_upstream) allocators_[served_by(upstream)].is_upstream = true;
     return {};
+  }
+  /// What an AlignedAllocator adds to each allocation (Umpire's AlignedAllocator.cpp).
+  [[nodiscard]] static bytes padding_of(umpire_line const& line) {
+    std::uint64_t alignment = 0;
+    constexpr std::uint64_t default_alignment = 16;
+    if (!read_number(line.alignment, "arg1", alignment).empty()) alignment = default_alignment;
+    return alignment == 0 || alignment > max_padding ? 0 : sizeof(void*) + alignment - 1;
+  }
+
+  /// The allocator that serves the calls of `ref`: itself, or what the adaptor stands over.
+  [[nodiscard]] allocator_ref served_by(allocator_ref ref) const {
+    for (int i = 0; i < max_allocators; ++i) {
+      auto const found = allocators_.find(ref);
+      if (found == allocators_.end() || found->second.adaptor.empty()) return ref;
+      ref = found->second.upstream;
+    }
+    return ref;
+  }
+  /// The same. Keeps the names and the padding of the adaptors for the events of this line.
+  [[nodiscard]] allocator_ref find_served(allocator_ref ref) {
+    adaptors_.clear();
+    padding_ = 0;
+    for (int i = 0; i < max_allocators; ++i) {
+      auto const found = allocators_.find(ref);
+      if (found == allocators_.end() || found->second.adaptor.empty()) return ref;
+      adaptors_ += (adaptors_.empty() ? "" : " < ") + found->second.adaptor;
+      padding_ += found->second.padding;
+      ref = found->second.upstream;
+    }
+    return ref;
   }
 
   [[nodiscard]] std::string read_allocation(umpire_line const& line, allocator_ref ref) {
@@ -157,12 +213,15 @@ class umpire_log final : public line_reader {
     if (pointer == 0) return size == 0 ? "" : "the allocation has bytes and a null pointer";
     event allocated = event_of(line, event_kind::allocate, ref);
     allocated.address = pointer;
-    allocated.size = size;
-    if (line.allocation_name.is_string())
-      allocated.call_site = names_.call_sites.number(line.allocation_name.decoded());
+    allocated.size = padded(size);
+    allocated.call_site = call_site_of(line);
     if (auto const found = reallocations_.find(ref);
         found != reallocations_.end() && found->second.size == size) {
       found->second.new_pointer = pointer;
+    }
+    if (is_through_adaptor() && is_served(allocated)) {
+      forwarded_.insert(pointer);
+      return {};
     }
     bool const follows_unreserve = unreserved_ == ref;
     if (undecided_ && is_in_undecided(allocated, ref)) reserve_undecided();
@@ -178,6 +237,7 @@ class umpire_log final : public line_reader {
     std::uint64_t pointer = 0;
     std::string reason = read_pointer(line.pointer, "pointer", pointer);
     if (!reason.empty() || pointer == 0) return reason;
+    if (is_through_adaptor() && forwarded_.erase(pointer) != 0) return {};
     decide();
     event freed = event_of(line, event_kind::deallocate, ref);
     freed.address = pointer;
@@ -214,7 +274,8 @@ class umpire_log final : public line_reader {
     reallocations_.erase(found);
     event allocated = event_of(line, event_kind::allocate, ref);
     allocated.address = pointer;
-    allocated.size = done.size;
+    allocated.size = padded(done.size);
+    allocated.call_site = call_site_of(line);
     event freed = event_of(line, event_kind::deallocate, ref);
     freed.address = done.old_pointer;
     bool const must_allocate = pointer != 0 && done.new_pointer != pointer;
@@ -243,9 +304,29 @@ class umpire_log final : public line_reader {
     return result;
   }
 
+  /// The name of the allocation and the names of the adaptors, the innermost first.
+  [[nodiscard]] std::uint32_t call_site_of(umpire_line const& line) {
+    if (!line.allocation_name.is_string()) return names_.call_sites.number(adaptors_);
+    std::string name = line.allocation_name.decoded();
+    if (is_through_adaptor()) name += " < " + adaptors_;
+    return names_.call_sites.number(name);
+  }
+  [[nodiscard]] bool is_through_adaptor() const { return !adaptors_.empty(); }
+  [[nodiscard]] bytes padded(bytes size) const {
+    return size == 0 || size > ~padding_ ? size : size + padding_;
+  }
+  /// Whether the last event was the allocation in which an adaptor's allocation lies. The second
+  /// interface of 2026 writes both.
+  [[nodiscard]] bool is_served(event const& allocated) const {
+    event const& last = undecided_ ? undecided_->allocation : last_event_;
+    return last.kind == event_kind::allocate && last.allocator == allocated.allocator &&
+           last.size != 0 && allocated.address - last.address < last.size;
+  }
+
   void emit(event const& decided) {
     decide();
     unreserved_ = 0;
+    last_event_ = decided;
     add(decided);
   }
 
@@ -256,7 +337,6 @@ class umpire_log final : public line_reader {
         inner.address - outer.address > outer.size - inner.size) {
       return false;
     }
-    constexpr int max_allocators = 32;  // a damaged log can make a ring of allocators
     for (int i = 0; i < max_allocators; ++i) {
       auto const found = allocators_.find(ref);
       if (found == allocators_.end() || found->second.upstream == 0) return false;
@@ -290,7 +370,12 @@ class umpire_log final : public line_reader {
   std::unordered_map<std::uint64_t, reserved_block> reserved_;  // by address
   std::optional<undecided> undecided_;
   allocator_ref unreserved_ = 0;  // the last event returned a reserved block of this allocator
+  event last_event_{};            // that was added
+  std::unordered_set<std::uint64_t> forwarded_;  // addresses of adaptors whose upstream has a line
+  std::string adaptors_;  // names of the adaptors that the present line's call passes
+  bytes padding_ = 0;     // bytes that these add to an allocation
   std::uint64_t time_ = 0;
+  bool is_known_schema_ = true;
   umpire_replay_lines replay_lines_{names_.allocators};  // of the second schema
 };
 

@@ -34,7 +34,13 @@ namespace quarry::inline QUARRY_ABI::trace {
 ///      coalesces replaces blocks, and allocates nothing from the new block yet.
 /// Its deallocation becomes `unreserve`, with the size. Rule 1 delays one event.
 ///
-/// Memory: proportional to the number of allocators and of blocks reserved at one time.
+/// Adaptors (`umpire_adaptors.hpp`) have no memory: their allocations are those of the allocator
+/// that they stand over. The call site is the allocation's name, then the adaptor's. An
+/// AlignedAllocator requests more bytes than its caller. If the log has the call below, too, the
+/// two count once.
+///
+/// Memory: proportional to the number of allocators, and to the blocks and the allocations of
+/// adaptors in use at one time.
 [[nodiscard]] std::unique_ptr<reader> open_umpire_log(std::unique_ptr<byte_source> source);
 
 /// Whether a file that begins with these bytes is a log of Umpire. True also for the format before

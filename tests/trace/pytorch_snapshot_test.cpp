@@ -21,14 +21,14 @@ struct known_snapshot {
   std::size_t allocations, frees, segments, initial_allocations;
   bytes peak_allocated, peak_reserved;
   std::uint64_t max_live;
-  std::size_t call_sites;  // that are not empty
+  std::size_t call_sites;  // of the history, and of blocks that the history did not allocate
   std::uint64_t first_us;
 };
 constexpr known_snapshot known_snapshots[] = {
     {"gpt", 18101, 18098, 81, 0, 4333361976, 5209325568, 511, 20, 1795288592821738},
-    {"resnet", 8519, 8516, 103, 3, 2586660512, 3311403008, 702, 41, 1795288602707743},
-    {"kvcache", 57663, 57660, 82, 3, 320538640, 740294656, 299, 3, 1795288604029423},
-    {"gnn", 4906, 4903, 9, 3, 261257524, 587202560, 32, 11, 1795288623555638}};
+    {"resnet", 8519, 8516, 103, 3, 2586660512, 3311403008, 702, 48, 1795288602707743},
+    {"kvcache", 57663, 57660, 82, 3, 320538640, 740294656, 299, 4, 1795288604029423},
+    {"gnn", 4906, 4903, 9, 3, 261257524, 587202560, 32, 12, 1795288623555638}};
 
 TEST(PytorchSnapshot, HasTheEventsThatPythonFindsInRealSnapshots) {
   for (known_snapshot const& known : known_snapshots) {
@@ -58,6 +58,10 @@ TEST(PytorchSnapshot, HasTheEventsThatPythonFindsInRealSnapshots) {
   }
 }
 
+pickles::value frames_of(char const* file, int line) {
+  return std::vector<pickles::value>{dict({{"name", "f"}, {"filename", file}, {"line", line}})};
+}
+
 /// The events of a snapshot that is read without problems.
 std::vector<event> snapshot_events(std::string const& bytes, read_trace& found) {
   temporary_file const file{bytes};
@@ -78,8 +82,8 @@ TEST(PytorchSnapshot, ConvertsEachAction) {
   auto const events = snapshot_events(
       snapshot({{action("segment_alloc", 4096, 2048, 1),
                  action("alloc", 4096, 100, 2, {{"frames", frames}}),
-                 action("free_requested", 4096, 100, 3, {{"stream", 0x10}}),
-                 action("free_completed", 4096, 100, 4),
+                 action("free_requested", 4096, 100, 3),
+                 action("free_completed", 4096, 100, 4, {{"stream", 0x10}}),
                  dict({{"action", "oom"}, {"size", 900}, {"device_free", 70}, {"time_us", 5}}),
                  dict({{"action", "user_defined"}, {"user_metadata", "step 1"}, {"time_us", 6}}),
                  dict({{"action", "snapshot"}, {"time_us", 7}}),
@@ -97,7 +101,7 @@ TEST(PytorchSnapshot, ConvertsEachAction) {
                               .allocator = 1,
                               .call_site = events[1].call_site}));
   EXPECT_EQ(found.names.call_sites.name(events[1].call_site), "a.py:3 f < b.py:4 g");
-  EXPECT_EQ(events[2], (event{.time = 3000,
+  EXPECT_EQ(events[2], (event{.time = 4000,
                               .address = 4096,
                               .size = 100,
                               .stream = 1,
@@ -110,6 +114,58 @@ TEST(PytorchSnapshot, ConvertsEachAction) {
   EXPECT_EQ(events[4].kind, event_kind::phase);
   EXPECT_EQ(found.names.call_sites.name(events[4].call_site), "step 1");
   EXPECT_EQ(events[5].kind, event_kind::unreserve);
+}
+
+TEST(PytorchSnapshot, ADeepStackIsWholeAndAHugeOneSaysWhatItLeavesOut) {
+  auto const site_of_stack = [](int depth) {
+    std::vector<pickles::value> frames;
+    for (int i = 0; i < depth; ++i)
+      frames.push_back(dict({{"name", "f"}, {"filename", "module.py"}, {"line", i}}));
+    read_trace found;
+    auto const events =
+        snapshot_events(snapshot({{action("alloc", 4096, 100, 2, {{"frames", frames}})}}), found);
+    return found.names.call_sites.name(events.at(0).call_site);
+  };
+  std::string const deep = site_of_stack(100);
+  EXPECT_TRUE(deep.starts_with("module.py:0 f < module.py:1 f < "));
+  EXPECT_TRUE(deep.ends_with(" < module.py:99 f"));
+  std::string const huge = site_of_stack(5000);
+  EXPECT_LT(huge.size(), 16'500u);
+  EXPECT_TRUE(huge.ends_with(" more frames")) << huge.substr(huge.size() - 40);
+}
+
+TEST(PytorchSnapshot, WhatARingLostHasTheStacksOfTheBlocks) {
+  auto const block = [](std::int64_t address, pickles::entries more) {
+    more.insert(more.end(), {{"address", address},
+                             {"requested_size", 30},
+                             {"size", 512},
+                             {"state", "active_allocated"}});
+    return dict(more);
+  };
+  std::vector<pickles::value> const history{dict({{"frames", frames_of("old.py", 3)}}),
+                                            dict({{"frames", frames_of("older.py", 4)}})};
+  std::vector<pickles::value> const blocks{
+      block(8192, {{"frames", frames_of("block.py", 2)}}), block(8704, {{"history", history}}),
+      block(9216, {}), block(9728, {{"frames", frames_of("not the history's.py", 6)}})};
+  auto const segment = dict({{"device", 0},
+                             {"address", 8192},
+                             {"total_size", 2048},
+                             {"frames", frames_of("segment.py", 1)},
+                             {"blocks", blocks}});
+  read_trace found;
+  auto const events = snapshot_events(
+      snapshot({{action("alloc", 9728, 30, 60, {{"frames", frames_of("history.py", 5)}}),
+                 action("free_requested", 4096, 10, 70)}},
+               {segment}),
+      found);
+  std::vector<std::string> sites;
+  for (event const& each : events)
+    if (each.kind != event_kind::deallocate)
+      sites.push_back(found.names.call_sites.name(each.call_site));
+  std::string const unknown = "in use before the recording began";
+  EXPECT_EQ(sites, (std::vector<std::string>{"segment.py:1 f", unknown, "block.py:2 f",
+                                             "old.py:3 f", unknown, "history.py:5 f"}));
+  EXPECT_EQ(found.names.call_sites.size(), 6u);
 }
 
 TEST(PytorchSnapshot, BeginsWithWhatTheHistoryFreesOrTheSnapshotHas) {
@@ -145,6 +201,68 @@ TEST(PytorchSnapshot, BeginsWithWhatTheHistoryFreesOrTheSnapshotHas) {
   }
 }
 
+/// With `record_stream`, a block waits for the work of other streams after its free.
+TEST(PytorchSnapshot, AnAllocationIsInUseUntilItsFreeIsComplete) {
+  auto const frame = [](char const* file) {
+    return std::vector<pickles::value>{
+        dict({{"name", "f"}, {"filename", file}, {"line", 3}}),
+    };
+  };
+  read_trace found;
+  auto const events = snapshot_events(
+      snapshot({{action("alloc", 4096, 30, 2),
+                 action("free_requested", 4096, 30, 3, {{"frames", frame("drop.py")}}),
+                 action("alloc", 8192, 30, 4),
+                 action("free_completed", 4096, 30, 5, {{"frames", frame("other.py")}}),
+                 action("free_requested", 8192, 30, 6)}}),
+      found);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[1].kind, event_kind::allocate);
+  EXPECT_EQ(events[2].kind, event_kind::deallocate);
+  EXPECT_EQ(events[2].time, 5000u);
+  EXPECT_EQ(found.names.call_sites.name(events[2].call_site), "drop.py:3 f");
+  trace::replayer memory{{}};
+  memory.add(events);
+  EXPECT_EQ(memory.result().pool.peak_allocated, 60u);
+  EXPECT_EQ(memory.result().pool.allocations_in_use, 1u) << "its free is not complete";
+}
+
+TEST(PytorchSnapshot, AFreeThatIsIncompleteAtTheEndOrWasRequestedBeforeTheBeginning) {
+  auto const block = [](std::int64_t address, std::int64_t size, char const* state) {
+    return dict({{"address", address}, {"size", size}, {"requested_size", size}, {"state", state}});
+  };
+  auto const segment =
+      dict({{"device", 0},
+            {"address", 4096},
+            {"total_size", 1024},
+            {"allocated_size", 256},
+            {"blocks", std::vector<pickles::value>{block(4096, 512, "active_awaiting_free"),
+                                                   block(4608, 256, "active_pending_free"),
+                                                   block(4864, 256, "active_allocated")}}});
+  auto const events = snapshot_events(
+      snapshot({{action("free_completed", 9216, 99, 1), action("free_requested", 4096, 512, 2)}},
+               {segment}));
+  trace::replayer memory{{}};
+  memory.add(events);
+  auto const result = memory.result();
+  EXPECT_EQ(result.pool.peak_allocated, 99u + 1024);
+  EXPECT_EQ(result.pool.allocated, 1024u);
+  EXPECT_EQ(result.unknown_frees + result.repeated_addresses, 0u);
+}
+
+/// Scripts make such histories.
+TEST(PytorchSnapshot, WithoutCompletedFreesARequestFrees) {
+  auto const events = snapshot_events(
+      snapshot({{action("alloc", 4096, 30, 2), action("free_requested", 4096, 30, 3),
+                 action("alloc", 4096, 40, 4)},
+                {action("alloc", 4096, 50, 2), action("free_requested", 4096, 50, 3),
+                 action("free_completed", 4096, 50, 4)}}));
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[1].kind, event_kind::deallocate);
+  EXPECT_EQ(events[1].time, 3000u);
+  EXPECT_EQ(events[4].time, 4000u) << "device 1 has completed frees";
+}
+
 TEST(PytorchSnapshot, DevicesMayUseEqualAddresses) {
   read_trace found;
   auto const events = snapshot_events(
@@ -157,12 +275,13 @@ TEST(PytorchSnapshot, DevicesMayUseEqualAddresses) {
 
 /// Expandable segments map pages one by one, and unmap several at once.
 TEST(PytorchSnapshot, CountsExpandableSegmentsByTheirPages) {
-  auto const events = snapshot_events(snapshot(
-      {{action("segment_map", 0x1000, 0x1000, 1), action("segment_map", 0x2000, 0x1000, 2),
-        action("segment_unmap", 0x1800, 0x1000, 3), action("segment_map", 0x1800, 0x800, 4)}},
-      {dict({{"address", 0x1000}, {"total_size", 0x1000}}),
-       dict({{"address", 0x2800}, {"total_size", 0x800}})}));
-  EXPECT_EQ(events.size(), 4u) << "no segment was in use before";
+  auto const events = snapshot_events(
+      snapshot({{action("segment_map", 0x1000, 0x1000, 1), action("segment_map", 0x2000, 0x1000, 2),
+                 action("segment_unmap", 0x1800, 0x1000, 3),
+                 action("segment_map", 0x1800, 0x800, 4), action("alloc", 0x1000, 512, 5)}},
+               {dict({{"address", 0x1000}, {"total_size", 0x1000}}),
+                dict({{"address", 0x2800}, {"total_size", 0x800}})}));
+  EXPECT_EQ(events.size(), 5u) << "no segment was in use before";
   trace::replayer memory{{}};
   memory.add(events);
   EXPECT_EQ(memory.result().recorded_peak_reserved, 0x2000u);
@@ -191,7 +310,7 @@ TEST(PytorchSnapshot, SkipsWrongEntriesAndNamesThem) {
   temporary_file const file{
       snapshot({{action("alloc", 512, 1, 1), action("defragment", 1, 1, 1), dict({{"addr", 1}}),
                  dict({{"action", "alloc"}, {"addr", 5}}), dict({{"action", "alloc"}, {"size", 5}}),
-                 7, action("free_requested", 512, 1, 1)}})};
+                 7, action("free_requested", 512, 1, 1), action("alloc", 512, -8, 1)}})};
   auto const found = read_all(file.path());
   EXPECT_EQ(found.events.size(), 2u);
   std::string const entry = file.path() + ", entry ";
@@ -200,7 +319,8 @@ TEST(PytorchSnapshot, SkipsWrongEntriesAndNamesThem) {
       (std::vector<std::string>{
           entry + "1 of the history: has the unknown action 'defragment'",
           entry + "2 of the history: has no 'action'", entry + "3 of the history: has no 'size'",
-          entry + "4 of the history: has no 'addr'", entry + "5 of the history: has no 'action'"}));
+          entry + "4 of the history: has no 'addr'", entry + "5 of the history: has no 'action'",
+          entry + "7 of the history: has the negative 'size' -8"}));
 }
 
 TEST(PytorchSnapshot, RefusesOtherPicklesAndExplainsEmptyHistories) {
@@ -280,6 +400,27 @@ TEST(PytorchSnapshot, KeepsAddressesFrom2To63On) {
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].address, 0xffff800000000000);
   EXPECT_EQ(events[1].address, 0xffff800000000200);
+  // versions with signed addresses
+  auto const negative = snapshot_events(snapshot({{action("alloc", -4096, 8, 1)}}));
+  ASSERT_EQ(negative.size(), 1u);
+  EXPECT_EQ(negative[0].address, 0xfffffffffffff000);
+}
+
+TEST(PytorchSnapshot, BytesAfterThePickleAreAProblem) {
+  std::string const bytes = snapshot({{action("alloc", 4096, 8, 1)}});
+  temporary_file file{bytes + "rest"};
+  auto const plain = read_all(file.path());
+  EXPECT_EQ(plain.events.size(), 1u);
+  EXPECT_EQ(plain.problems,
+            std::vector<std::string>{file.path() + ", offset " + std::to_string(bytes.size()) +
+                                     ": bytes follow the end of the pickle; they are ignored"});
+  file.write(compressed(bytes) + "rest");
+  auto const packed = read_all(file.path());
+  EXPECT_EQ(packed.events.size(), 1u);
+  EXPECT_EQ(packed.problems,
+            std::vector<std::string>{
+                file.path() +
+                ": bytes that are not compressed follow the compressed data, and are ignored"});
 }
 
 /// One dict with a million keys, to which a thousand events refer.

@@ -106,6 +106,7 @@ TEST(QuarryReader, RefusesEventsWithNamesThatNoChunkHad) {
   auto const found = read_all(file.path());
   EXPECT_TRUE(found.events.empty());
   EXPECT_EQ(found.problems.size(), 1u);
+  EXPECT_EQ(found.refusal, found.problems[0] + ". No event could be read");
   EXPECT_EQ(found.names.call_sites.size(), 1u);
 }
 

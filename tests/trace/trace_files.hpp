@@ -55,6 +55,7 @@ struct read_trace {
   std::vector<trace::event> events;
   trace::name_tables names;
   std::vector<std::string> problems;
+  std::string refusal;  ///< the message, if there are problems and no event
 
   [[nodiscard]] std::size_t count(trace::event_kind kind) const {
     std::size_t result = 0;
@@ -63,14 +64,19 @@ struct read_trace {
   }
 };
 
-/// Reads `batch` events at a time.
+/// Reads `batch` events at a time. Throws bad_trace, unless the reader has problems.
 [[nodiscard]] inline read_trace read_all(std::string const& path, std::size_t batch = 100) {
   auto const reader = trace::open_trace(path);
   read_trace result;
   std::vector<trace::event> events(batch);
-  while (std::size_t const count = reader->read(events))
-    result.events.insert(result.events.end(), events.begin(),
-                         events.begin() + static_cast<std::ptrdiff_t>(count));
+  try {
+    while (std::size_t const count = reader->read(events))
+      result.events.insert(result.events.end(), events.begin(),
+                           events.begin() + static_cast<std::ptrdiff_t>(count));
+  } catch (trace::bad_trace const& refused) {
+    if (reader->problem_count() == 0) throw;
+    result.refusal = refused.message();
+  }
   result.names = reader->names();
   result.problems = reader->problems();
   EXPECT_EQ(reader->problem_count() > 0, !result.problems.empty());

@@ -44,6 +44,13 @@ struct log_writer {
                     "\"type\":\"N6umpire8strategy9QuickPoolE\"",
                 "\"allocator_name\":\"" + name + "\",\"replay\":\"true\"");
   }
+  log_writer& adaptor(std::string const& ref, std::string const& name, std::string const& below,
+                      std::string const& type, std::string const& numbers = {}) {
+    return line("operation", "make_allocator", "\"introspection\":1" + numbers,
+                "\"allocator_ref\":\"" + ref + "\",\"arg0\":\"" + below +
+                    "\",\"type\":\"N6umpire8strategy" + type + "E\"",
+                "\"allocator_name\":\"" + name + "\",\"replay\":\"true\"");
+  }
   log_writer& allocate(std::string const& ref, std::string const& pointer, std::uint64_t size) {
     return operation("allocate", "\"size\":" + std::to_string(size),
                      "\"allocator_ref\":\"" + ref + "\",\"pointer\":\"" + pointer + '"');
@@ -192,6 +199,63 @@ TEST(UmpireLog, APoolsBlocksAreReserved) {
             "reserve 1000 4096 HOST; a 1ff0 16 outer; a 1000 16 outer; d 1ff0 0 outer; "
             "d 1000 0 outer; unreserve 1000 4096 HOST; reserve 4000 8192 HOST; "
             "unreserve 4000 8192 HOST; reserve 1000 4096 HOST; a 1ff8 16 outer; ");
+}
+
+TEST(UmpireLog, AnAdaptorsAllocationsAreThoseOfItsAllocator) {
+  constexpr char const* types[] = {
+      "19ThreadSafeAllocator", "11SizeLimiter",       "23NamedAllocationStrategy", "10NamingShim",
+      "10NumaPolicy",          "17AllocationAdvisor", "20AllocationPrefetcher"};
+  for (char const* const type : types) {
+    log_writer log;
+    log.resource("0x1", "HOST").pool("0x2", "pool", "HOST");
+    log.adaptor("0x3", "ts", "pool", type).adaptor("0x4", "outer", "ts", "11SizeLimiter");
+    log.allocate("0x2", "0x1000", 100).allocate("0x3", "0x2000", 200);
+    log.operation("named_allocate", "\"size\":300",
+                  R"("allocator_ref":"0x4","pointer":"0x3000","allocation_name":"array")");
+    log.deallocate("0x4", "0x3000").deallocate("0x3", "0x2000");
+    auto const result = read(log.text);
+    EXPECT_EQ(text_of(result),
+              "a 1000 100 pool; a 2000 200 pool; a 3000 300 pool; d 3000 0 pool; d 2000 0 pool; ")
+        << type;
+    EXPECT_EQ(result.names.allocators.names(), (std::vector<std::string>{"", "HOST", "pool"}));
+    EXPECT_EQ(result.names.call_sites.names(),
+              (std::vector<std::string>{"", "ts", "array < outer < ts"}));
+  }
+}
+
+TEST(UmpireLog, AnAlignedAllocatorRequestsMoreThanItsCaller) {
+  log_writer log;
+  log.resource("0x1", "HOST").adaptor("0x2", "by 64", "HOST", "16AlignedAllocator", ",\"arg1\":64");
+  log.adaptor("0x3", "by default", "HOST", "16AlignedAllocator");
+  log.allocate("0x2", "0x1000", 100).allocate("0x3", "0x2000", 100).allocate("0x3", "0x3000", 0);
+  EXPECT_EQ(text_of(read(log.text)), "a 1000 171 HOST; a 2000 123 HOST; a 3000 0 HOST; ");
+}
+
+/// The second interface of 2026 also writes the calls that an adaptor makes.
+TEST(UmpireLog, AnAdaptorsCallAndTheCallBelowCountOnce) {
+  log_writer log;
+  log.resource("0x1", "HOST").pool("0x2", "pool", "HOST");
+  log.adaptor("0x3", "aligned", "pool", "16AlignedAllocator");
+  log.allocate("0x1", "0x1000", 4096).allocate("0x2", "0x1000", 123).allocate("0x3", "0x1010", 100);
+  log.allocate("0x2", "0x1080", 123).allocate("0x3", "0x1090", 100);
+  log.deallocate("0x3", "0x1010").deallocate("0x2", "0x1000");
+  log.allocate("0x3", "0x1010", 50);  // at the address of a freed one
+  log.deallocate("0x3", "0x1010");
+  EXPECT_EQ(text_of(read(log.text)),
+            "reserve 1000 4096 HOST; a 1000 123 pool; a 1080 123 pool; d 1000 0 pool; "
+            "a 1010 73 pool; d 1010 0 pool; ");
+}
+
+TEST(UmpireLog, AnAdaptorOverAnUnknownAllocatorIsOneOfItsOwn) {
+  log_writer log;
+  log.adaptor("0x3", "ts", "lost", "19ThreadSafeAllocator").allocate("0x3", "0x1000", 100);
+  log.adaptor("0x4", "a", "ts", "11SizeLimiter")
+      .adaptor("0x3", "ts", "a", "11SizeLimiter");  // ring
+  log.allocate("0x3", "0x2000", 8);
+  auto const result = read(log.text);
+  EXPECT_EQ(result.problem_count, 0u);
+  ASSERT_EQ(result.events.size(), 2u);
+  EXPECT_EQ(result.names.allocators.name(result.events[0].allocator), "ts");
 }
 
 TEST(UmpireLog, AReallocationIsAnAllocationAndADeallocation) {

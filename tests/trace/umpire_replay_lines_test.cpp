@@ -89,6 +89,58 @@ TEST(UmpireReplayLines, APoolsCallsInsideItsOwnAreBlocks) {
             "unreserve 2 4096 HOST; reserve 5 512 HOST; d 4 0 HOST; ");
 }
 
+/// Makes the adaptor a3 over the pool a2.
+void make_adaptor(log_writer& log, std::string const& id = "a3", std::string const& below = "a2") {
+  log.text += R"({"allocator_id":")" + id + R"(","args":{"parent_allocator":")" + below +
+              R"("},"name":"ts","op":"make_allocator","seq":)" + std::to_string(++log.sequence) +
+              R"(,"status":"committed","strategy":"ThreadSafeAllocator","tracking":true})" + "\n";
+}
+
+TEST(UmpireReplayLines, AnAdaptorsAllocationsAreThoseOfItsPool) {
+  log_writer log;
+  make_adaptor(log);
+  make_adaptor(log, "a4", "a3");
+  log.allocate("a2", "m1", 100).allocate("a3", "m2", 200);
+  int const outer = log.begin_allocate("a4", "m3", 300);
+  log.allocate("a1", "m4", 4096);  // the pool takes a block, and has no lines of its own
+  log.end_allocate(outer, "a4", "m3", 300).deallocate("a4", "m3").deallocate("a3", "m2");
+  EXPECT_EQ(text_of(read(log.text)),
+            "a 1 100 pool; a 2 200 pool; reserve 4 4096 HOST; a 3 300 pool; d 3 0 pool; "
+            "d 2 0 pool; ");
+}
+
+TEST(UmpireReplayLines, AnAdaptorsCallAndTheCallBelowCountOnce) {
+  for (std::string const below : {"m2", "m1"}) {  // with a number of its own, or the same
+    log_writer log;
+    make_adaptor(log);
+    int const outer = log.begin_allocate("a3", "m1", 100);
+    int const inner = log.begin_allocate("a2", below, 100);
+    log.allocate("a1", "m9", 4096).end_allocate(inner, "a2", below, 100);
+    log.end_allocate(outer, "a3", "m1", 100);
+    log.line("deallocate", ++log.sequence, "a3", "m1", "", "pending");
+    int const freeing = log.sequence;
+    log.deallocate("a2", below).line("deallocate", freeing, "a3", "m1", "", "committed");
+    std::string const number = below.substr(1);
+    EXPECT_EQ(text_of(read(log.text)),
+              "reserve 9 4096 HOST; a " + number + " 100 pool; d " + number + " 0 pool; ");
+  }
+}
+
+/// A pool whose resource is an adaptor.
+TEST(UmpireReplayLines, APoolsBlocksMayComeThroughAnAdaptor) {
+  log_writer log;
+  make_adaptor(log, "a3", "a1");
+  log.text +=
+      R"({"allocator_id":"a4","args":{"parent_allocator":"a3"},"name":"upper","op":"make_allocator","seq":9,"status":"committed","strategy":"QuickPool"})"
+      "\n";
+  log.sequence = 9;
+  int const outer = log.begin_allocate("a4", "m1", 100);
+  int const passed = log.begin_allocate("a3", "m2", 4096);
+  log.allocate("a1", "m3", 4096).end_allocate(passed, "a3", "m2", 4096);
+  log.end_allocate(outer, "a4", "m1", 100);
+  EXPECT_EQ(text_of(read(log.text)), "reserve 3 4096 HOST; a 1 100 upper; ");
+}
+
 TEST(UmpireReplayLines, AnOperationThatFailsIsNoEvent) {
   log_writer log;
   (void)log.begin_allocate("a1", "m1", 1 << 30);
@@ -124,6 +176,29 @@ TEST(UmpireReplayLines, SaysWhatIsWrongWithALine) {
             "FILE:6: size is negative");
   EXPECT_EQ(reason(R"({"op":"make_allocator","status":"committed","allocator_id":"a3"})"),
             "FILE:6: name is missing");
+}
+
+/// The members of later schemas may mean other things.
+TEST(UmpireReplayLines, RefusesUnknownSchemas) {
+  log_writer log;
+  log.allocate("a1", "m1", 100);
+  auto const with_schema = [&](std::string const& schema) {
+    std::string text = log.text, known = R"(,"schema":"v2")";
+    return read(text.replace(text.find(known), known.size(), schema));
+  };
+  EXPECT_EQ(with_schema(R"(,"schema":"v2")").events.size(), 1u);
+  for (std::string const schema : {R"(,"schema":"v3")", ""}) {
+    auto const refused = with_schema(schema);
+    EXPECT_TRUE(refused.events.empty());
+    EXPECT_FALSE(refused.refusal.empty());
+    EXPECT_EQ(refused.problems.at(0).substr(0, 30),
+              schema.empty() ? "FILE:1: the schema is missing;" : "FILE:1: the schema 'v3' is unk");
+  }
+  auto const mixed = read(log.text + R"({"kind":"umpire_replay","schema":"v3"})" + '\n' +
+                          R"({"op":"allocate","status":"committed","allocator_id":"a1"})");
+  EXPECT_EQ(mixed.events.size(), 1u);
+  ASSERT_EQ(mixed.problem_count, 2u);
+  EXPECT_EQ(mixed.problems[1].substr(0, 42), "FILE:7: the line is of an unknown schema: ");
 }
 
 TEST(UmpireReplayLines, ARingOfAllocatorsEnds) {

@@ -244,7 +244,8 @@ class QUARRY_API any_allocator {
   /// Returns the blocks without allocations to the allocator's resource.
   void release() const;
   /// The same, then takes one block if less than `wanted` bytes are reserved, for the difference.
-  /// Does nothing if the pool or resource has no `coalesce`.
+  /// Does nothing if the pool or resource has no `coalesce`, or if one empty block would only be
+  /// replaced by another one.
   void coalesce(bytes wanted) const;
 
   [[nodiscard]] allocator_counts counts() const;

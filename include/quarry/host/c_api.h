@@ -222,7 +222,8 @@ quarry_status quarry_allocator_deallocate(quarry_allocator* allocator, void* mem
 quarry_status quarry_allocator_size_of(quarry_allocator* allocator, void const* memory,
                                        uint64_t* size);
 quarry_status quarry_allocator_release(quarry_allocator* allocator);
-/* The same, then takes a block for the difference if less than `wanted` bytes are reserved. */
+/* The same, then takes a block for the difference if less than `wanted` bytes are reserved. Does
+   nothing if one empty block would only be replaced by another one. */
 quarry_status quarry_allocator_coalesce(quarry_allocator* allocator, uint64_t wanted);
 quarry_status quarry_allocator_get_counts(quarry_allocator* allocator,
                                           quarry_allocator_counts* counts);

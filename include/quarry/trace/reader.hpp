@@ -32,13 +32,14 @@ enum class format : std::uint8_t {
 /// Reads the events of one file, in order, a batch at a time. Its memory does not grow with the
 /// number of events; only the name tables grow.
 ///
-/// A reader skips what it cannot read, and keeps what it can: `problems` says what it skipped.
+/// A reader skips what it cannot read, and keeps what it can: `problems` says what it skipped. A
+/// file of which nothing can be read is refused.
 class QUARRY_API reader {
  public:
   virtual ~reader() = default;
   /// Fills `events` from the front. Returns the number of events; 0 only at the end of the file.
-  /// Throws `bad_trace` if the file is no trace of this format, and `resource_failed` if it cannot
-  /// be read.
+  /// Throws `bad_trace` if the file is no trace of this format, or if it has problems and no event;
+  /// and `resource_failed` if it cannot be read.
   [[nodiscard]] virtual std::size_t read(std::span<event> events) = 0;
   [[nodiscard]] virtual format file_format() const = 0;
 
@@ -56,6 +57,9 @@ class QUARRY_API reader {
     if (problems_.size() < max_problems) problems_.push_back(as_utf8(text));
     ++problem_count_;
   }
+  /// Call it at the end of the file. Throws `bad_trace` if there are problems and no event: the
+  /// result of such a trace would look like that of a program that allocates nothing.
+  void require_events(bool has_events) const;
   name_tables names_;
 
  private:

@@ -83,7 +83,8 @@ struct replay_sample {
   std::uint64_t upstream_allocations = 0, coalesces = 0;
 };
 
-/// The first allocation that did not fit, and the pool at that moment.
+/// The first allocation that did not fit, or the first recorded failure that failed again, whatever
+/// comes first; and the pool at that moment.
 struct replay_failure {
   std::uint64_t event = 0;  ///< its index in the trace
   trace::event request = {};
@@ -101,8 +102,9 @@ struct plan_use {
 };
 
 struct replay_result {
-  /// Whether every allocation of the trace succeeded
-  [[nodiscard]] bool fits() const { return failures == 0; }
+  /// Whether every allocation of the trace succeeded, and every recorded failure that was tried
+  /// again. If the memory is not limited, failures are not tried, because all would succeed
+  [[nodiscard]] bool fits() const { return failures == 0 && repeated_failures == 0; }
 
   std::uint64_t events = 0;
   pool_counts pool = {};
@@ -116,6 +118,12 @@ struct replay_result {
   std::uint64_t repeated_addresses =
       0;                                ///< allocations at addresses in use; the older one is freed
   std::uint64_t recorded_failures = 0;  ///< events `fail`
+  /// Of these, tried again: all of them if the memory is limited, by `max_bytes` or because it is
+  /// real. The replay frees the memory at once: how long the program would have used it is unknown
+  std::uint64_t retried_failures = 0;
+  std::uint64_t repeated_failures = 0;  ///< of these, failed again
+  /// Most bytes that would be in use if a failed request had succeeded; 0 without recorded failures
+  bytes peak_with_failures = 0;
   /// From `reserve` and `unreserve`: what the recorded allocator held. 0 if not recorded
   bytes recorded_peak_reserved = 0;
   std::uint64_t max_live = 0;    ///< most allocations at one time; not those that failed

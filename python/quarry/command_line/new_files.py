@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from quarry.command_line.output import check_outputs
+from quarry.names import printable
 
 
 @contextlib.contextmanager
@@ -50,10 +51,6 @@ def new_file(path: str) -> Iterator[str]:
     temporary = os.path.join(folder, name)
     if os.path.isdir(folder or ".") and not os.access(folder or ".", os.W_OK):
         raise OSError(f"{path}: cannot write: no permission to make a file in {folder or '.'}")
-    try:
-        folder.encode()
-    except UnicodeEncodeError:
-        raise OSError(f"{path}: cannot write: the name of {folder!r} is not UTF-8") from None
     with errors_named(temporary, path), errors_named(final, path):
         older = stat_of(final)
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -113,8 +110,9 @@ def errors_named(temporary: str, path: str) -> Iterator[None]:
     except OSError as failed:
         if failed.filename == temporary:
             raise OSError(f"{path}: cannot write the file: {failed.strerror}") from failed
-        if failed.filename is None and temporary in str(failed):
-            raise type(failed)(str(failed).replace(temporary, path)) from failed
+        shown = printable(temporary)  # as in the library's messages
+        if failed.filename is None and shown in str(failed):
+            raise type(failed)(str(failed).replace(shown, printable(path))) from failed
         raise
 
 

@@ -20,15 +20,11 @@ def strategy_option(text: str) -> Any:
 
 
 def file_name(name: str | None) -> str | None:
-    """Refuses an empty name, `-`, and one that is not UTF-8: the compiled module takes texts."""
+    """Refuses an empty name, and `-`."""
     if name == "":
         raise typer.BadParameter("the name of the file is empty")
     if name == "-":
         raise typer.BadParameter("'-' names no file here; write ./- for a file of this name")
-    try:
-        (name or "").encode()
-    except UnicodeEncodeError:
-        raise typer.BadParameter(f"the name {name!r} is not UTF-8") from None
     return name
 
 

@@ -15,6 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from quarry.errors import Error
+from quarry.names import printable
 
 Rows = list[tuple[str, str]]
 
@@ -41,7 +42,7 @@ def errors_shown(as_json: bool) -> Iterator[None]:
 def one_line(text: str) -> str:
     """The text with escapes in place of its control characters, which names of files may have."""
     escape = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
-    return re.sub(escape, lambda found: found[0].encode("unicode_escape").decode(), text)
+    return re.sub(escape, lambda found: found[0].encode("unicode_escape").decode(), printable(text))
 
 
 def refuse(message: str, kind: str, as_json: bool) -> NoReturn:

@@ -15,7 +15,14 @@ from quarry.command_line.output import (
     show_problems,
     warn,
 )
+from quarry.errors import BadTrace
 from quarry.sizes import format_size
+
+
+def empty_trace(path: str, problem: str) -> dict[str, Any]:
+    """What `record` says of a trace of which no event can be read."""
+    counts = dict.fromkeys(("events", "peak_allocated", "peak_reserved"), 0)
+    return {"trace": path} | counts | {"problems": [problem], "problem_count": 1}
 
 
 def record(
@@ -51,7 +58,11 @@ def record(
     traces: list[dict[str, Any]] = []
     for path in done.files:
         with errors_shown(as_json):
-            found = run_replay(path, allocator="all")
+            try:
+                found = run_replay(path, allocator="all")
+            except BadTrace as failed:  # of a process that ended before its first events were whole
+                traces.append(empty_trace(path, str(failed)))
+                continue
         traces.append(
             {
                 "trace": path,

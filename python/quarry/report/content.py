@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from quarry.names import printable
 from quarry.replays import ReplayResult
 from quarry.report import analysis
 from quarry.report.analysis import (
@@ -19,6 +20,7 @@ from quarry.report.analysis import (
     Integers,
     Lifetimes,
 )
+from quarry.report.failures import Failure, failures_of
 from quarry.sizes import format_size
 from quarry.traces import Kind, Trace
 from quarry.tuning import TuneResult
@@ -54,6 +56,7 @@ class Content:
     groups: Groups
     call_sites: list[str]
     phases: list[tuple[int, str]]  # the event and the name
+    failures: list[Failure]  # of the recording
     summary: list[tuple[str, str]]
     problems: list[str]
     sweep: TuneResult | None
@@ -126,7 +129,7 @@ def make_content(
         summary += summary_of_replay(replay)
     has_rounding = len(granted) > 0 and not np.array_equal(requested, granted)
     return Content(
-        title=title or os.path.basename(trace.path) or "trace",
+        title=printable(title or os.path.basename(trace.path) or "trace"),
         axis=axis,
         requested=analysis.envelope(axis, requested),
         granted=analysis.envelope(axis, granted) if has_rounding else None,
@@ -138,6 +141,7 @@ def make_content(
         groups=groups,
         call_sites=trace.call_sites,
         phases=phases_of(trace),
+        failures=failures_of(trace, lifetimes, requested),
         summary=summary,
         problems=problems_of(trace),
         sweep=sweep,
@@ -224,8 +228,11 @@ def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
         (f"{name}: modelled time of the upstream", f"{replay.upstream_us / 1000:,.3f} ms"),
         (f"{name}: coalesces", f"{pool.coalesces:,}"),
     ]
-    if not replay.fits:
+    if replay.failures:
         rows.append((f"{name}: allocations that did not fit", f"{replay.failures:,}"))
+    if replay.retried_failures:
+        served = replay.retried_failures - replay.repeated_failures
+        rows.append((f"{name}: failed requests that succeed now", f"{served:,}"))
     return rows
 
 

@@ -7,7 +7,7 @@ report.axis = report.axes[0];
 const units = ["B", "KiB", "MiB", "GiB", "TiB"];
 const palette = ["#3b6fb6", "#e08a2e", "#4c9f70", "#c9504b", "#8a6cc0", "#9a7350", "#d583b8", "#7d8b99", "#b8ae3a", "#49b3c2"];
 const otherColor = "#cfd6de";
-const colors = { requested: "#3b6fb6", granted: "#8fb0da", recorded: "#d9822b", replays: ["#0f7b5f", "#8a3ffc", "#c2255c", "#5c6a79"] };
+const colors = { failure: "#c62828", requested: "#3b6fb6", granted: "#8fb0da", recorded: "#d9822b", replays: ["#0f7b5f", "#8a3ffc", "#c2255c", "#5c6a79"] };
 const font = { family: 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif', size: 12.5, color: "#3a4653" };
 const byId = (id) => document.getElementById(id);
 
@@ -143,13 +143,35 @@ async function drawTimeline() {
     line: { color: curve.look.color, width: curve.look.width, dash: curve.look.dash, shape: "hv" },
     hovertemplate: `%{y:.4~g} ${unit.name}` }));
   const shapes = report.axis.phases.map(([position]) => ({ type: "line", x0: position, x1: position, y0: 0, y1: 1, yref: "paper", line: { color: "#aab4bf", width: 1, dash: "dot" } }));
+  for (const position of report.axis.failures) shapes.push({ type: "line", x0: position, x1: position, y0: 0, y1: 1, yref: "paper", line: { color: colors.failure, width: 1.2, dash: "dash" } });
+  if (report.failures.length) {
+    traces.push({ name: "failed requests", x: report.axis.failures, y: report.failures.map((each) => each.in_use / unit.bytes), type: "scatter", mode: "markers",
+      marker: { color: colors.failure, symbol: "x", size: 8 }, text: report.failures.map((each) => `${sizeText(each.size)} requested, ${sizeText(each.in_use)} in use`), hovertemplate: "%{text}" });
+  }
   const annotations = report.axis.phases.length > 40 ? [] : report.axis.phases.map(([position, name]) => ({ x: position, y: 1, yref: "paper", text: name, showarrow: false,
     xanchor: "left", yanchor: "top", font: { size: 11, color: "#5c6a79" } }));
   await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis(`memory (${unit.name})`), { shapes, annotations: annotations.concat(notes()) }), config);
   link(element, (range) => {
     const parts = curves.map((curve) => visiblePart(curve, range, plotWidth(element), unit.bytes));
-    return Plotly.restyle(element, { x: parts.map((part) => part.x), y: parts.map((part) => part.y) });
+    return Plotly.restyle(element, { x: parts.map((part) => part.x), y: parts.map((part) => part.y) }, curves.map((_, i) => i));
   });
+}
+
+function drawFailures() {
+  if (!report.failures.length) { byId("failures-section").remove(); return; }
+  const table = byId("failures"), head = table.createTHead().insertRow();
+  for (const name of ["event", "requested", "free, as recorded", "in use", "most of it"]) {
+    const cell = document.createElement("th");
+    cell.textContent = name;
+    head.append(cell);
+  }
+  const body = table.createTBody();
+  for (const each of report.failures) {
+    const most = each.largest.map(([name, size]) => (each.is_by_site ? `${sizeText(size)}: ${name}` : sizeText(size)));
+    const row = body.insertRow();
+    for (const text of [each.event.toLocaleString("en"), sizeText(each.size) + (each.call_site ? `\nat ${each.call_site}` : ""), each.free ? sizeText(each.free) : "",
+      `${sizeText(each.in_use)} in ${each.allocations.toLocaleString("en")} allocations`, most.join(each.is_by_site ? "\n" : ", ")]) row.insertCell().textContent = text;
+  }
 }
 
 async function drawFragmentation() {
@@ -416,6 +438,7 @@ function drawTexts() {
 
 async function drawAll() {
   drawTexts();
+  drawFailures();
   explainBlocks();
   offerAxes();
   await drawOverTime();

@@ -115,6 +115,7 @@ def axis_of(content: Content) -> dict[str, Any]:
         "right": packed(right, "f8"),
         "picture": picture,
         "phases": [(float(content.axis.positions[event]), name) for event, name in content.phases],
+        "failures": [float(content.axis.positions[each.event]) for each in content.failures],
     }
 
 
@@ -143,6 +144,10 @@ def page_data(content: Content) -> dict[str, Any]:
         "curves": curves,
         "replays": replays,
         "blocks": blocks_of(content),
+        "failures": [
+            vars(each) | {"is_by_site": any(name for name, _ in each.largest)}
+            for each in content.failures
+        ],
         "groups": {
             "title": groups.title,
             "names": [name[:MAX_NAME_LENGTH] for name in groups.names],

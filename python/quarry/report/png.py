@@ -96,6 +96,8 @@ def draw_timeline(content: Content, chart: Any) -> None:
             replay.position, replay.reserved / unit, where="post", color=color, lw=1.1,
             label=f"reserved by Quarry ({replay.label})",
         )  # fmt: skip
+    for failure in content.failures:
+        chart.axvline(content.axis.positions[failure.event], color="#c62828", lw=0.8, ls="--")
     chart.set_ylim(bottom=0)
     chart.set_ylabel(f"memory ({name})", fontsize=9)
     chart.legend(fontsize=7.5, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))

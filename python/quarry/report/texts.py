@@ -5,6 +5,7 @@ from quarry.plans import Plan
 from quarry.replays import PlanUse, ReplayResult
 from quarry.separation import Route, SeparateResult
 from quarry.sizes import format_size
+from quarry.traces import Kind
 from quarry.tuning import TuneOutcome, TuneResult
 
 
@@ -18,7 +19,7 @@ def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
         ("trace", f"{path}: {result.events:,} events, {result.format} format"),
         ("pool", f"{settings['strategy']}, coalesces: {settings['heuristic']}"),
         ("capacity", "unlimited" if capacity is None else format_size(capacity)),
-        ("fits", "yes" if result.fits else f"no: {result.failures:,} allocations failed"),
+        ("fits", fits_text(result)),
         ("peak in use", format_size(in_use)),
         ("peak reserved", format_size(peak) + share),
     ]
@@ -45,11 +46,40 @@ def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
     for name, count in (
         ("frees of unknown addresses", result.unknown_frees),
         ("allocations at addresses in use", result.repeated_addresses),
-        ("failures in the trace", result.recorded_failures),
     ):
         if count:
             rows.append((name, f"{count:,}"))
-    return rows
+    return rows + rows_of_recorded_failures(result)
+
+
+def fits_text(result: ReplayResult) -> str:
+    """Whether a trace fits, and why not."""
+    if result.fits:
+        not_tried = result.recorded_failures - result.retried_failures
+        return "yes, because the memory is unlimited" if not_tried else "yes"
+    reasons = []
+    if result.failures:
+        reasons.append(f"{result.failures:,} allocations failed")
+    if result.repeated_failures:
+        reasons.append(
+            f"of {result.recorded_failures:,} failures in the trace, "
+            f"{result.repeated_failures:,} failed again"
+        )
+    return f"no: {'; '.join(reasons)}"
+
+
+def rows_of_recorded_failures(result: ReplayResult) -> list[tuple[str, str]]:
+    """What became of the requests that failed in the recording, as a row of a table."""
+    if not result.recorded_failures:
+        return []
+    served = result.retried_failures - result.repeated_failures
+    outcome = f"tried again, {served:,} succeeded"
+    if not result.retried_failures:
+        outcome = "not tried; state the capacity to try them"
+    return [
+        ("failures in the trace", f"{result.recorded_failures:,}, {outcome}"),
+        ("peak in use if they succeeded", format_size(result.peak_with_failures)),
+    ]
 
 
 def rows_of_plan_use(use: PlanUse) -> list[tuple[str, str]]:
@@ -118,7 +148,7 @@ def rows_of_separation(result: SeparateResult) -> list[tuple[str, str]]:
     ]
     for name, part in (("one pool", result.together), ("separated", result.apart)):
         if not part.fits:
-            rows.append((f"does not fit, {name}", f"{part.failures:,} allocations failed"))
+            rows.append((f"does not fit, {name}", fits_text(part).removeprefix("no: ")))
     for route in result.table.routes[:10]:
         rows.append((f"pool {route.pool}", route_text(route)))
     if len(result.table) > 10:
@@ -151,6 +181,11 @@ def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[st
         ("a default pool reserves", format_size(default.pool.peak_reserved)),
         ("placed by", plan.method or "nothing to place"),
     ]
+    if default.recorded_failures:
+        rows += [
+            ("failures in the trace", f"{default.recorded_failures:,}, without places in the plan"),
+            ("peak in use if they succeeded", format_size(default.peak_with_failures)),
+        ]
     if unplanned := plan.allocations - plan.planned_allocations:
         rows.insert(2, ("without a place", f"{unplanned:,}, which outlive a whole period"))
     return rows
@@ -163,8 +198,9 @@ def failure_text(result: ReplayResult) -> str:
         return ""
     pool, request = failure.pool, failure.request
     site = f" at {failure.call_site}" if failure.call_site else ""
+    verb = "fails as in the recording: it requests" if request["kind"] == Kind.FAIL else "allocates"
     text = (
-        f"event {failure.event:,} allocates {format_size(request['size'])}{site}. The pool has "
+        f"event {failure.event:,} {verb} {format_size(request['size'])}{site}. The pool has "
         f"{format_size(pool.reserved)} reserved, {format_size(pool.allocated)} allocated in "
         f"{pool.allocations_in_use:,} allocations"
     )

@@ -45,6 +45,9 @@ class TorchFunctions:
             function = getattr(loaded, f"quarry_torch_{name}")
             function.restype, function.argtypes = ctypes.c_void_p, arguments
             setattr(self, name, function)
+        self.record_stream = loaded.quarry_torch_record_stream
+        self.record_stream.restype = None
+        self.record_stream.argtypes = [ctypes.c_void_p] * 2
         self.deallocate = loaded.quarry_torch_deallocate
         self.deallocate.restype = None
         self.deallocate.argtypes = [ctypes.c_void_p, *arguments]

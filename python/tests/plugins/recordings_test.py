@@ -214,3 +214,27 @@ def test_a_child_of_a_fork_records_into_a_file_of_its_own(tmp_path):
 def test_a_recording_of_call_sites_needs_a_file():
     with pytest.raises(quarry.BadArgument, match="also set record"):
         quarry.plugins.prepare("quarry.torch", None, True, {})
+
+
+def test_memory_that_another_stream_uses_is_freed_when_it_can_be_reused(tmp_path):
+    """PyTorch's `record_stream`. On the host, the work of streams is done when the pool looks."""
+    device, torch = make_pool(), TorchFunctions(with_lock=True)
+    quarry.plugins.start_recording(tmp_path / "used.quarry")
+    shared = torch.allocate(1000, device, 0x5000)
+    torch.record_stream(shared, 0x6000)
+    torch.deallocate(shared, 1000, device, 0x5000)
+    own = torch.allocate(500, device, 0x5000)  # looks
+    torch.deallocate(own, 500, device, 0x5000)
+    last = torch.allocate(700, device, 0x5000)
+    torch.record_stream(last, 0x6000)
+    torch.deallocate(last, 700, device, 0x5000)
+    quarry.plugins.stop_recording()
+    trace = quarry.read_trace(tmp_path / "used.quarry")
+    memory = (trace.kind == Kind.ALLOCATE) | (trace.kind == Kind.DEALLOCATE)
+    assert list(zip(trace.kind[memory], trace.size[memory], strict=True)) == [
+        (Kind.ALLOCATE, 1000),
+        (Kind.DEALLOCATE, 1000),
+        (Kind.ALLOCATE, 500),
+        (Kind.DEALLOCATE, 500),
+        (Kind.ALLOCATE, 700),  # its free waits at the end
+    ]

@@ -61,10 +61,24 @@ class block_source {
   [[nodiscard]] std::uint64_t returned() const { return returned_; }
 
   /// The minimum size of the next block.
-  [[nodiscard]] bytes min_block() const {
-    if (reserved() == 0) return first_block_;
+  [[nodiscard]] bytes min_block() const { return min_block_after(reserved()); }
+  /// The same if the pool held `reserved` bytes.
+  [[nodiscard]] bytes min_block_after(bytes reserved) const {
+    if (reserved == 0) return first_block_;
     return std::max(next_block_,
-                    std::min(max_bytes_at_once, reserved() / 100 * growth_) & ~(alignment_ - 1));
+                    std::min(max_bytes_at_once, reserved / 100 * growth_) & ~(alignment_ - 1));
+  }
+
+  /// Whether a coalesce to `wanted` bytes would replace the only empty block by one that is not
+  /// smaller, although the pool holds `wanted` bytes. A heuristic that fires at each free would do
+  /// that each time.
+  template <class Placement>
+  [[nodiscard]] bool replaces_in_vain(Placement const& chunks, bytes wanted, bytes padding) const {
+    if (chunks.releasable_blocks() != 1) return false;
+    bytes const empty = chunks.releasable(), kept = reserved() - empty;
+    if (wanted > reserved() || wanted <= kept) return false;
+    bytes const rounded = (wanted - kept + padding) & ~(alignment_ - 1);
+    return std::max(rounded, min_block_after(kept)) >= empty;
   }
 
   /// Allocates a block of `size` bytes, or of fewer bytes, but at least `wanted.granted`. If the

@@ -25,16 +25,17 @@ struct pool_state {
   double holding_cost = 0;
 };
 
-/// The rules for when `blocks_releasable(n)` fires, which peak `to_high_water` uses, and what
-/// `before_growth` does.
+/// The rules for when `blocks_releasable(n)` fires, which peak `to_high_water` uses, what
+/// `before_growth` does, and when a coalesce does less.
 ///   poster_2022   Umpire as of the poster (coalescing heuristics): fires above n blocks; uses the
 ///                 peak of the requested bytes; after a coalesce before growth the pool always
-///                 takes another block
+///                 takes another block; a coalesce takes no block if one free chunk is that large
 ///   umpire_2024   Umpire's release of 2024-10: fires from n blocks; uses the peak of the rounded
 ///                 bytes, including the block that coalescing takes; does nothing with fewer than
-///                 two free chunks
+///                 two free chunks; a coalesce takes no block if one free chunk is that large
 ///   quarry        fires from n blocks; uses the peak of the users' rounded bytes; takes another
-///                 block only if the request still does not fit
+///                 block only if the request still does not fit; a coalesce keeps the only empty
+///                 block, unless a smaller block suffices or bytes are missing
 enum class heuristic_rules : std::uint8_t { poster_2022, umpire_2024, quarry };
 
 /// A user's rule. Returns the bytes that the pool should hold after coalescing; 0 means that it

@@ -123,17 +123,18 @@ class QUARRY_POISONS pool {
   }
 
   /// Returns empty blocks to the resource. Then takes one block of `wanted` minus the reserved
-  /// bytes, if that is positive. With a published rule it takes no block if one free chunk is that
-  /// large; `umpire_2024` does nothing while fewer than two chunks are free. Does not throw: if it
+  /// bytes, if that is positive. `heuristic_rules` says when it does less. Does not throw: if it
   /// gets no block, the pool continues without it.
   void coalesce(bytes wanted) noexcept {
-    if (options_.coalesce.rules == heuristic_rules::umpire_2024 && placement_.free_chunks() < 2)
-      return;
+    bool const is_ours = options_.coalesce.rules == heuristic_rules::quarry;
+    bool const is_of_2024 = options_.coalesce.rules == heuristic_rules::umpire_2024;
+    if (is_of_2024 && placement_.free_chunks() < 2) return;
+    slices_.release(map_pages{*this});  // may empty blocks
+    if (is_ours && source_.replaces_in_vain(placement_, wanted, padding_)) return;
     release();
     if (placement_.reserved() >= wanted) return;
     try {
       auto const needed = sizes_for(wanted - placement_.reserved());
-      bool const is_ours = options_.coalesce.rules == heuristic_rules::quarry;
       auto const found = is_ours ? std::nullopt : placement_.allocate(needed);
       std::uint64_t const base =
           found ? *found : allocate_block(std::max(needed.granted, min_block()), needed);
@@ -215,7 +216,6 @@ class QUARRY_POISONS pool {
   static constexpr bytes min_reserved_for_slices = 16_MiB;
 
   using sizes = chunk_sizes;
-  using block = upstream_block;
 
   [[nodiscard]] sizes sizes_for(bytes size) const {
     if (size > max_bytes_at_once) source_.memory().refuse(size);
@@ -430,7 +430,7 @@ class QUARRY_POISONS pool {
     } catch (std::bad_alloc const&) {  // chunks serve small sizes
     }
   }
-  void return_block(block const& empty) noexcept {
+  void return_block(upstream_block const& empty) noexcept {
     if (is_poisoned()) detail::unpoison(reinterpret_cast<void*>(empty.base), empty.size);
     source_.deallocate(empty);
   }
