@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the interleavings of the OpenCL containers' own code, for two or three work-items: chains of a map,
-// rings of a queue, claims of a vector, and memory that several work-items need at once. The memory
-// that they need is allocated before, so the heap's own steps multiply no schedules.
+// Runs the interleavings of the OpenCL containers' own code, for two or three work-items: chains of
+// a map, rings of a queue, claims of a vector, and memory that several work-items need at once. The
+// memory that they need is allocated before, so the heap's own steps multiply no schedules.
 #include "opencl/container_fixture.hpp"
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"

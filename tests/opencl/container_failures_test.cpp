@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of the containers for OpenCL kernels that fail change nothing and say so; and those that
-// run for long need no more memory.
+// Operations of the containers for OpenCL kernels that fail change nothing and say so; and those
+// that run for long need no more memory.
 #include "opencl/container_fixture.hpp"
 #include "quarry/simt/launch.hpp"
 #include "support/backends.hpp"
