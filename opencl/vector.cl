@@ -36,7 +36,7 @@ static inline void quarry_vector_init(__global quarry_vector* vector, uint eleme
 static inline uint quarry_segment_of(uint index) { return quarry_highest_bit((index >> 5u) + 1u); }
 static inline uint quarry_first_of_segment(uint segment) { return ((1u << segment) - 1u) << 5u; }
 static inline ulong quarry_bytes_of_segment(__global quarry_vector* vector, uint segment) {
-  return ((ulong)max(vector->element_bytes, 1u) << 5u) << segment;
+  return ((ulong)vector->element_bytes << 5u) << segment;
 }
 // Whether elements [0, end) have memory. `end` is not 0.
 static inline bool quarry_vector_has(__global quarry_vector* vector, uint end) {
@@ -54,20 +54,16 @@ QUARRY_OUT_OF_LINE static bool quarry_vector_extend(quarry_heap heap, __global q
     }
     bool is_first;
     if (quarry_await_published(at, &is_first) != 0u) continue;
-    quarry_ref fresh = 0u;  // a list of segments, smallest first
+    quarry_ref fresh[QUARRY_VECTOR_SEGMENTS];
     uint segment = last + 1u;
     for (; segment > first; --segment) {
-      quarry_ref const next = quarry_try_malloc(heap, quarry_bytes_of_segment(vector, segment - 1u));
-      if (next == 0u) break;
-      *(__global quarry_ref*)quarry_at(heap, next) = fresh;
-      fresh = next;
+      fresh[segment - 1u] = quarry_try_malloc(heap, quarry_bytes_of_segment(vector, segment - 1u));
+      if (fresh[segment - 1u] == 0u) break;
     }
     bool const has_all = segment == first;
-    for (segment = first; fresh != 0u; ++segment) {
-      quarry_ref const next = *(__global quarry_ref*)quarry_at(heap, fresh);
-      if (has_all) (void)quarry_publish(heap, vector->segments + segment, fresh);
-      else (void)quarry_free(heap, fresh);
-      fresh = next;
+    for (; segment <= last; ++segment) {
+      if (has_all) (void)quarry_publish(heap, vector->segments + segment, fresh[segment]);
+      else (void)quarry_free(heap, fresh[segment]);
     }
     if (has_all) return true;
     if (quarry_cancel(at, is_first) == 0u) return false;
