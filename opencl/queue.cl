@@ -179,8 +179,9 @@ static inline uint quarry_queue_trim(quarry_heap heap, __global quarry_queue* qu
 // Removes all values, and returns how many there were; frees all memory. No other work-item may use the queue
 // meanwhile.
 static inline uint quarry_queue_clear(quarry_heap heap, __global quarry_queue* queue) {
-  uint count = 0u, value;
-  while (quarry_queue_pop(heap, queue, &value)) ++count;
+  uint count = 0u;
+  for (quarry_ref ring = queue->first; ring != 0u; ring = quarry_queue_ring_at(heap, ring)->next)
+    count += quarry_queue_ring_at(heap, ring)->tail - quarry_queue_ring_at(heap, ring)->head;
   (void)quarry_queue_free_rings(heap, queue, 0u);
   queue->first = queue->last = 0u;
   return count;

@@ -190,6 +190,15 @@ TEST(OpenclQueueForLong, PushesAndPopsNeedNoMoreMemory) {
     EXPECT_EQ(f.audit(), "");
   }
 }
+TEST(OpenclQueueForLong, AClearCountsTheValuesOfAllRings) {
+  fixture<quarry_queue> f;
+  uint value = 0;
+  for (uint i = 0; i < 1000; ++i) ASSERT_TRUE(quarry_queue_push(f.heap, f.container, i));
+  for (uint i = 0; i < 100; ++i) ASSERT_TRUE(quarry_queue_pop(f.heap, f.container, &value));
+  EXPECT_EQ(quarry_queue_clear(f.heap, f.container), 900u);
+  EXPECT_FALSE(quarry_queue_pop(f.heap, f.container, &value));
+  EXPECT_EQ(f.audit(), "");
+}
 TEST(OpenclQueueForLong, PositionsWrap) {
   fixture<quarry_queue> f;
   uint value = 0, pushed = 0, popped = 0;
