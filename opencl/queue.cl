@@ -87,7 +87,8 @@ QUARRY_OUT_OF_LINE static quarry_ref quarry_queue_extend(quarry_heap heap, __glo
   if (next == 0u) {
     uint const shift = ring == 0u ? QUARRY_QUEUE_SHIFT : min(at->shift + 1u, QUARRY_QUEUE_MAX_SHIFT);
     quarry_ref const fresh = quarry_queue_make_ring(heap, shift);
-    next = fresh == 0u ? quarry_cancel(link, is_first) : quarry_publish(heap, link, fresh);
+    if (fresh != 0u && !quarry_publish(link, fresh)) (void)quarry_free(heap, fresh);
+    next = fresh == 0u ? quarry_cancel(link, is_first) : quarry_published(link);
     if (next == 0u) return 0u;
   }
   if (ring != 0u) (void)quarry_or_acq_rel(&at->pushes, QUARRY_QUEUE_CLOSED);

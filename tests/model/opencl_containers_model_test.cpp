@@ -329,7 +329,9 @@ TEST(OpenclPublishedModel, OfTheMemoryThatLanesAllocateOnePartStaysAndTheOthersA
       found[lane] = quarry_await_published(&shared.container->at, &is_first);
       if (found[lane] != 0) return;
       has_used[lane] = has_memory;
-      found[lane] = has_memory ? quarry_publish(shared.heap, &shared.container->at, fresh[lane])
+      if (has_memory && !quarry_publish(&shared.container->at, fresh[lane]))
+        (void)quarry_free(shared.heap, fresh[lane]);
+      found[lane] = has_memory ? quarry_published(&shared.container->at)
                                : quarry_cancel(&shared.container->at, is_first);
     };
     shared.expect_every_schedule_holds(
