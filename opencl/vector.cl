@@ -107,29 +107,33 @@ static inline __global void* quarry_vector_at(quarry_heap heap, __global quarry_
 // Adds `count` elements, whose bytes are not set. Returns the index of the first. Returns QUARRY_NONE if
 // `count` is 0; or if there is no memory, or no index below 2^31 - 32: then counts the push as lost, and
 // records a fault. May miss elements that another push, which fails, claims for a moment.
+//
+// Calls quarry_vector_extend at one place, because compilers for CPUs put a copy of it, malloc included, at each
+// place: two of them doubled the time that PoCL takes to compile a push.
 static inline uint quarry_vector_push_many(quarry_heap heap, __global quarry_vector* vector, ulong count) {
   if (count == 0u) return QUARRY_NONE;
-  bool is_claimed = false;
-  for (uint round = 0; count <= QUARRY_VECTOR_MOST;) {
-    is_claimed = quarry_vector_claim(vector, (uint)count);
-    if (is_claimed) break;
-    uint const claimed = quarry_load_relaxed(&vector->claimed);
-    bool const has_indices = claimed <= QUARRY_VECTOR_MOST && (uint)count <= QUARRY_VECTOR_MOST - claimed;
-    if (has_indices && quarry_vector_extend(heap, vector, quarry_segment_of(claimed + (uint)count - 1u))) continue;
-    if (round++ != 0u) break;
+  uint first = QUARRY_NONE;
+  for (uint round = 0; count <= QUARRY_VECTOR_MOST && round < 2u;) {
+    uint segment;
+    if (quarry_vector_claim(vector, (uint)count)) {
+      first = quarry_add_relaxed(&vector->size, (uint)count);
+      // Whoever has the middle of the last segment allocates the next one, so that few need it at once.
+      uint const last = first + (uint)count - 1u, last_segment = quarry_segment_of(last);
+      uint const middle = quarry_first_of_segment(last_segment) + (16u << last_segment);
+      segment = last_segment + 1u;
+      if (first > middle || middle > last || segment == QUARRY_VECTOR_SEGMENTS) return first;
+    } else {
+      uint const claimed = quarry_load_relaxed(&vector->claimed);
+      bool const has_indices = claimed <= QUARRY_VECTOR_MOST && (uint)count <= QUARRY_VECTOR_MOST - claimed;
+      segment = has_indices ? quarry_segment_of(claimed + (uint)count - 1u) : QUARRY_NONE;
+    }
+    bool const has_extended = segment != QUARRY_NONE && quarry_vector_extend(heap, vector, segment);
+    if (first != QUARRY_NONE) return first;
+    if (!has_extended) ++round;
   }
-  if (!is_claimed) {
-    (void)quarry_add_relaxed(&vector->lost, 1u);
-    quarry_record_out_of_memory(heap, count > QUARRY_VECTOR_MOST ? ~(ulong)0u : count * vector->element_bytes);
-    return QUARRY_NONE;
-  }
-  uint const first = quarry_add_relaxed(&vector->size, (uint)count);
-  // Whoever has the middle of the last segment allocates the next one, so that few need it at once.
-  uint const last = first + (uint)count - 1u, segment = quarry_segment_of(last);
-  uint const middle = quarry_first_of_segment(segment) + (16u << segment);
-  if (first <= middle && middle <= last && segment + 1u < QUARRY_VECTOR_SEGMENTS)
-    (void)quarry_vector_extend(heap, vector, segment + 1u);
-  return first;
+  (void)quarry_add_relaxed(&vector->lost, 1u);
+  quarry_record_out_of_memory(heap, count > QUARRY_VECTOR_MOST ? ~(ulong)0u : count * vector->element_bytes);
+  return QUARRY_NONE;
 }
 static inline uint quarry_vector_push(quarry_heap heap, __global quarry_vector* vector, uint count) {
   return quarry_vector_push_many(heap, vector, count);
