@@ -132,7 +132,7 @@ void on_each_group_size(bytes size, std::function<std::string(fixture&, std::siz
   on_each_device([&](cl::Device const& device) -> std::string {
     fixture f{device, scaled(size), kernels};
     for (std::size_t const local : group_sizes(device)) {
-      end_after(20);  // compilers compile kernels again for each size
+      end_after(60);  // compilers compile kernels again for each size
       if (auto const problem = body(f, local); !problem.empty())
         return "groups of " + std::to_string(local) + ": " + problem;
     }

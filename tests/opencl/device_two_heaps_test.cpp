@@ -105,7 +105,7 @@ TEST(OpenclTwoHeapsInKernels, WorkItemsOfOneCallAllocateFromTheHeapThatEachOnePa
       constexpr std::size_t local = 96;
       cl_uint counts[2] = {0, 0};
       cl::Buffer const wrong{f.context, CL_MEM_COPY_HOST_PTR, sizeof counts, counts};
-      end_after(40);  // PoCL compiles the kernel at its launch
+      end_after(60);  // PoCL compiles the kernel at its launch
       f.run("churn_in_two", groups_for(2048, local), local, second.buffer(),
             cl_uint{scale() == 1 ? 16u : 5u}, wrong, cl::Local(4 * (2 * local + 2)));
       auto const found = f.read(wrong, 2);
