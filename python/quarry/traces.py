@@ -176,7 +176,8 @@ def make_trace(columns: Any, **names: Any) -> Trace:
     `allocate`, `deallocate`, `fail`, `reserve`, `unreserve`, `wait` and `phase`, and `thread`,
     `stream`, `allocator` and `call_site` may have names. `names` are the other arguments of
     `Trace`, such as `call_sites`. Raises BadArgument for unknown columns, for columns of different
-    lengths, and for numbers that a column cannot hold; ResourceFailed without pyarrow.
+    lengths, for numbers that a column cannot hold, and for allocations of bytes at address 0;
+    ResourceFailed without pyarrow.
     """
     if is_arrow(columns):
         columns, found = columns_of(columns, {kind.name.lower(): kind.value for kind in Kind})
@@ -202,6 +203,13 @@ def make_trace(columns: Any, **names: Any) -> Trace:
                 f"make_trace: column {name!r} has the number {largest}, but `{table}` has only "
                 f"{len(names[table])} names"
             )
+    is_null = (events["kind"] == Kind.ALLOCATE) & (events["address"] == 0) & (events["size"] > 0)
+    if is_null.any():
+        number = int(np.argmax(is_null))
+        raise BadArgument(
+            f"make_trace: event {number} allocates {events['size'][number]} bytes at address 0, "
+            "which means no memory; give each allocation in use an address of its own"
+        )
     return Trace(events, **names)
 
 

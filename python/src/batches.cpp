@@ -5,7 +5,6 @@
 #include "arrow_stream.hpp"
 #include "event_buffer.hpp"
 #include "names.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>

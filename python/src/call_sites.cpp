@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call_sites.hpp"
-#include "text.hpp"
 
 #include <algorithm>
 #include <new>

@@ -5,7 +5,6 @@
 #endif
 
 #include "plain_class.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/vector.h>
 

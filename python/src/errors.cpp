@@ -5,7 +5,6 @@
 #include "quarry/trace/reader.hpp"
 
 #include "module.hpp"
-#include "text.hpp"
 
 namespace quarry::python {
 namespace {

@@ -10,7 +10,6 @@
 #include "graph/rmat.hpp"
 #include "progress.hpp"
 #include "resources.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <optional>

@@ -16,7 +16,6 @@
 #include "progress.hpp"
 #include "record_loop.hpp"
 #include "rounds.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 

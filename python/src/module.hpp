@@ -6,6 +6,7 @@
 #include <nanobind/typing.h>
 
 #include "gil.hpp"
+#include "text.hpp"
 
 namespace quarry::python {
 

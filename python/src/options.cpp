@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <new>

@@ -7,7 +7,6 @@
 #include "event_buffer.hpp"
 #include "plain_class.hpp"
 #include "progress.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/filesystem.h>
 #include <algorithm>

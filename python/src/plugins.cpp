@@ -6,7 +6,6 @@
 
 #include "plain_class.hpp"
 #include "plugin_pools.hpp"
-#include "text.hpp"
 
 #include <functional>
 

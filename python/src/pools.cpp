@@ -9,7 +9,6 @@
 
 #include "plain_class.hpp"
 #include "pool_parts.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>

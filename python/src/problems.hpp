@@ -4,7 +4,6 @@
 #include "quarry/trace/reader.hpp"
 
 #include "module.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/vector.h>
 

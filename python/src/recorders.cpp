@@ -2,7 +2,6 @@
 // Records the calls of pools.
 #include "module.hpp"
 #include "recorder_handle.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 

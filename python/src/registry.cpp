@@ -4,7 +4,6 @@
 
 #include "plain_class.hpp"
 #include "resources.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>

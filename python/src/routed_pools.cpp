@@ -5,7 +5,6 @@
 
 #include "module.hpp"
 #include "pool_parts.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>

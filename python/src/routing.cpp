@@ -9,7 +9,6 @@
 #include "names.hpp"
 #include "options.hpp"
 #include "plain_class.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts texts. Include it in place of <nanobind/stl/string.h>, which refuses names of files that
+// Converts texts, in place of <nanobind/stl/string.h>, which refuses names of files that
 // are not UTF-8: Python has surrogates in the place of their bytes (PEP 383).
 #pragma once
 

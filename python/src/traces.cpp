@@ -14,7 +14,6 @@
 #include "problems.hpp"
 #include "progress.hpp"
 #include "resources.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>

@@ -7,7 +7,6 @@
 #include "event_buffer.hpp"
 #include "options.hpp"
 #include "progress.hpp"
-#include "text.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>

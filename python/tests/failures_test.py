@@ -103,3 +103,10 @@ def test_a_log_without_a_readable_row_does_not_fit(tmp_path, accepts):
     result = CliRunner().invoke(app, ["replay", str(path), *accepts])
     assert result.exit_code == 2 and "fits" not in result.output
     assert "(the first of 2 problems). No event could be read" in result.output
+
+
+def test_allocations_without_addresses_make_no_trace():
+    """Replays ignore null pointers, so the peak would be 0."""
+    with pytest.raises(quarry.BadArgument, match="event 1 allocates 5 bytes at address 0"):
+        quarry.make_trace({"kind": [0, 0], "size": [0, 5]})
+    assert len(quarry.make_trace({"kind": [0, 1], "size": [0, 5]})) == 2

@@ -143,7 +143,7 @@ def test_make_trace_refuses_numbers_that_a_column_cannot_hold(name, column):
 
 def test_make_trace_keeps_large_numbers_and_refuses_numbers_without_a_name():
     sizes = [2**64 - 1, 5]
-    assert quarry.make_trace({"size": sizes}).size.tolist() == sizes
+    assert quarry.make_trace({"address": [1, 2], "size": sizes}).size.tolist() == sizes
     with pytest.raises(quarry.BadArgument, match="`allocators` has only 2 names"):
         quarry.make_trace({"allocator": [2]}, allocators=["", "a"])
 
@@ -166,7 +166,13 @@ def test_names_that_are_not_utf8_are_escaped(tmp_path):
 
 def test_a_file_keeps_the_names_of_number_0(tmp_path):
     trace = quarry.make_trace(
-        {"kind": [0, Kind.WAIT], "allocator": [0, 1], "stream": [0, 1], "size": [8, 0]},
+        {
+            "kind": [0, Kind.WAIT],
+            "address": [1, 0],
+            "allocator": [0, 1],
+            "stream": [0, 1],
+            "size": [8, 0],
+        },
         allocators=["device 0", "device 1"],
         streams=["main", "side"],
     )

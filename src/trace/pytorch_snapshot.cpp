@@ -234,6 +234,10 @@ class pytorch_reader final : public reader {
       return std::nullopt;
     }
     result.address = address_of(entry, "addr");
+    if (*kind == event_kind::allocate && result.address == 0 && result.size != 0) {
+      problem("has bytes and the 'addr' 0");  // replays ignore null pointers
+      return std::nullopt;
+    }
     if (*kind == event_kind::deallocate && !is_searching_ &&
         !is_complete_free(action->text(), result))
       return std::nullopt;

@@ -310,7 +310,8 @@ TEST(PytorchSnapshot, SkipsWrongEntriesAndNamesThem) {
   temporary_file const file{
       snapshot({{action("alloc", 512, 1, 1), action("defragment", 1, 1, 1), dict({{"addr", 1}}),
                  dict({{"action", "alloc"}, {"addr", 5}}), dict({{"action", "alloc"}, {"size", 5}}),
-                 7, action("free_requested", 512, 1, 1), action("alloc", 512, -8, 1)}})};
+                 7, action("free_requested", 512, 1, 1), action("alloc", 512, -8, 1),
+                 action("alloc", 0, 8, 1)}})};
   auto const found = read_all(file.path());
   EXPECT_EQ(found.events.size(), 2u);
   std::string const entry = file.path() + ", entry ";
@@ -320,7 +321,8 @@ TEST(PytorchSnapshot, SkipsWrongEntriesAndNamesThem) {
           entry + "1 of the history: has the unknown action 'defragment'",
           entry + "2 of the history: has no 'action'", entry + "3 of the history: has no 'size'",
           entry + "4 of the history: has no 'addr'", entry + "5 of the history: has no 'action'",
-          entry + "7 of the history: has the negative 'size' -8"}));
+          entry + "7 of the history: has the negative 'size' -8",
+          entry + "8 of the history: has bytes and the 'addr' 0"}));
 }
 
 TEST(PytorchSnapshot, RefusesOtherPicklesAndExplainsEmptyHistories) {
