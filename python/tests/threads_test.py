@@ -79,9 +79,10 @@ CALLS = {
     "replay of a file": lambda data, path, out: quarry.replay(path),
     "tune of events": lambda data, path, out: quarry.tune(data, candidates="2022"),
     "tune of a file": lambda data, path, out: quarry.tune(path, candidates="2022"),
-    "separate": lambda data, path, out: _core.separate(
-        record_bytes(data.events), data.call_sites, "size", 1000
-    ),
+    "separate events": lambda data, path, out: quarry.separate(data),
+    "separate a file": lambda data, path, out: quarry.separate(path),
+    "learn from events": lambda data, path, out: quarry.learn_routes(data, key="size"),
+    "learn from a file": lambda data, path, out: quarry.learn_routes(path, key="size"),
     "plan of events": lambda data, path, out: _core.plan_events(record_bytes(data.events), **PLAN),
     "plan of a file": lambda data, path, out: _core.plan_file(path, "", **PLAN),
 }

@@ -19,6 +19,14 @@ def strategy_option(text: str) -> Any:
     return typer.Option("--strategy", "-s", help=text)
 
 
+def separate_option(text: str) -> Any:
+    return typer.Option(
+        "--separate",
+        metavar="KEY",
+        help=text + ": size, call_site, call_site_and_size, phase or phase_and_size.",
+    )
+
+
 def file_name(name: str | None) -> str | None:
     """Refuses an empty name, `-`, and one that is not UTF-8: the compiled module takes texts."""
     if name == "":
@@ -49,21 +57,22 @@ def is_given(context: typer.Context, name: str) -> bool:
 MAX_PRICE = 1e12  # microseconds
 
 #: The options of a pool, their defaults, and the strategies that do not use them.
-POOL_OPTIONS = {
-    "--heuristic": ("never", {"stitched", "streams", "planned-streams", "direct"}),
-    "--first-block": ("0", {"stitched", "direct"}),
-    "--next-block": ("0", {"stitched", "direct"}),
+POOL_OPTIONS: dict[str, tuple[Any, set[str]]] = {
+    "heuristic": ("never", {"stitched", "streams", "planned-streams", "direct"}),
+    "first_block": ("0", {"stitched", "direct"}),
+    "next_block": ("0", {"stitched", "direct"}),
+    "growth": (4, {"stitched", "direct"}),
+    "shrink_after": (0, {"stitched", "streams", "planned-streams", "direct"}),
 }
 
 
-def check_pool_options(
-    strategies: Sequence[str], *, heuristic: str, first_block: str = "0", next_block: str = "0"
-) -> None:
-    """Raises BadArgument for an option that none of the strategies uses."""
-    values = (heuristic, first_block, next_block)
-    for (option, (default, unused)), value in zip(POOL_OPTIONS.items(), values, strict=True):
+def check_pool_options(strategies: Sequence[str], **values: Any) -> None:
+    """Raises BadArgument for an option of `POOL_OPTIONS` that none of the strategies uses."""
+    for name, value in values.items():
+        default, unused = POOL_OPTIONS[name]
         if value != default and all(strategy in unused for strategy in strategies):
             names = " and ".join(dict.fromkeys(strategies))
+            option = "--" + name.replace("_", "-")
             raise BadArgument(
                 f"{option} {value} has no effect with the strategy {names}: leave it out, or "
                 "choose another strategy"
@@ -138,11 +147,32 @@ FirstBlock = Annotated[
 NextBlock = Annotated[
     str, size_option("--next-block", text="Minimum size of each later block; 0: 8 MiB.")
 ]
+Growth = Annotated[
+    int,
+    typer.Option(
+        "--growth",
+        metavar="PERCENT",
+        min=0,
+        max=2**32 - 1,
+        help="Minimum size of each later block, as a percentage of the reserved bytes. Umpire's "
+        "pools have 0.",
+    ),
+]
+ShrinkAfter = Annotated[
+    int,
+    typer.Option(
+        "--shrink-after",
+        metavar="FREES",
+        min=0,
+        max=2**63,
+        help="Each time after this number of frees, return the blocks that the pool did not need "
+        "meanwhile; 0: never.",
+    ),
+]
 UsPerAllocation = Annotated[
     float, price_option("Modelled time to allocate a block from the upstream, in microseconds.")
 ]
 UsPerFree = Annotated[float, price_option("Modelled time to return a block, in microseconds.")]
 UsPerGib = Annotated[
-    float,
-    price_option("The price of memory: microseconds of the upstream for a GiB at the peak."),
+    float, price_option("The price of memory: microseconds of the upstream for a GiB at the peak.")
 ]

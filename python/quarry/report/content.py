@@ -9,16 +9,8 @@ from typing import Any
 import numpy as np
 
 from quarry.replays import ReplayResult
-from quarry.report import analysis
-from quarry.report.analysis import (
-    AddressMap,
-    Axis,
-    Envelope,
-    Floats,
-    Groups,
-    Integers,
-    Lifetimes,
-)
+from quarry.report import analysis, texts
+from quarry.report.analysis import AddressMap, Axis, Envelope, Floats, Groups, Integers, Lifetimes
 from quarry.sizes import format_size
 from quarry.traces import Kind, Trace
 from quarry.tuning import TuneResult
@@ -152,7 +144,7 @@ def replay_curves(replay: ReplayResult, axis: Axis) -> ReplayCurves:
         samples, events = samples[:0], events[:0]
     reserved = samples["reserved"].astype(np.float64)
     free = np.maximum(reserved - samples["granted"], 0.0)
-    strategy, label = replay.settings.get("strategy", "?"), label_of(replay)
+    strategy, label = (replay.settings.get("strategy", "?"), texts.setting_text(replay.settings))
     largest = np.minimum(samples["largest_free"].astype(np.float64), free)
     fragments = strategy not in ("stitched", "direct", "streams", "planned-streams")
     return ReplayCurves(
@@ -205,19 +197,8 @@ def most_in_use(lifetimes: Lifetimes, events: int) -> int:
     return int(analysis.live_bytes(lifetimes, np.ones(len(lifetimes), np.int64), events).max())
 
 
-def label_of(replay: ReplayResult) -> str:
-    """The settings of a replay that differ from the defaults."""
-    settings = replay.settings
-    parts = [settings.get("strategy", "?")]
-    if settings.get("heuristic", "never") != "never":
-        parts.append(settings["heuristic"])
-    if settings.get("first_block"):
-        parts.append(f"first block {format_size(settings['first_block'])}")
-    return ", ".join(parts)
-
-
 def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
-    pool, name = replay.pool, f"Quarry, {label_of(replay)}"
+    pool, name = replay.pool, f"Quarry, {texts.setting_text(replay.settings)}"
     rows = [
         (f"{name}: peak of the reserved bytes", exact_size(pool.peak_reserved)),
         (f"{name}: blocks from the upstream", f"{pool.blocks_allocated:,}"),

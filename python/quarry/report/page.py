@@ -85,7 +85,7 @@ def sweep_of(sweep: TuneResult) -> dict[str, Any]:
         "ms": [outcome.upstream_us / 1000 for outcome in fitting],
         "coalesces": [outcome.coalesces for outcome in fitting],
         "strategy": [outcome.strategy for outcome in fitting],
-        "setting": [texts.setting_text(outcome) for outcome in fitting],
+        "setting": [outcome.command_options for outcome in fitting],
         "dropped": [outcome.is_dropped for outcome in fitting],
         "front": [outcome.is_on_front for outcome in fitting],
         "best": fitting.index(sweep.best) if sweep.best else -1,

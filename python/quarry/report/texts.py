@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as lines of text, for the command line."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from quarry.plans import Plan
 from quarry.replays import PlanUse, ReplayResult
-from quarry.separation import Route, SeparateResult
+from quarry.separation import Route, RoutingTable, SeparateResult
 from quarry.sizes import format_size
 from quarry.tuning import TuneOutcome, TuneResult
 
@@ -16,7 +19,7 @@ def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
     capacity = settings["capacity"]
     rows = [
         ("trace", f"{path}: {result.events:,} events, {result.format} format"),
-        ("pool", f"{settings['strategy']}, coalesces: {settings['heuristic']}"),
+        ("pool", setting_text(settings)),
         ("capacity", "unlimited" if capacity is None else format_size(capacity)),
         ("fits", "yes" if result.fits else f"no: {result.failures:,} allocations failed"),
         ("peak in use", format_size(in_use)),
@@ -66,18 +69,20 @@ def rows_of_plan_use(use: PlanUse) -> list[tuple[str, str]]:
     return rows
 
 
-def setting_text(outcome: TuneOutcome) -> str:
-    """A setting in a few words: what differs from the defaults."""
-    parts = [outcome.strategy]
-    if outcome.heuristic != "never":
-        parts.append(outcome.heuristic)
+def setting_text(setting: Mapping[str, Any]) -> str:
+    """The arguments of `quarry.replay` for a pool in a few words: what differs from the defaults."""
+    parts = [setting["strategy"]]
+    if setting["heuristic"] != "never":
+        parts.append(setting["heuristic"])
     for name in ("first_block", "next_block"):
-        if size := getattr(outcome, name):
-            parts.append(f"{name} {format_size(size)}")
-    if outcome.growth_percent != 4:
-        parts.append(f"growth {outcome.growth_percent} %")
-    if outcome.shrink_after:
-        parts.append(f"shrink_after {outcome.shrink_after}")
+        if size := setting[name]:
+            parts.append(f"{name.replace('_', ' ')} {format_size(size)}")
+    if setting["growth_percent"] != 4:
+        parts.append(f"growth {setting['growth_percent']} %")
+    if setting["shrink_after"]:
+        parts.append(f"shrink after {setting['shrink_after']:,} frees")
+    if setting.get("pools", 1) != 1:
+        parts.append(f"{setting['pools']} pools")
     return ", ".join(parts)
 
 
@@ -100,21 +105,27 @@ def outcome_text(outcome: TuneOutcome) -> str:
     milliseconds = outcome.upstream_us / 1000
     return (
         f"{format_size(outcome.peak_reserved)} reserved, {milliseconds:,.1f} ms upstream, "
-        f"{outcome.coalesces:,} coalesces: {setting_text(outcome)}"
+        f"{outcome.coalesces:,} coalesces: {outcome.command_options}"
     )
 
 
 def rows_of_separation(result: SeparateResult) -> list[tuple[str, str]]:
     """What pools of their own save, and the routes, as rows of a table."""
     together, apart = result.together.pool, result.apart.pool
-    share = result.saved_bytes / together.peak_reserved if together.peak_reserved else 0
-    rows = [
-        ("learned from", f"{result.learned_events:,} events"),
-        ("pools", f"{result.table.pools}, {len(result.table)} routes"),
+    rows = [("learned from", f"{result.learned_events:,} events")]
+    for tried in result.tried if len(result.tried) > 1 else []:
+        saved = together.peak_reserved - tried.apart.pool.peak_reserved
+        text = f"saves {saved_text(saved, together.peak_reserved)}, {routes_text(tried.table)}"
+        if tried.table.pools == 1:
+            text = "no routes: it tells no temporary allocations apart"
+        rows.append((f"key {tried.key}", text))
+    rows += [
+        ("best key", result.key or "none: one pool is as good as each of them"),
+        ("pools", f"{result.table.pools}, {routes_text(result.table)}"),
         ("peak in use, other part", format_size(together.peak_allocated)),
         ("peak reserved, one pool", format_size(together.peak_reserved)),
         ("peak reserved, separated", format_size(apart.peak_reserved)),
-        ("saved", f"{format_size(result.saved_bytes)} ({share:.1%})"),
+        ("saved", saved_text(result.saved_bytes, together.peak_reserved)),
     ]
     for name, part in (("one pool", result.together), ("separated", result.apart)):
         if not part.fits:
@@ -124,6 +135,15 @@ def rows_of_separation(result: SeparateResult) -> list[tuple[str, str]]:
     if len(result.table) > 10:
         rows.append(("", f"{len(result.table) - 10} more routes"))
     return rows
+
+
+def routes_text(table: RoutingTable) -> str:
+    return "1 route" if len(table) == 1 else f"{len(table):,} routes"
+
+
+def saved_text(saved: int, total: int) -> str:
+    """Saved bytes, and their share of all bytes."""
+    return f"{format_size(saved)} ({saved / total if total else 0:.1%})"
 
 
 def route_text(route: Route) -> str:
