@@ -59,13 +59,20 @@ class initial_state {
         break;
     }
   }
-  /// Adds what the snapshot has at its end and the history did not allocate.
-  void add_final_allocation(event const& each) {
-    if (each.address != 0 && !devices_[each.allocator].allocations.remove(each.address))
-      add_initial(each, event_kind::allocate);
+  /// Adds what the snapshot has at its end and the history did not allocate. `call_site()` is the
+  /// number of its call site; it is called only for what is added.
+  template <class CallSite>
+  void add_final_allocation(event each, CallSite const& call_site) {
+    if (each.address == 0 || devices_[each.allocator].allocations.remove(each.address)) return;
+    each.call_site = call_site();
+    add_initial(each, event_kind::allocate);
   }
-  void add_final_segment(event const& each) {
-    if (each.address != 0) remove_segment(each);
+  template <class CallSite>
+  void add_final_segment(event const& each, CallSite const& call_site) {
+    if (each.address == 0) return;
+    std::size_t const count = events_.size();
+    remove_segment(each);
+    for (std::size_t i = count; i < events_.size(); ++i) events_[i].call_site = call_site();
   }
   /// The segments, then the allocations.
   [[nodiscard]] std::vector<event> take() {
@@ -183,7 +190,8 @@ class pytorch_reader final : public reader {
     initial_ = state.take();
     for (event& each : initial_) {
       each.time = first_time == ~std::uint64_t{0} ? 0 : first_time;
-      each.call_site = names_.call_sites.number("in use before the recording began");
+      if (each.call_site == 0)  // no block of the snapshot says where it was allocated
+        each.call_site = names_.call_sites.number("in use before the recording began");
     }
     unpickler_.restart();
   }
@@ -199,7 +207,7 @@ class pytorch_reader final : public reader {
       each.stream = stream_of(segment);
       each.address = number(segment, "address");
       each.size = number(segment, "total_size");
-      state.add_final_segment(each);
+      state.add_final_segment(each, [&] { return call_site_of(segment); });
       pickled const* const blocks = segment.find("blocks");
       if (blocks == nullptr) continue;
       for (pickled const& block : blocks->items()) {
@@ -207,7 +215,7 @@ class pytorch_reader final : public reader {
         if (status == nullptr || status->text() != "active_allocated") continue;
         each.address = number(block, "address");
         each.size = number(block, "requested_size");
-        state.add_final_allocation(each);
+        state.add_final_allocation(each, [&] { return call_site_of_block(block); });
       }
     }
   }
@@ -278,6 +286,15 @@ class pytorch_reader final : public reader {
       if (function != nullptr) text_ += function->text().substr(0, max_text);
     }
     return names_.call_sites.number(text_);
+  }
+
+  /// Where a block of the snapshot was allocated. PyTorch before 2.1 writes the frames only into
+  /// the block's history, whose first entry is the latest allocation.
+  std::uint32_t call_site_of_block(pickled const& block) {
+    if (block.find("frames") != nullptr) return call_site_of(block);
+    pickled const* const history = block.find("history");
+    return history == nullptr || history->items().empty() ? 0
+                                                          : call_site_of(history->items().front());
   }
 
   void problem(std::string const& reason) {
