@@ -13,10 +13,11 @@
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
-/// Frames of a call site that its name has, the innermost first.
-constexpr std::size_t max_frames = 12;
 /// Bytes of a text in a name. A hostile file could refer to a text of megabytes in each event.
 constexpr std::size_t max_text = 4096;
+/// A name of a call site that has this number of bytes gets no more frames, but says how many it
+/// leaves out. Stacks of programs are shorter: a frame has some 60 bytes.
+constexpr std::size_t max_stack = 16'384;
 
 std::optional<event_kind> kind_of(std::string_view action) {
   if (action == "alloc") return event_kind::allocate;
@@ -275,7 +276,11 @@ class pytorch_reader final : public reader {
     if (frames == nullptr) return 0;
     text_.clear();
     auto const& all = frames->items();
-    for (std::size_t i = 0; i < std::min(all.size(), max_frames); ++i) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (text_.size() >= max_stack) {
+        text_ += " < … " + std::to_string(all.size() - i) + " more frames";
+        break;
+      }
       pickled const* const file = all[i].find("filename");
       pickled const* const function = all[i].find("name");
       if (!text_.empty()) text_ += " < ";

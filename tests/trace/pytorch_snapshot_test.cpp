@@ -26,7 +26,7 @@ struct known_snapshot {
 };
 constexpr known_snapshot known_snapshots[] = {
     {"gpt", 18101, 18098, 81, 0, 4333361976, 5209325568, 511, 20, 1795288592821738},
-    {"resnet", 8519, 8516, 103, 3, 2586660512, 3311403008, 702, 42, 1795288602707743},
+    {"resnet", 8519, 8516, 103, 3, 2586660512, 3311403008, 702, 48, 1795288602707743},
     {"kvcache", 57663, 57660, 82, 3, 320538640, 740294656, 299, 4, 1795288604029423},
     {"gnn", 4906, 4903, 9, 3, 261257524, 587202560, 32, 12, 1795288623555638}};
 
@@ -114,6 +114,24 @@ TEST(PytorchSnapshot, ConvertsEachAction) {
   EXPECT_EQ(events[4].kind, event_kind::phase);
   EXPECT_EQ(found.names.call_sites.name(events[4].call_site), "step 1");
   EXPECT_EQ(events[5].kind, event_kind::unreserve);
+}
+
+TEST(PytorchSnapshot, ADeepStackIsWholeAndAHugeOneSaysWhatItLeavesOut) {
+  auto const site_of_stack = [](int depth) {
+    std::vector<pickles::value> frames;
+    for (int i = 0; i < depth; ++i)
+      frames.push_back(dict({{"name", "f"}, {"filename", "module.py"}, {"line", i}}));
+    read_trace found;
+    auto const events =
+        snapshot_events(snapshot({{action("alloc", 4096, 100, 2, {{"frames", frames}})}}), found);
+    return found.names.call_sites.name(events.at(0).call_site);
+  };
+  std::string const deep = site_of_stack(100);
+  EXPECT_TRUE(deep.starts_with("module.py:0 f < module.py:1 f < "));
+  EXPECT_TRUE(deep.ends_with(" < module.py:99 f"));
+  std::string const huge = site_of_stack(5000);
+  EXPECT_LT(huge.size(), 16'500u);
+  EXPECT_TRUE(huge.ends_with(" more frames")) << huge.substr(huge.size() - 40);
 }
 
 TEST(PytorchSnapshot, WhatARingLostHasTheStacksOfTheBlocks) {

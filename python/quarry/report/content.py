@@ -16,6 +16,7 @@ from quarry.traces import Kind, Trace
 from quarry.tuning import TuneResult
 
 MAX_BLOCKS = 100_000  # that are drawn one by one
+MAX_PHASES = 200  # that are marked
 
 
 @dataclass(frozen=True)
@@ -152,8 +153,8 @@ def replay_curves(replay: ReplayResult, axis: Axis) -> ReplayCurves:
     )
 
 
-def phases_of(trace: Trace, count: int = 200) -> list[tuple[int, str]]:
-    events = np.flatnonzero(trace.kind == Kind.PHASE)[:count]
+def phases_of(trace: Trace) -> list[tuple[int, str]]:
+    events = np.flatnonzero(trace.kind == Kind.PHASE)[:MAX_PHASES]
     return [(int(i), trace.call_site_name(trace.call_site[i])) for i in events]
 
 
@@ -188,6 +189,9 @@ def summary_of(
     ]
     if len(lifetimes):
         rows.append(("largest allocation", exact_size(lifetimes.size.max())))
+    if phases := np.count_nonzero(trace.kind == Kind.PHASE):
+        marked = f"; the first {MAX_PHASES:,} are marked" if phases > MAX_PHASES else ""
+        rows.append(("phases", f"{phases:,}{marked}"))
     if recorded is not None:
         rows.append(("recorded peak of the reserved bytes", exact_size(recorded.max())))
     return rows

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from quarry._core import version
-from quarry.report import analysis, texts
+from quarry.report import analysis, stacks
 from quarry.report.analysis import Envelope
 from quarry.report.content import Content
 from quarry.tuning import TuneResult
 
-MAX_NAMES = 5000  # of call sites, for the hover text of blocks
-MAX_NAME_LENGTH = 240
+MAX_NAMES = 5000  # of call sites, for the hover text of blocks: those of the most blocks
 
 
 def packed(values: Any, dtype: str) -> dict[str, str]:
@@ -57,15 +56,20 @@ def blocks_of(content: Content) -> dict[str, Any]:
     """The allocations that are drawn one by one."""
     drawn, lifetimes = content.drawn, content.lifetimes
     _, _, bottom, height = content.bounds(drawn)
-    sites, site_of = np.unique(lifetimes.call_site[drawn], return_inverse=True)
-    names = [content.call_sites[site][:MAX_NAME_LENGTH] for site in sites[:MAX_NAMES]]
+    sites, site_of, counts = np.unique(
+        lifetimes.call_site[drawn], return_inverse=True, return_counts=True
+    )
+    by_count = np.argsort(-counts, kind="stable")
+    rank = np.empty_like(by_count)
+    rank[by_count] = np.arange(len(by_count))
+    names = [stacks.whole_name(content.call_sites[site]) for site in sites[by_count[:MAX_NAMES]]]
     return {
         "bottom": packed(bottom, "f8"),
         "height": packed(height, "f8"),
         "size": packed(lifetimes.size[drawn], "f8"),
         "is_freed": packed(lifetimes.end[drawn] < len(content.axis.positions), "u1"),
         "group": packed(content.groups.color_of[drawn], "i1"),
-        "site": packed(site_of, "u4"),
+        "site": packed(rank[site_of], "u4"),
         "names": names,
         "count": len(drawn),
         "all": len(lifetimes),
@@ -145,7 +149,8 @@ def page_data(content: Content) -> dict[str, Any]:
         "blocks": blocks_of(content),
         "groups": {
             "title": groups.title,
-            "names": [name[:MAX_NAME_LENGTH] for name in groups.names],
+            "names": [stacks.whole_name(name) for name in groups.names],
+            "labels": stacks.labels_of(groups.names),
             "at_peak": groups.at_peak,
             "total": groups.total,
             "allocations": groups.allocations,

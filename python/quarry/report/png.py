@@ -9,6 +9,7 @@ import numpy as np
 from quarry.errors import BadState
 from quarry.report import analysis
 from quarry.report.content import Content
+from quarry.report.stacks import labels_of
 from quarry.tuning import TuneOutcome, TuneResult
 
 PALETTE = [
@@ -42,11 +43,11 @@ def picture_of(content: Content, kind: str, dpi: int = 200) -> bytes:
     ratios = [1.0, 1.4, 0.5] if curves else [1.0, 1.4]
     has_settings = content.sweep and content.sweep.best and not content.nothing
     tuned = content.sweep if has_settings else None
-    heights = [9.6 if curves else 8.4, 2.6 if tuned else 0]
+    heights = [10.4 if curves else 9.2, 2.6 if tuned else 0]
     figure = Figure(figsize=(7.2, sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
     # Parts with margins of their own: names of call sites are longer than numbers.
-    parts = [sum(ratios), 0.9] + [sum(ratios) * 0.34] * (tuned is not None)
+    parts = [sum(ratios), 1.3] + [sum(ratios) * 0.34] * (tuned is not None)
     figures: Any = figure.subfigures(len(parts), 1, height_ratios=parts)
     over_time, by_group, *last = figures
     charts = over_time.subplots(len(ratios), 1, height_ratios=ratios)
@@ -66,6 +67,7 @@ def picture_of(content: Content, kind: str, dpi: int = 200) -> bytes:
         chart.spines[["top", "right"]].set_visible(False)
         chart.tick_params(labelsize=8)
         chart.text(0.5, 0.5, content.nothing, transform=chart.transAxes, ha="center", fontsize=9)
+    bars.tick_params(axis="y", labelsize=6)  # two lines for each bar
     charts[-1].set_xlabel(content.axis.title, fontsize=9)
     file = io.BytesIO()
     figure.savefig(file, dpi=dpi, format=kind)
@@ -143,8 +145,8 @@ def draw_groups(content: Content, chart: Any) -> None:
     name, unit = unit_of(max(groups.at_peak, default=1))
     rows = np.arange(len(groups.names))
     chart.barh(rows, np.array(groups.at_peak) / unit, color=PALETTE[: len(rows)])
-    labels = [text if len(text) <= 44 else text[:43] + "…" for text in groups.names]
-    chart.set_yticks(rows, labels, fontsize=7)
+    labels = ["\n".join(lines) for lines in labels_of(groups.names)]
+    chart.set_yticks(rows, labels)
     chart.invert_yaxis()
     chart.set_xlabel(f"in use at the peak, by {groups.title} ({name})", fontsize=9)
 
