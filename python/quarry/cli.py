@@ -28,6 +28,7 @@ from quarry import _core
 from quarry.command_line.bench import bench
 from quarry.command_line.completion import InstallCompletion, ShowCompletion
 from quarry.command_line.graph import graph
+from quarry.command_line.inputs import trace_input
 from quarry.command_line.new_files import new_files
 from quarry.command_line.options import (
     AcceptDamage,
@@ -43,7 +44,6 @@ from quarry.command_line.options import (
     TraceFile,
     UsPerAllocation,
     UsPerFree,
-    check_is_no_pipe,
     check_pool_options,
     file_argument,
     file_option,
@@ -215,7 +215,11 @@ def replay(
     from quarry.report import texts
     from quarry.separation import learn_routes
 
-    with errors_shown(as_json), progress_of("replaying") as show:
+    with (
+        errors_shown(as_json),
+        progress_of("replaying") as show,
+        trace_input(trace, show) as path,
+    ):
         if device is not None and resource in (None, "host"):
             raise BadArgument(
                 f"replay: --device {device} has no effect without the memory of a GPU; add "
@@ -236,10 +240,8 @@ def replay(
                 "replay: --routes and --separate both say which pool serves an "
                 "allocation; leave one of them out"
             )
-        if separate:
-            check_is_no_pipe(trace)
         result = run_replay(
-            trace,
+            path,
             strategy=strategy,
             heuristic=heuristic,
             capacity=capacity,
@@ -247,7 +249,7 @@ def replay(
             next_block=next_block,
             growth_percent=growth,
             shrink_after=shrink_after,
-            routing=learn_routes(trace, key=separate, allocator=allocator, progress=show)
+            routing=learn_routes(path, key=separate, allocator=allocator, progress=show)
             if separate
             else routes,
             plan=plan,
@@ -309,12 +311,12 @@ def plan(
         errors_shown(as_json),
         progress_of("planning") as show,
         new_files(output, source=trace) as [target],
+        trace_input(trace, show) as path,
     ):
-        check_is_no_pipe(trace)
         made = make_plan(
-            trace, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
+            path, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
         )
-        default = run_replay(trace, allocator=allocator, progress=show)
+        default = run_replay(path, allocator=allocator, progress=show)
         if target:
             made.save(target)
     values = made.to_dict() | {
@@ -353,8 +355,9 @@ def convert(
         errors_shown(as_json),
         progress_of("converting") as show,
         new_files(output, source=trace) as [written],
+        trace_input(trace, show) as path,
     ):
-        found = run_convert(trace, written, target=target, progress=show)
+        found = run_convert(path, written, target=target, progress=show)
         size = os.path.getsize(written)
 
     def rows() -> list[tuple[str, str]]:

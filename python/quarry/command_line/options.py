@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options and arguments that several commands share, each with its name, type and help."""
 
-import os
-import stat
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -38,6 +36,11 @@ def file_name(name: str | None) -> str | None:
     except UnicodeEncodeError:
         raise typer.BadParameter(f"the name {name!r} is not UTF-8") from None
     return name
+
+
+def trace_name(name: str | None) -> str | None:
+    """As `file_name`, but `-` names the standard input."""
+    return name if name == "-" else file_name(name)
 
 
 def file_option(*names: str, text: str) -> Any:
@@ -79,15 +82,6 @@ def check_pool_options(strategies: Sequence[str], **values: Any) -> None:
             )
 
 
-def check_is_no_pipe(trace: str) -> None:
-    """Raises BadArgument for a pipe: a command that reads the trace again would find it empty."""
-    if os.path.exists(trace) and stat.S_ISFIFO(os.stat(trace).st_mode):
-        raise BadArgument(
-            f"{trace}: this command reads the trace several times, which a pipe does not allow; "
-            "write it to a file first"
-        )
-
-
 def price(value: float) -> float:
     """Refuses NaN, and prices whose sums could exceed what JSON can hold."""
     if not 0 <= value <= MAX_PRICE:
@@ -99,9 +93,8 @@ def price_option(text: str) -> Any:
     return typer.Option(callback=price, help=text)
 
 
-TraceFile = Annotated[
-    str, file_argument("TRACE", "A trace in a format that [bold]quarry info[/bold] lists.")
-]
+TRACE_TEXT = "A trace in a format that [bold]quarry info[/bold] lists; - for the standard input."
+TraceFile = Annotated[str, typer.Argument(metavar="TRACE", callback=trace_name, help=TRACE_TEXT)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AcceptDamage = Annotated[
     bool,

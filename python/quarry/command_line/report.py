@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`quarry report`: a page, and a picture, of a trace."""
 
+import os
 from typing import Annotated, Any
 
 import typer
 
 from quarry import _core
+from quarry.command_line.inputs import STANDARD_INPUT, trace_input
 from quarry.command_line.new_files import new_files
 from quarry.command_line.options import (
     AcceptDamage,
@@ -77,6 +79,7 @@ def report(
         errors_shown(as_json),
         progress_of("reading") as show,
         new_files(output, png, source=trace) as [page, picture],
+        trace_input(trace, show) as path,
     ):
         strategies = strategy or ["fast"]
         check_pool_options(strategies, heuristic=heuristic)
@@ -89,7 +92,7 @@ def report(
             raise BadArgument("report: --us-per-gib is the price for --tune; add --tune")
         if png:
             check_picture(png)
-        read = select_allocator(read_trace(trace, progress=show), allocator)
+        read = select_allocator(read_trace(path, progress=show), allocator)
         common: dict[str, Any] = {"capacity": capacity, "allocator": "all", "max_samples": 1 << 14}
         replays = [
             run_replay(read, strategy=name, heuristic=heuristic, **common) for name in strategies
@@ -107,7 +110,7 @@ def report(
             page,
             replays=replays,
             sweep=sweep,
-            title=title,
+            title=title or (STANDARD_INPUT if trace == "-" else os.path.basename(trace)),
             png=picture or None,
             by_event=by_event,
             step=show,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from quarry.command_line.inputs import trace_input
 from quarry.command_line.new_files import new_files
 from quarry.command_line.options import (
     AcceptDamage,
@@ -17,7 +18,6 @@ from quarry.command_line.options import (
     NextBlock,
     ShrinkAfter,
     TraceFile,
-    check_is_no_pipe,
     file_option,
     strategy_option,
 )
@@ -93,10 +93,10 @@ def separate(
             errors_shown(as_json),
             progress_of("separating") as show,
             new_files(output, source=trace) as [table],
+            trace_input(trace, show) as path,
         ):
-            check_is_no_pipe(trace)
             result = run_separate(
-                trace,
+                path,
                 key=key,
                 temporary_events=temporary_events,
                 learn=learn,

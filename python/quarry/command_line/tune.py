@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from quarry import _core
+from quarry.command_line.inputs import trace_input
 from quarry.command_line.new_files import new_files
 from quarry.command_line.options import (
     AcceptDamage,
@@ -17,7 +18,6 @@ from quarry.command_line.options import (
     UsPerAllocation,
     UsPerFree,
     UsPerGib,
-    check_is_no_pipe,
     file_option,
 )
 from quarry.command_line.output import (
@@ -78,10 +78,10 @@ def tune(
             errors_shown(as_json),
             progress_of("tuning") as show,
             new_files(output, source=trace) as [table],
+            trace_input(trace, show) as path,
         ):
-            check_is_no_pipe(trace)
             result = run_tune(
-                trace,
+                path,
                 capacity=capacity,
                 us_per_allocation=us_per_allocation,
                 us_per_free=us_per_free,

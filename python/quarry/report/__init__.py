@@ -63,6 +63,6 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 def check_picture(path: str | os.PathLike[str]) -> None:
     """Raises BadState without matplotlib, and BadArgument if the suffix names no format."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise BadState("--png needs matplotlib: pip install 'quarry-gpu[plots]'")
+        raise BadState("--png needs matplotlib: pip install matplotlib")
     if os.path.splitext(path)[1] not in PICTURES:
         raise BadArgument(f"{os.fspath(path)}: the name of a picture ends in {', '.join(PICTURES)}")

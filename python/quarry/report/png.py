@@ -37,7 +37,7 @@ def picture_of(content: Content, kind: str, dpi: int = 200) -> bytes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as failed:
-        raise BadState("--png needs matplotlib: pip install 'quarry-gpu[plots]'") from failed
+        raise BadState("--png needs matplotlib: pip install matplotlib") from failed
 
     curves = [replay for replay in content.replays if replay.fragments]
     ratios = [1.0, 1.4, 0.5] if curves else [1.0, 1.4]
