@@ -61,10 +61,12 @@ class lifetime_recorder {
   std::vector<lifetime> allocations_;
 };
 
-/// The problem of the allocations before a period, and of one repetition.
+/// The problem of the allocations before a period, and of one repetition. Sets the sizes of the
+/// repetition in `sizes`.
 [[nodiscard]] placement_problem problem_of_period(std::vector<lifetime> allocations,
-                                                  repetition const& found) {
-  auto const length = found.length;
+                                                  repetition const& found,
+                                                  std::vector<bytes>& sizes) {
+  auto const length = static_cast<std::uint32_t>(found.sequence.size());
   // begins the period where the fewest bytes are live: few allocations wrap
   std::uint32_t begin = found.begin;
   {
@@ -79,14 +81,15 @@ class lifetime_recorder {
   }
   std::uint32_t const end = begin + length;
   allocations.resize(end);
+  sizes.resize(end);
   for (std::uint32_t i = 0; i < end; ++i) {
     lifetime& each = allocations[i];
-    if (i >= begin && each.end > end) {
-      // an allocation that outlives a whole period has no place: the next one needs it
-      if (each.end - i > length)
-        each.size = 0;
-      else
-        each.wrapped_end = each.end - length;
+    if (i >= begin) {
+      auto const& repeated = found.sequence[(i - found.begin) % length];
+      sizes[i] = repeated.size;
+      // what outlives a whole period has no place: the next repetition needs it
+      each = {repeated.duration == 0 ? 0 : repeated.size, i + repeated.duration, 0};
+      if (each.end > end) each.wrapped_end = each.end - length;
     }
     each.end = std::min(each.end, end);
   }
@@ -99,8 +102,8 @@ class lifetime_recorder {
   std::vector<bytes> sizes;
   for (lifetime const& each : allocations) sizes.push_back(each.size);
   placement_problem problem;
-  if (found.length != 0) {
-    problem = problem_of_period(std::move(allocations), found);
+  if (!found.sequence.empty()) {
+    problem = problem_of_period(std::move(allocations), found, sizes);
   } else {
     problem = {std::move(allocations), static_cast<std::uint32_t>(total)};
     for (lifetime& each : problem.allocations)
@@ -157,9 +160,7 @@ period find_period(std::span<event const> events, bytes alignment) {
   lifetime_recorder recorder{alignment};
   recorder.add(events);
   auto const found = find_repetition(recorder.result());
-  if (found.length == 0) return {};
-  return {found.begin, found.length,
-          static_cast<double>(found.end - found.begin) / static_cast<double>(found.length)};
+  return {found.begin, found.sequence.size(), found.repetitions};
 }
 
 std::vector<std::string> audit(plan const& checked) {

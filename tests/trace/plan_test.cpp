@@ -145,6 +145,19 @@ TEST(Plan, OfEqualStepsHasOneStepAndItsCarriedAllocation) {
   EXPECT_EQ(make_plan(events_of_steps(50), {.finds_period = false}).allocations.size(), 1007u);
 }
 
+TEST(Plan, HasMoreThanTwoMillionAllocations) {
+  constexpr std::size_t count = (std::size_t{1} << 21) + 1000;
+  std::vector<event> events;
+  events.reserve(2 * count);
+  for (std::size_t i = 0; i < count; ++i) {
+    events.push_back({.address = 1, .size = 1 + i % 7919});
+    events.push_back({.address = 1, .kind = event_kind::deallocate});
+  }
+  auto const found = make_plan(events, {.finds_period = false, .max_steps = 1});
+  EXPECT_EQ(found.allocations.size(), count);
+  EXPECT_EQ(found.size, found.lower_bound);
+}
+
 TEST(Plan, ProgressCanEndThePlacement) {
   std::mt19937 random{9};
   auto const events = random_events(random, 20'000, 2'000);

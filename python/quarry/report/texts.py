@@ -11,6 +11,9 @@ from quarry.sizes import format_size
 from quarry.tuning import TuneOutcome, TuneResult
 
 
+NO_PERIOD = "none: no sequence of sizes repeats three times in a row in half of the trace"
+
+
 def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
     """The result of a replay as rows of a table."""
     pool, settings = result.pool, result.settings
@@ -165,14 +168,14 @@ def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[st
     rows = [
         ("trace", f"{trace}: {default.events:,} events, {default.format} format"),
         ("allocations", f"{plan.allocations:,}"),
-        ("period", period if plan.period else "none: the trace does not repeat itself"),
+        ("period", period if plan.period else NO_PERIOD),
         ("plan", f"{format_size(plan.bytes)}, {excess:.2f} % above the lower bound"),
         ("lower bound", format_size(plan.lower_bound)),
         ("a default pool reserves", format_size(default.pool.peak_reserved)),
         ("placed by", plan.method or "nothing to place"),
     ]
     if unplanned := plan.allocations - plan.planned_allocations:
-        rows.insert(2, ("without a place", f"{unplanned:,}, which outlive a whole period"))
+        rows.insert(2, ("without a place", f"{unplanned:,}, which outlive a period or differ in size"))
     return rows
 
 
