@@ -72,7 +72,7 @@ def test_a_call_that_keeps_pythons_lock_is_told_apart():
 PLAN = {"alignment": 256, "finds_period": False, "max_steps": 1000, "seed": 1}
 CALLS = {
     "read": lambda data, path, out: _core.read_trace(path),
-    "read_batches": lambda data, path, out: _core.BatchReader(path).next(10**9, 0, 0, 0, 0),
+    "read_batches": lambda data, path, out: _core.BatchReader(path, "all").next(10**9, 0, 0, 0, 0),
     "write": lambda data, path, out: data.write(out),
     "convert": lambda data, path, out: _core.convert(path, out, "rmm"),
     "replay of events": lambda data, path, out: quarry.replay(data),

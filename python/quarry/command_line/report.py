@@ -72,7 +72,6 @@ def report(
     """
     from quarry.replays import replay as run_replay
     from quarry.report import check_picture, write_report
-    from quarry.traces import read_trace, select_allocator
     from quarry.tuning import tune as run_tune
 
     with (
@@ -92,27 +91,32 @@ def report(
             raise BadArgument("report: --us-per-gib is the price for --tune; add --tune")
         if png:
             check_picture(png)
-        read = select_allocator(read_trace(path, progress=show), allocator)
-        common: dict[str, Any] = {"capacity": capacity, "allocator": "all", "max_samples": 1 << 14}
+        common: dict[str, Any] = {
+            "capacity": capacity,
+            "allocator": allocator,
+            "max_samples": 1 << 14,
+            "progress": show,
+        }
         replays = [
-            run_replay(read, strategy=name, heuristic=heuristic, **common) for name in strategies
+            run_replay(path, strategy=name, heuristic=heuristic, **common) for name in strategies
         ]
         sweep = None
         if with_tuning:
             sweep = run_tune(
-                read, allocator="all", capacity=capacity, us_per_gib=us_per_gib, progress=show
+                path, allocator=allocator, capacity=capacity, us_per_gib=us_per_gib, progress=show
             )
             if sweep.best:
                 options = sweep.best.replay_options
-                replays.append(run_replay(read, **options, **common))
+                replays.append(run_replay(path, **options, **common))
         content = write_report(
-            read,
+            path,
             page,
             replays=replays,
             sweep=sweep,
             title=title or (STANDARD_INPUT if trace == "-" else os.path.basename(trace)),
             png=picture or None,
             by_event=by_event,
+            allocator=allocator,
             step=show,
         )
     finish(
@@ -120,10 +124,10 @@ def report(
             "trace": trace,
             "output": output,
             "png": png,
-            "events": len(read),
+            "events": content.events,
             "summary": dict(content.summary),
-            "problems": read.problems,
-            "problem_count": read.problem_count,
+            "problems": content.read_problems,
+            "problem_count": content.problem_count,
         },
         lambda: rows_of_outputs(output, png),
         as_json=as_json,

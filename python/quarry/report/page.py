@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from quarry._core import version
-from quarry.report import analysis, stacks
-from quarry.report.analysis import Envelope
+from quarry.report import stacks
+from quarry.report.analysis import Axis, Envelope
 from quarry.report.content import Content
 from quarry.tuning import TuneResult
 
@@ -54,25 +54,27 @@ def png_of_alpha(alpha: np.ndarray, gray: int) -> str:
 
 def blocks_of(content: Content) -> dict[str, Any]:
     """The allocations that are drawn one by one."""
-    drawn, lifetimes = content.drawn, content.lifetimes
-    _, _, bottom, height = content.bounds(drawn)
-    sites, site_of, counts = np.unique(
-        lifetimes.call_site[drawn], return_inverse=True, return_counts=True
-    )
+    drawn = content.drawn
+    _, _, bottom, height = content.bounds(content.axis)
+    sites, site_of, counts = np.unique(drawn.call_site, return_inverse=True, return_counts=True)
     by_count = np.argsort(-counts, kind="stable")
     rank = np.empty_like(by_count)
     rank[by_count] = np.arange(len(by_count))
-    names = [stacks.whole_name(content.call_sites[site]) for site in sites[by_count[:MAX_NAMES]]]
+    known = content.call_sites
+    names = [
+        stacks.whole_name(known[site] if site < len(known) else "")
+        for site in sites[by_count[:MAX_NAMES]].tolist()
+    ]
     return {
         "bottom": packed(bottom, "f8"),
         "height": packed(height, "f8"),
-        "size": packed(lifetimes.size[drawn], "f8"),
-        "is_freed": packed(lifetimes.end[drawn] < len(content.axis.positions), "u1"),
-        "group": packed(content.groups.color_of[drawn], "i1"),
+        "size": packed(drawn.size, "f8"),
+        "is_freed": packed(drawn.end < content.events, "u1"),
+        "group": packed(content.groups.color_of(drawn), "i1"),
         "site": packed(rank[site_of], "u4"),
         "names": names,
         "count": len(drawn),
-        "all": len(lifetimes),
+        "all": content.allocations,
         "top": content.addresses.total,
         "ranges": {
             "start": [f"{start:x}" for start in content.addresses.start.tolist()],
@@ -100,32 +102,25 @@ def sweep_of(sweep: TuneResult) -> dict[str, Any]:
     }
 
 
-def axis_of(content: Content) -> dict[str, Any]:
+def axis_of(content: Content, axis: Axis) -> dict[str, Any]:
     """All that depends on the horizontal axis, with the picture of the allocations in grey."""
-    left, right, _, _ = content.bounds(content.drawn)
-    others = np.ones(len(content.lifetimes), bool)
-    others[content.drawn] = False
-    picture = ""
-    if others.any():
-        covered = analysis.density(content.lifetimes, others, content.axis, content.addresses)
-        picture = png_of_alpha(covered[::-1], 110)
+    left, right, _, _ = content.bounds(axis)
+    others = content.others.get(axis.unit)
+    requested = content.requested
     return {
-        "title": content.axis.title,
-        "unit": content.axis.unit,
-        "range": [content.first, content.last],
-        "curve_x": packed(content.requested.position, "f8"),
-        "replay_x": [packed(replay.position, "f8") for replay in content.replays],
+        "title": axis.title,
+        "unit": axis.unit,
+        "range": [axis.first, axis.last],
+        "curve_x": packed(axis.at(requested.first, requested.time), "f8"),
+        "replay_x": [packed(axis.at(each.events, each.times), "f8") for each in content.replays],
         "left": packed(left, "f8"),
         "right": packed(right, "f8"),
-        "picture": picture,
-        "phases": [(float(content.axis.positions[event]), name) for event, name in content.phases],
+        "picture": "" if others is None else png_of_alpha(others[::-1], 110),
+        "phases": [(float(axis.at(event, time)), name) for event, time, name in content.phases],
     }
 
 
 def page_data(content: Content) -> dict[str, Any]:
-    contents = [content]
-    if content.axis.unit:  # the page can switch to the events' numbers
-        contents.append(content.on(analysis.event_axis(len(content.axis.positions))))
     curves = [curve("requested by the program", content.requested)]
     if content.granted:
         curves.append(curve("granted, with rounding", content.granted))
@@ -143,7 +138,7 @@ def page_data(content: Content) -> dict[str, Any]:
     ]
     groups = content.groups
     return {
-        "axes": [axis_of(each) for each in contents],
+        "axes": [axis_of(content, axis) for axis in content.axes],
         "curves": curves,
         "replays": replays,
         "blocks": blocks_of(content),

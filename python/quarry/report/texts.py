@@ -175,7 +175,9 @@ def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[st
         ("placed by", plan.method or "nothing to place"),
     ]
     if unplanned := plan.allocations - plan.planned_allocations:
-        rows.insert(2, ("without a place", f"{unplanned:,}, which outlive a period or differ in size"))
+        rows.insert(
+            2, ("without a place", f"{unplanned:,}, which outlive a period or differ in size")
+        )
     return rows
 
 
