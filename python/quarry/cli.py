@@ -215,11 +215,7 @@ def replay(
     from quarry.report import texts
     from quarry.separation import learn_routes
 
-    with (
-        errors_shown(as_json),
-        progress_of("replaying") as show,
-        trace_input(trace, show) as path,
-    ):
+    with errors_shown(as_json), progress_of("replaying") as show, trace_input(trace, show) as path:
         if device is not None and resource in (None, "host"):
             raise BadArgument(
                 f"replay: --device {device} has no effect without the memory of a GPU; add "
@@ -317,18 +313,21 @@ def plan(
             path, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
         )
         default = run_replay(path, allocator=allocator, progress=show)
+        served = run_replay(path, strategy="planned", plan=made, allocator=allocator, progress=show)
         if target:
             made.save(target)
     values = made.to_dict() | {
         "excess_percent": texts.excess_percent(made.bytes, made.lower_bound),
         "default_pool_peak_reserved": default.pool.peak_reserved,
+        "planned_pool_peak_reserved": served.pool.peak_reserved,
+        "served_by_the_plan": served.plan and served.plan.planned,
         "events": default.events,
         "problems": default.problems,
         "problem_count": default.problem_count,
     }
     finish(
         {"trace": trace, "output": output} | values,
-        lambda: texts.rows_of_plan(trace, made, default) + rows_of_outputs(output),
+        lambda: texts.rows_of_plan(trace, made, default, served) + rows_of_outputs(output),
         as_json=as_json,
         accept_damage=accept_damage,
     )

@@ -14,34 +14,36 @@ namespace {
 /// sequences; only longer ones tell the step.
 constexpr std::array<std::uint32_t, 4> windows{8, 64, 512, 4096};
 constexpr std::size_t max_candidates = 12;  // of each window
-/// A size that differs belongs to a part if this number of sizes after it are equal.
+/// A key that differs belongs to a part if this number of keys after it are equal.
 constexpr std::uint32_t equal_after_difference = 8;
 
-/// Calls `visit(i, hash)` for each window of `width` sizes that ends at allocation i.
+using key_span = std::span<std::uint64_t const>;
+
+/// Calls `visit(i, hash)` for each window of `width` keys that ends at allocation i.
 template <class Visit>
-void for_each_window(std::span<lifetime const> all, std::uint32_t width, Visit&& visit) {
+void for_each_window(std::span<std::uint64_t const> keys, std::uint32_t width, Visit&& visit) {
   constexpr std::uint64_t factor = 0x9e3779b97f4a7c15;
   auto const mixed = [&](std::uint32_t i) {
-    std::uint64_t const size = all[i].size * 0xbf58476d1ce4e5b9;
-    return (size ^ (size >> 31)) * 0x94d049bb133111eb;
+    std::uint64_t const key = (keys[i] + 1) * 0xbf58476d1ce4e5b9;
+    return (key ^ (key >> 31)) * 0x94d049bb133111eb;
   };
   std::uint64_t hash = 0, oldest_factor = 1;
   for (std::uint32_t i = 0; i < width; ++i) oldest_factor *= factor;
-  for (std::uint32_t i = 0; i < all.size(); ++i) {
+  for (std::uint32_t i = 0; i < keys.size(); ++i) {
     hash = hash * factor + mixed(i);
     if (i >= width) hash -= oldest_factor * mixed(i - width);
     if (i + 1 >= width) visit(i, hash);
   }
 }
 
-/// Lengths at which windows of sizes recur: the most frequent ones of each width.
-[[nodiscard]] std::vector<std::uint32_t> candidates(std::span<lifetime const> all) {
+/// Lengths at which windows of keys recur: the most frequent ones of each width.
+[[nodiscard]] std::vector<std::uint32_t> candidates(key_span keys) {
   std::vector<std::uint32_t> result;
   for (std::uint32_t const width : windows) {
-    if (all.size() < 3 * std::size_t{width}) break;
+    if (keys.size() < 3 * std::size_t{width}) break;
     std::unordered_map<std::uint64_t, std::uint32_t> latest;
     std::unordered_map<std::uint32_t, std::uint32_t> counts;
-    for_each_window(all, width, [&](std::uint32_t i, std::uint64_t hash) {
+    for_each_window(keys, width, [&](std::uint32_t i, std::uint64_t hash) {
       auto const [found, is_new] = latest.try_emplace(hash, i);
       if (is_new) return;
       ++counts[i - found->second];
@@ -65,11 +67,11 @@ struct part {
 };
 
 /// The parts that repeat sequences of this length three times at least.
-[[nodiscard]] std::vector<part> parts_of(std::span<lifetime const> all, std::uint32_t length) {
+[[nodiscard]] std::vector<part> parts_of(key_span keys, std::uint32_t length) {
   std::vector<part> result;
-  if (all.size() < 3 * std::size_t{length}) return result;
-  auto const pairs = static_cast<std::uint32_t>(all.size()) - length;
-  auto const is_equal = [&](std::uint32_t i) { return all[i].size == all[i + length].size; };
+  if (keys.size() < 3 * std::size_t{length}) return result;
+  auto const pairs = static_cast<std::uint32_t>(keys.size()) - length;
+  auto const is_equal = [&](std::uint32_t i) { return keys[i] == keys[i + length]; };
   std::uint32_t begin = 0, differences = 0;
   auto const end_part = [&](std::uint32_t end) {
     if (end - begin >= 2 * length && differences <= (end - begin) / 4)
@@ -116,17 +118,17 @@ struct part {
   return result;
 }
 
-/// Finds the position in the sequence at which another part begins: by a window of sizes that the
+/// Finds the position in the sequence at which another part begins: by a window of keys that the
 /// sequence has once. Long windows are tried first, because short ones may be those of another
-/// loop; short windows lie between sizes that differ.
+/// loop; short windows lie between keys that differ.
 class sequence_positions {
  public:
-  explicit sequence_positions(std::span<lifetime const> sequence)
+  explicit sequence_positions(key_span sequence)
       : length_{static_cast<std::uint32_t>(sequence.size())} {
     for (std::uint32_t const width : {64u, 16u, 4u}) {
       windows_.push_back({std::min(length_, width), {}});
       auto& [used, positions] = windows_.back();
-      std::vector<lifetime> twice(sequence.begin(), sequence.end());
+      std::vector<std::uint64_t> twice(sequence.begin(), sequence.end());
       twice.insert(twice.end(), sequence.begin(), sequence.begin() + (used - 1));
       for_each_window(twice, used, [&, first = 0u](std::uint32_t, std::uint64_t hash) mutable {
         auto const [found, is_new] = positions.try_emplace(hash, first++);
@@ -134,7 +136,7 @@ class sequence_positions {
       });
     }
   }
-  [[nodiscard]] std::optional<std::uint32_t> find(std::span<lifetime const> part) const {
+  [[nodiscard]] std::optional<std::uint32_t> find(key_span part) const {
     for (auto const& [width, positions] : windows_) {
       std::optional<std::uint32_t> result;
       auto const searched = part.first(std::min<std::size_t>(part.size(), length_ + width));
@@ -159,80 +161,87 @@ class sequence_positions {
   std::vector<window_positions> windows_;
 };
 
-/// Collects the sizes and lifetimes of each position.
+/// A part, the first allocation of which has this position in the sequence.
+struct placed_part {
+  part place;
+  std::uint32_t position;
+};
+
+/// The value that nine of ten do not exceed. Sorts the values, of which there is one at least.
+template <class Value>
+[[nodiscard]] Value most_of(std::vector<Value>& values) {
+  std::ranges::sort(values);
+  return values[(9 * values.size() + 9) / 10 - 1];
+}
+
+/// Finds the sizes and the lifetime of each position of the sequence.
 class sequence_statistics {
  public:
-  explicit sequence_statistics(std::uint32_t length) : positions_(length) {}
+  sequence_statistics(std::span<lifetime const> all, std::vector<placed_part> const& parts,
+                      std::uint32_t length)
+      : all_{all}, parts_{parts}, length_{length} {}
 
-  /// Adds the allocations of a part, the first of which has this position. First for the sizes, in
-  /// all parts, then for the lifetimes.
-  void add_sizes(std::span<lifetime const> all, part const& added, std::uint32_t position) {
-    for_each(added, position, [&](std::uint32_t i, statistics& at) {
-      if (at.votes == 0) at.size = all[i].size;  // the majority, if there is one
-      at.votes += at.size == all[i].size ? 1 : -1;
-    });
-  }
-  void add_lifetimes(std::span<lifetime const> all, part const& added, std::uint32_t position) {
-    auto const length = static_cast<std::uint32_t>(positions_.size());
-    for_each(added, position, [&](std::uint32_t i, statistics& at) {
-      ++at.total;
-      if (at.size != all[i].size) return;
-      ++at.equal;
-      std::uint32_t const duration = duration_of(all, i);
-      if (duration > length) {
-        at.long_lived += i + length < added.end;  // what follows a part may keep its allocations
-      } else if (i + duration <= added.end) {
-        at.longest = std::max(at.longest, duration);
-        ++at.short_lived;
+  [[nodiscard]] repetition::allocation at(std::uint32_t position) {
+    sizes_.clear();
+    durations_.clear();
+    for_each(position, [&](std::uint32_t i, part const&) { sizes_.push_back(all_[i].size); });
+    if (sizes_.empty()) return {};
+    repetition::allocation result{.size = most_of(sizes_)};
+    bool const varies = sizes_[sizes_.size() / 10] != result.size;
+    if (varies) result.min_size = sizes_.front();
+    std::size_t long_lived = 0;
+    for_each(position, [&](std::uint32_t i, part const& its_part) {
+      if (!serves(result, all_[i].size)) return;
+      std::uint32_t const duration = duration_of(all_, i);
+      if (duration > length_) {
+        // what follows a part may keep its allocations
+        long_lived += i + length_ < its_part.end ? 1 : 0;
+      } else if (i + duration <= its_part.end) {
+        durations_.push_back(duration);
       }
     });
+    if (durations_.empty() || durations_.size() < long_lived) return result;
+    result.duration = most_of(durations_);
+    return result;
   }
-  /// The bytes of a part for which one repetition has places.
-  [[nodiscard]] bytes served_bytes(std::span<lifetime const> all, part const& served,
-                                   std::uint32_t position) {
+  /// The bytes of a position's allocations that one repetition has places for.
+  [[nodiscard]] bytes served_bytes(std::uint32_t position, repetition::allocation const& found) {
     bytes result = 0;
-    for_each(served, position, [&](std::uint32_t i, statistics const& at) {
-      if (has_place(at) && at.size == all[i].size) result += at.size;
+    if (found.duration == 0) return 0;
+    for_each(position, [&](std::uint32_t i, part const&) {
+      if (serves(found, all_[i].size)) result += all_[i].size;
     });
     return result;
   }
-  [[nodiscard]] std::vector<repetition::allocation> result() const {
-    std::vector<repetition::allocation> sequence;
-    for (statistics const& each : positions_)
-      sequence.push_back({each.size, has_place(each) ? each.longest : 0});
-    return sequence;
-  }
 
  private:
-  struct statistics {
-    bytes size = 0;
-    std::int64_t votes = 0;
-    std::uint32_t total = 0, equal = 0, short_lived = 0, long_lived = 0, longest = 0;
-  };
-
-  [[nodiscard]] static bool has_place(statistics const& at) {
-    return 2 * at.equal > at.total && at.short_lived >= at.long_lived;
+  [[nodiscard]] static bool serves(repetition::allocation const& found, bytes size) {
+    return size == found.size ||
+           (found.min_size != 0 && size >= found.min_size && size < found.size);
   }
-
   template <class Visit>
-  void for_each(part const& visited, std::uint32_t position, Visit const& visit) {
-    for (std::uint32_t i = visited.begin; i < visited.end; ++i) {
-      visit(i, positions_[position]);
-      position = position + 1 == positions_.size() ? 0 : position + 1;
+  void for_each(std::uint32_t position, Visit const& visit) {
+    for (auto const& [place, first] : parts_) {
+      std::uint32_t const offset = (position + length_ - first) % length_;
+      for (std::uint32_t i = place.begin + offset; i < place.end; i += length_) visit(i, place);
     }
   }
 
-  std::vector<statistics> positions_;
+  std::span<lifetime const> all_;
+  std::vector<placed_part> const& parts_;
+  std::uint32_t length_;
+  std::vector<bytes> sizes_;
+  std::vector<std::uint32_t> durations_;
 };
 
 }  // namespace
 
-repetition find_repetition(std::span<lifetime const> all) {
+repetition find_repetition(std::span<lifetime const> all, key_span keys) {
   std::vector<part> parts;
   std::uint32_t length = 0;
   std::uint64_t most = 0;
-  for (std::uint32_t const candidate : candidates(all)) {
-    auto found = parts_of(all, candidate);
+  for (std::uint32_t const candidate : candidates(keys)) {
+    auto found = parts_of(keys, candidate);
     std::uint64_t const count = placeable(all, found, candidate);
     if (count <= most) continue;
     std::uint64_t covered = 0;
@@ -244,27 +253,34 @@ repetition find_repetition(std::span<lifetime const> all) {
   }
   if (parts.empty()) return {};
 
-  std::uint32_t const begin = parts.front().begin;
-  sequence_positions const positions{all.subspan(begin, length)};
-  sequence_statistics statistics{length};
+  // A plan has all that comes before the repetition, and the sequence once. So it begins with a
+  // long part: short ones before it are better planned as they are.
+  std::uint32_t longest = 0;
+  for (part const& each : parts) longest = std::max(longest, each.end - each.begin);
+  std::uint32_t const begin = std::ranges::find_if(parts, [&](part const& each) {
+                                return each.end - each.begin >= longest / 2;
+                              })->begin;
+  sequence_positions const positions{keys.subspan(begin, length)};
+  std::vector<placed_part> placed;
   std::uint64_t covered = 0;
-  std::vector<std::pair<part, std::uint32_t>> found;
   for (part const& each : parts) {
     auto const position = each.begin == begin
                               ? std::optional<std::uint32_t>{0}
-                              : positions.find(all.subspan(each.begin, each.end - each.begin));
+                              : positions.find(keys.subspan(each.begin, each.end - each.begin));
     if (!position) continue;
-    found.emplace_back(each, *position);
+    placed.push_back({each, *position});
     covered += each.end - each.begin;
   }
-  for (auto const& [each, position] : found) statistics.add_sizes(all, each, position);
-  for (auto const& [each, position] : found) statistics.add_lifetimes(all, each, position);
+  repetition result{begin, static_cast<double>(covered) / length, {}};
+  sequence_statistics statistics{all, placed, length};
   bytes served = 0, total = 0;
   for (lifetime const& each : all) total += each.size;
-  for (auto const& [each, position] : found) served += statistics.served_bytes(all, each, position);
-  if (2 * served < total)
-    return {};  // the large allocations do not repeat: a plan of a period would not help
-  return {begin, static_cast<double>(covered) / length, statistics.result()};
+  for (std::uint32_t position = 0; position < length; ++position) {
+    result.sequence.push_back(statistics.at(position));
+    served += statistics.served_bytes(position, result.sequence.back());
+  }
+  // If the large allocations do not repeat, a plan of one repetition would not help.
+  return 2 * served < total ? repetition{} : result;
 }
 
 }  // namespace quarry::inline QUARRY_ABI::trace

@@ -185,8 +185,19 @@ TEST(Plan, AuditFindsOverlaps) {
   EXPECT_EQ(audit(wraps).size(), 1u);
 }
 
+TEST(Plan, AuditFindsWrongLeastSizes) {
+  plan ranged{.size = 1024, .period_begin = 1, .allocations = {{1024, 0, 1, 256}}};
+  EXPECT_TRUE(audit(ranged).empty());
+  for (bytes const wrong : {bytes{100}, bytes{1280}}) {
+    ranged.allocations[0].min_size = wrong;
+    EXPECT_EQ(audit(ranged).size(), 1u) << wrong;
+  }
+}
+
 TEST(Plan, IsTheSameAfterSaveAndLoad) {
-  for (auto saved : {make_plan(events_of_steps(50)), plan{}}) {
+  plan const ranged{
+      .size = 1024, .period_begin = 0, .allocations = {{1024, 0, 1, 256}, {512, 0, 2}}};
+  for (auto saved : {make_plan(events_of_steps(50)), plan{}, ranged}) {
     auto const path = plan_path("saved.plan");
     save(saved, path);
     EXPECT_EQ(load_plan(path), saved);

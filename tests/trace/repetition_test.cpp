@@ -15,6 +15,13 @@
 namespace quarry::trace {
 namespace repetition_test {
 
+/// The repetition by sizes.
+repetition repetition_of(std::vector<lifetime> const& all) {
+  std::vector<std::uint64_t> keys;
+  for (lifetime const& each : all) keys.push_back(each.size);
+  return find_repetition(all, keys);
+}
+
 /// How the steps of a program deviate from each other.
 struct deviations {
   int steps_per_log = 0;         ///< after so many steps, two small allocations more; 0: never
@@ -135,6 +142,65 @@ TEST(Repetition, IsFoundInTheStepsOfARecordedTraining) {
   EXPECT_GT(served_share(planned, steps), 0.99);
 }
 
+TEST(Repetition, OfARecordedTrainingWhoseBatchesDifferIsFoundByCallSites) {
+  auto const trace = open_trace(QUARRY_DATA "/gpt.pickle.gz");
+  std::vector<event> events(1 << 17);
+  events.resize(trace->read(events));
+  auto const found = find_period(events);
+  EXPECT_EQ(found.length, 709u);
+  EXPECT_GT(found.repetitions, 20.0);
+  auto const planned = make_plan(events, {.max_steps = 30'000'000});
+  EXPECT_EQ(audit(planned), std::vector<std::string>{});
+  EXPECT_EQ(planned.allocations.size() - planned.period_begin, 709u);
+  EXPECT_LT(planned.allocations.size(), 8000u) << "of 18,101";
+  EXPECT_GT(served_share(planned, events), 0.99);
+  replayer memory{{.placement = strategy::planned, .plan = &planned}};
+  memory.add(events);
+  auto const used = memory.result();
+  EXPECT_LT(used.pool.peak_reserved, used.pool.peak_allocated / 100 * 108);
+}
+
+TEST(Repetition, OfSizesThatVaryHasARangeThatNineOfTenRepetitionsFit) {
+  std::vector<lifetime> all;
+  std::vector<std::uint64_t> sites;
+  std::mt19937 random{4};
+  for (std::uint32_t step = 0; step < 100; ++step) {
+    bytes const batch = 256 * (1 + random() % 9);
+    bytes const sizes[] = {batch, 2 * batch, bytes{step == 50 ? 4096u : 512u}, 4 * batch};
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      auto const number = static_cast<std::uint32_t>(all.size());
+      all.push_back({sizes[i], number + 1 + i % 2, 0});
+      sites.push_back(7 + i);
+    }
+  }
+  EXPECT_TRUE(repetition_of(all).sequence.empty()) << "the sizes repeat nothing";
+  auto const found = find_repetition(all, sites);
+  ASSERT_EQ(found.sequence.size(), 4u);
+  EXPECT_EQ(found.sequence[0].size, 256u * 9);
+  EXPECT_EQ(found.sequence[0].min_size, 256u);
+  EXPECT_EQ(found.sequence[1].size, 512u * 9);
+  EXPECT_EQ(found.sequence[2].size, 512u) << "one of a hundred differs";
+  EXPECT_EQ(found.sequence[2].min_size, 0u);
+  EXPECT_EQ(found.sequence[3].duration, 2u);
+}
+
+TEST(Repetition, WhoseLargestSizesNeverMeetHasNoPlanOfAPeriod) {
+  // In each step, one of four arrays is large: a place for the largest of each takes four times as
+  // much.
+  std::vector<event> events;
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    for (std::uint64_t i = 0; i < 4; ++i)
+      events.push_back({.address = 1 + i,
+                        .size = step % 4 == i ? 4'000'000u : 4096 * (1 + (step * 7 + i) % 5),
+                        .call_site = static_cast<std::uint32_t>(1 + i)});
+    for (std::uint64_t i = 0; i < 4; ++i)
+      events.push_back({.address = 1 + i, .kind = event_kind::deallocate});
+  }
+  auto const planned = make_plan(events);
+  EXPECT_LT(planned.size, 5'000'000u);
+  EXPECT_EQ(served_share(planned, events), 1.0);
+}
+
 TEST(Repetition, NeedsHalfOfTheAllocationsAndOfTheBytes) {
   auto program = training{60, {}, 1}.events;
   std::vector<event> others;
@@ -160,20 +226,20 @@ TEST(Repetition, OfRandomProgramsDoesNotExist) {
     for (std::uint32_t i = 0; i < 2000; ++i)
       all.push_back(
           {256 * (1 + random() % 50), i + 1 + static_cast<std::uint32_t>(random() % 9), 0});
-    EXPECT_TRUE(find_repetition(all).sequence.empty()) << "seed " << seed;
+    EXPECT_TRUE(repetition_of(all).sequence.empty()) << "seed " << seed;
   }
 }
 
 TEST(Repetition, OfTracesBelowThreeRepetitionsDoesNotExist) {
   for (int steps = 0; steps <= 2; ++steps)
     EXPECT_EQ(find_period(training{steps, {}, 1}.events).length, 0u);
-  EXPECT_EQ(find_repetition({}).sequence.size(), 0u);
+  EXPECT_EQ(repetition_of({}).sequence.size(), 0u);
 }
 
 TEST(Repetition, OfEqualAllocationsIsOneAllocation) {
   std::vector<lifetime> all;
   for (std::uint32_t i = 0; i < 100; ++i) all.push_back({512, i + 1, 0});
-  auto const found = find_repetition(all);
+  auto const found = repetition_of(all);
   ASSERT_EQ(found.sequence.size(), 1u);
   EXPECT_EQ(found.sequence[0].size, 512u);
   EXPECT_EQ(found.sequence[0].duration, 1u);

@@ -26,6 +26,9 @@ struct planned_allocation {
   bytes size = 0;                  ///< requested bytes, rounded up to the plan's alignment; not 0
   bytes offset = not_planned;      ///< in the plan's range
   std::uint64_t freed_before = 0;  ///< the number of the next allocation after its free
+  /// The smallest request that it serves, rounded up, if sizes vary from one repetition to the
+  /// next; 0: only requests of `size` bytes
+  bytes min_size = 0;
 
   friend bool operator==(planned_allocation const&, planned_allocation const&) = default;
 };
@@ -38,7 +41,8 @@ struct planned_allocation {
 /// `period_begin` equal to the number of allocations.
 ///
 /// Invariants, checked by `audit`:
-///   1. `alignment` is a power of two from 16 to 16384; sizes and offsets are multiples of it;
+///   1. `alignment` is a power of two from 16 to 16384; sizes and offsets are multiples of it, and
+///      `min_size` is `size` at most;
 ///   2. each planned allocation lies in [0, size);
 ///   3. allocations that live at one time do not overlap.
 struct plan {
@@ -80,7 +84,7 @@ inline constexpr std::size_t max_plan_allocations = std::size_t{1} << 24;
 
 /// The sequence of sizes that a trace repeats, in one part or in several parts.
 struct period {
-  std::uint64_t begin = 0;   ///< the first allocation of the first part
+  std::uint64_t begin = 0;   ///< the first allocation of the first long part
   std::uint64_t length = 0;  ///< allocations in one repetition; 0 if the trace has no period
   double repetitions = 0;    ///< in all parts; at least 3
 
@@ -89,7 +93,8 @@ struct period {
 /// Finds the period of a trace. Each part repeats it three times at least, and all parts together
 /// have half of the trace's allocations and of their bytes at least. Other allocations may lie
 /// between the parts, such as those of an evaluation. Within a part, lifetimes may differ, and
-/// single sizes, such as that of a batch. O(n) for n events.
+/// single sizes, such as that of a batch. If sizes do not repeat, call sites tell the period, and
+/// all sizes may differ. O(n log n) for n events.
 [[nodiscard]] QUARRY_API period find_period(std::span<event const> events, bytes alignment = 256);
 
 /// Describes each violated invariant of a plan, at most 100; empty if there are none. O(n log n)

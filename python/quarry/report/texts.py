@@ -11,7 +11,7 @@ from quarry.sizes import format_size
 from quarry.tuning import TuneOutcome, TuneResult
 
 
-NO_PERIOD = "none: no sequence of sizes repeats three times in a row in half of the trace"
+NO_PERIOD = "none: no sequence of allocations repeats three times in a row in half of the trace"
 
 
 def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
@@ -161,8 +161,10 @@ def excess_percent(size: int, lower_bound: int) -> float:
     return 100 * (size - lower_bound) / lower_bound if lower_bound else 0.0
 
 
-def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[str, str]]:
-    """A plan, beside what a default pool would reserve, as rows of a table."""
+def rows_of_plan(
+    trace: str, plan: Plan, default: ReplayResult, served: ReplayResult
+) -> list[tuple[str, str]]:
+    """A plan, and what the trace reserves with it and with a default pool, as rows of a table."""
     excess = excess_percent(plan.bytes, plan.lower_bound)
     period = f"{plan.period:,} allocations, from allocation {plan.period_begin:,} on"
     rows = [
@@ -172,12 +174,13 @@ def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[st
         ("plan", f"{format_size(plan.bytes)}, {excess:.2f} % above the lower bound"),
         ("lower bound", format_size(plan.lower_bound)),
         ("a default pool reserves", format_size(default.pool.peak_reserved)),
+        ("a planned pool reserves", format_size(served.pool.peak_reserved)),
         ("placed by", plan.method or "nothing to place"),
     ]
+    if use := served.plan:
+        rows.insert(-1, rows_of_plan_use(use)[0])
     if unplanned := plan.allocations - plan.planned_allocations:
-        rows.insert(
-            2, ("without a place", f"{unplanned:,}, which outlive a period or differ in size")
-        )
+        rows.insert(2, ("without a place", f"{unplanned:,}, which outlive a whole period"))
     return rows
 
 
