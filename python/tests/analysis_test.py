@@ -29,7 +29,7 @@ def live_by_loop(trace):
     ):
         if kind == Kind.ALLOCATE:
             live[address] = size
-        else:
+        elif kind == Kind.DEALLOCATE:
             live.pop(address, None)
         result.append(sum(live.values()))
     return result
@@ -118,6 +118,29 @@ def test_the_summary_equals_that_of_a_loop(seed, monkeypatch):
     for start, end, _ in lifetimes:
         counts[start:end] += 1
     assert found["most allocations in use"] == f"{counts.max():,}"
+
+
+@pytest.mark.parametrize("has_call_sites", [True, False])
+def test_a_failure_has_what_was_in_use(has_call_sites, monkeypatch):
+    trace = random_trace(6, 1000)
+    failed = np.array([137, 138, 700])
+    trace.events["kind"][failed] = Kind.FAIL
+    if not has_call_sites:
+        trace.events["call_site"] = 0
+    found = contents_of(trace, monkeypatch, 100).failures
+    assert [each.event for each in found] == failed.tolist()
+    lifetimes, live = lifetimes_of(trace), live_by_loop(trace)
+    for each in found:
+        chosen = lifetimes[lifetimes.live_at(each.event)]
+        assert each.in_use == live[each.event] and each.allocations == len(chosen)
+        assert each.size == trace.size[each.event] and each.free == trace.granted[each.event]
+        if has_call_sites:
+            name, most = each.largest[0]
+            sums = {site: int(chosen.size[chosen.call_site == site].sum()) for site in range(1, 8)}
+            assert most == max(sums.values()) == sums[trace.call_sites.index(name)]
+        else:
+            expected = sorted(chosen.size.tolist(), reverse=True)[:5]
+            assert each.largest == [("", size) for size in expected]
 
 
 def test_an_envelope_loses_no_peak():

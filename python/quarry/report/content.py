@@ -11,6 +11,7 @@ import numpy as np
 from quarry.replays import ReplayResult
 from quarry.report import analysis, texts
 from quarry.report.analysis import AddressMap, Axis, Envelope, Groups
+from quarry.report.failures import Failure
 from quarry.report.lifetimes import Floats, Integers, Lifetimes, Naturals
 from quarry.report.survey import MAX_PHASES, Extent, Picture, Source, extent_of, survey
 from quarry.sizes import format_size
@@ -52,6 +53,7 @@ class Content:
     groups: Groups
     call_sites: list[str]
     phases: list[tuple[int, int, str]]  # the event, its time and the name
+    failures: list[Failure]  # of the recording
     summary: list[tuple[str, str]]
     problems: list[str]  # with a line for those that are not listed
     read_problems: list[str]
@@ -126,6 +128,7 @@ def make_content(
             (event, time, names[site] if site < len(names) else "")
             for event, time, site in extent.phases
         ],
+        failures=found.failures,
         summary=summary,
         problems=problems_of(source.problems, source.problem_count),
         read_problems=source.problems,
@@ -166,7 +169,7 @@ def summary_of(extent: Extent, file_format: str) -> list[tuple[str, str]]:
     rows += [
         ("allocations", f"{extent.allocations:,}"),
         ("never freed", f"{extent.never_freed:,}"),
-        ("failed allocations", f"{extent.failures:,}"),
+        ("failed allocations", f"{extent.failure_count:,}"),
         ("frees of unknown addresses", f"{extent.unknown_frees:,}"),
         ("most allocations in use", f"{extent.most_in_use:,}"),
         ("peak of the requested bytes", exact_size(extent.peak_requested)),

@@ -117,6 +117,7 @@ def axis_of(content: Content, axis: Axis) -> dict[str, Any]:
         "right": packed(right, "f8"),
         "picture": "" if others is None else png_of_alpha(others[::-1], 110),
         "phases": [(float(axis.at(event, time)), name) for event, time, name in content.phases],
+        "failures": [float(axis.at(each.event, each.time)) for each in content.failures],
     }
 
 
@@ -141,6 +142,10 @@ def page_data(content: Content) -> dict[str, Any]:
         "axes": [axis_of(content, axis) for axis in content.axes],
         "curves": curves,
         "replays": replays,
+        "failures": [
+            vars(each) | {"is_by_site": any(name for name, _ in each.largest)}
+            for each in content.failures
+        ],
         "blocks": blocks_of(content),
         "groups": {
             "title": groups.title,

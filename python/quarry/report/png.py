@@ -79,10 +79,10 @@ def draw_timeline(content: Content, chart: Any) -> None:
     tops += [content.recorded.maximum] if content.recorded else []
     name, unit = unit_of(max((float(top.max()) for top in tops if len(top)), default=1))
     requested, axis = content.requested, content.axis
-    position = axis.at(requested.first, requested.time)
-    chart.fill_between(position, 0, requested.maximum / unit, color="#3b6fb6", alpha=0.25, lw=0)
+    positions = axis.at(requested.first, requested.time)
+    chart.fill_between(positions, 0, requested.maximum / unit, color="#3b6fb6", alpha=0.25, lw=0)
     chart.plot(
-        position, requested.maximum / unit, color="#3b6fb6", lw=0.7,
+        positions, requested.maximum / unit, color="#3b6fb6", lw=0.7,
         label="requested by the program",
     )  # fmt: skip
     if content.recorded:
@@ -96,6 +96,9 @@ def draw_timeline(content: Content, chart: Any) -> None:
             axis.at(replay.events, replay.times), replay.reserved / unit, where="post", color=color, lw=1.1,
             label=f"reserved by Quarry ({replay.label})",
         )  # fmt: skip
+    for failure in content.failures:
+        position = float(axis.at(failure.event, failure.time))
+        chart.axvline(position, color="#c62828", lw=0.8, ls="--")
     chart.set_ylim(bottom=0)
     chart.set_ylabel(f"memory ({name})", fontsize=9)
     chart.legend(fontsize=7.5, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))

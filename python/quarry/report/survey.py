@@ -13,6 +13,7 @@ import numpy as np
 from quarry.batches import read_batches
 from quarry.report import analysis
 from quarry.report.analysis import AddressMap, Axis, Curve, Density, Envelope, Groups
+from quarry.report.failures import MAX_FAILURES, FailedRequest, Failure, InUse
 from quarry.report.lifetimes import Integers, Lifetimes, Matched, Matcher, Naturals
 from quarry.traces import Kind, Trace, select_allocator
 
@@ -70,7 +71,8 @@ class Extent:
     allocations: int = 0
     never_freed: int = 0
     unknown_frees: int = 0
-    failures: int = 0
+    failure_count: int = 0
+    failures: list[FailedRequest] = field(default_factory=list)  # the first ones
     most_in_use: int = 0
     peak_requested: int = 0
     peak_granted: int = 0
@@ -147,7 +149,19 @@ def extent_of(source: Source, step: Step) -> Extent:
         found.most_in_use = max(found.most_in_use, int(count.add(matched.allocations).max()))
         changes = reserved_changes(batch)
         found.has_reserved |= bool(np.any(batch.kind == Kind.RESERVE))
-        found.failures += int(np.count_nonzero(batch.kind == Kind.FAIL))
+        failed = np.flatnonzero(batch.kind == Kind.FAIL)
+        found.failure_count += len(failed)
+        for event in failed[: MAX_FAILURES - len(found.failures)].tolist():
+            request = batch.events[event]
+            found.failures.append(
+                FailedRequest(
+                    matched.first + event,
+                    int(matched.times[event]),
+                    int(request["size"]),
+                    int(request["granted"]),
+                    int(request["call_site"]),
+                )
+            )
         sums = reserved.add(changes)
         found.least_reserved = min(found.least_reserved, int(sums.min()))
         found.most_reserved = max(found.most_reserved, int(sums.max()))
@@ -173,6 +187,7 @@ class Survey:
     drawn: Lifetimes  # the allocations that are drawn one by one, oldest first
     others: dict[str, Picture]  # by the unit of an axis: the density of the other allocations
     groups: Groups
+    failures: list[Failure]
     times: Naturals  # of the events that were asked for
 
 
@@ -186,6 +201,7 @@ def survey(
     curves = [Curve(extent.events) for _ in range(3)]
     largest = analysis.Largest(axes[0], count)
     totals = analysis.GroupTotals(extent.has_call_sites, extent.peak_event)
+    failures = [InUse(request) for request in extent.failures]
     has_others = extent.allocations > count
     densities = [Density(axis, extent.addresses) for axis in axes if has_others]
     times = np.zeros(len(events), np.uint64)
@@ -195,6 +211,8 @@ def survey(
         totals.add(lifetimes)
         for density in densities:
             density.add(lifetimes)
+        for failure in failures:
+            failure.add(lifetimes)
 
     def add_curves(matched: Matched, batch: Trace) -> None:
         values = (
@@ -223,5 +241,6 @@ def survey(
         drawn=drawn,
         others={unit: density.picture() for unit, density in zip(units, densities, strict=False)},
         groups=totals.groups(source.call_sites),
+        failures=[each.failure(source.call_sites) for each in failures],
         times=times,
     )
