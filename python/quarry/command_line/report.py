@@ -14,7 +14,11 @@ from quarry.command_line.options import (
     Allocator,
     AsJson,
     Capacity,
+    FirstBlock,
+    Growth,
     Heuristic,
+    NextBlock,
+    ShrinkAfter,
     TraceFile,
     check_pool_options,
     file_option,
@@ -40,6 +44,10 @@ def report(
     ] = None,
     heuristic: Heuristic = "never",
     capacity: Capacity = None,
+    first_block: FirstBlock = "0",
+    next_block: NextBlock = "0",
+    growth: Growth = 4,
+    shrink_after: ShrinkAfter = 0,
     with_tuning: Annotated[
         bool,
         typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best."),
@@ -81,7 +89,14 @@ def report(
         trace_input(trace, show) as path,
     ):
         strategies = strategy or ["fast"]
-        check_pool_options(strategies, heuristic=heuristic)
+        check_pool_options(
+            strategies,
+            heuristic=heuristic,
+            first_block=first_block,
+            next_block=next_block,
+            growth=growth,
+            shrink_after=shrink_after,
+        )
         if chosen := set(strategies) & set(PLANNED):
             raise BadArgument(
                 f"report: the strategy {min(chosen)} needs a plan, which a report does not take; "
@@ -98,7 +113,17 @@ def report(
             "progress": show,
         }
         replays = [
-            run_replay(path, strategy=name, heuristic=heuristic, **common) for name in strategies
+            run_replay(
+                path,
+                strategy=name,
+                heuristic=heuristic,
+                first_block=first_block,
+                next_block=next_block,
+                growth_percent=growth,
+                shrink_after=shrink_after,
+                **common,
+            )
+            for name in strategies
         ]
         sweep = None
         if with_tuning:
