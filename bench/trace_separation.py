@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from quarry import Kind, _core, read_trace, replay
-from quarry.report.analysis import lifetimes_of
+from quarry.report.lifetimes import lifetimes_of
 from quarry.separation import RoutingTable, later_part
 from quarry.traces import Trace, record_bytes
 from sklearn.tree import DecisionTreeClassifier

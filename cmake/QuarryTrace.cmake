@@ -2,7 +2,7 @@
 # Adds the target quarry::trace: records, reads, replays and tunes traces of allocations. With zlib it also reads compressed files.
 
 find_package(ZLIB QUIET)
-add_library(quarry_trace src/trace/byte_source.cpp src/trace/candidates.cpp src/trace/codec.cpp src/trace/event.cpp src/trace/file_writer.cpp
+add_library(quarry_trace src/trace/byte_source.cpp src/trace/candidates.cpp src/trace/codec.cpp src/trace/compare_keys.cpp src/trace/event.cpp src/trace/file_writer.cpp
   src/trace/json_line.cpp src/trace/line_reader.cpp src/trace/open_trace.cpp src/trace/option_names.cpp
   src/trace/placement.cpp src/trace/plan.cpp src/trace/plan_file.cpp src/trace/pytorch_snapshot.cpp
   src/trace/quarry_reader.cpp src/trace/reader.cpp src/trace/recorder.cpp src/trace/repetition.cpp src/trace/replay.cpp

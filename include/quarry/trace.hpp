@@ -2,6 +2,7 @@
 // Traces of allocations: reading, writing and replaying them. Programs link quarry::trace.
 #pragma once
 
+#include "quarry/trace/compare_keys.hpp"
 #include "quarry/trace/event.hpp"
 #include "quarry/trace/file_writer.hpp"
 #include "quarry/trace/place_owners.hpp"

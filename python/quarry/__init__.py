@@ -24,7 +24,7 @@ from quarry.plans import Plan, load_plan, make_plan
 from quarry.pools import PlannedPool, PlannedPoolCounts, Pool, PoolCounts, RoutedPool
 from quarry.recording import Recorder
 from quarry.replays import PlanUse, ReplayFailure, ReplayResult, replay
-from quarry.separation import Route, RoutingTable, SeparateResult, separate
+from quarry.separation import Route, RoutingTable, SeparateResult, TriedKey, learn_routes, separate
 from quarry.sizes import format_size, parse_size
 from quarry.traces import Kind, Trace, convert, make_trace, read_trace
 from quarry.tuning import TuneOutcome, TuneResult, tune
@@ -56,12 +56,14 @@ __all__ = [
     "SeparateResult",
     "Trace",
     "TraceBatches",
+    "TriedKey",
     "TuneOutcome",
     "TuneResult",
     "WasDestroyed",
     "__version__",
     "convert",
     "format_size",
+    "learn_routes",
     "load_plan",
     "make_plan",
     "make_trace",

@@ -22,9 +22,7 @@ def import_pyarrow(user: str) -> Any:
     try:
         return importlib.import_module("pyarrow")
     except ImportError as failed:
-        raise ResourceFailed(
-            f"{user}: pyarrow is not installed: pip install 'quarry-gpu[arrow]'"
-        ) from failed
+        raise ResourceFailed(f"{user}: pyarrow is not installed: pip install pyarrow") from failed
 
 
 def is_arrow(data: object) -> bool:

@@ -22,12 +22,16 @@ class TraceBatches(Iterator[Trace]):
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], events: int, progress: Progress | None
+        self,
+        path: str | os.PathLike[str],
+        events: int,
+        progress: Progress | None,
+        allocator: str = "all",
     ) -> None:
         if events < 1:
             raise BadArgument(f"read_batches: events is {events}; it must be at least 1")
         self.path = os.fspath(path)
-        self._file = _core.BatchReader(self.path)
+        self._file = _core.BatchReader(self.path, allocator)
         self._limit = events
         self._progress = progress
         self._names: dict[str, list[str]] = {key: [] for key in NAMES.values()}
@@ -70,13 +74,18 @@ class TraceBatches(Iterator[Trace]):
 
 
 def read_batches(
-    path: str | os.PathLike[str], events: int = 1 << 20, *, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    events: int = 1 << 20,
+    *,
+    allocator: str = "all",
+    progress: Progress | None = None,
 ) -> TraceBatches:
     """Reads a trace in batches of `events` events, each of which needs 56 bytes of memory.
 
     So the memory does not grow with the length of the file; only the names are kept.
-    `progress` is called after each batch with the number of events read until now. Raises BadTrace
-    if the file is no trace, ResourceFailed if it cannot be read, and BadArgument if `events` is
-    less than 1.
+    `allocator` is that of `quarry.replay`, but by default the batches have the events of all
+    allocators. `progress` is called after each batch with the number of events read until now.
+    Raises BadTrace if the file is no trace, ResourceFailed if it cannot be read, and BadArgument if
+    `events` is less than 1 or the trace has no such allocator.
     """
-    return TraceBatches(path, events, progress)
+    return TraceBatches(path, events, progress, allocator)

@@ -28,6 +28,7 @@ from quarry import _core
 from quarry.command_line.bench import bench
 from quarry.command_line.completion import InstallCompletion, ShowCompletion
 from quarry.command_line.graph import graph
+from quarry.command_line.inputs import trace_input
 from quarry.command_line.new_files import new_files
 from quarry.command_line.options import (
     AcceptDamage,
@@ -35,18 +36,18 @@ from quarry.command_line.options import (
     AsJson,
     Capacity,
     FirstBlock,
+    Growth,
     Heuristic,
     NextBlock,
+    ShrinkAfter,
     Strategy,
     TraceFile,
     UsPerAllocation,
     UsPerFree,
-    UsPerGib,
-    check_is_no_pipe,
     check_pool_options,
     file_argument,
     file_option,
-    strategy_option,
+    separate_option,
 )
 from quarry.command_line.output import (
     BAD_INPUT,
@@ -62,6 +63,8 @@ from quarry.command_line.output import (
 )
 from quarry.command_line.record import record
 from quarry.command_line.report import report
+from quarry.command_line.separate import separate
+from quarry.command_line.tune import tune
 from quarry.command_line.usage_errors import CommandGroup
 from quarry.errors import BadArgument
 from quarry.options import PLANNED
@@ -156,6 +159,23 @@ def replay(
     capacity: Capacity = None,
     first_block: FirstBlock = "0",
     next_block: NextBlock = "0",
+    growth: Growth = 4,
+    shrink_after: ShrinkAfter = 0,
+    routes: Annotated[
+        str | None,
+        file_option(
+            "--routes",
+            text="Serve the allocations from several pools: a routing table of [bold]quarry "
+            "separate[/bold].",
+        ),
+    ] = None,
+    separate: Annotated[
+        str,
+        separate_option(
+            "Serve the allocations from several pools, with routes that this trace "
+            "teaches by this key"
+        ),
+    ] = "",
     plan: Annotated[
         str | None,
         file_option(
@@ -172,8 +192,7 @@ def replay(
         ),
     ] = None,
     device: Annotated[
-        int | None,
-        typer.Option(min=0, help="The GPU of --resource; its number.  [default: 0]"),
+        int | None, typer.Option(min=0, help="The GPU of --resource; its number.  [default: 0]")
     ] = None,
     us_per_allocation: UsPerAllocation = _core.default_us_per_allocation,
     us_per_free: UsPerFree = _core.default_us_per_free,
@@ -188,12 +207,15 @@ def replay(
 
     Without --resource, the memory is simulated, so the replay needs neither a GPU nor the memory.
 
+    [bold]quarry tune[/bold] prints options for this command.
+
     Exit status 0: it fits. 1: it does not fit. 2: bad options or input, or a damaged trace.
     """
     from quarry.replays import replay as run_replay
     from quarry.report import texts
+    from quarry.separation import learn_routes
 
-    with errors_shown(as_json), progress_of("replaying") as show:
+    with errors_shown(as_json), progress_of("replaying") as show, trace_input(trace, show) as path:
         if device is not None and resource in (None, "host"):
             raise BadArgument(
                 f"replay: --device {device} has no effect without the memory of a GPU; add "
@@ -202,15 +224,30 @@ def replay(
         if samples and not as_json:
             raise BadArgument("replay: --samples adds the curves to the JSON object; add --json")
         check_pool_options(
-            [strategy], heuristic=heuristic, first_block=first_block, next_block=next_block
+            [strategy],
+            heuristic=heuristic,
+            first_block=first_block,
+            next_block=next_block,
+            growth=growth,
+            shrink_after=shrink_after,
         )
+        if routes and separate:
+            raise BadArgument(
+                "replay: --routes and --separate both say which pool serves an "
+                "allocation; leave one of them out"
+            )
         result = run_replay(
-            trace,
+            path,
             strategy=strategy,
             heuristic=heuristic,
             capacity=capacity,
             first_block=first_block,
             next_block=next_block,
+            growth_percent=growth,
+            shrink_after=shrink_after,
+            routing=learn_routes(path, key=separate, allocator=allocator, progress=show)
+            if separate
+            else routes,
             plan=plan,
             resource=resource,
             device=device or 0,
@@ -234,139 +271,8 @@ def replay(
     )
 
 
-@app.command(epilog=example("quarry tune gpt.pickle.gz --capacity 8GiB"))
-def tune(
-    trace: TraceFile,
-    capacity: Capacity = None,
-    us_per_allocation: UsPerAllocation = _core.default_us_per_allocation,
-    us_per_free: UsPerFree = _core.default_us_per_free,
-    us_per_gib: UsPerGib = _core.default_us_per_gib,
-    candidates: Annotated[
-        str, typer.Option(help="all, or Umpire's heuristics: published, 2022 or 2024.")
-    ] = "all",
-    goal: Annotated[
-        str,
-        typer.Option(
-            help="front: the settings that no other one beats; best: only the one of least cost; "
-            "all: replay every setting to the end."
-        ),
-    ] = "front",
-    threads: Annotated[int, typer.Option(min=0, max=1024, help="0: one for each processor.")] = 0,
-    allocator: Allocator = "",
-    accept_damage: AcceptDamage = False,
-    as_json: AsJson = False,
-) -> None:
-    """Replay a trace with hundreds of settings: the best ones, and the code that sets the best.
-
-    Exit status 0: a setting fits. 1: none fits. 2: bad options or input, or a damaged trace.
-    """
-    from quarry.report import texts
-    from quarry.tuning import tune as run_tune
-
-    with errors_shown(as_json), progress_of("tuning") as show:
-        check_is_no_pipe(trace)
-        result = run_tune(
-            trace,
-            capacity=capacity,
-            us_per_allocation=us_per_allocation,
-            us_per_free=us_per_free,
-            us_per_gib=us_per_gib,
-            candidates=candidates,
-            goal=goal,
-            threads=threads,
-            allocator=allocator,
-            progress=show,
-        )
-    best = result.best
-    finish(
-        {"trace": trace} | result.to_dict(),
-        lambda: texts.rows_of_tuning(trace, result),
-        as_json=as_json,
-        accept_damage=accept_damage,
-        after_rows=lambda: best and print("\n" + best.code),
-        status=0 if best else DOES_NOT_FIT,
-    )
-
-
-@app.command(epilog=example("quarry separate gpt.pickle.gz --key call_site -o gpt.routes"))
-def separate(
-    trace: TraceFile,
-    output: Annotated[
-        str | None,
-        file_option("--output", "-o", text="Write the routing table, for a pool to load."),
-    ] = None,
-    key: Annotated[
-        str,
-        typer.Option(
-            help="What tells allocations apart: size, call_site, call_site_and_size, phase or "
-            "phase_and_size."
-        ),
-    ] = "size",
-    temporary_events: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=2**63,
-            help="An allocation is temporary if it is freed within this number of events.",
-        ),
-    ] = 1000,
-    learn: Annotated[
-        float, typer.Option(help="The share of the trace to learn from, from 0 to 1.")
-    ] = 0.5,
-    strategy: Annotated[
-        str,
-        strategy_option("How the pools find memory: fast, lowest-best-fit or oldest-best-fit."),
-    ] = "fast",
-    heuristic: Heuristic = "never",
-    capacity: Capacity = None,
-    first_block: FirstBlock = "0",
-    next_block: NextBlock = "0",
-    allocator: Allocator = "",
-    accept_damage: AcceptDamage = False,
-    as_json: AsJson = False,
-) -> None:
-    """Learn which allocations of a trace are temporary, and what pools of their own save.
-
-    One part of the trace is for learning; the other one is replayed with the result.
-
-    Exit status 0: success. 1: the other part does not fit. 2: bad options or input, a damaged
-    trace, or a file that cannot be written.
-    """
-    from quarry.report import texts
-    from quarry.separation import separate as run_separate
-
-    with (
-        errors_shown(as_json),
-        progress_of("separating") as show,
-        new_files(output, source=trace) as [table],
-    ):
-        if strategy in ("stitched", "streams", "direct", *PLANNED):
-            raise BadArgument(
-                f"separate: the strategy {strategy} has no pools to separate; choose fast, "
-                "lowest-best-fit or oldest-best-fit"
-            )
-        result = run_separate(
-            trace,
-            key=key,
-            temporary_events=temporary_events,
-            learn=learn,
-            strategy=strategy,
-            heuristic=heuristic,
-            capacity=capacity,
-            first_block=first_block,
-            next_block=next_block,
-            allocator=allocator,
-            progress=show,
-        )
-        if table:
-            result.table.save(table)
-    finish(
-        {"trace": trace, "output": output} | result.to_dict(),
-        lambda: texts.rows_of_separation(result) + rows_of_outputs(output),
-        as_json=as_json,
-        accept_damage=accept_damage,
-        status=0 if result.together.fits and result.apart.fits else DOES_NOT_FIT,
-    )
+app.command(epilog=example("quarry tune gpt.pickle.gz --capacity 8GiB"))(tune)
+app.command(epilog=example("quarry separate gpt.pickle.gz"))(separate)
 
 
 @app.command(epilog=example("quarry plan gpt.pickle.gz -o gpt.plan"))
@@ -376,15 +282,12 @@ def plan(
         str | None, file_option("--output", "-o", text="Write the plan, for a pool to load.")
     ] = None,
     alignment: Annotated[
-        str,
-        typer.Option(metavar="BYTES", help="Of all places: a power of two from 16 to 16384."),
+        str, typer.Option(metavar="BYTES", help="Of all places: a power of two from 16 to 16384.")
     ] = "256",
     max_steps: Annotated[
         int,
         typer.Option(
-            min=0,
-            max=2**63,
-            help="The work limit: about this many comparisons of two allocations.",
+            min=0, max=2**63, help="The work limit: about this many comparisons of two allocations."
         ),
     ] = 250_000_000,
     allocator: Allocator = "",
@@ -404,24 +307,27 @@ def plan(
         errors_shown(as_json),
         progress_of("planning") as show,
         new_files(output, source=trace) as [target],
+        trace_input(trace, show) as path,
     ):
-        check_is_no_pipe(trace)
         made = make_plan(
-            trace, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
+            path, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
         )
-        default = run_replay(trace, allocator=allocator, progress=show)
+        default = run_replay(path, allocator=allocator, progress=show)
+        served = run_replay(path, strategy="planned", plan=made, allocator=allocator, progress=show)
         if target:
             made.save(target)
     values = made.to_dict() | {
         "excess_percent": texts.excess_percent(made.bytes, made.lower_bound),
         "default_pool_peak_reserved": default.pool.peak_reserved,
+        "planned_pool_peak_reserved": served.pool.peak_reserved,
+        "served_by_the_plan": served.plan and served.plan.planned,
         "events": default.events,
         "problems": default.problems,
         "problem_count": default.problem_count,
     }
     finish(
         {"trace": trace, "output": output} | values,
-        lambda: texts.rows_of_plan(trace, made, default) + rows_of_outputs(output),
+        lambda: texts.rows_of_plan(trace, made, default, served) + rows_of_outputs(output),
         as_json=as_json,
         accept_damage=accept_damage,
     )
@@ -448,8 +354,9 @@ def convert(
         errors_shown(as_json),
         progress_of("converting") as show,
         new_files(output, source=trace) as [written],
+        trace_input(trace, show) as path,
     ):
-        found = run_convert(trace, written, target=target, progress=show)
+        found = run_convert(path, written, target=target, progress=show)
         size = os.path.getsize(written)
 
     def rows() -> list[tuple[str, str]]:

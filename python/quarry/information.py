@@ -51,6 +51,6 @@ def rows_of(found: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("strategies", ", ".join(found["strategies"])))
     graph = "yes" if found["has_graph"] else "no: zlib was not found when it was built"
     rows.append(("graph", graph))
-    png = "yes" if found["has_matplotlib"] else "no: pip install 'quarry-gpu[plots]'"
+    png = "yes" if found["has_matplotlib"] else "no: pip install matplotlib"
     rows.append(("report --png", png))
     return rows

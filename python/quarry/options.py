@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options that all pools share, and the strategies with a plan."""
 
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from quarry import _core
-from quarry.sizes import parse_size
+from quarry.sizes import exact_size, parse_size
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,3 +58,19 @@ def pool_options(
 def options_without_checks(**options: "Unpack[PoolOptions]") -> _core.PoolOptions:
     """`pool_options` for pools that have neither red zones nor backtraces."""
     return pool_options(red_zone=0, keeps_backtraces=False, **options)
+
+
+def words_of_setting(setting: Mapping[str, Any]) -> list[str]:
+    """The options of `quarry replay` for the arguments of `quarry.replay` that say what the pool
+    is. Leaves out those with their default, but not the strategy."""
+    words = ["--strategy", setting["strategy"]]
+    if setting["heuristic"] != "never":
+        words += ["--heuristic", setting["heuristic"]]
+    for name in ("first_block", "next_block"):
+        if size := setting[name]:
+            words += ["--" + name.replace("_", "-"), exact_size(size)]
+    if setting["growth_percent"] != 4:
+        words += ["--growth", str(setting["growth_percent"])]
+    if setting["shrink_after"]:
+        words += ["--shrink-after", str(setting["shrink_after"])]
+    return words

@@ -25,7 +25,10 @@ def make_plan(
     """Places all allocations of a trace in one range, before the program runs again.
 
     Places are multiples of `alignment` bytes, a power of two from 16 to 16384. If the trace repeats
-    itself and `finds_period` is true, the plan has one period, and what comes before it. Placing
+    a sequence of allocations and `finds_period` is true, the plan has one period, and what comes
+    before it. Sizes and lifetimes may differ from one repetition to the next, and other allocations
+    may lie between some of them: a place has the size and the lifetime that nine of ten repetitions
+    do not exceed. Placing
     ends when the size exceeds the lower bound by 1/1000 at most, or after about `max_steps`
     comparisons of two allocations. Equal values of `seed` give equal plans. `progress` is called
     with the number of events read until now. `allocator` is that of `quarry.replay`. Raises

@@ -121,7 +121,7 @@ def replay(
     stream_delay: int = 1_000_000,
     resource: str | None = None,
     device: int = 0,
-    routing: _core.RoutingTable | None = None,
+    routing: _core.RoutingTable | str | os.PathLike[str] | None = None,
     plan: _core.Plan | str | os.PathLike[str] | None = None,
     allocator: str = "",
     max_samples: int = 2048,
@@ -145,9 +145,9 @@ def replay(
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
     memory, and measures the time of the upstream's calls; `device` is the number of the GPU. The
     strategy `stitched` takes `host` and `device` only. `stream_delay` is how long the work of a
-    stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing` serves
-    the allocations from several pools (`quarry.separate`). The result has at most `max_samples`
-    samples.
+    stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing`, a table
+    or the name of its file, serves the allocations from several pools (`quarry.separate`); `fast`
+    and the best fits take it, on simulated memory. The result has at most `max_samples` samples.
 
     `allocator` is the name of the allocator whose events are replayed, for example `device 1`.
     Without it, all events are replayed, and a trace of several devices raises BadArgument; `all`
@@ -156,6 +156,61 @@ def replay(
     Raises BadArgument for a bad option, BadTrace or BadPlan if a file is damaged, and
     ResourceFailed if a file or the resource fails.
     """
+    settings, stated = settings_of(
+        strategy=strategy,
+        heuristic=heuristic,
+        capacity=capacity,
+        first_block=first_block,
+        next_block=next_block,
+        growth_percent=growth_percent,
+        alignment=alignment,
+        shrink_after=shrink_after,
+        us_per_allocation=us_per_allocation,
+        us_per_gib=us_per_gib,
+        us_per_free=us_per_free,
+        stream_delay=stream_delay,
+        resource=resource,
+        device=device,
+        routing=routing,
+        plan=plan,
+        max_samples=max_samples,
+    )
+    if isinstance(trace, Trace):
+        trace = select_allocator(trace, allocator)
+        found = _core.replay_events(
+            record_bytes(trace.events), trace.call_sites, settings, progress
+        )
+        found |= {
+            "format": trace.format,
+            "problems": trace.problems,
+            "problem_count": trace.problem_count,
+        }
+    else:
+        found = _core.replay_file(os.fspath(trace), allocator, settings, progress)
+    return result_of(found, stated)
+
+
+def settings_of(
+    *,
+    strategy: str = "fast",
+    heuristic: str = "never",
+    capacity: int | str | None = None,
+    first_block: int | str = 0,
+    next_block: int | str = 0,
+    growth_percent: int = 4,
+    alignment: int | str = 16,
+    shrink_after: int = 0,
+    us_per_allocation: float = _core.default_us_per_allocation,
+    us_per_gib: float = _core.default_us_per_gib_of_blocks,
+    us_per_free: float = _core.default_us_per_free,
+    stream_delay: int = 1_000_000,
+    resource: str | None = None,
+    device: int = 0,
+    routing: _core.RoutingTable | str | os.PathLike[str] | None = None,
+    plan: _core.Plan | str | os.PathLike[str] | None = None,
+    max_samples: int = 2048,
+) -> tuple[_core.ReplaySettings, dict[str, Any]]:
+    """The options of `replay` for the compiled module, and as plain values for a result."""
     pool: dict[str, Any] = {
         "heuristic": heuristic,
         "first_block": parse_size(first_block),
@@ -183,6 +238,8 @@ def replay(
         )
     if plan is not None and not isinstance(plan, _core.Plan):
         plan = _core.load_plan(plan)
+    if routing is not None and not isinstance(routing, _core.RoutingTable):
+        routing = _core.RoutingTable.load(os.fspath(routing))
     settings = _core.ReplaySettings(
         strategy=strategy,
         pool=pool_options(max_bytes=max_bytes, **pool),
@@ -191,26 +248,16 @@ def replay(
         plan=plan,
         **options,
     )
-    call_site = ""
-    if isinstance(trace, Trace):
-        trace = select_allocator(trace, allocator)
-        found = _core.replay_events(
-            record_bytes(trace.events), trace.call_sites if routing else [], settings, progress
-        )
-        found |= {
-            "format": trace.format,
-            "problems": trace.problems,
-            "problem_count": trace.problem_count,
-        }
-        if found["first_failure"]:
-            call_site = trace.call_site_name(found["first_failure"]["request"]["call_site"])
-    else:
-        found = _core.replay_file(os.fspath(trace), allocator, settings, progress)
-        call_site = found.pop("failed_call_site", "")
+    pools = {"pools": 1 if routing is None else routing.pools}
+    return settings, {"strategy": strategy, "capacity": max_bytes, **pool, **options, **pools}
+
+
+def result_of(found: dict[str, Any], stated: dict[str, Any]) -> ReplayResult:
+    """The result of a replay by the compiled module."""
+    call_site = found.pop("failed_call_site", "")
     if found["first_failure"]:
         found["first_failure"] = ReplayFailure(**found["first_failure"], call_site=call_site)
     if found["plan"]:
         found["plan"] = PlanUse(**found["plan"])
     found["samples"] = found["samples"].view(SAMPLE)
-    stated = {"strategy": strategy, "capacity": max_bytes, **pool, **options}
     return ReplayResult(settings=stated, **found)

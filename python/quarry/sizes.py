@@ -46,3 +46,12 @@ def format_size(size: float) -> str:
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return f"{text} {unit}"
+
+
+def exact_size(size: int) -> str:
+    """A size as text that `parse_size` reads as the same size: `1536MiB`."""
+    for unit in ("", "KiB", "MiB", "GiB", "TiB"):
+        if size == 0 or size % 1024 or unit == "TiB":
+            break
+        size //= 1024
+    return f"{size}{unit}"

@@ -129,7 +129,7 @@ class Trace:
         """The trace as a `pyarrow.Table`; `make_trace` takes it back.
 
         `kind`, `thread`, `stream`, `allocator` and `call_site` are dictionaries of names. Needs
-        pyarrow (`pip install 'quarry-gpu[arrow]'`), and raises ResourceFailed without it. Polars,
+        pyarrow (`pip install pyarrow`), and raises ResourceFailed without it. Polars,
         DuckDB, pandas and other libraries with Arrow's PyCapsule interface take a trace directly.
         """
         return import_pyarrow("to_arrow").table(self)

@@ -3,10 +3,13 @@
 
 import dataclasses
 import os
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, field
 from typing import Any
 
 from quarry import _core
+from quarry._core import RoutingTable
+from quarry.options import words_of_setting
 from quarry.sizes import parse_size
 from quarry.traces import Progress, Trace, record_bytes, select_allocator
 
@@ -35,12 +38,27 @@ class TuneOutcome:
     upstream_us: float  # modelled
     cost_us: float  # `upstream_us`, and the price of the peak
     code: str  # C++ that makes the pool
+    separate: str  # the key of the routes that the trace taught; empty means one pool
+    routing: RoutingTable | None = field(repr=False, compare=False)  # these routes
 
     @property
     def replay_options(self) -> dict[str, Any]:
         """The arguments of `quarry.replay` for this setting."""
         names = ("strategy", "heuristic", "first_block", "next_block", "growth_percent")
-        return {name: getattr(self, name) for name in (*names, "shrink_after")}
+        return {name: getattr(self, name) for name in (*names, "shrink_after", "routing")}
+
+    @property
+    def command_options(self) -> str:
+        """The options of the command `quarry replay` for this setting."""
+        words = words_of_setting(self.replay_options)
+        return shlex.join(words + (["--separate", self.separate] if self.separate else []))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as plain values, without the routes."""
+        names = (item.name for item in dataclasses.fields(self) if item.name != "routing")
+        return {name: getattr(self, name) for name in names} | {
+            "command_options": self.command_options
+        }
 
 
 @dataclass(frozen=True)
@@ -57,7 +75,7 @@ class TuneResult:
     us_per_gib: float
     outcomes: list[TuneOutcome]
     best: TuneOutcome | None = None
-    problems: list[str] = dataclasses.field(default_factory=list)  # what the reader skipped
+    problems: list[str] = field(default_factory=list)  # what the reader skipped
     problem_count: int = 0
 
     @property
@@ -73,7 +91,11 @@ class TuneResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values, for example for `json.dumps`."""
-        return dataclasses.asdict(self)
+        names = (item.name for item in dataclasses.fields(self))
+        return {name: getattr(self, name) for name in names} | {
+            "outcomes": [outcome.to_dict() for outcome in self.outcomes],
+            "best": self.best and self.best.to_dict(),
+        }
 
 
 def tune(
@@ -92,7 +114,9 @@ def tune(
     """Replays a trace with many settings at once, and says which suit it.
 
     `candidates` is `all`, or `published`, `2022` or `2024` for the heuristics of Umpire's poster
-    with the rules of Quarry, of the poster, or of Umpire's release of 2024-10. `us_per_gib` is the
+    with the rules of Quarry, of the poster, or of Umpire's release of 2024-10. `all` also tries
+    pools that keep temporary and permanent allocations apart, with routes that the whole trace
+    teaches (`quarry.learn_routes`). `us_per_gib` is the
     price of memory: how much time of the upstream a GiB at the peak is worth. The upstream takes
     `us_per_allocation` microseconds for a block, more for a large one, and `us_per_free` for its
     return. `capacity` limits the reserved bytes of each setting. `threads` 0 means one for each
@@ -115,7 +139,9 @@ def tune(
     )
     if isinstance(trace, Trace):
         selected = select_allocator(trace, allocator)
-        found = _core.tune_events(record_bytes(selected.events), settings, progress)
+        found = _core.tune_events(
+            record_bytes(selected.events), selected.call_sites, settings, progress
+        )
         found |= {"problems": selected.problems, "problem_count": selected.problem_count}
     else:
         found = _core.tune_file(os.fspath(trace), allocator, settings, progress)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a trace a batch at a time, as NumPy's columns or as a stream of Arrow's record batches.
 #include "quarry/trace/reader.hpp"
+#include "quarry/trace/select_allocator.hpp"
 
 #include "arrow_stream.hpp"
 #include "event_buffer.hpp"
@@ -46,7 +47,8 @@ class array_source final : public event_source {
 /// What Python reads batches from. Any thread may call it.
 class batch_reader {
  public:
-  explicit batch_reader(std::string const& path) : reader_{trace::open_trace(path)} {}
+  batch_reader(std::string const& path, std::string const& allocator)
+      : reader_{trace::select_allocator(trace::open_trace(path), allocator, path)} {}
 
   /// Calls `use(reader)` while no other thread uses the reader.
   template <class Use>
@@ -116,7 +118,7 @@ nb::object next_batch(batch_reader& file, std::size_t count,
 
 void add_batches(nb::module_& core) {
   nb::class_<batch_reader>(core, "BatchReader", "Reads a trace a batch at a time.")
-      .def(nb::init<std::string>(), "path"_a, without_gil{})
+      .def(nb::init<std::string, std::string>(), "path"_a, "allocator"_a, without_gil{})
       .def(
           "next",
           [](batch_reader& file, std::size_t count, std::size_t threads, std::size_t streams,

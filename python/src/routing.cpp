@@ -3,12 +3,15 @@
 #include "quarry/trace/routing.hpp"
 
 #include "quarry/core/errors.hpp"
+#include "quarry/trace/compare_keys.hpp"
 #include "quarry/trace/separate.hpp"
 
 #include "event_buffer.hpp"
-#include "names.hpp"
 #include "options.hpp"
 #include "plain_class.hpp"
+#include "progress.hpp"
+#include "replays.hpp"
+#include "sources.hpp"
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
@@ -16,6 +19,7 @@
 #include <nanobind/stl/vector.h>
 #include <filesystem>
 #include <new>
+#include <utility>
 
 namespace quarry::python {
 namespace {
@@ -23,21 +27,54 @@ namespace {
 using namespace nb::literals;
 using trace::routing_table;
 
-trace::route_key key_named(std::string const& name) {
-  if (name == "size") return trace::route_key::size;
-  if (name == "call_site") return trace::route_key::call_site;
-  if (name == "call_site_and_size") return trace::route_key::call_site_and_size;
-  if (name == "phase") return trace::route_key::phase;
-  if (name == "phase_and_size") return trace::route_key::phase_and_size;
-  throw bad_argument{"separate: there is no key '" + name +
-                     "'; there are size, call_site, call_site_and_size, phase and phase_and_size"};
+class separate_settings {
+ public:
+  separate_settings(std::vector<std::string> const& keys, std::uint64_t temporary_events,
+                    double learn)
+      : options{.temporary_events = temporary_events, .learn = learn} {
+    for (std::string const& each : keys) options.keys.push_back(trace::route_key_named(each));
+  }
+  trace::key_comparison_options options;
+};
+
+text_dict run(trace::trace_source const& source, separate_settings const& settings,
+              replay_settings const& pool, progress_reporter& progress) {
+  trace::key_comparison_options options = settings.options;
+  options.replay = pool.options;
+  options.progress = [&progress, before = std::uint64_t{0}](std::uint64_t events) mutable {
+    progress.add(events - std::exchange(before, events));
+  };
+  auto const found = trace::compare_keys(source, options);
+  held_gil const gil;
+  nb::list keys;
+  for (trace::compared_key const& each : found.keys) {
+    text_dict tried;
+    tried["key"] = trace::name_of(each.key);
+    tried["table"] = nb::cast(each.table);
+    tried["apart"] = dict_of(each.apart, found.names.call_sites);
+    keys.append(tried);
+  }
+  text_dict result;
+  result["learned_events"] = found.learned_events;
+  result["together"] = dict_of(found.together, found.names.call_sites);
+  result["keys"] = keys;
+  result["best"] = found.best == found.keys.size() ? nb::none() : nb::object{nb::int_(found.best)};
+  result["problems"] = found.problems;
+  result["problem_count"] = found.problem_count;
+  return result;
 }
 
-routing_table separate(record_view bytes, std::vector<std::string> const& call_sites,
-                       std::string const& key, std::uint64_t temporary_events) {
-  auto const events = records_of<trace::event>(bytes);
-  released_gil const no_gil;
-  return trace::separate(events, name_table_of(call_sites), {key_named(key), temporary_events});
+routing_table learn(trace::trace_source const& source, std::string const& key,
+                    std::uint64_t temporary_events, progress_reporter& progress) {
+  trace::route_key const sort = trace::route_key_named(key);
+  trace::separation_learner learner{temporary_events};
+  auto const events = source();
+  std::vector<trace::event> buffer(1 << 14);
+  while (std::size_t const count = events->read(buffer)) {
+    learner.add(std::span{buffer}.first(count));
+    progress.add(count);
+  }
+  return learner.table(sort, events->names().call_sites);
 }
 
 }  // namespace
@@ -101,7 +138,47 @@ void add_routing(nb::module_& core) {
       .def_prop_ro("pools", &routing_table::pools, "The number of pools.")
       .def("pool_for", &routing_table::pool_for, "size"_a, "call_site"_a = "", "phase"_a = "",
            "The number of the pool for an allocation of `size` bytes.");
-  core.def("separate", separate, "events"_a, "call_sites"_a, "key"_a, "temporary_events"_a);
+  nb::class_<separate_settings>(core, "SeparateSettings")
+      .def(nb::init<std::vector<std::string>, std::uint64_t, double>(), nb::kw_only(), "keys"_a,
+           "temporary_events"_a, "learn"_a);
+  core.def(
+      "separate_file",
+      [](std::string const& path, std::string const& allocator, separate_settings const& settings,
+         replay_settings const& pool, nb::object callback) {
+        released_gil const no_gil;
+        progress_reporter progress{std::move(callback)};
+        return run(source_of(path, allocator), settings, pool, progress);
+      },
+      "path"_a, "allocator"_a, "settings"_a, "pool"_a, "progress"_a = nb::none());
+  core.def(
+      "separate_events",
+      [](record_view bytes, std::vector<std::string> const& call_sites,
+         separate_settings const& settings, replay_settings const& pool, nb::object callback) {
+        auto const events = records_of<trace::event>(bytes);
+        released_gil const no_gil;
+        progress_reporter progress{std::move(callback)};
+        return run(source_of(events, call_sites), settings, pool, progress);
+      },
+      "events"_a, "call_sites"_a, "settings"_a, "pool"_a, "progress"_a = nb::none());
+  core.def(
+      "learn_file",
+      [](std::string const& path, std::string const& allocator, std::string const& key,
+         std::uint64_t temporary_events, nb::object callback) {
+        released_gil const no_gil;
+        progress_reporter progress{std::move(callback)};
+        return learn(source_of(path, allocator), key, temporary_events, progress);
+      },
+      "path"_a, "allocator"_a, "key"_a, "temporary_events"_a, "progress"_a = nb::none());
+  core.def(
+      "learn_events",
+      [](record_view bytes, std::vector<std::string> const& call_sites, std::string const& key,
+         std::uint64_t temporary_events, nb::object callback) {
+        auto const events = records_of<trace::event>(bytes);
+        released_gil const no_gil;
+        progress_reporter progress{std::move(callback)};
+        return learn(source_of(events, call_sites), key, temporary_events, progress);
+      },
+      "events"_a, "call_sites"_a, "key"_a, "temporary_events"_a, "progress"_a = nb::none());
 }
 
 }  // namespace quarry::python

@@ -13,7 +13,7 @@
 #include "options.hpp"
 #include "problems.hpp"
 #include "progress.hpp"
-#include "resources.hpp"
+#include "replays.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
@@ -166,7 +166,7 @@ void write_trace(std::string const& path, record_view bytes, std::vector<std::st
   writer.close();
 }
 
-text_dict dict_of(event const& request) {
+text_dict dict_of_request(event const& request) {
   text_dict result;
   result["kind"] = static_cast<int>(request.kind);
   result["time"] = request.time;
@@ -180,6 +180,8 @@ text_dict dict_of(event const& request) {
   return result;
 }
 
+}  // namespace
+
 text_dict dict_of(trace::replay_result const& replayed) {
   text_dict result;
   result["events"] = replayed.events;
@@ -191,7 +193,7 @@ text_dict dict_of(trace::replay_result const& replayed) {
   if (auto const& failure = replayed.first_failure) {
     nb::dict first;
     first["event"] = failure->event;
-    first["request"] = dict_of(failure->request);
+    first["request"] = dict_of_request(failure->request);
     first["reason"] = failure->reason;
     first["pool"] = nb::cast(failure->pool);
     result["first_failure"] = first;
@@ -221,43 +223,16 @@ text_dict dict_of(trace::replay_result const& replayed) {
   return result;
 }
 
-class replay_settings {
- public:
-  replay_settings(std::string const& strategy, pool_options const& pool, double us_per_allocation,
-                  double us_per_gib, double us_per_free, std::uint64_t stream_delay,
-                  std::size_t max_samples, std::optional<std::string> const& resource, int device,
-                  std::optional<trace::routing_table> routing, std::optional<trace::plan> plan)
-      : options{.placement = trace::strategy_named(strategy),
-                .pool = pool,
-                .cost = cost_of(us_per_allocation, us_per_free, us_per_gib),
-                .stream_delay = stream_delay,
-                .max_samples = max_samples},
-        routing_{std::move(routing)},
-        plan_{std::move(plan)} {
-    if (plan_) options.plan = &*plan_;
-    if (resource) {
-      upstream_ = std::make_unique<any_resource>(resource_named(*resource, device));
-      options.upstream = upstream_.get();
-    }
+text_dict dict_of(trace::replay_result const& replayed, trace::name_table const& call_sites) {
+  text_dict result = dict_of(replayed);
+  if (auto const& failure = replayed.first_failure) {
+    auto const site = failure->request.call_site;
+    if (site < call_sites.size()) result["failed_call_site"] = call_sites.name(site);
   }
+  return result;
+}
 
-  /// The options for a trace with these call sites. Both must outlive the replayer.
-  [[nodiscard]] trace::replay_options options_for(trace::name_table const& call_sites) const {
-    trace::replay_options result = options;
-    if (routing_) {
-      result.routing = &*routing_;
-      result.call_sites = &call_sites;
-    }
-    return result;
-  }
-
-  trace::replay_options options;
-
- private:
-  std::unique_ptr<any_resource> upstream_;
-  std::optional<trace::routing_table> routing_;
-  std::optional<trace::plan> plan_;
-};
+namespace {
 
 text_dict replay_file(std::string const& path, std::string const& allocator,
                       replay_settings const& settings, nb::object callback) {
@@ -276,24 +251,20 @@ text_dict replay_file(std::string const& path, std::string const& allocator,
     progress.report();
     replayed = pool.result();
   }
-  text_dict result = dict_of(replayed);
+  text_dict result = dict_of(replayed, source->names().call_sites);
   add_file(result, *source);
-  if (auto const& failure = replayed.first_failure) {
-    auto const site = failure->request.call_site;
-    auto const& sites = source->names().call_sites;
-    if (site < sites.size()) result["failed_call_site"] = sites.name(site);
-  }
   return result;
 }
 
 text_dict replay_events(record_view bytes, std::vector<std::string> const& sites,
                         replay_settings const& settings, nb::object callback) {
   auto const events = records_of<event>(bytes);
+  trace::name_table call_sites;
   trace::replay_result replayed;
   {
     released_gil const no_gil;
     progress_reporter progress{std::move(callback)};
-    trace::name_table const call_sites = name_table_of(sites);
+    call_sites = name_table_of(sites);
     trace::replayer pool{settings.options_for(call_sites)};
     for (std::size_t first = 0; first < events.size(); first += batch) {
       auto const part = events.subspan(first, std::min(batch, events.size() - first));
@@ -303,7 +274,7 @@ text_dict replay_events(record_view bytes, std::vector<std::string> const& sites
     progress.report();
     replayed = pool.result();
   }
-  return dict_of(replayed);
+  return dict_of(replayed, call_sites);
 }
 
 /// The events of a `Trace`, with its allocators. Their numbers are one higher than in the trace:

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tunes pools on traces.
-#include "quarry/trace/select_allocator.hpp"
 #include "quarry/trace/tune.hpp"
 
-#include "array_reader.hpp"
 #include "event_buffer.hpp"
 #include "options.hpp"
 #include "progress.hpp"
+#include "sources.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
@@ -27,8 +26,15 @@ std::vector<trace::replay_options> candidates_named(std::string const& name) {
                      "'; there are all, published, 2022 and 2024"};
 }
 
-text_dict dict_of(trace::tune_outcome const& outcome) {
+text_dict dict_of(trace::tune_outcome const& outcome, trace::tune_result const& tuned) {
   text_dict result = replay_arguments(outcome.options);
+  result["separate"] = "";
+  result["routing"] = nb::none();
+  for (trace::learned_routes const& each : tuned.routes) {
+    if (each.table.get() != outcome.options.routing) continue;
+    result["separate"] = trace::name_of(each.key);
+    result["routing"] = nb::cast(*each.table);
+  }
   result["fits"] = outcome.fits;
   result["is_dropped"] = outcome.is_dropped;
   result["is_on_front"] = outcome.is_on_front;
@@ -48,7 +54,7 @@ text_dict run(trace::trace_source const& source, trace::tune_options options,
   auto const tuned = trace::tune(source, options);
   held_gil const gil;
   nb::list outcomes;
-  for (auto const& outcome : tuned.outcomes) outcomes.append(dict_of(outcome));
+  for (auto const& outcome : tuned.outcomes) outcomes.append(dict_of(outcome, tuned));
   text_dict result;
   result["events"] = tuned.events;
   result["peak_allocated"] = tuned.peak_allocated;
@@ -94,21 +100,19 @@ void add_tuning(nb::module_& core) {
          nb::object callback) {
         released_gil const no_gil;
         progress_reporter progress{std::move(callback)};
-        return run(
-            [&] { return trace::select_allocator(trace::open_trace(path), allocator, path); },
-            settings.options, progress);
+        return run(source_of(path, allocator), settings.options, progress);
       },
       "path"_a, "allocator"_a, "settings"_a, "progress"_a = nb::none());
   core.def(
       "tune_events",
-      [](record_view bytes, tune_settings const& settings, nb::object callback) {
+      [](record_view bytes, std::vector<std::string> const& call_sites,
+         tune_settings const& settings, nb::object callback) {
         auto const events = records_of<event>(bytes);
         released_gil const no_gil;
         progress_reporter progress{std::move(callback)};
-        return run([&] { return std::make_unique<array_reader>(events); }, settings.options,
-                   progress);
+        return run(source_of(events, call_sites), settings.options, progress);
       },
-      "events"_a, "settings"_a, "progress"_a = nb::none());
+      "events"_a, "call_sites"_a, "settings"_a, "progress"_a = nb::none());
 }
 
 }  // namespace quarry::python

@@ -98,6 +98,15 @@ def test_info_lists_what_the_build_can_do():
     assert run("--version").stdout == f"quarry {quarry.__version__}\n"
 
 
+def test_advice_to_install_names_packages_that_an_index_has(monkeypatch):
+    """The distribution is on no index yet, so its extras cannot be installed by name."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install matplotlib" in run("info").stdout
+    sources = list(Path(quarry.__file__).parent.rglob("*.py"))
+    assert len(sources) > 30
+    assert not [source for source in sources if "quarry-gpu[" in source.read_text("utf-8")]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -180,13 +189,6 @@ def test_a_bad_command_line_gives_json_too(trace_file):
         assert result.exit_code == 2 and result.stderr == ""
         assert message in json.loads(result.stdout)["error"]
         assert run(*words).stdout == ""
-
-
-@pytest.mark.parametrize("command", ["tune", "plan"])
-def test_a_pipe_is_refused_if_it_is_read_again(command, tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    result = run(command, tmp_path / "pipe")
-    assert result.exit_code == 2 and "reads the trace several times" in result.stderr
 
 
 def test_a_failure_is_no_misfit_if_its_message_cannot_be_written():

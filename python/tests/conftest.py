@@ -40,6 +40,32 @@ def random_trace(seed, events=4000):
     )
 
 
+def layered_trace(steps=40):
+    """In each step, temporary arrays come and go, and arrays that stay are made between them.
+
+    Sizes do not tell them apart, because the temporary arrays grow; their call sites do. The call
+    sites are as long as those of PyTorch.
+    """
+    rows, address = [], 1 << 32
+    for step in range(steps):
+        temporary = []
+        for number in range(12):
+            size = 1_280_000 + 32_000 * step if number % 2 else 9_600_000 + 640_000 * step
+            rows.append((Kind.ALLOCATE, address, size, 1))
+            temporary.append((address, size))
+            address += 1 << 24
+            if number % 3 == 0:
+                rows.append((Kind.ALLOCATE, address, 1_280_000, 2))
+                address += 1 << 24
+        rows += [(Kind.DEALLOCATE, *each, 0) for each in temporary]
+    kind, place, size, site = (np.array(column) for column in zip(*rows, strict=True))
+    frames = " < ".join(f"package/module_{i}.py:{i} function_{i}" for i in range(20))
+    return quarry.make_trace(
+        {"kind": kind, "address": place, "size": size, "call_site": site},
+        call_sites=["", f"{frames} < main.py:7 scratch", f"{frames} < main.py:9 weights"],
+    )
+
+
 @pytest.fixture(scope="session")
 def trace():
     return random_trace(1)
@@ -49,6 +75,13 @@ def trace():
 def trace_file(trace, tmp_path_factory):
     path = tmp_path_factory.mktemp("traces") / "random.quarry"
     trace.write(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def layered_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("traces") / "layered.quarry"
+    layered_trace().write(path)
     return path
 
 

@@ -22,16 +22,23 @@ WRITERS = {
     "convert": ["convert", "TRACE", "OUTPUT"],
     "convert to RMM": ["convert", "TRACE", "OUTPUT", "--to", "rmm"],
     "plan": ["plan", "TRACE", "--max-steps", "1000", "-o", "OUTPUT"],
-    "separate": ["separate", "TRACE", "--key", "call_site_and_size", "-o", "OUTPUT"],
+    "separate": ["separate", "LAYERED", "-o", "OUTPUT"],
+    "tune": ["tune", "LAYERED", "--capacity", "450MiB", "-o", "OUTPUT"],
     "report": ["report", "TRACE", "-o", "OUTPUT"],
     "picture": ["report", "TRACE", "-o", os.devnull, "--png", "OUTPUT"],
 }
 
 
-def run(writer, trace, output, *more):
+@pytest.fixture
+def inputs(trace_file, layered_file):
+    """The files that stand for TRACE and LAYERED."""
+    return {"TRACE": str(trace_file), "LAYERED": str(layered_file)}
+
+
+def run(writer, inputs, output, *more):
     if writer == "picture":
         pytest.importorskip("matplotlib")
-    names = {"TRACE": str(trace), "OUTPUT": str(output)}
+    names = inputs | {"OUTPUT": str(output)}
     return CliRunner().invoke(app, [names.get(word, word) for word in WRITERS[writer]] + [*more])
 
 
@@ -47,33 +54,33 @@ def largest_file(size):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_full_disk_names_the_file_and_changes_nothing(writer, trace_file, tmp_path):
+def test_a_full_disk_names_the_file_and_changes_nothing(writer, inputs, tmp_path):
     output = tmp_path / "older.png"
     output.write_text("older")
     with largest_file(500):
-        result = run(writer, trace_file, output)
+        result = run(writer, inputs, output)
     assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr == f"error: {output}: cannot write the file: File too large\n"
     assert output.read_text() == "older" and os.listdir(tmp_path) == ["older.png"]
 
 
 @pytest.mark.parametrize("writer", [name for name in WRITERS if name != "picture"])
-def test_a_full_device_is_named(writer, trace_file):
-    result = run(writer, trace_file, "/dev/full")
+def test_a_full_device_is_named(writer, inputs):
+    result = run(writer, inputs, "/dev/full")
     assert result.exit_code == 2
     message = "/dev/full: cannot write the file: No space left on device"
     assert result.stderr == f"error: {message}\n"
-    result = run(writer, trace_file, "/dev/full", "--json")
+    result = run(writer, inputs, "/dev/full", "--json")
     assert result.exit_code == 2 and result.stderr == ""
     assert json.loads(result.stdout)["error"] == message
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_complete_file_replaces_an_older_one(writer, trace_file, tmp_path):
+def test_a_complete_file_replaces_an_older_one(writer, inputs, tmp_path):
     output = tmp_path / "older.png"
     output.write_text("older")
     output.chmod(0o640)
-    assert run(writer, trace_file, output).exit_code == 0
+    assert run(writer, inputs, output).exit_code == 0
     assert len(output.read_bytes()) > 500 and os.listdir(tmp_path) == ["older.png"]
     assert output.stat().st_mode & 0o777 == 0o640
 
@@ -169,14 +176,14 @@ def test_a_folder_without_permission_is_named(tmp_path):
     tmp_path.chmod(0o755)
 
 
-def test_the_input_is_refused_under_any_name(trace_file, tmp_path):
-    os.link(trace_file, tmp_path / "hard")
-    (tmp_path / "soft").symlink_to(trace_file)
-    before = trace_file.read_bytes()
+def test_the_input_is_refused_under_any_name(inputs, tmp_path):
+    os.link(inputs["TRACE"], tmp_path / "hard")
+    (tmp_path / "soft").symlink_to(inputs["TRACE"])
+    before = Path(inputs["TRACE"]).read_bytes()
     for name in ("hard", "soft"):
-        result = run("convert", trace_file, tmp_path / name)
+        result = run("convert", inputs, tmp_path / name)
         assert result.exit_code == 2 and f"{name}: the output is the input" in result.stderr
-    assert trace_file.read_bytes() == before
+    assert Path(inputs["TRACE"]).read_bytes() == before
 
 
 def test_the_standard_output_is_refused(trace_file, tmp_path):

@@ -60,6 +60,28 @@ def test_a_repeating_trace_has_a_plan_of_one_period():
     assert whole.period == 0 and whole.allocations == 200
 
 
+def test_a_trace_whose_steps_deviate_has_a_period(tmp_path):
+    """The batches have other sizes in each step, and the call sites tell the steps."""
+    random = np.random.default_rng(5)
+    slots, rows = np.array([0, 1, 2, 3, 1, 0, 3, 2]), []
+    for _ in range(60):
+        sizes = np.array([4096, 70_000, 300, 9000]) * random.integers(1, 9)
+        rows += list(
+            zip([0] * 4 + [1] * 4, (1 + slots) << 30, sizes[slots], slots + 1, strict=True)
+        )
+    kind, address, size, site = (np.array(column) for column in zip(*rows, strict=True))
+    columns = {"kind": kind, "address": address, "size": size, "call_site": site}
+    trace = quarry.make_trace(columns, call_sites=["", "a", "b", "c", "d"])
+    plan = quarry.make_plan(trace)
+    assert plan.period == 4 and plan.allocations < 20
+    plan.save(tmp_path / "plan")
+    assert (tmp_path / "plan").read_text().startswith("quarry-plan 2\n")
+    use = quarry.replay(trace, strategy="planned", plan=tmp_path / "plan").plan
+    assert use.planned / use.allocations > 0.8
+    trace.events["call_site"] = 0
+    assert quarry.make_plan(trace).period == 0
+
+
 def test_a_trace_that_differs_from_the_plan_is_served_by_the_fallback(trace):
     plan = quarry.make_plan(repeating_trace())
     result = quarry.replay(trace, strategy="planned", plan=plan)
@@ -143,6 +165,8 @@ def test_plan_prints_the_sizes_and_writes_the_plan(trace_file, plan, tmp_path):
     values = json.loads(run("plan", trace_file, "--json").stdout)
     assert values["bytes"] == plan.bytes and values["excess_percent"] >= 0
     assert values["default_pool_peak_reserved"] > plan.bytes
+    assert values["planned_pool_peak_reserved"] == plan.bytes
+    assert values["served_by_the_plan"] == plan.allocations
     result = run("replay", trace_file, "--strategy", "planned", "--plan", path, "--json")
     assert result.exit_code == 0
     values = json.loads(result.stdout)

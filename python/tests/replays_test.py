@@ -6,7 +6,7 @@ import pytest
 import quarry
 from quarry.information import STRATEGIES
 from quarry.options import PLANNED
-from quarry.report import analysis
+from quarry.report.lifetimes import Matcher
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -14,8 +14,7 @@ def test_every_strategy_holds_at_least_what_is_in_use(trace, strategy):
     plan = quarry.make_plan(trace) if strategy in PLANNED else None
     result = quarry.replay(trace, strategy=strategy, plan=plan)
     assert result.fits and result.first_failure is None
-    lifetimes = analysis.lifetimes_of(trace)
-    peak = analysis.live_bytes(lifetimes, lifetimes.size, len(trace)).max()
+    peak = Matcher().add(trace).requested.cumsum().max()
     assert result.pool.peak_allocated == peak
     assert result.pool.peak_reserved >= peak
     assert result.events == len(trace)

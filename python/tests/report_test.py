@@ -243,6 +243,19 @@ def test_the_picture_with_tuned_settings_is_larger(trace, tmp_path):
     assert sizes[0] < sizes[1]
 
 
+def test_a_report_takes_the_options_of_a_pool(trace_file, tmp_path):
+    pool = ["--first-block", "1MiB", "--next-block", "1MiB", "--growth", "0", "-H", "blocks:3"]
+    words = ["report", str(trace_file), "-o", str(tmp_path / "page.html"), *pool, "--json"]
+    summary = json.loads(CliRunner().invoke(app, words).stdout)["summary"]
+    label = "Quarry, fast, blocks:3, first block 1 MiB, next block 1 MiB, growth 0 %"
+    replayed = quarry.replay(
+        trace_file, heuristic="blocks:3", first_block="1MiB", next_block="1MiB", growth_percent=0
+    )
+    assert summary[f"{label}: coalesces"] == f"{replayed.pool.coalesces:,}"
+    result = CliRunner().invoke(app, [*words[:4], "-s", "direct", "--growth", "0"])
+    assert result.exit_code == 2 and "--growth 0 has no effect" in result.stderr
+
+
 def test_problems_and_failures_are_in_the_summary(trace):
     problems = ["file:7: bad line"]
     shown = quarry.Trace(trace.events, trace.call_sites, problems=problems, problem_count=3)

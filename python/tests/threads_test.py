@@ -72,16 +72,17 @@ def test_a_call_that_keeps_pythons_lock_is_told_apart():
 PLAN = {"alignment": 256, "finds_period": False, "max_steps": 1000, "seed": 1}
 CALLS = {
     "read": lambda data, path, out: _core.read_trace(path),
-    "read_batches": lambda data, path, out: _core.BatchReader(path).next(10**9, 0, 0, 0, 0),
+    "read_batches": lambda data, path, out: _core.BatchReader(path, "all").next(10**9, 0, 0, 0, 0),
     "write": lambda data, path, out: data.write(out),
     "convert": lambda data, path, out: _core.convert(path, out, "rmm"),
     "replay of events": lambda data, path, out: quarry.replay(data),
     "replay of a file": lambda data, path, out: quarry.replay(path),
     "tune of events": lambda data, path, out: quarry.tune(data, candidates="2022"),
     "tune of a file": lambda data, path, out: quarry.tune(path, candidates="2022"),
-    "separate": lambda data, path, out: _core.separate(
-        record_bytes(data.events), data.call_sites, "size", 1000
-    ),
+    "separate events": lambda data, path, out: quarry.separate(data),
+    "separate a file": lambda data, path, out: quarry.separate(path),
+    "learn from events": lambda data, path, out: quarry.learn_routes(data, key="size"),
+    "learn from a file": lambda data, path, out: quarry.learn_routes(path, key="size"),
     "plan of events": lambda data, path, out: _core.plan_events(record_bytes(data.events), **PLAN),
     "plan of a file": lambda data, path, out: _core.plan_file(path, "", **PLAN),
 }

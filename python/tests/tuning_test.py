@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import re
+import shlex
 
 import numpy as np
 import pytest
@@ -93,6 +95,99 @@ def test_tune_prints_the_best_setting_and_its_code(trace_file):
     assert run("tune", trace_file, "--candidates", "lucky").exit_code == 2
 
 
+@pytest.mark.parametrize("candidates", ["all", "published", "2022", "2024"])
+def test_the_options_that_tune_prints_replay_equally(candidates, layered_file):
+    tuned = quarry.tune(layered_file, candidates=candidates)
+    assert any(outcome.separate for outcome in tuned.front) == (candidates == "all")
+    for outcome in tuned.front:
+        options = shlex.split(outcome.command_options)
+        found = json.loads(run("replay", layered_file, *options, "--json").stdout)
+        pool = found["pool"]
+        assert pool["peak_reserved"] == outcome.peak_reserved, options
+        assert pool["coalesces"] == outcome.coalesces, options
+        assert pool["blocks_allocated"] == outcome.upstream_allocations, options
+        assert found["upstream_us"] == pytest.approx(outcome.upstream_us), options
+
+
+def test_tune_prints_the_command_that_replays_the_best_setting(layered_file, tmp_path):
+    words = ["--capacity", "450MiB", "--us-per-free", "1.5", "-o", tmp_path / "routes"]
+    values = json.loads(run("tune", layered_file, *words, "--json").stdout)
+    assert values["best"]["separate"] == "call_site"
+    name, *command = shlex.split(values["command"])
+    assert name == "quarry" and ["--capacity", "450MiB"] == command[-4:-2]
+    found = json.loads(run(*command, "--json").stdout)
+    assert found["pool"]["peak_reserved"] == values["best"]["peak_reserved"]
+    assert found["upstream_us"] == pytest.approx(values["best"]["upstream_us"])
+    shown = run("tune", layered_file, *words).stdout
+    assert f"\n{values['command']}\n" in shown and "quarry::trace::routed_pool" in shown
+    at = command.index("--separate")
+    command[at : at + 2] = ["--routes", tmp_path / "routes"]
+    again = json.loads(run(*command, "--json").stdout)
+    assert again["pool"] == found["pool"] and again["settings"]["pools"] == 2
+
+
+def test_tune_writes_no_routes_if_the_best_setting_has_one_pool(trace_file, tmp_path):
+    result = run("tune", trace_file, "--candidates", "published", "-o", tmp_path / "routes")
+    assert result.exit_code == 0 and "the best setting has one pool" in result.stderr
+    assert not (tmp_path / "routes").exists()
+
+
+def test_a_replay_takes_the_growth_and_the_shrinking_of_a_pool(layered_file):
+    for option, name, value in (
+        ("--growth", "growth_percent", 0),
+        ("--growth", "growth_percent", 50),
+        ("--shrink-after", "shrink_after", 20),
+    ):
+        found = json.loads(run("replay", layered_file, option, value, "--json").stdout)
+        expected = quarry.replay(layered_file, **{name: value}).pool
+        assert found["pool"] == expected.to_dict() and found["settings"][name] == value
+        assert expected.to_dict() != quarry.replay(layered_file).pool.to_dict()
+
+
+def test_routes_that_cannot_serve_a_replay_are_refused(layered_file, tmp_path):
+    (tmp_path / "routes").write_text("quarry-routes 1\n1 0 100 \n")
+    routes = ["--routes", tmp_path / "routes"]
+    for words, message in (
+        ([*routes, "--separate", "size"], "leave one of them out"),
+        ([*routes, "--strategy", "stitched"], "the strategy stitched takes no routing table"),
+        ([*routes, "--resource", "host"], "a routing table needs simulated memory"),
+        (["--separate", "colour"], "'colour' is no key of separate. The keys are: size, call_site"),
+        (["--routes", tmp_path / "missing"], "missing"),
+    ):
+        result = run("replay", layered_file, *words)
+        assert result.exit_code == 2 and message in result.stderr, words
+
+
+def test_separation_takes_the_key_that_saves_most(layered_file):
+    result = quarry.separate(layered_file)
+    saved = {
+        each.key: result.together.pool.peak_reserved - each.apart.pool.peak_reserved
+        for each in result.tried
+    }
+    assert saved["size"] < 0 and saved["call_site"] > 0 and saved["phase"] == 0
+    assert result.key == "call_site" and result.saved_bytes == max(saved.values())
+    only = quarry.separate(layered_file, key="size")
+    assert only.saved_bytes == saved["size"] and not only.is_better
+    none = quarry.separate(quarry.make_trace({"address": [64], "size": [1]}))
+    assert none.key == "" and len(none.table) == 0 and none.saved_bytes == 0
+
+
+@pytest.mark.parametrize("key", ["best", "phase_and_size"])
+def test_separation_of_a_file_and_of_its_columns_are_equal(key, layered_file):
+    file = quarry.separate(layered_file, key=key, learn=0.3)
+    columns = quarry.separate(quarry.read_trace(layered_file), key=key, learn=0.3)
+    assert file.table == columns.table and file.apart.pool.to_dict() == columns.apart.pool.to_dict()
+    assert file.to_dict()["tried"] == columns.to_dict()["tried"]
+
+
+def test_routes_are_learnt_from_a_whole_trace(layered_file):
+    whole = quarry.learn_routes(layered_file, key="call_site")
+    assert whole == quarry.learn_routes(quarry.read_trace(layered_file), key="call_site")
+    assert whole.pool_for(1, quarry.read_trace(layered_file).call_sites[1]) == 1
+    with pytest.raises(quarry.BadArgument, match="'best' is no key"):
+        quarry.learn_routes(layered_file, key="best")
+
+
 def test_separation_learns_which_phases_are_temporary():
     # In each step "solve" allocates and frees, and "refine" keeps what it allocates.
     kind = np.tile([Kind.PHASE, Kind.ALLOCATE, Kind.DEALLOCATE, Kind.PHASE, Kind.ALLOCATE], 100)
@@ -150,13 +245,26 @@ def test_a_routing_table_is_saved_and_loaded(trace, tmp_path):
         quarry.RoutingTable.load(str(tmp_path / "routes"))
 
 
-def test_separate_prints_what_it_saves_and_writes_the_table(trace_file, tmp_path):
-    result = run("separate", trace_file, "-o", tmp_path / "routes")
-    assert result.exit_code == 0 and "saved" in result.stdout
+def test_separate_prints_what_it_saves_and_writes_the_table(layered_file, tmp_path):
+    result = run("separate", layered_file, "-o", tmp_path / "routes")
+    assert result.exit_code == 0 and re.search(r"saved +1\.06 MiB", result.stdout)
+    assert re.search(r"key size +saves -177 MiB", result.stdout)
+    assert re.search(r"best key +call_site\n", result.stdout)
     assert (tmp_path / "routes").read_text().startswith("quarry-routes 1")
-    assert json.loads(run("separate", trace_file, "--json").stdout)["pools"] >= 1
-    assert run("separate", trace_file, "--key", "colour").exit_code == 2
-    assert run("separate", trace_file, "--learn", "1.5").exit_code == 2
+    assert json.loads(run("separate", layered_file, "--json").stdout)["key"] == "call_site"
+    assert run("separate", layered_file, "--key", "colour").exit_code == 2
+    assert run("separate", layered_file, "--learn", "1.5").exit_code == 2
+
+
+@pytest.mark.parametrize("key", ["size", "phase"])
+def test_separate_writes_no_table_that_saves_nothing(key, layered_file, tmp_path):
+    words = ["separate", layered_file, "--key", key]
+    result = run(*words, "-o", tmp_path / "routes")
+    assert result.exit_code == 1 and "its routes would save nothing" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    values = json.loads(run(*words, "-o", tmp_path / "routes", "--json").stdout)
+    assert values["output"] is None and values["saved_bytes"] <= 0
+    assert run(*words).exit_code == 0
 
 
 def test_columns_that_numpy_packed_are_unpacked(trace):

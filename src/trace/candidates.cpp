@@ -17,6 +17,13 @@ replay_options candidate(strategy placement, heuristic const& rule, bytes first,
           .first_block = first, .next_block = next, .growth_percent = growth, .coalesce = rule}};
 }
 
+struct block_sizes {
+  bytes first, next;
+  std::uint32_t growth;
+};
+constexpr block_sizes sizes_of_blocks[] = {
+    {1 << 20, 1 << 20, 0}, {0, 0, 4}, {64 << 20, 64 << 20, 25}};
+
 /// Each rule, with its four variants.
 std::vector<heuristic> all_heuristics() {
   std::vector<heuristic> result{heuristic::never()};
@@ -87,14 +94,14 @@ std::string code_for(heuristic const& rule) {
 }
 
 /// The sizes of a pool's blocks.
-initialisers block_sizes(pool_options const& pool) {
+initialisers options_of_blocks(pool_options const& pool) {
   return initialisers{}
       .add("first_block", pool.first_block)
       .add("next_block", pool.next_block)
       .add("growth_percent", pool.growth_percent);
 }
 std::string options_of_pool(pool_options const& pool) {
-  return block_sizes(pool)
+  return options_of_blocks(pool)
       .add_unless(pool_options{}.alignment, "alignment", pool.alignment)
       .add_unless(no_limit, "max_bytes", pool.max_bytes)
       .add("coalesce", code_for(pool.coalesce))
@@ -104,7 +111,7 @@ std::string options_of_pool(pool_options const& pool) {
 /// Streams have no heuristic, and an alignment of 256 bytes at least.
 std::string options_of_stream_pool(pool_options const& pool) {
   bytes const min_alignment = stream_pool_options{}.alignment;
-  return block_sizes(pool)
+  return options_of_blocks(pool)
       .add_unless(min_alignment, "alignment", std::max(pool.alignment, min_alignment))
       .add_unless(no_limit, "max_bytes", pool.max_bytes)
       .text();
@@ -119,13 +126,8 @@ std::string options_of_stitched_pool(pool_options const& pool) {
 }  // namespace
 
 std::vector<replay_options> all_candidates() {
-  struct sizes {
-    bytes first, next;
-    std::uint32_t growth;
-  };
   std::vector<replay_options> result;
-  for (sizes const& block :
-       {sizes{1 << 20, 1 << 20, 0}, sizes{0, 0, 4}, sizes{64 << 20, 64 << 20, 25}}) {
+  for (block_sizes const& block : sizes_of_blocks) {
     for (strategy const placement : {strategy::fast, strategy::lowest_best_fit}) {
       for (heuristic const& rule : all_heuristics())
         result.push_back(candidate(placement, rule, block.first, block.next, block.growth));
@@ -143,6 +145,18 @@ std::vector<replay_options> sized_candidates(bytes peak_allocated) {
       bytes const first = (peak_allocated / 100 * percent + page - 1) / page * page;
       for (bytes const next : {bytes{2} << 20, bytes{32} << 20})
         result.push_back(candidate(placement, heuristic::never(), first, next, 0));
+    }
+  }
+  return result;
+}
+
+std::vector<replay_options> separated_candidates(routing_table const& table) {
+  std::vector<replay_options> result;
+  for (block_sizes const& sizes : sizes_of_blocks) {
+    for (strategy const placement : {strategy::fast, strategy::lowest_best_fit}) {
+      result.push_back(
+          candidate(placement, heuristic::never(), sizes.first, sizes.next, sizes.growth));
+      result.back().routing = &table;
     }
   }
   return result;
@@ -169,6 +183,10 @@ std::string code_for(replay_options const& options) {
   pool_options const& pool = options.pool;
   std::string const device = "quarry::device_resource{device}";
   auto const pool_with = [&](char const* placement) {
+    if (options.routing != nullptr)
+      return std::string{"quarry::trace::routed_pool<quarry::device_resource, "} + placement +
+             "> memory{\n    " + device + ", quarry::trace::routing_table::load(path),\n    " +
+             options_of_pool(pool) + "};\n";
     return std::string{"quarry::pool<quarry::device_resource, "} + placement + "> memory{\n    " +
            device + ",\n    " + options_of_pool(pool) + "};\n";
   };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of strategies, heuristics and goals.
+// The texts of strategies, heuristics, goals and keys.
+#include "quarry/trace/separate.hpp"
 #include "quarry/trace/tune.hpp"
 
 #include <array>
@@ -71,6 +72,26 @@ char const* name_of(tune_goal goal) {
 
 tune_goal tune_goal_named(std::string const& name) {
   return value_named(name, goals, "goal of tune", "goals");
+}
+
+char const* name_of(route_key key) {
+  switch (key) {
+    case route_key::size:
+      return "size";
+    case route_key::call_site:
+      return "call_site";
+    case route_key::call_site_and_size:
+      return "call_site_and_size";
+    case route_key::phase:
+      return "phase";
+    case route_key::phase_and_size:
+      return "phase_and_size";
+  }
+  return "unknown";
+}
+
+route_key route_key_named(std::string const& name) {
+  return value_named(name, all_route_keys, "key of separate", "keys");
 }
 
 heuristic heuristic_named(std::string const& text) {

@@ -34,6 +34,17 @@ class lifetime_recorder {
   }
   /// Allocations without a free have `end` equal to `not_freed`.
   [[nodiscard]] std::vector<lifetime>& result() { return allocations_; }
+  /// The period by sizes, or else by call sites.
+  [[nodiscard]] repetition find_repetition() const {
+    std::vector<std::uint64_t> keys;
+    keys.reserve(allocations_.size());
+    for (lifetime const& each : allocations_) keys.push_back(each.size);
+    auto found = trace::find_repetition(allocations_, keys);
+    if (!found.sequence.empty() || std::ranges::count(call_sites_, 0u) == std::ssize(call_sites_))
+      return found;
+    keys.assign(call_sites_.begin(), call_sites_.end());
+    return trace::find_repetition(allocations_, keys);
+  }
 
  private:
   void allocate(event const& request) {
@@ -50,6 +61,7 @@ class lifetime_recorder {
     }
     bytes const rounded = (std::max<bytes>(request.size, 1) + alignment_ - 1) & ~(alignment_ - 1);
     allocations_.push_back({rounded, not_freed, 0});
+    call_sites_.push_back(request.call_site);
   }
   void free(std::uint64_t address) {
     if (auto const number = live_.remove(address))
@@ -59,12 +71,21 @@ class lifetime_recorder {
   bytes alignment_;
   address_map<std::uint32_t> live_;
   std::vector<lifetime> allocations_;
+  std::vector<std::uint32_t> call_sites_;
 };
 
-/// The problem of the allocations before a period, and of one repetition.
+[[nodiscard]] bytes peak_of(placement_problem const& problem) {
+  auto const live = live_bytes(problem);
+  return live.empty() ? 0 : std::ranges::max(live);
+}
+
+/// The problem of the allocations before a period, and of one repetition. Sets the sizes of the
+/// repetition in `sizes` and `min_sizes`.
 [[nodiscard]] placement_problem problem_of_period(std::vector<lifetime> allocations,
-                                                  repetition const& found) {
-  auto const length = found.length;
+                                                  repetition const& found,
+                                                  std::vector<bytes>& sizes,
+                                                  std::vector<bytes>& min_sizes) {
+  auto const length = static_cast<std::uint32_t>(found.sequence.size());
   // begins the period where the fewest bytes are live: few allocations wrap
   std::uint32_t begin = found.begin;
   {
@@ -79,32 +100,52 @@ class lifetime_recorder {
   }
   std::uint32_t const end = begin + length;
   allocations.resize(end);
+  sizes.resize(end);
   for (std::uint32_t i = 0; i < end; ++i) {
     lifetime& each = allocations[i];
-    if (i >= begin && each.end > end) {
-      // an allocation that outlives a whole period has no place: the next one needs it
-      if (each.end - i > length)
-        each.size = 0;
-      else
-        each.wrapped_end = each.end - length;
+    if (i >= begin) {
+      auto const& repeated = found.sequence[(i - found.begin) % length];
+      sizes[i] = repeated.size;
+      min_sizes[i] = repeated.min_size;
+      // what outlives a whole period has no place: the next repetition needs it
+      each = {repeated.duration == 0 ? 0 : repeated.size, i + repeated.duration, 0};
+      if (each.end > end) each.wrapped_end = each.end - length;
     }
     each.end = std::min(each.end, end);
   }
   return {std::move(allocations), begin};
 }
 
-[[nodiscard]] plan plan_of(std::vector<lifetime> allocations, plan_options const& options) {
-  std::uint64_t const total = allocations.size();
-  auto const found = options.finds_period ? find_repetition(allocations) : repetition{};
-  std::vector<bytes> sizes;
+/// The problem of all allocations of a trace.
+[[nodiscard]] placement_problem problem_of_trace(std::vector<lifetime> allocations) {
+  auto const total = static_cast<std::uint32_t>(allocations.size());
+  for (lifetime& each : allocations) each.end = std::min(each.end, total);
+  return {std::move(allocations), total};
+}
+
+/// Sizes that vary may be largest in different repetitions. If a period needs more than this
+/// multiple of the trace's peak, a plan of the whole trace is better.
+constexpr double max_excess_of_period = 1.1;
+
+[[nodiscard]] plan plan_of(lifetime_recorder& recorder, plan_options const& options) {
+  std::vector<lifetime>& allocations = recorder.result();
+  auto const found = options.finds_period ? recorder.find_repetition() : repetition{};
+  std::vector<bytes> sizes, min_sizes(allocations.size());
   for (lifetime const& each : allocations) sizes.push_back(each.size);
   placement_problem problem;
-  if (found.length != 0) {
-    problem = problem_of_period(std::move(allocations), found);
+  if (found.sequence.empty()) {
+    problem = problem_of_trace(std::move(allocations));
   } else {
-    problem = {std::move(allocations), static_cast<std::uint32_t>(total)};
-    for (lifetime& each : problem.allocations)
-      each.end = std::min(each.end, static_cast<std::uint32_t>(total));
+    auto sizes_of_period = sizes;
+    problem = problem_of_period(allocations, found, sizes_of_period, min_sizes);
+    auto whole = problem_of_trace(std::move(allocations));
+    if (static_cast<double>(peak_of(problem)) >
+        max_excess_of_period * static_cast<double>(peak_of(whole))) {
+      problem = std::move(whole);
+      std::ranges::fill(min_sizes, 0);
+    } else {
+      sizes = std::move(sizes_of_period);
+    }
   }
   if (problem.allocations.size() > max_plan_allocations)
     throw bad_argument{"plan: " + std::to_string(problem.allocations.size()) +
@@ -117,8 +158,7 @@ class lifetime_recorder {
   plan result;
   result.alignment = options.alignment;
   result.period_begin = problem.wrap_begin;
-  auto const live = live_bytes(problem);
-  if (!live.empty()) result.lower_bound = std::ranges::max(live);
+  result.lower_bound = peak_of(problem);
   auto placed =
       place(problem, result.lower_bound, options.max_steps, options.seed, options.progress);
   result.size = placed.size;
@@ -128,7 +168,8 @@ class lifetime_recorder {
     lifetime const& each = problem.allocations[i];
     bool const is_planned = each.size != 0;
     result.allocations.push_back({sizes[i], is_planned ? placed.offsets[i] : not_planned,
-                                  each.wrapped_end != 0 ? each.wrapped_end + length : each.end});
+                                  each.wrapped_end != 0 ? each.wrapped_end + length : each.end,
+                                  min_sizes[i]});
   }
   return result;
 }
@@ -141,7 +182,7 @@ plan make_plan(std::span<event const> events, plan_options const& options) {
   check(options);
   lifetime_recorder recorder{options.alignment};
   recorder.add(events);
-  return plan_of(std::move(recorder.result()), options);
+  return plan_of(recorder, options);
 }
 
 plan make_plan(reader& trace, plan_options const& options) {
@@ -149,17 +190,15 @@ plan make_plan(reader& trace, plan_options const& options) {
   lifetime_recorder recorder{options.alignment};
   std::vector<event> events(4096);
   while (std::size_t const count = trace.read(events)) recorder.add(std::span{events}.first(count));
-  return plan_of(std::move(recorder.result()), options);
+  return plan_of(recorder, options);
 }
 
 period find_period(std::span<event const> events, bytes alignment) {
   check_alignment("find_period", alignment);
   lifetime_recorder recorder{alignment};
   recorder.add(events);
-  auto const found = find_repetition(recorder.result());
-  if (found.length == 0) return {};
-  return {found.begin, found.length,
-          static_cast<double>(found.end - found.begin) / static_cast<double>(found.length)};
+  auto const found = recorder.find_repetition();
+  return {found.begin, found.sequence.size(), found.repetitions};
 }
 
 std::vector<std::string> audit(plan const& checked) {
@@ -199,6 +238,8 @@ std::vector<std::string> audit(plan const& checked) {
     std::uint64_t const period = count - checked.period_begin;
     if (each.size == 0 || (each.size & mask) != 0) {
       refuse("has a size that is no multiple of the alignment");
+    } else if (each.min_size > each.size || (each.min_size & mask) != 0) {
+      refuse("has a least size that is no multiple of the alignment, or exceeds its size");
     } else if (each.offset == not_planned) {
       continue;
     } else if ((each.offset & mask) != 0) {

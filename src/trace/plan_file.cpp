@@ -3,6 +3,7 @@
 #include "quarry/trace/plan.hpp"
 #include "trace/codec.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -14,9 +15,10 @@ namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
 constexpr std::string_view first_line = "quarry-plan 1";
+constexpr std::string_view first_line_with_sizes = "quarry-plan 2";  // if sizes vary
 constexpr char const* no_method = "none";
-/// Three numbers of 20 digits at most an allocation, and the header.
-constexpr std::size_t max_file_bytes = max_plan_allocations * 63 + 4096;
+/// Four numbers of 20 digits at most an allocation, and the header.
+constexpr std::size_t max_file_bytes = max_plan_allocations * 84 + 4096;
 
 using file_handle = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
@@ -83,7 +85,9 @@ class plan_lines {
   for (char& each : method) {
     if (each == '\n') each = ' ';
   }
-  std::string text{first_line};
+  bool const has_sizes = std::ranges::any_of(
+      saved.allocations, [](planned_allocation const& each) { return each.min_size != 0; });
+  std::string text{has_sizes ? first_line_with_sizes : first_line};
   text += "\nalignment " + std::to_string(saved.alignment);
   text += "\nbytes " + std::to_string(saved.size);
   text += "\nlower_bound " + std::to_string(saved.lower_bound);
@@ -93,7 +97,9 @@ class plan_lines {
   for (auto const& each : saved.allocations) {
     text += std::to_string(each.size) + ' ';
     text += each.offset == not_planned ? "-" : std::to_string(each.offset);
-    text += ' ' + std::to_string(each.freed_before) + '\n';
+    text += ' ' + std::to_string(each.freed_before);
+    if (has_sizes) text += ' ' + std::to_string(each.min_size);
+    text += '\n';
   }
   char crc[32];
   std::snprintf(crc, sizeof crc, "crc32c %08x\n", static_cast<unsigned>(checksum(text)));
@@ -125,7 +131,11 @@ plan load_plan(std::string const& path) {
       throw resource_failed{path + ": cannot read the file", std::strerror(errno)};
   }
   plan_lines lines{path, text};
-  if (lines.next() != first_line) lines.refuse("expected '" + std::string{first_line} + "'");
+  auto const version = lines.next();
+  bool const has_sizes = version == first_line_with_sizes;
+  if (version != first_line && !has_sizes)
+    lines.refuse("expected '" + std::string{first_line} + "' or '" +
+                 std::string{first_line_with_sizes} + "'");
   plan result;
   result.alignment = lines.number_field("alignment");
   result.size = lines.number_field("bytes");
@@ -145,7 +155,8 @@ plan load_plan(std::string const& path) {
     } else {
       each.offset = lines.number(rest, ' ');
     }
-    each.freed_before = lines.number(rest, '\0');
+    each.freed_before = lines.number(rest, has_sizes ? ' ' : '\0');
+    if (has_sizes) each.min_size = lines.number(rest, '\0');
     result.allocations.push_back(each);
   }
   auto const end = lines.position();

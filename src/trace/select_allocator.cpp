@@ -26,7 +26,7 @@ class selecting_reader final : public reader {
       std::size_t const count = source_->read(events);
       copy_names();
       if (count == 0) {
-        if (!selected_.empty() && !was_found_) refuse("has no allocator '" + selected_ + "'");
+        if (!selected_.empty() && !was_found_) refuse_selection();
         return 0;
       }
       auto const read = events.first(count);
@@ -54,6 +54,15 @@ class selecting_reader final : public reader {
     if (std::find(seen_.begin(), seen_.end(), name) == seen_.end()) seen_.push_back(name);
     if (selected_.empty() && std::count_if(seen_.begin(), seen_.end(), is_device) > 1)
       refuse("has several devices");
+  }
+  /// A log may name an allocator of which it records nothing, such as the resource below a pool.
+  [[noreturn]] void refuse_selection() const {
+    auto const& names = names_.allocators.names();
+    bool const is_named = std::find(names.begin(), names.end(), selected_) != names.end();
+    refuse(is_named ? "names the allocator '" + selected_ +
+                          "', but has no events of it. What a pool allocates belongs to the pool, "
+                          "and not to the resource below it"
+                    : "has no allocator '" + selected_ + "'");
   }
   [[noreturn]] void refuse(std::string const& fault) const {
     std::string const message = trace_ + ' ' + fault;

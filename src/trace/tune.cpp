@@ -166,24 +166,42 @@ class tuner {
     }
     find_front(result_.outcomes);
     find_best();
+    for (tune_outcome& each : result_.outcomes)
+      if (each.options.call_sites == &call_sites_) each.options.call_sites = nullptr;
     return std::move(result_);
   }
 
  private:
-  /// Finds the number of events and the peak of the requested bytes.
+  /// Finds the number of events and the peak of the requested bytes. Learns which allocations are
+  /// temporary if the candidates are those of `tune`.
   void measure_trace() {
     replayer memory{{.placement = strategy::direct, .max_samples = 2}};
+    separation_learner learner{separate_options{}.temporary_events};
     auto const trace = open_();
     std::vector<event> batch(max_batch);
     while (std::size_t const count = trace->read(batch)) {
       memory.add(std::span{batch}.first(count));
+      if (candidates_.empty()) learner.add(std::span{batch}.first(count));
       report(count);
     }
+    call_sites_ = trace->names().call_sites;
+    if (candidates_.empty()) find_routes(learner);
     auto const found = memory.result();
     result_.events = found.events;
     result_.peak_allocated = found.pool.peak_allocated;
     result_.problems = trace->problems();
     result_.problem_count = trace->problem_count();
+  }
+  /// Keeps the tables with several pools. Of equal ones, that of the simplest key.
+  void find_routes(separation_learner const& learner) {
+    for (route_key const key : all_route_keys) {
+      auto table = learner.table(key, call_sites_);
+      if (table.pools() == 1 || std::ranges::any_of(result_.routes, [&](auto const& other) {
+            return other.table->routes() == table.routes();
+          }))
+        continue;
+      result_.routes.push_back({key, std::make_shared<routing_table const>(std::move(table))});
+    }
   }
   void find_candidates() {
     if (candidates_.empty()) {
@@ -191,6 +209,12 @@ class tuner {
       if (result_.peak_allocated != 0) {
         for (auto const& each : sized_candidates(result_.peak_allocated))
           candidates_.push_back(each);
+      }
+      for (learned_routes const& routes : result_.routes) {
+        for (replay_options each : separated_candidates(*routes.table)) {
+          each.call_sites = &call_sites_;
+          candidates_.push_back(each);
+        }
       }
     }
     for (replay_options& each : candidates_) {
@@ -313,6 +337,7 @@ class tuner {
   trace_source const& open_;
   tune_options const& options_;
   std::vector<replay_options> candidates_;
+  name_table call_sites_;  // of the trace: its readers number them equally each time
   bool drops_;
   std::vector<std::size_t> finished_;  // candidates whose complete replays fit
   std::uint64_t events_read_ = 0;

@@ -8,6 +8,7 @@
 #include "quarry/platform/cuda_pages.hpp"
 #include "quarry/trace/planned_pool.hpp"
 #include "quarry/trace/planned_stream_pool.hpp"
+#include "quarry/trace/routed_pool.hpp"
 #include "quarry/trace/tune.hpp"
 
 #include <gtest/gtest.h>
@@ -66,6 +67,21 @@ TEST(Candidates, CodeOfPoolsHasAllOptions) {
           quarry::device_resource{device},
           {.first_block = 0, .next_block = 0, .growth_percent = 4,
            .coalesce = quarry::heuristic::by_rule(rule)}};);
+  // clang-format on
+}
+
+TEST(Candidates, CodeOfSeparatedPoolsLoadsTheirRoutes) {
+  routing_table const table{{route{.pool = 1}}};
+  auto const all = separated_candidates(table);
+  EXPECT_EQ(all.size(), 6u);
+  for (auto const& each : all) EXPECT_EQ(each.routing, &table);
+  // clang-format off
+  EXPECT_CODE(all[1],
+      quarry::trace::routed_pool<quarry::device_resource,
+                                 quarry::chunk_arena<quarry::lowest_best_fit>> memory{
+          quarry::device_resource{device}, quarry::trace::routing_table::load(path),
+          {.first_block = 1048576, .next_block = 1048576, .growth_percent = 0,
+           .coalesce = quarry::heuristic::never()}};);
   // clang-format on
 }
 

@@ -45,6 +45,23 @@ TEST(PlanCursor, StaysWhereItIsAfterAnUnplannedRequest) {
   EXPECT_EQ(cursor.jumps(), 0u);
 }
 
+TEST(PlanCursor, TakesSizesInTheRangeOfAnAllocation) {
+  plan ranged = plan_of_sizes({10, 20, 30, 40}, 0);
+  ranged.allocations[1].min_size = 15;
+  ranged.allocations[3].min_size = 1;
+  plan_cursor cursor{ranged, 64};
+  EXPECT_EQ(cursor.next(9), std::nullopt) << "the first allocation has one size";
+  EXPECT_EQ(cursor.next(10), 0u);
+  EXPECT_EQ(cursor.next(15), 1u);
+  EXPECT_EQ(cursor.next(30), 2u);
+  EXPECT_EQ(cursor.next(41), std::nullopt);
+  EXPECT_EQ(cursor.next(40), 3u);
+  EXPECT_EQ(cursor.next(10), 0u);
+  EXPECT_EQ(cursor.next(14), std::nullopt);
+  EXPECT_EQ(cursor.next(20), 1u);
+  EXPECT_EQ(cursor.jumps(), 0u);
+}
+
 TEST(PlanCursor, SkipsMissingRequestsAfterTwo) {
   plan_cursor cursor{ten_sizes, 64};
   (void)cursor.next(10);

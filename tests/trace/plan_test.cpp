@@ -145,6 +145,19 @@ TEST(Plan, OfEqualStepsHasOneStepAndItsCarriedAllocation) {
   EXPECT_EQ(make_plan(events_of_steps(50), {.finds_period = false}).allocations.size(), 1007u);
 }
 
+TEST(Plan, HasMoreThanTwoMillionAllocations) {
+  constexpr std::size_t count = (std::size_t{1} << 21) + 1000;
+  std::vector<event> events;
+  events.reserve(2 * count);
+  for (std::size_t i = 0; i < count; ++i) {
+    events.push_back({.address = 1, .size = 1 + i % 7919});
+    events.push_back({.address = 1, .kind = event_kind::deallocate});
+  }
+  auto const found = make_plan(events, {.finds_period = false, .max_steps = 1});
+  EXPECT_EQ(found.allocations.size(), count);
+  EXPECT_EQ(found.size, found.lower_bound);
+}
+
 TEST(Plan, ProgressCanEndThePlacement) {
   std::mt19937 random{9};
   auto const events = random_events(random, 20'000, 2'000);
@@ -172,8 +185,19 @@ TEST(Plan, AuditFindsOverlaps) {
   EXPECT_EQ(audit(wraps).size(), 1u);
 }
 
+TEST(Plan, AuditFindsWrongLeastSizes) {
+  plan ranged{.size = 1024, .period_begin = 1, .allocations = {{1024, 0, 1, 256}}};
+  EXPECT_TRUE(audit(ranged).empty());
+  for (bytes const wrong : {bytes{100}, bytes{1280}}) {
+    ranged.allocations[0].min_size = wrong;
+    EXPECT_EQ(audit(ranged).size(), 1u) << wrong;
+  }
+}
+
 TEST(Plan, IsTheSameAfterSaveAndLoad) {
-  for (auto saved : {make_plan(events_of_steps(50)), plan{}}) {
+  plan const ranged{
+      .size = 1024, .period_begin = 0, .allocations = {{1024, 0, 1, 256}, {512, 0, 2}}};
+  for (auto saved : {make_plan(events_of_steps(50)), plan{}, ranged}) {
     auto const path = plan_path("saved.plan");
     save(saved, path);
     EXPECT_EQ(load_plan(path), saved);

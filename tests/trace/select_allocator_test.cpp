@@ -100,6 +100,22 @@ class random_reader final : public trace::reader {
   std::size_t next_ = 0;
 };
 
+TEST(SelectAllocator, TellsAnAllocatorWithoutEventsFromAnUnknownOne) {
+  std::vector<event> const one{{.address = 64, .size = 8, .allocator = 2}};
+  auto const refusal = [&](char const* allocator) {
+    auto const selected =
+        trace::select_allocator(std::make_unique<random_reader>(one), allocator, "a.stats");
+    return message_of([&] { (void)events_of(*selected); });
+  };
+  EXPECT_EQ(refusal("HOST"),
+            "a.stats names the allocator 'HOST', but has no events of it. What a pool allocates "
+            "belongs to the pool, and not to the resource below it. Its allocators: DEVICE. Choose "
+            "one of them, or 'all' for one pool that serves all");
+  EXPECT_EQ(refusal("FILE"),
+            "a.stats has no allocator 'FILE'. Its allocators: DEVICE. Choose one of them, or 'all' "
+            "for one pool that serves all");
+}
+
 TEST(SelectAllocator, PassesTheEventsThatAFilterPasses) {
   auto const seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 namespace quarry::trace {
@@ -112,6 +114,21 @@ TEST(Separate, LearnsWhichPhasesAreTemporary) {
     replayer memory{{.routing = &table, .call_sites = &made.call_sites}};
     memory.add(made.events);
     EXPECT_EQ(memory.result().pool.blocks_allocated, 2u) << "each pool has a block";
+  }
+}
+
+TEST(Separate, LearnsTheSameFromBatchesAsFromAWhole) {
+  program const made = two_kinds();
+  for (std::size_t const size : {1u, 7u, 64u}) {
+    separation_learner learner{10};
+    for (std::size_t first = 0; first < made.events.size(); first += size)
+      learner.add(
+          std::span{made.events}.subspan(first, std::min(size, made.events.size() - first)));
+    for (route_key const key : all_route_keys) {
+      auto const whole =
+          separate(made.events, made.call_sites, {.key = key, .temporary_events = 10});
+      EXPECT_EQ(learner.table(key, made.call_sites).routes(), whole.routes());
+    }
   }
 }
 

@@ -19,7 +19,9 @@ namespace tune_test {
 /// Reads events from memory.
 class memory_reader final : public reader {
  public:
-  explicit memory_reader(std::vector<event> const& events) : events_{events} {}
+  explicit memory_reader(std::vector<event> const& events) : events_{events} {
+    for (char const* const name : {"scratch", "weights"}) (void)names_.call_sites.add(name);
+  }
   std::size_t read(std::span<event> target) override {
     std::size_t const count = std::min(target.size(), events_.size() - next_);
     std::copy_n(events_.begin() + static_cast<std::ptrdiff_t>(next_), count, target.begin());
@@ -266,6 +268,38 @@ TEST(Tune, DropsCandidatesEarlyIfAnotherOneIsAsGood) {
   }
   EXPECT_GT(dropped, found.outcomes.size() - 20);
   EXPECT_LT(replayed, found.events * found.outcomes.size() / 10);
+}
+
+TEST(Tune, TriesPoolsThatSeparateTemporaryAllocations) {
+  std::vector<event> events;
+  std::uint64_t address = 0;
+  auto const add = [&](event_kind kind, std::uint64_t at, bytes size, std::uint32_t site) {
+    events.push_back(
+        {.time = events.size(), .address = at, .size = size, .call_site = site, .kind = kind});
+  };
+  for (bytes step = 0; step < 40; ++step) {  // what is temporary grows between what stays
+    std::vector<std::uint64_t> temporary;
+    for (bytes i = 0; i < 12; ++i) {
+      add(event_kind::allocate, address += 4096,
+          i % 2 == 0 ? 9'600'000 + 640'000 * step : 1'280'000 + 32'000 * step, 1);
+      temporary.push_back(address);
+      if (i % 3 == 0) add(event_kind::allocate, address += 4096, 1'280'000, 2);
+    }
+    for (auto const each : temporary) add(event_kind::deallocate, each, 0, 0);
+  }
+  auto const found = tuned(events, {.capacity = bytes{450} << 20});
+  ASSERT_LT(found.best, found.outcomes.size());
+  replay_options best = found.outcomes[found.best].options;
+  ASSERT_NE(best.routing, nullptr);
+  EXPECT_EQ(best.call_sites, nullptr);
+  auto const routes = std::ranges::find(found.routes, best.routing,
+                                        [](auto const& each) { return each.table.get(); });
+  ASSERT_NE(routes, found.routes.end());
+  EXPECT_EQ(routes->key, route_key::call_site);
+  EXPECT_EQ(best.routing->pool_for(1, "scratch"), 1u);
+  memory_reader const reader{events};
+  best.call_sites = &reader.names().call_sites;
+  EXPECT_EQ(replayed(events, best).pool.peak_reserved, found.outcomes[found.best].peak_reserved);
 }
 
 TEST(Tune, RefusesNegativeCostsAndTracesThatChange) {

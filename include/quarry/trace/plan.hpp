@@ -26,6 +26,9 @@ struct planned_allocation {
   bytes size = 0;                  ///< requested bytes, rounded up to the plan's alignment; not 0
   bytes offset = not_planned;      ///< in the plan's range
   std::uint64_t freed_before = 0;  ///< the number of the next allocation after its free
+  /// The smallest request that it serves, rounded up, if sizes vary from one repetition to the
+  /// next; 0: only requests of `size` bytes
+  bytes min_size = 0;
 
   friend bool operator==(planned_allocation const&, planned_allocation const&) = default;
 };
@@ -38,7 +41,8 @@ struct planned_allocation {
 /// `period_begin` equal to the number of allocations.
 ///
 /// Invariants, checked by `audit`:
-///   1. `alignment` is a power of two from 16 to 16384; sizes and offsets are multiples of it;
+///   1. `alignment` is a power of two from 16 to 16384; sizes and offsets are multiples of it, and
+///      `min_size` is `size` at most;
 ///   2. each planned allocation lies in [0, size);
 ///   3. allocations that live at one time do not overlap.
 struct plan {
@@ -66,9 +70,10 @@ struct plan_options {
   std::function<void(std::uint64_t steps)> progress = {};
 };
 
-/// The most allocations that a trace may have for `make_plan`, and that a plan may have.
-inline constexpr std::size_t max_trace_allocations = std::size_t{1} << 24;
-inline constexpr std::size_t max_plan_allocations = std::size_t{1} << 21;
+/// The most allocations that a trace may have for `make_plan`, and that a plan may have. A plan
+/// takes 24 bytes for each, and `make_plan` about 250 bytes.
+inline constexpr std::size_t max_trace_allocations = std::size_t{1} << 26;
+inline constexpr std::size_t max_plan_allocations = std::size_t{1} << 24;
 
 /// Places all allocations of a trace. Allocations that the trace does not free live to its end.
 /// Throws `bad_argument` if an option is wrong, or if the trace is too large; the message names the
@@ -77,16 +82,19 @@ inline constexpr std::size_t max_plan_allocations = std::size_t{1} << 21;
                                         plan_options const& options = {});
 [[nodiscard]] QUARRY_API plan make_plan(reader& trace, plan_options const& options = {});
 
-/// The longest part of a trace that repeats one sequence of sizes and lifetimes.
+/// The sequence of sizes that a trace repeats, in one part or in several parts.
 struct period {
-  std::uint64_t begin = 0;   ///< the first allocation of the part
+  std::uint64_t begin = 0;   ///< the first allocation of the first long part
   std::uint64_t length = 0;  ///< allocations in one repetition; 0 if the trace has no period
-  double repetitions = 0;    ///< at least 3
+  double repetitions = 0;    ///< in all parts; at least 3
 
   friend bool operator==(period const&, period const&) = default;
 };
-/// Finds the period of a trace. The repetitions must contain half of the trace's allocations at
-/// least. O(n) for n events.
+/// Finds the period of a trace. Each part repeats it three times at least, and all parts together
+/// have half of the trace's allocations and of their bytes at least. Other allocations may lie
+/// between the parts, such as those of an evaluation. Within a part, lifetimes may differ, and
+/// single sizes, such as that of a batch. If sizes do not repeat, call sites tell the period, and
+/// all sizes may differ. O(n log n) for n events.
 [[nodiscard]] QUARRY_API period find_period(std::span<event const> events, bytes alignment = 256);
 
 /// Describes each violated invariant of a plan, at most 100; empty if there are none. O(n log n)

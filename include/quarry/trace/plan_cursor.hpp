@@ -11,11 +11,11 @@ namespace quarry::inline QUARRY_ABI::trace {
 
 /// Follows a program through its plan: tells which planned allocation a request is.
 ///
-/// A request whose size differs from the next planned size is unplanned, and the position stays.
-/// After two unplanned requests in a row, the cursor looks for their two sizes: at the next
-/// `lookahead` allocations, at the begin of the period, and at the last `lookahead` allocations. It
-/// continues behind the first pair that it finds. A wrong jump is harmless, because the pool checks
-/// each place; the cursor jumps back the same way.
+/// A request that the next planned allocation does not serve is unplanned, and the position stays.
+/// After two unplanned requests in a row, the cursor looks for two allocations that serve them: at
+/// the next `lookahead` allocations, at the begin of the period, and at the last `lookahead`
+/// allocations. It continues behind the first pair that it finds. A wrong jump is harmless, because
+/// the pool checks each place; the cursor jumps back the same way.
 ///
 /// Rejected: an index of all three sizes in a row. In recorded programs with some requests missing,
 /// added and changed, it recognises fewer requests.
@@ -24,13 +24,14 @@ class plan_cursor {
   plan_cursor(plan const& followed, std::uint32_t lookahead)
       : period_begin_{static_cast<std::uint32_t>(followed.period_begin)}, lookahead_{lookahead} {
     sizes_.reserve(followed.allocations.size());
-    for (auto const& each : followed.allocations) sizes_.push_back(each.size);
+    for (auto const& each : followed.allocations)
+      sizes_.push_back({each.min_size == 0 ? each.size : each.min_size, each.size});
   }
 
   /// The number of the planned allocation that a request of `size` bytes is, rounded up; nullopt if
   /// it is unplanned. O(1) if the request follows the plan, otherwise O(lookahead).
   [[nodiscard]] std::optional<std::uint32_t> next(bytes size) {
-    if (position_ < sizes_.size() && sizes_[position_] == size) {
+    if (position_ < sizes_.size() && sizes_[position_].contains(size)) {
       previous_ = 0;
       return advance_from(position_);
     }
@@ -56,9 +57,14 @@ class plan_cursor {
   /// How often the cursor continued at another position.
   [[nodiscard]] std::uint64_t jumps() const { return jumps_; }
   /// Bytes of bookkeeping beside this object.
-  [[nodiscard]] bytes footprint() const { return sizes_.capacity() * sizeof(bytes); }
+  [[nodiscard]] bytes footprint() const { return sizes_.capacity() * sizeof(size_range); }
 
  private:
+  struct size_range {
+    bytes min, max;
+    [[nodiscard]] bool contains(bytes size) const { return size >= min && size <= max; }
+  };
+
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(sizes_.size()); }
   /// After the last allocation of a period, its first one follows.
   [[nodiscard]] std::uint32_t after(std::uint32_t number) const {
@@ -71,8 +77,8 @@ class plan_cursor {
   /// The second of two planned allocations in a row with these sizes.
   [[nodiscard]] std::optional<std::uint32_t> find(bytes first, bytes second) const {
     auto const matches = [&](std::uint32_t at) {
-      return at < count() && sizes_[at] == first && after(at) < count() &&
-             sizes_[after(at)] == second;
+      return at < count() && sizes_[at].contains(first) && after(at) < count() &&
+             sizes_[after(at)].contains(second);
     };
     std::uint32_t at = position_;
     for (std::uint32_t i = 0; i < lookahead_ && at < count(); ++i, at = after(at)) {
@@ -85,7 +91,7 @@ class plan_cursor {
     return std::nullopt;
   }
 
-  std::vector<bytes> sizes_;
+  std::vector<size_range> sizes_;
   std::uint32_t period_begin_, lookahead_;
   std::uint32_t position_ = 0;
   bytes previous_ = 0;  // the size of the request before, if that was unplanned; else 0

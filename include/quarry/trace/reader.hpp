@@ -6,6 +6,7 @@
 #include "quarry/core/export.hpp"
 #include "quarry/trace/event.hpp"
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -71,5 +72,8 @@ class QUARRY_API reader {
 /// format by the first bytes. Throws `resource_failed` if the file cannot be opened, and
 /// `bad_trace` if the format is unknown.
 [[nodiscard]] QUARRY_API std::unique_ptr<reader> open_trace(std::string const& path);
+
+/// Opens a trace at its first event, for functions that read it several times.
+using trace_source = std::function<std::unique_ptr<reader>()>;
 
 }  // namespace quarry::inline QUARRY_ABI::trace

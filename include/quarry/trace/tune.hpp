@@ -3,7 +3,9 @@
 #pragma once
 
 #include "quarry/core/export.hpp"
+#include "quarry/trace/reader.hpp"
 #include "quarry/trace/replay.hpp"
+#include "quarry/trace/separate.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -16,9 +18,6 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// The default price of memory: a GiB at the peak costs as much as a tenth of a second of upstream
 /// calls, which is the time of about 1,400 blocks of 2 MiB.
 inline constexpr double default_us_per_gib = 100'000;
-
-/// Opens the trace at its first event. `tune` reads the trace several times.
-using trace_source = std::function<std::unique_ptr<reader>()>;
 
 /// What `tune` looks for. It drops a setting as soon as the setting cannot be part of the result.
 /// It knows this early, because the three figures of a setting only grow while the trace is
@@ -33,8 +32,9 @@ enum class tune_goal : std::uint8_t {
 [[nodiscard]] QUARRY_API tune_goal tune_goal_named(std::string const& name);
 
 struct tune_options {
-  /// The settings to try; empty means `all_candidates()`, and `sized_candidates` of the trace's
-  /// peak. `pool.max_bytes` of each is replaced
+  /// The settings to try; empty means `all_candidates()`, `sized_candidates` of the trace's peak,
+  /// and `separated_candidates` of the tables that the trace teaches. `pool.max_bytes` of each is
+  /// replaced. If a candidate has a routing table, it also needs `call_sites` of the trace
   std::vector<replay_options> candidates = {};
   tune_goal goal = tune_goal::front;
   bytes capacity = no_limit;
@@ -66,6 +66,12 @@ struct tune_outcome {
   double cost_us = 0;  ///< `upstream_us`, and the price of the peak
 };
 
+/// Routes that the whole trace teaches: which allocations are temporary, by `key`.
+struct learned_routes {
+  route_key key = route_key::size;
+  std::shared_ptr<routing_table const> table;
+};
+
 struct tune_result {
   bytes peak_allocated = 0;                ///< the least that any setting can reserve
   std::vector<std::string> problems = {};  ///< what the reader skipped, as `reader::problems`
@@ -75,12 +81,18 @@ struct tune_result {
   /// The index of the outcome with the least cost on the front; the first one of equals. The number
   /// of outcomes if none fits
   std::size_t best = 0;
+  /// The tables of outcomes that `tune` made: `options.routing` of these points to one of them.
+  /// Outcomes have no `options.call_sites`
+  std::vector<learned_routes> routes = {};
 };
 
 /// The placements, heuristics and sizes of blocks that `tune` tries by default: a few hundred.
 [[nodiscard]] QUARRY_API std::vector<replay_options> all_candidates();
 /// Pools whose first block is about as large as the most that was in use.
 [[nodiscard]] QUARRY_API std::vector<replay_options> sized_candidates(bytes peak_allocated);
+/// Pools that a table separates. The table must outlive the candidates.
+[[nodiscard]] QUARRY_API std::vector<replay_options> separated_candidates(
+    routing_table const& table);
 /// The heuristics of the poster (Belcher, McFadden and Beckingsale, "Using Umpire's Coalescing
 /// Heuristics to Improve Memory Performance", 2022, fig. 1), with the rules `rules` and blocks of
 /// at least 1 MiB.
@@ -94,7 +106,7 @@ struct tune_result {
 [[nodiscard]] QUARRY_API tune_result tune(trace_source const& open, tune_options const& options);
 
 /// C++ that makes a pool `memory` with these settings. It uses variables of the program: `device`,
-/// `path` (of a plan), and `rule` (of a heuristic with a rule of the program).
+/// `path` (of a plan or a routing table), and `rule` (of a heuristic with a rule of the program).
 [[nodiscard]] QUARRY_API std::string code_for(replay_options const& options);
 
 }  // namespace quarry::inline QUARRY_ABI::trace

@@ -6,20 +6,26 @@ from typing import Annotated, Any
 
 import typer
 
-from quarry.command_line.options import AcceptDamage, file_argument
+from quarry.command_line.inputs import trace_input
+from quarry.command_line.options import AcceptDamage, trace_name
 from quarry.command_line.output import (
     BAD_INPUT,
     errors_shown,
     print_table,
     progress_of,
     show_problems,
+    shown,
 )
 
 
 def bench(
     trace: Annotated[
         str | None,
-        file_argument("TRACE", "Also measure how fast this trace replays, from memory."),
+        typer.Argument(
+            metavar="TRACE",
+            callback=trace_name,
+            help="Also measure how fast this trace replays, from memory; - for the standard input.",
+        ),
     ] = None,
     seconds: Annotated[
         float, typer.Option(min=0.1, max=3600, help="How many seconds to measure, in all, about.")
@@ -48,7 +54,10 @@ def bench(
     records = []
     with errors_shown(as_json), progress_of("measuring") as show:
         measurements.check_part(only, has_trace=trace is not None)
-        read = None if trace is None else read_trace(trace, progress=show)
+        read = None
+        if trace is not None:
+            with trace_input(trace, show) as path:
+                read = read_trace(path, progress=show)
         cases = measurements.cases(read, only)
         for number, case in enumerate(cases, 1):
             show(f"{number} of {len(cases)}: {measurements.text_of(case.bench, case.params)}")
@@ -60,7 +69,7 @@ def bench(
         header = ("measurement", "median", "p10", "p90", "unit")
         print_table(header, [cells_of(record) for record in records], left=[0, 4])
     if read is not None and read.problem_count:
-        show_problems(read.problems, read.problem_count)
+        show_problems([shown(problem) for problem in read.problems], read.problem_count)
         if not accept_damage:
             raise typer.Exit(BAD_INPUT)
 

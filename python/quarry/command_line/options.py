@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options and arguments that several commands share, each with its name, type and help."""
 
-import os
-import stat
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -19,6 +17,14 @@ def strategy_option(text: str) -> Any:
     return typer.Option("--strategy", "-s", help=text)
 
 
+def separate_option(text: str) -> Any:
+    return typer.Option(
+        "--separate",
+        metavar="KEY",
+        help=text + ": size, call_site, call_site_and_size, phase or phase_and_size.",
+    )
+
+
 def file_name(name: str | None) -> str | None:
     """Refuses an empty name, and `-`."""
     if name == "":
@@ -26,6 +32,11 @@ def file_name(name: str | None) -> str | None:
     if name == "-":
         raise typer.BadParameter("'-' names no file here; write ./- for a file of this name")
     return name
+
+
+def trace_name(name: str | None) -> str | None:
+    """As `file_name`, but `-` names the standard input."""
+    return name if name == "-" else file_name(name)
 
 
 def file_option(*names: str, text: str) -> Any:
@@ -45,34 +56,26 @@ def is_given(context: typer.Context, name: str) -> bool:
 MAX_PRICE = 1e12  # microseconds
 
 #: The options of a pool, their defaults, and the strategies that do not use them.
-POOL_OPTIONS = {
-    "--heuristic": ("never", {"stitched", "streams", "planned-streams", "direct"}),
-    "--first-block": ("0", {"stitched", "direct"}),
-    "--next-block": ("0", {"stitched", "direct"}),
+POOL_OPTIONS: dict[str, tuple[Any, set[str]]] = {
+    "heuristic": ("never", {"stitched", "streams", "planned-streams", "direct"}),
+    "first_block": ("0", {"stitched", "direct"}),
+    "next_block": ("0", {"stitched", "direct"}),
+    "growth": (4, {"stitched", "direct"}),
+    "shrink_after": (0, {"stitched", "streams", "planned-streams", "direct"}),
 }
 
 
-def check_pool_options(
-    strategies: Sequence[str], *, heuristic: str, first_block: str = "0", next_block: str = "0"
-) -> None:
-    """Raises BadArgument for an option that none of the strategies uses."""
-    values = (heuristic, first_block, next_block)
-    for (option, (default, unused)), value in zip(POOL_OPTIONS.items(), values, strict=True):
+def check_pool_options(strategies: Sequence[str], **values: Any) -> None:
+    """Raises BadArgument for an option of `POOL_OPTIONS` that none of the strategies uses."""
+    for name, value in values.items():
+        default, unused = POOL_OPTIONS[name]
         if value != default and all(strategy in unused for strategy in strategies):
             names = " and ".join(dict.fromkeys(strategies))
+            option = "--" + name.replace("_", "-")
             raise BadArgument(
                 f"{option} {value} has no effect with the strategy {names}: leave it out, or "
                 "choose another strategy"
             )
-
-
-def check_is_no_pipe(trace: str) -> None:
-    """Raises BadArgument for a pipe: a command that reads the trace again would find it empty."""
-    if os.path.exists(trace) and stat.S_ISFIFO(os.stat(trace).st_mode):
-        raise BadArgument(
-            f"{trace}: this command reads the trace several times, which a pipe does not allow; "
-            "write it to a file first"
-        )
 
 
 def price(value: float) -> float:
@@ -86,9 +89,8 @@ def price_option(text: str) -> Any:
     return typer.Option(callback=price, help=text)
 
 
-TraceFile = Annotated[
-    str, file_argument("TRACE", "A trace in a format that [bold]quarry info[/bold] lists.")
-]
+TRACE_TEXT = "A trace in a format that [bold]quarry info[/bold] lists; - for the standard input."
+TraceFile = Annotated[str, typer.Argument(metavar="TRACE", callback=trace_name, help=TRACE_TEXT)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AcceptDamage = Annotated[
     bool,
@@ -134,11 +136,32 @@ FirstBlock = Annotated[
 NextBlock = Annotated[
     str, size_option("--next-block", text="Minimum size of each later block; 0: 8 MiB.")
 ]
+Growth = Annotated[
+    int,
+    typer.Option(
+        "--growth",
+        metavar="PERCENT",
+        min=0,
+        max=2**32 - 1,
+        help="Minimum size of each later block, as a percentage of the reserved bytes. Umpire's "
+        "pools have 0.",
+    ),
+]
+ShrinkAfter = Annotated[
+    int,
+    typer.Option(
+        "--shrink-after",
+        metavar="FREES",
+        min=0,
+        max=2**63,
+        help="Each time after this number of frees, return the blocks that the pool did not need "
+        "meanwhile; 0: never.",
+    ),
+]
 UsPerAllocation = Annotated[
     float, price_option("Modelled time to allocate a block from the upstream, in microseconds.")
 ]
 UsPerFree = Annotated[float, price_option("Modelled time to return a block, in microseconds.")]
 UsPerGib = Annotated[
-    float,
-    price_option("The price of memory: microseconds of the upstream for a GiB at the peak."),
+    float, price_option("The price of memory: microseconds of the upstream for a GiB at the peak.")
 ]

@@ -34,9 +34,25 @@ def errors_shown(as_json: bool) -> Iterator[None]:
         yield
     except OSError as failed:
         text = f"{failed.filename}: {failed.strerror}" if failed.filename else str(failed)
-        refuse(text, type(failed).__name__, as_json)
+        refuse(shown(text), type(failed).__name__, as_json)
     except (Error, MemoryError) as failed:
-        refuse(str(failed) or "not enough memory", type(failed).__name__, as_json)
+        refuse(shown(str(failed)) or "not enough memory", type(failed).__name__, as_json)
+
+
+#: What messages name in place of the files in which pipes are copied.
+_shown_names: dict[str, str] = {}
+
+
+def show_as(path: str, name: str) -> None:
+    """Lets the messages of this process name a file differently."""
+    _shown_names[path] = name
+
+
+def shown(text: str) -> str:
+    """The text with the names that `show_as` chose."""
+    for path, name in _shown_names.items():
+        text = text.replace(path, name)
+    return text
 
 
 def one_line(text: str) -> str:
@@ -155,6 +171,7 @@ def finish(
     goes on after a status of 0.
     """
     count = values["problem_count"]
+    values["problems"] = [shown(problem) for problem in values["problems"]]
     if as_json:
         print_json(values)
     else:

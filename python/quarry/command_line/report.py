@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """`quarry report`: a page, and a picture, of a trace."""
 
+import os
 from typing import Annotated, Any
 
 import typer
 
 from quarry import _core
+from quarry.command_line.inputs import STANDARD_INPUT, trace_input
 from quarry.command_line.new_files import new_files
 from quarry.command_line.options import (
     AcceptDamage,
     Allocator,
     AsJson,
     Capacity,
+    FirstBlock,
+    Growth,
     Heuristic,
+    NextBlock,
+    ShrinkAfter,
     TraceFile,
     check_pool_options,
     file_option,
@@ -38,6 +44,10 @@ def report(
     ] = None,
     heuristic: Heuristic = "never",
     capacity: Capacity = None,
+    first_block: FirstBlock = "0",
+    next_block: NextBlock = "0",
+    growth: Growth = 4,
+    shrink_after: ShrinkAfter = 0,
     with_tuning: Annotated[
         bool,
         typer.Option("--tune", help="Add a chart of hundreds of settings, and replay the best."),
@@ -70,16 +80,23 @@ def report(
     """
     from quarry.replays import replay as run_replay
     from quarry.report import check_picture, write_report
-    from quarry.traces import read_trace, select_allocator
     from quarry.tuning import tune as run_tune
 
     with (
         errors_shown(as_json),
         progress_of("reading") as show,
         new_files(output, png, source=trace) as [page, picture],
+        trace_input(trace, show) as path,
     ):
         strategies = strategy or ["fast"]
-        check_pool_options(strategies, heuristic=heuristic)
+        check_pool_options(
+            strategies,
+            heuristic=heuristic,
+            first_block=first_block,
+            next_block=next_block,
+            growth=growth,
+            shrink_after=shrink_after,
+        )
         if chosen := set(strategies) & set(PLANNED):
             raise BadArgument(
                 f"report: the strategy {min(chosen)} needs a plan, which a report does not take; "
@@ -89,27 +106,42 @@ def report(
             raise BadArgument("report: --us-per-gib is the price for --tune; add --tune")
         if png:
             check_picture(png)
-        read = select_allocator(read_trace(trace, progress=show), allocator)
-        common: dict[str, Any] = {"capacity": capacity, "allocator": "all", "max_samples": 1 << 14}
+        common: dict[str, Any] = {
+            "capacity": capacity,
+            "allocator": allocator,
+            "max_samples": 1 << 14,
+            "progress": show,
+        }
         replays = [
-            run_replay(read, strategy=name, heuristic=heuristic, **common) for name in strategies
+            run_replay(
+                path,
+                strategy=name,
+                heuristic=heuristic,
+                first_block=first_block,
+                next_block=next_block,
+                growth_percent=growth,
+                shrink_after=shrink_after,
+                **common,
+            )
+            for name in strategies
         ]
         sweep = None
         if with_tuning:
             sweep = run_tune(
-                read, allocator="all", capacity=capacity, us_per_gib=us_per_gib, progress=show
+                path, allocator=allocator, capacity=capacity, us_per_gib=us_per_gib, progress=show
             )
             if sweep.best:
                 options = sweep.best.replay_options
-                replays.append(run_replay(read, **options, **common))
+                replays.append(run_replay(path, **options, **common))
         content = write_report(
-            read,
+            path,
             page,
             replays=replays,
             sweep=sweep,
-            title=title,
+            title=title or (STANDARD_INPUT if trace == "-" else os.path.basename(trace)),
             png=picture or None,
             by_event=by_event,
+            allocator=allocator,
             step=show,
         )
     finish(
@@ -117,10 +149,10 @@ def report(
             "trace": trace,
             "output": output,
             "png": png,
-            "events": len(read),
+            "events": content.events,
             "summary": dict(content.summary),
-            "problems": read.problems,
-            "problem_count": read.problem_count,
+            "problems": content.read_problems,
+            "problem_count": content.problem_count,
         },
         lambda: rows_of_outputs(output, png),
         as_json=as_json,

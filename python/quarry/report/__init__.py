@@ -17,7 +17,7 @@ __all__ = ["Content", "check_picture", "make_content", "write_report"]
 
 
 def write_report(
-    trace: Trace,
+    trace: Trace | str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
     replays: Sequence[ReplayResult] = (),
@@ -25,12 +25,15 @@ def write_report(
     title: str = "",
     png: str | os.PathLike[str] | None = None,
     by_event: bool = False,
+    allocator: str = "all",
     step: Callable[[str], object] = lambda name: None,
 ) -> Content:
     """Writes a report of a trace, and with `png` also a picture for papers (needs matplotlib).
 
     `replays` are shown beside what the trace recorded. `sweep` adds a chart of the tuned settings.
-    `by_event` numbers the events on the axis instead of their times. `step` is called with the name
+    A file is read twice, in batches, so its events need no memory, but those of the allocations in
+    use. `allocator` is that of `quarry.replay`. `by_event` numbers the events on the axis instead
+    of their times. `step` is called with the name
     of each step. Raises BadState without matplotlib, and BadArgument for a picture of an unknown
     format, before it writes anything; and OSError if a file cannot be written.
     """
@@ -38,7 +41,15 @@ def write_report(
 
     if png is not None:
         check_picture(png)
-    content = make_content(trace, replays, sweep=sweep, title=title, by_event=by_event, step=step)
+    content = make_content(
+        trace,
+        replays,
+        sweep=sweep,
+        title=title,
+        by_event=by_event,
+        allocator=allocator,
+        step=step,
+    )
     step("writing the page")
     write_file(output, page.html_of(content).encode())
     if png is not None:
@@ -63,6 +74,6 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 def check_picture(path: str | os.PathLike[str]) -> None:
     """Raises BadState without matplotlib, and BadArgument if the suffix names no format."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise BadState("--png needs matplotlib: pip install 'quarry-gpu[plots]'")
+        raise BadState("--png needs matplotlib: pip install matplotlib")
     if os.path.splitext(path)[1] not in PICTURES:
         raise BadArgument(f"{os.fspath(path)}: the name of a picture ends in {', '.join(PICTURES)}")

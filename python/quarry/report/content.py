@@ -3,26 +3,20 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from quarry.names import printable
 from quarry.replays import ReplayResult
-from quarry.report import analysis
-from quarry.report.analysis import (
-    AddressMap,
-    Axis,
-    Envelope,
-    Floats,
-    Groups,
-    Integers,
-    Lifetimes,
-)
-from quarry.report.failures import Failure, failures_of
+from quarry.report import analysis, texts
+from quarry.report.analysis import AddressMap, Axis, Envelope, Groups
+from quarry.report.failures import Failure
+from quarry.report.lifetimes import Floats, Integers, Lifetimes, Naturals
+from quarry.report.survey import MAX_PHASES, Extent, Picture, Source, extent_of, survey
 from quarry.sizes import format_size
-from quarry.traces import Kind, Trace
+from quarry.traces import Trace
 from quarry.tuning import TuneResult
 
 MAX_BLOCKS = 100_000  # that are drawn one by one
@@ -34,7 +28,7 @@ class ReplayCurves:
 
     label: str
     events: Integers  # the number of the last event before each sample
-    position: Floats
+    times: Naturals  # of these events
     reserved: Floats
     free: Floats
     largest_free: Floats
@@ -44,184 +38,156 @@ class ReplayCurves:
 
 @dataclass(frozen=True)
 class Content:
+    """All that a report shows. It does not grow with the number of events."""
+
     title: str
-    axis: Axis
+    axes: list[Axis]  # the first one is that of the picture; the page can switch to the others
+    events: int
     requested: Envelope
     granted: Envelope | None  # None if it equals `requested`
     recorded: Envelope | None
     replays: list[ReplayCurves]
-    lifetimes: Lifetimes
+    allocations: int
+    drawn: Lifetimes  # the allocations that are drawn one by one
+    others: dict[str, Picture]  # by the unit of an axis: the density of the other allocations
     addresses: AddressMap
-    drawn: np.ndarray  # indices of the allocations that are drawn one by one
     groups: Groups
     call_sites: list[str]
-    phases: list[tuple[int, str]]  # the event and the name
+    phases: list[tuple[int, int, str]]  # the event, its time and the name
     failures: list[Failure]  # of the recording
     summary: list[tuple[str, str]]
-    problems: list[str]
+    problems: list[str]  # with a line for those that are not listed
+    read_problems: list[str]
+    problem_count: int
     sweep: TuneResult | None
+
+    @property
+    def axis(self) -> Axis:
+        return self.axes[0]
 
     @property
     def nothing(self) -> str:
         """Why the charts are empty; empty if they are not."""
-        if not len(self.axis.positions):
+        if not self.events:
             return "The trace has no events."
-        return "" if len(self.lifetimes) else "The trace has no allocations."
+        return "" if self.allocations else "The trace has no allocations."
 
-    @property
-    def first(self) -> float:
-        """The position of the first event."""
-        return float(self.axis.positions[0]) if len(self.axis.positions) else 0.0
-
-    @property
-    def last(self) -> float:
-        """The right end of the charts: the position of the last event, and more than `first`."""
-        last = float(self.axis.positions[-1]) if len(self.axis.positions) else 1.0
-        return max(last, self.first + 1e-9)
-
-    def on(self, axis: Axis) -> "Content":
-        """The same content on another axis."""
-        return replace(
-            self,
-            axis=axis,
-            requested=self.requested.on(axis),
-            granted=self.granted and self.granted.on(axis),
-            recorded=self.recorded and self.recorded.on(axis),
-            replays=[replace(each, position=axis.positions[each.events]) for each in self.replays],
-        )
-
-    def bounds(self, chosen: np.ndarray) -> tuple[Floats, Floats, Floats, Floats]:
-        """Left, right, bottom and height of these allocations in the picture of blocks."""
-        positions = np.append(self.axis.positions, self.last)
+    def bounds(self, axis: Axis) -> tuple[Floats, Floats, Floats, Floats]:
+        """Left, right, bottom and height of the drawn allocations in the picture of blocks."""
+        drawn = self.drawn
         return (
-            positions[self.lifetimes.start[chosen]],
-            positions[self.lifetimes.end[chosen]],
-            self.addresses.offset_of(self.lifetimes.address[chosen]).astype(np.float64),
-            self.lifetimes.granted[chosen].astype(np.float64),
+            axis.at(drawn.start, drawn.start_time),
+            np.minimum(axis.at(drawn.end, drawn.end_time), axis.last),
+            self.addresses.offset_of(drawn.address).astype(np.float64),
+            drawn.granted.astype(np.float64),
         )
 
 
 def make_content(
-    trace: Trace,
+    trace: Trace | str | os.PathLike[str],
     replays: Sequence[ReplayResult] = (),
     *,
     sweep: TuneResult | None = None,
     title: str = "",
     by_event: bool = False,
+    allocator: str = "all",
     step: Callable[[str], object] = lambda name: None,
 ) -> Content:
-    """Computes all that a report shows. `step` is called with the name of each step."""
-    step("matching allocations and frees")
-    axis = analysis.axis_of(trace, by_event=by_event)
-    lifetimes = analysis.lifetimes_of(trace)
-    step("adding up bytes")
-    requested = analysis.live_bytes(lifetimes, lifetimes.size, len(trace))
-    granted = analysis.live_bytes(lifetimes, lifetimes.granted, len(trace))
-    peak_event = int(requested.argmax()) if len(requested) else 0
-    recorded = analysis.recorded_reserved(trace)
-    step("drawing blocks")
-    addresses = analysis.address_map(lifetimes)
-    drawn = analysis.largest_lifetimes(lifetimes, axis, MAX_BLOCKS)
-    groups = analysis.groups_of(trace, lifetimes, peak_event)
-    curves = [replay_curves(replay, axis) for replay in replays]
-    summary = summary_of(trace, lifetimes, axis, requested, granted, recorded)
+    """Computes all that a report shows. Reads the trace twice, in batches; a file is not kept in
+    memory. `step` is called with the name of each step."""
+    source = Source(trace, allocator)
+    extent = extent_of(source, step)
+    axes = [analysis.event_axis(extent.events)]
+    if not by_event and (axis := extent.time_axis()):
+        axes.insert(0, axis)
+    sampled = [sampled_events(replay, extent.events) for replay in replays]
+    events = np.unique(np.concatenate([np.zeros(0, np.int64), *sampled]))
+    found = survey(source, extent, axes, MAX_BLOCKS, events, step)
+    curves = [
+        replay_curves(replay, chosen, found.times[np.searchsorted(events, chosen)])
+        for replay, chosen in zip(replays, sampled, strict=True)
+    ]
+    summary = summary_of(extent, source.format)
     for replay in replays:
         summary += summary_of_replay(replay)
-    has_rounding = len(granted) > 0 and not np.array_equal(requested, granted)
+    names = source.call_sites
     return Content(
-        title=printable(title or os.path.basename(trace.path) or "trace"),
-        axis=axis,
-        requested=analysis.envelope(axis, requested),
-        granted=analysis.envelope(axis, granted) if has_rounding else None,
-        recorded=None if recorded is None else analysis.envelope(axis, recorded),
+        title=printable(title or os.path.basename(source.path) or "trace"),
+        axes=axes,
+        events=extent.events,
+        requested=found.requested,
+        granted=found.granted if extent.has_rounding else None,
+        recorded=found.recorded if extent.has_reserved else None,
         replays=curves,
-        lifetimes=lifetimes,
-        addresses=addresses,
-        drawn=drawn,
-        groups=groups,
-        call_sites=trace.call_sites,
-        phases=phases_of(trace),
-        failures=failures_of(trace, lifetimes, requested),
+        allocations=extent.allocations,
+        drawn=found.drawn,
+        others=found.others,
+        addresses=extent.addresses,
+        groups=found.groups,
+        call_sites=names,
+        phases=[
+            (event, time, names[site] if site < len(names) else "")
+            for event, time, site in extent.phases
+        ],
+        failures=found.failures,
         summary=summary,
-        problems=problems_of(trace),
+        problems=problems_of(source.problems, source.problem_count),
+        read_problems=source.problems,
+        problem_count=source.problem_count,
         sweep=sweep,
     )
 
 
-def replay_curves(replay: ReplayResult, axis: Axis) -> ReplayCurves:
-    samples = replay.samples
-    last = max(len(axis.positions) - 1, 0)
-    events = np.clip(samples["event"].astype(np.int64) - 1, 0, last)
-    if not len(axis.positions):
-        samples, events = samples[:0], events[:0]
+def sampled_events(replay: ReplayResult, events: int) -> Integers:
+    """The number of the last event before each sample."""
+    samples = replay.samples if events else replay.samples[:0]
+    return np.clip(samples["event"].astype(np.int64) - 1, 0, max(events - 1, 0))
+
+
+def replay_curves(replay: ReplayResult, events: Integers, times: Naturals) -> ReplayCurves:
+    samples = replay.samples[: len(events)]
     reserved = samples["reserved"].astype(np.float64)
     free = np.maximum(reserved - samples["granted"], 0.0)
-    strategy, label = replay.settings.get("strategy", "?"), label_of(replay)
     largest = np.minimum(samples["largest_free"].astype(np.float64), free)
-    fragments = strategy not in ("stitched", "direct", "streams", "planned-streams")
-    return ReplayCurves(
-        label, events, axis.positions[events], reserved, free, largest, fragments, replay
-    )
+    unfragmented = ("stitched", "direct", "streams", "planned-streams")
+    fragments = replay.settings.get("strategy", "?") not in unfragmented
+    label = texts.setting_text(replay.settings)
+    return ReplayCurves(label, events, times, reserved, free, largest, fragments, replay)
 
 
-def phases_of(trace: Trace, count: int = 200) -> list[tuple[int, str]]:
-    events = np.flatnonzero(trace.kind == Kind.PHASE)[:count]
-    return [(int(i), trace.call_site_name(trace.call_site[i])) for i in events]
+def problems_of(problems: list[str], count: int) -> list[str]:
+    if count <= len(problems):
+        return problems
+    return [*problems, f"{count - len(problems):,} more problems are not listed"]
 
 
-def problems_of(trace: Trace) -> list[str]:
-    problems = list(trace.problems)
-    if trace.problem_count > len(problems):
-        problems.append(f"{trace.problem_count - len(problems):,} more problems are not listed")
-    return problems
-
-
-def summary_of(
-    trace: Trace,
-    lifetimes: Lifetimes,
-    axis: Axis,
-    requested: np.ndarray,
-    granted: np.ndarray,
-    recorded: np.ndarray | None,
-) -> list[tuple[str, str]]:
-    rows: list[tuple[str, Any]] = [("events", f"{len(trace):,}"), ("format", trace.format)]
-    if not len(trace):
+def summary_of(extent: Extent, file_format: str) -> list[tuple[str, str]]:
+    rows: list[tuple[str, Any]] = [("events", f"{extent.events:,}"), ("format", file_format)]
+    if not extent.events:
         return rows
-    if axis.unit == "s":
-        rows.append(("duration", f"{axis.positions[-1]:,.3f} s"))
+    if axis := extent.time_axis():
+        rows.append(("duration", f"{axis.last:,.3f} s"))
     rows += [
-        ("allocations", f"{len(lifetimes):,}"),
-        ("never freed", f"{np.count_nonzero(lifetimes.end == len(trace)):,}"),
-        ("failed allocations", f"{np.count_nonzero(trace.kind == Kind.FAIL):,}"),
-        ("frees of unknown addresses", f"{lifetimes.unknown_frees:,}"),
-        ("most allocations in use", f"{most_in_use(lifetimes, len(trace)):,}"),
-        ("peak of the requested bytes", exact_size(requested.max())),
-        ("peak of the granted bytes", exact_size(granted.max())),
+        ("allocations", f"{extent.allocations:,}"),
+        ("never freed", f"{extent.never_freed:,}"),
+        ("failed allocations", f"{extent.failure_count:,}"),
+        ("frees of unknown addresses", f"{extent.unknown_frees:,}"),
+        ("most allocations in use", f"{extent.most_in_use:,}"),
+        ("peak of the requested bytes", exact_size(extent.peak_requested)),
+        ("peak of the granted bytes", exact_size(extent.peak_granted)),
     ]
-    if len(lifetimes):
-        rows.append(("largest allocation", exact_size(lifetimes.size.max())))
-    if recorded is not None:
-        rows.append(("recorded peak of the reserved bytes", exact_size(recorded.max())))
+    if extent.allocations:
+        rows.append(("largest allocation", exact_size(extent.largest)))
+    if phases := extent.phase_count:
+        marked = f"; the first {MAX_PHASES:,} are marked" if phases > MAX_PHASES else ""
+        rows.append(("phases", f"{phases:,}{marked}"))
+    if extent.has_reserved:
+        rows.append(("recorded peak of the reserved bytes", exact_size(extent.recorded_peak)))
     return rows
 
 
-def most_in_use(lifetimes: Lifetimes, events: int) -> int:
-    return int(analysis.live_bytes(lifetimes, np.ones(len(lifetimes), np.int64), events).max())
-
-
-def label_of(replay: ReplayResult) -> str:
-    """The settings of a replay that differ from the defaults."""
-    settings = replay.settings
-    parts = [settings.get("strategy", "?")]
-    if settings.get("heuristic", "never") != "never":
-        parts.append(settings["heuristic"])
-    if settings.get("first_block"):
-        parts.append(f"first block {format_size(settings['first_block'])}")
-    return ", ".join(parts)
-
-
 def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
-    pool, name = replay.pool, f"Quarry, {label_of(replay)}"
+    pool, name = replay.pool, f"Quarry, {texts.setting_text(replay.settings)}"
     rows = [
         (f"{name}: peak of the reserved bytes", exact_size(pool.peak_reserved)),
         (f"{name}: blocks from the upstream", f"{pool.blocks_allocated:,}"),

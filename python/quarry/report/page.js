@@ -194,6 +194,12 @@ async function drawFragmentation() {
   });
 }
 
+/// A call site with a line for each frame; a deep stack in running text, which takes less room.
+function stackText(name) {
+  const frames = name.split(" < ");
+  return frames.length > 30 ? name : frames.join("\n< ");
+}
+
 function colorOf(group) { return group < 0 ? otherColor : palette[group % palette.length]; }
 
 /// The picture of blocks: a canvas below plotly's axes.
@@ -282,13 +288,15 @@ class BlockPicture {
   hover(event) {
     const i = event.buttons ? -1 : this.find(event), tip = byId("tip");
     if (i < 0) { this.hide(); return; }
-    const name = report.blocks.names[this.site[i]];
+    const names = report.blocks.names, site = this.site[i];
+    const name = site < names.length ? names[site] : `call site without a name: the page names the ${names.length.toLocaleString("en")} with the most blocks`;
     const rounding = this.height[i] === this.size[i] ? "" : `, ${sizeText(this.height[i])} with rounding`;
-    tip.textContent = `${sizeText(this.size[i])} (${this.size[i].toLocaleString("en")} B${rounding})\n` + (name ? `${name}\n` : "") + `address ${this.addressOf(i)}\n` +
+    tip.textContent = `${sizeText(this.size[i])} (${this.size[i].toLocaleString("en")} B${rounding})\n` + (name ? `${stackText(name)}\n` : "") + `address ${this.addressOf(i)}\n` +
       `from ${positionText(this.left[i])}, ` + (this.is_freed[i] ? `for ${durationText(this.right[i] - this.left[i])}` : "never freed");
     tip.style.display = "block";
     const left = Math.min(event.pageX + 14, document.documentElement.clientWidth - tip.offsetWidth - 12);
-    Object.assign(tip.style, { left: `${left}px`, top: `${event.pageY + 16}px` });
+    const lowest = window.scrollY + document.documentElement.clientHeight - tip.offsetHeight - 8;
+    Object.assign(tip.style, { left: `${left}px`, top: `${Math.max(Math.min(event.pageY + 16, lowest), window.scrollY)}px` });
     const scale = this.fit(this.marker), pen = this.marker.getContext("2d");
     pen.strokeStyle = "#10202f";
     pen.lineWidth = 1.6;
@@ -306,13 +314,13 @@ function explainBlocks() {
   byId("blocks-note").textContent = `Each rectangle is an allocation: its height is its size, its width is the time until its free. Drag to zoom, double-click to reset.` +
     (blocks.count < blocks.all ? ` The ${blocks.count.toLocaleString("en")} largest of ${blocks.all.toLocaleString("en")} allocations are rectangles; the others are the grey picture behind them.` : "");
   const legend = byId("legend");
-  const entries = report.groups.names.map((name, index) => [name, colorOf(index)]);
-  if (entries.length > 1) entries.push(["others", otherColor]);
-  for (const [name, color] of entries) {
+  const entries = report.groups.names.map((name, index) => [report.groups.labels[index].join(" "), name, colorOf(index)]);
+  if (entries.length > 1) entries.push(["others", "", otherColor]);
+  for (const [label, name, color] of entries) {
     const entry = document.createElement("span"), box = document.createElement("i");
     box.style.background = color;
-    entry.append(box, name);
-    entry.title = name;
+    entry.append(box, label);
+    entry.title = stackText(name);
     legend.append(entry);
   }
 }
@@ -348,21 +356,19 @@ function offerAxes() {
   }
 }
 
-/// The front of a long name: a call site's innermost line.
-function shortName(name, length) { return name.length <= length ? name : name.slice(0, length - 1) + "…"; }
 function escaped(text) { return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;"); }
 
 async function drawGroups() {
   const groups = report.groups, element = byId("groups");
   byId("groups-title").textContent = groups.title === "size" ? "Top sizes" : "Top call sites";
-  const names = groups.names.map((name) => escaped(shortName(name, 44)));
+  const names = groups.labels.map((lines) => lines.map(escaped).join("<br>"));
   const rows = groups.names.map((_, i) => i);
   const peakUnit = unitOf(maximumOf(groups.at_peak)), totalUnit = unitOf(maximumOf(groups.total));
   const bars = (values, unit, axis) => ({ type: "bar", orientation: "h", y: rows, x: values.map((value) => value / unit.bytes), xaxis: axis, yaxis: "y", showlegend: false,
     marker: { color: rows.map((i) => colorOf(i)) }, text: values.map(sizeText), textposition: "auto", textfont: { size: 11.5 }, cliponaxis: false,
     customdata: groups.names.map((name, i) => [escaped(name).replaceAll(" &lt; ", "<br>&lt; "), sizeText(values[i]), groups.allocations[i].toLocaleString("en")]),
     hovertemplate: "%{customdata[0]}<br>%{customdata[1]}<br>%{customdata[2]} allocations<extra></extra>" });
-  element.style.height = `${90 + 30 * Math.max(rows.length, 2)}px`;
+  element.style.height = `${90 + 36 * Math.max(rows.length, 2)}px`;
   const grid = { gridcolor: "#eef1f5", zeroline: false, rangemode: "tozero", fixedrange: true };
   await Plotly.newPlot(element, [bars(groups.at_peak, peakUnit, "x"), bars(groups.total, totalUnit, "x2")], {
     font, annotations: notes(), bargap: 0.28, hovermode: "closest", hoverlabel: { bgcolor: "#fff", bordercolor: "#d4dbe3", font: { color: "#1d2733" }, align: "left" }, margin: { l: 330, r: 30, t: 8, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",

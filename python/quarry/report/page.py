@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from quarry._core import version
-from quarry.report import analysis, texts
-from quarry.report.analysis import Envelope
+from quarry.report import stacks
+from quarry.report.analysis import Axis, Envelope
 from quarry.report.content import Content
 from quarry.tuning import TuneResult
 
-MAX_NAMES = 5000  # of call sites, for the hover text of blocks
-MAX_NAME_LENGTH = 240
+MAX_NAMES = 5000  # of call sites, for the hover text of blocks: those of the most blocks
 
 
 def packed(values: Any, dtype: str) -> dict[str, str]:
@@ -55,20 +54,27 @@ def png_of_alpha(alpha: np.ndarray, gray: int) -> str:
 
 def blocks_of(content: Content) -> dict[str, Any]:
     """The allocations that are drawn one by one."""
-    drawn, lifetimes = content.drawn, content.lifetimes
-    _, _, bottom, height = content.bounds(drawn)
-    sites, site_of = np.unique(lifetimes.call_site[drawn], return_inverse=True)
-    names = [content.call_sites[site][:MAX_NAME_LENGTH] for site in sites[:MAX_NAMES]]
+    drawn = content.drawn
+    _, _, bottom, height = content.bounds(content.axis)
+    sites, site_of, counts = np.unique(drawn.call_site, return_inverse=True, return_counts=True)
+    by_count = np.argsort(-counts, kind="stable")
+    rank = np.empty_like(by_count)
+    rank[by_count] = np.arange(len(by_count))
+    known = content.call_sites
+    names = [
+        stacks.whole_name(known[site] if site < len(known) else "")
+        for site in sites[by_count[:MAX_NAMES]].tolist()
+    ]
     return {
         "bottom": packed(bottom, "f8"),
         "height": packed(height, "f8"),
-        "size": packed(lifetimes.size[drawn], "f8"),
-        "is_freed": packed(lifetimes.end[drawn] < len(content.axis.positions), "u1"),
-        "group": packed(content.groups.color_of[drawn], "i1"),
-        "site": packed(site_of, "u4"),
+        "size": packed(drawn.size, "f8"),
+        "is_freed": packed(drawn.end < content.events, "u1"),
+        "group": packed(content.groups.color_of(drawn), "i1"),
+        "site": packed(rank[site_of], "u4"),
         "names": names,
         "count": len(drawn),
-        "all": len(lifetimes),
+        "all": content.allocations,
         "top": content.addresses.total,
         "ranges": {
             "start": [f"{start:x}" for start in content.addresses.start.tolist()],
@@ -85,7 +91,7 @@ def sweep_of(sweep: TuneResult) -> dict[str, Any]:
         "ms": [outcome.upstream_us / 1000 for outcome in fitting],
         "coalesces": [outcome.coalesces for outcome in fitting],
         "strategy": [outcome.strategy for outcome in fitting],
-        "setting": [texts.setting_text(outcome) for outcome in fitting],
+        "setting": [outcome.command_options for outcome in fitting],
         "dropped": [outcome.is_dropped for outcome in fitting],
         "front": [outcome.is_on_front for outcome in fitting],
         "best": fitting.index(sweep.best) if sweep.best else -1,
@@ -96,33 +102,26 @@ def sweep_of(sweep: TuneResult) -> dict[str, Any]:
     }
 
 
-def axis_of(content: Content) -> dict[str, Any]:
+def axis_of(content: Content, axis: Axis) -> dict[str, Any]:
     """All that depends on the horizontal axis, with the picture of the allocations in grey."""
-    left, right, _, _ = content.bounds(content.drawn)
-    others = np.ones(len(content.lifetimes), bool)
-    others[content.drawn] = False
-    picture = ""
-    if others.any():
-        covered = analysis.density(content.lifetimes, others, content.axis, content.addresses)
-        picture = png_of_alpha(covered[::-1], 110)
+    left, right, _, _ = content.bounds(axis)
+    others = content.others.get(axis.unit)
+    requested = content.requested
     return {
-        "title": content.axis.title,
-        "unit": content.axis.unit,
-        "range": [content.first, content.last],
-        "curve_x": packed(content.requested.position, "f8"),
-        "replay_x": [packed(replay.position, "f8") for replay in content.replays],
+        "title": axis.title,
+        "unit": axis.unit,
+        "range": [axis.first, axis.last],
+        "curve_x": packed(axis.at(requested.first, requested.time), "f8"),
+        "replay_x": [packed(axis.at(each.events, each.times), "f8") for each in content.replays],
         "left": packed(left, "f8"),
         "right": packed(right, "f8"),
-        "picture": picture,
-        "phases": [(float(content.axis.positions[event]), name) for event, name in content.phases],
-        "failures": [float(content.axis.positions[each.event]) for each in content.failures],
+        "picture": "" if others is None else png_of_alpha(others[::-1], 110),
+        "phases": [(float(axis.at(event, time)), name) for event, time, name in content.phases],
+        "failures": [float(axis.at(each.event, each.time)) for each in content.failures],
     }
 
 
 def page_data(content: Content) -> dict[str, Any]:
-    contents = [content]
-    if content.axis.unit:  # the page can switch to the events' numbers
-        contents.append(content.on(analysis.event_axis(len(content.axis.positions))))
     curves = [curve("requested by the program", content.requested)]
     if content.granted:
         curves.append(curve("granted, with rounding", content.granted))
@@ -140,7 +139,7 @@ def page_data(content: Content) -> dict[str, Any]:
     ]
     groups = content.groups
     return {
-        "axes": [axis_of(each) for each in contents],
+        "axes": [axis_of(content, axis) for axis in content.axes],
         "curves": curves,
         "replays": replays,
         "blocks": blocks_of(content),
@@ -150,7 +149,8 @@ def page_data(content: Content) -> dict[str, Any]:
         ],
         "groups": {
             "title": groups.title,
-            "names": [name[:MAX_NAME_LENGTH] for name in groups.names],
+            "names": [stacks.whole_name(name) for name in groups.names],
+            "labels": stacks.labels_of(groups.names),
             "at_peak": groups.at_peak,
             "total": groups.total,
             "allocations": groups.allocations,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from quarry.errors import BadState
-from quarry.report import analysis
 from quarry.report.content import Content
+from quarry.report.stacks import labels_of
 from quarry.tuning import TuneOutcome, TuneResult
 
 PALETTE = [
@@ -36,17 +36,17 @@ def picture_of(content: Content, kind: str, dpi: int = 200) -> bytes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as failed:
-        raise BadState("--png needs matplotlib: pip install 'quarry-gpu[plots]'") from failed
+        raise BadState("--png needs matplotlib: pip install matplotlib") from failed
 
     curves = [replay for replay in content.replays if replay.fragments]
     ratios = [1.0, 1.4, 0.5] if curves else [1.0, 1.4]
     has_settings = content.sweep and content.sweep.best and not content.nothing
     tuned = content.sweep if has_settings else None
-    heights = [9.6 if curves else 8.4, 2.6 if tuned else 0]
+    heights = [10.4 if curves else 9.2, 2.6 if tuned else 0]
     figure = Figure(figsize=(7.2, sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
     # Parts with margins of their own: names of call sites are longer than numbers.
-    parts = [sum(ratios), 0.9] + [sum(ratios) * 0.34] * (tuned is not None)
+    parts = [sum(ratios), 1.3] + [sum(ratios) * 0.34] * (tuned is not None)
     figures: Any = figure.subfigures(len(parts), 1, height_ratios=parts)
     over_time, by_group, *last = figures
     charts = over_time.subplots(len(ratios), 1, height_ratios=ratios)
@@ -61,11 +61,12 @@ def picture_of(content: Content, kind: str, dpi: int = 200) -> bytes:
         others.append(last[0].subplots())
         draw_sweep(tuned, others[-1])
     for chart in charts:
-        chart.set_xlim(content.first, content.last)
+        chart.set_xlim(content.axis.first, content.axis.last)
     for chart in [*charts, *others]:
         chart.spines[["top", "right"]].set_visible(False)
         chart.tick_params(labelsize=8)
         chart.text(0.5, 0.5, content.nothing, transform=chart.transAxes, ha="center", fontsize=9)
+    bars.tick_params(axis="y", labelsize=6)  # two lines for each bar
     charts[-1].set_xlabel(content.axis.title, fontsize=9)
     file = io.BytesIO()
     figure.savefig(file, dpi=dpi, format=kind)
@@ -77,27 +78,27 @@ def draw_timeline(content: Content, chart: Any) -> None:
     tops += [replay.reserved for replay in content.replays]
     tops += [content.recorded.maximum] if content.recorded else []
     name, unit = unit_of(max((float(top.max()) for top in tops if len(top)), default=1))
-    requested = content.requested
-    chart.fill_between(
-        requested.position, 0, requested.maximum / unit, color="#3b6fb6", alpha=0.25, lw=0
-    )
+    requested, axis = content.requested, content.axis
+    positions = axis.at(requested.first, requested.time)
+    chart.fill_between(positions, 0, requested.maximum / unit, color="#3b6fb6", alpha=0.25, lw=0)
     chart.plot(
-        requested.position, requested.maximum / unit, color="#3b6fb6", lw=0.7,
+        positions, requested.maximum / unit, color="#3b6fb6", lw=0.7,
         label="requested by the program",
     )  # fmt: skip
     if content.recorded:
         recorded = content.recorded
         chart.step(
-            recorded.position, recorded.maximum / unit, where="post", color="#d9822b", lw=1.1,
+            axis.at(recorded.first, recorded.time), recorded.maximum / unit, where="post", color="#d9822b", lw=1.1,
             label="reserved, as recorded",
         )  # fmt: skip
     for replay, color in zip(content.replays, REPLAYS, strict=False):
         chart.step(
-            replay.position, replay.reserved / unit, where="post", color=color, lw=1.1,
+            axis.at(replay.events, replay.times), replay.reserved / unit, where="post", color=color, lw=1.1,
             label=f"reserved by Quarry ({replay.label})",
         )  # fmt: skip
     for failure in content.failures:
-        chart.axvline(content.axis.positions[failure.event], color="#c62828", lw=0.8, ls="--")
+        position = float(axis.at(failure.event, failure.time))
+        chart.axvline(position, color="#c62828", lw=0.8, ls="--")
     chart.set_ylim(bottom=0)
     chart.set_ylabel(f"memory ({name})", fontsize=9)
     chart.legend(fontsize=7.5, frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
@@ -109,21 +110,19 @@ def draw_blocks(content: Content, chart: Any) -> None:
 
     name, unit = unit_of(content.addresses.total)
     top = content.addresses.total / unit
-    others = np.ones(len(content.lifetimes), bool)
-    others[content.drawn] = False
-    if others.any():
-        covered = analysis.density(content.lifetimes, others, content.axis, content.addresses)
-        extent = (content.first, content.last, 0, top)
+    axis, others = content.axis, content.others.get(content.axis.unit)
+    if others is not None:
+        extent = (axis.first, axis.last, 0, top)
         gray = ListedColormap([[0.43, 0.43, 0.43, alpha] for alpha in np.linspace(0, 1, 256)])
         chart.imshow(
-            covered, cmap=gray, vmin=0, vmax=1, origin="lower", extent=extent, aspect="auto"
+            others, cmap=gray, vmin=0, vmax=1, origin="lower", extent=extent, aspect="auto"
         )
-    left, right, bottom, height = content.bounds(content.drawn)
-    right = np.maximum(right, left + (content.last - content.first) / 3000)  # at least a pixel
+    left, right, bottom, height = content.bounds(axis)
+    right = np.maximum(right, left + (axis.last - axis.first) / 3000)  # at least a pixel
     low, high = bottom / unit, (bottom + height) / unit
     corners = np.stack([left, low, right, low, right, high, left, high], 1).reshape(-1, 4, 2)
     palette = np.array([*PALETTE, OTHERS])
-    colors = palette[content.groups.color_of[content.drawn]]  # -1 is the last color
+    colors = palette[content.groups.color_of(content.drawn)]  # -1 is the last color
     blocks = PolyCollection(list(corners), facecolors=colors, edgecolors="none", rasterized=True)
     chart.add_collection(blocks)
     chart.set_ylim(0, top)
@@ -135,7 +134,13 @@ def draw_fragmentation(content: Content, chart: Any) -> None:
         if replay.fragments:
             free = np.maximum(replay.free, 1)
             share = np.where(replay.free > 0, replay.largest_free / free * 100, 100)
-            chart.step(replay.position, share, where="post", color=color, lw=0.8)
+            chart.step(
+                content.axis.at(replay.events, replay.times),
+                share,
+                where="post",
+                color=color,
+                lw=0.8,
+            )
     chart.set_ylim(0, 104)
     chart.set_ylabel("largest ÷ free (%)", fontsize=9)
 
@@ -145,8 +150,8 @@ def draw_groups(content: Content, chart: Any) -> None:
     name, unit = unit_of(max(groups.at_peak, default=1))
     rows = np.arange(len(groups.names))
     chart.barh(rows, np.array(groups.at_peak) / unit, color=PALETTE[: len(rows)])
-    labels = [text if len(text) <= 44 else text[:43] + "…" for text in groups.names]
-    chart.set_yticks(rows, labels, fontsize=7)
+    labels = ["\n".join(lines) for lines in labels_of(groups.names)]
+    chart.set_yticks(rows, labels)
     chart.invert_yaxis()
     chart.set_xlabel(f"in use at the peak, by {groups.title} ({name})", fontsize=9)
 

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as lines of text, for the command line."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from quarry.plans import Plan
 from quarry.replays import PlanUse, ReplayResult
-from quarry.separation import Route, SeparateResult
+from quarry.separation import Route, RoutingTable, SeparateResult
 from quarry.sizes import format_size
 from quarry.traces import Kind
 from quarry.tuning import TuneOutcome, TuneResult
+
+
+NO_PERIOD = "none: no sequence of allocations repeats three times in a row in half of the trace"
 
 
 def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
@@ -17,7 +23,7 @@ def rows_of_replay(path: str, result: ReplayResult) -> list[tuple[str, str]]:
     capacity = settings["capacity"]
     rows = [
         ("trace", f"{path}: {result.events:,} events, {result.format} format"),
-        ("pool", f"{settings['strategy']}, coalesces: {settings['heuristic']}"),
+        ("pool", setting_text(settings)),
         ("capacity", "unlimited" if capacity is None else format_size(capacity)),
         ("fits", fits_text(result)),
         ("peak in use", format_size(in_use)),
@@ -96,18 +102,20 @@ def rows_of_plan_use(use: PlanUse) -> list[tuple[str, str]]:
     return rows
 
 
-def setting_text(outcome: TuneOutcome) -> str:
-    """A setting in a few words: what differs from the defaults."""
-    parts = [outcome.strategy]
-    if outcome.heuristic != "never":
-        parts.append(outcome.heuristic)
+def setting_text(setting: Mapping[str, Any]) -> str:
+    """The arguments of `quarry.replay` for a pool in a few words: what differs from the defaults."""
+    parts = [setting["strategy"]]
+    if setting["heuristic"] != "never":
+        parts.append(setting["heuristic"])
     for name in ("first_block", "next_block"):
-        if size := getattr(outcome, name):
-            parts.append(f"{name} {format_size(size)}")
-    if outcome.growth_percent != 4:
-        parts.append(f"growth {outcome.growth_percent} %")
-    if outcome.shrink_after:
-        parts.append(f"shrink_after {outcome.shrink_after}")
+        if size := setting[name]:
+            parts.append(f"{name.replace('_', ' ')} {format_size(size)}")
+    if setting["growth_percent"] != 4:
+        parts.append(f"growth {setting['growth_percent']} %")
+    if setting["shrink_after"]:
+        parts.append(f"shrink after {setting['shrink_after']:,} frees")
+    if setting.get("pools", 1) != 1:
+        parts.append(f"{setting['pools']} pools")
     return ", ".join(parts)
 
 
@@ -130,21 +138,27 @@ def outcome_text(outcome: TuneOutcome) -> str:
     milliseconds = outcome.upstream_us / 1000
     return (
         f"{format_size(outcome.peak_reserved)} reserved, {milliseconds:,.1f} ms upstream, "
-        f"{outcome.coalesces:,} coalesces: {setting_text(outcome)}"
+        f"{outcome.coalesces:,} coalesces: {outcome.command_options}"
     )
 
 
 def rows_of_separation(result: SeparateResult) -> list[tuple[str, str]]:
     """What pools of their own save, and the routes, as rows of a table."""
     together, apart = result.together.pool, result.apart.pool
-    share = result.saved_bytes / together.peak_reserved if together.peak_reserved else 0
-    rows = [
-        ("learned from", f"{result.learned_events:,} events"),
-        ("pools", f"{result.table.pools}, {len(result.table)} routes"),
+    rows = [("learned from", f"{result.learned_events:,} events")]
+    for tried in result.tried if len(result.tried) > 1 else []:
+        saved = together.peak_reserved - tried.apart.pool.peak_reserved
+        text = f"saves {saved_text(saved, together.peak_reserved)}, {routes_text(tried.table)}"
+        if tried.table.pools == 1:
+            text = "no routes: it tells no temporary allocations apart"
+        rows.append((f"key {tried.key}", text))
+    rows += [
+        ("best key", result.key or "none: one pool is as good as each of them"),
+        ("pools", f"{result.table.pools}, {routes_text(result.table)}"),
         ("peak in use, other part", format_size(together.peak_allocated)),
         ("peak reserved, one pool", format_size(together.peak_reserved)),
         ("peak reserved, separated", format_size(apart.peak_reserved)),
-        ("saved", f"{format_size(result.saved_bytes)} ({share:.1%})"),
+        ("saved", saved_text(result.saved_bytes, together.peak_reserved)),
     ]
     for name, part in (("one pool", result.together), ("separated", result.apart)):
         if not part.fits:
@@ -154,6 +168,15 @@ def rows_of_separation(result: SeparateResult) -> list[tuple[str, str]]:
     if len(result.table) > 10:
         rows.append(("", f"{len(result.table) - 10} more routes"))
     return rows
+
+
+def routes_text(table: RoutingTable) -> str:
+    return "1 route" if len(table) == 1 else f"{len(table):,} routes"
+
+
+def saved_text(saved: int, total: int) -> str:
+    """Saved bytes, and their share of all bytes."""
+    return f"{format_size(saved)} ({saved / total if total else 0:.1%})"
 
 
 def route_text(route: Route) -> str:
@@ -168,17 +191,20 @@ def excess_percent(size: int, lower_bound: int) -> float:
     return 100 * (size - lower_bound) / lower_bound if lower_bound else 0.0
 
 
-def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[str, str]]:
-    """A plan, beside what a default pool would reserve, as rows of a table."""
+def rows_of_plan(
+    trace: str, plan: Plan, default: ReplayResult, served: ReplayResult
+) -> list[tuple[str, str]]:
+    """A plan, and what the trace reserves with it and with a default pool, as rows of a table."""
     excess = excess_percent(plan.bytes, plan.lower_bound)
     period = f"{plan.period:,} allocations, from allocation {plan.period_begin:,} on"
     rows = [
         ("trace", f"{trace}: {default.events:,} events, {default.format} format"),
         ("allocations", f"{plan.allocations:,}"),
-        ("period", period if plan.period else "none: the trace does not repeat itself"),
+        ("period", period if plan.period else NO_PERIOD),
         ("plan", f"{format_size(plan.bytes)}, {excess:.2f} % above the lower bound"),
         ("lower bound", format_size(plan.lower_bound)),
         ("a default pool reserves", format_size(default.pool.peak_reserved)),
+        ("a planned pool reserves", format_size(served.pool.peak_reserved)),
         ("placed by", plan.method or "nothing to place"),
     ]
     if default.recorded_failures:
@@ -186,6 +212,8 @@ def rows_of_plan(trace: str, plan: Plan, default: ReplayResult) -> list[tuple[st
             ("failures in the trace", f"{default.recorded_failures:,}, without places in the plan"),
             ("peak in use if they succeeded", format_size(default.peak_with_failures)),
         ]
+    if use := served.plan:
+        rows.insert(-1, rows_of_plan_use(use)[0])
     if unplanned := plan.allocations - plan.planned_allocations:
         rows.insert(2, ("without a place", f"{unplanned:,}, which outlive a whole period"))
     return rows

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds what tells the temporary allocations of a trace apart best: learns routes from one part of
+// the trace, and replays the other part with them.
+#pragma once
+
+#include "quarry/core/export.hpp"
+#include "quarry/trace/reader.hpp"
+#include "quarry/trace/replay.hpp"
+#include "quarry/trace/separate.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::trace {
+
+struct key_comparison_options {
+  std::vector<route_key> keys = {};  ///< empty means all
+  std::uint64_t temporary_events = 1000;
+  double learn = 0.5;  ///< the share of the events to learn from: more than 0 and less than 1
+  /// The pools, with a strategy that takes a routing table. `routing` and `call_sites` are replaced
+  replay_options replay = {};
+  /// Called after each batch with the number of events read until now, in both passes together
+  std::function<void(std::uint64_t events)> progress = {};
+};
+
+/// The routes that a key teaches, and the other part of the trace in their pools.
+struct compared_key {
+  route_key key = route_key::size;
+  routing_table table = routing_table{};
+  replay_result apart = {};
+};
+
+struct key_comparison {
+  std::uint64_t events = 0;
+  std::uint64_t learned_events = 0;
+  replay_result together;          ///< the other part in one pool
+  std::vector<compared_key> keys;  ///< in the order of the options
+  /// The index of the key that reserves least, of those with the fewest failures; the first one of
+  /// equals. The number of keys if none is better than one pool
+  std::size_t best = 0;
+  name_tables names;
+  std::vector<std::string> problems = {};  ///< what the reader skipped, as `reader::problems`
+  std::uint64_t problem_count = 0;
+};
+
+/// Learns from the first part of a trace, and replays the other part in one pool and with the table
+/// of each key. The other part begins with the allocations that are in use then. Reads the trace
+/// twice. Memory: the allocations in use, for each key. Throws `bad_argument`, and `bad_trace` if
+/// the trace has changed when it is read again.
+[[nodiscard]] QUARRY_API key_comparison compare_keys(trace_source const& open,
+                                                     key_comparison_options const& options);
+
+}  // namespace quarry::inline QUARRY_ABI::trace

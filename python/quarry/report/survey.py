@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a trace twice, in batches: first its extent, then what the charts need.
+
+The memory is that of the allocations in use and of the pictures, however long the trace is.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from quarry.batches import read_batches
+from quarry.report import analysis
+from quarry.report.analysis import AddressMap, Axis, Curve, Density, Envelope, Groups
+from quarry.report.failures import MAX_FAILURES, FailedRequest, Failure, InUse
+from quarry.report.lifetimes import Integers, Lifetimes, Matched, Matcher, Naturals
+from quarry.traces import Kind, Trace, select_allocator
+
+BATCH = 1 << 18  # events
+MAX_PHASES = 200  # that are marked
+
+Step = Callable[[str], object]
+Picture = np.ndarray
+
+
+class Source:
+    """A trace in memory or in a file, which is read again and again."""
+
+    def __init__(self, trace: Trace | str | os.PathLike[str], allocator: str) -> None:
+        self._trace = select_allocator(trace, allocator) if isinstance(trace, Trace) else trace
+        self._allocator = allocator
+        self.format = ""
+        self.call_sites: list[str] = [""]
+        self.problems: list[str] = []
+        self.problem_count = 0
+
+    @property
+    def path(self) -> str:
+        return self._trace.path if isinstance(self._trace, Trace) else os.fspath(self._trace)
+
+    def batches(self, step: Step) -> Iterator[Trace]:
+        """The events from the first one on. `step` is called with a text before each batch."""
+        read = 0
+        for batch in self._all():
+            read += len(batch)
+            step(f"{read:,} events")
+            yield batch
+
+    def _all(self) -> Iterator[Trace]:
+        if isinstance(self._trace, Trace):
+            trace = self._trace
+            self.format, self.call_sites = trace.format, trace.call_sites
+            self.problems, self.problem_count = trace.problems, trace.problem_count
+            for first in range(0, len(trace), BATCH):
+                yield replace(trace, events=trace.events[first : first + BATCH])
+            return
+        file = read_batches(self._trace, BATCH, allocator=self._allocator)
+        for batch in file:
+            self.call_sites = batch.call_sites
+            yield batch
+        self.format = file.format
+        self.problems, self.problem_count = file.problems, file.problem_count
+
+
+@dataclass
+class Extent:
+    """What the first reading finds."""
+
+    events: int = 0
+    allocations: int = 0
+    never_freed: int = 0
+    unknown_frees: int = 0
+    failure_count: int = 0
+    failures: list[FailedRequest] = field(default_factory=list)  # the first ones
+    most_in_use: int = 0
+    peak_requested: int = 0
+    peak_granted: int = 0
+    peak_event: int = 0  # the first one with the most requested bytes in use
+    largest: int = 0
+    has_rounding: bool = False
+    has_call_sites: bool = False
+    first_time: int = 0
+    last_time: int = 0
+    phase_count: int = 0
+    phases: list[tuple[int, int, int]] = field(default_factory=list)  # event, time, call site
+    has_reserved: bool = False
+    least_reserved: int = 0  # of the running sum from 0 on
+    most_reserved: int = 0
+    addresses: AddressMap = field(default_factory=lambda: analysis.AddressRanges().map())
+
+    @property
+    def recorded_peak(self) -> int:
+        """Blocks from before the recording have an unreserve and no reserve."""
+        return self.most_reserved - min(0, self.least_reserved)
+
+    def time_axis(self) -> Axis | None:
+        """None if the trace has no times."""
+        if self.first_time == self.last_time:
+            return None
+        return analysis.time_axis(self.first_time, self.last_time)
+
+
+def reserved_changes(batch: Trace) -> Integers:
+    """By how much each event changes the bytes that the recorded allocator holds."""
+    change = np.zeros(len(batch), np.int64)
+    is_reserve, is_unreserve = batch.kind == Kind.RESERVE, batch.kind == Kind.UNRESERVE
+    change[is_reserve] = batch.size[is_reserve]
+    change[is_unreserve] = -batch.size[is_unreserve].astype(np.int64)
+    return change
+
+
+class RunningSum:
+    """The sums of changes that come a batch at a time."""
+
+    def __init__(self) -> None:
+        self._sum = 0
+
+    def add(self, changes: Integers) -> Integers:
+        result = np.cumsum(changes) + self._sum
+        self._sum = int(result[-1]) if len(result) else self._sum
+        return result
+
+
+def extent_of(source: Source, step: Step) -> Extent:
+    found, matcher, ranges = Extent(), Matcher(), analysis.AddressRanges()
+    requested, granted, count, reserved = (RunningSum() for _ in range(4))
+
+    def add(lifetimes: Lifetimes) -> None:
+        ranges.add(lifetimes)
+        found.allocations += len(lifetimes)
+        found.largest = max(found.largest, int(lifetimes.size.max(initial=0)))
+        found.has_rounding |= not np.array_equal(lifetimes.size, lifetimes.granted)
+        found.has_call_sites |= bool(lifetimes.call_site.any())
+
+    for batch in source.batches(lambda done: step(f"reading the trace: {done}")):
+        if not len(batch):
+            continue
+        matched = matcher.add(batch)
+        if found.events == 0:
+            found.first_time = int(matched.times[0])
+        found.events, found.last_time = matcher.events, int(matched.times[-1])
+        add(matched.ended)
+        in_use = requested.add(matched.requested)
+        if (peak := int(in_use.max())) > found.peak_requested:
+            found.peak_requested = peak
+            found.peak_event = matched.first + int(in_use.argmax())
+        found.peak_granted = max(found.peak_granted, int(granted.add(matched.granted).max()))
+        found.most_in_use = max(found.most_in_use, int(count.add(matched.allocations).max()))
+        changes = reserved_changes(batch)
+        found.has_reserved |= bool(np.any(batch.kind == Kind.RESERVE))
+        failed = np.flatnonzero(batch.kind == Kind.FAIL)
+        found.failure_count += len(failed)
+        for event in failed[: MAX_FAILURES - len(found.failures)].tolist():
+            request = batch.events[event]
+            found.failures.append(
+                FailedRequest(
+                    matched.first + event,
+                    int(matched.times[event]),
+                    int(request["size"]),
+                    int(request["granted"]),
+                    int(request["call_site"]),
+                )
+            )
+        sums = reserved.add(changes)
+        found.least_reserved = min(found.least_reserved, int(sums.min()))
+        found.most_reserved = max(found.most_reserved, int(sums.max()))
+        phases = np.flatnonzero(batch.kind == Kind.PHASE)
+        found.phase_count += len(phases)
+        for event in phases[: MAX_PHASES - len(found.phases)].tolist():
+            time, site = int(matched.times[event]), int(batch.call_site[event])
+            found.phases.append((matched.first + event, time, site))
+    never_freed = matcher.finish()
+    add(never_freed)
+    found.never_freed, found.unknown_frees = len(never_freed), matcher.unknown_frees
+    found.addresses = ranges.map()
+    return found
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the second reading finds."""
+
+    requested: Envelope
+    granted: Envelope
+    recorded: Envelope
+    drawn: Lifetimes  # the allocations that are drawn one by one, oldest first
+    others: dict[str, Picture]  # by the unit of an axis: the density of the other allocations
+    groups: Groups
+    failures: list[Failure]
+    times: Naturals  # of the events that were asked for
+
+
+def survey(
+    source: Source, extent: Extent, axes: Sequence[Axis], count: int, events: Integers, step: Step
+) -> Survey:
+    """Reads a trace of this extent. `axes[0]` decides which `count` allocations are drawn. `events`
+    are numbers of events, sorted, whose times are wanted."""
+    matcher = Matcher()
+    requested, granted, reserved = (RunningSum() for _ in range(3))
+    curves = [Curve(extent.events) for _ in range(3)]
+    largest = analysis.Largest(axes[0], count)
+    totals = analysis.GroupTotals(extent.has_call_sites, extent.peak_event)
+    failures = [InUse(request) for request in extent.failures]
+    has_others = extent.allocations > count
+    densities = [Density(axis, extent.addresses) for axis in axes if has_others]
+    times = np.zeros(len(events), np.uint64)
+
+    def add(lifetimes: Lifetimes) -> None:
+        largest.add(lifetimes)
+        totals.add(lifetimes)
+        for density in densities:
+            density.add(lifetimes)
+        for failure in failures:
+            failure.add(lifetimes)
+
+    def add_curves(matched: Matched, batch: Trace) -> None:
+        values = (
+            requested.add(matched.requested),
+            granted.add(matched.granted),
+            reserved.add(reserved_changes(batch)) - min(0, extent.least_reserved),
+        )
+        for curve, value in zip(curves, values, strict=True):
+            curve.add(matched.first, matched.times, value)
+
+    for batch in source.batches(lambda done: step(f"drawing the trace: {done}")):
+        matched = matcher.add(batch)
+        add(matched.ended)
+        add_curves(matched, batch)
+        low, high = np.searchsorted(events, [matched.first, matcher.events])
+        times[low:high] = matched.times[events[low:high] - matched.first]
+    add(matcher.finish())
+    drawn = largest.lifetimes()
+    for density in densities:
+        density.add(drawn, weight=-1.0)
+    units = [axis.unit for axis in axes]
+    return Survey(
+        requested=curves[0].envelope,
+        granted=curves[1].envelope,
+        recorded=curves[2].envelope,
+        drawn=drawn,
+        others={unit: density.picture() for unit, density in zip(units, densities, strict=False)},
+        groups=totals.groups(source.call_sites),
+        failures=[each.failure(source.call_sites) for each in failures],
+        times=times,
+    )
