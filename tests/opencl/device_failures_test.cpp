@@ -128,7 +128,8 @@ TEST(OpenclDeviceFailures, AQueueAndAMapServeManyMoreValuesThanTheyHaveAtOnce) {
     if (failed[0] != 0) return std::to_string(failed[0]) + " pushes failed";
     if (failed[1] != 0) return std::to_string(failed[1]) + " insertions or removals failed";
     auto const erased = std::uint64_t{rounds} * 64;
-    if (auto const left = f.heap.usage().allocations_in_use; left > erased + 8)
+    // The table, and rings: a work-item that is preempted in a push lets the queue grow meanwhile.
+    if (auto const left = f.heap.usage().allocations_in_use; left > erased + 16)
       return std::to_string(left) + " allocations are left";
     return f.heap.audit();
   });
