@@ -3,7 +3,7 @@
 // is: 0, or QUARRY_ALLOCATING while a work-item allocates, or its reference, which stays.
 //
 // No work-item waits: the others look at the word a bounded number of times, and then allocate, too.
-// The second one to publish frees its memory again.
+// The one that publishes second frees its memory again.
 #pragma once
 
 #include "heap.cl"
@@ -29,15 +29,14 @@ static inline quarry_ref quarry_await_published(__global uint* at, bool* is_firs
   return found > QUARRY_ALLOCATING ? found : 0u;
 }
 
-// Publishes `fresh`, or frees it if other memory was published. Returns what is published.
-static inline quarry_ref quarry_publish(quarry_heap heap, __global uint* at, quarry_ref fresh) {
+// Publishes `fresh`. Returns false if other memory was published: then the caller frees `fresh`.
+static inline bool quarry_publish(__global uint* at, quarry_ref fresh) {
   for (quarry_ref found = quarry_load_acquire(at); found <= QUARRY_ALLOCATING;) {
     quarry_ref const now = quarry_cas_acq_rel(at, found, fresh);
-    if (now == found) return fresh;
+    if (now == found) return true;
     found = now;
   }
-  (void)quarry_free(heap, fresh);
-  return quarry_load_acquire(at);
+  return false;
 }
 
 // Says that the caller found no memory. Returns what is published by now, or null.

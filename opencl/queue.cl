@@ -87,7 +87,8 @@ QUARRY_OUT_OF_LINE static quarry_ref quarry_queue_extend(quarry_heap heap, __glo
   if (next == 0u) {
     uint const shift = ring == 0u ? QUARRY_QUEUE_SHIFT : min(at->shift + 1u, QUARRY_QUEUE_MAX_SHIFT);
     quarry_ref const fresh = quarry_queue_make_ring(heap, shift);
-    next = fresh == 0u ? quarry_cancel(link, is_first) : quarry_publish(heap, link, fresh);
+    if (fresh != 0u && !quarry_publish(link, fresh)) (void)quarry_free(heap, fresh);
+    next = fresh == 0u ? quarry_cancel(link, is_first) : quarry_published(link);
     if (next == 0u) return 0u;
   }
   if (ring != 0u) (void)quarry_or_acq_rel(&at->pushes, QUARRY_QUEUE_CLOSED);
@@ -179,8 +180,9 @@ static inline uint quarry_queue_trim(quarry_heap heap, __global quarry_queue* qu
 // Removes all values, and returns how many there were; frees all memory. No other work-item may use the queue
 // meanwhile.
 static inline uint quarry_queue_clear(quarry_heap heap, __global quarry_queue* queue) {
-  uint count = 0u, value;
-  while (quarry_queue_pop(heap, queue, &value)) ++count;
+  uint count = 0u;
+  for (quarry_ref ring = queue->first; ring != 0u; ring = quarry_queue_ring_at(heap, ring)->next)
+    count += quarry_queue_ring_at(heap, ring)->tail - quarry_queue_ring_at(heap, ring)->head;
   (void)quarry_queue_free_rings(heap, queue, 0u);
   queue->first = queue->last = 0u;
   return count;

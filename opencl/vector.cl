@@ -36,7 +36,7 @@ static inline void quarry_vector_init(__global quarry_vector* vector, uint eleme
 static inline uint quarry_segment_of(uint index) { return quarry_highest_bit((index >> 5u) + 1u); }
 static inline uint quarry_first_of_segment(uint segment) { return ((1u << segment) - 1u) << 5u; }
 static inline ulong quarry_bytes_of_segment(__global quarry_vector* vector, uint segment) {
-  return ((ulong)max(vector->element_bytes, 1u) << 5u) << segment;
+  return ((ulong)vector->element_bytes << 5u) << segment;
 }
 // Whether elements [0, end) have memory. `end` is not 0.
 static inline bool quarry_vector_has(__global quarry_vector* vector, uint end) {
@@ -54,20 +54,16 @@ QUARRY_OUT_OF_LINE static bool quarry_vector_extend(quarry_heap heap, __global q
     }
     bool is_first;
     if (quarry_await_published(at, &is_first) != 0u) continue;
-    quarry_ref fresh = 0u;  // a list of segments, smallest first
+    quarry_ref fresh[QUARRY_VECTOR_SEGMENTS];
     uint segment = last + 1u;
     for (; segment > first; --segment) {
-      quarry_ref const next = quarry_try_malloc(heap, quarry_bytes_of_segment(vector, segment - 1u));
-      if (next == 0u) break;
-      *(__global quarry_ref*)quarry_at(heap, next) = fresh;
-      fresh = next;
+      fresh[segment - 1u] = quarry_try_malloc(heap, quarry_bytes_of_segment(vector, segment - 1u));
+      if (fresh[segment - 1u] == 0u) break;
     }
     bool const has_all = segment == first;
-    for (segment = first; fresh != 0u; ++segment) {
-      quarry_ref const next = *(__global quarry_ref*)quarry_at(heap, fresh);
-      if (has_all) (void)quarry_publish(heap, vector->segments + segment, fresh);
-      else (void)quarry_free(heap, fresh);
-      fresh = next;
+    for (; segment <= last; ++segment) {
+      if (!has_all || !quarry_publish(vector->segments + segment, fresh[segment]))
+        (void)quarry_free(heap, fresh[segment]);
     }
     if (has_all) return true;
     if (quarry_cancel(at, is_first) == 0u) return false;
@@ -104,32 +100,33 @@ static inline __global void* quarry_vector_at(quarry_heap heap, __global quarry_
          (ulong)(index - quarry_first_of_segment(segment)) * vector->element_bytes;
 }
 
+// The segment that a push of these elements publishes ahead, so that few work-items need it at once: the
+// next one for whoever has the middle of the last one, else none.
+static inline uint quarry_vector_segment_ahead(uint first, uint count) {
+  uint const last = first + count - 1u, segment = quarry_segment_of(last);
+  uint const middle = quarry_first_of_segment(segment) + (16u << segment);
+  return first <= middle && middle <= last ? segment + 1u : QUARRY_VECTOR_SEGMENTS;
+}
+
 // Adds `count` elements, whose bytes are not set. Returns the index of the first. Returns QUARRY_NONE if
 // `count` is 0; or if there is no memory, or no index below 2^31 - 32: then counts the push as lost, and
 // records a fault. May miss elements that another push, which fails, claims for a moment.
-//
-// Calls quarry_vector_extend at one place, because compilers for CPUs put a copy of it, malloc included, at each
-// place: two of them doubled the time that PoCL takes to compile a push.
 static inline uint quarry_vector_push_many(quarry_heap heap, __global quarry_vector* vector, ulong count) {
   if (count == 0u) return QUARRY_NONE;
   uint first = QUARRY_NONE;
-  for (uint round = 0; count <= QUARRY_VECTOR_MOST && round < 2u;) {
-    uint segment;
+  for (uint round = 0; round < 2u && count <= QUARRY_VECTOR_MOST;) {
+    uint segment = QUARRY_VECTOR_SEGMENTS;  // to publish
     if (quarry_vector_claim(vector, (uint)count)) {
       first = quarry_add_relaxed(&vector->size, (uint)count);
-      // Whoever has the middle of the last segment allocates the next one, so that few need it at once.
-      uint const last = first + (uint)count - 1u, last_segment = quarry_segment_of(last);
-      uint const middle = quarry_first_of_segment(last_segment) + (16u << last_segment);
-      segment = last_segment + 1u;
-      if (first > middle || middle > last || segment == QUARRY_VECTOR_SEGMENTS) return first;
+      segment = quarry_vector_segment_ahead(first, (uint)count);
     } else {
       uint const claimed = quarry_load_relaxed(&vector->claimed);
-      bool const has_indices = claimed <= QUARRY_VECTOR_MOST && (uint)count <= QUARRY_VECTOR_MOST - claimed;
-      segment = has_indices ? quarry_segment_of(claimed + (uint)count - 1u) : QUARRY_NONE;
+      if (claimed <= QUARRY_VECTOR_MOST && (uint)count <= QUARRY_VECTOR_MOST - claimed)
+        segment = quarry_segment_of(claimed + (uint)count - 1u);
     }
-    bool const has_extended = segment != QUARRY_NONE && quarry_vector_extend(heap, vector, segment);
+    bool const is_published = segment < QUARRY_VECTOR_SEGMENTS && quarry_vector_extend(heap, vector, segment);
     if (first != QUARRY_NONE) return first;
-    if (!has_extended) ++round;
+    if (!is_published) ++round;
   }
   (void)quarry_add_relaxed(&vector->lost, 1u);
   quarry_record_out_of_memory(heap, count > QUARRY_VECTOR_MOST ? ~(ulong)0u : count * vector->element_bytes);

@@ -4,11 +4,13 @@
 
 // The number of the work-item in its group, and how many the group has.
 static inline uint quarry_local_item(void) {
-  return (uint)(get_local_id(0) + get_local_size(0) * (get_local_id(1) + get_local_size(1) * get_local_id(2)));
+  uint const row = (uint)get_local_id(1) + (uint)get_local_size(1) * (uint)get_local_id(2);
+  return (uint)get_local_id(0) + (uint)get_local_size(0) * row;
 }
 static inline uint quarry_local_items(void) {
-  return (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));
+  return (uint)get_local_size(0) * (uint)get_local_size(1) * (uint)get_local_size(2);
 }
 static inline uint quarry_group(void) {
-  return (uint)(get_group_id(0) + get_num_groups(0) * (get_group_id(1) + get_num_groups(1) * get_group_id(2)));
+  uint const row = (uint)get_group_id(1) + (uint)get_num_groups(1) * (uint)get_group_id(2);
+  return (uint)get_group_id(0) + (uint)get_num_groups(0) * row;
 }

@@ -38,13 +38,11 @@ HANDOVERS = [
     Handover(
         "map.cl",
         [
-            "quarry_map_entry_at(heap, *spare)->key = key;",
-            "quarry_map_entry_at(heap, *spare)->value = value;",
+            "at->key = key;",
+            "at->value = value;",
+            "at->next = at->chain = 0u;",
         ],
-        [
-            "if (found != QUARRY_TOMBSTONE && quarry_map_entry_at(heap, found)->key == key) "
-            "return found;"
-        ],
+        ["if (at->key == key && quarry_load_acquire(&at->next) == 0u) return entry;"],
         True,  # a graph's lists of links are values
     ),
     Handover(
@@ -56,18 +54,22 @@ HANDOVERS = [
     Handover(
         "queue.cl",
         [
-            "at->next = at->pushed = at->popped = 0u;",
-            # Also reads the number of the chunk before, which is published.
-            "at->number = chunk == 0u ? 0u : quarry_queue_chunk_at(heap, chunk)->number + 1u;",
-            "for (uint i = 0; i < QUARRY_QUEUE_PLACES; ++i) at->ready[i] = 0u;",
+            "ring->next = ring->pushes = ring->tail = ring->head = 0u;",
+            "ring->shift = shift;",
+            "for (uint i = 0; i < 1u << shift; ++i) laps[i] = 0u;",
         ],
-        [],
+        [
+            "return (__global uint*)(ring + 1) + (position & ((1u << ring->shift) - 1u));",
+            "return quarry_queue_value(ring, position) + (1u << ring->shift);",
+            "return (position >> ring->shift) + 1u;",
+            "return (((pushes >> 1u) - head) & QUARRY_QUEUE_COUNTS) >= 1u << ring->shift;",
+        ],
         True,
     ),
     Handover("list.cl", ["*next = first;"], [], False),
     Handover(
         "graph.cl",
-        ["((__global quarry_graph_link*)quarry_at(heap, link))->target = nodes[1];"],
+        ["((__global quarry_graph_link*)quarry_at(heap, link))->target = target_node;"],
         [],
         False,
     ),

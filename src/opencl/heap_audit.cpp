@@ -23,7 +23,7 @@ class metadata {
   quarry_heap_state const& state() const { return state_; }
   std::uint32_t word(std::size_t index) const { return words_[index]; }
   std::uint32_t span_shift() const { return state_.page_shift + 4; }
-  /// What the heap says about the class of a span: 0 if the span is not open, else the class plus 1.
+  /// What the heap says about the class of a span: 0 if the span is not open, else the class + 1.
   std::uint32_t stored_class_of(std::uint32_t span) const {
     return words_[state_.span_classes + span];
   }

@@ -28,8 +28,9 @@ using namespace opencl_c;
 struct live_allocation;
 struct heap_usage;
 
-/// A copy of a heap's first `plan.words` words, and the host's plan of the heap. The plan says where the
-/// metadata lie and how many there are, so a kernel that overwrites the heap state misleads nobody here.
+/// A copy of a heap's first `plan.words` words, and the host's plan of the heap. The plan says
+/// where the metadata lie and how many there are, so a kernel that overwrites the heap state
+/// misleads nobody here.
 struct heap_copy {
   quarry_heap_state const& plan;
   std::uint32_t const* words;

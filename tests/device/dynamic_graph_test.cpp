@@ -152,6 +152,8 @@ TEST(DynamicGraphOwner, RefusesMemoryWithoutRoomForAVertex) {
       std::invalid_argument);
   EXPECT_EQ((graph{run_on_threads{}, memory.ref(), few}.ref().capacity()), 1u);
   EXPECT_EQ(graph::bytes_for(5), 8 * sizeof(graph_vertex));
+  EXPECT_EQ(graph::bytes_for(1u << 31), (bytes{1} << 31) * sizeof(graph_vertex));
+  EXPECT_THROW((void)graph::bytes_for((1u << 31) + 1), bad_argument);
 }
 
 }  // namespace dynamic_graph_test

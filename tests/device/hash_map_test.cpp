@@ -210,6 +210,17 @@ TYPED_TEST(HashMap, HasNoPlacesWithoutMemory) {
   EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 1u);
 }
 
+TYPED_TEST(HashMap, HasNoPlacesForMoreThan2To31Keys) {
+  TypeParam const backend;
+  auto const heap = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
+  typename TypeParam::template array<map_ref> map(1);
+  for (std::uint32_t const capacity : {0x8000'0001u, 0xFFFF'FFFFu}) {
+    backend.run({}, make_map{heap.ref(), capacity, map.data()});
+    EXPECT_EQ(map[0].capacity(), 0u);
+    EXPECT_TRUE(heap.live_allocations().empty()) << "a map without places has memory";
+  }
+}
+
 TYPED_TEST(HashMap, NeverShowsAValueUnderAnotherKey) {
   for (auto const seed : TypeParam::seeds()) {
     TypeParam const backend{seed};

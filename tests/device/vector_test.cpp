@@ -96,6 +96,30 @@ struct push_shared {
   }
 };
 
+/// 64 rows, the first part, are a segment of 64 KiB.
+struct row {
+  std::uint32_t numbers[256];
+};
+struct push_rows {
+  heap_ref heap;
+  shared_vector<row>* rows;
+  std::uint32_t pushes_per_lane;
+  std::uint32_t* pushed;
+
+  QUARRY_HD void operator()() const {
+    row const empty{};
+    std::uint32_t count = 0;
+    for (std::uint32_t i = 0; i < pushes_per_lane; ++i)
+      count += rows->push_back(heap, empty) ? 1 : 0;
+    simt::atomic_ref<std::uint32_t>{*pushed}.fetch_add(count, simt::relaxed);
+  }
+};
+struct clear_rows {
+  heap_ref heap;
+  shared_vector<row>* rows;
+  QUARRY_HD void operator()() const { rows->clear(heap); }
+};
+
 /// As push_shared, but every fourth lane allocates, writes and frees memory instead. So parts are
 /// allocated from memory of lanes that do not push, without other synchronisation.
 struct push_beside_users {
@@ -212,15 +236,33 @@ TYPED_TEST(SharedVector, RefusesElementsWithoutMemoryAndHasNoGaps) {
     TypeParam const backend{seed};
     auto const heap = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
     typename TypeParam::template array<shared_vector<std::uint32_t>> numbers(1);
-    typename TypeParam::template array<std::uint32_t> pushed(128 * 10), size(1);
-    backend.run(small_grid, push_shared{heap.ref(), numbers.data(), 10, pushed.data()});
+    typename TypeParam::template array<std::uint32_t> pushed(128 * 2), size(1);
+    backend.run(small_grid, push_shared{heap.ref(), numbers.data(), 2, pushed.data()});
     EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 1), 64)
         << "the first part: the segment serves its size class only";
     backend.run({}, take_shared{heap.ref(), numbers.data(), pushed.data(), size.data()});
     EXPECT_EQ(size[0], 64u);
-    EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 0), 1280);
+    EXPECT_EQ(std::count(pushed.begin(), pushed.end(), 0), 256);
     expect_sound(heap);
     EXPECT_TRUE(heap.live_allocations().empty());
+  }
+}
+
+/// The heap has memory for three parts once, and for no part twice as often as lanes need it.
+TYPED_TEST(SharedVector, LanesThatNeedAPartTogetherAreNotRefusedBecauseOthersAllocateItToo) {
+  for (auto const seed : TypeParam::seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    TypeParam const backend{seed};
+    auto const heap = backend.make_heap({.bytes = 512_KiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<shared_vector<row>> rows(1);
+    typename TypeParam::template array<std::uint32_t> pushed(1);
+    backend.run(small_grid, push_rows{heap.ref(), rows.data(), 3, pushed.data()});
+    EXPECT_EQ(pushed[0], 384u) << "of 448 rows of the three parts";
+    EXPECT_EQ(rows[0].size(), 384u);
+    EXPECT_EQ(heap.fault_count(fault_kind::out_of_memory), 0u);
+    expect_sound(heap);
+    backend.run({}, clear_rows{heap.ref(), rows.data()});
+    expect_sound_and_empty(heap);
   }
 }
 

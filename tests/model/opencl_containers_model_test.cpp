@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the interleavings of the OpenCL containers' own code, for two or three work-items: chains of a map,
-// rings of a queue, claims of a vector, and memory that several work-items need at once. The memory
-// that they need is allocated before, so the heap's own steps multiply no schedules.
+// Runs the interleavings of the OpenCL containers' own code, for two or three work-items: chains of
+// a map, rings of a queue, claims of a vector, and memory that several work-items need at once. The
+// memory that they need is allocated before, so the heap's own steps multiply no schedules.
 #include "opencl/container_fixture.hpp"
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
@@ -329,7 +329,9 @@ TEST(OpenclPublishedModel, OfTheMemoryThatLanesAllocateOnePartStaysAndTheOthersA
       found[lane] = quarry_await_published(&shared.container->at, &is_first);
       if (found[lane] != 0) return;
       has_used[lane] = has_memory;
-      found[lane] = has_memory ? quarry_publish(shared.heap, &shared.container->at, fresh[lane])
+      if (has_memory && !quarry_publish(&shared.container->at, fresh[lane]))
+        (void)quarry_free(shared.heap, fresh[lane]);
+      found[lane] = has_memory ? quarry_published(&shared.container->at)
                                : quarry_cancel(&shared.container->at, is_first);
     };
     shared.expect_every_schedule_holds(

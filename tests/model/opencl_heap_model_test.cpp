@@ -269,7 +269,7 @@ TEST(OpenclHeapModel, MallocsAndFreesOfTwoClassesShareASpan) {
   QUARRY_TEST_USES_FIBERS();
   for (bool const claims_unread : {false, true}) {
     opencl_model_heap heap{one_span};
-    heap()->claims_unread = claims_unread ? 1 : 0;
+    heap.set_claims_unread(claims_unread);
     auto const first = heap.malloc(size_of_4), second = heap.malloc(size_of_4);
     heap.keep_as_start();
     expect_every_schedule_holds(
@@ -288,7 +288,7 @@ TEST(OpenclHeapModel, AMallocALargeMallocAndFreesShareTwoSpans) {
   QUARRY_TEST_USES_FIBERS();
   for (bool const claims_unread : {false, true}) {
     opencl_model_heap heap{two_spans};
-    heap()->claims_unread = claims_unread ? 1 : 0;
+    heap.set_claims_unread(claims_unread);
     std::array<cl::quarry_ref, 5> full{};
     for (auto& ref : full) ref = heap.malloc(size_of_4);
     heap.keep_as_start();

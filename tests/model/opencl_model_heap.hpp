@@ -24,6 +24,7 @@ class opencl_model_heap {
   explicit opencl_model_heap(bytes size) : heap_{size, 1} { keep_as_start(); }
 
   opencl_c::quarry_heap operator()() { return heap_.heap(); }
+  void set_claims_unread(bool claims_unread) { heap_.set_claims_unread(claims_unread); }
 
   /// Every schedule begins with the heap's state and allocations of this moment.
   void keep_as_start() {

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -276,9 +277,9 @@ TEST(OpenclCHandles, AHeapRetainsItsObjectsUntilItIsDestroyed) {
     std::uint32_t magic = 0;  // the buffer outlives its heap, and was unmapped
     {
       cl::CommandQueue const later{context, device};
-      QUARRY_EXPECT(all, clEnqueueReadBuffer(
-                             later(), buffer, CL_TRUE, offsetof(opencl_c::quarry_heap_state, magic),
-                             sizeof magic, &magic, 0, nullptr, nullptr) == CL_SUCCESS);
+      constexpr std::size_t offset = offsetof(opencl_c::quarry_heap_state, magic);
+      QUARRY_EXPECT(all, clEnqueueReadBuffer(later(), buffer, CL_TRUE, offset, sizeof magic, &magic,
+                                             0, nullptr, nullptr) == CL_SUCCESS);
     }
     QUARRY_EXPECT(all, magic == QUARRY_OPENCL_MAGIC);
     cl_uint maps = 7;

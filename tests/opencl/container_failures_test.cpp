@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of the containers for OpenCL kernels that fail change nothing and say so; and those that
-// run for long need no more memory.
+// Operations of the containers for OpenCL kernels that fail change nothing and say so; and those
+// that run for long need no more memory.
 #include "opencl/container_fixture.hpp"
 #include "quarry/simt/launch.hpp"
 #include "support/backends.hpp"
@@ -189,6 +189,15 @@ TEST(OpenclQueueForLong, PushesAndPopsNeedNoMoreMemory) {
     EXPECT_EQ(quarry_queue_clear(f.heap, f.container), 0u);
     EXPECT_EQ(f.audit(), "");
   }
+}
+TEST(OpenclQueueForLong, AClearCountsTheValuesOfAllRings) {
+  fixture<quarry_queue> f;
+  uint value = 0;
+  for (uint i = 0; i < 1000; ++i) ASSERT_TRUE(quarry_queue_push(f.heap, f.container, i));
+  for (uint i = 0; i < 100; ++i) ASSERT_TRUE(quarry_queue_pop(f.heap, f.container, &value));
+  EXPECT_EQ(quarry_queue_clear(f.heap, f.container), 900u);
+  EXPECT_FALSE(quarry_queue_pop(f.heap, f.container, &value));
+  EXPECT_EQ(f.audit(), "");
 }
 TEST(OpenclQueueForLong, PositionsWrap) {
   fixture<quarry_queue> f;

@@ -319,7 +319,8 @@ TEST(OpenclMapOnThreads, WorkItemsSeeTheirOwnChangesOnly) {
     if (HasFatalFailure()) return;
   }
 }
-/// Work-items add and erase the same few keys. `balance` counts each key's additions less its removals.
+/// Work-items add and erase the same few keys. `balance` counts the additions of each key less its
+/// removals.
 template <class F>
 void use_shared_keys(F& f, uint item, uint steps, std::vector<uint>& balance) {
   uint random = item * 7919 + 1;

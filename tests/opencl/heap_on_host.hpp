@@ -36,6 +36,10 @@ class heap_on_host {
     quarry_initialise(heap(), 0, 1);
   }
   quarry_heap heap() { return reinterpret_cast<quarry_heap>(memory_.data()); }
+  /// Changes the heap as if it had been planned so.
+  void set_claims_unread(bool claims_unread) {
+    plan_.claims_unread = heap()->claims_unread = claims_unread ? 1 : 0;
+  }
   opencl::heap_copy copy() { return {plan_, quarry_words(heap())}; }
 
   std::uint32_t faults(std::uint32_t kind) { return heap()->fault_counts[kind]; }

@@ -150,8 +150,13 @@ template <class Launch, class Heap = heap_ref>
 class dynamic_graph {
  public:
   /// Returns the bytes for a table of `capacity` vertices, rounded up to a power of two. Twice the
-  /// expected number of vertices is a good capacity.
+  /// expected number of vertices is a good capacity. Throws bad_argument for more than 2^31
+  /// vertices.
   [[nodiscard]] static bytes bytes_for(std::uint32_t capacity) {
+    if (capacity > 1u << 31) {
+      throw bad_argument{"dynamic_graph: a table of " + std::to_string(capacity) +
+                         " vertices is not possible; the limit is 2147483648"};
+    }
     return bytes{std::bit_ceil(capacity)} * sizeof(graph_vertex);
   }
 

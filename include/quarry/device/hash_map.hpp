@@ -63,9 +63,10 @@ class hash_map_ref {
       : places_{places}, capacity_{capacity} {}
 
   /// Makes an empty map on a heap with room for at least `capacity` keys. Returns a map without
-  /// places if there is no memory. O(capacity).
+  /// places if there is no memory, or if `capacity` exceeds 2^31. O(capacity).
   template <class Heap>
   [[nodiscard]] QUARRY_HD static hash_map_ref make(Heap const& heap, std::uint32_t capacity) {
+    if (capacity > 1u << 31) return {};
     std::uint32_t const granted = capacity <= 1 ? 1 : 2u << highest_one(capacity - 1);
     auto* const places = static_cast<place*>(heap.malloc(bytes{granted} * sizeof(place)));
     if (places == nullptr) return {};

@@ -6,7 +6,9 @@
 #include "quarry/core/bytes.hpp"
 #include "quarry/device/heap_ref.hpp"
 #include "quarry/simt/atomic.hpp"
+#include "quarry/simt/this_lane.hpp"
 
+#include <cstdint>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -46,13 +48,15 @@ class vector {
   QUARRY_HD ~vector() { reset(); }
 
   /// Appends an element constructed from `arguments`, which may refer to an element of this vector.
-  /// Returns false if there is no memory.
+  /// Returns false and changes nothing if there is no memory, or if the vector has 2^32 - 1
+  /// elements.
   template <class... Arguments>
   [[nodiscard]] QUARRY_HD bool emplace_back(Arguments&&... arguments) {
     if (size_ < capacity_) {
       ::new (static_cast<void*>(data_ + size_++)) T(std::forward<Arguments>(arguments)...);
       return true;
     }
+    if (size_ == max_size) return false;
     std::uint32_t const wanted = grown(size_ + 1);
     T* const fresh = allocate(wanted);
     if (fresh == nullptr) return false;
@@ -103,11 +107,13 @@ class vector {
   [[nodiscard]] QUARRY_HD bool empty() const { return size_ == 0; }
 
  private:
+  static constexpr std::uint32_t max_size = 0xFFFF'FFFFu;
+
   /// The next capacity: twice the current one, at least `count`, and at least the heap's smallest
   /// size class.
   [[nodiscard]] QUARRY_HD std::uint32_t grown(std::uint32_t count) const {
     std::uint64_t wanted = std::uint64_t{capacity_} * 2;
-    if (wanted > 0xFFFF'FFFFu || wanted < count) wanted = count;
+    if (wanted > max_size || wanted < count) wanted = count;
     return wanted * sizeof(T) >= 16 ? static_cast<std::uint32_t>(wanted)
                                     : static_cast<std::uint32_t>(16 / sizeof(T));
   }
@@ -136,18 +142,21 @@ class vector {
 /// Invariants, while no lane appends: there are `size()` elements without gaps, and every part that
 /// they reach exists.
 ///
-/// Any lane may append at any time. Appending never waits and is lock-free: a lane retries only if
-/// another lane appended. Read `size` and elements only in later kernels, or after a barrier that
-/// follows all appends: an assigned index does not mean that its element is written. `clear` needs
-/// exclusive access.
+/// Any lane may append at any time. No lane waits for another lane without a bound: while a lane
+/// allocates a part, the other lanes that need this part look for it a bounded number of times, and
+/// then allocate, too. If the lane found no memory, they are refused with it. So lanes that need a
+/// part together neither allocate it many times nor are refused because of that. Read `size` and
+/// elements only in later kernels, or after a barrier that follows all appends: an assigned index
+/// does not mean that its element is written. `clear` needs exclusive access.
 ///
 /// Costs: 8 bytes for each of 26 parts. If no append failed, the unused part of the array is
 /// smaller than the used part plus `first_part` elements.
 ///
 /// Memory order. (I) installs a part with release after the heap allocated the part. (A) finds the
-/// part with acquire before a lane writes to it. The heap orders the accesses of the memory's old
-/// owner before those of its new owner. So this ordering reaches every lane. (N) assigns an index;
-/// it orders nothing.
+/// part with acquire before a lane writes to it. (M) says that a lane allocates the part, or that
+/// it found no memory; it orders nothing. The heap orders the accesses of the memory's old owner
+/// before those of its new owner. So this ordering reaches every lane. (N) assigns an index; it
+/// orders nothing.
 template <class T>
 class shared_vector {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
@@ -188,12 +197,18 @@ class shared_vector {
 
  private:
   static constexpr std::uint32_t part_count = 26;  // 64 * (2^26 - 1) elements: nearly 2^32
+  static constexpr std::uint32_t max_looks = 1024;
 
   [[nodiscard]] QUARRY_HD static std::uint32_t part_of(std::uint32_t index) {
     return highest_one(std::uint64_t{index} / first_part + 1);
   }
   [[nodiscard]] QUARRY_HD static std::uint32_t offset_of(std::uint32_t index) {
     return index - first_part * ((1u << part_of(index)) - 1);
+  }
+
+  /// In place of a part that a lane allocates. No heap returns this address.
+  [[nodiscard]] QUARRY_HD static T* allocating() {
+    return reinterpret_cast<T*>(std::uintptr_t{alignof(T)});
   }
 
   /// Returns the part that holds `index`, and allocates it if it does not exist. If several lanes
@@ -204,10 +219,29 @@ class shared_vector {
     if (number >= part_count) return nullptr;
     simt::atomic_ref<T*> const part{parts_[number]};
     T* found = part.load(simt::acquire);  // (A)
-    if (found != nullptr) return found;
+    if (found != nullptr && found != allocating()) return found;
+    bool const is_first =
+        found == nullptr && part.compare_exchange(found, allocating(), simt::relaxed);  // (M)
+    for (std::uint32_t look = 0; !is_first && look < max_looks; ++look) {
+      found = part.load(simt::acquire);         // (A)
+      if (found != allocating()) return found;  // or null: the other lane found no memory
+      simt::pause(look);
+    }
+    return allocate_part(heap, part, number, is_first);
+  }
+  template <class Heap>
+  [[nodiscard]] QUARRY_HD static T* allocate_part(Heap const& heap,
+                                                  simt::atomic_ref<T*> const& part,
+                                                  std::uint32_t number, bool is_first) {
     auto* const fresh = static_cast<T*>(heap.malloc((bytes{first_part} << number) * sizeof(T)));
-    if (fresh == nullptr) return part.load(simt::acquire);                 // (A)
-    if (part.compare_exchange(found, fresh, simt::release)) return fresh;  // (I)
+    T* found = allocating();
+    if (fresh == nullptr) {
+      if (is_first && part.compare_exchange(found, nullptr, simt::relaxed)) return nullptr;  // (M)
+      found = part.load(simt::acquire);                                                      // (A)
+      return found == allocating() ? nullptr : found;
+    }
+    while (found == nullptr || found == allocating())
+      if (part.compare_exchange(found, fresh, simt::release)) return fresh;  // (I)
     heap.free(fresh);
     return part.load(simt::acquire);  // (A)
   }

@@ -75,8 +75,8 @@ class QUARRY_API heap {
   void clear_faults();
   /// Reads all metadata: O(size of the heap).
   [[nodiscard]] heap_usage usage() const;
-  /// Checks the heap's invariants, and that no kernel wrote through a null reference or into the heap's
-  /// state. Returns an empty text, or what is wrong. O(size of the heap).
+  /// Checks the heap's invariants, and that no kernel wrote through a null reference or into the
+  /// heap's state. Returns an empty text, or what is wrong. O(size of the heap).
   [[nodiscard]] std::string audit() const;
   /// Returns the allocations that are not freed, in the order of their references, but at most
   /// `max_count`. Finds overruns in debug heaps. `usage()` counts all. O(size of the heap).
