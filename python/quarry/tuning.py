@@ -72,6 +72,8 @@ class TuneResult:
 
     events: int
     peak_allocated: int  # the least that any setting can reserve
+    recorded_failures: int  # requests that failed in the recording
+    peak_with_failures: int  # most bytes that would be in use if one had succeeded
     us_per_gib: float
     outcomes: list[TuneOutcome]
     best: TuneOutcome | None = None

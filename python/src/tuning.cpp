@@ -58,6 +58,8 @@ text_dict run(trace::trace_source const& source, trace::tune_options options,
   text_dict result;
   result["events"] = tuned.events;
   result["peak_allocated"] = tuned.peak_allocated;
+  result["recorded_failures"] = tuned.recorded_failures;
+  result["peak_with_failures"] = tuned.peak_with_failures;
   result["outcomes"] = outcomes;
   result["best"] =
       tuned.best == tuned.outcomes.size() ? nb::none() : nb::object{nb::int_(tuned.best)};

@@ -110,3 +110,14 @@ def test_allocations_without_addresses_make_no_trace():
     with pytest.raises(quarry.BadArgument, match="event 1 allocates 5 bytes at address 0"):
         quarry.make_trace({"kind": [0, 0], "size": [0, 5]})
     assert len(quarry.make_trace({"kind": [0, 1], "size": [0, 5]})) == 2
+
+
+def test_tune_and_plan_say_what_the_failed_requests_need(tmp_path):
+    path = tmp_path / "failed.quarry"
+    program_that_fails(500 << 20).write(path)
+    for words in (["tune", "--candidates", "2024"], ["plan"]):
+        result = CliRunner().invoke(app, [words[0], str(path), *words[1:]])
+        assert result.exit_code == 0 and "failures in the trace" in result.stdout
+        assert "530 MiB" in result.stdout
+    words = ["tune", str(path), "--candidates", "2024", "--capacity", "65MiB"]
+    assert CliRunner().invoke(app, words).exit_code == 1

@@ -189,6 +189,8 @@ class tuner {
     auto const found = memory.result();
     result_.events = found.events;
     result_.peak_allocated = found.pool.peak_allocated;
+    result_.recorded_failures = found.recorded_failures;
+    result_.peak_with_failures = found.peak_with_failures;
     result_.problems = trace->problems();
     result_.problem_count = trace->problem_count();
   }

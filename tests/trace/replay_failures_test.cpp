@@ -115,6 +115,8 @@ TEST(ReplayFailures, NoSettingFitsIfARecordedFailureFailsAgain) {
   };
   auto const small = tuned(32_MiB);
   EXPECT_EQ(small.best, small.outcomes.size());
+  EXPECT_EQ(small.recorded_failures, 1u);
+  EXPECT_EQ(small.peak_with_failures, 35_MiB);
   auto const large = tuned(64_MiB);
   ASSERT_LT(large.best, large.outcomes.size());
   EXPECT_GE(large.outcomes[large.best].peak_reserved, 35_MiB);

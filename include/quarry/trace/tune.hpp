@@ -74,6 +74,8 @@ struct learned_routes {
 
 struct tune_result {
   bytes peak_allocated = 0;                ///< the least that any setting can reserve
+  std::uint64_t recorded_failures = 0;     ///< events `fail`; tried again if there is a capacity
+  bytes peak_with_failures = 0;            ///< as in `replay_result`
   std::vector<std::string> problems = {};  ///< what the reader skipped, as `reader::problems`
   std::uint64_t problem_count = 0;
   std::uint64_t events = 0;

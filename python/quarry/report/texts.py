@@ -126,6 +126,10 @@ def rows_of_tuning(path: str, result: TuneResult) -> list[tuple[str, str]]:
         ("settings", f"{len(result.outcomes):,}, {len(result.dropped):,} dropped early"),
         ("peak in use", f"{format_size(result.peak_allocated)}; no setting can reserve less"),
     ]
+    if result.recorded_failures:
+        peak = format_size(result.peak_with_failures)
+        text = f"{result.recorded_failures:,}; {peak} in use if they succeeded"
+        rows.append(("failures in the trace", text))
     if result.best is None:
         return [*rows, ("best", "none: the trace does not fit with any setting")]
     for outcome in result.front:
