@@ -18,10 +18,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from quarry import Kind, _core, read_trace, replay
+from quarry import Kind, RoutingTable, learn_routes, read_trace, replay
 from quarry.report.lifetimes import lifetimes_of
-from quarry.separation import RoutingTable, later_part
-from quarry.traces import Trace, record_bytes
+from quarry.traces import Trace
 from sklearn.tree import DecisionTreeClassifier
 
 LIMITS = [50, 200, 1000, 5000, 20_000]
@@ -62,6 +61,14 @@ def table_with(lines):
         return RoutingTable.load(file.name)
 
 
+def later_part(trace, split):
+    """The events from `split` on, after the allocations in use there."""
+    lifetimes = lifetimes_of(trace)
+    is_live = (lifetimes.start < split) & (lifetimes.end >= split)
+    events = np.concatenate([trace.events[lifetimes.start[is_live]], trace.events[split:]])
+    return Trace(events, trace.call_sites, format=trace.format, path=trace.path)
+
+
 def peak(trace, table):
     return replay(trace, routing=table).pool.peak_reserved
 
@@ -73,9 +80,8 @@ def measure(path):
     rest = later_part(trace, split)
     name = Path(path).name.split(".")[0]
     print_line(name, "one pool", replay(rest).pool.peak_reserved)
-    events = record_bytes(learned.events)
     ways = {
-        rule: lambda limit, rule=rule: _core.separate(events, trace.call_sites, rule, limit)
+        rule: lambda limit, rule=rule: learn_routes(learned, key=rule, temporary_events=limit)
         for rule in RULES
     }
     for tree, leaves in TREES.items():

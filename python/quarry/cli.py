@@ -290,6 +290,14 @@ def plan(
             min=0, max=2**63, help="The work limit: about this many comparisons of two allocations."
         ),
     ] = 250_000_000,
+    finds_period: Annotated[
+        bool,
+        typer.Option(
+            "--period/--no-period",
+            help="Whether a trace that repeats itself gets a plan of one repetition, which also "
+            "serves longer runs, or a plan of all its allocations.",
+        ),
+    ] = True,
     allocator: Allocator = "",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
@@ -310,7 +318,12 @@ def plan(
         trace_input(trace, show) as path,
     ):
         made = make_plan(
-            path, alignment=alignment, max_steps=max_steps, allocator=allocator, progress=show
+            path,
+            alignment=alignment,
+            finds_period=finds_period,
+            max_steps=max_steps,
+            allocator=allocator,
+            progress=show,
         )
         default = run_replay(path, allocator=allocator, progress=show)
         served = run_replay(path, strategy="planned", plan=made, allocator=allocator, progress=show)
@@ -327,7 +340,9 @@ def plan(
     }
     finish(
         {"trace": trace, "output": output} | values,
-        lambda: texts.rows_of_plan(trace, made, default, served) + rows_of_outputs(output),
+        lambda: (
+            texts.rows_of_plan(trace, made, default, served, finds_period) + rows_of_outputs(output)
+        ),
         as_json=as_json,
         accept_damage=accept_damage,
     )

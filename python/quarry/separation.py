@@ -59,8 +59,10 @@ class SeparateResult:
 
     @property
     def is_better(self) -> bool:
-        """Whether the table's pools fail less than one pool, or reserve less and fail as much."""
+        """Whether the trace fits only the table's pools, or they fail less, or reserve less."""
         together, apart = self.together, self.apart
+        if apart.fits != together.fits:
+            return apart.fits
         if apart.failures != together.failures:
             return apart.failures < together.failures
         return self.saved_bytes > 0

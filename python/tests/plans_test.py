@@ -78,6 +78,11 @@ def test_a_trace_whose_steps_deviate_has_a_period(tmp_path):
     assert (tmp_path / "plan").read_text().startswith("quarry-plan 2\n")
     use = quarry.replay(trace, strategy="planned", plan=tmp_path / "plan").plan
     assert use.planned / use.allocations > 0.8
+    trace.write(tmp_path / "trace")
+    whole = json.loads(run("plan", tmp_path / "trace", "--no-period", "--json").stdout)
+    assert whole["period"] == 0 and whole["allocations"] == 240
+    assert whole["planned_pool_peak_reserved"] == whole["bytes"]
+    assert "not looked for" in run("plan", tmp_path / "trace", "--no-period").stdout
     trace.events["call_site"] = 0
     assert quarry.make_plan(trace).period == 0
 

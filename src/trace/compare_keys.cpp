@@ -69,6 +69,7 @@ bool takes_routes(strategy placement) {
 
 /// Whether the first replay is better than the second one.
 bool is_better(replay_result const& first, replay_result const& second) {
+  if (first.fits() != second.fits()) return first.fits();
   if (first.failures != second.failures) return first.failures < second.failures;
   return first.pool.peak_reserved < second.pool.peak_reserved;
 }

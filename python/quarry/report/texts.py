@@ -196,7 +196,7 @@ def excess_percent(size: int, lower_bound: int) -> float:
 
 
 def rows_of_plan(
-    trace: str, plan: Plan, default: ReplayResult, served: ReplayResult
+    trace: str, plan: Plan, default: ReplayResult, served: ReplayResult, finds_period: bool
 ) -> list[tuple[str, str]]:
     """A plan, and what the trace reserves with it and with a default pool, as rows of a table."""
     excess = excess_percent(plan.bytes, plan.lower_bound)
@@ -204,7 +204,7 @@ def rows_of_plan(
     rows = [
         ("trace", f"{trace}: {default.events:,} events, {default.format} format"),
         ("allocations", f"{plan.allocations:,}"),
-        ("period", period if plan.period else NO_PERIOD),
+        ("period", period if plan.period else NO_PERIOD if finds_period else "not looked for"),
         ("plan", f"{format_size(plan.bytes)}, {excess:.2f} % above the lower bound"),
         ("lower bound", format_size(plan.lower_bound)),
         ("a default pool reserves", format_size(default.pool.peak_reserved)),
