@@ -156,13 +156,13 @@ def test_names_that_cannot_be_written_are_refused_before_the_work(tmp_path):
     assert file.read_text() == "older"
 
 
-def test_a_folder_may_have_a_name_that_is_not_utf_8(trace_file, tmp_path, monkeypatch):
+def test_a_folder_may_have_a_name_that_is_not_utf_8(inputs, tmp_path, monkeypatch):
     folder = tmp_path / "\udcfe"
     folder.mkdir()
     (folder / "link").symlink_to(folder / "file")
     monkeypatch.chdir(folder)
-    assert run("convert", trace_file, "name").exit_code == 0
-    assert run("convert", trace_file, "link").exit_code == 0
+    assert run("convert", inputs, "name").exit_code == 0
+    assert run("convert", inputs, "link").exit_code == 0
     assert sorted(os.listdir(folder)) == ["file", "link", "name"]
 
 

@@ -235,6 +235,50 @@ TYPED_TEST(IdSet, ManyLanesThatTheHeapRefusesLoseNoMember) {
   }
 }
 
+/// One lane fills the set until the heap is full, erases ids, and inserts as many others. Writes
+/// how many insertions were refused.
+struct replace_members {
+  heap_ref heap;
+  id_set* set;
+  std::uint32_t kept;  // members of each 16 that are not erased
+  std::uint32_t* refused;
+  std::uint8_t* sound;
+
+  QUARRY_HD void operator()() const {
+    std::uint32_t members = 0;
+    while (set->insert(heap, members) == change_result::done) ++members;
+    std::uint32_t erased = 0;
+    for (std::uint32_t id = 0; id < members; ++id) {
+      if (id % 16 >= kept && set->erase(heap, id) == change_result::done) ++erased;
+    }
+    for (std::uint32_t id = 0; id < erased; ++id) {
+      if (set->insert(heap, 1'000'000 + id) != change_result::done) ++*refused;
+    }
+    for (std::uint32_t id = 0; id < members; ++id) {
+      if (set->contains(id) != (id % 16 < kept)) *sound = 0;
+    }
+    if (!set->audit()) *sound = 0;
+  }
+};
+
+TYPED_TEST(IdSet, ReusesThePlacesOfErasedMembersInAFullHeap) {
+  for (std::uint32_t const kept : {4u, 8u, 14u}) {
+    TypeParam const backend{1};
+    auto const memory = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
+    // the only segment serves arrays of 1,024 places, so the set cannot grow further
+    typename TypeParam::template array<std::uint64_t> block(1);
+    typename TypeParam::template array<id_set> set(1);
+    typename TypeParam::template array<std::uint32_t> refused(1);
+    typename TypeParam::template array<std::uint8_t> sound(1);
+    sound[0] = 1;
+    backend.run({}, replace_members{memory.ref(), set.data(), kept, refused.data(), sound.data()});
+    EXPECT_TRUE(sound[0]) << kept;
+    EXPECT_LE(refused[0], 1u) << kept << ": only the last places may stay unused";
+    backend.run({}, clear_set{memory.ref(), set.data()});
+    expect_sound(memory);
+  }
+}
+
 TYPED_TEST(IdSet, RefusesTheReservedId) {
   tested_set set{TypeParam{}, small_heap};
   EXPECT_EQ(set.change({{true, id_set::none}}).front(), change_result::reserved_id);

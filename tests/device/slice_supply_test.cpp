@@ -424,17 +424,34 @@ TEST(SliceSupply, AFullClassGetsMemoryWhenTheHeapGrows) {
 
 /// The other class's run has a segment without a slice in use, but another lane is replacing the
 /// run, so the search cannot reclaim that segment.
-TEST(SliceSupply, AClassIsNotFullIfASearchCouldNotReclaimTheRunOfAnotherClass) {
+TEST(SliceSupply, AClassDoesNotStayFullWhileAnotherClassHasARun) {
   auto const owner = test::small_heap(2);
   auto& state = test::state_of(owner);
   size_class const other = size_class_of(16);
   heap_internals::free_now(owner.ref(), owner.ref().malloc(net(16)));
   ASSERT_TRUE(state.run(other).lock(state.run(other).peek()));
   auto const some = fill(owner, 640);
-  EXPECT_FALSE(state.is_full(size_class_of(640)));
+  EXPECT_TRUE(state.is_full(size_class_of(640)));
+  EXPECT_FALSE(slice_supply::stays_full(state, size_class_of(640)));
   state.run(other).unlock();
   EXPECT_EQ(some.size() + fill(owner, 640).size(),
             2 * state.layouts[size_class_of(640)].slice.slices());
+  expect_sound(owner);
+}
+
+/// A large request that fails holds the segments without counting them, so a search of a class
+/// finds no segment. Then another class uses the segments and frees all its slices.
+TEST(SliceSupply, AClassDoesNotStayFullIfSegmentsReappearUncounted) {
+  auto const owner = test::small_heap(2);
+  auto& state = test::state_of(owner);
+  ASSERT_EQ(state.segment_tree().claim_back(2), 0u);
+  EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
+  EXPECT_TRUE(slice_supply::stays_full(state, size_class_of(640)));
+  state.segment_tree().insert_range(0, 2);
+  auto const others = fill(owner, 16);
+  release_all(owner, others);
+  EXPECT_EQ(fill(owner, 640).size(), 2 * state.layouts[size_class_of(640)].slice.slices());
+  heap_internals::free_now(owner.ref(), owner.ref().malloc(net(16)));
   expect_sound(owner);
 }
 

@@ -121,12 +121,11 @@ struct heap_state {
     simt::atomic_ref<std::uint32_t>{full_since[id]}.store(returns_before + 1,
                                                           simt::relaxed);  // (L)
   }
-  /// Whether a search of all memory found no slice of class `id`, and nothing that could serve the
-  /// class became free since then. The class gets memory from its freed slices, or from a segment
-  /// that becomes free: other classes get runs, whose unused segments it could reclaim, from such
-  /// segments only. A slice or a segment that becomes free at this moment may be in no tree yet, so
-  /// the caller asks repeatedly. (The number of returns wraps after 2^32. Then the answer may be
-  /// wrong until the next segment becomes free.)
+  /// Whether a search of all memory found no slice of class `id`, no segment was counted as free
+  /// since then, and neither a slice of the class nor a segment is free now. That is a hint only: a
+  /// slice or a segment that becomes free at this moment may be in no tree yet, and a large request
+  /// that fails holds segments briefly without counting them. slice_supply::stays_full says what
+  /// else is necessary. (The number of returns wraps after 2^32.)
   [[nodiscard]] QUARRY_HD bool is_full(size_class id) {
     std::uint32_t const since =
         simt::atomic_ref<std::uint32_t>{full_since[id]}.load(simt::relaxed);  // (L)

@@ -12,7 +12,8 @@ namespace quarry::inline QUARRY_ABI {
 /// A set of 32-bit ids that many lanes change concurrently. The set uses open addressing with
 /// linear probing in an array on a heap. The capacity is a power of two. When 3/4 of the places are
 /// used (all places, for a capacity of at most 16), an insertion replaces the array by an array for
-/// the current members. If there is no memory for it, insertions use 15/16 of the places. The new
+/// the current members. If there is no memory for it, insertions use up to 15/16 of the places, and
+/// reuse the places of erased members while more than 1/16 of the places are tombstones. The new
 /// array is twice as large, unless many places are tombstones. When less than 1/4 of the places
 /// hold members, an erasure replaces the array by a smaller array. Zeroed memory is an empty set
 /// without an array. Every id except `none` can be a member.
@@ -73,12 +74,17 @@ class id_set {
     for (;;) {
       std::uint32_t const current_failures = failures_of(enter());                  // (F)
       bool const has_room = used(counts().load(simt::relaxed)) < limit(capacity_);  // (N)
-      bool const is_full = !has_room && current_failures != failures;
-      change_result const result = has_room                      ? insert_shared(id)
-                                   : is_full && find(id) != none ? change_result::duplicate
-                                                                 : change_result::out_of_memory;
+      change_result result = change_result::out_of_memory;
+      bool is_final = false;
+      if (has_room) {
+        result = insert_shared(id);
+        is_final = result != change_result::out_of_memory;
+      } else if (current_failures != failures) {
+        result = result_in_full_set(id);
+        is_final = result != change_result::done;
+      }
       leave();
-      if (result != change_result::out_of_memory || is_full) return result;
+      if (is_final) return result;
       if (!close()) continue;  // another lane makes room
       change_result const exclusive_result = insert_exclusive(heap, id);
       if (exclusive_result == change_result::out_of_memory) count_failure();
@@ -257,6 +263,20 @@ class id_set {
     return none;
   }
 
+  /// What an insertion of `id` results in if a lane found no room and no memory: `duplicate`,
+  /// `out_of_memory`, or `done` if the insertion could use the place of an erased member.
+  [[nodiscard]] QUARRY_HD change_result result_in_full_set(std::uint32_t id) {
+    change_result result = change_result::out_of_memory;
+    for (std::uint32_t step = 0; step < capacity_; ++step) {
+      std::uint32_t const found =
+          place((mix(id) + step) & (capacity_ - 1)).load(simt::relaxed);  // (P)
+      if (found == id) return change_result::duplicate;
+      if (found == tombstone) result = change_result::done;
+      if (found == none) break;
+    }
+    return result;
+  }
+
   /// Inserts while other lanes may be inside. Returns `out_of_memory` if every place is used.
   [[nodiscard]] QUARRY_HD change_result insert_shared(std::uint32_t id) {
     std::uint32_t const mask = capacity_ - 1;
@@ -280,17 +300,55 @@ class id_set {
     if (find(id) != none) return change_result::duplicate;
     std::uint64_t const snapshot = counts().load(simt::relaxed);  // (N)
     if (used(snapshot) >= limit(capacity_)) (void)replace(heap, capacity_for(members(snapshot)));
+    if (insert_in_array(id)) return change_result::done;
+    bool const has_tombstones = used(snapshot) - members(snapshot) > capacity_ / 16;
+    if (capacity_ <= 16 || !has_tombstones) return change_result::out_of_memory;
+    remove_tombstones();
+    return insert_in_array(id) ? change_result::done : change_result::out_of_memory;
+  }
+
+  /// Inserts an id that is not a member, with the gate closed. Uses the place of an erased member,
+  /// or an empty place if fewer than `last_limit` are used.
+  [[nodiscard]] QUARRY_HD bool insert_in_array(std::uint32_t id) {
     bool const has_empty_place = used(counts().load(simt::relaxed)) < last_limit(capacity_);  // (N)
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       std::uint32_t const index = (mix(id) + step) & (capacity_ - 1);
       if (places_[index] != none && places_[index] != tombstone) continue;
-      if (places_[index] == none && !has_empty_place) break;
+      if (places_[index] == none && !has_empty_place) return false;
       counts().fetch_add(one_member + (places_[index] == none ? one_used : 0),
                          simt::relaxed);  // (N)
       places_[index] = id;
-      return change_result::done;
+      return true;
     }
-    return change_result::out_of_memory;
+    return false;
+  }
+
+  /// Makes the places of erased members empty, with the gate closed, and without memory. Requires
+  /// an empty place. O(capacity).
+  ///
+  /// It begins after an empty place, and visits all places in the order of probing. So no search
+  /// path leads across the beginning. It moves each member to the first empty place of its search
+  /// path, which is the member's own place or one that was visited before. Places that were visited
+  /// before stay in use, so the paths of members that were moved stay whole.
+  QUARRY_SLOW void remove_tombstones() {
+    std::uint32_t const mask = capacity_ - 1;
+    std::uint32_t start = 0;
+    while (places_[start] != none) ++start;
+    std::uint32_t removed = 0;
+    for (std::uint32_t step = 1; step < capacity_; ++step) {
+      std::uint32_t const index = (start + step) & mask;
+      std::uint32_t const id = places_[index];
+      if (id == none) continue;
+      places_[index] = none;
+      if (id == tombstone) {
+        ++removed;
+        continue;
+      }
+      std::uint32_t target = mix(id) & mask;
+      while (places_[target] != none) target = (target + 1) & mask;
+      places_[target] = id;
+    }
+    counts().fetch_sub(removed * one_used, simt::relaxed);  // (N)
   }
 
   /// Replaces the array by a smaller array, or frees it if the set is empty. Requires that this

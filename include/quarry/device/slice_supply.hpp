@@ -39,9 +39,10 @@ class slice_supply {
     word const first_run = state.run(request.id).peek();
     std::uint32_t const returns = state.free_segments.returns();
     std::uint32_t uncounted = 0;
+    std::uint32_t empty_looks = 0;
     bool saw_all = false;
     QUARRY_NO_UNROLL
-    for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
+    while (empty_looks < looks_before_refusal) {
       word const previous = state.begin_search();
       word run = 0;
       bool const with_all_effort = empty_looks != 0 || request.is_impatient();
@@ -67,7 +68,7 @@ class slice_supply {
       if (is_counted || empty_looks == full_look) ++empty_looks;
       simt::pause();
     }
-    if (saw_all && !other_classes_have_run(state, request.id)) state.set_full(request.id, returns);
+    if (saw_all && empty_looks > full_look) state.set_full(request.id, returns);
     return supply::exhausted;
   }
 
@@ -85,15 +86,17 @@ class slice_supply {
   /// How long a lane searches when there is neither a free segment nor a freed slice.
   static constexpr std::uint32_t microseconds_without_hope = 500;
 
-  /// Whether an earlier search found that the class is full (heap_state::is_full), and nothing
-  /// becomes free during a few looks. These looks only read. So a full heap refuses lanes quickly,
-  /// and they do not disturb lanes that free.
+  /// Whether an earlier search found that the class is full (heap_state::is_full), no class has a
+  /// run with memory that this class could use, and all that stays so during as many looks as a
+  /// search makes. These looks only read. So a full heap refuses lanes quickly, and they do not
+  /// disturb lanes that free. (Rejected: fewer looks. Lanes that each free and allocate one slice
+  /// of a full heap were refused.)
   QUARRY_SLOW static bool stays_full(heap_state& state, size_class id) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t looks = 0; looks < looks_at_full_class; ++looks) {
+    for (std::uint32_t looks = 0; looks < looks_before_refusal; ++looks) {
       word const run = state.run(id).peek();
       if (class_run::is_busy(run) || class_run::used_up(run) < counters_per_class ||
-          !state.is_full(id))
+          !state.is_full(id) || other_classes_have_run(state, id))
         return false;
       simt::pause();
     }
@@ -103,10 +106,6 @@ class slice_supply {
   /// The number of unsuccessful looks before the allocation fails. Slices that a free announced are
   /// in no tree until the announcing lane advertises them, which takes about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
-
-  /// The number of looks at a class that was full. A freed slice is in no tree until the lane that
-  /// advertises it, or the block that contains it, has done so.
-  static constexpr std::uint32_t looks_at_full_class = 4;
 
   /// The maximum number of additional looks while other lanes return segments.
   static constexpr std::uint32_t max_uncounted = 64;
@@ -291,9 +290,9 @@ class slice_supply {
       word const counter_word = counter.peek();
       if (has_tickets(layout, counter_word, index)) {
         request.value = counter.claim(request.count);
-        request.counter = index;
-        request.origin = slice_request::source::tickets;
         if (has_tickets(layout, request.value, index)) {
+          request.counter = index;
+          request.origin = slice_request::source::tickets;
           simt::indirect_call(&count_if_last, request);
           return outcome::found;
         }

@@ -28,6 +28,7 @@ from quarry.command_line.output import (
     rows_of_outputs,
     warn,
 )
+from quarry.names import quoted
 
 
 class NoRoutes(Exception):
@@ -108,7 +109,7 @@ def tune(
         for name, value in (("us_per_allocation", us_per_allocation), ("us_per_free", us_per_free)):
             if value != getattr(_core, f"default_{name}"):
                 words += ["--" + name.replace("_", "-"), f"{value:.17g}"]
-        command = shlex.join(words)
+        command = " ".join(quoted(str(word)) for word in words)
 
     def show_best() -> None:
         if best:
