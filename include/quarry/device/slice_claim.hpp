@@ -12,11 +12,13 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// and so need few registers. This matters because the function with the most registers limits how
 /// many warps of an allocating kernel run at once.
 struct slice_request {
-  /// How long a lane tries before it also claims freed slices although there are free segments,
-  /// before it gives up as soon as there is no free segment, and before it gives up (patience).
-  static constexpr std::uint32_t microseconds_to_impatience = 3000;
+  /// How long a lane tries before it gives up as soon as there is no free segment, before it also
+  /// claims freed slices although there are free segments, before it gives up if there is no free
+  /// segment, and before it gives up (patience).
   static constexpr std::uint32_t microseconds_to_lateness = 2000;
-  static constexpr std::uint32_t max_microseconds = 10'000;
+  static constexpr std::uint32_t microseconds_to_impatience = 3000;
+  static constexpr std::uint32_t microseconds_without_segment = 10'000;
+  static constexpr std::uint32_t max_microseconds = 200'000;
 
   enum class source : std::uint32_t { none, tickets, bits };
 
@@ -31,7 +33,8 @@ struct slice_request {
   std::uint32_t generation = 0;  // the segment's generation that this lane knows
   std::uint32_t index = 0;       // bits: the index of the word in its segment
   word value = 0;  // tickets: the counter's previous word; bits: the claimed slices of the word
-  bool was_full = false;  // bits: the word was full before the claim
+  bool was_full = false;      // bits: the word was full before the claim
+  std::uint32_t returns = 0;  // how often segments had become free when the search began
 
   [[nodiscard]] QUARRY_HD bool is_impatient() const {
     return patience.has_lasted(microseconds_to_impatience);
@@ -39,7 +42,12 @@ struct slice_request {
   [[nodiscard]] QUARRY_HD bool is_late() const {
     return patience.has_lasted(microseconds_to_lateness);
   }
-  [[nodiscard]] QUARRY_HD bool is_over() const { return patience.has_lasted(max_microseconds); }
+  /// Whether the request fails whatever it waits for: other lanes that replace the class's run, or
+  /// take all its slices.
+  [[nodiscard]] QUARRY_HD bool is_over() const {
+    return patience.has_lasted(max_microseconds) ||
+           (patience.has_lasted(microseconds_without_segment) && state->segment_tree().empty());
+  }
 };
 
 /// Claims freed slices. The search finds a segment through the class tree, then a block, then a

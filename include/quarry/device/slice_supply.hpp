@@ -31,27 +31,21 @@ class slice_supply {
   };
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
-    heap_state& state = *request.state;
-    state.ticket_counter_at(request.id, simt::warp_hint() % counters_per_class).rewind();
-    if (simt::indirect_call(&stays_full, state, request.id)) return supply::exhausted;
+    request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class).rewind();
+    if (simt::indirect_call(&stays_full, *request.state, request.id)) return supply::exhausted;
     request.origin = slice_request::source::none;
     request.patience.spend();  // starts the clock
-    word const first_run = state.run(request.id).peek();
-    std::uint32_t const returns = state.free_segments.returns();
+    request.returns = request.state->free_segments.returns();
     std::uint32_t uncounted = 0;
-    std::uint32_t empty_looks = 0;
-    bool saw_all = false;
     QUARRY_NO_UNROLL
-    while (empty_looks < looks_before_refusal) {
-      word const previous = state.begin_search();
+    for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
+      word const previous = request.state->begin_search();
       word run = 0;
       bool const with_all_effort = empty_looks != 0 || request.is_impatient();
       outcome const result = simt::indirect_call(&acquire_once, request, with_all_effort, run);
       if (result == outcome::found) return supply::found;
-      if (request.is_over()) {
-        bool const is_stalled = run == first_run && !state.segment_tree().empty();
-        return is_stalled ? supply::stalled : supply::exhausted;
-      }
+      if (request.is_over())
+        return request.state->segment_tree().empty() ? supply::exhausted : supply::stalled;
       request.patience.spend();
       if (result == outcome::wait) continue;
       if (simt::indirect_call(&replace_run, request, run, empty_looks == full_look)) {
@@ -61,26 +55,29 @@ class slice_supply {
       // Look again, because slices that another lane frees, reserves or returns at this moment are
       // in no tree. The first `max_uncounted` looks that may have missed segments in transit do not
       // count.
-      saw_all = state.search_saw_all(previous);
-      if (saw_all && is_hopeless(request, empty_looks)) break;
+      bool const saw_all = request.state->search_saw_all(previous);
       bool const is_counted = uncounted == max_uncounted || saw_all;
       uncounted += is_counted ? 0 : 1;
       if (is_counted || empty_looks == full_look) ++empty_looks;
+      if (saw_all && simt::indirect_call(&is_hopeless, request, empty_looks)) break;
       simt::pause();
     }
-    if (saw_all && empty_looks > full_look) state.set_full(request.id, returns);
     return supply::exhausted;
   }
 
-  /// Whether there is no free segment and the request has lasted too long. It has if it is late, or
-  /// if the class has no freed slice and the lane has tried to reclaim all unused memory of other
-  /// classes.
-  [[nodiscard]] QUARRY_HD static bool is_hopeless(slice_request const& request,
-                                                  std::uint32_t empty_looks) {
+  /// Whether the request fails after `looks` looks without success, the last of which saw all
+  /// memory. It fails before the last look if there is no free segment and it has lasted too long:
+  /// if it is late, or if the class has no freed slice and the lane has tried to reclaim all unused
+  /// memory of other classes. Records that the class is full if all looks but a few were made.
+  QUARRY_SLOW static bool is_hopeless(slice_request const& request, std::uint32_t looks) {
     heap_state& state = *request.state;
-    if (!request.patience.has_lasted(microseconds_without_hope) || !state.segment_tree().empty())
-      return false;
-    return request.is_late() || (empty_looks > full_look && state.class_tree(request.id).empty());
+    bool const has_reclaimed = looks > full_look + 1;
+    bool const lasts_too_long =
+        request.patience.has_lasted(microseconds_without_hope) && state.segment_tree().empty() &&
+        (request.is_late() || (has_reclaimed && state.class_tree(request.id).empty()));
+    bool const fails = lasts_too_long || looks == looks_before_refusal;
+    if (fails && has_reclaimed) state.set_full(request.id, request.returns);
+    return fails;
   }
 
   /// How long a lane searches when there is neither a free segment nor a freed slice.
