@@ -47,7 +47,7 @@ CONSTANTS = {
     "heap.md": {
         "after 2 ms": "slice_supply's patience",
         "after 0.5 ms": "the same, if no slice can be returned",
-        "after 10 ms": "the same, in all, without a free segment",
+        "after 10 ms": "the same, in all, in a nearly full heap",
         "after 0.2 s": "the same, in all",
         "After 3 ms": "the same, for freed slices",
         "0.25 ms": "patience's longest step",

@@ -49,7 +49,7 @@ class large_allocations {
       bool const saw_all = state.search_saw_all(previous);
       patience.spend();
       if ((saw_all && (--looks == 0 || state.free_segments.count() < count)) ||
-          patience.has_lasted(slice_request::microseconds_without_segment))
+          patience.has_lasted(slice_request::microseconds_if_nearly_full))
         return bit_tree::none;
       simt::pause(4);
     }

@@ -13,11 +13,11 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// many warps of an allocating kernel run at once.
 struct slice_request {
   /// How long a lane tries before it gives up as soon as there is no free segment, before it also
-  /// claims freed slices although there are free segments, before it gives up if there is no free
-  /// segment, and before it gives up (patience).
+  /// claims freed slices although there are free segments, before it gives up if few segments are
+  /// free, and before it gives up (patience).
   static constexpr std::uint32_t microseconds_to_lateness = 2000;
   static constexpr std::uint32_t microseconds_to_impatience = 3000;
-  static constexpr std::uint32_t microseconds_without_segment = 10'000;
+  static constexpr std::uint32_t microseconds_if_nearly_full = 10'000;
   static constexpr std::uint32_t max_microseconds = 200'000;
 
   enum class source : std::uint32_t { none, tickets, bits };
@@ -41,12 +41,6 @@ struct slice_request {
   }
   [[nodiscard]] QUARRY_HD bool is_late() const {
     return patience.has_lasted(microseconds_to_lateness);
-  }
-  /// Whether the request fails whatever it waits for: other lanes that replace the class's run, or
-  /// take all its slices.
-  [[nodiscard]] QUARRY_HD bool is_over() const {
-    return patience.has_lasted(max_microseconds) ||
-           (patience.has_lasted(microseconds_without_segment) && state->segment_tree().empty());
   }
 };
 

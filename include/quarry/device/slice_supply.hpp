@@ -44,8 +44,10 @@ class slice_supply {
       bool const with_all_effort = empty_looks != 0 || request.is_impatient();
       outcome const result = simt::indirect_call(&acquire_once, request, with_all_effort, run);
       if (result == outcome::found) return supply::found;
-      if (request.is_over())
-        return request.state->segment_tree().empty() ? supply::exhausted : supply::stalled;
+      if (request.patience.has_lasted(slice_request::max_microseconds)) return supply::stalled;
+      if (request.patience.has_lasted(slice_request::microseconds_if_nearly_full) &&
+          !is_roomy(*request.state))
+        return supply::exhausted;
       request.patience.spend();
       if (result == outcome::wait) continue;
       if (simt::indirect_call(&replace_run, request, run, empty_looks == full_look)) {
