@@ -69,7 +69,7 @@ def test_commands_take_such_names(folder, path, monkeypatch):
     for words in (
         ["replay", name],
         ["tune", name, "--candidates", "published"],
-        ["separate", name, "-o", output],
+        ["separate", name],
         ["plan", name, "-o", output],
         ["convert", name, output],
         ["report", name, "-o", output],
