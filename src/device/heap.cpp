@@ -410,7 +410,7 @@ char const* name_of(fault_kind kind) {
     case fault_kind::table_full:
       return "map of superblocks is full";
     case fault_kind::stalled:
-      return "malloc stopped waiting for a lane that makes no progress";
+      return "malloc gave up after other lanes took or held the memory for 0.2 s";
     case fault_kind::count_:
       break;
   }

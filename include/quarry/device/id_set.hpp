@@ -48,10 +48,9 @@ namespace quarry::inline QUARRY_ABI {
 /// after 64 failures. If exactly a multiple of 64 insertions failed, the lane tries itself.)
 ///
 /// Costs: O(1) expected; the cost of replacing the array is amortised. 24 bytes, and 4 bytes per
-/// place.
-/// Rejected: a scan of an unsorted array, which costs O(degree) per edge under a hub with 10^5
-/// neighbours. Places of erased members are reused only when the array is replaced, so churn costs
-/// a replacement for every quarter of the capacity.
+/// place. Rejected: a scan of an unsorted array, which costs O(degree) per edge under a hub with
+/// 10^5 neighbours. While the heap has memory, places of erased members are reused only when the
+/// array is replaced, so churn costs a replacement for every quarter of the capacity.
 ///
 /// Memory order. `places_` and `capacity_` are plain. (O) opens the gate with release after a lane
 /// wrote them. (E) enters with acquire before a lane reads them. (X) leaves with release after the
@@ -60,7 +59,8 @@ namespace quarry::inline QUARRY_ABI {
 /// the gate. (L) tests whether an attempt to enter is worthwhile; (E) and (W) decide. (D) undoes an
 /// entry under which the lane accessed nothing. (P) orders nothing: an id says nothing about other
 /// memory. (N) is a count. The lane that closed the gate reads the exact count, by (W). (M) orders
-/// nothing: it changes the membership of one id. (F) counts failures.
+/// nothing: it changes the membership of one id. (F) counts failures, and orders nothing: all that
+/// a lane learns from the count is that it may fail.
 class id_set {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFu;
@@ -324,7 +324,8 @@ class id_set {
   }
 
   /// Makes the places of erased members empty, with the gate closed, and without memory. Requires
-  /// an empty place. O(capacity).
+  /// an empty place: `insert_in_array`, which failed before, stopped at one, since it uses the
+  /// first tombstone that it meets. O(capacity).
   ///
   /// It begins after an empty place, and visits all places in the order of probing. So no search
   /// path leads across the beginning. It moves each member to the first empty place of its search

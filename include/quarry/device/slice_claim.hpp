@@ -12,12 +12,14 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// and so need few registers. This matters because the function with the most registers limits how
 /// many warps of an allocating kernel run at once.
 struct slice_request {
-  /// How long a lane tries before it gives up as soon as there is no free segment, before it also
-  /// claims freed slices although there are free segments, before it gives up if few segments are
-  /// free, and before it gives up (patience).
+  /// How long a request lasts (patience) until:
+  /// it fails as soon as there is no free segment;
   static constexpr std::uint32_t microseconds_to_lateness = 2000;
+  /// the lane claims freed slices although there are free segments;
   static constexpr std::uint32_t microseconds_to_impatience = 3000;
+  /// it fails if at most a sixteenth of the segments is free;
   static constexpr std::uint32_t microseconds_if_nearly_full = 10'000;
+  /// it fails.
   static constexpr std::uint32_t max_microseconds = 200'000;
 
   enum class source : std::uint32_t { none, tickets, bits };

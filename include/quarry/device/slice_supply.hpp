@@ -27,7 +27,7 @@ class slice_supply {
   enum class supply : std::uint32_t {
     found,      // some or all of the requested slices, from one counter or one word
     exhausted,  // there are no slices
-    stalled     // other lanes hold the class's run and make no progress
+    stalled     // other lanes replaced the class's run, or took all its slices, all the time
   };
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
@@ -70,7 +70,7 @@ class slice_supply {
   /// Whether the request fails after `looks` looks without success, the last of which saw all
   /// memory. It fails before the last look if there is no free segment and it has lasted too long:
   /// if it is late, or if the class has no freed slice and the lane has tried to reclaim all unused
-  /// memory of other classes. Records that the class is full if all looks but a few were made.
+  /// memory of other classes. Records that the class is full if the lane has tried that.
   QUARRY_SLOW static bool is_hopeless(slice_request const& request, std::uint32_t looks) {
     heap_state& state = *request.state;
     bool const has_reclaimed = looks > full_look + 1;
@@ -262,9 +262,8 @@ class slice_supply {
     return opened;
   }
 
-  /// Waits briefly while another lane replaces the run. Polls only this warp's ticket
-  /// counter, and not the words that the other lane needs. Returns whether the counter has a new
-  /// run.
+  /// Waits briefly while another lane replaces the run. Polls only this warp's ticket counter, and
+  /// not the words that the other lane needs. Returns whether the counter has a new run.
   QUARRY_SLOW static bool has_new_run(slice_request& request) {
     ticket_counter const counter =
         request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class);
