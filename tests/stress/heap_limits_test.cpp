@@ -91,6 +91,26 @@ struct free_each {
   }
 };
 
+/// Even lanes allocate from a full heap, odd lanes from a roomy one. A lane counts what it got.
+struct use_two_heaps {
+  heap_ref full;
+  heap_ref roomy;
+  std::uint32_t turns;
+  std::uint32_t* successes;
+
+  QUARRY_HD void operator()() const {
+    std::uint64_t const rank = simt::this_place().rank();
+    heap_ref const heap = rank % 2 == 0 ? full : roomy;
+    std::uint32_t random = mix(static_cast<std::uint32_t>(rank) + 1);
+    for (std::uint32_t turn = 0; turn < turns; ++turn) {
+      random = mix(random);
+      void* const pointer = heap.malloc(16u << random % 6);
+      successes[rank] += pointer != nullptr;
+      heap.free(pointer);
+    }
+  }
+};
+
 template <class Backend>
 struct HeapLimits : testing::Test {};
 TYPED_TEST_SUITE(HeapLimits, backends, backend_names);
@@ -167,6 +187,27 @@ TYPED_TEST(HeapLimits, AFullHeapRefusesManyLanesAndServesThemAfterTheNextFree) {
     }
     expect_sound(owner);
     ASSERT_EQ(owner.fault_count(fault_kind::stalled), 0u);
+  }
+}
+
+TYPED_TEST(HeapLimits, AFullHeapDoesNotDisturbAnotherHeapOfTheSameWarps) {
+  for (auto const seed : some_seeds<TypeParam>()) {
+    constexpr simt::grid lanes = is_gpu<TypeParam> ? simt::grid{132, 256} : simt::grid{2, 64};
+    constexpr std::uint32_t turns = is_gpu<TypeParam> ? 50 : 8;
+    TypeParam const backend{seed};
+    auto const full = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
+    auto const roomy =
+        backend.make_heap({.bytes = is_gpu<TypeParam> ? 256_MiB : 4_MiB, .segment_bytes = 64_KiB});
+    typename TypeParam::template array<std::uint64_t> whole(1);
+    backend.run({},
+                allocate_one{full.ref(), detail::hardening::usable(bytes{1_MiB}), whole.data()});
+    ASSERT_NE(whole[0], 0u);
+    typename TypeParam::template array<std::uint32_t> successes(lanes.blocks * lanes.threads);
+    backend.run(lanes, use_two_heaps{full.ref(), roomy.ref(), turns, successes.data()});
+    for (std::size_t rank = 0; rank < successes.size(); ++rank)
+      ASSERT_EQ(successes[rank], rank % 2 == 0 ? 0 : turns) << "lane " << rank << ", seed " << seed;
+    expect_sound(full);
+    expect_sound_and_empty(roomy);
   }
 }
 
