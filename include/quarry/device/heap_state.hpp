@@ -105,7 +105,9 @@ struct heap_state {
   // time; 0: never
   std::uint32_t full_since[max_size_classes];
   segment_count segment_counts[max_size_classes];
-  class_layout layouts[max_size_classes];
+  // Every allocation reads the layout of its class. Aligned, so that a layout lies in one sector of
+  // the GPU's cache and the four smallest classes lie in one line.
+  alignas(128) class_layout layouts[max_size_classes];
   struct alignas(64) padded_word {
     word value;
   };

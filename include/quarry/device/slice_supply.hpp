@@ -32,7 +32,6 @@ class slice_supply {
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
     request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class).rewind();
-    if (simt::indirect_call(&stays_full, *request.state, request.id)) return supply::exhausted;
     request.origin = slice_request::source::none;
     request.patience.spend();  // starts the clock
     request.returns = request.state->free_segments.returns();
@@ -50,6 +49,7 @@ class slice_supply {
         return supply::exhausted;
       request.patience.spend();
       if (result == outcome::wait) continue;
+      if (empty_looks == 0 && simt::indirect_call(&stays_full, *request.state, request.id)) break;
       if (simt::indirect_call(&replace_run, request, run, empty_looks == full_look)) {
         if (request.origin != slice_request::source::none) return supply::found;
         continue;
