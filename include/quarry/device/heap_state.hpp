@@ -105,15 +105,14 @@ struct heap_state {
   // time; 0: never
   std::uint32_t full_since[max_size_classes];
   segment_count segment_counts[max_size_classes];
-  // Every allocation reads the layout of its class. Aligned, so that a layout lies in one sector of
-  // the GPU's cache and the four smallest classes lie in one line.
-  alignas(128) class_layout layouts[max_size_classes];
+  class_layout layouts[max_size_classes];
   struct alignas(64) padded_word {
     word value;
   };
   padded_word runs[max_size_classes];
-  // A class's ticket counters lie far apart, because near addresses share a slice of the L2 cache.
-  padded_word ticket_counters[counters_per_class * max_size_classes];
+  // `ticket_counter_at` scatters the counters, because near addresses share a slice of the L2 cache
+  static constexpr std::uint32_t counter_places = 1024;
+  padded_word ticket_counters[counter_places];
   // as many as `segments_reserved`, rounded up to a power of two
   segment_entry segments[1];
 
@@ -234,8 +233,15 @@ struct heap_state {
     return simt::atomic_ref<word>{advertised[std::size_t{segment} * masks_per_segment() + index]};
   }
 
+  /// Counter `index` of class `id`. Atomics on lines of one slice of the L2 cache queue up, and the
+  /// mapping of lines to slices is not documented. So the places are pseudo-random: an odd factor
+  /// permutes the places of a table whose size is a power of two. Rejected: rows of classes. There
+  /// a shift of the table by a few lines made kernels with four to forty classes up to 40 % slower,
+  /// or faster (docs/design/measurement_log.md).
   [[nodiscard]] QUARRY_HD ticket_counter ticket_counter_at(size_class id, std::uint32_t index) {
-    return ticket_counter{ticket_counters[index * max_size_classes + id].value};
+    static_assert(counters_per_class * max_size_classes <= counter_places);
+    std::uint32_t const place = (index * max_size_classes + id) * 23 % counter_places;
+    return ticket_counter{ticket_counters[place].value};
   }
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 
