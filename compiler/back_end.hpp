@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "privatize.hpp"
+
+#include <llvm/Target/TargetMachine.h>
+
+#include <memory>
+#include <string>
+
+namespace quarry::compiler {
+
+/// LLVM's code generator for the machine.
+std::unique_ptr<llvm::TargetMachine> machine_for(target machine, std::string const& gpu);
+
+/// Runs LLVM's default optimisation of level `level` (0 to 3).
+void optimise(llvm::Module& module, llvm::TargetMachine& machine, unsigned level);
+
+/// Joins the mathematical functions that the module calls from the CUDA toolkit's bitcode
+/// `library`. Returns an error message, or an empty string.
+std::string link_math(llvm::Module& module, std::string const& library);
+
+/// Writes the module as an object file (CPU) or as PTX (GPU). Returns an error message, or an empty
+/// string.
+std::string write_code(llvm::Module& module, llvm::TargetMachine& machine, target kind,
+                       std::string const& path);
+
+}  // namespace quarry::compiler

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower.hpp"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
+
+#include <algorithm>
+#include <map>
+
+namespace quarry::compiler {
+namespace {
+
+using namespace llvm;
+
+/// Functions of the C library that behave the same for each rank and that the CPU's C library
+/// serves directly. Everything else needs a function of the runtime.
+bool is_served_by_host(StringRef name) {
+  static std::set<std::string> const names{
+      "memcpy", "memmove", "memset", "memcmp", "memchr", "strlen", "strcmp", "strncmp", "strcpy",
+      "strncpy", "strcat", "strncat", "strchr", "strrchr", "strstr", "strspn", "strcspn", "strpbrk",
+      "strcasecmp", "strncasecmp", "abs", "labs", "llabs", "atoi", "atol", "atoll", "atof", "strtol",
+      "strtoul", "strtoll", "strtoull", "strtod", "strtof", "__isoc23_strtol", "__isoc23_strtoul",
+      "__isoc23_strtoll", "__isoc23_strtoull", "__ctype_b_loc", "__ctype_tolower_loc",
+      "__ctype_toupper_loc", "tolower", "toupper", "qsort", "bsearch", "time", "clock",
+      "gettimeofday", "clock_gettime", "sleep", "usleep", "getenv", "sprintf", "snprintf", "sscanf",
+      "__isoc99_sscanf", "vsnprintf", "vsprintf"};
+  return names.contains(name.str());
+}
+
+bool is_math(StringRef name) {
+  static std::set<std::string> const names{
+      "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "exp",
+      "exp2", "log", "log2", "log10", "pow", "fabs", "floor", "ceil", "round", "trunc", "fmod",
+      "hypot", "cbrt", "fmin", "fmax", "rint", "nearbyint", "lround", "llround", "expm1", "log1p",
+      "copysign", "erf", "erfc", "tgamma", "lgamma", "ldexp", "frexp", "modf"};
+  if (names.contains(name.str())) return true;
+  return name.ends_with("f") && names.contains(name.drop_back().str());
+}
+
+std::string place_of(Instruction const& instruction) {
+  DILocation const* location = instruction.getDebugLoc().get();
+  if (location == nullptr) return {};
+  while (location->getLine() == 0 && location->getInlinedAt() != nullptr)
+    location = location->getInlinedAt();
+  return location->getFilename().str() + ":" + std::to_string(location->getLine());
+}
+
+void add_places(Value const& value, std::vector<std::string>& places) {
+  for (User const* user : value.users()) {
+    if (auto const* instruction = dyn_cast<Instruction>(user)) {
+      auto place = place_of(*instruction);
+      if (!place.empty() && std::ranges::find(places, place) == places.end())
+        places.push_back(std::move(place));
+    } else if (isa<Constant>(user) && !isa<GlobalValue>(user)) {
+      add_places(*user, places);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<missing_function> connect_to_runtime(Module& module, target machine,
+                                                 std::set<std::string> const& runtime_functions) {
+  std::vector<missing_function> missing;
+  auto const connect = [&](GlobalValue& value) {
+    std::string const name = value.getName().str();
+    if (runtime_functions.contains(name)) return;
+    if (runtime_functions.contains("quarry_c_" + name)) {
+      value.setName("quarry_c_" + name);
+      return;
+    }
+    if (machine == target::cpu && (is_served_by_host(name) || is_math(name))) return;
+    if (machine == target::gpu && is_math(name)) return;  // of the CUDA toolkit's library
+    missing.push_back({name, {}});
+    add_places(value, missing.back().places);
+  };
+  for (Function& function : module)
+    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty()) connect(function);
+  for (GlobalVariable& variable : module.globals())
+    if (variable.isDeclaration() && !variable.use_empty()) connect(variable);
+  std::ranges::sort(missing, {}, &missing_function::name);
+  return missing;
+}
+
+bool rename_main(Module& module) {
+  Function* const main = module.getFunction("main");
+  if (main == nullptr || main->isDeclaration()) return false;
+  main->setName("quarry_mpi_program");
+  main->setLinkage(GlobalValue::InternalLinkage);
+  IRBuilder<> builder{module.getContext()};
+  Type* const word = builder.getInt32Ty();
+  Type* const pointer = builder.getPtrTy();
+  auto* const entry = Function::Create(FunctionType::get(word, {word, pointer, pointer}, false),
+                                       GlobalValue::ExternalLinkage, "quarry_mpi_main", module);
+  entry->addFnAttrs(AttrBuilder{module.getContext(), main->getAttributes().getFnAttrs()});
+  builder.SetInsertPoint(BasicBlock::Create(module.getContext(), "", entry));
+  SmallVector<Value*> arguments;
+  for (unsigned i = 0; i < main->arg_size(); ++i) arguments.push_back(entry->getArg(i));
+  Value* const result = builder.CreateCall(main, arguments);
+  if (main->getReturnType()->isVoidTy()) {
+    builder.CreateRet(builder.getInt32(0));
+  } else {
+    builder.CreateRet(result);
+  }
+  return true;
+}
+
+std::vector<std::string> record_call_places(Module& module, target machine) {
+  std::vector<std::string> places{""};
+  std::map<std::string, std::uint32_t> numbers;
+  SmallVector<CallBase*> calls;
+  for (Function& function : module) {
+    for (Instruction& instruction : instructions(function)) {
+      auto* const call = dyn_cast<CallBase>(&instruction);
+      if (call == nullptr || call->getCalledFunction() == nullptr) continue;
+      Function const& called = *call->getCalledFunction();
+      bool const is_runtime_call =
+          called.isDeclaration() &&
+          (called.getName().starts_with("MPI_") || called.getName().starts_with("PMPI_"));
+      if (is_runtime_call) calls.push_back(call);
+    }
+  }
+  for (CallBase* call : calls) {
+    std::string const place = place_of(*call);
+    auto const [position, is_new] = numbers.try_emplace(place, places.size());
+    if (is_new) places.push_back(place);
+    Value* const record = record_of_rank(*call->getFunction(), machine);
+    IRBuilder<> builder{call};
+    builder.CreateStore(builder.getInt32(position->second), record);
+  }
+  return places;
+}
+
+void allow_early_end(Module& module) {
+  for (Function& function : module) {
+    if (!function.isIntrinsic()) function.removeFnAttr(Attribute::WillReturn);
+    function.removeFnAttr(Attribute::OptimizeNone);
+    function.removeFnAttr("target-cpu");
+    function.removeFnAttr("target-features");
+    function.removeFnAttr("tune-cpu");
+  }
+}
+
+}  // namespace quarry::compiler

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "privatize.hpp"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace quarry::compiler {
+
+/// A function that the program calls and the runtime lacks, and where the program calls it.
+struct missing_function {
+  std::string name;
+  std::vector<std::string> places;  // file:line
+};
+
+/// Connects the program's calls with the runtime. `runtime_functions` are the names that the
+/// runtime defines: `MPI_Send` and the like, and `quarry_c_<name>` for functions of the C library.
+/// Returns what is missing.
+std::vector<missing_function> connect_to_runtime(llvm::Module& module, target machine,
+                                                 std::set<std::string> const& runtime_functions);
+
+/// Renames the program's `main` to `quarry_mpi_main`, with the parameters argc, argv and envp.
+/// Returns false if there is no `main`.
+bool rename_main(llvm::Module& module);
+
+/// Before each call of an MPI function, stores the number of the call's place in the rank's record.
+/// Returns the places by number, as file:line; number 0 is unknown.
+std::vector<std::string> record_call_places(llvm::Module& module, target machine);
+
+/// Lets functions be left by a rank's end: `exit` and failed assertions leave them without return.
+void allow_early_end(llvm::Module& module);
+
+}  // namespace quarry::compiler

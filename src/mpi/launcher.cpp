@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher.hpp"
+
+#include "calls.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <unistd.h>
+
+namespace quarry::mpi {
+namespace {
+
+void write_all(int file, std::string const& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    ssize_t const written = ::write(file, text.data() + done, text.size() - done);
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) done += static_cast<std::size_t>(written);
+  }
+}
+
+std::uint64_t number(char const* variable, std::uint64_t fallback) {
+  char const* const text = std::getenv(variable);
+  return text == nullptr || *text == 0 ? fallback : std::strtoull(text, nullptr, 10);
+}
+
+std::string name_of(std::int32_t peer) {
+  return peer == MPI_ANY_SOURCE ? "any" : peer == MPI_PROC_NULL ? "-" : std::to_string(peer);
+}
+
+}  // namespace
+
+void line_writer::add(std::uint32_t rank, std::uint8_t stream, char const* text, std::size_t length) {
+  std::string& part = parts_[2 * std::size_t{rank} + (stream == 2 ? 1 : 0)];
+  part.append(text, length);
+  auto const end = part.rfind('\n');
+  if (end == std::string::npos) return;
+  write_all(stream, part.substr(0, end + 1));
+  part.erase(0, end + 1);
+}
+
+void line_writer::finish() {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (parts_[i].empty()) continue;
+    write_all(i % 2 == 1 ? 2 : 1, parts_[i]);
+    parts_[i].clear();
+  }
+}
+
+std::vector<std::string> places_of(char const* begin, char const* end) {
+  std::vector<std::string> places;
+  for (; begin < end; begin += places.back().size() + 1) places.emplace_back(begin);
+  return places;
+}
+
+std::string describe_waits(std::vector<rank_state> const& ranks, std::vector<std::string> const& places) {
+  struct row {
+    std::uint32_t first, count;
+    std::int32_t distance;
+    bool has_distance;
+  };
+  // Ranks that wait in one call at one place are a row; ranks whose peers lie at one distance, too.
+  std::map<std::string, row> rows;
+  std::vector<std::string> order;
+  for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    rank_state const& state = ranks[rank];
+    std::ostringstream text;
+    if (state.stage == life::done) {
+      text << "has ended";
+    } else if (state.waiting.call == 0) {
+      text << "runs";
+    } else {
+      auto const& wait = state.waiting;
+      text << call_names[wait.call];
+      if (wait.peer != MPI_PROC_NULL && wait.context % 2 == 0) {
+        auto const distance = wait.peer - static_cast<std::int32_t>(rank);
+        if (wait.peer == MPI_ANY_SOURCE) {
+          text << ", peer any";
+        } else {
+          text << ", peer rank " << (distance < 0 ? "- " : "+ ") << (distance < 0 ? -distance : distance);
+        }
+        text << ", tag " << (wait.tag == MPI_ANY_TAG ? "any" : std::to_string(wait.tag));
+      }
+      text << ", communicator " << wait.context / 2;
+      if (wait.place < places.size() && !places[wait.place].empty()) text << ", " << places[wait.place];
+    }
+    auto const [position, is_new] = rows.try_emplace(text.str(), row{rank, 0, 0, false});
+    if (is_new) order.push_back(text.str());
+    ++position->second.count;
+  }
+  std::ostringstream table;
+  for (auto const& text : order) {
+    row const& found = rows.at(text);
+    table << "  rank " << found.first;
+    if (found.count > 1) table << " and " << found.count - 1 << " others";
+    table << ": " << text << '\n';
+  }
+  return table.str();
+}
+
+}  // namespace quarry::mpi
+
+int main(int argc, char** argv) {
+  using namespace quarry::mpi;
+  launch_options asked;
+  asked.ranks = static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS", 1));
+  asked.heap = number("QUARRY_MPI_HEAP", 0);
+  asked.stack = number("QUARRY_MPI_STACK", 0);
+  asked.seed = number("QUARRY_MPI_SEED", 0);
+  char const* const device = std::getenv("QUARRY_MPI_DEVICE");
+  std::string const wanted = device == nullptr ? "" : device;
+  asked.uses_gpu = wanted == "gpu" || (wanted != "cpu" && has_gpu());
+  try {
+    return asked.uses_gpu ? run_on_gpu(asked, argc, argv) : run_on_cpu(asked, argc, argv);
+  } catch (std::exception const& problem) {
+    std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
+    return 1;
+  }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher in each program that quarry-mpicc makes.
+#pragma once
+
+#include "world.hpp"
+
+#include <string>
+#include <vector>
+
+namespace quarry::mpi {
+
+/// What quarry-mpirun asks for, in environment variables.
+struct launch_options {
+  std::uint32_t ranks = 1;
+  bool uses_gpu = false;
+  bytes heap = 0;   // 0: a default
+  bytes stack = 0;  // of each rank; 0: a default
+  std::uint64_t seed = 0;  // CPU: of the scheduler; 0: ranks switch only where they wait
+};
+
+/// Writes complete lines of each rank, so that lines of different ranks do not mix.
+class line_writer {
+ public:
+  explicit line_writer(std::uint32_t ranks) : parts_(2 * std::size_t{ranks}) {}
+  void add(std::uint32_t rank, std::uint8_t stream, char const* text, std::size_t length);
+  /// Writes what has no end of line yet.
+  void finish();
+
+ private:
+  std::vector<std::string> parts_;
+};
+
+/// The places in the source of MPI calls, by number.
+std::vector<std::string> places_of(char const* begin, char const* end);
+
+/// A table of what the ranks wait for; ranks that wait alike are one row.
+std::string describe_waits(std::vector<rank_state> const& ranks, std::vector<std::string> const& places);
+
+/// Runs the program on the machine. Returns the exit status.
+int run_on_cpu(launch_options const& asked, int argc, char** argv);
+int run_on_gpu(launch_options const& asked, int argc, char** argv);
+
+/// Whether there is a GPU that can run the program.
+bool has_gpu();
+
+}  // namespace quarry::mpi

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sending and receiving, for MPI's functions and for collectives.
+#pragma once
+
+#include "progress.hpp"
+
+namespace quarry::mpi {
+
+/// The two ends of an operation, checked.
+struct channel {
+  membership* at;
+  std::uint32_t context;
+};
+
+/// Whether other lanes can read the memory: on the GPU a lane's stack is its own.
+[[nodiscard]] QUARRY_HD inline bool is_shared_memory([[maybe_unused]] void const* data) {
+#ifdef __CUDA_ARCH__
+  return __isGlobal(data) != 0;
+#else
+  return true;
+#endif
+}
+
+enum class mode : std::uint32_t { standard, synchronous };
+
+/// Messages of at most this many bytes are copied, so that the sender need not wait.
+inline constexpr bytes most_eager = 4096;
+
+/// Sends a message. If the sender must wait for the receiver, returns the message, for
+/// `wait_until(is_returned)`; else returns null. `to` is a rank of the communicator.
+[[nodiscard]] QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void const* data,
+                                            bytes count, MPI_Datatype type, std::int32_t to,
+                                            std::int32_t tag, mode how, call which);
+
+[[nodiscard]] QUARRY_HD inline bool is_returned(message* sent) {
+  return simt::atomic_ref<std::uint32_t>{sent->is_done}.load(simt::acquire) != 0;
+}
+
+/// Sends and waits until the buffer can be reused.
+QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data, bytes count,
+                    MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how, call which);
+
+/// Receives and waits. `receive` has data, count, type, source, tag and context.
+QUARRY_SLOW void receive(rank_state& rank, request& receive, call which);
+
+/// Receives exactly what a collective sends.
+QUARRY_HD inline void receive_bytes(rank_state& rank, channel const& through, void* data, bytes size,
+                                    std::int32_t from, std::int32_t tag, call which) {
+  request wanted;
+  wanted.what = request::kind::receive;
+  wanted.data = data;
+  wanted.count = size;
+  wanted.type = MPI_BYTE;
+  wanted.source = from;
+  wanted.tag = tag;
+  wanted.context = through.context;
+  receive(rank, wanted, which);
+}
+QUARRY_HD inline void send_bytes(rank_state& rank, channel const& through, void const* data, bytes size,
+                                 std::int32_t to, std::int32_t tag, call which) {
+  send(rank, through, data, size, MPI_BYTE, to, tag, mode::standard, which);
+}
+
+}  // namespace quarry::mpi

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matching of messages and receives, and waiting.
+#pragma once
+
+#include "calls.hpp"
+#include "errors.hpp"
+#include "mailbox.hpp"
+#include "types.hpp"
+
+namespace quarry::mpi {
+
+/// A receive or send that has begun. A blocking call keeps it on its stack: only its rank uses it.
+struct request {
+  enum class kind : std::uint32_t { none, send, receive } what = kind::none;
+  std::uint32_t is_done = 0;
+  request* next = nullptr;  // in the list of posted receives
+  void* data = nullptr;
+  std::uint64_t count = 0;
+  MPI_Datatype type = 0;
+  std::int32_t source = 0;
+  std::int32_t tag = 0;
+  std::uint32_t context = 0;
+  std::int32_t error = MPI_SUCCESS;
+  std::uint32_t is_freed = 0;  // MPI_Request_free: nobody waits for it
+  bytes size = 0;              // of the message
+  message* sent = nullptr;     // send: the message that the receiver will return
+};
+
+/// Allocates memory of the world's heap; null if there is none.
+[[nodiscard]] QUARRY_SLOW void* allocate(bytes size);
+QUARRY_SLOW void release(void* memory);
+
+/// Ends the calling rank's thread. Does not return.
+[[noreturn]] QUARRY_SLOW void end_rank(std::int32_t code);
+
+/// CPU: says that something happened for which a rank may wait.
+QUARRY_HD inline void note_activity() {
+#ifndef __CUDA_ARCH__
+  (void)simt::atomic_ref<std::uint64_t>{the_world().activity}.fetch_add(1, simt::relaxed);
+#endif
+}
+
+/// A message with room for `size` bytes; null if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW message* new_message(rank_state& rank, bytes size);
+
+QUARRY_SLOW void free_message(rank_state& rank, message* old);
+
+/// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
+/// messages. Every wait calls it, so that a rank that waits in one call serves its other receives.
+QUARRY_SLOW void progress(rank_state& rank);
+
+/// The first unexpected message that matches. Removes it from the list if `takes` is true.
+[[nodiscard]] QUARRY_SLOW message* find_unexpected(rank_state& rank, request const& wanted, bool takes);
+
+/// Begins a receive. Afterwards it is done or in the list of posted receives.
+QUARRY_SLOW void begin_receive(rank_state& rank, request& receive);
+
+/// Called by a rank that waits and found nothing, the `polls`-th time. Ends the rank if the program
+/// was aborted.
+QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t activity, std::uint32_t polls);
+QUARRY_HD void end_wait(rank_state& rank);
+
+/// Waits until `is_done()`; every step makes progress. `reason` is shown if all ranks wait.
+template <class Condition>
+QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
+  for (std::uint32_t polls = 0;; ++polls) {
+    std::uint64_t const activity =
+#ifdef __CUDA_ARCH__
+        0;
+#else
+        simt::atomic_ref<std::uint64_t>{the_world().activity}.load(simt::relaxed);
+#endif
+    progress(rank);
+    if (is_done()) {
+      if (polls != 0) end_wait(rank);
+      return;
+    }
+    idle(rank, reason, activity, polls);
+  }
+}
+
+[[nodiscard]] QUARRY_HD inline wait_reason reason_of(call which, std::int32_t peer = MPI_PROC_NULL,
+                                                     std::int32_t tag = 0, std::uint32_t context = 0) {
+  return {static_cast<std::uint32_t>(which), peer, tag, context, own_record().place};
+}
+
+}  // namespace quarry::mpi

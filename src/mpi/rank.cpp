@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The beginning and the end of a rank, and its waits.
+#include "rank.hpp"
+
+#include "progress.hpp"
+
+#ifndef __CUDACC__
+#include <csetjmp>
+#include <ctime>
+#include <vector>
+#endif
+
+namespace quarry::mpi {
+
+#ifndef __CUDACC__
+namespace {
+/// Where each rank continues when it ends early. Frames of C code between there and here have no
+/// destructors; frames of the runtime that own something end before.
+std::vector<std::jmp_buf>& ends() {
+  static std::vector<std::jmp_buf> all(the_world().size);
+  return all;
+}
+}  // namespace
+
+std::uint64_t host_clock_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+#endif
+
+namespace {
+
+QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
+  rank.exit_code = code;
+  rank.waiting.call = 0;
+  simt::atomic_ref<std::uint32_t>{reinterpret_cast<std::uint32_t&>(rank.stage)}.store(static_cast<std::uint32_t>(life::done), simt::release);
+  note_activity();
+}
+
+}  // namespace
+
+[[noreturn]] QUARRY_SLOW void end_rank(std::int32_t code) {
+  finish_rank(self(), code);
+#ifdef __CUDA_ARCH__
+  asm volatile("exit;");
+  __builtin_unreachable();
+#elif !defined(__CUDACC__)
+  std::longjmp(ends()[own_rank()], 1);
+#else
+  __builtin_unreachable();
+#endif
+}
+
+QUARRY_HD void run_rank(std::uint32_t number) {
+  world& all = the_world();
+  rank_state& rank = all.ranks[number];
+  // the launcher has initialised the mailbox, the number and the record's header
+  auto* const memberships = static_cast<membership*>(allocate(4 * sizeof(membership)));
+  auto* const alone = static_cast<communicator*>(allocate(sizeof(communicator)));
+  char** argv = static_cast<char**>(allocate((static_cast<bytes>(all.argc) + 1) * sizeof(char*)));
+  if (memberships == nullptr || alone == nullptr || argv == nullptr) {
+    rank.stage = life::running;
+    simt::atomic_ref<std::uint32_t>{all.aborted}.store(2, simt::release);  // the heap is too small
+    finish_rank(rank, 1);
+    return;
+  }
+  for (int i = 0; i <= all.argc; ++i) argv[i] = all.argv[i];
+  *alone = {1, 2, nullptr, 1};
+  memberships[0] = {&all.all, number, 0, MPI_ERRORS_ARE_FATAL};
+  memberships[1] = {alone, 0, 0, MPI_ERRORS_ARE_FATAL};
+  memberships[2] = memberships[3] = membership{};
+  rank.member_of = memberships;
+  rank.memberships = 4;
+  char* const record = layout().records + layout().record_bytes * number;
+#if defined(__CUDA_ARCH__) || !defined(__CUDACC__)
+  quarry_mpi_init_record(record);
+#ifndef __CUDA_ARCH__
+  if (setjmp(ends()[number]) != 0) return;
+#endif
+  finish_rank(rank, quarry_mpi_main(all.argc, argv, nullptr));
+#endif
+}
+
+QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {
+  world& all = the_world();
+  if (polls == 8) rank.waiting = reason;
+  if (simt::atomic_ref<std::uint32_t>{all.aborted}.load(simt::relaxed) != 0) end_rank(0);
+#ifdef __CUDA_ARCH__
+  if (polls > 64) __nanosleep(20);
+#else
+  simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::relaxed);
+  if (polls == 0) rank.waiting = reason;
+#ifndef __CUDACC__
+  extern void find_deadlock(std::uint64_t activity);
+  if (polls % 64 == 63) find_deadlock(activity);
+#endif
+  simt::pause();
+#endif
+}
+
+QUARRY_HD void end_wait(rank_state& rank) {
+  rank.waiting.call = 0;
+  rank.polled_at = ~std::uint64_t{0};
+  ++rank.steps;
+}
+
+}  // namespace quarry::mpi

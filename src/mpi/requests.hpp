@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "progress.hpp"
+
+namespace quarry::mpi {
+
+/// A new request and its handle. Waits if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle);
+
+/// The request with this handle; null for MPI_REQUEST_NULL and unknown handles.
+[[nodiscard]] QUARRY_HD inline request* request_of(rank_state& rank, MPI_Request handle) {
+  auto const index = static_cast<std::uint32_t>(handle - 1);
+  return index < rank.requests.capacity ? rank.requests.entries[index] : nullptr;
+}
+
+/// Frees the request and sets the handle to MPI_REQUEST_NULL.
+QUARRY_SLOW void free_request(rank_state& rank, MPI_Request* handle);
+
+/// Whether the operation is done. Does not make progress.
+[[nodiscard]] QUARRY_SLOW bool is_complete(rank_state& rank, request& asked);
+
+/// Reports and frees a request that is done. Returns the operation's error.
+QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status, char const* function);
+
+}  // namespace quarry::mpi

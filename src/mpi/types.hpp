@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Datatypes: their sizes, and how their bytes lie in a buffer.
+#pragma once
+
+#include "world.hpp"
+
+namespace quarry::mpi {
+
+/// A type that the program made. Its bytes are runs; element i of a buffer begins at i * extent.
+struct derived_type {
+  struct run {
+    std::int64_t offset;
+    bytes size;
+  };
+  bytes size;
+  std::int64_t lower_bound;
+  std::int64_t extent;
+  std::uint32_t runs;
+  std::uint32_t references;
+  // `runs` runs follow
+
+  [[nodiscard]] QUARRY_HD run* first() { return reinterpret_cast<run*>(this + 1); }
+  [[nodiscard]] QUARRY_HD bool is_dense() {
+    return runs == 1 && first()->offset == 0 && static_cast<std::int64_t>(size) == extent;
+  }
+};
+
+inline constexpr MPI_Datatype first_derived = 0x10000;
+
+[[nodiscard]] QUARRY_HD constexpr bool is_basic(MPI_Datatype type) {
+  return type >= 0x101 && type < first_derived && ((type >> 8) <= 16);
+}
+
+/// The type that the program made; null if there is none with this handle.
+[[nodiscard]] QUARRY_HD inline derived_type* derived(rank_state& rank, MPI_Datatype type) {
+  auto const index = static_cast<std::uint32_t>(type - first_derived);
+  return type >= first_derived && index < rank.types.capacity ? rank.types.entries[index] : nullptr;
+}
+
+[[nodiscard]] QUARRY_HD inline bool is_type(rank_state& rank, MPI_Datatype type) {
+  return is_basic(type) || derived(rank, type) != nullptr;
+}
+
+/// The bytes that an element has in a message.
+[[nodiscard]] QUARRY_HD inline bytes element_size(rank_state& rank, MPI_Datatype type) {
+  if (is_basic(type)) return static_cast<bytes>(type) >> 8;
+  derived_type const* const made = derived(rank, type);
+  return made == nullptr ? 0 : made->size;
+}
+
+/// The distance of elements in a buffer.
+[[nodiscard]] QUARRY_HD inline std::int64_t element_extent(rank_state& rank, MPI_Datatype type) {
+  if (is_basic(type)) return type >> 8;
+  derived_type const* const made = derived(rank, type);
+  return made == nullptr ? 0 : made->extent;
+}
+
+/// Whether elements lie in a buffer as in a message.
+[[nodiscard]] QUARRY_HD inline bool is_dense(rank_state& rank, MPI_Datatype type) {
+  derived_type* const made = is_basic(type) ? nullptr : derived(rank, type);
+  return made == nullptr || made->is_dense();
+}
+
+/// Copies bytes that do not overlap: 16 bytes at a time if both addresses allow it.
+QUARRY_SLOW void copy_bytes(void* to, void const* from, bytes size);
+
+/// Copies `count` elements to a message.
+QUARRY_SLOW void pack(rank_state& rank, char* to, void const* from, bytes count, MPI_Datatype type);
+
+/// Copies the first `size` bytes of a message to elements in a buffer.
+QUARRY_SLOW void unpack(rank_state& rank, void* to, MPI_Datatype type, char const* from, bytes size);
+
+}  // namespace quarry::mpi

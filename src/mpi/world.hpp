@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of a running MPI program: the world, its ranks, and what they share.
+//
+// One source for both machines: each rank is a lane, a thread of the GPU or a fiber on the CPU.
+#pragma once
+
+#include "quarry/device/heap_ref.hpp"
+#include "quarry/mpi/mpi.h"
+#include "quarry/simt/atomic.hpp"
+#include "quarry/simt/this_lane.hpp"
+
+#include <cstdint>
+
+namespace quarry::mpi {
+
+using bytes = std::uint64_t;
+namespace simt = quarry::simt;
+
+struct message;
+struct request;
+struct derived_type;
+struct user_op;
+
+/// The start of each rank's record; the program's global variables follow (compiler/privatize.hpp).
+struct record_header {
+  std::uint32_t place;  // the number of the place in the source of the last MPI call
+  std::uint32_t unused[3];
+};
+static_assert(sizeof(record_header) == 16);
+
+/// A communicator. Its members share it; it is constant after its creation.
+struct communicator {
+  std::uint32_t size;
+  std::uint32_t context;         // messages of users; context + 1: messages of collectives
+  std::uint32_t* members;        // ranks of the world by rank; null: the same ranks
+  std::uint32_t references;      // members that have not freed it; atomic
+
+  [[nodiscard]] QUARRY_HD std::uint32_t world_rank(std::uint32_t rank, std::uint32_t own) const {
+    return members != nullptr ? members[rank] : size == 1 ? own : rank;
+  }
+};
+
+/// A rank's membership in a communicator. Handles of communicators are numbers of memberships.
+struct membership {
+  communicator* shared;  // null: free
+  std::uint32_t rank;
+  std::uint32_t collectives;  // how many collective operations this rank has begun
+  MPI_Errhandler handler;
+};
+
+/// What a rank waits for. The launcher reads it from the host.
+struct wait_reason {
+  std::uint32_t call;  // a `call` (calls.hpp); 0: the rank does not wait
+  std::int32_t peer;   // a rank of the communicator, MPI_ANY_SOURCE, or MPI_PROC_NULL for none
+  std::int32_t tag;
+  std::uint32_t context;
+  std::uint32_t place;
+};
+
+enum class life : std::uint32_t { running, finalized, done };
+
+/// A table of pointers whose indices are handles. Used by one rank.
+template <class T>
+struct handle_table {
+  T** entries;
+  std::uint32_t capacity;
+};
+
+/// The state of one rank. Only the rank uses it, except for fields marked otherwise.
+struct alignas(128) rank_state {
+  // The mailbox (mailbox.hpp). `last` is changed by all senders.
+  message* last;
+  alignas(64) message* first;
+  std::uint64_t stub[8];  // the message that an empty mailbox contains
+
+  message* unexpected_first;  // messages that no receive has matched yet, in order of arrival
+  message* unexpected_last;
+  request* posted_first;  // receives that no message has matched yet, in order of calls
+  request* posted_last;
+  message* spare;  // small messages for reuse
+  std::uint32_t spares;
+
+  std::uint32_t rank;
+  std::uint32_t memberships;
+  membership* member_of;
+  handle_table<request> requests;
+  handle_table<derived_type> types;
+  handle_table<user_op> ops;
+  std::uint32_t is_initialized;
+  std::uint32_t random;  // of rand()
+  int error_number;      // errno
+
+  // read by the launcher
+  wait_reason waiting;
+  life stage;
+  std::int32_t exit_code;
+  std::uint64_t steps;  // how often the rank has got what it waited for
+  std::uint64_t polled_at;  // CPU: the world's activity when this rank last found nothing
+};
+
+/// Output on its way to the host: records in order of tickets (output.hpp).
+struct output_ring;
+
+struct world {
+  std::uint32_t size;
+  std::uint32_t is_gpu;
+  heap_ref heap;
+  rank_state* ranks;
+  communicator all;
+  std::uint32_t next_context;  // atomic
+  std::uint32_t aborted;       // atomic: all ranks end; the code is `abort_code`
+  std::int32_t abort_code;
+  std::uint64_t activity;  // CPU only, atomic: how often something happened that a rank may wait for
+  output_ring* output;
+  int argc;
+  char** argv;
+  std::uint64_t start_ns;
+};
+
+/// What code needs to find its rank: the compiler emits loads of the first three fields.
+struct launch_layout {
+  char* records;
+  std::uint64_t record_bytes;
+  std::uint32_t shift;  // a rank has 2^shift threads, of which the first runs it
+  std::uint32_t unused;
+  world* all;
+};
+
+}  // namespace quarry::mpi
+
+#ifdef __CUDACC__
+extern "C" __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
+#else
+extern "C" quarry::mpi::launch_layout quarry_mpi_layout;
+#endif
+
+namespace quarry::mpi {
+
+[[nodiscard]] QUARRY_HD inline launch_layout const& layout() {
+#if defined(__CUDA_ARCH__) || !defined(__CUDACC__)
+  return quarry_mpi_layout;
+#else
+  return *static_cast<launch_layout const*>(nullptr);  // nvcc's host pass; never called
+#endif
+}
+
+[[nodiscard]] QUARRY_HD inline world& the_world() { return *layout().all; }
+
+[[nodiscard]] QUARRY_HD inline std::uint32_t own_rank() {
+  return static_cast<std::uint32_t>(simt::this_place().rank()) >> layout().shift;
+}
+
+[[nodiscard]] QUARRY_HD inline rank_state& self() { return the_world().ranks[own_rank()]; }
+
+[[nodiscard]] QUARRY_HD inline record_header& own_record() {
+  return *reinterpret_cast<record_header*>(layout().records + layout().record_bytes * own_rank());
+}
+
+}  // namespace quarry::mpi
