@@ -270,6 +270,24 @@ TEST(OpenclCContainers, AGraphIsReadAsRowsAndDestroyed) {
   });
 }
 
+TEST(OpenclCContainers, AQueueThatTheHostEmptiesIsFilledAgain) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    mapped_fixture f{device};
+    quarry_opencl_queue queue{};
+    std::vector<std::uint32_t> values(1 << 18);
+    std::uint64_t pushed = 0, popped = 0;
+    for (int round = 0; round < 3; ++round, pushed = 0) {
+      while (quarry_opencl_queue_push(f.heap, &queue, 1) == QUARRY_OK) ++pushed;
+      QUARRY_EXPECT(f.all, pushed >= 100'000);
+      QUARRY_EXPECT_OK(
+          f.all, quarry_opencl_queue_pop(f.heap, &queue, values.data(), values.size(), &popped));
+      QUARRY_EXPECT(f.all, popped == pushed);
+    }
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_queue_clear(f.heap, &queue));
+    return f.finish();
+  });
+}
+
 TEST(OpenclCContainers, EveryCallRefusesNullAndAHeapThatIsNotMapped) {
   on_each_device([](cl::Device const& device) -> std::string {
     c_fixture f{device};
