@@ -303,6 +303,7 @@ quarry_status quarry_opencl_map_set(quarry_opencl_heap* heap, quarry_opencl_map*
     if (target->table == 0)
       throw bad_argument{std::string{call} +
                          ": the map has no table; call quarry_opencl_map_init first"};
+    (void)quarry_map_free_erased(mapped, target);  // no kernel runs that could still read them
     bool is_new = false;
     auto const entry = quarry_map_ensure(mapped, target, key, value, &is_new);
     if (entry == 0) return no_memory(call, "another entry");
