@@ -63,13 +63,19 @@ static inline bool quarry_queue_is_full(__global quarry_queue_ring* ring, uint p
   return (((pushes >> 1u) - head) & QUARRY_QUEUE_COUNTS) >= 1u << ring->shift;
 }
 
+// log2 of the places of the smallest ring that may follow. `largest`: that of the ring before, or 0.
+static inline uint quarry_queue_least_shift(uint largest) {
+  return max(largest, QUARRY_QUEUE_SHIFT + QUARRY_QUEUE_LESS_SHIFT) - QUARRY_QUEUE_LESS_SHIFT;
+}
+static inline ulong quarry_queue_ring_bytes(uint shift) { return sizeof(quarry_queue_ring) + ((ulong)8u << shift); }
+
 // Allocates a ring with 1 << shift places, or with fewer if there is no memory. `largest`: that of the ring
 // before. Returns null if there is not even memory for the smallest ring that may follow.
 static inline quarry_ref quarry_queue_make_ring(quarry_heap heap, uint shift, uint largest) {
-  uint const least = max(largest, QUARRY_QUEUE_SHIFT + QUARRY_QUEUE_LESS_SHIFT) - QUARRY_QUEUE_LESS_SHIFT;
+  uint const least = quarry_queue_least_shift(largest);
   quarry_ref fresh;
   for (;; --shift) {
-    fresh = quarry_try_malloc(heap, sizeof(quarry_queue_ring) + ((ulong)8u << shift));
+    fresh = quarry_try_malloc(heap, quarry_queue_ring_bytes(shift));
     if (fresh != 0u || shift <= least) break;
   }
   if (fresh == 0u) return 0u;
@@ -127,9 +133,10 @@ static inline bool quarry_queue_push_in(__global quarry_queue_ring* ring, uint v
 static inline bool quarry_queue_push(quarry_heap heap, __global quarry_queue* queue, uint value) {
   quarry_ref ring = quarry_load_acquire(&queue->last);
   while (ring == 0u || !quarry_queue_push_in(quarry_queue_ring_at(heap, ring), value)) {
+    uint const largest = ring == 0u ? 0u : quarry_queue_ring_at(heap, ring)->largest;
     ring = quarry_queue_extend(heap, queue, ring);
     if (ring != 0u) continue;
-    quarry_record_out_of_memory(heap, sizeof(quarry_queue_ring) + (8u << QUARRY_QUEUE_SHIFT));
+    quarry_record_out_of_memory(heap, quarry_queue_ring_bytes(quarry_queue_least_shift(largest)));
     return false;
   }
   return true;

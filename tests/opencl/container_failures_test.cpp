@@ -265,6 +265,9 @@ TEST(OpenclQueueWithoutMemory, AQueueThatWasFullServesManyValuesAfterItIsEmpty) 
   fixture<quarry_queue> f{1_MiB};
   uint full = 0, pushed = 0, value = 0;
   while (quarry_queue_push(f.heap, f.container, full)) ++full;
+  uint const lacking = f.heap->fault_bytes;
+  EXPECT_GE(lacking, 8 * full / 16) << "the smallest ring that may follow";
+  EXPECT_EQ(quarry_try_malloc(f.heap, lacking), 0u);
   for (uint round = 0; round < 3; ++round, pushed = 0) {
     while (quarry_queue_pop(f.heap, f.container, &value)) {
     }
