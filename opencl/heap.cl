@@ -21,9 +21,12 @@ static inline uint quarry_units_of(ulong bytes) {
   return bytes == 0u ? 1u : (uint)((bytes + QUARRY_UNIT - 1u) / QUARRY_UNIT);
 }
 
+#define QUARRY_MOST_FAULTS 0x80000000u  // that are counted; a few more if work-items count at once
+
 // Records a fault. The first one is kept with its work-item.
 QUARRY_OUT_OF_LINE static void quarry_record_fault(quarry_heap heap, uint kind, uint bytes, quarry_ref reference) {
-  (void)quarry_add_relaxed(&heap->fault_counts[kind], 1u);
+  if (quarry_load_relaxed(&heap->fault_counts[kind]) < QUARRY_MOST_FAULTS)
+    (void)quarry_add_relaxed(&heap->fault_counts[kind], 1u);
   if (quarry_load_relaxed(&heap->fault_kind) != 0u) return;
   if (quarry_cas_acq_rel(&heap->fault_kind, 0u, kind) != 0u) return;
   quarry_store_relaxed(&heap->fault_bytes, bytes);

@@ -205,7 +205,7 @@ static inline uint quarry_map_free_erased(quarry_heap heap, __global quarry_map*
 
 // Moves the entries of each `items`-th place of `map`, from `item` on, to `target`. Returns false if some of them
 // stay: `target` has no table, or has their keys. Nobody else may use the maps. When all work-items have
-// returned true, `map` is empty: free its table.
+// returned true, `map` is empty: free its erased entries, and its table.
 static inline bool quarry_map_move(quarry_heap heap, __global quarry_map* map, __global quarry_map* target, uint item,
                                    uint items) {
   if (target->table == 0u) return map->table == 0u;
@@ -236,7 +236,8 @@ static inline bool quarry_map_move(quarry_heap heap, __global quarry_map* map, _
 }
 
 // Removes and frees the entries of each `items`-th place, from `item` on, and returns how many there were. Nobody
-// else may use these places. When all work-items have returned, free `table`, or use the empty map.
+// else may use these places. When all work-items have returned, free `table`, or use the empty map. Erased
+// entries stay for quarry_map_free_erased.
 static inline uint quarry_map_clear(quarry_heap heap, __global quarry_map* map, uint item, uint items) {
   ulong const places = quarry_map_places(map);
   uint count = 0u;

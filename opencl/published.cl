@@ -9,7 +9,7 @@
 #include "heap.cl"
 
 #define QUARRY_ALLOCATING 1u  // lies in the unused first bytes, so it is no allocation
-#define QUARRY_LOOKS_AT_ALLOCATION 1024u
+#define QUARRY_LOOKS_AT_ALLOCATION 1024u  // at least
 
 // The reference, or null.
 static inline quarry_ref quarry_published(__global uint* at) {
@@ -18,11 +18,13 @@ static inline quarry_ref quarry_published(__global uint* at) {
 }
 
 // Returns the reference; or null, and then the caller allocates, and publishes or cancels.
-// `is_first`: whether the others look for the caller's memory meanwhile.
-static inline quarry_ref quarry_await_published(__global uint* at, bool* is_first) {
+// `is_first`: whether the others look for the caller's memory meanwhile. `looks`: how often to look, if more
+// than usual, because the first one writes much memory before it publishes.
+static inline quarry_ref quarry_await_published(__global uint* at, uint looks, bool* is_first) {
   quarry_ref found = quarry_load_acquire(at);
   *is_first = found == 0u && quarry_cas_relaxed(at, 0u, QUARRY_ALLOCATING) == 0u;
-  for (uint look = 0; !*is_first && look < QUARRY_LOOKS_AT_ALLOCATION; ++look) {
+  looks = max(looks, QUARRY_LOOKS_AT_ALLOCATION);
+  for (uint look = 0; !*is_first && look < looks; ++look) {
     found = quarry_load_acquire(at);
     if (found != QUARRY_ALLOCATING) break;  // 0: the first one found no memory
   }

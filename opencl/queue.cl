@@ -6,8 +6,9 @@
 // and again; only if a push finds it full, a ring of twice as many places follows it. Then the full ring
 // is closed, pops empty it, and it stays allocated, because a slow work-item may still look at it, until
 // quarry_queue_trim or quarry_queue_clear. So a queue has memory for about four times its highest
-// number of values. A ring has at most 65,536 places: a queue that grows above this number again and
-// again, and becomes empty in between, leaves such rings, and needs a quarry_queue_trim.
+// number of values. If the heap has no memory for a larger ring, a smaller one follows, down to a quarter
+// of the largest one: closed rings keep their memory, so the queue then has as few places even after it
+// becomes empty, until a quarry_queue_trim.
 //
 // A push first counts itself, and gives this back if the ring has no place or is closed. The counts that
 // remain never exceed the pops by more than the ring's places. So the position that the push takes next,
@@ -19,7 +20,9 @@
 #include "published.cl"
 
 #define QUARRY_QUEUE_SHIFT 6u        // log2 of the first ring's places
-#define QUARRY_QUEUE_MAX_SHIFT 16u
+#define QUARRY_QUEUE_MAX_SHIFT 27u    // 1 GiB; the counts have 31 bits
+#define QUARRY_QUEUE_LESS_SHIFT 2u    // a ring has at least a quarter of the largest ring's places
+#define QUARRY_QUEUE_PLACES_OF_LOOK 64u  // that a work-item empties while another one looks once
 #define QUARRY_QUEUE_CLOSED 1u
 #define QUARRY_QUEUE_COUNTS 0x7fffffffu
 
@@ -30,7 +33,8 @@ typedef struct quarry_queue_ring {
   uint shift;       // log2 of its places
   uint pushes;      // twice the pushes that have a place or try to get one; plus QUARRY_QUEUE_CLOSED
   uint tail;        // positions given to pushes
-  uint unused[12];  // pops use another cache line
+  uint largest;     // log2 of the places of the largest ring up to this one
+  uint unused[11];  // pops use another cache line
   uint head;        // positions that were popped
   uint more_unused[15];
 } quarry_queue_ring;
@@ -59,18 +63,26 @@ static inline bool quarry_queue_is_full(__global quarry_queue_ring* ring, uint p
   return (((pushes >> 1u) - head) & QUARRY_QUEUE_COUNTS) >= 1u << ring->shift;
 }
 
-// Allocates a ring with 1 << shift places, or with fewer if there is no memory. Returns null if there is
-// not even memory for the smallest one.
-static inline quarry_ref quarry_queue_make_ring(quarry_heap heap, uint shift) {
+// log2 of the places of the smallest ring that may follow. `largest`: that of the ring before, or 0.
+static inline uint quarry_queue_least_shift(uint largest) {
+  return max(largest, QUARRY_QUEUE_SHIFT + QUARRY_QUEUE_LESS_SHIFT) - QUARRY_QUEUE_LESS_SHIFT;
+}
+static inline ulong quarry_queue_ring_bytes(uint shift) { return sizeof(quarry_queue_ring) + ((ulong)8u << shift); }
+
+// Allocates a ring with 1 << shift places, or with fewer if there is no memory. `largest`: that of the ring
+// before. Returns null if there is not even memory for the smallest ring that may follow.
+static inline quarry_ref quarry_queue_make_ring(quarry_heap heap, uint shift, uint largest) {
+  uint const least = quarry_queue_least_shift(largest);
   quarry_ref fresh;
   for (;; --shift) {
-    fresh = quarry_try_malloc(heap, sizeof(quarry_queue_ring) + ((ulong)8u << shift));
-    if (fresh != 0u || shift == QUARRY_QUEUE_SHIFT) break;
+    fresh = quarry_try_malloc(heap, quarry_queue_ring_bytes(shift));
+    if (fresh != 0u || shift <= least) break;
   }
   if (fresh == 0u) return 0u;
   __global quarry_queue_ring* const ring = quarry_queue_ring_at(heap, fresh);
   ring->next = ring->pushes = ring->tail = ring->head = 0u;
   ring->shift = shift;
+  ring->largest = max(largest, shift);
   __global uint* const laps = quarry_queue_lap(ring, 0u);
   for (uint i = 0; i < 1u << shift; ++i) laps[i] = 0u;
   return fresh;
@@ -82,11 +94,11 @@ QUARRY_OUT_OF_LINE static quarry_ref quarry_queue_extend(quarry_heap heap, __glo
                                                          quarry_ref ring) {
   __global quarry_queue_ring* const at = quarry_queue_ring_at(heap, ring);
   __global uint* const link = ring == 0u ? &queue->oldest : &at->next;
+  uint const shift = ring == 0u ? QUARRY_QUEUE_SHIFT : min(at->shift + 1u, QUARRY_QUEUE_MAX_SHIFT);
   bool is_first;
-  quarry_ref next = quarry_await_published(link, &is_first);
+  quarry_ref next = quarry_await_published(link, (1u << shift) / QUARRY_QUEUE_PLACES_OF_LOOK, &is_first);
   if (next == 0u) {
-    uint const shift = ring == 0u ? QUARRY_QUEUE_SHIFT : min(at->shift + 1u, QUARRY_QUEUE_MAX_SHIFT);
-    quarry_ref const fresh = quarry_queue_make_ring(heap, shift);
+    quarry_ref const fresh = quarry_queue_make_ring(heap, shift, ring == 0u ? 0u : at->largest);
     if (fresh != 0u && !quarry_publish(link, fresh)) (void)quarry_free(heap, fresh);
     next = fresh == 0u ? quarry_cancel(link, is_first) : quarry_published(link);
     if (next == 0u) return 0u;
@@ -121,9 +133,10 @@ static inline bool quarry_queue_push_in(__global quarry_queue_ring* ring, uint v
 static inline bool quarry_queue_push(quarry_heap heap, __global quarry_queue* queue, uint value) {
   quarry_ref ring = quarry_load_acquire(&queue->last);
   while (ring == 0u || !quarry_queue_push_in(quarry_queue_ring_at(heap, ring), value)) {
+    uint const largest = ring == 0u ? 0u : quarry_queue_ring_at(heap, ring)->largest;
     ring = quarry_queue_extend(heap, queue, ring);
     if (ring != 0u) continue;
-    quarry_record_out_of_memory(heap, sizeof(quarry_queue_ring) + (8u << QUARRY_QUEUE_SHIFT));
+    quarry_record_out_of_memory(heap, quarry_queue_ring_bytes(quarry_queue_least_shift(largest)));
     return false;
   }
   return true;

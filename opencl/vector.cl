@@ -53,7 +53,7 @@ QUARRY_OUT_OF_LINE static bool quarry_vector_extend(quarry_heap heap, __global q
       continue;
     }
     bool is_first;
-    if (quarry_await_published(at, &is_first) != 0u) continue;
+    if (quarry_await_published(at, 0u, &is_first) != 0u) continue;
     quarry_ref fresh[QUARRY_VECTOR_SEGMENTS];
     uint segment = last + 1u;
     for (; segment > first; --segment) {

@@ -245,6 +245,7 @@ quarry_status quarry_opencl_queue_push(quarry_opencl_heap* heap, quarry_opencl_q
                                        uint32_t value) {
   constexpr auto call = "quarry_opencl_queue_push";
   return on(heap, call, queue, [&](quarry_heap mapped, quarry_queue* target) {
+    (void)quarry_queue_trim(mapped, target);  // no kernel runs that could still look at these rings
     return quarry_queue_push(mapped, target, value) ? QUARRY_OK : no_memory(call, "another value");
   });
 }
@@ -257,6 +258,7 @@ quarry_status quarry_opencl_queue_pop(quarry_opencl_heap* heap, quarry_opencl_qu
     check_result(call, count);
     if (capacity != 0) check_not_null(call, "the array", values);
     while (*count < capacity && quarry_queue_pop(mapped, target, values + *count)) ++*count;
+    (void)quarry_queue_trim(mapped, target);
     return QUARRY_OK;
   });
 }
@@ -301,6 +303,7 @@ quarry_status quarry_opencl_map_set(quarry_opencl_heap* heap, quarry_opencl_map*
     if (target->table == 0)
       throw bad_argument{std::string{call} +
                          ": the map has no table; call quarry_opencl_map_init first"};
+    (void)quarry_map_free_erased(mapped, target);  // no kernel runs that could still read them
     bool is_new = false;
     auto const entry = quarry_map_ensure(mapped, target, key, value, &is_new);
     if (entry == 0) return no_memory(call, "another entry");

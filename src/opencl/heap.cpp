@@ -3,6 +3,7 @@
 
 #include "opencl/calls.hpp"
 #include "opencl/heap_plan.hpp"
+#include "quarry/core/errors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -234,6 +235,11 @@ mapped_heap::mapped_heap(heap const& heap) : heap_{heap.state_}, memory_{nullptr
                                             shared.options.size);
   });
   shared.is_mapped = true;
+  auto const state = shared.plan();
+  auto const problem = audit_state_of({state, static_cast<std::uint32_t const*>(memory_)});
+  if (problem.empty()) return;
+  unmap();
+  throw bad_state{"opencl::mapped_heap: " + problem};
 }
 
 void mapped_heap::unmap() {

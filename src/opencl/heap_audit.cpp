@@ -36,10 +36,10 @@ class metadata {
   std::uint32_t stored_pages_of_large(std::uint32_t first) const {
     return words_[state_.large_pages + first];
   }
-  /// The same, but 0 if the heap does not have as many pages.
+  /// The same, but 0 if the buffer does not have as many pages.
   std::uint32_t pages_of_large(std::uint32_t first) const {
-    std::uint32_t const count = stored_pages_of_large(first);
-    return count <= state_.pages - first ? count : 0;
+    std::uint32_t const count = stored_pages_of_large(first), usable = state_.usable_pages;
+    return first < usable && count <= usable - first ? count : 0;
   }
   bool page_bit(std::uint32_t page) const { return bit(state_.page_bits, page); }
   bool slot_bit(std::uint32_t span, std::uint32_t slot) const {
@@ -107,20 +107,6 @@ void read_trailer(live_allocation& allocation, read_bytes const& read) {
 
 constexpr std::size_t word_of(std::size_t offset) { return offset / sizeof(std::uint32_t); }
 
-/// What is wrong with the part of the heap state that no kernel writes.
-std::string audit_state(metadata const& heap) {
-  std::vector<std::uint32_t> plan(sizeof(quarry_heap_state) / sizeof(std::uint32_t));
-  std::memcpy(plan.data(), &heap.state(), sizeof(quarry_heap_state));
-  constexpr std::size_t first = word_of(offsetof(quarry_heap_state, magic));
-  constexpr std::size_t end = word_of(offsetof(quarry_heap_state, top_span));
-  for (std::size_t word = first; word < end; ++word)
-    if (heap.word(word) != plan[word])
-      return "word " + std::to_string(word - first) + " of the heap state was overwritten: it is " +
-             std::to_string(heap.word(word)) + ", and the host wrote " +
-             std::to_string(plan[word]) + "; the heap is unusable until heap::reset";
-  return {};
-}
-
 /// Whether a kernel wrote through a null reference.
 std::string audit_unused(metadata const& heap) {
   for (std::size_t word = 0; word < QUARRY_UNUSED_BYTES / sizeof(std::uint32_t); ++word)
@@ -132,6 +118,19 @@ std::string audit_unused(metadata const& heap) {
 }
 
 }  // namespace
+
+std::string audit_state_of(heap_copy const& heap) {
+  std::vector<std::uint32_t> plan(sizeof(quarry_heap_state) / sizeof(std::uint32_t));
+  std::memcpy(plan.data(), &heap.plan, sizeof(quarry_heap_state));
+  constexpr std::size_t first = word_of(offsetof(quarry_heap_state, magic));
+  constexpr std::size_t end = word_of(offsetof(quarry_heap_state, top_span));
+  for (std::size_t word = first; word < end; ++word)
+    if (heap.words[word] != plan[word])
+      return "word " + std::to_string(word - first) + " of the heap state was overwritten: it is " +
+             std::to_string(heap.words[word]) + ", and the host wrote " +
+             std::to_string(plan[word]) + "; the heap is unusable until heap::reset";
+  return {};
+}
 
 std::vector<live_allocation> live_allocations_of(heap_copy const& copy, std::size_t max_count,
                                                  read_bytes const& read) {
@@ -184,7 +183,7 @@ heap_usage usage_of(heap_copy const& copy) {
 std::string audit_of(heap_copy const& copy) {
   metadata const heap{copy};
   auto const& state = heap.state();
-  if (auto problem = audit_state(heap); !problem.empty()) return problem;
+  if (auto problem = audit_state_of(copy); !problem.empty()) return problem;
   std::vector<bool> is_used(state.pages);
   std::fill(is_used.begin() + state.usable_pages, is_used.end(), true);
   for (std::uint32_t span = 0; span < state.spans; ++span) {

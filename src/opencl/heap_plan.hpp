@@ -39,6 +39,9 @@ struct heap_copy {
 /// What a copy of a heap's metadata says; see heap::usage and heap::audit.
 [[nodiscard]] heap_usage usage_of(heap_copy const& heap);
 [[nodiscard]] std::string audit_of(heap_copy const& heap);
+/// What is wrong with the part of the heap state that no kernel writes; empty if nothing is. Reads
+/// only the heap state.
+[[nodiscard]] std::string audit_state_of(heap_copy const& heap);
 /// Copies `size` bytes from `offset` in the heap's buffer to `target`.
 using read_bytes = std::function<void(bytes offset, bytes size, void* target)>;
 /// See heap::live_allocations. Calls `read` only for debug heaps, to read trailers and gaps.

@@ -163,10 +163,10 @@ TEST(OpenclMapModel, AnEntryThatIsErasedWhileOthersStandAtItLeadsThemBackToTheCh
 class model_queue : public model<quarry_queue> {
  public:
   explicit model_queue(uint values, uint popped = 0) {
-    container->oldest = container->first = container->last = quarry_queue_make_ring(heap, 1);
-    auto const second = quarry_queue_make_ring(heap, 1);
+    container->oldest = container->first = container->last = quarry_queue_make_ring(heap, 1, 0);
+    auto const second = quarry_queue_make_ring(heap, 1, 0);
     quarry_queue_ring_at(heap, container->first)->next = second;
-    quarry_queue_ring_at(heap, second)->next = quarry_queue_make_ring(heap, 3);
+    quarry_queue_ring_at(heap, second)->next = quarry_queue_make_ring(heap, 3, 0);
     uint value = 0;
     for (uint i = 0; i < popped; ++i) {
       (void)quarry_queue_push(heap, container, 100);
@@ -326,7 +326,7 @@ TEST(OpenclPublishedModel, OfTheMemoryThatLanesAllocateOnePartStaysAndTheOthersA
     std::vector<bool> has_used(3);
     auto const need = [&](std::size_t lane, bool has_memory) {
       bool is_first = false;
-      found[lane] = quarry_await_published(&shared.container->at, &is_first);
+      found[lane] = quarry_await_published(&shared.container->at, 0, &is_first);
       if (found[lane] != 0) return;
       has_used[lane] = has_memory;
       if (has_memory && !quarry_publish(&shared.container->at, fresh[lane]))

@@ -270,6 +270,42 @@ TEST(OpenclCContainers, AGraphIsReadAsRowsAndDestroyed) {
   });
 }
 
+TEST(OpenclCContainers, AQueueThatTheHostEmptiesIsFilledAgain) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    mapped_fixture f{device};
+    quarry_opencl_queue queue{};
+    std::vector<std::uint32_t> values(1 << 18);
+    std::uint64_t pushed = 0, popped = 0;
+    for (int round = 0; round < 3; ++round, pushed = 0) {
+      while (quarry_opencl_queue_push(f.heap, &queue, 1) == QUARRY_OK) ++pushed;
+      QUARRY_EXPECT(f.all, pushed >= 100'000);
+      QUARRY_EXPECT_OK(
+          f.all, quarry_opencl_queue_pop(f.heap, &queue, values.data(), values.size(), &popped));
+      QUARRY_EXPECT(f.all, popped == pushed);
+    }
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_queue_clear(f.heap, &queue));
+    return f.finish();
+  });
+}
+
+TEST(OpenclCContainers, ASetUsesTheMemoryOfEntriesThatKernelsErased) {
+  on_each_device([](cl::Device const& device) -> std::string {
+    mapped_fixture f{device};
+    quarry_opencl_map map;
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_map_init(f.heap, &map, 1024));
+    std::uint32_t keys = 0;
+    while (quarry_opencl_map_set(f.heap, &map, keys, 1) == QUARRY_OK) ++keys;
+    auto* const kernels_map = reinterpret_cast<opencl_c::quarry_map*>(&map);
+    auto* const heap = static_cast<opencl_c::quarry_heap>(f.base);
+    for (std::uint32_t key = 0; key < keys; ++key)
+      QUARRY_EXPECT(f.all, opencl_c::quarry_map_erase(heap, kernels_map, key));
+    for (std::uint32_t key = 0; key < keys; ++key)
+      QUARRY_EXPECT_OK(f.all, quarry_opencl_map_set(f.heap, &map, key, 2));
+    QUARRY_EXPECT_OK(f.all, quarry_opencl_map_destroy(f.heap, &map));
+    return f.finish();
+  });
+}
+
 TEST(OpenclCContainers, EveryCallRefusesNullAndAHeapThatIsNotMapped) {
   on_each_device([](cl::Device const& device) -> std::string {
     c_fixture f{device};

@@ -190,6 +190,20 @@ TEST(OpenclQueueForLong, PushesAndPopsNeedNoMoreMemory) {
     EXPECT_EQ(f.audit(), "");
   }
 }
+TEST(OpenclQueueForLong, AQueueThatIsNeverEmptyNeedsNoMoreMemory) {
+  constexpr uint values = 70'000;
+  fixture<quarry_queue> f{3_MiB};
+  uint value = 0;
+  for (uint i = 0; i < values; ++i) ASSERT_TRUE(quarry_queue_push(f.heap, f.container, i));
+  for (uint i = 0; i < 300'000; ++i) {
+    ASSERT_TRUE(quarry_queue_pop(f.heap, f.container, &value));
+    ASSERT_EQ(value, i);
+    ASSERT_TRUE(quarry_queue_push(f.heap, f.container, values + i)) << i;
+  }
+  EXPECT_EQ(allocations(f), 13u) << "the queue, and rings of 64 up to 131,072 places";
+  EXPECT_EQ(quarry_queue_clear(f.heap, f.container), values);
+  EXPECT_EQ(f.audit(), "");
+}
 TEST(OpenclQueueForLong, AClearCountsTheValuesOfAllRings) {
   fixture<quarry_queue> f;
   uint value = 0;
@@ -244,6 +258,23 @@ TEST(OpenclQueueWithoutMemory, APushThatFailsChangesNothingAndOneAfterAPopWorks)
     ASSERT_EQ(value, i);
   }
   EXPECT_EQ(quarry_queue_clear(f.heap, f.container), 0u);
+  EXPECT_EQ(f.audit(), "");
+}
+
+TEST(OpenclQueueWithoutMemory, AQueueThatWasFullServesManyValuesAfterItIsEmpty) {
+  fixture<quarry_queue> f{1_MiB};
+  uint full = 0, pushed = 0, value = 0;
+  while (quarry_queue_push(f.heap, f.container, full)) ++full;
+  uint const lacking = f.heap->fault_bytes;
+  EXPECT_GE(lacking, 8 * full / 16) << "the smallest ring that may follow";
+  EXPECT_EQ(quarry_try_malloc(f.heap, lacking), 0u);
+  for (uint round = 0; round < 3; ++round, pushed = 0) {
+    while (quarry_queue_pop(f.heap, f.container, &value)) {
+    }
+    while (quarry_queue_push(f.heap, f.container, pushed)) ++pushed;
+    EXPECT_GE(pushed, full / 16) << round;
+  }
+  (void)quarry_queue_clear(f.heap, f.container);
   EXPECT_EQ(f.audit(), "");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that fail, run for long, or have groups of several dimensions, on every OpenCL device.
 #include "opencl/devices.hpp"
+#include "quarry/core/errors.hpp"
 
 #include <algorithm>
 #include <set>
@@ -81,8 +82,15 @@ TEST(OpenclDeviceFailures, AStoreThroughANullReferenceDamagesNothingAndTheAuditR
       (void)f.heap.usage();
       (void)f.heap.live_allocations();
       (void)f.heap.faults();
+      try {
+        opencl::mapped_heap const mapped{f.heap};
+        return "a damaged heap was mapped";
+      } catch (bad_state const& refusal) {
+        if (refusal.what() != "opencl::mapped_heap: " + audit) return refusal.what();
+      }
       f.heap.reset();
       if (audit = f.heap.audit(); !audit.empty()) return "after a reset: " + audit;
+      opencl::mapped_heap{f.heap}.unmap();
     }
     return "";
   });

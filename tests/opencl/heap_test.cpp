@@ -66,6 +66,16 @@ TEST(OpenclHeap, RefusesARequestLargerThanTheHeapAndRecordsAFault) {
   EXPECT_EQ(heap.audit({}), "");
 }
 
+TEST(OpenclHeap, TheCountOfFaultsDoesNotWrap) {
+  heap_on_host on_host{1_MiB};
+  auto& count = on_host.heap()->fault_counts[QUARRY_FAULT_OUT_OF_MEMORY];
+  for (uint const before : {0x7fff'ffffu, 0x8000'0000u, 0xffff'ffffu}) {
+    count = before;
+    EXPECT_EQ(quarry_malloc(on_host.heap(), 1_GiB), 0u);
+    EXPECT_EQ(count, std::max(before, 0x8000'0000u));
+  }
+}
+
 TEST(OpenclHeap, ReportsWrongFreesAndChangesNothing) {
   heap_on_host heap{1_MiB};
   auto* const h = heap.heap();

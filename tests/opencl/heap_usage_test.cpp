@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace quarry::test {
 namespace opencl_heap_usage_test {
@@ -106,6 +107,19 @@ TEST(OpenclHeapUsage, MetadataOfAnyValueAreReadWithinTheHeap) {
     EXPECT_EQ(opencl::live_allocations_of(heap.copy(), 100'000, in_heap).size(),
               usage_of(heap).allocations_in_use);
   }
+}
+
+TEST(OpenclHeapUsage, OfAHeapThatCanGrowOnlyTheBuffersPagesAreRead) {
+  auto plan = opencl::plan_heap(1_MiB, 0, false, 32_MiB);
+  plan.has_trailers = 1;
+  std::vector<std::uint32_t> words(plan.words);
+  std::memcpy(words.data(), &plan, sizeof plan);
+  opencl::heap_copy const heap{plan, words.data()};
+  for (std::uint32_t const first : {0u, plan.usable_pages - 1, plan.usable_pages})
+    words[plan.large_pages + first] = plan.usable_pages + 1;
+  EXPECT_EQ(opencl::usage_of(heap).allocated, 0u);
+  auto const refuse = [](bytes, bytes, void*) { FAIL(); };
+  EXPECT_TRUE(opencl::live_allocations_of(heap, 1000, refuse).empty());
 }
 
 }  // namespace opencl_heap_usage_test

@@ -182,7 +182,8 @@ quarry_status quarry_opencl_heap_audit(quarry_opencl_heap* heap);
 
 /* Maps the whole heap into the host's memory, to read and to change what kernels built. `*base` is
  * valid until quarry_opencl_heap_unmap or quarry_opencl_heap_destroy. Kernels must not run until
- * then. On devices with memory of their own, mapping and unmapping copy the heap. */
+ * then. On devices with memory of their own, mapping and unmapping copy the heap. QUARRY_INTERNAL
+ * if a kernel overwrote the heap's state: then only quarry_opencl_heap_reset makes it usable. */
 quarry_status quarry_opencl_heap_map(quarry_opencl_heap* heap, void** base);
 /* Returns the heap to the device. */
 quarry_status quarry_opencl_heap_unmap(quarry_opencl_heap* heap);

@@ -99,7 +99,7 @@ quarry_status quarry_opencl_array_list_read(quarry_opencl_heap* heap,
 quarry_status quarry_opencl_array_list_clear(quarry_opencl_heap* heap,
                                              quarry_opencl_array_list* list);
 
-/* Adds a value. */
+/* Adds a value. The push and the pop also free rings that are used up, as quarry_queue_trim does. */
 quarry_status quarry_opencl_queue_push(quarry_opencl_heap* heap, quarry_opencl_queue* queue,
                                        uint32_t value);
 /* Removes the oldest values, at most `capacity`, and writes them to `values` in their order. Sets
@@ -117,7 +117,8 @@ quarry_status quarry_opencl_map_init(quarry_opencl_heap* heap, quarry_opencl_map
 /* Sets `*value` to the address of the value of `key`, or to null if the map does not have it. */
 quarry_status quarry_opencl_map_find(quarry_opencl_heap* heap, quarry_opencl_map* map, uint32_t key,
                                      uint32_t** value);
-/* Sets the value of `key`. QUARRY_BAD_ARGUMENT if the map has no table. */
+/* Sets the value of `key`. QUARRY_BAD_ARGUMENT if the map has no table. The set and the erase also
+ * free the entries that kernels erased. */
 quarry_status quarry_opencl_map_set(quarry_opencl_heap* heap, quarry_opencl_map* map, uint32_t key,
                                     uint32_t value);
 /* Removes a key. QUARRY_NOT_IN_USE if the map does not have it. */

@@ -28,7 +28,7 @@ struct heap_options {
   bool debug = false;
 };
 
-/// What the kernels' faults were: counts of each kind, and the first one.
+/// What the kernels' faults were: counts of each kind, which end at about 2^31, and the first one.
 struct heap_faults {
   std::uint64_t out_of_memory = 0, double_free = 0, interior_reference = 0, foreign_reference = 0;
   std::uint64_t overrun = 0;  ///< found by frees in a debug heap
@@ -97,7 +97,9 @@ class QUARRY_API heap {
 /// memory of their own both ways copy the whole heap. The heap may be destroyed before.
 class QUARRY_API mapped_heap {
  public:
-  /// Waits for the queue. Throws `bad_argument` if the heap is mapped already, and `opencl_error`.
+  /// Waits for the queue. Throws `bad_argument` if the heap is mapped already, `bad_state` if a
+  /// kernel overwrote the heap's state, since the functions of on_host.hpp then write anywhere, and
+  /// `opencl_error`.
   explicit mapped_heap(heap const& heap);
   mapped_heap(mapped_heap const&) = delete;
   mapped_heap& operator=(mapped_heap const&) = delete;
