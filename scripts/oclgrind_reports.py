@@ -104,6 +104,7 @@ HANDOVERS = [
 ]
 
 ATOMICS = "atomics_other.cl"  # oclgrind offers OpenCL 1.2, so the third tier
+PROGRAMS = ["tests/opencl/*", "examples/opencl*", "src/opencl/*"]  # files with kernels
 PLACE = re.compile(r"\tAt line (\d+) \(column \d+\) of ([\w.]+):")
 KERNEL = re.compile(r"\tKernel: (\w+)")
 # Reports of the compiler and of --check-api: tests build programs that have 1 and 2,000 errors.
@@ -125,14 +126,22 @@ class Report(NamedTuple):
     places: list[tuple[str, str]]  # source or kernel, and the text of the line
 
 
-def line_of_kernel(kernel, number):
-    """A line of the program of a test or an example. Line 1 begins after the raw string's quote."""
-    for path in [*ROOT.glob("tests/opencl/*.cpp"), *ROOT.glob("examples/opencl*.cpp")]:
-        for program in re.findall(r'R"opencl\((.*?)\)opencl"', path.read_text(), re.DOTALL):
-            lines = program.split("\n")
-            if f"__kernel void {kernel}(" in program and number <= len(lines):
-                return lines[number - 1]
-    return ""
+def program_of(kernel, root=ROOT):
+    """The lines of the program with this kernel. Line 1 begins after the raw string's quote.
+
+    A report names its kernel, but not its program. So the result is empty if several programs have
+    a kernel of this name, or if none has one. A race at an unknown line is a fault.
+    """
+    declaration = f"__kernel void {kernel}("
+    count, lines = 0, []
+    for pattern in PROGRAMS:
+        for path in root.glob(pattern):
+            text = path.read_text(errors="replace") if path.is_file() else ""
+            count += text.count(declaration)
+            for program in re.findall(r'R"opencl\((.*?)\)opencl"', text, re.DOTALL):
+                if declaration in program:
+                    lines = program.split("\n")
+    return lines if count == 1 else []
 
 
 def line_of(source, kernel, number, known={}):
@@ -141,10 +150,10 @@ def line_of(source, kernel, number, known={}):
         path = ROOT / "opencl" / source
         if path.is_file():
             lines = path.read_text().split("\n")
-            text = lines[number - 1] if number <= len(lines) else ""
-            known[key] = source, text.strip()
         else:
-            known[key] = kernel, line_of_kernel(kernel, number).strip()
+            source, lines = kernel, program_of(kernel)
+        text = lines[number - 1].strip() if number <= len(lines) else f"unknown line {number}"
+        known[key] = source, text
     return known[key]
 
 

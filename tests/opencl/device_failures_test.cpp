@@ -36,8 +36,8 @@ __kernel void serve_group(quarry_heap heap, __global quarry_vector* vector,
   quarry_array_list_grow_local(heap, list, 1u, &index, scratch);
   got[2] = index;
 }
-__kernel void churn(quarry_heap heap, __global quarry_queue* queue, __global quarry_map* map,
-                    uint rounds, __global uint* wrong) {
+__kernel void churn_containers(quarry_heap heap, __global quarry_queue* queue,
+                               __global quarry_map* map, uint rounds, __global uint* wrong) {
   uint const item = (uint)get_global_id(0), items = (uint)get_global_size(0);
   for (uint i = 0; i < rounds; ++i) {
     uint const key = i * items + item;
@@ -131,7 +131,7 @@ TEST(OpenclDeviceFailures, AQueueAndAMapServeManyMoreValuesThanTheyHaveAtOnce) {
     cl::Buffer const queue = zeros(f, sizeof(quarry_queue)), map = zeros(f, sizeof(quarry_map)),
                      wrong = zeros(f, 8);
     f.run("prepare", 1, 1, map, cl_uint{64}, wrong);
-    f.run("churn", 4, 16, queue, map, rounds, wrong);
+    f.run("churn_containers", 4, 16, queue, map, rounds, wrong);
     auto const failed = f.read(wrong, 2);
     if (failed[0] != 0) return std::to_string(failed[0]) + " pushes failed";
     if (failed[1] != 0) return std::to_string(failed[1]) + " insertions or removals failed";
