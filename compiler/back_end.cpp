@@ -71,8 +71,8 @@ std::string link_math(Module& module, std::string const& library) {
   }
   if (served.empty()) return {};
   for (Function* function : served) {
-    FunctionCallee callee =
-        module.getOrInsertFunction("__nv_" + function->getName().str(), function->getFunctionType());
+    FunctionCallee callee = module.getOrInsertFunction("__nv_" + function->getName().str(),
+                                                       function->getFunctionType());
     function->replaceAllUsesWith(callee.getCallee());
   }
   for (Function& function : *math)
@@ -80,12 +80,14 @@ std::string link_math(Module& module, std::string const& library) {
   if (Linker::linkModules(module, std::move(math), Linker::LinkOnlyNeeded))
     return library + ": the CUDA toolkit's mathematical functions do not link";
   for (std::string const& name : wanted)
-    if (Function* const function = module.getFunction(name); function != nullptr && !function->isDeclaration())
+    if (Function* const function = module.getFunction(name);
+        function != nullptr && !function->isDeclaration())
       function->setLinkage(GlobalValue::InternalLinkage);
   return {};
 }
 
-std::string write_code(Module& module, TargetMachine& machine, target kind, std::string const& path) {
+std::string write_code(Module& module, TargetMachine& machine, target kind,
+                       std::string const& path) {
   std::string message;
   raw_string_ostream text{message};
   if (verifyModule(module, &text)) return "internal error: " + message;
@@ -93,7 +95,8 @@ std::string write_code(Module& module, TargetMachine& machine, target kind, std:
   raw_fd_ostream file{path, error, sys::fs::OF_None};
   if (error) return path + ": " + error.message();
   legacy::PassManager passes;
-  auto const type = kind == target::gpu ? CodeGenFileType::AssemblyFile : CodeGenFileType::ObjectFile;
+  auto const type =
+      kind == target::gpu ? CodeGenFileType::AssemblyFile : CodeGenFileType::ObjectFile;
   if (machine.addPassesToEmitFile(passes, file, nullptr, type)) return "LLVM cannot write " + path;
   passes.run(module);
   return {};

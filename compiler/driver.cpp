@@ -11,6 +11,8 @@
 #include <llvm/Object/ELFObjectFile.h>
 #include <llvm/Support/SourceMgr.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -18,8 +20,6 @@
 #include <optional>
 #include <set>
 #include <sstream>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace quarry::compiler {
 namespace {
@@ -46,6 +46,7 @@ struct options {
 /// Where the parts of Quarry and the CUDA toolkit are. CMake writes the file.
 struct installation {
   std::string clang, ptxas, nvlink, math, include;
+  std::string functions;               // the archive that defines all functions of the runtime
   std::vector<std::string> runtimes;   // cubins of the runtime, by ascending number of registers
   std::vector<std::string> libraries;  // what the executable links
 };
@@ -97,7 +98,8 @@ class scratch_folder {
  public:
   scratch_folder() {
     std::string name = (fs::temp_directory_path() / "quarry-mpicc-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw failure{"cannot create a folder in " + fs::temp_directory_path().string()};
+    if (mkdtemp(name.data()) == nullptr)
+      throw failure{"cannot create a folder in " + fs::temp_directory_path().string()};
     path_ = name;
   }
   ~scratch_folder() {
@@ -126,6 +128,7 @@ installation find_installation() {
     if (key == "nvlink") result.nvlink = value;
     if (key == "math") result.math = value;
     if (key == "include") result.include = value;
+    if (key == "functions") result.functions = value;
     if (key == "runtime") result.runtimes.push_back(value);
     if (key == "library") result.libraries.push_back(value);
   }
@@ -148,8 +151,13 @@ options parse(int argc, char** argv) {
       result.shows_commands = true;
     } else if (word.starts_with("-O")) {
       std::string const level = word.substr(2);
-      result.level = level.empty() ? 1 : level == "fast" || level[0] > '3' ? 3 : level == "s" || level == "z" || level == "g" ? 1 : static_cast<unsigned>(level[0] - '0');
-    } else if (word == "-I" || word == "-D" || word == "-U" || word == "-include" || word == "-isystem") {
+      result.level = level.empty()                       ? 1
+                     : level == "fast" || level[0] > '3' ? 3
+                     : level == "s" || level == "z" || level == "g"
+                         ? 1
+                         : static_cast<unsigned>(level[0] - '0');
+    } else if (word == "-I" || word == "-D" || word == "-U" || word == "-include" ||
+               word == "-isystem") {
       result.front_end.push_back(word);
       result.front_end.push_back(next());
     } else if (word == "-L") {
@@ -190,14 +198,29 @@ std::string read_file(std::string const& path) {
 /// Has Clang translate `source` to bitcode for both machines.
 compiled compile(std::string const& source, options const& asked, installation const& parts,
                  scratch_folder const& scratch) {
-  std::vector<std::string> common{parts.clang, "-O1", "-Xclang", "-disable-llvm-passes", "-g", "-emit-llvm", "-c", source,
-                                  "-I" + parts.include, "-D_GNU_SOURCE", "-fno-builtin-malloc", "-fno-builtin-printf",
-                                  "-Wno-error=implicit-function-declaration", "-Wno-error=implicit-int", "-Wno-error=int-conversion",
-                                  "-Wno-error=incompatible-function-pointer-types", "-fmath-errno", "-D_FORTIFY_SOURCE=0"};
+  std::vector<std::string> common{parts.clang,
+                                  "-O1",
+                                  "-Xclang",
+                                  "-disable-llvm-passes",
+                                  "-g",
+                                  "-emit-llvm",
+                                  "-c",
+                                  source,
+                                  "-I" + parts.include,
+                                  "-D_GNU_SOURCE",
+                                  "-fno-builtin-malloc",
+                                  "-fno-builtin-printf",
+                                  "-Wno-error=implicit-function-declaration",
+                                  "-Wno-error=implicit-int",
+                                  "-Wno-error=int-conversion",
+                                  "-Wno-error=incompatible-function-pointer-types",
+                                  "-fmath-errno",
+                                  "-D_FORTIFY_SOURCE=0"};
   common.insert(common.end(), asked.front_end.begin(), asked.front_end.end());
   auto gpu = common;
-  gpu.insert(gpu.end(), {"--target=nvptx64-nvidia-cuda", "-march=" + asked.gpu, "-nogpulib", "-w", "-isystem",
-                         "/usr/include/x86_64-linux-gnu", "-isystem", "/usr/include", "-D__x86_64__", "-D__LP64__", "-o", scratch / "gpu.bc"});
+  gpu.insert(gpu.end(), {"--target=nvptx64-nvidia-cuda", "-march=" + asked.gpu, "-nogpulib", "-w",
+                         "-isystem", "/usr/include/x86_64-linux-gnu", "-isystem", "/usr/include",
+                         "-D__x86_64__", "-D__LP64__", "-o", scratch / "gpu.bc"});
   auto cpu = common;
   cpu.insert(cpu.end(), {"-fPIC", "-o", scratch / "cpu.bc"});
   run_together({cpu, gpu}, asked.shows_commands);
@@ -205,10 +228,13 @@ compiled compile(std::string const& source, options const& asked, installation c
 }
 
 /// Writes an object file that holds the bitcode for both machines.
-void write_object(std::string const& path, options const& asked, installation const& parts, scratch_folder const& scratch) {
+void write_object(std::string const& path, options const& asked, installation const& parts,
+                  scratch_folder const& scratch) {
   std::string const assembly = scratch / "object.s";
-  std::ofstream{assembly} << "\t.section " << gpu_section << ",\"\",@progbits\n\t.incbin \"" << scratch / "gpu.bc" << "\"\n"
-                          << "\t.section " << cpu_section << ",\"\",@progbits\n\t.incbin \"" << scratch / "cpu.bc" << "\"\n"
+  std::ofstream{assembly} << "\t.section " << gpu_section << ",\"\",@progbits\n\t.incbin \""
+                          << scratch / "gpu.bc" << "\"\n"
+                          << "\t.section " << cpu_section << ",\"\",@progbits\n\t.incbin \""
+                          << scratch / "cpu.bc" << "\"\n"
                           << "\t.section .note.GNU-stack,\"\",@progbits\n";
   run({parts.clang, "-c", assembly, "-o", path}, asked.shows_commands);
 }
@@ -231,7 +257,8 @@ std::optional<compiled> read_object(MemoryBufferRef buffer) {
   return result;
 }
 
-std::unique_ptr<Module> parse_module(std::string const& bitcode, std::string const& name, LLVMContext& context) {
+std::unique_ptr<Module> parse_module(std::string const& bitcode, std::string const& name,
+                                     LLVMContext& context) {
   auto module = parseBitcodeFile(MemoryBufferRef{bitcode, name}, context);
   if (!module) throw failure{name + ": " + toString(module.takeError())};
   return std::move(*module);
@@ -254,7 +281,8 @@ class program {
   /// Whether the program calls a function or uses a variable that only `part` defines.
   bool needs(compiled const& part) {
     LLVMContext context;
-    auto const module = parse_module(machine_ == target::gpu ? part.gpu : part.cpu, part.name, context);
+    auto const module =
+        parse_module(machine_ == target::gpu ? part.gpu : part.cpu, part.name, context);
     for (GlobalValue const& value : module->global_values()) {
       if (value.isDeclaration() || value.hasLocalLinkage()) continue;
       auto const* const known = whole_->getNamedValue(value.getName());
@@ -272,24 +300,22 @@ class program {
   std::unique_ptr<Module> whole_;
 };
 
-/// The names of the functions and variables that the runtime's cubin defines.
-std::set<std::string> runtime_functions(std::string const& cubin) {
+/// The names of the functions and variables that the runtime defines.
+std::set<std::string> runtime_functions(std::string const& archive) {
   std::set<std::string> names;
-  auto buffer = MemoryBuffer::getFile(cubin);
-  if (!buffer) throw failure{cubin + ": " + buffer.getError().message()};
-  auto object = object::ObjectFile::createObjectFile(**buffer);
-  if (!object) throw failure{cubin + ": " + toString(object.takeError())};
-  for (auto const& symbol : (*object)->symbols()) {
-    auto name = symbol.getName();
-    auto flags = symbol.getFlags();
-    if (name && flags && (*flags & object::SymbolRef::SF_Undefined) == 0) names.insert(name->str());
-  }
+  auto buffer = MemoryBuffer::getFile(archive);
+  if (!buffer) throw failure{archive + ": " + buffer.getError().message()};
+  auto parsed = object::Archive::create(**buffer);
+  if (!parsed) throw failure{archive + ": " + toString(parsed.takeError())};
+  for (auto const& symbol : (*parsed)->symbols()) names.insert(symbol.getName().str());
   return names;
 }
 
 /// Everything between the joined bitcode and code, for one machine.
-std::vector<missing_function> translate(program& whole, target machine, options const& asked, installation const& parts,
-                                        std::set<std::string> const& known, std::string const& path) {
+std::vector<missing_function> translate(program& whole, target machine, options const& asked,
+                                        installation const& parts,
+                                        std::set<std::string> const& known,
+                                        std::string const& path) {
   Module& module = whole.module();
   auto const generator = machine_for(machine, asked.gpu);
   module.setTargetTriple(generator->getTargetTriple().str());
@@ -301,10 +327,11 @@ std::vector<missing_function> translate(program& whole, target machine, options 
   privatize_globals(module, machine);
   for (GlobalValue& value : module.global_values()) {
     bool const is_called_by_runtime = value.getName().starts_with("quarry_mpi_");
-    if (!value.isDeclaration() && !is_called_by_runtime && !value.hasAppendingLinkage() && !isa<GlobalAlias>(value))
+    if (!value.isDeclaration() && !is_called_by_runtime && !value.hasAppendingLinkage() &&
+        !isa<GlobalAlias>(value))
       value.setLinkage(GlobalValue::InternalLinkage);
   }
-  if (machine == target::gpu) {
+  if (machine == target::gpu && !parts.math.empty()) {
     std::string const error = link_math(module, parts.math);
     if (!error.empty()) throw failure{error};
   }
@@ -317,7 +344,8 @@ std::vector<missing_function> translate(program& whole, target machine, options 
 void report(std::vector<missing_function> const& missing) {
   std::string text;
   for (auto const& function : missing) {
-    for (auto const& place : function.places.empty() ? std::vector<std::string>{"(unknown place)"} : function.places)
+    for (auto const& place :
+         function.places.empty() ? std::vector<std::string>{"(unknown place)"} : function.places)
       text += place + ": error: " + function.name + " is not supported\n";
   }
   throw failure{text + std::to_string(missing.size()) + " functions are not supported"};
@@ -328,8 +356,8 @@ void write_places(std::vector<std::string> const& places, std::string const& pat
   for (auto const& place : places) file << place << '\0';
 }
 
-void link(std::vector<compiled> const& files, std::vector<std::string> const& archives, options const& asked,
-          installation const& parts, scratch_folder const& scratch) {
+void link(std::vector<compiled> const& files, std::vector<std::string> const& archives,
+          options const& asked, installation const& parts, scratch_folder const& scratch) {
   program gpu{target::gpu};
   program cpu{target::cpu};
   for (auto const& file : files) {
@@ -364,16 +392,11 @@ void link(std::vector<compiled> const& files, std::vector<std::string> const& ar
       }
     }
   }
-  bool const has_gpu = !parts.runtimes.empty();
-  if (has_gpu) {
-    auto const known = runtime_functions(parts.runtimes.front());
-    auto const missing = translate(gpu, target::gpu, asked, parts, known, scratch / "program.ptx");
-    if (!missing.empty()) report(missing);
-    auto const missing_on_cpu = translate(cpu, target::cpu, asked, parts, known, scratch / "program.o");
-    if (!missing_on_cpu.empty()) report(missing_on_cpu);
-  } else {
-    throw failure{"the GPU's runtime is missing: build Quarry with CUDA"};
-  }
+  auto const known = runtime_functions(parts.functions);
+  auto missing = translate(gpu, target::gpu, asked, parts, known, scratch / "program.ptx");
+  if (missing.empty())
+    missing = translate(cpu, target::cpu, asked, parts, known, scratch / "program.o");
+  if (!missing.empty()) report(missing);
   write_places(gpu.places, scratch / "gpu.places");
   write_places(cpu.places, scratch / "cpu.places");
   std::vector<std::vector<std::string>> assemblies;
@@ -381,13 +404,17 @@ void link(std::vector<compiled> const& files, std::vector<std::string> const& ar
   std::string blobs;
   blobs += "\t.section .rodata\n";
   auto const blob = [&](std::string const& name, std::string const& path) {
-    blobs += "\t.globl " + name + "\n\t.balign 16\n" + name + ":\n\t.incbin \"" + path + "\"\n\t.globl " + name + "_end\n" + name + "_end:\n\t.byte 0\n";
+    blobs += "\t.globl " + name + "\n\t.balign 16\n" + name + ":\n\t.incbin \"" + path +
+             "\"\n\t.globl " + name + "_end\n" + name + "_end:\n\t.byte 0\n";
   };
   std::vector<int> const registers{32, 64, 128, 255};
   for (std::size_t i = 0; i < parts.runtimes.size(); ++i) {
     std::string const count = std::to_string(registers[i]);
-    assemblies.push_back({parts.ptxas, "-c", "-arch=" + asked.gpu, "-maxrregcount=" + count, scratch / "program.ptx", "-o", scratch / ("program" + count + ".o")});
-    links.push_back({parts.nvlink, "-m64", "--arch=" + asked.gpu, scratch / ("program" + count + ".o"), parts.runtimes[i], "-o", scratch / ("program" + count + ".cubin")});
+    assemblies.push_back({parts.ptxas, "-c", "-arch=" + asked.gpu, "-maxrregcount=" + count,
+                          scratch / "program.ptx", "-o", scratch / ("program" + count + ".o")});
+    links.push_back({parts.nvlink, "-m64", "--arch=" + asked.gpu,
+                     scratch / ("program" + count + ".o"), parts.runtimes[i], "-o",
+                     scratch / ("program" + count + ".cubin")});
     blob("quarry_mpi_cubin_" + count, scratch / ("program" + count + ".cubin"));
   }
   run_together(assemblies, asked.shows_commands);
@@ -395,7 +422,8 @@ void link(std::vector<compiled> const& files, std::vector<std::string> const& ar
   blob("quarry_mpi_gpu_places", scratch / "gpu.places");
   blob("quarry_mpi_cpu_places", scratch / "cpu.places");
   std::ofstream{scratch / "blobs.s"} << blobs << "\t.section .note.GNU-stack,\"\",@progbits\n";
-  std::vector<std::string> command{parts.clang, scratch / "program.o", scratch / "blobs.s", "-o", asked.output.empty() ? "a.out" : asked.output};
+  std::vector<std::string> command{parts.clang, scratch / "program.o", scratch / "blobs.s", "-o",
+                                   asked.output.empty() ? "a.out" : asked.output};
   command.insert(command.end(), parts.libraries.begin(), parts.libraries.end());
   run(command, asked.shows_commands);
 }
@@ -418,15 +446,21 @@ int compile_and_link(int argc, char** argv) {
     fs::path const path{input};
     if (input.starts_with("-l")) {
       std::string const name = input.substr(2);
-      if (name == "m" || name == "c" || name == "rt" || name == "pthread" || name == "mpi") continue;
+      if (name == "m" || name == "c" || name == "rt" || name == "pthread" || name == "mpi")
+        continue;
       std::string const library = find_library(name, asked);
-      if (library.empty()) throw failure{"lib" + name + ".a was not found; quarry-mpicc links static libraries that quarry-mpicc compiled"};
+      if (library.empty())
+        throw failure{
+            "lib" + name +
+            ".a was not found; quarry-mpicc links static libraries that quarry-mpicc compiled"};
       archives.push_back(library);
     } else if (path.extension() == ".c") {
       files.push_back(compile(input, asked, parts, scratch));
       if (asked.compiles_only) {
-        if (!asked.output.empty() && asked.inputs.size() > 1) throw failure{"-o with -c allows one source file"};
-        write_object(asked.output.empty() ? path.stem().string() + ".o" : asked.output, asked, parts, scratch);
+        if (!asked.output.empty() && asked.inputs.size() > 1)
+          throw failure{"-o with -c allows one source file"};
+        write_object(asked.output.empty() ? path.stem().string() + ".o" : asked.output, asked,
+                     parts, scratch);
       }
     } else if (path.extension() == ".o") {
       auto buffer = MemoryBuffer::getFile(input);

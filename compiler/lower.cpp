@@ -17,24 +17,73 @@ using namespace llvm;
 /// Functions of the C library that behave the same for each rank and that the CPU's C library
 /// serves directly. Everything else needs a function of the runtime.
 bool is_served_by_host(StringRef name) {
-  static std::set<std::string> const names{
-      "memcpy", "memmove", "memset", "memcmp", "memchr", "strlen", "strcmp", "strncmp", "strcpy",
-      "strncpy", "strcat", "strncat", "strchr", "strrchr", "strstr", "strspn", "strcspn", "strpbrk",
-      "strcasecmp", "strncasecmp", "abs", "labs", "llabs", "atoi", "atol", "atoll", "atof", "strtol",
-      "strtoul", "strtoll", "strtoull", "strtod", "strtof", "__isoc23_strtol", "__isoc23_strtoul",
-      "__isoc23_strtoll", "__isoc23_strtoull", "__ctype_b_loc", "__ctype_tolower_loc",
-      "__ctype_toupper_loc", "tolower", "toupper", "qsort", "bsearch", "time", "clock",
-      "gettimeofday", "clock_gettime", "sleep", "usleep", "getenv", "sprintf", "snprintf", "sscanf",
-      "__isoc99_sscanf", "vsnprintf", "vsprintf"};
+  static std::set<std::string> const names{"memcpy",
+                                           "memmove",
+                                           "memset",
+                                           "memcmp",
+                                           "memchr",
+                                           "strlen",
+                                           "strcmp",
+                                           "strncmp",
+                                           "strcpy",
+                                           "strncpy",
+                                           "strcat",
+                                           "strncat",
+                                           "strchr",
+                                           "strrchr",
+                                           "strstr",
+                                           "strspn",
+                                           "strcspn",
+                                           "strpbrk",
+                                           "strcasecmp",
+                                           "strncasecmp",
+                                           "abs",
+                                           "labs",
+                                           "llabs",
+                                           "atoi",
+                                           "atol",
+                                           "atoll",
+                                           "atof",
+                                           "strtol",
+                                           "strtoul",
+                                           "strtoll",
+                                           "strtoull",
+                                           "strtod",
+                                           "strtof",
+                                           "__isoc23_strtol",
+                                           "__isoc23_strtoul",
+                                           "__isoc23_strtoll",
+                                           "__isoc23_strtoull",
+                                           "__ctype_b_loc",
+                                           "__ctype_tolower_loc",
+                                           "__ctype_toupper_loc",
+                                           "tolower",
+                                           "toupper",
+                                           "qsort",
+                                           "bsearch",
+                                           "time",
+                                           "clock",
+                                           "gettimeofday",
+                                           "clock_gettime",
+                                           "sleep",
+                                           "usleep",
+                                           "getenv",
+                                           "sprintf",
+                                           "snprintf",
+                                           "sscanf",
+                                           "__isoc99_sscanf",
+                                           "vsnprintf",
+                                           "vsprintf"};
   return names.contains(name.str());
 }
 
 bool is_math(StringRef name) {
   static std::set<std::string> const names{
-      "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "exp",
-      "exp2", "log", "log2", "log10", "pow", "fabs", "floor", "ceil", "round", "trunc", "fmod",
-      "hypot", "cbrt", "fmin", "fmax", "rint", "nearbyint", "lround", "llround", "expm1", "log1p",
-      "copysign", "erf", "erfc", "tgamma", "lgamma", "ldexp", "frexp", "modf"};
+      "sqrt",   "sin",       "cos",    "tan",     "asin",  "acos",  "atan",     "atan2", "sinh",
+      "cosh",   "tanh",      "exp",    "exp2",    "log",   "log2",  "log10",    "pow",   "fabs",
+      "floor",  "ceil",      "round",  "trunc",   "fmod",  "hypot", "cbrt",     "fmin",  "fmax",
+      "rint",   "nearbyint", "lround", "llround", "expm1", "log1p", "copysign", "erf",   "erfc",
+      "tgamma", "lgamma",    "ldexp",  "frexp",   "modf"};
   if (names.contains(name.str())) return true;
   return name.ends_with("f") && names.contains(name.drop_back().str());
 }
@@ -77,7 +126,8 @@ std::vector<missing_function> connect_to_runtime(Module& module, target machine,
     add_places(value, missing.back().places);
   };
   for (Function& function : module)
-    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty()) connect(function);
+    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty())
+      connect(function);
   for (GlobalVariable& variable : module.globals())
     if (variable.isDeclaration() && !variable.use_empty()) connect(variable);
   std::ranges::sort(missing, {}, &missing_function::name);

@@ -31,7 +31,8 @@ bool refers_to(Constant const* constant, SetVector<GlobalVariable*> const& varia
 SetVector<GlobalVariable*> find_variables(Module& module) {
   SetVector<GlobalVariable*> found;
   for (GlobalVariable& variable : module.globals()) {
-    bool const is_program_data = variable.hasInitializer() && !variable.getName().starts_with("llvm.");
+    bool const is_program_data =
+        variable.hasInitializer() && !variable.getName().starts_with("llvm.");
     if (is_program_data && !variable.isConstant()) found.insert(&variable);
   }
   for (bool is_changed = true; is_changed;) {
@@ -86,8 +87,12 @@ class initializer {
   }
 
  private:
-  DataLayout const& sizes() const { return builder_.GetInsertBlock()->getModule()->getDataLayout(); }
-  Value* at(std::uint64_t offset) { return builder_.CreateConstGEP1_64(builder_.getInt8Ty(), record_, offset); }
+  DataLayout const& sizes() const {
+    return builder_.GetInsertBlock()->getModule()->getDataLayout();
+  }
+  Value* at(std::uint64_t offset) {
+    return builder_.CreateConstGEP1_64(builder_.getInt8Ty(), record_, offset);
+  }
 
   void copy(GlobalVariable* variable, Constant* value, std::uint64_t offset) {
     auto* const image =
@@ -130,14 +135,17 @@ void replace_uses(GlobalVariable* variable, std::uint64_t offset, target machine
     if (address == nullptr) {
       Value* const record = record_of_rank(*function, machine);
       IRBuilder<> builder{cast<Instruction>(record)->getNextNode()};
-      address = builder.CreateConstGEP1_64(builder.getInt8Ty(), record, offset, variable->getName());
+      address =
+          builder.CreateConstGEP1_64(builder.getInt8Ty(), record, offset, variable->getName());
     }
     use.set(address);
   }
 }
 
 Value* gpu_record(IRBuilder<>& builder, Module& module) {
-  auto* const layout_type = StructType::get(builder.getPtrTy(), builder.getInt64Ty(), builder.getInt32Ty(), builder.getInt32Ty(), builder.getPtrTy());
+  auto* const layout_type =
+      StructType::get(builder.getPtrTy(), builder.getInt64Ty(), builder.getInt32Ty(),
+                      builder.getInt32Ty(), builder.getPtrTy());
   auto* layout = module.getNamedGlobal("quarry_mpi_layout");
   if (layout == nullptr) {
     constexpr unsigned constant_space = 4;
@@ -162,8 +170,8 @@ Value* gpu_record(IRBuilder<>& builder, Module& module) {
 }
 
 Value* cpu_record(IRBuilder<>& builder, Module& module) {
-  auto callee = module.getOrInsertFunction(
-      "quarry_mpi_record", FunctionType::get(builder.getPtrTy(), false));
+  auto callee =
+      module.getOrInsertFunction("quarry_mpi_record", FunctionType::get(builder.getPtrTy(), false));
   auto* const function = cast<Function>(callee.getCallee());
   function->setDoesNotThrow();
   function->setDoesNotAccessMemory();  // the same address in every call by one rank
@@ -187,9 +195,9 @@ void privatize_globals(Module& module, target machine) {
   LLVMContext& context = module.getContext();
 
   auto* const record_type = PointerType::get(context, 0);
-  auto* const init = Function::Create(
-      FunctionType::get(Type::getVoidTy(context), {record_type}, false),
-      GlobalValue::ExternalLinkage, "quarry_mpi_init_record", module);
+  auto* const init =
+      Function::Create(FunctionType::get(Type::getVoidTy(context), {record_type}, false),
+                       GlobalValue::ExternalLinkage, "quarry_mpi_init_record", module);
   IRBuilder<> builder{BasicBlock::Create(context, "", init)};
   initializer writer{builder, init->getArg(0), layout, variables};
   for (GlobalVariable* variable : variables) writer.write(variable);
@@ -205,7 +213,8 @@ void privatize_globals(Module& module, target machine) {
       auto* const user = dyn_cast<Instruction>(use.getUser());
       if (user == nullptr || user->getFunction() != init) continue;
       if (address == nullptr)
-        address = entry.CreateConstGEP1_64(entry.getInt8Ty(), init->getArg(0), layout.offset_of(variable));
+        address = entry.CreateConstGEP1_64(entry.getInt8Ty(), init->getArg(0),
+                                           layout.offset_of(variable));
       use.set(address);
     }
   }

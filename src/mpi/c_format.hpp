@@ -7,7 +7,7 @@
 
 #include <cstdarg>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// The arguments of a variadic call. On the GPU they lie one behind the other, each at a multiple
 /// of its size; on the CPU as the platform's va_list says.
@@ -17,7 +17,8 @@ class arguments {
   QUARRY_HD explicit arguments(void* packed) : next_{static_cast<char*>(packed)} {}
   template <class T>
   [[nodiscard]] QUARRY_HD T take() {
-    auto const at = (reinterpret_cast<std::uint64_t>(next_) + sizeof(T) - 1) & ~std::uint64_t{sizeof(T) - 1};
+    auto const at =
+        (reinterpret_cast<std::uint64_t>(next_) + sizeof(T) - 1) & ~std::uint64_t{sizeof(T) - 1};
     next_ = reinterpret_cast<char*>(at + sizeof(T));
     return *reinterpret_cast<T const*>(at);
   }
@@ -71,12 +72,18 @@ class formatter {
   QUARRY_HD static conversion parse(char const*& text, arguments& values) {
     conversion what;
     for (;; ++text) {
-      if (*text == '-') what.left = true;
-      else if (*text == '+') what.plus = true;
-      else if (*text == ' ') what.space = true;
-      else if (*text == '#') what.alternate = true;
-      else if (*text == '0') what.zero = true;
-      else if (*text != '\'') break;
+      if (*text == '-')
+        what.left = true;
+      else if (*text == '+')
+        what.plus = true;
+      else if (*text == ' ')
+        what.space = true;
+      else if (*text == '#')
+        what.alternate = true;
+      else if (*text == '0')
+        what.zero = true;
+      else if (*text != '\'')
+        break;
     }
     if (*text == '*') {
       what.width = values.take<int>();
@@ -96,11 +103,16 @@ class formatter {
       for (; is_digit(*text); ++text) what.precision = what.precision * 10 + (*text - '0');
     }
     for (;; ++text) {
-      if (*text == 'h') --what.length;
-      else if (*text == 'l') ++what.length;
-      else if (*text == 'j' || *text == 'z' || *text == 't' || *text == 'q') what.length = 2;
-      else if (*text == 'L') what.length = 3;
-      else break;
+      if (*text == 'h')
+        --what.length;
+      else if (*text == 'l')
+        ++what.length;
+      else if (*text == 'j' || *text == 'z' || *text == 't' || *text == 'q')
+        what.length = 2;
+      else if (*text == 'L')
+        what.length = 3;
+      else
+        break;
     }
     what.letter = *text;
     if (*text != 0) ++text;
@@ -109,37 +121,61 @@ class formatter {
 
   QUARRY_HD void convert(conversion const& what, arguments& values) {
     switch (what.letter) {
-      case 'd': case 'i': return signed_number(what, take_signed(what, values));
-      case 'u': case 'x': case 'X': case 'o': return number(what, take_unsigned(what, values), 0);
+      case 'd':
+      case 'i':
+        return signed_number(what, take_signed(what, values));
+      case 'u':
+      case 'x':
+      case 'X':
+      case 'o':
+        return number(what, take_unsigned(what, values), 0);
       case 'c': {
         char const c = static_cast<char>(values.take<int>());
         return padded(what, "", &c, 1);
       }
-      case 's': return string(what, values.take<char const*>());
-      case 'p': return pointer(what, reinterpret_cast<std::uint64_t>(values.take<void*>()));
-      case 'f': case 'F': case 'e': case 'E': case 'g': case 'G': case 'a': case 'A': return real(what, take_real(what, values));
-      case 'n': return store_count(what, values);
-      case '%': return sink_.add_char('%');
-      default: return;
+      case 's':
+        return string(what, values.take<char const*>());
+      case 'p':
+        return pointer(what, reinterpret_cast<std::uint64_t>(values.take<void*>()));
+      case 'f':
+      case 'F':
+      case 'e':
+      case 'E':
+      case 'g':
+      case 'G':
+      case 'a':
+      case 'A':
+        return real(what, take_real(what, values));
+      case 'n':
+        return store_count(what, values);
+      case '%':
+        return sink_.add_char('%');
+      default:
+        return;
     }
   }
 
   QUARRY_HD static std::int64_t take_signed(conversion const& what, arguments& values) {
     if (what.length >= 1) return values.take<long long>();
     int const value = values.take<int>();
-    return what.length == -1 ? static_cast<short>(value) : what.length <= -2 ? static_cast<signed char>(value) : value;
+    return what.length == -1   ? static_cast<short>(value)
+           : what.length <= -2 ? static_cast<signed char>(value)
+                               : value;
   }
   QUARRY_HD static std::uint64_t take_unsigned(conversion const& what, arguments& values) {
     if (what.length >= 1) return values.take<unsigned long long>();
     unsigned const value = values.take<unsigned>();
-    return what.length == -1 ? static_cast<unsigned short>(value) : what.length <= -2 ? static_cast<unsigned char>(value) : value;
+    return what.length == -1   ? static_cast<unsigned short>(value)
+           : what.length <= -2 ? static_cast<unsigned char>(value)
+                               : value;
   }
   QUARRY_HD static double take_real(conversion const& what, arguments& values) {
 #ifdef __CUDACC__
     (void)what;  // long double is double on the GPU
     return values.take<double>();
 #else
-    return what.length == 3 ? static_cast<double>(values.take<long double>()) : values.take<double>();
+    return what.length == 3 ? static_cast<double>(values.take<long double>())
+                            : values.take<double>();
 #endif
   }
 
@@ -157,7 +193,8 @@ class formatter {
   }
 
   /// Prefix, `zeros` zeros, and text, in a field of the conversion's width.
-  QUARRY_HD void padded(conversion const& what, char const* prefix, char const* text, std::int64_t length, std::int64_t zeros = 0) {
+  QUARRY_HD void padded(conversion const& what, char const* prefix, char const* text,
+                        std::int64_t length, std::int64_t zeros = 0) {
     std::int64_t prefix_length = 0;
     while (prefix[prefix_length] != 0) ++prefix_length;
     std::int64_t const padding = what.width - prefix_length - length - zeros;
@@ -173,22 +210,28 @@ class formatter {
   }
 
   QUARRY_HD void signed_number(conversion const& what, std::int64_t value) {
-    std::uint64_t const magnitude = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    std::uint64_t const magnitude =
+        value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
     number(what, magnitude, sign_of(what, value < 0));
   }
 
   QUARRY_HD void number(conversion const& what, std::uint64_t value, char const* sign) {
-    unsigned const base = what.letter == 'x' || what.letter == 'X' ? 16 : what.letter == 'o' ? 8 : 10;
+    unsigned const base = what.letter == 'x' || what.letter == 'X' ? 16
+                          : what.letter == 'o'                     ? 8
+                                                                   : 10;
     char digits[24];
     int begin = sizeof(digits);
     for (std::uint64_t rest = value; rest != 0; rest /= base) {
       auto const digit = static_cast<char>(rest % base);
-      digits[--begin] = static_cast<char>(digit < 10 ? '0' + digit : (what.letter == 'X' ? 'A' : 'a') + digit - 10);
+      digits[--begin] = static_cast<char>(
+          digit < 10 ? '0' + digit : (what.letter == 'X' ? 'A' : 'a') + digit - 10);
     }
     std::int64_t const count = static_cast<std::int64_t>(sizeof(digits)) - begin;
     char const* prefix = sign == nullptr ? "" : sign;
     if (base == 16 && what.alternate && value != 0) prefix = what.letter == 'X' ? "0X" : "0x";
-    std::int64_t zeros = what.precision < 0 ? (count == 0 ? 1 : 0) : what.precision > count ? what.precision - count : 0;
+    std::int64_t zeros = what.precision < 0       ? (count == 0 ? 1 : 0)
+                         : what.precision > count ? what.precision - count
+                                                  : 0;
     if (base == 8 && what.alternate && zeros == 0) zeros = 1;
     if (what.zero && !what.left && what.precision < 0) {
       std::int64_t prefix_length = 0;
@@ -214,8 +257,10 @@ class formatter {
   }
 
   QUARRY_HD void real(conversion const& what, double value);
-  QUARRY_HD void fixed_digits(conversion const& what, decimal const& digits, char const* sign, int precision, bool drops_zeros);
-  QUARRY_HD void exponent_digits(conversion const& what, decimal const& digits, char const* sign, int precision, bool drops_zeros);
+  QUARRY_HD void fixed_digits(conversion const& what, decimal const& digits, char const* sign,
+                              int precision, bool drops_zeros);
+  QUARRY_HD void exponent_digits(conversion const& what, decimal const& digits, char const* sign,
+                                 int precision, bool drops_zeros);
 
   Sink& sink_;
 };
@@ -241,12 +286,14 @@ QUARRY_HD void formatter<Sink>::real(conversion const& what, double value) {
   if (precision == 0) precision = 1;
   digits.round_to_digits(precision);
   int const exponent = digits.exponent();
-  if (exponent < -4 || exponent >= precision) return exponent_digits(what, digits, sign, precision - 1, !what.alternate);
+  if (exponent < -4 || exponent >= precision)
+    return exponent_digits(what, digits, sign, precision - 1, !what.alternate);
   return fixed_digits(what, digits, sign, precision - 1 - exponent, !what.alternate);
 }
 
 template <class Sink>
-QUARRY_HD void formatter<Sink>::fixed_digits(conversion const& what, decimal const& digits, char const* sign, int precision, bool drops_zeros) {
+QUARRY_HD void formatter<Sink>::fixed_digits(conversion const& what, decimal const& digits,
+                                             char const* sign, int precision, bool drops_zeros) {
   int const highest = digits.exponent() > 0 ? digits.exponent() : 0;
   if (drops_zeros)
     while (precision > 0 && digits.digit_at(-precision) == 0) --precision;
@@ -258,14 +305,17 @@ QUARRY_HD void formatter<Sink>::fixed_digits(conversion const& what, decimal con
   if (!what.left && !pads_zeros) repeat(' ', padding);
   if (sign_length != 0) sink_.add_char(sign[0]);
   if (pads_zeros) repeat('0', padding);
-  for (int place = highest; place >= 0; --place) sink_.add_char(static_cast<char>('0' + digits.digit_at(place)));
+  for (int place = highest; place >= 0; --place)
+    sink_.add_char(static_cast<char>('0' + digits.digit_at(place)));
   if (has_point) sink_.add_char('.');
-  for (int place = -1; place >= -precision; --place) sink_.add_char(static_cast<char>('0' + digits.digit_at(place)));
+  for (int place = -1; place >= -precision; --place)
+    sink_.add_char(static_cast<char>('0' + digits.digit_at(place)));
   if (what.left) repeat(' ', padding);
 }
 
 template <class Sink>
-QUARRY_HD void formatter<Sink>::exponent_digits(conversion const& what, decimal const& digits, char const* sign, int precision, bool drops_zeros) {
+QUARRY_HD void formatter<Sink>::exponent_digits(conversion const& what, decimal const& digits,
+                                                char const* sign, int precision, bool drops_zeros) {
   int const exponent = digits.exponent();
   if (drops_zeros)
     while (precision > 0 && digits.digit_at(exponent - precision) == 0) --precision;
@@ -280,7 +330,8 @@ QUARRY_HD void formatter<Sink>::exponent_digits(conversion const& what, decimal 
   if (pads_zeros) repeat('0', padding);
   sink_.add_char(static_cast<char>('0' + digits.digit_at(exponent)));
   if (has_point) sink_.add_char('.');
-  for (int i = 1; i <= precision; ++i) sink_.add_char(static_cast<char>('0' + digits.digit_at(exponent - i)));
+  for (int i = 1; i <= precision; ++i)
+    sink_.add_char(static_cast<char>('0' + digits.digit_at(exponent - i)));
   sink_.add_char(what.letter < 'a' ? 'E' : 'e');
   sink_.add_char(exponent < 0 ? '-' : '+');
   if (magnitude >= 100) sink_.add_char(static_cast<char>('0' + magnitude / 100));
@@ -289,4 +340,4 @@ QUARRY_HD void formatter<Sink>::exponent_digits(conversion const& what, decimal 
   if (what.left) repeat(' ', padding);
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -20,7 +20,9 @@ QUARRY_HD void* quarry_c_calloc(unsigned long count, unsigned long size) {
     for (unsigned long i = 0; i < count * size; ++i) memory[i] = 0;
   return memory;
 }
-QUARRY_HD void* quarry_c_realloc(void* old, unsigned long size) { return the_world().heap.realloc(old, size); }
+QUARRY_HD void* quarry_c_realloc(void* old, unsigned long size) {
+  return the_world().heap.realloc(old, size);
+}
 QUARRY_HD void quarry_c_exit(int code) { end_rank(code); }
 QUARRY_HD void quarry_c_abort() { abort_program(134); }
 

@@ -3,7 +3,7 @@
 #include "c_format.hpp"
 #include "output.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 /// Collects text and writes it in parts to an output stream.
@@ -36,7 +36,8 @@ QUARRY_HD int print(std::uint8_t stream, char const* format, arguments& values) 
   return static_cast<int>(sink.wanted());
 }
 
-QUARRY_HD int print_to(char* buffer, std::uint64_t capacity, char const* format, arguments& values) {
+QUARRY_HD int print_to(char* buffer, std::uint64_t capacity, char const* format,
+                       arguments& values) {
   text_buffer sink{buffer, capacity};
   formatter<text_buffer>{sink}.format(format, values);
   sink.terminate();
@@ -44,38 +45,49 @@ QUARRY_HD int print_to(char* buffer, std::uint64_t capacity, char const* format,
 }
 
 }  // namespace
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
 
 extern "C" {
 
 #ifdef __CUDACC__
-#define QUARRY_VARIADIC(result, name, call, ...) \
-  __device__ result quarry_c_##name(__VA_ARGS__, void* list) { arguments values{list}; return call; }
-#define QUARRY_V(result, name, call, ...) \
-  __device__ result quarry_c_v##name(__VA_ARGS__, void* list) { arguments values{list}; return call; }
-#else
 #define QUARRY_VARIADIC(result, name, call, ...)               \
-  result quarry_c_##name(__VA_ARGS__, ...) {                   \
-    va_list list;                                              \
-    va_start(list, format);                                    \
-    int total;                                                 \
-    {                                                          \
-      arguments values{list};                                  \
-      total = call;                                            \
-    }                                                          \
-    va_end(list);                                              \
-    return total;                                              \
+  __device__ result quarry_c_##name(__VA_ARGS__, void* list) { \
+    arguments values{list};                                    \
+    return call;                                               \
   }
-#define QUARRY_V(result, name, call, ...) \
-  result quarry_c_v##name(__VA_ARGS__, va_list list) { arguments values{list}; return call; }
+#define QUARRY_V(result, name, call, ...)                       \
+  __device__ result quarry_c_v##name(__VA_ARGS__, void* list) { \
+    arguments values{list};                                     \
+    return call;                                                \
+  }
+#else
+#define QUARRY_VARIADIC(result, name, call, ...) \
+  result quarry_c_##name(__VA_ARGS__, ...) {     \
+    va_list list;                                \
+    va_start(list, format);                      \
+    int total;                                   \
+    {                                            \
+      arguments values{list};                    \
+      total = call;                              \
+    }                                            \
+    va_end(list);                                \
+    return total;                                \
+  }
+#define QUARRY_V(result, name, call, ...)              \
+  result quarry_c_v##name(__VA_ARGS__, va_list list) { \
+    arguments values{list};                            \
+    return call;                                       \
+  }
 #endif
 #define QUARRY_BOTH(...) QUARRY_VARIADIC(__VA_ARGS__) QUARRY_V(__VA_ARGS__)
 
 QUARRY_BOTH(int, printf, print(1, format, values), char const* format)
-QUARRY_BOTH(int, sprintf, print_to(buffer, ~std::uint64_t{0}, format, values), char* buffer, char const* format)
-QUARRY_BOTH(int, snprintf, print_to(buffer, size, format, values), char* buffer, unsigned long size, char const* format)
+QUARRY_BOTH(int, sprintf, print_to(buffer, ~std::uint64_t{0}, format, values), char* buffer,
+            char const* format)
+QUARRY_BOTH(int, snprintf, print_to(buffer, size, format, values), char* buffer, unsigned long size,
+            char const* format)
 
 QUARRY_HD int quarry_c_puts(char const* text) {
   stream_sink sink{self(), 1};

@@ -3,17 +3,53 @@
 
 #include <cstdint>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// The calls in which a rank can wait.
 enum class call : std::uint32_t {
-  none, send, ssend, recv, sendrecv, probe, wait, barrier, bcast, reduce, allreduce, gather, scatter, allgather, alltoall,
-  scan, comm_split, comm_dup, finalize, output, memory
+  none,
+  send,
+  ssend,
+  recv,
+  sendrecv,
+  probe,
+  wait,
+  barrier,
+  bcast,
+  reduce,
+  allreduce,
+  gather,
+  scatter,
+  allgather,
+  alltoall,
+  scan,
+  comm_split,
+  comm_dup,
+  finalize,
+  output,
+  memory
 };
 
-inline constexpr char const* call_names[] = {
-    "", "MPI_Send", "MPI_Ssend", "MPI_Recv", "MPI_Sendrecv", "MPI_Probe", "MPI_Wait", "MPI_Barrier", "MPI_Bcast",
-    "MPI_Reduce", "MPI_Allreduce", "MPI_Gather", "MPI_Scatter", "MPI_Allgather", "MPI_Alltoall", "MPI_Scan",
-    "MPI_Comm_split", "MPI_Comm_dup", "MPI_Finalize", "printf", "malloc"};
+inline constexpr char const* call_names[] = {"",
+                                             "MPI_Send",
+                                             "MPI_Ssend",
+                                             "MPI_Recv",
+                                             "MPI_Sendrecv",
+                                             "MPI_Probe",
+                                             "MPI_Wait",
+                                             "MPI_Barrier",
+                                             "MPI_Bcast",
+                                             "MPI_Reduce",
+                                             "MPI_Allreduce",
+                                             "MPI_Gather",
+                                             "MPI_Scatter",
+                                             "MPI_Allgather",
+                                             "MPI_Alltoall",
+                                             "MPI_Scan",
+                                             "MPI_Comm_split",
+                                             "MPI_Comm_dup",
+                                             "MPI_Finalize",
+                                             "printf",
+                                             "malloc"};
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

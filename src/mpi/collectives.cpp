@@ -2,7 +2,7 @@
 // Collective operations as messages along binomial trees, in a context of their own.
 #include "collectives.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 /// A collective operation that this rank takes part in. Messages of one operation have its number
@@ -16,8 +16,12 @@ struct collective {
   std::uint32_t size;
 
   QUARRY_HD collective(rank_state& caller, membership& at, call name)
-      : rank{caller}, through{&at, at.shared->context + 1},
-        tag{static_cast<std::int32_t>(at.collectives++ & 0x7fffffff)}, which{name}, own{at.rank}, size{at.shared->size} {}
+      : rank{caller},
+        through{&at, at.shared->context + 1},
+        tag{static_cast<std::int32_t>(at.collectives++ & 0x7fffffff)},
+        which{name},
+        own{at.rank},
+        size{at.shared->size} {}
 
   QUARRY_HD void send(void const* data, bytes length, std::uint32_t to) const {
     send_bytes(rank, through, data, length, static_cast<std::int32_t>(to), tag, which);
@@ -64,7 +68,8 @@ QUARRY_SLOW void broadcast(collective const& of, void* data, bytes length, std::
 
 /// Reduces `partial` of all ranks to rank 0, in the order of ranks: the result does not depend on
 /// timing, and operations need not commute.
-QUARRY_SLOW void reduce_to_first(collective const& of, char* partial, bytes count, MPI_Datatype type, MPI_Op op) {
+QUARRY_SLOW void reduce_to_first(collective const& of, char* partial, bytes count,
+                                 MPI_Datatype type, MPI_Op op) {
   bytes const length = count * static_cast<bytes>(element_extent(of.rank, type));
   scratch const other{of.rank, length};
   for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
@@ -88,18 +93,19 @@ QUARRY_HD char const* at(void const* base, std::int64_t elements, std::int64_t e
 }
 
 /// Copies elements between buffers of one rank.
-QUARRY_SLOW void copy_elements(rank_state& rank, void const* from, bytes count, MPI_Datatype type, void* to,
-                             MPI_Datatype to_type) {
+QUARRY_SLOW void copy_elements(rank_state& rank, void const* from, bytes count, MPI_Datatype type,
+                               void* to, MPI_Datatype to_type) {
   bytes const length = count * element_size(rank, type);
-  if (is_dense(rank, type)) return unpack(rank, to, to_type, static_cast<char const*>(from), length);
+  if (is_dense(rank, type))
+    return unpack(rank, to, to_type, static_cast<char const*>(from), length);
   scratch const packed{rank, length};
   pack(rank, packed.data(), from, count, type);
   unpack(rank, to, to_type, packed.data(), length);
 }
 
 /// Checks what all collectives share.
-QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI_Datatype type, int root,
-                    char const* function, membership*& found) {
+QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI_Datatype type,
+                      int root, char const* function, membership*& found) {
   found = member(rank, handle);
   if (found == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
   if (count < 0) return fail(rank, handle, MPI_ERR_COUNT, function, "count", count);
@@ -110,10 +116,13 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
 }
 
 /// Sends elements of any type in a collective; like MPI_Send in the collective's context.
-QUARRY_SLOW void send_elements(collective const& of, void const* data, bytes count, MPI_Datatype type, std::uint32_t to) {
-  send(of.rank, of.through, data, count, type, static_cast<std::int32_t>(to), of.tag, mode::standard, of.which);
+QUARRY_SLOW void send_elements(collective const& of, void const* data, bytes count,
+                               MPI_Datatype type, std::uint32_t to) {
+  send(of.rank, of.through, data, count, type, static_cast<std::int32_t>(to), of.tag,
+       mode::standard, of.which);
 }
-QUARRY_HD request wanted_elements(collective const& of, void* data, bytes count, MPI_Datatype type, std::uint32_t from) {
+QUARRY_HD request wanted_elements(collective const& of, void* data, bytes count, MPI_Datatype type,
+                                  std::uint32_t from) {
   request wanted;
   wanted.what = request::kind::receive;
   wanted.data = data;
@@ -124,14 +133,16 @@ QUARRY_HD request wanted_elements(collective const& of, void* data, bytes count,
   wanted.context = of.through.context;
   return wanted;
 }
-QUARRY_SLOW void receive_elements(collective const& of, void* data, bytes count, MPI_Datatype type, std::uint32_t from) {
+QUARRY_SLOW void receive_elements(collective const& of, void* data, bytes count, MPI_Datatype type,
+                                  std::uint32_t from) {
   request wanted = wanted_elements(of, data, count, type, from);
   receive(of.rank, wanted, of.which);
 }
 
 }  // namespace
 
-QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data, bytes size, std::uint32_t root, call which) {
+QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data, bytes size,
+                                 std::uint32_t root, call which) {
   broadcast(collective{rank, among, which}, data, size, root);
 }
 
@@ -144,7 +155,7 @@ QUARRY_SLOW void barrier(rank_state& rank, membership& among, call which) {
   }
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
 
@@ -153,7 +164,8 @@ extern "C" {
 QUARRY_HD int MPI_Barrier(MPI_Comm communicator) {
   rank_state& rank = self();
   membership* among = nullptr;
-  if (int const error = check(rank, communicator, 0, MPI_BYTE, 0, "MPI_Barrier", among)) return error;
+  if (int const error = check(rank, communicator, 0, MPI_BYTE, 0, "MPI_Barrier", among))
+    return error;
   barrier(rank, *among, call::barrier);
   return MPI_SUCCESS;
 }
@@ -161,7 +173,8 @@ QUARRY_HD int MPI_Barrier(MPI_Comm communicator) {
 QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm communicator) {
   rank_state& rank = self();
   membership* among = nullptr;
-  if (int const error = check(rank, communicator, count, type, root, "MPI_Bcast", among)) return error;
+  if (int const error = check(rank, communicator, count, type, root, "MPI_Bcast", among))
+    return error;
   collective const of{rank, *among, call::bcast};
   bytes const size = static_cast<bytes>(count) * element_size(rank, type);
   if (is_dense(rank, type)) {
@@ -169,17 +182,21 @@ QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_
     return MPI_SUCCESS;
   }
   scratch const packed{rank, size};
-  if (of.own == static_cast<std::uint32_t>(root)) pack(rank, packed.data(), data, static_cast<bytes>(count), type);
+  if (of.own == static_cast<std::uint32_t>(root))
+    pack(rank, packed.data(), data, static_cast<bytes>(count), type);
   broadcast(of, packed.data(), size, static_cast<std::uint32_t>(root));
   if (of.own != static_cast<std::uint32_t>(root)) unpack(rank, data, type, packed.data(), size);
   return MPI_SUCCESS;
 }
 
-QUARRY_HD int MPI_Reduce(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm communicator) {
+QUARRY_HD int MPI_Reduce(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
+                         int root, MPI_Comm communicator) {
   rank_state& rank = self();
   membership* among = nullptr;
-  if (int const error = check(rank, communicator, count, type, root, "MPI_Reduce", among)) return error;
-  if (!is_reducible(rank, op, type)) return fail(rank, communicator, MPI_ERR_OP, "MPI_Reduce", "operation", op);
+  if (int const error = check(rank, communicator, count, type, root, "MPI_Reduce", among))
+    return error;
+  if (!is_reducible(rank, op, type))
+    return fail(rank, communicator, MPI_ERR_OP, "MPI_Reduce", "operation", op);
   collective const of{rank, *among, call::reduce};
   bytes const length = static_cast<bytes>(count) * static_cast<bytes>(element_extent(rank, type));
   scratch const partial{rank, length};
@@ -196,11 +213,14 @@ QUARRY_HD int MPI_Reduce(void const* sent, void* received, int count, MPI_Dataty
   return MPI_SUCCESS;
 }
 
-QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op, MPI_Comm communicator) {
+QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Datatype type,
+                            MPI_Op op, MPI_Comm communicator) {
   rank_state& rank = self();
   membership* among = nullptr;
-  if (int const error = check(rank, communicator, count, type, 0, "MPI_Allreduce", among)) return error;
-  if (!is_reducible(rank, op, type)) return fail(rank, communicator, MPI_ERR_OP, "MPI_Allreduce", "operation", op);
+  if (int const error = check(rank, communicator, count, type, 0, "MPI_Allreduce", among))
+    return error;
+  if (!is_reducible(rank, op, type))
+    return fail(rank, communicator, MPI_ERR_OP, "MPI_Allreduce", "operation", op);
   collective const of{rank, *among, call::allreduce};
   bytes const length = static_cast<bytes>(count) * static_cast<bytes>(element_extent(rank, type));
   if (sent != MPI_IN_PLACE) copy_bytes(received, sent, length);
@@ -217,12 +237,13 @@ QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Dat
 namespace {
 
 /// Scan and Exscan: each rank receives the reduction of all lower ranks from its predecessor.
-QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op, MPI_Comm communicator,
-                   bool includes_own, char const* function) {
+QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
+                     MPI_Comm communicator, bool includes_own, char const* function) {
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, 0, function, among)) return error;
-  if (!is_reducible(rank, op, type)) return fail(rank, communicator, MPI_ERR_OP, function, "operation", op);
+  if (!is_reducible(rank, op, type))
+    return fail(rank, communicator, MPI_ERR_OP, function, "operation", op);
   collective const of{rank, *among, call::scan};
   auto const elements = static_cast<bytes>(count);
   bytes const length = elements * static_cast<bytes>(element_extent(rank, type));
@@ -256,16 +277,21 @@ struct parts {
   }
 };
 
-QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received, parts const& into,
-                     MPI_Datatype received_type, int root, MPI_Comm communicator, char const* function) {
+QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                       parts const& into, MPI_Datatype received_type, int root,
+                       MPI_Comm communicator, char const* function) {
   rank_state& rank = self();
   membership* among = nullptr;
-  bool const is_root = member(rank, communicator) != nullptr && member(rank, communicator)->rank == static_cast<std::uint32_t>(root);
+  bool const is_root = member(rank, communicator) != nullptr &&
+                       member(rank, communicator)->rank == static_cast<std::uint32_t>(root);
   bool const is_in_place = sent == MPI_IN_PLACE;
-  if (int const error = check(rank, communicator, is_in_place ? 0 : sent_count, is_in_place ? MPI_BYTE : sent_type, root, function, among)) return error;
+  if (int const error = check(rank, communicator, is_in_place ? 0 : sent_count,
+                              is_in_place ? MPI_BYTE : sent_type, root, function, among))
+    return error;
   collective const of{rank, *among, call::gather};
   if (!is_root) {
-    send_elements(of, sent, static_cast<bytes>(sent_count), sent_type, static_cast<std::uint32_t>(root));
+    send_elements(of, sent, static_cast<bytes>(sent_count), sent_type,
+                  static_cast<std::uint32_t>(root));
     return MPI_SUCCESS;
   }
   std::int64_t const extent = element_extent(rank, received_type);
@@ -280,15 +306,19 @@ QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type,
   return MPI_SUCCESS;
 }
 
-QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_type, void* received, int received_count,
-                      MPI_Datatype received_type, int root, MPI_Comm communicator, char const* function) {
+QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_type, void* received,
+                        int received_count, MPI_Datatype received_type, int root,
+                        MPI_Comm communicator, char const* function) {
   rank_state& rank = self();
   membership* among = nullptr;
   bool const is_in_place = received == MPI_IN_PLACE;
-  if (int const error = check(rank, communicator, is_in_place ? 0 : received_count, is_in_place ? MPI_BYTE : received_type, root, function, among)) return error;
+  if (int const error = check(rank, communicator, is_in_place ? 0 : received_count,
+                              is_in_place ? MPI_BYTE : received_type, root, function, among))
+    return error;
   collective const of{rank, *among, call::scatter};
   if (of.own != static_cast<std::uint32_t>(root)) {
-    receive_elements(of, received, static_cast<bytes>(received_count), received_type, static_cast<std::uint32_t>(root));
+    receive_elements(of, received, static_cast<bytes>(received_count), received_type,
+                     static_cast<std::uint32_t>(root));
     return MPI_SUCCESS;
   }
   std::int64_t const extent = element_extent(rank, sent_type);
@@ -304,46 +334,56 @@ QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_t
 }
 
 /// Each rank sends its part around a ring; after size - 1 steps every rank has all parts.
-QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received, parts const& into,
-                        MPI_Datatype received_type, MPI_Comm communicator, char const* function) {
+QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                          parts const& into, MPI_Datatype received_type, MPI_Comm communicator,
+                          char const* function) {
   rank_state& rank = self();
   membership* among = nullptr;
-  if (int const error = check(rank, communicator, 0, received_type, 0, function, among)) return error;
+  if (int const error = check(rank, communicator, 0, received_type, 0, function, among))
+    return error;
   collective const of{rank, *among, call::allgather};
   std::int64_t const extent = element_extent(rank, received_type);
   if (sent != MPI_IN_PLACE)
-    copy_elements(rank, sent, static_cast<bytes>(sent_count), sent_type, at(received, into.place_of(of.own), extent), received_type);
+    copy_elements(rank, sent, static_cast<bytes>(sent_count), sent_type,
+                  at(received, into.place_of(of.own), extent), received_type);
   std::uint32_t const to = (of.own + 1) % of.size;
   std::uint32_t const from = (of.own + of.size - 1) % of.size;
   for (std::uint32_t step = 0; step + 1 < of.size; ++step) {
     std::uint32_t const outgoing = (of.own + of.size - step) % of.size;
     std::uint32_t const incoming = (of.own + of.size - step - 1) % of.size;
-    request wanted = wanted_elements(of, at(received, into.place_of(incoming), extent), into.count_of(incoming), received_type, from);
+    request wanted = wanted_elements(of, at(received, into.place_of(incoming), extent),
+                                     into.count_of(incoming), received_type, from);
     begin_receive(rank, wanted);
-    send_elements(of, at(received, into.place_of(outgoing), extent), into.count_of(outgoing), received_type, to);
-    wait_until(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context), [&] { return wanted.is_done != 0; });
+    send_elements(of, at(received, into.place_of(outgoing), extent), into.count_of(outgoing),
+                  received_type, to);
+    wait_until(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
+               [&] { return wanted.is_done != 0; });
   }
   return MPI_SUCCESS;
 }
 
 /// In step k each rank exchanges with the ranks at distance k.
-QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype sent_type, void* received, parts const& incoming,
-                       MPI_Datatype received_type, MPI_Comm communicator, char const* function) {
+QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype sent_type,
+                         void* received, parts const& incoming, MPI_Datatype received_type,
+                         MPI_Comm communicator, char const* function) {
   rank_state& rank = self();
   membership* among = nullptr;
-  if (int const error = check(rank, communicator, 0, received_type, 0, function, among)) return error;
+  if (int const error = check(rank, communicator, 0, received_type, 0, function, among))
+    return error;
   collective const of{rank, *among, call::alltoall};
   std::int64_t const received_extent = element_extent(rank, received_type);
   bool const is_in_place = sent == MPI_IN_PLACE;
   bytes copied = 0;
   if (is_in_place) {
-    for (std::uint32_t i = 0; i < of.size; ++i) copied += incoming.count_of(i) * element_size(rank, received_type);
+    for (std::uint32_t i = 0; i < of.size; ++i)
+      copied += incoming.count_of(i) * element_size(rank, received_type);
   }
   scratch const copy{rank, copied};
   bytes offset = 0;
   if (is_in_place) {
     for (std::uint32_t i = 0; i < of.size; ++i) {
-      pack(rank, copy.data() + offset, at(received, incoming.place_of(i), received_extent), incoming.count_of(i), received_type);
+      pack(rank, copy.data() + offset, at(received, incoming.place_of(i), received_extent),
+           incoming.count_of(i), received_type);
       offset += incoming.count_of(i) * element_size(rank, received_type);
     }
   }
@@ -354,19 +394,24 @@ QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype s
     char* const target = at(received, incoming.place_of(from), received_extent);
     if (step == 0) {
       if (!is_in_place)
-        copy_elements(rank, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to), sent_type, target, received_type);
+        copy_elements(rank, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
+                      sent_type, target, received_type);
       continue;
     }
     request wanted = wanted_elements(of, target, incoming.count_of(from), received_type, from);
     begin_receive(rank, wanted);
     if (is_in_place) {
       bytes place = 0;
-      for (std::uint32_t i = 0; i < to; ++i) place += incoming.count_of(i) * element_size(rank, received_type);
-      send_elements(of, copy.data() + place, incoming.count_of(to) * element_size(rank, received_type), MPI_BYTE, to);
+      for (std::uint32_t i = 0; i < to; ++i)
+        place += incoming.count_of(i) * element_size(rank, received_type);
+      send_elements(of, copy.data() + place,
+                    incoming.count_of(to) * element_size(rank, received_type), MPI_BYTE, to);
     } else {
-      send_elements(of, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to), sent_type, to);
+      send_elements(of, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
+                    sent_type, to);
     }
-    wait_until(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context), [&] { return wanted.is_done != 0; });
+    wait_until(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
+               [&] { return wanted.is_done != 0; });
   }
   return MPI_SUCCESS;
 }
@@ -375,43 +420,62 @@ QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype s
 
 extern "C" {
 
-QUARRY_HD int MPI_Scan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op, MPI_Comm communicator) {
+QUARRY_HD int MPI_Scan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
+                       MPI_Comm communicator) {
   return scan(sent, received, count, type, op, communicator, true, "MPI_Scan");
 }
-QUARRY_HD int MPI_Exscan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op, MPI_Comm communicator) {
+QUARRY_HD int MPI_Exscan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
+                         MPI_Comm communicator) {
   return scan(sent, received, count, type, op, communicator, false, "MPI_Exscan");
 }
-QUARRY_HD int MPI_Gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received, int received_count,
-                         MPI_Datatype received_type, int root, MPI_Comm communicator) {
-  return gather(sent, sent_count, sent_type, received, {nullptr, nullptr, received_count}, received_type, root, communicator, "MPI_Gather");
+QUARRY_HD int MPI_Gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                         int received_count, MPI_Datatype received_type, int root,
+                         MPI_Comm communicator) {
+  return gather(sent, sent_count, sent_type, received, {nullptr, nullptr, received_count},
+                received_type, root, communicator, "MPI_Gather");
 }
-QUARRY_HD int MPI_Gatherv(void const* sent, int sent_count, MPI_Datatype sent_type, void* received, int const* received_counts,
-                          int const* displacements, MPI_Datatype received_type, int root, MPI_Comm communicator) {
-  return gather(sent, sent_count, sent_type, received, {received_counts, displacements, 0}, received_type, root, communicator, "MPI_Gatherv");
-}
-QUARRY_HD int MPI_Scatter(void const* sent, int sent_count, MPI_Datatype sent_type, void* received, int received_count,
+QUARRY_HD int MPI_Gatherv(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                          int const* received_counts, int const* displacements,
                           MPI_Datatype received_type, int root, MPI_Comm communicator) {
-  return scatter(sent, {nullptr, nullptr, sent_count}, sent_type, received, received_count, received_type, root, communicator, "MPI_Scatter");
+  return gather(sent, sent_count, sent_type, received, {received_counts, displacements, 0},
+                received_type, root, communicator, "MPI_Gatherv");
 }
-QUARRY_HD int MPI_Scatterv(void const* sent, int const* sent_counts, int const* displacements, MPI_Datatype sent_type, void* received,
-                           int received_count, MPI_Datatype received_type, int root, MPI_Comm communicator) {
-  return scatter(sent, {sent_counts, displacements, 0}, sent_type, received, received_count, received_type, root, communicator, "MPI_Scatterv");
+QUARRY_HD int MPI_Scatter(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                          int received_count, MPI_Datatype received_type, int root,
+                          MPI_Comm communicator) {
+  return scatter(sent, {nullptr, nullptr, sent_count}, sent_type, received, received_count,
+                 received_type, root, communicator, "MPI_Scatter");
 }
-QUARRY_HD int MPI_Allgather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received, int received_count,
-                            MPI_Datatype received_type, MPI_Comm communicator) {
-  return allgather(sent, sent_count, sent_type, received, {nullptr, nullptr, received_count}, received_type, communicator, "MPI_Allgather");
+QUARRY_HD int MPI_Scatterv(void const* sent, int const* sent_counts, int const* displacements,
+                           MPI_Datatype sent_type, void* received, int received_count,
+                           MPI_Datatype received_type, int root, MPI_Comm communicator) {
+  return scatter(sent, {sent_counts, displacements, 0}, sent_type, received, received_count,
+                 received_type, root, communicator, "MPI_Scatterv");
 }
-QUARRY_HD int MPI_Allgatherv(void const* sent, int sent_count, MPI_Datatype sent_type, void* received, int const* received_counts,
-                             int const* displacements, MPI_Datatype received_type, MPI_Comm communicator) {
-  return allgather(sent, sent_count, sent_type, received, {received_counts, displacements, 0}, received_type, communicator, "MPI_Allgatherv");
+QUARRY_HD int MPI_Allgather(void const* sent, int sent_count, MPI_Datatype sent_type,
+                            void* received, int received_count, MPI_Datatype received_type,
+                            MPI_Comm communicator) {
+  return allgather(sent, sent_count, sent_type, received, {nullptr, nullptr, received_count},
+                   received_type, communicator, "MPI_Allgather");
 }
-QUARRY_HD int MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received, int received_count,
-                           MPI_Datatype received_type, MPI_Comm communicator) {
-  return alltoall(sent, {nullptr, nullptr, sent_count}, sent_type, received, {nullptr, nullptr, received_count}, received_type, communicator, "MPI_Alltoall");
+QUARRY_HD int MPI_Allgatherv(void const* sent, int sent_count, MPI_Datatype sent_type,
+                             void* received, int const* received_counts, int const* displacements,
+                             MPI_Datatype received_type, MPI_Comm communicator) {
+  return allgather(sent, sent_count, sent_type, received, {received_counts, displacements, 0},
+                   received_type, communicator, "MPI_Allgatherv");
 }
-QUARRY_HD int MPI_Alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements, MPI_Datatype sent_type, void* received,
-                            int const* received_counts, int const* received_displacements, MPI_Datatype received_type, MPI_Comm communicator) {
-  return alltoall(sent, {sent_counts, sent_displacements, 0}, sent_type, received, {received_counts, received_displacements, 0}, received_type, communicator, "MPI_Alltoallv");
+QUARRY_HD int MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                           int received_count, MPI_Datatype received_type, MPI_Comm communicator) {
+  return alltoall(sent, {nullptr, nullptr, sent_count}, sent_type, received,
+                  {nullptr, nullptr, received_count}, received_type, communicator, "MPI_Alltoall");
+}
+QUARRY_HD int MPI_Alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements,
+                            MPI_Datatype sent_type, void* received, int const* received_counts,
+                            int const* received_displacements, MPI_Datatype received_type,
+                            MPI_Comm communicator) {
+  return alltoall(sent, {sent_counts, sent_displacements, 0}, sent_type, received,
+                  {received_counts, received_displacements, 0}, received_type, communicator,
+                  "MPI_Alltoallv");
 }
 
 }  // extern "C"

@@ -3,18 +3,20 @@
 
 #include <new>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 /// Adds a membership; null if the heap has no memory.
-QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32_t own, MPI_Errhandler handler, MPI_Comm* handle) {
+QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32_t own,
+                             MPI_Errhandler handler, MPI_Comm* handle) {
   std::uint32_t index = 0;
   while (index < rank.memberships && rank.member_of[index].shared != nullptr) ++index;
   if (index == rank.memberships) {
     std::uint32_t const capacity = rank.memberships * 2;
     auto* const table = static_cast<membership*>(allocate(capacity * sizeof(membership)));
     if (table == nullptr) return nullptr;
-    for (std::uint32_t i = 0; i < capacity; ++i) table[i] = i < rank.memberships ? rank.member_of[i] : membership{};
+    for (std::uint32_t i = 0; i < capacity; ++i)
+      table[i] = i < rank.memberships ? rank.member_of[i] : membership{};
     release(rank.member_of);
     rank.member_of = table;
     rank.memberships = capacity;
@@ -24,11 +26,13 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
   return &rank.member_of[index];
 }
 
-[[nodiscard]] QUARRY_SLOW communicator* new_communicator(std::uint32_t size, std::uint32_t members) {
+[[nodiscard]] QUARRY_SLOW communicator* new_communicator(std::uint32_t size,
+                                                         std::uint32_t members) {
   void* const memory = allocate(sizeof(communicator) + members * sizeof(std::uint32_t));
   if (memory == nullptr) return nullptr;
   // contexts wrap after 2^31 communicators
-  std::uint32_t const context = simt::atomic_ref<std::uint32_t>{the_world().next_context}.fetch_add(2, simt::relaxed);
+  std::uint32_t const context =
+      simt::atomic_ref<std::uint32_t>{the_world().next_context}.fetch_add(2, simt::relaxed);
   auto* const made = ::new (memory) communicator{size, context, nullptr, size};
   if (members != 0) made->members = reinterpret_cast<std::uint32_t*>(made + 1);
   return made;
@@ -38,7 +42,7 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
 struct wish {
   std::int32_t color;
   std::int32_t key;
-  std::uint32_t rank;     // in the old communicator
+  std::uint32_t rank;  // in the old communicator
   std::uint32_t new_rank;
   communicator* part;
 };
@@ -71,7 +75,8 @@ QUARRY_SLOW void heap_sort(wish* wishes, std::uint32_t count) {
 }
 
 /// Creates the communicators that the wishes describe. Returns false if the heap has no memory.
-QUARRY_SLOW bool create_parts(communicator const& old, std::uint32_t own, wish* wishes, wish* sorted) {
+QUARRY_SLOW bool create_parts(communicator const& old, std::uint32_t own, wish* wishes,
+                              wish* sorted) {
   for (std::uint32_t i = 0; i < old.size; ++i) sorted[i] = wishes[i];
   heap_sort(sorted, old.size);
   for (std::uint32_t begin = 0; begin < old.size;) {
@@ -93,7 +98,7 @@ QUARRY_SLOW bool create_parts(communicator const& old, std::uint32_t own, wish* 
 }
 
 }  // namespace
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
 
@@ -102,7 +107,8 @@ extern "C" {
 QUARRY_HD int MPI_Comm_rank(MPI_Comm communicator, int* rank) {
   rank_state& caller = self();
   membership const* const at = member(caller, communicator);
-  if (at == nullptr) return fail(caller, communicator, MPI_ERR_COMM, "MPI_Comm_rank", "communicator", communicator);
+  if (at == nullptr)
+    return fail(caller, communicator, MPI_ERR_COMM, "MPI_Comm_rank", "communicator", communicator);
   *rank = static_cast<int>(at->rank);
   return MPI_SUCCESS;
 }
@@ -110,7 +116,8 @@ QUARRY_HD int MPI_Comm_rank(MPI_Comm communicator, int* rank) {
 QUARRY_HD int MPI_Comm_size(MPI_Comm communicator, int* size) {
   rank_state& caller = self();
   membership const* const at = member(caller, communicator);
-  if (at == nullptr) return fail(caller, communicator, MPI_ERR_COMM, "MPI_Comm_size", "communicator", communicator);
+  if (at == nullptr)
+    return fail(caller, communicator, MPI_ERR_COMM, "MPI_Comm_size", "communicator", communicator);
   *size = static_cast<int>(at->shared->size);
   return MPI_SUCCESS;
 }
@@ -118,7 +125,8 @@ QUARRY_HD int MPI_Comm_size(MPI_Comm communicator, int* size) {
 QUARRY_HD int MPI_Comm_dup(MPI_Comm handle, MPI_Comm* copy) {
   rank_state& rank = self();
   membership* const at = member(rank, handle);
-  if (at == nullptr) return fail(rank, handle, MPI_ERR_COMM, "MPI_Comm_dup", "communicator", handle);
+  if (at == nullptr)
+    return fail(rank, handle, MPI_ERR_COMM, "MPI_Comm_dup", "communicator", handle);
   communicator const& old = *at->shared;
   communicator* made = nullptr;
   if (at->rank == 0) {
@@ -135,8 +143,10 @@ QUARRY_HD int MPI_Comm_dup(MPI_Comm handle, MPI_Comm* copy) {
 QUARRY_HD int MPI_Comm_split(MPI_Comm handle, int color, int key, MPI_Comm* part) {
   rank_state& rank = self();
   membership* const at = member(rank, handle);
-  if (at == nullptr) return fail(rank, handle, MPI_ERR_COMM, "MPI_Comm_split", "communicator", handle);
-  if (color < 0 && color != MPI_UNDEFINED) return fail(rank, handle, MPI_ERR_ARG, "MPI_Comm_split", "color", color);
+  if (at == nullptr)
+    return fail(rank, handle, MPI_ERR_COMM, "MPI_Comm_split", "communicator", handle);
+  if (color < 0 && color != MPI_UNDEFINED)
+    return fail(rank, handle, MPI_ERR_ARG, "MPI_Comm_split", "color", color);
   communicator const& old = *at->shared;
   MPI_Errhandler const handler = at->handler;
   std::uint32_t const own = at->rank;
@@ -144,7 +154,8 @@ QUARRY_HD int MPI_Comm_split(MPI_Comm handle, int color, int key, MPI_Comm* part
   wish* wishes = nullptr;
   if (own == 0) wishes = static_cast<wish*>(allocate(2 * old.size * sizeof(wish)));
   broadcast_bytes(rank, *at, &wishes, sizeof(wishes), 0, call::comm_split);
-  if (wishes == nullptr) return fail(rank, handle, MPI_ERR_NO_MEM, "MPI_Comm_split", "size", old.size);
+  if (wishes == nullptr)
+    return fail(rank, handle, MPI_ERR_NO_MEM, "MPI_Comm_split", "size", old.size);
   wishes[own] = {color, key, own, 0, nullptr};
   barrier(rank, *at, call::comm_split);
   std::uint32_t is_created = 1;
@@ -154,7 +165,9 @@ QUARRY_HD int MPI_Comm_split(MPI_Comm handle, int color, int key, MPI_Comm* part
   barrier(rank, *at, call::comm_split);
   if (own == 0) release(wishes);
   *part = MPI_COMM_NULL;
-  bool const is_joined = is_created != 0 && (result.part == nullptr || join(rank, result.part, result.new_rank, handler, part) != nullptr);
+  bool const is_joined =
+      is_created != 0 && (result.part == nullptr ||
+                          join(rank, result.part, result.new_rank, handler, part) != nullptr);
   if (!is_joined) return fail(rank, handle, MPI_ERR_NO_MEM, "MPI_Comm_split", "size", old.size);
   return MPI_SUCCESS;
 }
@@ -166,7 +179,8 @@ QUARRY_HD int MPI_Comm_free(MPI_Comm* handle) {
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_COMM, "MPI_Comm_free", "communicator", *handle);
   communicator* const shared = at->shared;
   at->shared = nullptr;
-  if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, simt::acq_rel) == 1) release(shared);
+  if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, simt::acq_rel) == 1)
+    release(shared);
   *handle = MPI_COMM_NULL;
   return MPI_SUCCESS;
 }
@@ -176,7 +190,8 @@ QUARRY_HD int MPI_Comm_compare(MPI_Comm first, MPI_Comm second, int* result) {
   membership const* const left = member(rank, first);
   membership const* const right = member(rank, second);
   if (left == nullptr || right == nullptr)
-    return fail(rank, MPI_COMM_WORLD, MPI_ERR_COMM, "MPI_Comm_compare", "communicator", left == nullptr ? first : second);
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_COMM, "MPI_Comm_compare", "communicator",
+                left == nullptr ? first : second);
   *result = MPI_UNEQUAL;
   if (left->shared == right->shared) {
     *result = MPI_IDENT;
@@ -188,7 +203,8 @@ QUARRY_HD int MPI_Comm_compare(MPI_Comm first, MPI_Comm second, int* result) {
       if (wanted == right->shared->world_rank(i, rank.rank)) continue;
       *result = MPI_SIMILAR;
       bool is_member = false;
-      for (std::uint32_t k = 0; k < size && !is_member; ++k) is_member = right->shared->world_rank(k, rank.rank) == wanted;
+      for (std::uint32_t k = 0; k < size && !is_member; ++k)
+        is_member = right->shared->world_rank(k, rank.rank) == wanted;
       if (is_member) continue;
       *result = MPI_UNEQUAL;
       break;
@@ -200,10 +216,14 @@ QUARRY_HD int MPI_Comm_compare(MPI_Comm first, MPI_Comm second, int* result) {
 QUARRY_HD int MPI_Comm_set_errhandler(MPI_Comm communicator, MPI_Errhandler handler) {
   rank_state& rank = self();
   membership* const at = member(rank, communicator);
-  if (at == nullptr) return fail(rank, communicator, MPI_ERR_COMM, "MPI_Comm_set_errhandler", "communicator", communicator);
+  if (at == nullptr)
+    return fail(rank, communicator, MPI_ERR_COMM, "MPI_Comm_set_errhandler", "communicator",
+                communicator);
   at->handler = handler;
   return MPI_SUCCESS;
 }
-QUARRY_HD int MPI_Errhandler_set(MPI_Comm communicator, MPI_Errhandler handler) { return MPI_Comm_set_errhandler(communicator, handler); }
+QUARRY_HD int MPI_Errhandler_set(MPI_Comm communicator, MPI_Errhandler handler) {
+  return MPI_Comm_set_errhandler(communicator, handler);
+}
 
 }  // extern "C"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// The exact decimal digits of a double.
 ///
@@ -31,7 +31,8 @@ class decimal {
       mantissa /= base;
     }
     for (; exponent > 0; exponent -= shift_up) multiply(exponent < shift_up ? exponent : shift_up);
-    for (; exponent < 0; exponent += shift_down) divide(-exponent < shift_down ? -exponent : shift_down);
+    for (; exponent < 0; exponent += shift_down)
+      divide(-exponent < shift_down ? -exponent : shift_down);
     trim();
   }
 
@@ -40,7 +41,9 @@ class decimal {
     std::memcpy(&bits, &value, sizeof(bits));
     return bits >> 63 != 0;
   }
-  QUARRY_HD static bool is_infinite(double value) { return value - value != value - value && value == value; }
+  QUARRY_HD static bool is_infinite(double value) {
+    return value - value != value - value && value == value;
+  }
 
   /// The place of the first digit that is not 0; 0 for the number 0.
   [[nodiscard]] QUARRY_HD int exponent() const {
@@ -141,4 +144,4 @@ class decimal {
   int point_;
 };
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

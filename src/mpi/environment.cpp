@@ -4,7 +4,7 @@
 #include "output.hpp"
 #include "rank.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 /// The time since some moment, in nanoseconds.
@@ -22,33 +22,51 @@ QUARRY_HD std::uint64_t clock_ns() {
 
 QUARRY_HD char const* error_text(int code) {
   switch (code) {
-    case MPI_SUCCESS: return "no error";
-    case MPI_ERR_BUFFER: return "invalid buffer";
-    case MPI_ERR_COUNT: return "invalid count";
-    case MPI_ERR_TYPE: return "invalid datatype";
-    case MPI_ERR_TAG: return "invalid tag";
-    case MPI_ERR_COMM: return "invalid communicator";
-    case MPI_ERR_RANK: return "there is no such rank in the communicator";
-    case MPI_ERR_REQUEST: return "invalid request";
-    case MPI_ERR_ROOT: return "there is no such root in the communicator";
-    case MPI_ERR_GROUP: return "invalid group";
-    case MPI_ERR_OP: return "the operation does not exist or does not accept the datatype";
-    case MPI_ERR_ARG: return "invalid argument";
-    case MPI_ERR_TRUNCATE: return "the message is longer than the buffer";
-    case MPI_ERR_IN_STATUS: return "the statuses have the errors";
-    case MPI_ERR_NO_MEM: return "the heap has no memory; run with a larger --heap";
-    default: return "unknown error";
+    case MPI_SUCCESS:
+      return "no error";
+    case MPI_ERR_BUFFER:
+      return "invalid buffer";
+    case MPI_ERR_COUNT:
+      return "invalid count";
+    case MPI_ERR_TYPE:
+      return "invalid datatype";
+    case MPI_ERR_TAG:
+      return "invalid tag";
+    case MPI_ERR_COMM:
+      return "invalid communicator";
+    case MPI_ERR_RANK:
+      return "there is no such rank in the communicator";
+    case MPI_ERR_REQUEST:
+      return "invalid request";
+    case MPI_ERR_ROOT:
+      return "there is no such root in the communicator";
+    case MPI_ERR_GROUP:
+      return "invalid group";
+    case MPI_ERR_OP:
+      return "the operation does not exist or does not accept the datatype";
+    case MPI_ERR_ARG:
+      return "invalid argument";
+    case MPI_ERR_TRUNCATE:
+      return "the message is longer than the buffer";
+    case MPI_ERR_IN_STATUS:
+      return "the statuses have the errors";
+    case MPI_ERR_NO_MEM:
+      return "the heap has no memory; run with a larger --heap";
+    default:
+      return "unknown error";
   }
 }
 
 [[noreturn]] QUARRY_SLOW void abort_program(std::int32_t code) {
   world& all = the_world();
   std::uint32_t first = 0;
-  if (simt::atomic_ref<std::uint32_t>{all.aborted}.compare_exchange(first, 1, simt::acq_rel)) all.abort_code = code;
+  if (simt::atomic_ref<std::uint32_t>{all.aborted}.compare_exchange(first, 1, simt::acq_rel))
+    all.abort_code = code;
   end_rank(code);
 }
 
-QUARRY_SLOW int fail(rank_state& rank, MPI_Comm handle, int code, char const* function, char const* what, std::int64_t value) {
+QUARRY_SLOW int fail(rank_state& rank, MPI_Comm handle, int code, char const* function,
+                     char const* what, std::int64_t value) {
   membership const* at = member(rank, handle);
   if (at == nullptr) at = &rank.member_of[0];
   if (at->handler == MPI_ERRORS_RETURN) return code;
@@ -71,7 +89,7 @@ QUARRY_SLOW int fail(rank_state& rank, MPI_Comm handle, int code, char const* fu
   abort_program(code);
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
 
@@ -111,7 +129,9 @@ QUARRY_HD int MPI_Abort(MPI_Comm, int code) {
   write_text(rank, 2, line, text.length());
   abort_program(code);
 }
-QUARRY_HD double MPI_Wtime() { return static_cast<double>(clock_ns() - the_world().start_ns) * 1e-9; }
+QUARRY_HD double MPI_Wtime() {
+  return static_cast<double>(clock_ns() - the_world().start_ns) * 1e-9;
+}
 QUARRY_HD double MPI_Wtick() { return 1e-9; }
 QUARRY_HD int MPI_Get_processor_name(char* name, int* length) {
   text_buffer text{name, MPI_MAX_PROCESSOR_NAME};
@@ -138,7 +158,8 @@ QUARRY_HD int MPI_Error_string(int code, char* result, int* length) {
 }
 QUARRY_HD int MPI_Type_size(MPI_Datatype type, int* size) {
   rank_state& rank = self();
-  if (!is_type(rank, type)) return fail(rank, MPI_COMM_WORLD, MPI_ERR_TYPE, "MPI_Type_size", "datatype", type);
+  if (!is_type(rank, type))
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_TYPE, "MPI_Type_size", "datatype", type);
   *size = static_cast<int>(element_size(rank, type));
   return MPI_SUCCESS;
 }

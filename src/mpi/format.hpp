@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// Text that grows in a buffer of fixed size. What does not fit is counted and dropped.
 class text_buffer {
@@ -21,7 +21,8 @@ class text_buffer {
   }
   QUARRY_HD void add_number(std::int64_t value) {
     if (value < 0) add_char('-');
-    auto rest = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    auto rest =
+        value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
     char digits[20];
     int count = 0;
     do digits[count++] = static_cast<char>('0' + rest % 10);
@@ -31,7 +32,9 @@ class text_buffer {
   QUARRY_HD void terminate() {
     if (capacity_ != 0) data_[length_ < capacity_ ? length_ : capacity_ - 1] = 0;
   }
-  [[nodiscard]] QUARRY_HD std::uint64_t length() const { return length_ < capacity_ ? length_ : capacity_; }
+  [[nodiscard]] QUARRY_HD std::uint64_t length() const {
+    return length_ < capacity_ ? length_ : capacity_;
+  }
   [[nodiscard]] QUARRY_HD std::uint64_t wanted() const { return length_; }
 
  private:
@@ -40,4 +43,4 @@ class text_buffer {
   std::uint64_t length_ = 0;
 };
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

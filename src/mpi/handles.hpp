@@ -3,7 +3,7 @@
 
 #include "progress.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// The index of a free entry; the table grows if it is full. -1 if the heap has no memory.
 template <class T>
@@ -20,4 +20,4 @@ template <class T>
   return static_cast<std::int32_t>(old);
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -7,10 +7,10 @@
 #include "quarry/device/heap.hpp"
 #include "quarry/simt/launch.hpp"
 
+#include <unistd.h>
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <unistd.h>
 
 quarry::mpi::launch_layout quarry_mpi_layout;
 extern "C" std::uint64_t const quarry_mpi_record_bytes;
@@ -18,7 +18,7 @@ extern "C" char const quarry_mpi_cpu_places[], quarry_mpi_cpu_places_end[];
 
 extern "C" void* quarry_mpi_record() { return &quarry::mpi::own_record(); }
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 line_writer* writer = nullptr;
@@ -39,18 +39,24 @@ void find_deadlock(std::uint64_t activity) {
   if (all.activity != activity) return;
   std::vector<rank_state> const ranks(all.ranks, all.ranks + all.size);
   auto const places = places_of(quarry_mpi_cpu_places, quarry_mpi_cpu_places_end);
-  std::fprintf(stderr, "quarry-mpirun: deadlock: no rank can continue\n%s", describe_waits(ranks, places).c_str());
+  std::fprintf(stderr, "quarry-mpirun: deadlock: no rank can continue\n%s",
+               describe_waits(ranks, places).c_str());
   end_process(1);
 }
 
 int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   line_writer lines{asked.ranks};
   writer = &lines;
-  heap const memory{{.bytes = asked.heap != 0 ? asked.heap : bytes{1} << 30, .backend_kind = backend::cpu}};
+  heap const memory{
+      {.bytes = asked.heap != 0 ? asked.heap : bytes{1} << 30, .backend_kind = backend::cpu}};
   bytes const record_bytes = quarry_mpi_record_bytes;
   std::unique_ptr<char, decltype(&std::free)> const records{
-      static_cast<char*>(std::aligned_alloc(4096, (record_bytes * asked.ranks + 4095) / 4096 * 4096)), &std::free};
-  if (records == nullptr) throw out_of_memory{"the ranks' global variables", record_bytes * asked.ranks, "the host has no memory"};
+      static_cast<char*>(
+          std::aligned_alloc(4096, (record_bytes * asked.ranks + 4095) / 4096 * 4096)),
+      &std::free};
+  if (records == nullptr)
+    throw out_of_memory{"the ranks' global variables", record_bytes * asked.ranks,
+                        "the host has no memory"};
   std::memset(records.get(), 0, record_bytes * asked.ranks);
   std::vector<rank_state> ranks(asked.ranks);
   world all{};
@@ -82,8 +88,9 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   return 0;
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
-extern "C" void quarry_mpi_write(std::uint32_t rank, std::uint8_t stream, char const* text, std::uint64_t length) {
+extern "C" void quarry_mpi_write(std::uint32_t rank, std::uint8_t stream, char const* text,
+                                 std::uint64_t length) {
   quarry::mpi::writer->add(rank, stream, text, length);
 }

@@ -14,10 +14,11 @@
 #include <cstring>
 #include <thread>
 
-extern "C" char const quarry_mpi_cubin_32[], quarry_mpi_cubin_64[], quarry_mpi_cubin_128[], quarry_mpi_cubin_255[];
+extern "C" char const quarry_mpi_cubin_32[], quarry_mpi_cubin_64[], quarry_mpi_cubin_128[],
+    quarry_mpi_cubin_255[];
 extern "C" char const quarry_mpi_gpu_places[], quarry_mpi_gpu_places_end[];
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 void check(cudaError_t status, char const* call) {
@@ -54,15 +55,21 @@ struct loaded {
 
 loaded load(variant const& which, int block) {
   loaded result{};
-  check(cudaLibraryLoadData(&result.library, which.cubin, nullptr, nullptr, 0, nullptr, nullptr, 0), "cudaLibraryLoadData");
-  check(cudaLibraryGetKernel(&result.run, result.library, "quarry_mpi_run"), "cudaLibraryGetKernel");
-  check(cudaLibraryGetKernel(&result.prepare, result.library, "quarry_mpi_prepare"), "cudaLibraryGetKernel");
+  check(cudaLibraryLoadData(&result.library, which.cubin, nullptr, nullptr, 0, nullptr, nullptr, 0),
+        "cudaLibraryLoadData");
+  check(cudaLibraryGetKernel(&result.run, result.library, "quarry_mpi_run"),
+        "cudaLibraryGetKernel");
+  check(cudaLibraryGetKernel(&result.prepare, result.library, "quarry_mpi_prepare"),
+        "cudaLibraryGetKernel");
   int blocks = 0;
   int processors = 0;
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<void const*>(result.run), block, 0),
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0),
+        "cudaDeviceGetAttribute");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &blocks, reinterpret_cast<void const*>(result.run), block, 0),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  result.most_threads = static_cast<std::uint64_t>(blocks) * static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(block);
+  result.most_threads = static_cast<std::uint64_t>(blocks) *
+                        static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(block);
   return result;
 }
 
@@ -70,8 +77,12 @@ loaded load(variant const& which, int block) {
 class output_reader {
  public:
   output_reader(std::uint32_t ranks, output_ring* ring) : lines_{ranks} {
-    check(cudaHostAlloc(reinterpret_cast<void**>(&records_), output_ring::places * sizeof(output_record), cudaHostAllocMapped), "cudaHostAlloc");
-    check(cudaHostAlloc(reinterpret_cast<void**>(&consumed_), sizeof(*consumed_), cudaHostAllocMapped), "cudaHostAlloc");
+    check(cudaHostAlloc(reinterpret_cast<void**>(&records_),
+                        output_ring::places * sizeof(output_record), cudaHostAllocMapped),
+          "cudaHostAlloc");
+    check(cudaHostAlloc(reinterpret_cast<void**>(&consumed_), sizeof(*consumed_),
+                        cudaHostAllocMapped),
+          "cudaHostAlloc");
     std::memset(records_, 0, output_ring::places * sizeof(output_record));
     *consumed_ = 0;
     output_ring const initial{0, consumed_, records_};
@@ -119,8 +130,12 @@ bool has_gpu() {
 }
 
 int run_on_gpu(launch_options const& asked, int argc, char** argv) {
-  variant const variants[] = {{255, quarry_mpi_cubin_255}, {128, quarry_mpi_cubin_128}, {64, quarry_mpi_cubin_64}, {32, quarry_mpi_cubin_32}};
-  check(cudaDeviceSetLimit(cudaLimitStackSize, asked.stack != 0 ? asked.stack : 16 * 1024), "cudaDeviceSetLimit");
+  variant const variants[] = {{255, quarry_mpi_cubin_255},
+                              {128, quarry_mpi_cubin_128},
+                              {64, quarry_mpi_cubin_64},
+                              {32, quarry_mpi_cubin_32}};
+  check(cudaDeviceSetLimit(cudaLimitStackSize, asked.stack != 0 ? asked.stack : 16 * 1024),
+        "cudaDeviceSetLimit");
   int const block = 256;
   loaded program{};
   std::uint64_t most = 0;
@@ -131,15 +146,19 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     cudaLibraryUnload(program.library);
   }
   if (most < asked.ranks)
-    throw bad_argument{"-n " + std::to_string(asked.ranks) + ": this GPU runs at most " + std::to_string(most) + " ranks of this program at once"};
+    throw bad_argument{"-n " + std::to_string(asked.ranks) + ": this GPU runs at most " +
+                       std::to_string(most) + " ranks of this program at once"};
   std::uint32_t const shift = std::uint64_t{asked.ranks} * 32 <= most ? 5 : 0;
 
-  heap const memory{{.bytes = asked.heap != 0 ? asked.heap : bytes{8} << 30, .backend_kind = backend::cuda}};
+  heap const memory{
+      {.bytes = asked.heap != 0 ? asked.heap : bytes{8} << 30, .backend_kind = backend::cuda}};
   bytes record_bytes = 0;
   void* symbol = nullptr;
   size_t size = 0;
-  check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_record_bytes"), "cudaLibraryGetGlobal");
-  check(cudaMemcpy(&record_bytes, symbol, sizeof(record_bytes), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_record_bytes"),
+        "cudaLibraryGetGlobal");
+  check(cudaMemcpy(&record_bytes, symbol, sizeof(record_bytes), cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
   device_array<char> const records{record_bytes * asked.ranks};
   device_array<rank_state> const ranks{asked.ranks};
   device_array<world> const all{1};
@@ -157,7 +176,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   std::vector<char*> addresses;
   for (auto const offset : offsets) addresses.push_back(words.data() + offset);
   check(cudaMemcpy(words.data(), text.data(), text.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
-  check(cudaMemcpy(pointers.data(), addresses.data(), addresses.size() * sizeof(char*), cudaMemcpyHostToDevice), "cudaMemcpy");
+  check(cudaMemcpy(pointers.data(), addresses.data(), addresses.size() * sizeof(char*),
+                   cudaMemcpyHostToDevice),
+        "cudaMemcpy");
 
   world initial{};
   initial.size = asked.ranks;
@@ -171,7 +192,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.argv = pointers.data();
   check(cudaMemcpy(all.data(), &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
   launch_layout const layout{records.data(), record_bytes, shift, 0, all.data()};
-  check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_layout"), "cudaLibraryGetGlobal");
+  check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_layout"),
+        "cudaLibraryGetGlobal");
   check(cudaMemcpy(symbol, &layout, sizeof(layout), cudaMemcpyHostToDevice), "cudaMemcpy");
 
   cudaStream_t work = nullptr;
@@ -180,10 +202,13 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   check(cudaStreamCreateWithFlags(&watch, cudaStreamNonBlocking), "cudaStreamCreate");
   unsigned const prepare_blocks = (asked.ranks + 255) / 256;
   void* none[] = {nullptr};
-  check(cudaLaunchKernel(reinterpret_cast<void const*>(program.prepare), dim3{prepare_blocks}, dim3{256}, none, 0, work), "cudaLaunchKernel");
+  check(cudaLaunchKernel(reinterpret_cast<void const*>(program.prepare), dim3{prepare_blocks},
+                         dim3{256}, none, 0, work),
+        "cudaLaunchKernel");
   auto const threads = static_cast<std::uint64_t>(asked.ranks) << shift;
   auto const blocks = static_cast<unsigned>((threads + block - 1) / block);
-  check(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(program.run), dim3{blocks}, dim3{static_cast<unsigned>(block)}, none, 0, work),
+  check(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(program.run), dim3{blocks},
+                                    dim3{static_cast<unsigned>(block)}, none, 0, work),
         "cudaLaunchCooperativeKernel");
 
   std::vector<rank_state> seen(asked.ranks);
@@ -199,22 +224,30 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
       continue;
     }
     last_check = now;
-    check(cudaMemcpyAsync(seen.data(), ranks.data(), asked.ranks * sizeof(rank_state), cudaMemcpyDeviceToHost, watch), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(seen.data(), ranks.data(), asked.ranks * sizeof(rank_state),
+                          cudaMemcpyDeviceToHost, watch),
+          "cudaMemcpyAsync");
     check(cudaStreamSynchronize(watch), "cudaStreamSynchronize");
     bool is_still = true;
     for (std::uint32_t i = 0; i < asked.ranks; ++i) {
-      is_still = is_still && (seen[i].stage == life::done || seen[i].waiting.call != 0) && seen[i].steps == steps[i];
+      is_still = is_still && (seen[i].stage == life::done || seen[i].waiting.call != 0) &&
+                 seen[i].steps == steps[i];
       steps[i] = seen[i].steps;
     }
     if (is_still && was_still) {
       output.finish();
       auto const places = places_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end);
-      std::fprintf(stderr, "quarry-mpirun: deadlock: no rank can continue\n%s", describe_waits(seen, places).c_str());
+      std::fprintf(stderr, "quarry-mpirun: deadlock: no rank can continue\n%s",
+                   describe_waits(seen, places).c_str());
       std::fflush(stderr);
       std::uint32_t const aborted = 1;
       std::int32_t const code = 1;
-      check(cudaMemcpyAsync(&all.data()->abort_code, &code, sizeof(code), cudaMemcpyHostToDevice, watch), "cudaMemcpyAsync");
-      check(cudaMemcpyAsync(&all.data()->aborted, &aborted, sizeof(aborted), cudaMemcpyHostToDevice, watch), "cudaMemcpyAsync");
+      check(cudaMemcpyAsync(&all.data()->abort_code, &code, sizeof(code), cudaMemcpyHostToDevice,
+                            watch),
+            "cudaMemcpyAsync");
+      check(cudaMemcpyAsync(&all.data()->aborted, &aborted, sizeof(aborted), cudaMemcpyHostToDevice,
+                            watch),
+            "cudaMemcpyAsync");
       check(cudaStreamSynchronize(watch), "cudaStreamSynchronize");
       is_still = false;
     }
@@ -223,12 +256,15 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   output.finish();
   check(status, "the program's kernel");
   check(cudaMemcpy(&initial, all.data(), sizeof(initial), cudaMemcpyDeviceToHost), "cudaMemcpy");
-  if (initial.aborted == 2) throw out_of_memory{"the ranks", asked.heap, "run with a larger --heap"};
+  if (initial.aborted == 2)
+    throw out_of_memory{"the ranks", asked.heap, "run with a larger --heap"};
   if (initial.aborted != 0) return initial.abort_code;
-  check(cudaMemcpy(seen.data(), ranks.data(), asked.ranks * sizeof(rank_state), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  check(cudaMemcpy(seen.data(), ranks.data(), asked.ranks * sizeof(rank_state),
+                   cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
   for (auto const& rank : seen)
     if (rank.exit_code != 0) return rank.exit_code;
   return 0;
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

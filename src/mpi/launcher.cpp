@@ -3,14 +3,14 @@
 
 #include "calls.hpp"
 
+#include <unistd.h>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <sstream>
-#include <unistd.h>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 void write_all(int file, std::string const& text) {
@@ -26,13 +26,10 @@ std::uint64_t number(char const* variable, std::uint64_t fallback) {
   return text == nullptr || *text == 0 ? fallback : std::strtoull(text, nullptr, 10);
 }
 
-std::string name_of(std::int32_t peer) {
-  return peer == MPI_ANY_SOURCE ? "any" : peer == MPI_PROC_NULL ? "-" : std::to_string(peer);
-}
-
 }  // namespace
 
-void line_writer::add(std::uint32_t rank, std::uint8_t stream, char const* text, std::size_t length) {
+void line_writer::add(std::uint32_t rank, std::uint8_t stream, char const* text,
+                      std::size_t length) {
   std::string& part = parts_[2 * std::size_t{rank} + (stream == 2 ? 1 : 0)];
   part.append(text, length);
   auto const end = part.rfind('\n');
@@ -55,7 +52,8 @@ std::vector<std::string> places_of(char const* begin, char const* end) {
   return places;
 }
 
-std::string describe_waits(std::vector<rank_state> const& ranks, std::vector<std::string> const& places) {
+std::string describe_waits(std::vector<rank_state> const& ranks,
+                           std::vector<std::string> const& places) {
   struct row {
     std::uint32_t first, count;
     std::int32_t distance;
@@ -79,12 +77,14 @@ std::string describe_waits(std::vector<rank_state> const& ranks, std::vector<std
         if (wait.peer == MPI_ANY_SOURCE) {
           text << ", peer any";
         } else {
-          text << ", peer rank " << (distance < 0 ? "- " : "+ ") << (distance < 0 ? -distance : distance);
+          text << ", peer rank " << (distance < 0 ? "- " : "+ ")
+               << (distance < 0 ? -distance : distance);
         }
         text << ", tag " << (wait.tag == MPI_ANY_TAG ? "any" : std::to_string(wait.tag));
       }
       text << ", communicator " << wait.context / 2;
-      if (wait.place < places.size() && !places[wait.place].empty()) text << ", " << places[wait.place];
+      if (wait.place < places.size() && !places[wait.place].empty())
+        text << ", " << places[wait.place];
     }
     auto const [position, is_new] = rows.try_emplace(text.str(), row{rank, 0, 0, false});
     if (is_new) order.push_back(text.str());
@@ -100,7 +100,7 @@ std::string describe_waits(std::vector<rank_state> const& ranks, std::vector<std
   return table.str();
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 int main(int argc, char** argv) {
   using namespace quarry::mpi;

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// What quarry-mpirun asks for, in environment variables.
 struct launch_options {
   std::uint32_t ranks = 1;
   bool uses_gpu = false;
-  bytes heap = 0;   // 0: a default
-  bytes stack = 0;  // of each rank; 0: a default
+  bytes heap = 0;          // 0: a default
+  bytes stack = 0;         // of each rank; 0: a default
   std::uint64_t seed = 0;  // CPU: of the scheduler; 0: ranks switch only where they wait
 };
 
@@ -34,7 +34,8 @@ class line_writer {
 std::vector<std::string> places_of(char const* begin, char const* end);
 
 /// A table of what the ranks wait for; ranks that wait alike are one row.
-std::string describe_waits(std::vector<rank_state> const& ranks, std::vector<std::string> const& places);
+std::string describe_waits(std::vector<rank_state> const& ranks,
+                           std::vector<std::string> const& places);
 
 /// Runs the program on the machine. Returns the exit status.
 int run_on_cpu(launch_options const& asked, int argc, char** argv);
@@ -43,4 +44,4 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv);
 /// Whether there is a GPU that can run the program.
 bool has_gpu();
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

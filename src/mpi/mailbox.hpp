@@ -3,7 +3,7 @@
 
 #include "world.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A message on its way: this header, then for small or staged messages the data.
 ///
@@ -12,12 +12,12 @@ namespace quarry::mpi {
 struct message {
   message* next;  // the next message in the mailbox or in a list of the receiver; atomic
   bytes size;
-  void const* data;  // behind this header, or the sender's buffer if the sender waits
+  void const* data;     // behind this header, or the sender's buffer if the sender waits
   std::int32_t source;  // the sender's rank in the communicator
   std::int32_t tag;
   std::uint32_t context;
   std::uint32_t is_awaited;
-  std::uint32_t is_done;  // atomic
+  std::uint32_t is_done;   // atomic
   std::uint32_t capacity;  // bytes behind the header
 
   [[nodiscard]] QUARRY_HD char* inline_data() { return reinterpret_cast<char*>(this + 1); }
@@ -84,4 +84,4 @@ class mailbox {
 };
 static_assert(sizeof(message) <= sizeof(rank_state::stub));
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

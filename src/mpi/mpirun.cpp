@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry-mpirun: runs a program that quarry-mpicc made.
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <unistd.h>
 
 int main(int argc, char** argv) {
   int i = 1;
@@ -16,12 +16,16 @@ int main(int argc, char** argv) {
     std::string const option = argv[i];
     if (option == "-n" || option == "-np" || option == "-c") {
       setenv("QUARRY_MPI_RANKS", value(option).c_str(), 1);
-    } else if (option == "--device" || option == "--heap" || option == "--stack" || option == "--seed") {
+    } else if (option == "--device" || option == "--heap" || option == "--stack" ||
+               option == "--seed") {
       std::string name = "QUARRY_MPI_" + option.substr(2);
       for (char& c : name) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
       setenv(name.c_str(), value(option).c_str(), 1);
     } else {
-      std::fprintf(stderr, "quarry-mpirun: unknown option %s\nusage: quarry-mpirun -n RANKS [--device cpu|gpu] [--heap BYTES] [--stack BYTES] [--seed N] PROGRAM [ARGUMENT...]\n", option.c_str());
+      std::fprintf(stderr,
+                   "quarry-mpirun: unknown option %s\nusage: quarry-mpirun -n RANKS [--device "
+                   "cpu|gpu] [--heap BYTES] [--stack BYTES] [--seed N] PROGRAM [ARGUMENT...]\n",
+                   option.c_str());
       return 2;
     }
   }
@@ -30,7 +34,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::string program = argv[i];
-  if (program.find('/') == std::string::npos && access(program.c_str(), X_OK) == 0) program = "./" + program;
+  if (program.find('/') == std::string::npos && access(program.c_str(), X_OK) == 0)
+    program = "./" + program;
   execvp(program.c_str(), argv + i);
   std::perror(("quarry-mpirun: " + program).c_str());
   return 127;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 #ifdef __CUDACC__
 namespace {
@@ -15,11 +15,14 @@ __device__ void store_host(std::uint32_t* word, std::uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
-__device__ void write_record(rank_state& rank, std::uint8_t stream, char const* text, std::uint32_t length) {
+__device__ void write_record(rank_state& rank, std::uint8_t stream, char const* text,
+                             std::uint32_t length) {
   output_ring& ring = *the_world().output;
-  std::uint32_t const ticket = simt::atomic_ref<std::uint32_t>{ring.next}.fetch_add(1, simt::relaxed);
+  std::uint32_t const ticket =
+      simt::atomic_ref<std::uint32_t>{ring.next}.fetch_add(1, simt::relaxed);
   // The host always reads on, so this wait ends; the rank serves its messages meanwhile.
-  wait_until(rank, reason_of(call::output), [&] { return ticket - load_host(ring.consumed) < output_ring::places; });
+  wait_until(rank, reason_of(call::output),
+             [&] { return ticket - load_host(ring.consumed) < output_ring::places; });
   output_record& record = ring.records[ticket % output_ring::places];
   record.rank = rank.rank;
   record.length = static_cast<std::uint16_t>(length);
@@ -35,7 +38,8 @@ QUARRY_SLOW void write_text(rank_state& rank, std::uint8_t stream, char const* t
 #ifdef __CUDA_ARCH__
   QUARRY_NO_UNROLL
   while (length != 0) {
-    auto const part = static_cast<std::uint32_t>(length < output_record::text_bytes ? length : output_record::text_bytes);
+    auto const part = static_cast<std::uint32_t>(
+        length < output_record::text_bytes ? length : output_record::text_bytes);
     write_record(rank, stream, text, part);
     text += part;
     length -= part;
@@ -47,4 +51,4 @@ QUARRY_SLOW void write_text(rank_state& rank, std::uint8_t stream, char const* t
 #endif
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

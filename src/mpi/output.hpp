@@ -4,7 +4,7 @@
 
 #include "progress.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A part of a rank's output, in memory that the host and the GPU share.
 struct output_record {
@@ -20,15 +20,16 @@ struct output_record {
 /// the place before. Tickets wrap after 2^32; the number of places divides 2^32.
 struct output_ring {
   static constexpr std::uint32_t places = 1u << 14;
-  std::uint32_t next;        // atomic; device memory
-  std::uint32_t* consumed;   // how many records the host has read; host memory
-  output_record* records;    // host memory
+  std::uint32_t next;       // atomic; device memory
+  std::uint32_t* consumed;  // how many records the host has read; host memory
+  output_record* records;   // host memory
 };
 
 /// Writes text of the calling rank to stream 1 or 2.
 QUARRY_SLOW void write_text(rank_state& rank, std::uint8_t stream, char const* text, bytes length);
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 /// CPU: the launcher writes the text (launcher.cpp).
-extern "C" void quarry_mpi_write(std::uint32_t rank, std::uint8_t stream, char const* text, std::uint64_t length);
+extern "C" void quarry_mpi_write(std::uint32_t rank, std::uint8_t stream, char const* text,
+                                 std::uint64_t length);

@@ -3,10 +3,11 @@
 
 #include "requests.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
-QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void const* data, bytes count,
-                              MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how, call which) {
+QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void const* data,
+                                bytes count, MPI_Datatype type, std::int32_t to, std::int32_t tag,
+                                mode how, call which) {
   bytes const size = count * element_size(rank, type);
   bool const is_copied = size <= most_eager || !is_shared_memory(data) || !is_dense(rank, type);
   message* sent = new_message(rank, is_copied ? size : 0);
@@ -38,7 +39,7 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
 }
 
 QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data, bytes count,
-                    MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how, call which) {
+                      MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how, call which) {
   message* const sent = start_send(rank, through, data, count, type, to, tag, how, which);
   if (sent == nullptr) return;
   wait_until(rank, reason_of(which, to, tag, through.context), [&] { return is_returned(sent); });
@@ -56,20 +57,22 @@ namespace {
 
 /// Checks the arguments that all functions of this file share. Returns an MPI error code.
 QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI_Datatype type,
-                    std::int32_t peer, std::int32_t tag, bool receives, char const* function,
-                    membership*& found) {
+                      std::int32_t peer, std::int32_t tag, bool receives, char const* function,
+                      membership*& found) {
   found = member(rank, handle);
   if (found == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
   if (count < 0) return fail(rank, handle, MPI_ERR_COUNT, function, "count", count);
   if (!is_type(rank, type)) return fail(rank, handle, MPI_ERR_TYPE, function, "datatype", type);
-  if (tag < 0 && !(receives && tag == MPI_ANY_TAG)) return fail(rank, handle, MPI_ERR_TAG, function, "tag", tag);
+  if (tag < 0 && !(receives && tag == MPI_ANY_TAG))
+    return fail(rank, handle, MPI_ERR_TAG, function, "tag", tag);
   bool const is_wild = peer == MPI_PROC_NULL || (receives && peer == MPI_ANY_SOURCE);
   if (!is_wild && (peer < 0 || static_cast<std::uint32_t>(peer) >= found->shared->size))
     return fail(rank, handle, MPI_ERR_RANK, function, "rank", peer);
   return MPI_SUCCESS;
 }
 
-QUARRY_HD void set_status(MPI_Status* status, std::int32_t source, std::int32_t tag, bytes size, int error) {
+QUARRY_HD void set_status(MPI_Status* status, std::int32_t source, std::int32_t tag, bytes size,
+                          int error) {
   if (status == MPI_STATUS_IGNORE) return;
   status->MPI_SOURCE = source;
   status->MPI_TAG = tag;
@@ -78,32 +81,37 @@ QUARRY_HD void set_status(MPI_Status* status, std::int32_t source, std::int32_t 
   status->byte_count = static_cast<long long>(size);
 }
 
-QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm handle,
-                           mode how, call which, char const* function) {
+QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int to, int tag,
+                             MPI_Comm handle, mode how, call which, char const* function) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, handle, count, type, to, tag, false, function, at)) return error;
+  if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
+    return error;
   if (to == MPI_PROC_NULL) return MPI_SUCCESS;
   send(rank, {at, at->shared->context}, data, static_cast<bytes>(count), type, to, tag, how, which);
   return MPI_SUCCESS;
 }
 
-QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm handle,
-                            mode how, MPI_Request* result, char const* function) {
+QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, int to, int tag,
+                              MPI_Comm handle, mode how, MPI_Request* result,
+                              char const* function) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, handle, count, type, to, tag, false, function, at)) return error;
+  if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
+    return error;
   request* const made = new_request(rank, result);
   made->what = request::kind::send;
   made->source = MPI_ANY_SOURCE;  // an empty status
   made->tag = MPI_ANY_TAG;
   if (to != MPI_PROC_NULL)
-    made->sent = start_send(rank, {at, at->shared->context}, data, static_cast<bytes>(count), type, to, tag, how, call::wait);
+    made->sent = start_send(rank, {at, at->shared->context}, data, static_cast<bytes>(count), type,
+                            to, tag, how, call::wait);
   made->is_done = made->sent == nullptr ? 1 : 0;
   return MPI_SUCCESS;
 }
 
-QUARRY_HD void set_up(request& wanted, void* data, int count, MPI_Datatype type, int from, int tag, membership const& at) {
+QUARRY_HD void set_up(request& wanted, void* data, int count, MPI_Datatype type, int from, int tag,
+                      membership const& at) {
   wanted.what = request::kind::receive;
   wanted.data = data;
   wanted.count = static_cast<std::uint64_t>(count);
@@ -117,16 +125,19 @@ QUARRY_HD void set_up(request& wanted, void* data, int count, MPI_Datatype type,
   }
 }
 
-QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm handle,
-                           MPI_Status* status, call which, char const* function) {
+QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from, int tag,
+                             MPI_Comm handle, MPI_Status* status, call which,
+                             char const* function) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, handle, count, type, from, tag, true, function, at)) return error;
+  if (int const error = check(rank, handle, count, type, from, tag, true, function, at))
+    return error;
   request wanted;
   set_up(wanted, data, count, type, from, tag, *at);
   if (wanted.is_done == 0) receive(rank, wanted, which);
   set_status(status, wanted.source, wanted.tag, wanted.size, wanted.error);
-  if (wanted.error != MPI_SUCCESS) return fail(rank, handle, wanted.error, function, "count", count);
+  if (wanted.error != MPI_SUCCESS)
+    return fail(rank, handle, wanted.error, function, "count", count);
   return MPI_SUCCESS;
 }
 
@@ -141,7 +152,8 @@ QUARRY_SLOW bool is_complete(rank_state& rank, request& asked) {
   return asked.is_done != 0;
 }
 
-QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status, char const* function) {
+QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status,
+                       char const* function) {
   request* const done = request_of(rank, *handle);
   set_status(status, done->source, done->tag, done->size, done->error);
   int const error = done->error;
@@ -149,67 +161,91 @@ QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status
   return error == MPI_SUCCESS ? error : fail(rank, MPI_COMM_WORLD, error, function, "count", 0);
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
 
 extern "C" {
 
-QUARRY_HD int MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator) {
-  return send_checked(data, count, type, to, tag, communicator, mode::standard, call::send, "MPI_Send");
+QUARRY_HD int MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag,
+                       MPI_Comm communicator) {
+  return send_checked(data, count, type, to, tag, communicator, mode::standard, call::send,
+                      "MPI_Send");
 }
-QUARRY_HD int MPI_Ssend(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator) {
-  return send_checked(data, count, type, to, tag, communicator, mode::synchronous, call::ssend, "MPI_Ssend");
+QUARRY_HD int MPI_Ssend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                        MPI_Comm communicator) {
+  return send_checked(data, count, type, to, tag, communicator, mode::synchronous, call::ssend,
+                      "MPI_Ssend");
 }
-QUARRY_HD int MPI_Rsend(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator) {
-  return send_checked(data, count, type, to, tag, communicator, mode::standard, call::send, "MPI_Rsend");
+QUARRY_HD int MPI_Rsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                        MPI_Comm communicator) {
+  return send_checked(data, count, type, to, tag, communicator, mode::standard, call::send,
+                      "MPI_Rsend");
 }
-QUARRY_HD int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* request) {
-  return isend_checked(data, count, type, to, tag, communicator, mode::standard, request, "MPI_Isend");
+QUARRY_HD int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                        MPI_Comm communicator, MPI_Request* request) {
+  return isend_checked(data, count, type, to, tag, communicator, mode::standard, request,
+                       "MPI_Isend");
 }
-QUARRY_HD int MPI_Issend(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* request) {
-  return isend_checked(data, count, type, to, tag, communicator, mode::synchronous, request, "MPI_Issend");
+QUARRY_HD int MPI_Issend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                         MPI_Comm communicator, MPI_Request* request) {
+  return isend_checked(data, count, type, to, tag, communicator, mode::synchronous, request,
+                       "MPI_Issend");
 }
-QUARRY_HD int MPI_Irsend(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* request) {
-  return isend_checked(data, count, type, to, tag, communicator, mode::standard, request, "MPI_Irsend");
+QUARRY_HD int MPI_Irsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                         MPI_Comm communicator, MPI_Request* request) {
+  return isend_checked(data, count, type, to, tag, communicator, mode::standard, request,
+                       "MPI_Irsend");
 }
 
-QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator, MPI_Status* status) {
+QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
+                       MPI_Comm communicator, MPI_Status* status) {
   return recv_checked(data, count, type, from, tag, communicator, status, call::recv, "MPI_Recv");
 }
 
-QUARRY_HD int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator, MPI_Request* request) {
+QUARRY_HD int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag,
+                        MPI_Comm communicator, MPI_Request* request) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, communicator, count, type, from, tag, true, "MPI_Irecv", at)) return error;
+  if (int const error = check(rank, communicator, count, type, from, tag, true, "MPI_Irecv", at))
+    return error;
   auto* const made = new_request(rank, request);
   set_up(*made, data, count, type, from, tag, *at);
   if (made->is_done == 0) begin_receive(rank, *made);
   return MPI_SUCCESS;
 }
 
-QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_type, int to, int sent_tag, void* received,
-                           int received_count, MPI_Datatype received_type, int from, int received_tag, MPI_Comm communicator,
-                           MPI_Status* status) {
+QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_type, int to,
+                           int sent_tag, void* received, int received_count,
+                           MPI_Datatype received_type, int from, int received_tag,
+                           MPI_Comm communicator, MPI_Status* status) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, communicator, sent_count, sent_type, to, sent_tag, false, "MPI_Sendrecv", at)) return error;
-  if (int const error = check(rank, communicator, received_count, received_type, from, received_tag, true, "MPI_Sendrecv", at)) return error;
+  if (int const error =
+          check(rank, communicator, sent_count, sent_type, to, sent_tag, false, "MPI_Sendrecv", at))
+    return error;
+  if (int const error = check(rank, communicator, received_count, received_type, from, received_tag,
+                              true, "MPI_Sendrecv", at))
+    return error;
   request wanted;
   set_up(wanted, received, received_count, received_type, from, received_tag, *at);
   if (wanted.is_done == 0) begin_receive(rank, wanted);
   if (to != MPI_PROC_NULL)
-    send(rank, {at, at->shared->context}, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, mode::standard, call::sendrecv);
-  wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context), [&] { return wanted.is_done != 0; });
+    send(rank, {at, at->shared->context}, sent, static_cast<bytes>(sent_count), sent_type, to,
+         sent_tag, mode::standard, call::sendrecv);
+  wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
+             [&] { return wanted.is_done != 0; });
   set_status(status, wanted.source, wanted.tag, wanted.size, wanted.error);
-  if (wanted.error != MPI_SUCCESS) return fail(rank, communicator, wanted.error, "MPI_Sendrecv", "count", received_count);
+  if (wanted.error != MPI_SUCCESS)
+    return fail(rank, communicator, wanted.error, "MPI_Sendrecv", "count", received_count);
   return MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* status) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Probe", at)) return error;
+  if (int const error = check(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Probe", at))
+    return error;
   request wanted;
   set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
   message* found = nullptr;
@@ -217,26 +253,30 @@ QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* st
     found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
     return found != nullptr || from == MPI_PROC_NULL;
   });
-  set_status(status, found == nullptr ? MPI_PROC_NULL : found->source, found == nullptr ? MPI_ANY_TAG : found->tag,
-             found == nullptr ? 0 : found->size, MPI_SUCCESS);
+  set_status(status, found == nullptr ? MPI_PROC_NULL : found->source,
+             found == nullptr ? MPI_ANY_TAG : found->tag, found == nullptr ? 0 : found->size,
+             MPI_SUCCESS);
   return MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MPI_Status* status) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Iprobe", at)) return error;
+  if (int const error = check(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Iprobe", at))
+    return error;
   request wanted;
   set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
   progress(rank);
-  message const* const found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
+  message const* const found =
+      from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
   *flag = found != nullptr || from == MPI_PROC_NULL;
   if (*flag == 0) {
     simt::pause();
     return MPI_SUCCESS;
   }
-  set_status(status, found == nullptr ? MPI_PROC_NULL : found->source, found == nullptr ? MPI_ANY_TAG : found->tag,
-             found == nullptr ? 0 : found->size, MPI_SUCCESS);
+  set_status(status, found == nullptr ? MPI_PROC_NULL : found->source,
+             found == nullptr ? MPI_ANY_TAG : found->tag, found == nullptr ? 0 : found->size,
+             MPI_SUCCESS);
   return MPI_SUCCESS;
 }
 

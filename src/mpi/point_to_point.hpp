@@ -4,7 +4,7 @@
 
 #include "progress.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// The two ends of an operation, checked.
 struct channel {
@@ -28,9 +28,10 @@ inline constexpr bytes most_eager = 4096;
 
 /// Sends a message. If the sender must wait for the receiver, returns the message, for
 /// `wait_until(is_returned)`; else returns null. `to` is a rank of the communicator.
-[[nodiscard]] QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void const* data,
-                                            bytes count, MPI_Datatype type, std::int32_t to,
-                                            std::int32_t tag, mode how, call which);
+[[nodiscard]] QUARRY_SLOW message* start_send(rank_state& rank, channel const& through,
+                                              void const* data, bytes count, MPI_Datatype type,
+                                              std::int32_t to, std::int32_t tag, mode how,
+                                              call which);
 
 [[nodiscard]] QUARRY_HD inline bool is_returned(message* sent) {
   return simt::atomic_ref<std::uint32_t>{sent->is_done}.load(simt::acquire) != 0;
@@ -38,14 +39,14 @@ inline constexpr bytes most_eager = 4096;
 
 /// Sends and waits until the buffer can be reused.
 QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data, bytes count,
-                    MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how, call which);
+                      MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how, call which);
 
 /// Receives and waits. `receive` has data, count, type, source, tag and context.
 QUARRY_SLOW void receive(rank_state& rank, request& receive, call which);
 
 /// Receives exactly what a collective sends.
-QUARRY_HD inline void receive_bytes(rank_state& rank, channel const& through, void* data, bytes size,
-                                    std::int32_t from, std::int32_t tag, call which) {
+QUARRY_HD inline void receive_bytes(rank_state& rank, channel const& through, void* data,
+                                    bytes size, std::int32_t from, std::int32_t tag, call which) {
   request wanted;
   wanted.what = request::kind::receive;
   wanted.data = data;
@@ -56,9 +57,9 @@ QUARRY_HD inline void receive_bytes(rank_state& rank, channel const& through, vo
   wanted.context = through.context;
   receive(rank, wanted, which);
 }
-QUARRY_HD inline void send_bytes(rank_state& rank, channel const& through, void const* data, bytes size,
-                                 std::int32_t to, std::int32_t tag, call which) {
+QUARRY_HD inline void send_bytes(rank_state& rank, channel const& through, void const* data,
+                                 bytes size, std::int32_t to, std::int32_t tag, call which) {
   send(rank, through, data, size, MPI_BYTE, to, tag, mode::standard, which);
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

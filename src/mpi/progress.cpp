@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "progress.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 inline constexpr bytes small_message = 64;  // bytes of a message of which ranks keep spare ones
@@ -50,7 +50,8 @@ QUARRY_SLOW void release(void* memory) { the_world().heap.free(memory); }
   }
   bytes const room = size <= small_message ? small_message : size;
   auto* const fresh = static_cast<message*>(allocate(sizeof(message) + room));
-  if (fresh != nullptr) fresh->capacity = static_cast<std::uint32_t>(room < 0xffffffffu ? room : 0xffffffffu);
+  if (fresh != nullptr)
+    fresh->capacity = static_cast<std::uint32_t>(room < 0xffffffffu ? room : 0xffffffffu);
   return fresh;
 }
 
@@ -82,13 +83,15 @@ QUARRY_SLOW void progress(rank_state& rank) {
       continue;
     }
     arrived->next = nullptr;
-    (rank.unexpected_last != nullptr ? rank.unexpected_last->next : rank.unexpected_first) = arrived;
+    (rank.unexpected_last != nullptr ? rank.unexpected_last->next : rank.unexpected_first) =
+        arrived;
     rank.unexpected_last = arrived;
   }
 }
 
 /// The first unexpected message that matches. Removes it from the list if `takes` is true.
-[[nodiscard]] QUARRY_SLOW message* find_unexpected(rank_state& rank, request const& wanted, bool takes) {
+[[nodiscard]] QUARRY_SLOW message* find_unexpected(rank_state& rank, request const& wanted,
+                                                   bool takes) {
   message* previous = nullptr;
   for (message* found = rank.unexpected_first; found != nullptr; found = found->next) {
     if (matches(wanted, *found)) {
@@ -115,4 +118,4 @@ QUARRY_SLOW void begin_receive(rank_state& rank, request& receive) {
   rank.posted_last = &receive;
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

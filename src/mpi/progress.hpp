@@ -7,7 +7,7 @@
 #include "mailbox.hpp"
 #include "types.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A receive or send that has begun. A blocking call keeps it on its stack: only its rank uses it.
 struct request {
@@ -50,14 +50,16 @@ QUARRY_SLOW void free_message(rank_state& rank, message* old);
 QUARRY_SLOW void progress(rank_state& rank);
 
 /// The first unexpected message that matches. Removes it from the list if `takes` is true.
-[[nodiscard]] QUARRY_SLOW message* find_unexpected(rank_state& rank, request const& wanted, bool takes);
+[[nodiscard]] QUARRY_SLOW message* find_unexpected(rank_state& rank, request const& wanted,
+                                                   bool takes);
 
 /// Begins a receive. Afterwards it is done or in the list of posted receives.
 QUARRY_SLOW void begin_receive(rank_state& rank, request& receive);
 
 /// Called by a rank that waits and found nothing, the `polls`-th time. Ends the rank if the program
 /// was aborted.
-QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t activity, std::uint32_t polls);
+QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
+                      std::uint32_t polls);
 QUARRY_HD void end_wait(rank_state& rank);
 
 /// Waits until `is_done()`; every step makes progress. `reason` is shown if all ranks wait.
@@ -80,8 +82,9 @@ QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition
 }
 
 [[nodiscard]] QUARRY_HD inline wait_reason reason_of(call which, std::int32_t peer = MPI_PROC_NULL,
-                                                     std::int32_t tag = 0, std::uint32_t context = 0) {
+                                                     std::int32_t tag = 0,
+                                                     std::uint32_t context = 0) {
   return {static_cast<std::uint32_t>(which), peer, tag, context, own_record().place};
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

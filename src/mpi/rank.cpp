@@ -10,7 +10,7 @@
 #include <vector>
 #endif
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 #ifndef __CUDACC__
 namespace {
@@ -25,7 +25,8 @@ std::vector<std::jmp_buf>& ends() {
 std::uint64_t host_clock_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 #endif
 
@@ -34,7 +35,7 @@ namespace {
 QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
   rank.exit_code = code;
   rank.waiting.call = 0;
-  simt::atomic_ref<std::uint32_t>{reinterpret_cast<std::uint32_t&>(rank.stage)}.store(static_cast<std::uint32_t>(life::done), simt::release);
+  simt::atomic_ref<life>{rank.stage}.store(life::done, simt::release);
   note_activity();
 }
 
@@ -82,7 +83,8 @@ QUARRY_HD void run_rank(std::uint32_t number) {
 #endif
 }
 
-QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {
+QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
+                      [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {
   world& all = the_world();
   if (polls == 8) rank.waiting = reason;
   if (simt::atomic_ref<std::uint32_t>{all.aborted}.load(simt::relaxed) != 0) end_rank(0);
@@ -92,7 +94,6 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, [[maybe_unuse
   simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::relaxed);
   if (polls == 0) rank.waiting = reason;
 #ifndef __CUDACC__
-  extern void find_deadlock(std::uint64_t activity);
   if (polls % 64 == 63) find_deadlock(activity);
 #endif
   simt::pause();
@@ -105,4 +106,4 @@ QUARRY_HD void end_wait(rank_state& rank) {
   ++rank.steps;
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

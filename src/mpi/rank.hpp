@@ -3,7 +3,7 @@
 
 #include "world.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// Prepares the state of rank `number` and runs the program's main.
 QUARRY_HD void run_rank(std::uint32_t number);
@@ -11,7 +11,10 @@ QUARRY_HD void run_rank(std::uint32_t number);
 /// CPU: the monotonic clock.
 [[nodiscard]] std::uint64_t host_clock_ns();
 
-}  // namespace quarry::mpi
+/// CPU: ends the program if each rank has found nothing since `activity` was the world's activity.
+void find_deadlock(std::uint64_t activity);
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 /// What quarry-mpicc makes of the program.
 #ifdef __CUDACC__

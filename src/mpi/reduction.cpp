@@ -6,27 +6,39 @@
 #include <new>
 #include <type_traits>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 template <class T>
 QUARRY_HD T combine(T left, T right, MPI_Op op) {
   switch (op) {
-    case MPI_MAX: return left < right ? right : left;
-    case MPI_MIN: return right < left ? right : left;
-    case MPI_SUM: return static_cast<T>(left + right);
-    case MPI_PROD: return static_cast<T>(left * right);
-    default: break;
+    case MPI_MAX:
+      return left < right ? right : left;
+    case MPI_MIN:
+      return right < left ? right : left;
+    case MPI_SUM:
+      return static_cast<T>(left + right);
+    case MPI_PROD:
+      return static_cast<T>(left * right);
+    default:
+      break;
   }
   if constexpr (std::is_integral_v<T>) {
     switch (op) {
-      case MPI_LAND: return static_cast<T>(left != 0 && right != 0);
-      case MPI_LOR: return static_cast<T>(left != 0 || right != 0);
-      case MPI_LXOR: return static_cast<T>((left != 0) != (right != 0));
-      case MPI_BAND: return static_cast<T>(left & right);
-      case MPI_BOR: return static_cast<T>(left | right);
-      case MPI_BXOR: return static_cast<T>(left ^ right);
-      default: break;
+      case MPI_LAND:
+        return static_cast<T>(left != 0 && right != 0);
+      case MPI_LOR:
+        return static_cast<T>(left != 0 || right != 0);
+      case MPI_LXOR:
+        return static_cast<T>((left != 0) != (right != 0));
+      case MPI_BAND:
+        return static_cast<T>(left & right);
+      case MPI_BOR:
+        return static_cast<T>(left | right);
+      case MPI_BXOR:
+        return static_cast<T>(left ^ right);
+      default:
+        break;
     }
   }
   return op == MPI_REPLACE ? left : right;
@@ -51,7 +63,8 @@ QUARRY_HD void locate_all(void const* input, void* in_out, bytes count, MPI_Op o
   auto const* const in = static_cast<located<T> const*>(input);
   auto* const out = static_cast<located<T>*>(in_out);
   for (bytes i = 0; i < count; ++i) {
-    bool const is_better = op == MPI_MINLOC ? in[i].value < out[i].value : out[i].value < in[i].value;
+    bool const is_better =
+        op == MPI_MINLOC ? in[i].value < out[i].value : out[i].value < in[i].value;
     bool const is_tie = in[i].value == out[i].value;
     if (is_better) {
       out[i] = in[i];
@@ -79,7 +92,8 @@ QUARRY_HD void combine_complex(void const* input, void* in_out, bytes count, MPI
 }
 
 [[nodiscard]] QUARRY_HD bool is_pair(MPI_Datatype type) {
-  return type == MPI_2INT || type == MPI_FLOAT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT || type == MPI_SHORT_INT;
+  return type == MPI_2INT || type == MPI_FLOAT_INT || type == MPI_DOUBLE_INT ||
+         type == MPI_LONG_INT || type == MPI_SHORT_INT;
 }
 
 }  // namespace
@@ -97,36 +111,71 @@ QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {
   return !(is_real && is_logical);
 }
 
-QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes count, MPI_Datatype type, MPI_Op op) {
+QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes count,
+                        MPI_Datatype type, MPI_Op op) {
   if (user_op const* const made = op_of(rank, op)) {
     int length = static_cast<int>(count);
     made->function(const_cast<void*>(input), in_out, &length, &type);
     return;
   }
   switch (type) {
-    case MPI_CHAR: case MPI_SIGNED_CHAR: case MPI_INT8_T: return combine_all<signed char>(input, in_out, count, op);
-    case MPI_UNSIGNED_CHAR: case MPI_BYTE: case MPI_UINT8_T: case MPI_C_BOOL: return combine_all<unsigned char>(input, in_out, count, op);
-    case MPI_SHORT: case MPI_INT16_T: return combine_all<short>(input, in_out, count, op);
-    case MPI_UNSIGNED_SHORT: case MPI_UINT16_T: return combine_all<unsigned short>(input, in_out, count, op);
-    case MPI_INT: case MPI_INT32_T: case MPI_WCHAR: return combine_all<int>(input, in_out, count, op);
-    case MPI_UNSIGNED: case MPI_UINT32_T: return combine_all<unsigned>(input, in_out, count, op);
-    case MPI_FLOAT: return combine_all<float>(input, in_out, count, op);
-    case MPI_LONG: case MPI_LONG_LONG: case MPI_INT64_T: case MPI_AINT: case MPI_COUNT: case MPI_OFFSET:
+    case MPI_CHAR:
+    case MPI_SIGNED_CHAR:
+    case MPI_INT8_T:
+      return combine_all<signed char>(input, in_out, count, op);
+    case MPI_UNSIGNED_CHAR:
+    case MPI_BYTE:
+    case MPI_UINT8_T:
+    case MPI_C_BOOL:
+      return combine_all<unsigned char>(input, in_out, count, op);
+    case MPI_SHORT:
+    case MPI_INT16_T:
+      return combine_all<short>(input, in_out, count, op);
+    case MPI_UNSIGNED_SHORT:
+    case MPI_UINT16_T:
+      return combine_all<unsigned short>(input, in_out, count, op);
+    case MPI_INT:
+    case MPI_INT32_T:
+    case MPI_WCHAR:
+      return combine_all<int>(input, in_out, count, op);
+    case MPI_UNSIGNED:
+    case MPI_UINT32_T:
+      return combine_all<unsigned>(input, in_out, count, op);
+    case MPI_FLOAT:
+      return combine_all<float>(input, in_out, count, op);
+    case MPI_LONG:
+    case MPI_LONG_LONG:
+    case MPI_INT64_T:
+    case MPI_AINT:
+    case MPI_COUNT:
+    case MPI_OFFSET:
       return combine_all<long long>(input, in_out, count, op);
-    case MPI_UNSIGNED_LONG: case MPI_UNSIGNED_LONG_LONG: case MPI_UINT64_T: return combine_all<unsigned long long>(input, in_out, count, op);
-    case MPI_DOUBLE: return combine_all<double>(input, in_out, count, op);
-    case MPI_C_COMPLEX: return combine_complex<float>(input, in_out, count, op);
-    case MPI_C_DOUBLE_COMPLEX: return combine_complex<double>(input, in_out, count, op);
-    case MPI_2INT: return locate_all<int>(input, in_out, count, op);
-    case MPI_FLOAT_INT: return locate_all<float>(input, in_out, count, op);
-    case MPI_DOUBLE_INT: return locate_all<double>(input, in_out, count, op);
-    case MPI_LONG_INT: return locate_all<long>(input, in_out, count, op);
-    case MPI_SHORT_INT: return locate_all<short>(input, in_out, count, op);
-    default: return;
+    case MPI_UNSIGNED_LONG:
+    case MPI_UNSIGNED_LONG_LONG:
+    case MPI_UINT64_T:
+      return combine_all<unsigned long long>(input, in_out, count, op);
+    case MPI_DOUBLE:
+      return combine_all<double>(input, in_out, count, op);
+    case MPI_C_COMPLEX:
+      return combine_complex<float>(input, in_out, count, op);
+    case MPI_C_DOUBLE_COMPLEX:
+      return combine_complex<double>(input, in_out, count, op);
+    case MPI_2INT:
+      return locate_all<int>(input, in_out, count, op);
+    case MPI_FLOAT_INT:
+      return locate_all<float>(input, in_out, count, op);
+    case MPI_DOUBLE_INT:
+      return locate_all<double>(input, in_out, count, op);
+    case MPI_LONG_INT:
+      return locate_all<long>(input, in_out, count, op);
+    case MPI_SHORT_INT:
+      return locate_all<short>(input, in_out, count, op);
+    default:
+      return;
   }
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
 
@@ -136,7 +185,8 @@ QUARRY_HD int MPI_Op_create(MPI_User_function* function, int commutes, MPI_Op* o
   rank_state& rank = self();
   std::int32_t const index = free_handle(rank.ops);
   void* const memory = index < 0 ? nullptr : allocate(sizeof(user_op));
-  if (memory == nullptr) return fail(rank, MPI_COMM_WORLD, MPI_ERR_NO_MEM, "MPI_Op_create", "size", sizeof(user_op));
+  if (memory == nullptr)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_NO_MEM, "MPI_Op_create", "size", sizeof(user_op));
   rank.ops.entries[index] = ::new (memory) user_op{function, static_cast<std::uint32_t>(commutes)};
   *op = first_user_op + index;
   return MPI_SUCCESS;

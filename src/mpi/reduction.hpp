@@ -3,7 +3,7 @@
 
 #include "types.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// An operation that the program made.
 struct user_op {
@@ -17,6 +17,7 @@ inline constexpr MPI_Op first_user_op = 0x1000;
 [[nodiscard]] QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type);
 
 /// in_out[i] = input[i] op in_out[i], as MPI defines it: `input` is of lower ranks.
-QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes count, MPI_Datatype type, MPI_Op op);
+QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes count,
+                        MPI_Datatype type, MPI_Op op);
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -5,7 +5,7 @@
 
 #include <new>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle) {
   void* memory = nullptr;
@@ -35,7 +35,7 @@ QUARRY_HD void set_empty(MPI_Status* status) {
 }
 
 }  // namespace
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
 
@@ -48,15 +48,18 @@ QUARRY_HD int MPI_Wait(MPI_Request* handle, MPI_Status* status) {
     return MPI_SUCCESS;
   }
   request* const asked = request_of(rank, *handle);
-  if (asked == nullptr) return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Wait", "request", *handle);
-  wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context), [&] { return is_complete(rank, *asked); });
+  if (asked == nullptr)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Wait", "request", *handle);
+  wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
+             [&] { return is_complete(rank, *asked); });
   return finish(rank, handle, status, "MPI_Wait");
 }
 
 QUARRY_HD int MPI_Waitall(int count, MPI_Request* handles, MPI_Status* statuses) {
   int result = MPI_SUCCESS;
   for (int i = 0; i < count; ++i) {
-    int const error = MPI_Wait(&handles[i], statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
+    int const error =
+        MPI_Wait(&handles[i], statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
     if (error != MPI_SUCCESS) result = MPI_ERR_IN_STATUS;
   }
   return result;
@@ -70,7 +73,8 @@ QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
     return MPI_SUCCESS;
   }
   request* const asked = request_of(rank, *handle);
-  if (asked == nullptr) return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Test", "request", *handle);
+  if (asked == nullptr)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Test", "request", *handle);
   progress(rank);
   if (is_complete(rank, *asked)) return finish(rank, handle, status, "MPI_Test");
   *flag = 0;
@@ -91,7 +95,8 @@ QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status
   return MPI_SUCCESS;
 }
 
-QUARRY_HD int MPI_Testany(int count, MPI_Request* handles, int* index, int* flag, MPI_Status* status) {
+QUARRY_HD int MPI_Testany(int count, MPI_Request* handles, int* index, int* flag,
+                          MPI_Status* status) {
   rank_state& rank = self();
   progress(rank);
   bool has_active = false;
@@ -133,7 +138,8 @@ QUARRY_HD int MPI_Waitany(int count, MPI_Request* handles, int* index, MPI_Statu
   return finish(rank, &handles[*index], status, "MPI_Waitany");
 }
 
-QUARRY_HD int MPI_Waitsome(int count, MPI_Request* handles, int* done_count, int* indices, MPI_Status* statuses) {
+QUARRY_HD int MPI_Waitsome(int count, MPI_Request* handles, int* done_count, int* indices,
+                           MPI_Status* statuses) {
   rank_state& rank = self();
   int first = 0;
   int result = MPI_Waitany(count, handles, &first, statuses);
@@ -146,7 +152,9 @@ QUARRY_HD int MPI_Waitsome(int count, MPI_Request* handles, int* done_count, int
   for (int i = 0; i < count; ++i) {
     request* const asked = request_of(rank, handles[i]);
     if (asked == nullptr || !is_complete(rank, *asked)) continue;
-    int const error = finish(rank, &handles[i], statuses == MPI_STATUSES_IGNORE ? statuses : &statuses[*done_count], "MPI_Waitsome");
+    int const error =
+        finish(rank, &handles[i],
+               statuses == MPI_STATUSES_IGNORE ? statuses : &statuses[*done_count], "MPI_Waitsome");
     if (error != MPI_SUCCESS) result = error;
     indices[(*done_count)++] = i;
   }

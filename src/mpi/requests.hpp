@@ -3,7 +3,7 @@
 
 #include "progress.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A new request and its handle. Waits if the heap has no memory.
 [[nodiscard]] QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle);
@@ -21,6 +21,7 @@ QUARRY_SLOW void free_request(rank_state& rank, MPI_Request* handle);
 [[nodiscard]] QUARRY_SLOW bool is_complete(rank_state& rank, request& asked);
 
 /// Reports and frees a request that is done. Returns the operation's error.
-QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status, char const* function);
+QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status,
+                       char const* function);
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "types.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 QUARRY_SLOW void copy_bytes(void* to, void const* from, bytes size) {
 #ifdef __CUDA_ARCH__
@@ -45,7 +45,8 @@ QUARRY_HD void for_each_run(derived_type& type, char* buffer, bytes size, Move c
 
 }  // namespace
 
-QUARRY_SLOW void pack(rank_state& rank, char* to, void const* from, bytes count, MPI_Datatype type) {
+QUARRY_SLOW void pack(rank_state& rank, char* to, void const* from, bytes count,
+                      MPI_Datatype type) {
   bytes const size = count * element_size(rank, type);
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
   for_each_run(*derived(rank, type), const_cast<char*>(static_cast<char const*>(from)), size,
@@ -55,7 +56,8 @@ QUARRY_SLOW void pack(rank_state& rank, char* to, void const* from, bytes count,
                });
 }
 
-QUARRY_SLOW void unpack(rank_state& rank, void* to, MPI_Datatype type, char const* from, bytes size) {
+QUARRY_SLOW void unpack(rank_state& rank, void* to, MPI_Datatype type, char const* from,
+                        bytes size) {
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
   for_each_run(*derived(rank, type), static_cast<char*>(to), size, [&](char* buffer, bytes part) {
     copy_bytes(buffer, from, part);
@@ -63,4 +65,4 @@ QUARRY_SLOW void unpack(rank_state& rank, void* to, MPI_Datatype type, char cons
   });
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -4,7 +4,7 @@
 
 #include "world.hpp"
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A type that the program made. Its bytes are runs; element i of a buffer begins at i * extent.
 struct derived_type {
@@ -68,6 +68,7 @@ QUARRY_SLOW void copy_bytes(void* to, void const* from, bytes size);
 QUARRY_SLOW void pack(rank_state& rank, char* to, void const* from, bytes count, MPI_Datatype type);
 
 /// Copies the first `size` bytes of a message to elements in a buffer.
-QUARRY_SLOW void unpack(rank_state& rank, void* to, MPI_Datatype type, char const* from, bytes size);
+QUARRY_SLOW void unpack(rank_state& rank, void* to, MPI_Datatype type, char const* from,
+                        bytes size);
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 using bytes = std::uint64_t;
 namespace simt = quarry::simt;
@@ -31,9 +31,9 @@ static_assert(sizeof(record_header) == 16);
 /// A communicator. Its members share it; it is constant after its creation.
 struct communicator {
   std::uint32_t size;
-  std::uint32_t context;         // messages of users; context + 1: messages of collectives
-  std::uint32_t* members;        // ranks of the world by rank; null: the same ranks
-  std::uint32_t references;      // members that have not freed it; atomic
+  std::uint32_t context;     // messages of users; context + 1: messages of collectives
+  std::uint32_t* members;    // ranks of the world by rank; null: the same ranks
+  std::uint32_t references;  // members that have not freed it; atomic
 
   [[nodiscard]] QUARRY_HD std::uint32_t world_rank(std::uint32_t rank, std::uint32_t own) const {
     return members != nullptr ? members[rank] : size == 1 ? own : rank;
@@ -94,7 +94,7 @@ struct alignas(128) rank_state {
   wait_reason waiting;
   life stage;
   std::int32_t exit_code;
-  std::uint64_t steps;  // how often the rank has got what it waited for
+  std::uint64_t steps;      // how often the rank has got what it waited for
   std::uint64_t polled_at;  // CPU: the world's activity when this rank last found nothing
 };
 
@@ -110,7 +110,8 @@ struct world {
   std::uint32_t next_context;  // atomic
   std::uint32_t aborted;       // atomic: all ranks end; the code is `abort_code`
   std::int32_t abort_code;
-  std::uint64_t activity;  // CPU only, atomic: how often something happened that a rank may wait for
+  std::uint64_t
+      activity;  // CPU only, atomic: how often something happened that a rank may wait for
   output_ring* output;
   int argc;
   char** argv;
@@ -126,7 +127,7 @@ struct launch_layout {
   world* all;
 };
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi
 
 #ifdef __CUDACC__
 extern "C" __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
@@ -134,7 +135,7 @@ extern "C" __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
 extern "C" quarry::mpi::launch_layout quarry_mpi_layout;
 #endif
 
-namespace quarry::mpi {
+namespace quarry::inline QUARRY_ABI::mpi {
 
 [[nodiscard]] QUARRY_HD inline launch_layout const& layout() {
 #if defined(__CUDA_ARCH__) || !defined(__CUDACC__)
@@ -156,4 +157,4 @@ namespace quarry::mpi {
   return *reinterpret_cast<record_header*>(layout().records + layout().record_bytes * own_rank());
 }
 
-}  // namespace quarry::mpi
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -173,29 +173,41 @@ int MPI_Comm_create_errhandler(MPI_Comm_errhandler_function* function, MPI_Errha
 int MPI_Errhandler_free(MPI_Errhandler* handler);
 int MPI_Errhandler_set(MPI_Comm communicator, MPI_Errhandler handler);
 
-int MPI_Send(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator);
-int MPI_Ssend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator);
-int MPI_Bsend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator);
-int MPI_Rsend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator);
-int MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* request);
-int MPI_Issend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* request);
-int MPI_Ibsend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* request);
-int MPI_Irsend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator, MPI_Request* request);
+int MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag,
+             MPI_Comm communicator);
+int MPI_Ssend(void const* data, int count, MPI_Datatype type, int to, int tag,
+              MPI_Comm communicator);
+int MPI_Bsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+              MPI_Comm communicator);
+int MPI_Rsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+              MPI_Comm communicator);
+int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, int tag,
+              MPI_Comm communicator, MPI_Request* request);
+int MPI_Issend(void const* data, int count, MPI_Datatype type, int to, int tag,
+               MPI_Comm communicator, MPI_Request* request);
+int MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+               MPI_Comm communicator, MPI_Request* request);
+int MPI_Irsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+               MPI_Comm communicator, MPI_Request* request);
 int MPI_Buffer_attach(void* buffer, int size);
 int MPI_Buffer_detach(void* buffer_address, int* size);
-int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator, MPI_Status* status);
-int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator, MPI_Request* request);
-int MPI_Sendrecv(const void* sent, int sent_count, MPI_Datatype sent_type, int to, int sent_tag, void* received, int received_count,
-                 MPI_Datatype received_type, int from, int received_tag, MPI_Comm communicator, MPI_Status* status);
-int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag, int from, int received_tag,
-                         MPI_Comm communicator, MPI_Status* status);
+int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator,
+             MPI_Status* status);
+int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator,
+              MPI_Request* request);
+int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_type, int to, int sent_tag,
+                 void* received, int received_count, MPI_Datatype received_type, int from,
+                 int received_tag, MPI_Comm communicator, MPI_Status* status);
+int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag, int from,
+                         int received_tag, MPI_Comm communicator, MPI_Status* status);
 int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* status);
 int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MPI_Status* status);
-int MPI_Get_count(const MPI_Status* status, MPI_Datatype type, int* count);
+int MPI_Get_count(MPI_Status const* status, MPI_Datatype type, int* count);
 int MPI_Wait(MPI_Request* request, MPI_Status* status);
 int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses);
 int MPI_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status);
-int MPI_Waitsome(int count, MPI_Request* requests, int* done_count, int* indices, MPI_Status* statuses);
+int MPI_Waitsome(int count, MPI_Request* requests, int* done_count, int* indices,
+                 MPI_Status* statuses);
 int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status);
 int MPI_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses);
 int MPI_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status);
@@ -203,33 +215,43 @@ int MPI_Request_free(MPI_Request* request);
 
 int MPI_Barrier(MPI_Comm communicator);
 int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm communicator);
-int MPI_Reduce(const void* sent, void* received, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm communicator);
-int MPI_Allreduce(const void* sent, void* received, int count, MPI_Datatype type, MPI_Op op, MPI_Comm communicator);
-int MPI_Scan(const void* sent, void* received, int count, MPI_Datatype type, MPI_Op op, MPI_Comm communicator);
-int MPI_Exscan(const void* sent, void* received, int count, MPI_Datatype type, MPI_Op op, MPI_Comm communicator);
-int MPI_Gather(const void* sent, int sent_count, MPI_Datatype sent_type, void* received, int received_count, MPI_Datatype received_type,
-               int root, MPI_Comm communicator);
-int MPI_Gatherv(const void* sent, int sent_count, MPI_Datatype sent_type, void* received, const int* received_counts,
-                const int* displacements, MPI_Datatype received_type, int root, MPI_Comm communicator);
-int MPI_Scatter(const void* sent, int sent_count, MPI_Datatype sent_type, void* received, int received_count, MPI_Datatype received_type,
+int MPI_Reduce(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op, int root,
+               MPI_Comm communicator);
+int MPI_Allreduce(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
+                  MPI_Comm communicator);
+int MPI_Scan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
+             MPI_Comm communicator);
+int MPI_Exscan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
+               MPI_Comm communicator);
+int MPI_Gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+               int received_count, MPI_Datatype received_type, int root, MPI_Comm communicator);
+int MPI_Gatherv(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int const* received_counts, int const* displacements, MPI_Datatype received_type,
                 int root, MPI_Comm communicator);
-int MPI_Scatterv(const void* sent, const int* sent_counts, const int* displacements, MPI_Datatype sent_type, void* received,
-                 int received_count, MPI_Datatype received_type, int root, MPI_Comm communicator);
-int MPI_Allgather(const void* sent, int sent_count, MPI_Datatype sent_type, void* received, int received_count,
-                  MPI_Datatype received_type, MPI_Comm communicator);
-int MPI_Allgatherv(const void* sent, int sent_count, MPI_Datatype sent_type, void* received, const int* received_counts,
-                   const int* displacements, MPI_Datatype received_type, MPI_Comm communicator);
-int MPI_Alltoall(const void* sent, int sent_count, MPI_Datatype sent_type, void* received, int received_count,
-                 MPI_Datatype received_type, MPI_Comm communicator);
-int MPI_Alltoallv(const void* sent, const int* sent_counts, const int* sent_displacements, MPI_Datatype sent_type, void* received,
-                  const int* received_counts, const int* received_displacements, MPI_Datatype received_type, MPI_Comm communicator);
+int MPI_Scatter(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int received_count, MPI_Datatype received_type, int root, MPI_Comm communicator);
+int MPI_Scatterv(void const* sent, int const* sent_counts, int const* displacements,
+                 MPI_Datatype sent_type, void* received, int received_count,
+                 MPI_Datatype received_type, int root, MPI_Comm communicator);
+int MPI_Allgather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                  int received_count, MPI_Datatype received_type, MPI_Comm communicator);
+int MPI_Allgatherv(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                   int const* received_counts, int const* displacements, MPI_Datatype received_type,
+                   MPI_Comm communicator);
+int MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                 int received_count, MPI_Datatype received_type, MPI_Comm communicator);
+int MPI_Alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements,
+                  MPI_Datatype sent_type, void* received, int const* received_counts,
+                  int const* received_displacements, MPI_Datatype received_type,
+                  MPI_Comm communicator);
 int MPI_Op_create(MPI_User_function* function, int commutes, MPI_Op* op);
 int MPI_Op_free(MPI_Op* op);
 
 int MPI_Type_size(MPI_Datatype type, int* size);
 int MPI_Type_get_extent(MPI_Datatype type, MPI_Aint* lower_bound, MPI_Aint* extent);
 int MPI_Type_contiguous(int count, MPI_Datatype old_type, MPI_Datatype* new_type);
-int MPI_Type_vector(int count, int block_length, int stride, MPI_Datatype old_type, MPI_Datatype* new_type);
+int MPI_Type_vector(int count, int block_length, int stride, MPI_Datatype old_type,
+                    MPI_Datatype* new_type);
 int MPI_Type_commit(MPI_Datatype* type);
 int MPI_Type_free(MPI_Datatype* type);
 

@@ -99,7 +99,7 @@ quarry_status quarry_opencl_array_list_read(quarry_opencl_heap* heap,
 quarry_status quarry_opencl_array_list_clear(quarry_opencl_heap* heap,
                                              quarry_opencl_array_list* list);
 
-/* Adds a value. The push and the pop also free rings that are used up, as quarry_queue_trim does. */
+/* Adds a value. The push and the pop also free rings that are used up, like quarry_queue_trim. */
 quarry_status quarry_opencl_queue_push(quarry_opencl_heap* heap, quarry_opencl_queue* queue,
                                        uint32_t value);
 /* Removes the oldest values, at most `capacity`, and writes them to `values` in their order. Sets

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# GPU MPI: the runtime that MPI programs link, quarry-mpirun, and the compiler quarry-mpicc (compiler/). The runtime needs
+# Boost.Context, the compiler needs LLVM and Clang 19. Programs that quarry-mpicc makes need neither.
+set(QUARRY_COMPILER "AUTO" CACHE STRING "Build quarry-mpicc, which needs LLVM and Clang 19: AUTO, ON or OFF")
+if(NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
+  return()
+endif()
+
+set(quarry_mpi_runtime c_memory c_output collectives communicators environment output point_to_point progress rank reduction
+  requests types)
+list(TRANSFORM quarry_mpi_runtime REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/mpi/\\1.cpp" OUTPUT_VARIABLE runtime_sources)
+# The runtime alone, for tests; and the launcher, which is the program's `main`.
+add_library(quarry_mpi STATIC ${runtime_sources})
+target_include_directories(quarry_mpi PUBLIC ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(quarry_mpi PUBLIC quarry quarry_fibers)
+quarry_options(quarry_mpi)
+set(launch_device src/mpi/launch_no_cuda.cpp)
+if(QUARRY_WITH_CUDA)
+  set(launch_device src/mpi/launch_cuda.cpp)
+endif()
+add_library(quarry_mpi_launcher STATIC src/mpi/launcher.cpp src/mpi/launch_cpu.cpp ${launch_device})
+target_link_libraries(quarry_mpi_launcher PUBLIC quarry_mpi)
+quarry_options(quarry_mpi_launcher)
+set_target_properties(quarry_mpi quarry_mpi_launcher PROPERTIES POSITION_INDEPENDENT_CODE ON)
+set(mpi_folder ${PROJECT_BINARY_DIR}/mpi)
+add_executable(quarry-mpirun src/mpi/mpirun.cpp)
+set_target_properties(quarry-mpirun PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${mpi_folder})
+quarry_options(quarry-mpirun)
+
+# The runtime for the GPU: nvcc translates it once, ptxas once for each limit of registers.
+set(quarry_mpi_cubins "")
+if(QUARRY_WITH_CUDA)
+  set(ptx ${mpi_folder}/runtime.ptx)
+  file(GLOB runtime_headers CONFIGURE_DEPENDS src/mpi/*.hpp include/quarry/device/*.hpp include/quarry/simt/*.hpp include/quarry/core/*.hpp)
+  file(MAKE_DIRECTORY ${mpi_folder})
+  add_custom_command(OUTPUT ${ptx}
+    COMMAND ${CMAKE_CUDA_COMPILER} -arch=sm_${QUARRY_ARCHITECTURES} -rdc=true -ptx -std=c++20 -O3 --expt-relaxed-constexpr
+      -diag-suppress 20012,20040,20050 -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src
+      ${PROJECT_SOURCE_DIR}/src/mpi/runtime.cu -o ${ptx}
+    DEPENDS src/mpi/runtime.cu ${runtime_sources} ${runtime_headers} VERBATIM)
+  foreach(registers 32 64 128 255)
+    set(cubin ${mpi_folder}/runtime${registers}.cubin)
+    add_custom_command(OUTPUT ${cubin}
+      COMMAND ${CUDAToolkit_BIN_DIR}/ptxas -c -arch=sm_${QUARRY_ARCHITECTURES} -maxrregcount=${registers} ${ptx} -o ${cubin}
+      DEPENDS ${ptx} VERBATIM)
+    list(APPEND quarry_mpi_cubins ${cubin})
+  endforeach()
+  add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins})
+endif()
+
+set(QUARRY_WITH_COMPILER OFF)
+if(NOT QUARRY_COMPILER STREQUAL "OFF" AND QUARRY_SANITIZE STREQUAL "")
+  find_package(LLVM 19.1 QUIET CONFIG PATHS /usr/lib/llvm-19/lib/cmake/llvm)
+  find_program(QUARRY_CLANG NAMES clang-19 DOC "Clang 19, which quarry-mpicc runs")
+  if(LLVM_FOUND AND QUARRY_CLANG)
+    set(QUARRY_WITH_COMPILER ON)
+    add_subdirectory(compiler)
+  elseif(QUARRY_COMPILER STREQUAL "ON")
+    message(FATAL_ERROR "QUARRY_COMPILER=ON, but LLVM 19 or Clang 19 was not found. On Debian, install llvm-19-dev and clang-19.")
+  endif()
+endif()
