@@ -6,7 +6,7 @@ if(NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
   return()
 endif()
 
-set(quarry_mpi_runtime c_memory c_output collectives communicators environment output point_to_point progress rank reduction
+set(quarry_mpi_runtime c_memory c_output collectives communicators environment meeting output point_to_point progress rank reduction
   requests types)
 list(TRANSFORM quarry_mpi_runtime REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/mpi/\\1.cpp" OUTPUT_VARIABLE runtime_sources)
 # The runtime alone, for tests; and the launcher, which is the program's `main`.

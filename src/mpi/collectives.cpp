@@ -2,6 +2,8 @@
 // Collective operations as messages along binomial trees, in a context of their own.
 #include "collectives.hpp"
 
+#include "meeting.hpp"
+
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
@@ -30,6 +32,11 @@ struct collective {
     receive_bytes(rank, through, data, length, static_cast<std::int32_t>(from), tag, which);
   }
 };
+
+/// Whether the members are all ranks of the world, so that they can meet without messages.
+[[nodiscard]] QUARRY_HD bool meets(membership const& among) {
+  return among.shared == &the_world().all;
+}
 
 /// Memory for a collective's intermediate results, of the heap. Waits if the heap has no memory.
 class scratch {
@@ -143,10 +150,13 @@ QUARRY_SLOW void receive_elements(collective const& of, void* data, bytes count,
 
 QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data, bytes size,
                                  std::uint32_t root, call which) {
+  if (meets(among) && size <= meeting::part_bytes)
+    return meeting::broadcast(rank, data, size, root, which);
   broadcast(collective{rank, among, which}, data, size, root);
 }
 
 QUARRY_SLOW void barrier(rank_state& rank, membership& among, call which) {
+  if (meets(among)) return meeting::barrier(rank, which);
   collective const of{rank, among, which};
   char token = 0;
   for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
@@ -175,8 +185,12 @@ QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, root, "MPI_Bcast", among))
     return error;
-  collective const of{rank, *among, call::bcast};
   bytes const size = static_cast<bytes>(count) * element_size(rank, type);
+  if (meets(*among) && is_dense(rank, type) && size <= meeting::part_bytes) {
+    meeting::broadcast(rank, data, size, static_cast<std::uint32_t>(root), call::bcast);
+    return MPI_SUCCESS;
+  }
+  collective const of{rank, *among, call::bcast};
   if (is_dense(rank, type)) {
     broadcast(of, data, size, static_cast<std::uint32_t>(root));
     return MPI_SUCCESS;
@@ -224,6 +238,10 @@ QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Dat
   collective const of{rank, *among, call::allreduce};
   bytes const length = static_cast<bytes>(count) * static_cast<bytes>(element_extent(rank, type));
   if (sent != MPI_IN_PLACE) copy_bytes(received, sent, length);
+  if (meets(*among) && length <= meeting::part_bytes) {
+    meeting::reduce(rank, received, length, static_cast<bytes>(count), type, op, call::allreduce);
+    return MPI_SUCCESS;
+  }
   scratch const partial{rank, length};
   copy_bytes(partial.data(), received, length);
   reduce_to_first(of, partial.data(), static_cast<bytes>(count), type, op);

@@ -2,6 +2,7 @@
 // Runs the ranks as fibers on one thread.
 #include "launcher.hpp"
 #include "mailbox.hpp"
+#include "meeting.hpp"
 #include "rank.hpp"
 
 #include "quarry/device/heap.hpp"
@@ -65,6 +66,10 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   all.ranks = ranks.data();
   all.all = {asked.ranks, 0, nullptr, asked.ranks};
   all.next_context = 4;
+  std::vector<std::uint32_t> counters(meeting::nodes_for(asked.ranks));
+  std::vector<char> parts((asked.ranks + counters.size() + 2) * meeting::part_bytes);
+  all.meeting = {counters.data(), parts.data(),
+                 parts.data() + (asked.ranks + counters.size()) * meeting::part_bytes, 0};
   all.argc = argc;
   all.argv = argv;
   all.start_ns = host_clock_ns();

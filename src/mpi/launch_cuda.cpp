@@ -2,6 +2,7 @@
 // Runs the ranks as threads of a GPU, and serves them meanwhile.
 #include "calls.hpp"
 #include "launcher.hpp"
+#include "meeting.hpp"
 #include "output.hpp"
 #include "rank.hpp"
 
@@ -163,6 +164,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   device_array<rank_state> const ranks{asked.ranks};
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
+  std::uint64_t const nodes = meeting::nodes_for(asked.ranks);
+  device_array<std::uint32_t> const counters{nodes};
+  device_array<char> const parts{(asked.ranks + nodes + 2) * meeting::part_bytes};
   output_reader output{asked.ranks, ring.data()};
 
   std::vector<std::uint64_t> offsets;
@@ -187,6 +191,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.ranks = ranks.data();
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
   initial.next_context = 4;
+  initial.meeting = {counters.data(), parts.data(),
+                     parts.data() + (asked.ranks + nodes) * meeting::part_bytes, 0};
   initial.output = ring.data();
   initial.argc = argc;
   initial.argv = pointers.data();

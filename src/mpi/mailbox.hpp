@@ -7,78 +7,91 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A message on its way: this header, then for small or staged messages the data.
 ///
-/// The sender owns it until it pushes it to the receiver's mailbox, then the receiver. If the
-/// sender waits for it (`is_awaited`), the receiver returns it by (D) and the sender frees it.
+/// The sender owns it until it pushes it to the receiver's mailbox, then the receiver, which frees
+/// it. A sender that waits for the receiver gives the address of a word of its own (`done`).
 struct message {
-  message* next;  // the next message in the mailbox or in a list of the receiver; atomic
+  message* next;  // the next message in the mailbox; atomic
   bytes size;
   void const* data;     // behind this header, or the sender's buffer if the sender waits
+  std::uint32_t* done;  // set to 1 when the data was received (D); null: nobody waits; atomic
   std::int32_t source;  // the sender's rank in the communicator
   std::int32_t tag;
   std::uint32_t context;
-  std::uint32_t is_awaited;
-  std::uint32_t is_done;   // atomic
   std::uint32_t capacity;  // bytes behind the header
+  message* later;          // the next in the receiver's list of unexpected messages
+  std::uint32_t holds;     // who needs the message: the mailbox's end (1), its data (2)
+  std::uint32_t unused;
 
   [[nodiscard]] QUARRY_HD char* inline_data() { return reinterpret_cast<char*>(this + 1); }
 };
-static_assert(sizeof(message) == 48 || sizeof(message) == 56);
+static_assert(sizeof(message) == 64);
 
-/// The mailbox of a rank: a queue with many senders and one receiver (after D. Vyukov's queue of
-/// intrusive nodes).
+/// The mailbox of a rank: a queue with many senders and one receiver.
 ///
-/// A sender exchanges `last` (X), then links its predecessor to the message (K). Between the two
-/// steps the chain is broken there; the receiver then sees an empty mailbox and looks again. So a
-/// send is wait-free, a mailbox is never full, and messages of one sender stay in order.
+/// It is a chain of messages; `first` is the one that the receiver took last, or a stub. A sender
+/// exchanges `last` (X), then links its predecessor to the message (K). Between the two steps the
+/// chain is broken there; the receiver then sees no message and looks again. So a send is
+/// wait-free, a mailbox is never full, and messages of one sender stay in order. The message that
+/// was taken last stays in the chain, so that taking a message costs no atomic operation.
 ///
 /// Memory order. The receiver loads the link (G) with acquire and synchronizes with (K), which
-/// releases the message's contents. (X) is acq_rel: the predecessor that it returns was initialised
-/// before its own sender's (X), so (K) may write to it.
-///
-/// `first` is the receiver's. The queue always contains at least one message: the stub, which has
-/// no contents and returns to the queue when it would become empty.
+/// releases the message's contents; one fence before (X) serves both. (X) acquires: the predecessor
+/// that it returns was initialised before its sender's (X), so that (K) follows that.
+/// Rejected: D. Vyukov's queue, in which a stub returns to the chain with another (X) whenever the
+/// receiver takes the last message (on an H100, 2 of 10 microseconds for each message).
 class mailbox {
  public:
   QUARRY_HD explicit mailbox(rank_state& owner) : owner_{owner} {}
 
   QUARRY_HD static void initialise(rank_state& owner) {
-    message* const stub = reinterpret_cast<message*>(owner.stub);
-    stub->next = nullptr;
+    auto* const stub = reinterpret_cast<message*>(owner.stub);
+    *stub = message{};
+    stub->holds = end_hold;
     owner.first = owner.last = stub;
   }
 
+  static constexpr std::uint32_t end_hold = 1;
+  static constexpr std::uint32_t data_hold = 2;
+
   QUARRY_HD void push(message* sent) const {
+    sent->holds = data_hold;
     simt::atomic_ref<message*>{sent->next}.store(nullptr, simt::relaxed);
+    simt::fence_before_stores();
     message* const previous =
-        simt::atomic_ref<message*>{owner_.last}.exchange(sent, simt::acq_rel);  // (X)
-    simt::atomic_ref<message*>{previous->next}.store(sent, simt::release);      // (K)
+        simt::atomic_ref<message*>{owner_.last}.exchange(sent, exchange_order);    // (X)
+    simt::atomic_ref<message*>{previous->next}.store(sent, simt::fenced_release);  // (K)
   }
 
-  /// Removes the oldest message; null if there is none. Only the owner calls it.
-  [[nodiscard]] QUARRY_HD message* pop() const {
-    message* oldest = owner_.first;
-    message* next = load_next(oldest);
-    if (oldest == stub()) {
-      if (next == nullptr) return nullptr;
-      owner_.first = oldest = next;
-      next = load_next(oldest);
-    }
-    if (next == nullptr) {
-      // `oldest` is the last message unless a send is under way
-      if (simt::atomic_ref<message*>{owner_.last}.load(simt::relaxed) != oldest) return nullptr;
-      push(stub());
-      next = load_next(oldest);
-      if (next == nullptr) return nullptr;
-    }
-    owner_.first = next;
+  /// Whether there is a message. Only the owner calls it.
+  [[nodiscard]] QUARRY_HD bool has_message() const {
+    return simt::atomic_ref<message*>{owner_.first->next}.load(simt::relaxed) != nullptr;  // (L)
+  }
+
+  /// Takes the oldest message; null if there is none. `replaced` is the message that was taken
+  /// before; if nothing holds it any more, the caller frees it. Only the owner calls it.
+  [[nodiscard]] QUARRY_HD message* pop(message*& replaced) const {
+    message* const oldest =
+        simt::atomic_ref<message*>{owner_.first->next}.load(simt::fenced_acquire);  // (G)
+    if (oldest == nullptr) return nullptr;
+    simt::fence_after_loads();
+    replaced = owner_.first;
+    replaced->holds &= ~end_hold;
+    oldest->holds |= end_hold;
+    owner_.first = oldest;
     return oldest;
   }
 
- private:
-  [[nodiscard]] QUARRY_HD message* stub() const { return reinterpret_cast<message*>(owner_.stub); }
-  [[nodiscard]] QUARRY_HD static message* load_next(message* of) {
-    return simt::atomic_ref<message*>{of->next}.load(simt::acquire);  // (G)
+  /// Whether `old` is the part of the rank's state that the mailbox begins with.
+  [[nodiscard]] QUARRY_HD bool is_stub(message const* old) const {
+    return old == reinterpret_cast<message const*>(owner_.stub);
   }
+
+ private:
+#ifdef __CUDA_ARCH__
+  static constexpr simt::memory_order exchange_order = simt::acquire;  // after the fence
+#else
+  static constexpr simt::memory_order exchange_order = simt::acq_rel;
+#endif
 
   rank_state& owner_;
 };

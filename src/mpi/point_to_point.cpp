@@ -5,9 +5,9 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void const* data,
-                                bytes count, MPI_Datatype type, std::int32_t to, std::int32_t tag,
-                                mode how, call which) {
+QUARRY_SLOW bool start_send(rank_state& rank, channel const& through, void const* data, bytes count,
+                            MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how,
+                            std::uint32_t& done) {
   bytes const size = count * element_size(rank, type);
   bool const is_copied = size <= most_eager || !is_shared_memory(data) || !is_dense(rank, type);
   message* sent = new_message(rank, is_copied ? size : 0);
@@ -17,33 +17,31 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
       return sent != nullptr;
     });
   }
+  bool const is_awaited = !is_copied || how == mode::synchronous;
   sent->size = size;
   sent->source = static_cast<std::int32_t>(through.at->rank);
   sent->tag = tag;
   sent->context = through.context;
-  sent->is_awaited = !is_copied || how == mode::synchronous ? 1 : 0;
-  sent->is_done = 0;
+  sent->done = is_awaited ? &done : nullptr;
+  if (is_awaited) done = 0;
   if (is_copied) {
     pack(rank, sent->inline_data(), data, count, type);
     sent->data = sent->inline_data();
   } else {
     sent->data = data;
   }
-  bool const is_awaited = sent->is_awaited != 0;
   std::uint32_t const target =
       through.at->shared->world_rank(static_cast<std::uint32_t>(to), rank.rank);
   mailbox{the_world().ranks[target]}.push(sent);
   note_activity();
-  (void)which;
-  return is_awaited ? sent : nullptr;
+  return is_awaited;
 }
 
 QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data, bytes count,
                       MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how, call which) {
-  message* const sent = start_send(rank, through, data, count, type, to, tag, how, which);
-  if (sent == nullptr) return;
-  wait_until(rank, reason_of(which, to, tag, through.context), [&] { return is_returned(sent); });
-  free_message(rank, sent);
+  std::uint32_t& done = rank.sent;
+  if (!start_send(rank, through, data, count, type, to, tag, how, done)) return;
+  wait_until(rank, reason_of(which, to, tag, through.context), [&] { return is_received(done); });
 }
 
 QUARRY_SLOW void receive(rank_state& rank, request& wanted, call which) {
@@ -103,10 +101,10 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
   made->what = request::kind::send;
   made->source = MPI_ANY_SOURCE;  // an empty status
   made->tag = MPI_ANY_TAG;
-  if (to != MPI_PROC_NULL)
-    made->sent = start_send(rank, {at, at->shared->context}, data, static_cast<bytes>(count), type,
-                            to, tag, how, call::wait);
-  made->is_done = made->sent == nullptr ? 1 : 0;
+  bool const is_awaited =
+      to != MPI_PROC_NULL && start_send(rank, {at, at->shared->context}, data,
+                                        static_cast<bytes>(count), type, to, tag, how, made->sent);
+  made->is_done = is_awaited ? 0 : 1;
   return MPI_SUCCESS;
 }
 
@@ -144,11 +142,8 @@ QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from,
 }  // namespace
 
 QUARRY_SLOW bool is_complete(rank_state& rank, request& asked) {
-  if (asked.is_done == 0 && asked.sent != nullptr && is_returned(asked.sent)) {
-    free_message(rank, asked.sent);
-    asked.sent = nullptr;
+  if (asked.is_done == 0 && asked.what == request::kind::send && is_received(asked.sent))
     asked.is_done = 1;
-  }
   return asked.is_done != 0;
 }
 

@@ -26,15 +26,18 @@ enum class mode : std::uint32_t { standard, synchronous };
 /// Messages of at most this many bytes are copied, so that the sender need not wait.
 inline constexpr bytes most_eager = 4096;
 
-/// Sends a message. If the sender must wait for the receiver, returns the message, for
-/// `wait_until(is_returned)`; else returns null. `to` is a rank of the communicator.
-[[nodiscard]] QUARRY_SLOW message* start_send(rank_state& rank, channel const& through,
-                                              void const* data, bytes count, MPI_Datatype type,
-                                              std::int32_t to, std::int32_t tag, mode how,
-                                              call which);
+/// Sends a message. Returns whether the sender must wait until `is_received(done)`: until then it
+/// must not change the buffer. `done` lies in memory that other lanes can address. `to` is a rank
+/// of the communicator.
+[[nodiscard]] QUARRY_SLOW bool start_send(rank_state& rank, channel const& through,
+                                          void const* data, bytes count, MPI_Datatype type,
+                                          std::int32_t to, std::int32_t tag, mode how,
+                                          std::uint32_t& done);
 
-[[nodiscard]] QUARRY_HD inline bool is_returned(message* sent) {
-  return simt::atomic_ref<std::uint32_t>{sent->is_done}.load(simt::acquire) != 0;
+[[nodiscard]] QUARRY_HD inline bool is_received(std::uint32_t& done) {
+  if (simt::atomic_ref<std::uint32_t>{done}.load(simt::fenced_acquire) == 0) return false;
+  simt::fence_after_loads();
+  return true;
 }
 
 /// Sends and waits until the buffer can be reused.

@@ -13,14 +13,19 @@ inline constexpr std::uint32_t most_spares = 8;
          (wanted.tag == MPI_ANY_TAG || wanted.tag == arrived.tag);
 }
 
-/// Returns `taken` to its sender if the sender waits for it, else frees it.
+/// Frees the message unless the mailbox or its data is still needed.
+QUARRY_HD void free_if_unheld(rank_state& rank, message* old) {
+  if (old->holds == 0 && !mailbox{rank}.is_stub(old)) free_message(rank, old);
+}
+
+/// Says that the message's data was received.
 QUARRY_HD void finish_message(rank_state& rank, message* taken) {
-  if (taken->is_awaited != 0) {
-    simt::atomic_ref<std::uint32_t>{taken->is_done}.store(1, simt::release);  // (D)
+  if (taken->done != nullptr) {
+    simt::atomic_ref<std::uint32_t>{*taken->done}.store(1, simt::release);  // (D)
     note_activity();
-  } else {
-    free_message(rank, taken);
   }
+  taken->holds &= ~mailbox::data_hold;
+  free_if_unheld(rank, taken);
 }
 
 /// Copies the message's data to the receive's buffer and completes the receive.
@@ -44,7 +49,7 @@ QUARRY_SLOW void release(void* memory) { the_world().heap.free(memory); }
 [[nodiscard]] QUARRY_SLOW message* new_message(rank_state& rank, bytes size) {
   if (size <= small_message && rank.spare != nullptr) {
     message* const reused = rank.spare;
-    rank.spare = reused->next;
+    rank.spare = reused->later;
     --rank.spares;
     return reused;
   }
@@ -57,7 +62,7 @@ QUARRY_SLOW void release(void* memory) { the_world().heap.free(memory); }
 
 QUARRY_SLOW void free_message(rank_state& rank, message* old) {
   if (old->capacity == small_message && rank.spares < most_spares) {
-    old->next = rank.spare;
+    old->later = rank.spare;
     rank.spare = old;
     ++rank.spares;
     return;
@@ -69,7 +74,9 @@ QUARRY_SLOW void free_message(rank_state& rank, message* old) {
 /// messages. Every wait calls it, so that a rank that waits in one call serves its other receives.
 QUARRY_SLOW void progress(rank_state& rank) {
   mailbox const box{rank};
-  while (message* const arrived = box.pop()) {
+  message* replaced = nullptr;
+  while (message* const arrived = box.pop(replaced)) {
+    free_if_unheld(rank, replaced);
     request* previous = nullptr;
     request* posted = rank.posted_first;
     while (posted != nullptr && !matches(*posted, *arrived)) {
@@ -82,8 +89,8 @@ QUARRY_SLOW void progress(rank_state& rank) {
       deliver(rank, *posted, arrived);
       continue;
     }
-    arrived->next = nullptr;
-    (rank.unexpected_last != nullptr ? rank.unexpected_last->next : rank.unexpected_first) =
+    arrived->later = nullptr;
+    (rank.unexpected_last != nullptr ? rank.unexpected_last->later : rank.unexpected_first) =
         arrived;
     rank.unexpected_last = arrived;
   }
@@ -93,10 +100,10 @@ QUARRY_SLOW void progress(rank_state& rank) {
 [[nodiscard]] QUARRY_SLOW message* find_unexpected(rank_state& rank, request const& wanted,
                                                    bool takes) {
   message* previous = nullptr;
-  for (message* found = rank.unexpected_first; found != nullptr; found = found->next) {
+  for (message* found = rank.unexpected_first; found != nullptr; found = found->later) {
     if (matches(wanted, *found)) {
       if (takes) {
-        (previous != nullptr ? previous->next : rank.unexpected_first) = found->next;
+        (previous != nullptr ? previous->later : rank.unexpected_first) = found->later;
         if (rank.unexpected_last == found) rank.unexpected_last = previous;
       }
       return found;

@@ -23,7 +23,7 @@ struct request {
   std::int32_t error = MPI_SUCCESS;
   std::uint32_t is_freed = 0;  // MPI_Request_free: nobody waits for it
   bytes size = 0;              // of the message
-  message* sent = nullptr;     // send: the message that the receiver will return
+  std::uint32_t sent = 0;      // send: the receiver has the data (message::done); atomic
 };
 
 /// Allocates memory of the world's heap; null if there is none.
@@ -56,28 +56,40 @@ QUARRY_SLOW void progress(rank_state& rank);
 /// Begins a receive. Afterwards it is done or in the list of posted receives.
 QUARRY_SLOW void begin_receive(rank_state& rank, request& receive);
 
+[[nodiscard]] QUARRY_HD constexpr bool is_on_host() {
+#ifdef __CUDA_ARCH__
+  return false;
+#else
+  return true;
+#endif
+}
+
+/// On the GPU most waits are short, and each look at other words would make them longer.
+inline constexpr std::uint32_t polls_before_idle = is_on_host() ? 1 : 32;
+
 /// Called by a rank that waits and found nothing, the `polls`-th time. Ends the rank if the program
 /// was aborted.
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
                       std::uint32_t polls);
-QUARRY_HD void end_wait(rank_state& rank);
+QUARRY_SLOW void end_wait(rank_state& rank);
 
 /// Waits until `is_done()`; every step makes progress. `reason` is shown if all ranks wait.
 template <class Condition>
 QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
+  mailbox const box{rank};
   for (std::uint32_t polls = 0;; ++polls) {
-    std::uint64_t const activity =
 #ifdef __CUDA_ARCH__
-        0;
+    std::uint64_t const activity = 0;
 #else
+    std::uint64_t const activity =
         simt::atomic_ref<std::uint64_t>{the_world().activity}.load(simt::relaxed);
 #endif
-    progress(rank);
+    if (box.has_message()) progress(rank);
     if (is_done()) {
-      if (polls != 0) end_wait(rank);
+      if (polls >= polls_before_idle) end_wait(rank);
       return;
     }
-    idle(rank, reason, activity, polls);
+    if (polls % polls_before_idle == polls_before_idle - 1) idle(rank, reason, activity, polls);
   }
 }
 

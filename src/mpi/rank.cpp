@@ -86,10 +86,10 @@ QUARRY_HD void run_rank(std::uint32_t number) {
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
                       [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {
   world& all = the_world();
-  if (polls == 8) rank.waiting = reason;
   if (simt::atomic_ref<std::uint32_t>{all.aborted}.load(simt::relaxed) != 0) end_rank(0);
 #ifdef __CUDA_ARCH__
-  if (polls > 64) __nanosleep(20);
+  if (polls == 31) rank.waiting = reason;
+  if (polls > 255) __nanosleep(20);
 #else
   simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::relaxed);
   if (polls == 0) rank.waiting = reason;
@@ -100,7 +100,7 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
 #endif
 }
 
-QUARRY_HD void end_wait(rank_state& rank) {
+QUARRY_SLOW void end_wait(rank_state& rank) {
   rank.waiting.call = 0;
   rank.polled_at = ~std::uint64_t{0};
   ++rank.steps;

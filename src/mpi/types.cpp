@@ -3,26 +3,42 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
+#ifdef __CUDACC__
+namespace {
+
+/// Copies as many units as fit, eight at a time, so that their loads are in flight together.
+template <class Unit>
+__device__ void copy_units(char*& to, char const*& from, bytes& size) {
+  auto* __restrict__ out = reinterpret_cast<Unit*>(to);
+  auto const* __restrict__ in = reinterpret_cast<Unit const*>(from);
+  bytes const units = size / sizeof(Unit);
+  bytes i = 0;
+  QUARRY_NO_UNROLL
+  for (; i + 8 <= units; i += 8) {
+    Unit loaded[8];
+#pragma unroll
+    for (int k = 0; k < 8; ++k) loaded[k] = in[i + k];
+#pragma unroll
+    for (int k = 0; k < 8; ++k) out[i + k] = loaded[k];
+  }
+  QUARRY_NO_UNROLL
+  for (; i < units; ++i) out[i] = in[i];
+  to += units * sizeof(Unit);
+  from += units * sizeof(Unit);
+  size -= units * sizeof(Unit);
+}
+
+}  // namespace
+#endif
+
 QUARRY_SLOW void copy_bytes(void* to, void const* from, bytes size) {
 #ifdef __CUDA_ARCH__
   auto* out = static_cast<char*>(to);
   auto const* in = static_cast<char const*>(from);
   auto const either = reinterpret_cast<std::uint64_t>(out) | reinterpret_cast<std::uint64_t>(in);
-  struct alignas(16) quad {
-    std::uint64_t words[2];
-  };
-  if (either % 16 == 0) {
-    QUARRY_UNROLL_4
-    for (; size >= 16; size -= 16, out += 16, in += 16)
-      *reinterpret_cast<quad*>(out) = *reinterpret_cast<quad const*>(in);
-  }
-  if (either % 4 == 0) {
-    QUARRY_UNROLL_4
-    for (; size >= 4; size -= 4, out += 4, in += 4)
-      *reinterpret_cast<std::uint32_t*>(out) = *reinterpret_cast<std::uint32_t const*>(in);
-  }
-  QUARRY_UNROLL_4
-  for (; size != 0; --size) *out++ = *in++;
+  if (either % 16 == 0) copy_units<uint4>(out, in, size);
+  if (either % 4 == 0) copy_units<std::uint32_t>(out, in, size);
+  copy_units<char>(out, in, size);
 #else
   std::memcpy(to, from, size);
 #endif

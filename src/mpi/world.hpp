@@ -79,6 +79,7 @@ struct alignas(128) rank_state {
   request* posted_last;
   message* spare;  // small messages for reuse
   std::uint32_t spares;
+  std::uint32_t sent;  // a blocking send: the receiver has the data (message::done); atomic
 
   std::uint32_t rank;
   std::uint32_t memberships;
@@ -87,8 +88,9 @@ struct alignas(128) rank_state {
   handle_table<derived_type> types;
   handle_table<user_op> ops;
   std::uint32_t is_initialized;
-  std::uint32_t random;  // of rand()
-  int error_number;      // errno
+  std::uint32_t meetings;  // how many meetings this rank has begun
+  std::uint32_t random;    // of rand()
+  int error_number;        // errno
 
   // read by the launcher
   wait_reason waiting;
@@ -96,6 +98,15 @@ struct alignas(128) rank_state {
   std::int32_t exit_code;
   std::uint64_t steps;      // how often the rank has got what it waited for
   std::uint64_t polled_at;  // CPU: the world's activity when this rank last found nothing
+};
+
+/// Where the ranks of the world meet (meeting.hpp). Everything but `epoch` belongs to the ranks that
+/// arrive, in the order of their arrivals.
+struct meeting_place {
+  std::uint32_t* counters;  // of each node, level by level: how many have arrived; atomic
+  char* parts;              // of each rank, then of each node: values to combine
+  char* results;            // of even and of odd meetings
+  std::uint32_t epoch;      // the number of meetings that are complete; atomic
 };
 
 /// Output on its way to the host: records in order of tickets (output.hpp).
@@ -107,6 +118,7 @@ struct world {
   heap_ref heap;
   rank_state* ranks;
   communicator all;
+  meeting_place meeting;
   std::uint32_t next_context;  // atomic
   std::uint32_t aborted;       // atomic: all ranks end; the code is `abort_code`
   std::int32_t abort_code;
