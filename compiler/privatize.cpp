@@ -143,9 +143,10 @@ void replace_uses(GlobalVariable* variable, std::uint64_t offset, target machine
 }
 
 Value* gpu_record(IRBuilder<>& builder, Module& module) {
-  auto* const layout_type =
-      StructType::get(builder.getPtrTy(), builder.getInt64Ty(), builder.getInt32Ty(),
-                      builder.getInt32Ty(), builder.getPtrTy());
+  // mpi::launch_layout: the first three fields, and the size of the rest
+  Type* const word = builder.getInt64Ty();
+  auto* const layout_type = StructType::get(builder.getPtrTy(), word, builder.getInt32Ty(),
+                                            builder.getInt32Ty(), ArrayType::get(word, 4));
   auto* layout = module.getNamedGlobal("quarry_mpi_layout");
   if (layout == nullptr) {
     constexpr unsigned constant_space = 4;

@@ -21,7 +21,7 @@ QUARRY_HD void* quarry_c_calloc(unsigned long count, unsigned long size) {
   return memory;
 }
 QUARRY_HD void* quarry_c_realloc(void* old, unsigned long size) {
-  return the_world().heap.realloc(old, size);
+  return layout().heap().realloc(old, size);
 }
 QUARRY_HD void quarry_c_exit(int code) { end_rank(code); }
 QUARRY_HD void quarry_c_abort() { abort_program(134); }

@@ -19,11 +19,11 @@ struct collective {
 
   QUARRY_HD collective(rank_state& caller, membership& at, call name)
       : rank{caller},
-        through{&at, at.shared->context + 1},
+        through{&at, at.context + 1},
         tag{static_cast<std::int32_t>(at.collectives++ & 0x7fffffff)},
         which{name},
         own{at.rank},
-        size{at.shared->size} {}
+        size{at.size} {}
 
   QUARRY_HD void send(void const* data, bytes length, std::uint32_t to) const {
     send_bytes(rank, through, data, length, static_cast<std::int32_t>(to), tag, which);
@@ -117,7 +117,7 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
   if (found == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
   if (count < 0) return fail(rank, handle, MPI_ERR_COUNT, function, "count", count);
   if (!is_type(rank, type)) return fail(rank, handle, MPI_ERR_TYPE, function, "datatype", type);
-  if (root < 0 || static_cast<std::uint32_t>(root) >= found->shared->size)
+  if (root < 0 || static_cast<std::uint32_t>(root) >= found->size)
     return fail(rank, handle, MPI_ERR_ROOT, function, "root", root);
   return MPI_SUCCESS;
 }

@@ -21,7 +21,7 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
     rank.member_of = table;
     rank.memberships = capacity;
   }
-  rank.member_of[index] = {shared, own, 0, handler};
+  rank.member_of[index] = {shared, own, shared->size, shared->context, 0, handler};
   *handle = static_cast<MPI_Comm>(index + 1);
   return &rank.member_of[index];
 }
@@ -118,7 +118,7 @@ QUARRY_HD int MPI_Comm_size(MPI_Comm communicator, int* size) {
   membership const* const at = member(caller, communicator);
   if (at == nullptr)
     return fail(caller, communicator, MPI_ERR_COMM, "MPI_Comm_size", "communicator", communicator);
-  *size = static_cast<int>(at->shared->size);
+  *size = static_cast<int>(at->size);
   return MPI_SUCCESS;
 }
 

@@ -34,11 +34,11 @@ line_writer* writer = nullptr;
 /// Ends the program if no rank can continue: each has looked for its message since anything
 /// happened.
 void find_deadlock(std::uint64_t activity) {
-  world const& all = the_world();
-  for (std::uint32_t i = 0; i < all.size; ++i)
-    if (all.ranks[i].stage != life::done && all.ranks[i].polled_at != activity) return;
-  if (all.activity != activity) return;
-  std::vector<rank_state> const ranks(all.ranks, all.ranks + all.size);
+  rank_state const* const states = layout().ranks;
+  for (std::uint32_t i = 0; i < layout().size; ++i)
+    if (states[i].stage != life::done && states[i].polled_at != activity) return;
+  if (the_world().activity != activity) return;
+  std::vector<rank_state> const ranks(states, states + layout().size);
   auto const places = places_of(quarry_mpi_cpu_places, quarry_mpi_cpu_places_end);
   std::fprintf(stderr, "quarry-mpirun: deadlock: no rank can continue\n%s",
                describe_waits(ranks, places).c_str());
@@ -61,9 +61,6 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   std::memset(records.get(), 0, record_bytes * asked.ranks);
   std::vector<rank_state> ranks(asked.ranks);
   world all{};
-  all.size = asked.ranks;
-  all.heap = memory.ref();
-  all.ranks = ranks.data();
   all.all = {asked.ranks, 0, nullptr, asked.ranks};
   all.next_context = 4;
   std::vector<std::uint32_t> counters(meeting::nodes_for(asked.ranks));
@@ -73,7 +70,8 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   all.argc = argc;
   all.argv = argv;
   all.start_ns = host_clock_ns();
-  quarry_mpi_layout = {records.get(), record_bytes, 0, 0, &all};
+  quarry_mpi_layout = {records.get(), record_bytes, 0, asked.ranks, &all, ranks.data(), {}};
+  quarry_mpi_layout.set_heap(memory.ref());
   for (std::uint32_t i = 0; i < asked.ranks; ++i) {
     mailbox::initialise(ranks[i]);
     ranks[i].rank = i;

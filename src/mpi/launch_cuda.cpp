@@ -10,6 +10,7 @@
 
 #include <cuda_runtime.h>
 
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -72,6 +73,20 @@ loaded load(variant const& which, int block) {
   result.most_threads = static_cast<std::uint64_t>(blocks) *
                         static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(block);
   return result;
+}
+
+/// How many threads a rank has, as a power of two. Ranks that share a warp run one after another
+/// where their paths differ, so each gets a warp if there are enough.
+std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads) {
+  if (asked.ranks_per_warp == 0) return std::uint64_t{asked.ranks} * 32 <= most_threads ? 5 : 0;
+  if (asked.ranks_per_warp > 32 || !std::has_single_bit(asked.ranks_per_warp))
+    throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) +
+                       ": must be 1, 2, 4, 8, 16 or 32"};
+  auto const shift = static_cast<std::uint32_t>(5 - std::countr_zero(asked.ranks_per_warp));
+  if (std::uint64_t{asked.ranks} << shift > most_threads)
+    throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) +
+                       ": the GPU has no room for " + std::to_string(asked.ranks) + " ranks so"};
+  return shift;
 }
 
 /// Reads the records that ranks have written, in order.
@@ -149,7 +164,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   if (most < asked.ranks)
     throw bad_argument{"-n " + std::to_string(asked.ranks) + ": this GPU runs at most " +
                        std::to_string(most) + " ranks of this program at once"};
-  std::uint32_t const shift = std::uint64_t{asked.ranks} * 32 <= most ? 5 : 0;
+  std::uint32_t const shift = shift_for(asked, most);
 
   heap const memory{
       {.bytes = asked.heap != 0 ? asked.heap : bytes{8} << 30, .backend_kind = backend::cuda}};
@@ -185,10 +200,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
         "cudaMemcpy");
 
   world initial{};
-  initial.size = asked.ranks;
   initial.is_gpu = 1;
-  initial.heap = memory.ref();
-  initial.ranks = ranks.data();
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
   initial.next_context = 4;
   initial.meeting = {counters.data(), parts.data(),
@@ -197,7 +209,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.argc = argc;
   initial.argv = pointers.data();
   check(cudaMemcpy(all.data(), &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
-  launch_layout const layout{records.data(), record_bytes, shift, 0, all.data()};
+  launch_layout layout{records.data(), record_bytes, shift, asked.ranks,
+                       all.data(),     ranks.data(), {}};
+  layout.set_heap(memory.ref());
   check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_layout"),
         "cudaLibraryGetGlobal");
   check(cudaMemcpy(symbol, &layout, sizeof(layout), cudaMemcpyHostToDevice), "cudaMemcpy");

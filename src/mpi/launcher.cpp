@@ -108,6 +108,7 @@ int main(int argc, char** argv) {
   asked.ranks = static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS", 1));
   asked.heap = number("QUARRY_MPI_HEAP", 0);
   asked.stack = number("QUARRY_MPI_STACK", 0);
+  asked.ranks_per_warp = static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", 0));
   asked.seed = number("QUARRY_MPI_SEED", 0);
   char const* const device = std::getenv("QUARRY_MPI_DEVICE");
   std::string const wanted = device == nullptr ? "" : device;

@@ -15,6 +15,7 @@ struct launch_options {
   bool uses_gpu = false;
   bytes heap = 0;          // 0: a default
   bytes stack = 0;         // of each rank; 0: a default
+  std::uint32_t ranks_per_warp = 0;  // GPU: a power of two; 0: as few as fit
   std::uint64_t seed = 0;  // CPU: of the scheduler; 0: ranks switch only where they wait
 };
 

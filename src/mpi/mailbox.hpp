@@ -35,8 +35,8 @@ static_assert(sizeof(message) == 64);
 /// was taken last stays in the chain, so that taking a message costs no atomic operation.
 ///
 /// Memory order. The receiver loads the link (G) with acquire and synchronizes with (K), which
-/// releases the message's contents; one fence before (X) serves both. (X) acquires: the predecessor
-/// that it returns was initialised before its sender's (X), so that (K) follows that.
+/// releases the message's contents. (X) is acq_rel: the predecessor that it returns was initialised
+/// before its sender's (X), so (K) follows that.
 /// Rejected: D. Vyukov's queue, in which a stub returns to the chain with another (X) whenever the
 /// receiver takes the last message (on an H100, 2 of 10 microseconds for each message).
 class mailbox {
@@ -56,10 +56,9 @@ class mailbox {
   QUARRY_HD void push(message* sent) const {
     sent->holds = data_hold;
     simt::atomic_ref<message*>{sent->next}.store(nullptr, simt::relaxed);
-    simt::fence_before_stores();
     message* const previous =
-        simt::atomic_ref<message*>{owner_.last}.exchange(sent, exchange_order);    // (X)
-    simt::atomic_ref<message*>{previous->next}.store(sent, simt::fenced_release);  // (K)
+        simt::atomic_ref<message*>{owner_.last}.exchange(sent, simt::acq_rel);  // (X)
+    simt::atomic_ref<message*>{previous->next}.store(sent, simt::release);      // (K)
   }
 
   /// Whether there is a message. Only the owner calls it.
@@ -71,9 +70,8 @@ class mailbox {
   /// before; if nothing holds it any more, the caller frees it. Only the owner calls it.
   [[nodiscard]] QUARRY_HD message* pop(message*& replaced) const {
     message* const oldest =
-        simt::atomic_ref<message*>{owner_.first->next}.load(simt::fenced_acquire);  // (G)
+        simt::atomic_ref<message*>{owner_.first->next}.load(simt::acquire);  // (G)
     if (oldest == nullptr) return nullptr;
-    simt::fence_after_loads();
     replaced = owner_.first;
     replaced->holds &= ~end_hold;
     oldest->holds |= end_hold;
@@ -87,12 +85,6 @@ class mailbox {
   }
 
  private:
-#ifdef __CUDA_ARCH__
-  static constexpr simt::memory_order exchange_order = simt::acquire;  // after the fence
-#else
-  static constexpr simt::memory_order exchange_order = simt::acq_rel;
-#endif
-
   rank_state& owner_;
 };
 static_assert(sizeof(message) <= sizeof(rank_state::stub));

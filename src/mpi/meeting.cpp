@@ -14,8 +14,8 @@ template <class Combine>
 QUARRY_HD bool arrive(rank_state& rank, Combine const& combine) {
   meeting_place const& place = the_world().meeting;
   std::uint32_t index = rank.rank;
-  std::uint32_t count = the_world().size;  // of this level
-  std::uint64_t counters = 0;              // of lower levels
+  std::uint32_t count = layout().size;  // of this level
+  std::uint64_t counters = 0;           // of lower levels
   std::uint64_t parts = 0;
   QUARRY_NO_UNROLL
   while (count > 1) {
@@ -43,11 +43,11 @@ QUARRY_HD void complete(std::uint32_t number) {
 
 QUARRY_HD void wait_for(rank_state& rank, std::uint32_t number, call which) {
   wait_until(rank, reason_of(which), [&] {
-    std::uint32_t const epoch =
-        simt::atomic_ref<std::uint32_t>{the_world().meeting.epoch}.load(simt::fenced_acquire);
-    if (static_cast<std::int32_t>(epoch - number) < 0) return false;
-    simt::fence_after_loads();  // (W)
-    return true;
+    simt::atomic_ref<std::uint32_t> const epoch{the_world().meeting.epoch};
+    auto const has_come = [&](std::uint32_t seen) {
+      return static_cast<std::int32_t>(seen - number) >= 0;
+    };
+    return has_come(epoch.load(simt::relaxed)) && has_come(epoch.load(simt::acquire));  // (W)
   });
 }
 

@@ -17,14 +17,16 @@ int main(int argc, char** argv) {
     if (option == "-n" || option == "-np" || option == "-c") {
       setenv("QUARRY_MPI_RANKS", value(option).c_str(), 1);
     } else if (option == "--device" || option == "--heap" || option == "--stack" ||
-               option == "--seed") {
+               option == "--ranks-per-warp" || option == "--seed") {
       std::string name = "QUARRY_MPI_" + option.substr(2);
-      for (char& c : name) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+      for (char& c : name)
+        c = static_cast<char>(c == '-' ? '_' : c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
       setenv(name.c_str(), value(option).c_str(), 1);
     } else {
       std::fprintf(stderr,
                    "quarry-mpirun: unknown option %s\nusage: quarry-mpirun -n RANKS [--device "
-                   "cpu|gpu] [--heap BYTES] [--stack BYTES] [--seed N] PROGRAM [ARGUMENT...]\n",
+                   "cpu|gpu] [--heap BYTES] [--stack BYTES] [--ranks-per-warp N] [--seed N] "
+                   "PROGRAM [ARGUMENT...]\n",
                    option.c_str());
       return 2;
     }

@@ -32,7 +32,7 @@ QUARRY_SLOW bool start_send(rank_state& rank, channel const& through, void const
   }
   std::uint32_t const target =
       through.at->shared->world_rank(static_cast<std::uint32_t>(to), rank.rank);
-  mailbox{the_world().ranks[target]}.push(sent);
+  mailbox{state_of(target)}.push(sent);
   note_activity();
   return is_awaited;
 }
@@ -64,7 +64,7 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
   if (tag < 0 && !(receives && tag == MPI_ANY_TAG))
     return fail(rank, handle, MPI_ERR_TAG, function, "tag", tag);
   bool const is_wild = peer == MPI_PROC_NULL || (receives && peer == MPI_ANY_SOURCE);
-  if (!is_wild && (peer < 0 || static_cast<std::uint32_t>(peer) >= found->shared->size))
+  if (!is_wild && (peer < 0 || static_cast<std::uint32_t>(peer) >= found->size))
     return fail(rank, handle, MPI_ERR_RANK, function, "rank", peer);
   return MPI_SUCCESS;
 }
@@ -86,7 +86,7 @@ QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int
   if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
     return error;
   if (to == MPI_PROC_NULL) return MPI_SUCCESS;
-  send(rank, {at, at->shared->context}, data, static_cast<bytes>(count), type, to, tag, how, which);
+  send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag, how, which);
   return MPI_SUCCESS;
 }
 
@@ -102,8 +102,8 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
   made->source = MPI_ANY_SOURCE;  // an empty status
   made->tag = MPI_ANY_TAG;
   bool const is_awaited =
-      to != MPI_PROC_NULL && start_send(rank, {at, at->shared->context}, data,
-                                        static_cast<bytes>(count), type, to, tag, how, made->sent);
+      to != MPI_PROC_NULL && start_send(rank, {at, at->context}, data, static_cast<bytes>(count),
+                                        type, to, tag, how, made->sent);
   made->is_done = is_awaited ? 0 : 1;
   return MPI_SUCCESS;
 }
@@ -116,7 +116,7 @@ QUARRY_HD void set_up(request& wanted, void* data, int count, MPI_Datatype type,
   wanted.type = type;
   wanted.source = from;
   wanted.tag = tag;
-  wanted.context = at.shared->context;
+  wanted.context = at.context;
   if (from == MPI_PROC_NULL) {
     wanted.tag = MPI_ANY_TAG;
     wanted.is_done = 1;
@@ -141,7 +141,7 @@ QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from,
 
 }  // namespace
 
-QUARRY_SLOW bool is_complete(rank_state& rank, request& asked) {
+QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
   if (asked.is_done == 0 && asked.what == request::kind::send && is_received(asked.sent))
     asked.is_done = 1;
   return asked.is_done != 0;
@@ -226,8 +226,8 @@ QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_t
   set_up(wanted, received, received_count, received_type, from, received_tag, *at);
   if (wanted.is_done == 0) begin_receive(rank, wanted);
   if (to != MPI_PROC_NULL)
-    send(rank, {at, at->shared->context}, sent, static_cast<bytes>(sent_count), sent_type, to,
-         sent_tag, mode::standard, call::sendrecv);
+    send(rank, {at, at->context}, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag,
+         mode::standard, call::sendrecv);
   wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
              [&] { return wanted.is_done != 0; });
   set_status(status, wanted.source, wanted.tag, wanted.size, wanted.error);

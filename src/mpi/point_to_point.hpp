@@ -35,9 +35,9 @@ inline constexpr bytes most_eager = 4096;
                                           std::uint32_t& done);
 
 [[nodiscard]] QUARRY_HD inline bool is_received(std::uint32_t& done) {
-  if (simt::atomic_ref<std::uint32_t>{done}.load(simt::fenced_acquire) == 0) return false;
-  simt::fence_after_loads();
-  return true;
+  // an acquire would empty the GPU's cache at every look
+  simt::atomic_ref<std::uint32_t> const word{done};
+  return word.load(simt::relaxed) != 0 && word.load(simt::acquire) != 0;
 }
 
 /// Sends and waits until the buffer can be reused.

@@ -42,8 +42,8 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, message* arrived) {
 
 }  // namespace
 
-QUARRY_SLOW void* allocate(bytes size) { return the_world().heap.malloc(size); }
-QUARRY_SLOW void release(void* memory) { the_world().heap.free(memory); }
+QUARRY_SLOW void* allocate(bytes size) { return layout().heap().malloc(size); }
+QUARRY_SLOW void release(void* memory) { layout().heap().free(memory); }
 
 /// A message with room for `size` bytes; null if the heap has no memory.
 [[nodiscard]] QUARRY_SLOW message* new_message(rank_state& rank, bytes size) {
@@ -75,7 +75,9 @@ QUARRY_SLOW void free_message(rank_state& rank, message* old) {
 QUARRY_SLOW void progress(rank_state& rank) {
   mailbox const box{rank};
   message* replaced = nullptr;
-  while (message* const arrived = box.pop(replaced)) {
+  QUARRY_NO_UNROLL
+  while (box.has_message()) {
+    message* const arrived = box.pop(replaced);
     free_if_unheld(rank, replaced);
     request* previous = nullptr;
     request* posted = rank.posted_first;

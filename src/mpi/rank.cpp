@@ -17,7 +17,7 @@ namespace {
 /// Where each rank continues when it ends early. Frames of C code between there and here have no
 /// destructors; frames of the runtime that own something end before.
 std::vector<std::jmp_buf>& ends() {
-  static std::vector<std::jmp_buf> all(the_world().size);
+  static std::vector<std::jmp_buf> all(layout().size);
   return all;
 }
 }  // namespace
@@ -55,7 +55,7 @@ QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
 
 QUARRY_HD void run_rank(std::uint32_t number) {
   world& all = the_world();
-  rank_state& rank = all.ranks[number];
+  rank_state& rank = state_of(number);
   // the launcher has initialised the mailbox, the number and the record's header
   auto* const memberships = static_cast<membership*>(allocate(4 * sizeof(membership)));
   auto* const alone = static_cast<communicator*>(allocate(sizeof(communicator)));
@@ -68,8 +68,8 @@ QUARRY_HD void run_rank(std::uint32_t number) {
   }
   for (int i = 0; i <= all.argc; ++i) argv[i] = all.argv[i];
   *alone = {1, 2, nullptr, 1};
-  memberships[0] = {&all.all, number, 0, MPI_ERRORS_ARE_FATAL};
-  memberships[1] = {alone, 0, 0, MPI_ERRORS_ARE_FATAL};
+  memberships[0] = {&all.all, number, all.all.size, 0, 0, MPI_ERRORS_ARE_FATAL};
+  memberships[1] = {alone, 0, 1, 2, 0, MPI_ERRORS_ARE_FATAL};
   memberships[2] = memberships[3] = membership{};
   rank.member_of = memberships;
   rank.memberships = 4;

@@ -18,17 +18,16 @@ __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
 
 /// Prepares the mailboxes, before any rank runs.
 extern "C" __global__ void quarry_mpi_prepare() {
-  world& all = the_world();
   std::uint32_t const rank = blockIdx.x * blockDim.x + threadIdx.x;
-  if (rank >= all.size) return;
-  mailbox::initialise(all.ranks[rank]);
-  all.ranks[rank].rank = rank;
+  if (rank >= layout().size) return;
+  mailbox::initialise(state_of(rank));
+  state_of(rank).rank = rank;
 }
 
 /// Runs the program: one rank for each 2^shift threads.
 extern "C" __global__ void quarry_mpi_run() {
   std::uint32_t const thread = blockIdx.x * blockDim.x + threadIdx.x;
   std::uint32_t const shift = quarry_mpi_layout.shift;
-  if ((thread & ((1u << shift) - 1)) != 0 || thread >> shift >= the_world().size) return;
+  if ((thread & ((1u << shift) - 1)) != 0 || thread >> shift >= layout().size) return;
   run_rank(thread >> shift);
 }

@@ -10,6 +10,7 @@
 #include "quarry/simt/this_lane.hpp"
 
 #include <cstdint>
+#include <cstring>
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -44,6 +45,8 @@ struct communicator {
 struct membership {
   communicator* shared;  // null: free
   std::uint32_t rank;
+  std::uint32_t size;         // of `shared`, so that calls need not read it
+  std::uint32_t context;      // of `shared`
   std::uint32_t collectives;  // how many collective operations this rank has begun
   MPI_Errhandler handler;
 };
@@ -113,10 +116,7 @@ struct meeting_place {
 struct output_ring;
 
 struct world {
-  std::uint32_t size;
   std::uint32_t is_gpu;
-  heap_ref heap;
-  rank_state* ranks;
   communicator all;
   meeting_place meeting;
   std::uint32_t next_context;  // atomic
@@ -130,14 +130,26 @@ struct world {
   std::uint64_t start_ns;
 };
 
-/// What code needs to find its rank: the compiler emits loads of the first three fields.
+/// What every rank reads and no rank changes. On the GPU it lies in constant memory, which stays in
+/// the cache where other memory does not (after an acquire). The compiler emits loads of the first
+/// three fields and knows the size.
 struct launch_layout {
   char* records;
   std::uint64_t record_bytes;
   std::uint32_t shift;  // a rank has 2^shift threads, of which the first runs it
-  std::uint32_t unused;
+  std::uint32_t size;   // the number of ranks
   world* all;
+  rank_state* ranks;
+  std::uint64_t heap_bits[2];  // a heap_ref; CUDA's constant memory accepts no constructor
+
+  void set_heap(heap_ref heap) { std::memcpy(heap_bits, &heap, sizeof(heap)); }
+  [[nodiscard]] QUARRY_HD heap_ref heap() const {
+    heap_ref result;
+    std::memcpy(&result, heap_bits, sizeof(result));
+    return result;
+  }
 };
+static_assert(sizeof(launch_layout) == 56);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
@@ -163,7 +175,10 @@ namespace quarry::inline QUARRY_ABI::mpi {
   return static_cast<std::uint32_t>(simt::this_place().rank()) >> layout().shift;
 }
 
-[[nodiscard]] QUARRY_HD inline rank_state& self() { return the_world().ranks[own_rank()]; }
+[[nodiscard]] QUARRY_HD inline rank_state& state_of(std::uint32_t rank) {
+  return layout().ranks[rank];
+}
+[[nodiscard]] QUARRY_HD inline rank_state& self() { return state_of(own_rank()); }
 
 [[nodiscard]] QUARRY_HD inline record_header& own_record() {
   return *reinterpret_cast<record_header*>(layout().records + layout().record_bytes * own_rank());
