@@ -13,10 +13,10 @@ namespace quarry::inline QUARRY_ABI::mpi {
 struct launch_options {
   std::uint32_t ranks = 1;
   bool uses_gpu = false;
-  bytes heap = 0;          // 0: a default
-  bytes stack = 0;         // of each rank; 0: a default
+  bytes heap = 0;                    // 0: a default
+  bytes stack = 0;                   // of each rank; 0: a default
   std::uint32_t ranks_per_warp = 0;  // GPU: a power of two; 0: as few as fit
-  std::uint64_t seed = 0;  // CPU: of the scheduler; 0: ranks switch only where they wait
+  std::uint64_t seed = 0;            // CPU: of the scheduler; 0: ranks switch only where they wait
 };
 
 /// Writes complete lines of each rank, so that lines of different ranks do not mix.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "point_to_point.hpp"
 
+#include "fast_path.hpp"
 #include "requests.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -164,6 +165,7 @@ extern "C" {
 
 QUARRY_HD int MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag,
                        MPI_Comm communicator) {
+  if (send_fast(data, count, type, to, tag, communicator)) return MPI_SUCCESS;
   return send_checked(data, count, type, to, tag, communicator, mode::standard, call::send,
                       "MPI_Send");
 }
@@ -195,6 +197,7 @@ QUARRY_HD int MPI_Irsend(void const* data, int count, MPI_Datatype type, int to,
 
 QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
                        MPI_Comm communicator, MPI_Status* status) {
+  if (receive_fast(data, count, type, from, tag, communicator, status)) return MPI_SUCCESS;
   return recv_checked(data, count, type, from, tag, communicator, status, call::recv, "MPI_Recv");
 }
 

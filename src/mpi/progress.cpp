@@ -4,18 +4,10 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-inline constexpr bytes small_message = 64;  // bytes of a message of which ranks keep spare ones
-inline constexpr std::uint32_t most_spares = 8;
-
 [[nodiscard]] QUARRY_HD bool matches(request const& wanted, message const& arrived) {
   return wanted.context == arrived.context &&
          (wanted.source == MPI_ANY_SOURCE || wanted.source == arrived.source) &&
          (wanted.tag == MPI_ANY_TAG || wanted.tag == arrived.tag);
-}
-
-/// Frees the message unless the mailbox or its data is still needed.
-QUARRY_HD void free_if_unheld(rank_state& rank, message* old) {
-  if (old->holds == 0 && !mailbox{rank}.is_stub(old)) free_message(rank, old);
 }
 
 /// Says that the message's data was received.
@@ -60,16 +52,6 @@ QUARRY_SLOW void release(void* memory) { layout().heap().free(memory); }
   return fresh;
 }
 
-QUARRY_SLOW void free_message(rank_state& rank, message* old) {
-  if (old->capacity == small_message && rank.spares < most_spares) {
-    old->later = rank.spare;
-    rank.spare = old;
-    ++rank.spares;
-    return;
-  }
-  release(old);
-}
-
 /// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
 /// messages. Every wait calls it, so that a rank that waits in one call serves its other receives.
 QUARRY_SLOW void progress(rank_state& rank) {
@@ -91,10 +73,7 @@ QUARRY_SLOW void progress(rank_state& rank) {
       deliver(rank, *posted, arrived);
       continue;
     }
-    arrived->later = nullptr;
-    (rank.unexpected_last != nullptr ? rank.unexpected_last->later : rank.unexpected_first) =
-        arrived;
-    rank.unexpected_last = arrived;
+    append_unexpected(rank, arrived);
   }
 }
 

@@ -43,11 +43,37 @@ QUARRY_HD inline void note_activity() {
 /// A message with room for `size` bytes; null if the heap has no memory.
 [[nodiscard]] QUARRY_SLOW message* new_message(rank_state& rank, bytes size);
 
-QUARRY_SLOW void free_message(rank_state& rank, message* old);
-
 /// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
 /// messages. Every wait calls it, so that a rank that waits in one call serves its other receives.
 QUARRY_SLOW void progress(rank_state& rank);
+
+/// CPU: how often something has happened for which a rank may wait.
+[[nodiscard]] QUARRY_HD inline std::uint64_t activity_now() {
+#ifdef __CUDA_ARCH__
+  return 0;
+#else
+  return simt::atomic_ref<std::uint64_t>{the_world().activity}.load(simt::relaxed);
+#endif
+}
+
+inline constexpr bytes small_message = 64;  // bytes of a message of which ranks keep spare ones
+inline constexpr std::uint32_t most_spares = 8;
+
+/// Frees the message unless the mailbox or its data is still needed. A small one becomes a spare.
+QUARRY_HD inline void free_if_unheld(rank_state& rank, message* old) {
+  if (old->holds != 0 || mailbox{rank}.is_stub(old)) return;
+  if (old->capacity != small_message || rank.spares == most_spares) return release(old);
+  old->later = rank.spare;
+  rank.spare = old;
+  ++rank.spares;
+}
+
+/// Adds a message that no receive waits for.
+QUARRY_HD inline void append_unexpected(rank_state& rank, message* arrived) {
+  arrived->later = nullptr;
+  (rank.unexpected_last != nullptr ? rank.unexpected_last->later : rank.unexpected_first) = arrived;
+  rank.unexpected_last = arrived;
+}
 
 /// The first unexpected message that matches. Removes it from the list if `takes` is true.
 [[nodiscard]] QUARRY_SLOW message* find_unexpected(rank_state& rank, request const& wanted,
@@ -78,12 +104,7 @@ template <class Condition>
 QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
   mailbox const box{rank};
   for (std::uint32_t polls = 0;; ++polls) {
-#ifdef __CUDA_ARCH__
-    std::uint64_t const activity = 0;
-#else
-    std::uint64_t const activity =
-        simt::atomic_ref<std::uint64_t>{the_world().activity}.load(simt::relaxed);
-#endif
+    std::uint64_t const activity = activity_now();
     if (box.has_message()) progress(rank);
     if (is_done()) {
       if (polls >= polls_before_idle) end_wait(rank);

@@ -172,7 +172,11 @@ namespace quarry::inline QUARRY_ABI::mpi {
 [[nodiscard]] QUARRY_HD inline world& the_world() { return *layout().all; }
 
 [[nodiscard]] QUARRY_HD inline std::uint32_t own_rank() {
-  return static_cast<std::uint32_t>(simt::this_place().rank()) >> layout().shift;
+#ifdef __CUDA_ARCH__
+  return (blockIdx.x * blockDim.x + threadIdx.x) >> layout().shift;  // the grid has one dimension
+#else
+  return static_cast<std::uint32_t>(simt::this_place().rank());
+#endif
 }
 
 [[nodiscard]] QUARRY_HD inline rank_state& state_of(std::uint32_t rank) {
