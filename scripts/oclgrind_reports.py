@@ -56,6 +56,7 @@ HANDOVERS = [
         [
             "ring->next = ring->pushes = ring->tail = ring->head = 0u;",
             "ring->shift = shift;",
+            "ring->largest = max(largest, shift);",
             "for (uint i = 0; i < 1u << shift; ++i) laps[i] = 0u;",
         ],
         [
@@ -63,6 +64,8 @@ HANDOVERS = [
             "return quarry_queue_value(ring, position) + (1u << ring->shift);",
             "return (position >> ring->shift) + 1u;",
             "return (((pushes >> 1u) - head) & QUARRY_QUEUE_COUNTS) >= 1u << ring->shift;",
+            "uint const largest = ring == 0u ? 0u : quarry_queue_ring_at(heap, ring)->largest;",
+            "quarry_ref const fresh = quarry_queue_make_ring(heap, shift, ring == 0u ? 0u : at->largest);",
         ],
         True,
     ),
