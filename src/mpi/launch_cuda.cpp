@@ -89,6 +89,34 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
   return shift;
 }
 
+std::string gigabytes(std::uint64_t size) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f GB", static_cast<double>(size) * 1e-9);
+  return text;
+}
+
+/// The size of the heap: what the user asks for, or half of what the ranks leave, at most 16 GiB.
+/// Throws bad_argument, which says what takes how much, if the ranks do not fit.
+bytes choose_heap(launch_options const& asked, bytes record_bytes) {
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free_bytes, &total), "cudaMemGetInfo");
+  constexpr bytes of_rank = sizeof(rank_state) + 3 * meeting::part_bytes;
+  bytes const ranks = asked.ranks * (record_bytes + of_rank) + (bytes{64} << 20);
+  constexpr bytes least_heap = bytes{64} << 20;
+  bytes const heap = asked.heap != 0 ? asked.heap : least_heap;
+  if (ranks + heap > free_bytes) {
+    throw bad_argument{"-n " + std::to_string(asked.ranks) +
+                       ": the ranks do not fit: " + std::to_string(asked.ranks) + " times " +
+                       std::to_string(record_bytes) + " bytes of global variables, and " +
+                       gigabytes(heap) + " of heap, are " + gigabytes(ranks + heap) +
+                       "; the GPU has " + gigabytes(free_bytes) + " free. Run with fewer ranks"};
+  }
+  if (asked.heap != 0) return asked.heap;
+  bytes const half = (free_bytes - ranks) / 2 >> 26 << 26;
+  return half < least_heap ? least_heap : half < (bytes{16} << 30) ? half : bytes{16} << 30;
+}
+
 /// Reads the records that ranks have written, in order.
 class output_reader {
  public:
@@ -166,8 +194,6 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                        std::to_string(most) + " ranks of this program at once"};
   std::uint32_t const shift = shift_for(asked, most);
 
-  heap const memory{
-      {.bytes = asked.heap != 0 ? asked.heap : bytes{8} << 30, .backend_kind = backend::cuda}};
   bytes record_bytes = 0;
   void* symbol = nullptr;
   size_t size = 0;
@@ -175,6 +201,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
         "cudaLibraryGetGlobal");
   check(cudaMemcpy(&record_bytes, symbol, sizeof(record_bytes), cudaMemcpyDeviceToHost),
         "cudaMemcpy");
+  heap const memory{{.bytes = choose_heap(asked, record_bytes), .backend_kind = backend::cuda}};
   device_array<char> const records{record_bytes * asked.ranks};
   device_array<rank_state> const ranks{asked.ranks};
   device_array<world> const all{1};
