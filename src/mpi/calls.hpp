@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/core/abi.hpp"
+
 #include <cstdint>
 
 namespace quarry::inline QUARRY_ABI::mpi {
