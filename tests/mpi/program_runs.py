@@ -80,7 +80,7 @@ def quarry(folder):
     tools = [shutil.which(name, path=folder) for name in ("quarry-mpicc", "quarry-mpirun")]
     if None in tools:
         raise FileNotFoundError(f"no quarry-mpicc and quarry-mpirun in {folder or 'PATH'}")
-    return Toolchain(*map(Path, tools))
+    return Toolchain(*(Path(tool).resolve() for tool in tools))
 
 
 def other_mpi():
@@ -88,5 +88,5 @@ def other_mpi():
     for suffix in (".openmpi", ""):
         tools = [shutil.which(name + suffix) for name in ("mpicc", "mpirun")]
         if None not in tools:
-            return Toolchain(*map(Path, tools))
+            return Toolchain(*map(Path, tools))  # their names choose what they do: links stay
     return None

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import program_runs  # noqa: E402
 
 SOURCES = Path(__file__).parent / "programs"
+EXAMPLES = SOURCES.parents[2] / "examples/mpi"
 SEEDS = int(os.environ.get("QUARRY_MPI_SEEDS", "3"))
 DEVICE = os.environ.get("QUARRY_MPI_DEVICE", "cpu")
 OPTIONS = ("-O1", "-std=gnu11", "-lm")
@@ -155,6 +156,21 @@ class Programs(unittest.TestCase):
 def add_tests():
     for name in PROGRAMS:
         setattr(Programs, f"test_{name}", lambda self, name=name: self.check(name))
+
+
+class Example(unittest.TestCase):
+    def test_wave(self):
+        """The example is right with many ranks."""
+        quarry = program_runs.quarry(os.environ.get("QUARRY_MPI_TOOLS"))
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "wave"
+            compiled = quarry.compile([EXAMPLES / "wave.c"], program, OPTIONS)
+            self.assertEqual(compiled.status, 0, compiled.describe())
+            outcome = quarry.run(program, 1024, options=("--device", DEVICE))
+            self.assertEqual(outcome.status, 0, outcome.describe())
+            self.assertRegex(outcome.out, "1024 ranks, 50 steps.*as it must be")
+            refused = quarry.run(program, 6, options=("--device", DEVICE))
+            self.assertEqual(refused.status, 2, refused.describe())
 
 
 class Table(unittest.TestCase):
