@@ -16,7 +16,8 @@ repositories into FOLDER/OWNER/NAME first. An entry of the table:
     folder = "data"                 # optional: where the program runs
     input = "20\\n"                  # optional: the standard input of rank 0
     output = "sorted"               # `same`, `sorted` (the default), `ends`, or `lines`
-    lines = ["^total .*"]           # for `lines`: only these lines count, sorted; at least one must be there
+    lines = ["^total .*"]           # for `lines`: only these lines count, sorted; at least one must be there;
+                                    # of a pattern with groups, only the groups
     status = 0                      # optional: the exit status
     seconds = 60                    # optional: the limit of time of each run
 
@@ -87,7 +88,12 @@ def relevant(entry, outcome):
         return outcome.lines()
     if kind == "ends":
         return []
-    return [line for line in outcome.lines() if any(re.search(p, line) for p in entry["lines"])]
+    found = []
+    for line in outcome.lines():
+        match = next(filter(None, (re.search(pattern, line) for pattern in entry["lines"])), None)
+        if match:
+            found.append(" ".join(match.groups()) if match.groups() else line)
+    return found
 
 
 def first_lines(text, count=3):
