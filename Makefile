@@ -50,7 +50,7 @@ rmm-test: ## build the test and the example for users of RMM with RMM's packages
 	@$(common); build rmm rmm.rmm_memory_resource_test from_rmm_containers; ctest --preset rmm -R '^rmm\.'
 
 test-mpi: ## run the MPI programs of tests/mpi with 50 seeds; with MPI_TABLE and MPI_FOLDER, also programs that you have (scripts/mpi_programs.py)
-	@scripts/setup.sh compiler mpi
+	@scripts/setup.sh mpi
 	@scripts/test_mpi.sh $(if $(MPI_TABLE),"$(MPI_TABLE)" "$(MPI_FOLDER)")
 
 fuzz: ## fuzz the pools, the C API, plans and the readers of logs with libFuzzer for FUZZ_SECONDS (60) each; keep new inputs in build/fuzz/corpus

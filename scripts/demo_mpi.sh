@@ -8,7 +8,7 @@ set -euo pipefail
 
 preset=$1 source=examples/mpi/wave.c
 if ! grep -q 'build quarry-mpicc:' "build/$preset/build.ninja"; then
-  step "no quarry-mpicc, so no MPI program runs: 'scripts/setup.sh compiler' installs LLVM and Clang 19"
+  step "no quarry-mpicc, so no MPI program runs: 'scripts/setup.sh mpi' installs LLVM and Clang 19"
   exit 0
 fi
 build "$preset" quarry-mpicc quarry-mpirun

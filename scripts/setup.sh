@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Lists the packages that are missing to build Quarry on Debian 12 or Ubuntu 24.04, and installs them.
-# usage: scripts/setup.sh [bench] [browser] [compiler] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm]
+# usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm]
 # Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI, `opencl` those of make test-opencl;
-# `compiler` those of quarry-mpicc; `python` those of the Python package, `browser` those of its tests that open a report.
+# `python` those of the Python package, `browser` those of its tests that open a report.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -59,10 +59,6 @@ find_missing_packages() {
   if wants fuzz; then
     need_command clang++-19 clang-19 'make fuzz'
     clang_has_fuzzer || need libclang-rt-19-dev 'libFuzzer and the sanitizers of Clang'
-  fi
-  if wants compiler; then
-    need_command clang-19 clang-19 'quarry-mpicc runs it'
-    [ -e /usr/lib/llvm-19/lib/cmake/llvm/LLVMConfig.cmake ] || need llvm-19-dev 'quarry-mpicc links it'
   fi
   if wants mpi; then
     need_command mpicc libopenmpi-dev 'compiles programs with MPI'
@@ -236,8 +232,8 @@ install_pyopencl() {
 features=$*
 for feature in "$@"; do
   case $feature in
-    bench | browser | compiler | format | fuzz | mpi | opencl | python | tidy | plots | rmm) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [compiler] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm])" ;;
+    bench | browser | format | fuzz | mpi | opencl | python | tidy | plots | rmm) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm])" ;;
   esac
 done
 

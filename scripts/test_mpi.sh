@@ -8,7 +8,7 @@ set -uo pipefail
 
 preset=dev devices=cpu failed=0
 if has_nvcc && has_gpu; then preset=cuda devices='cpu gpu'; fi
-build "$preset" quarry-mpicc quarry-mpirun || fail "build/$preset does not build; 'scripts/setup.sh compiler' installs LLVM and Clang 19"
+build "$preset" quarry-mpicc quarry-mpirun || fail "build/$preset does not build; 'scripts/setup.sh mpi' installs LLVM and Clang 19"
 tools=$PWD/build/$preset/mpi
 for device in $devices; do
   step "tests/mpi/programs on the $device"
