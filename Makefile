@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 FUZZ_SECONDS ?= 60
-.PHONY: help demo check test test-long test-opencl test-python rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
+.PHONY: help demo check test test-long test-mpi test-opencl test-python rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -14,13 +14,14 @@ sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
-demo: ## build and run the demo: kernels build a graph in a heap, on the GPU if there are a GPU and nvcc; a pool is tuned on a trace
+demo: ## build and run the demo: kernels build a graph in a heap and MPI ranks run as threads, on the GPU if there are a GPU and nvcc; a pool is tuned on a trace
 	@scripts/setup.sh python
 	@$(common); preset=$$(best_preset); build $$preset graph_demo; \
 	step "running build/$$preset/examples/graph_demo $(data)"; \
 	build/$$preset/examples/graph_demo $(data) || exit 1; \
 	if grep -q opencl_graph build/$$preset/build.ninja && compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null; then \
 	  build $$preset opencl_graph && build/$$preset/examples/opencl_graph $(data); fi
+	@$(common); scripts/demo_mpi.sh $$(best_preset)
 	@scripts/demo_trace.sh data/gpt.pickle.gz
 
 check: ## for daily work: build and run the tests that need no GPU and less than a minute each, without sanitizers
@@ -47,6 +48,10 @@ test-opencl: ## install PoCL, Intel's OpenCL runtime, oclgrind and pyopencl, and
 rmm-test: ## build the test and the example for users of RMM with RMM's packages and the CUDA toolkit's headers; run the test
 	@scripts/setup.sh rmm
 	@$(common); build rmm rmm.rmm_memory_resource_test from_rmm_containers; ctest --preset rmm -R '^rmm\.'
+
+test-mpi: ## run the MPI programs of tests/mpi with 50 seeds; with MPI_TABLE and MPI_FOLDER, also programs that you have (scripts/mpi_programs.py)
+	@scripts/setup.sh mpi
+	@scripts/test_mpi.sh $(if $(MPI_TABLE),"$(MPI_TABLE)" "$(MPI_FOLDER)")
 
 fuzz: ## fuzz the pools, the C API, plans and the readers of logs with libFuzzer for FUZZ_SECONDS (60) each; keep new inputs in build/fuzz/corpus
 	@scripts/setup.sh fuzz

@@ -326,6 +326,7 @@ SECTIONS = {
         "arrays": pool_tables.arrays,
         "instructions": pool_tables.instructions,
     },
+    "docs/design/mpi.md": {},
     "docs/design/opencl.md": opencl_figures.SECTIONS,
     "docs/design/registry.md": {},
     "docs/design/simt.md": {},

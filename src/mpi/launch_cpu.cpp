@@ -42,7 +42,7 @@ void find_deadlock(std::uint64_t activity) {
   auto const places = places_of(quarry_mpi_cpu_places, quarry_mpi_cpu_places_end);
   std::fprintf(stderr, "quarry-mpirun: deadlock: no rank can continue\n%s",
                describe_waits(ranks, places).c_str());
-  end_process(1);
+  end_process(status_of_deadlock(ranks));
 }
 
 int run_on_cpu(launch_options const& asked, int argc, char** argv) {

@@ -288,7 +288,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                    describe_waits(seen, places).c_str());
       std::fflush(stderr);
       std::uint32_t const aborted = 1;
-      std::int32_t const code = 1;
+      std::int32_t const code = status_of_deadlock(seen);
       check(cudaMemcpyAsync(&all.data()->abort_code, &code, sizeof(code), cudaMemcpyHostToDevice,
                             watch),
             "cudaMemcpyAsync");

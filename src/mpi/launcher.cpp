@@ -2,6 +2,7 @@
 #include "launcher.hpp"
 
 #include "calls.hpp"
+#include "fault_report.hpp"
 
 #include <unistd.h>
 #include <cerrno>
@@ -67,6 +68,7 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
     std::ostringstream text;
     if (state.stage == life::done) {
       text << "has ended";
+      if (state.exit_code != 0) text << " with status " << state.exit_code;
     } else if (state.waiting.call == 0) {
       text << "runs";
     } else {
@@ -100,12 +102,23 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
   return table.str();
 }
 
+int status_of_deadlock(std::vector<rank_state> const& ranks) {
+  for (rank_state const& state : ranks)
+    if (state.stage == life::done && state.exit_code != 0) return state.exit_code;
+  return 1;
+}
+
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
 int main(int argc, char** argv) {
   using namespace quarry::mpi;
   launch_options asked;
   asked.ranks = static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS", 1));
+  if (asked.ranks == 0) {
+    std::fprintf(stderr, "quarry-mpirun: -n %s: the number of ranks must be at least 1\n",
+                 std::getenv("QUARRY_MPI_RANKS"));
+    return 2;
+  }
   asked.heap = number("QUARRY_MPI_HEAP", 0);
   asked.stack = number("QUARRY_MPI_STACK", 0);
   asked.ranks_per_warp = static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", 0));
@@ -113,6 +126,7 @@ int main(int argc, char** argv) {
   char const* const device = std::getenv("QUARRY_MPI_DEVICE");
   std::string const wanted = device == nullptr ? "" : device;
   asked.uses_gpu = wanted == "gpu" || (wanted != "cpu" && has_gpu());
+  if (!asked.uses_gpu) report_faults();
   try {
     return asked.uses_gpu ? run_on_gpu(asked, argc, argv) : run_on_cpu(asked, argc, argv);
   } catch (std::exception const& problem) {

@@ -38,6 +38,10 @@ std::vector<std::string> places_of(char const* begin, char const* end);
 std::string describe_waits(std::vector<rank_state> const& ranks,
                            std::vector<std::string> const& places);
 
+/// The exit status after a deadlock: the first status of a rank that has ended and is not 0, since
+/// others may wait for that rank; else 1.
+int status_of_deadlock(std::vector<rank_state> const& ranks);
+
 /// Runs the program on the machine. Returns the exit status.
 int run_on_cpu(launch_options const& asked, int argc, char** argv);
 int run_on_gpu(launch_options const& asked, int argc, char** argv);

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fault_report.hpp"
+
+#include <unistd.h>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+extern "C" char const quarry_mpi_cpu_places[], quarry_mpi_cpu_places_end[];
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+alignas(64) char handler_stack[64 * 1024];
+
+/// The name of a place; empty if it is unknown. Allocates nothing: the heap may be damaged.
+std::string_view name_of_place(std::uint32_t number) {
+  char const* name = quarry_mpi_cpu_places;
+  for (; number != 0 && name < quarry_mpi_cpu_places_end; --number) name += std::strlen(name) + 1;
+  return name < quarry_mpi_cpu_places_end ? name : std::string_view{};
+}
+
+char const* describe(int number, int code) {
+  if (number == SIGFPE) return code == FPE_INTDIV ? "integer division by zero" : "arithmetic error";
+  if (number == SIGILL) return "invalid instruction";
+  return "invalid access to the address ";
+}
+
+void report(int number, siginfo_t* details, void*) {
+  char text[512];
+  bool const has_address = number == SIGSEGV || number == SIGBUS;
+  char address[32] = "";
+  if (has_address) std::snprintf(address, sizeof(address), "%p", details->si_addr);
+  if (details->si_addr == nullptr && has_address) std::strcpy(address, "0");
+  int length = 0;
+  if (quarry_mpi_layout.all != nullptr && own_rank() < the_world().size) {
+    auto const place = name_of_place(own_record().place);
+    length = std::snprintf(text, sizeof(text), "quarry-mpirun: rank %u: %s%s%s%.*s\n", own_rank(),
+                           describe(number, details->si_code), address,
+                           place.empty() ? "" : ", after the MPI call at ",
+                           static_cast<int>(place.size()), place.data());
+  } else {
+    length = std::snprintf(text, sizeof(text), "quarry-mpirun: outside of ranks: %s%s\n",
+                           describe(number, details->si_code), address);
+  }
+  auto const size = static_cast<std::size_t>(length) < sizeof(text)
+                        ? static_cast<std::size_t>(length)
+                        : sizeof(text) - 1;
+  if (length > 0 && ::write(STDERR_FILENO, text, size) < 0) return;
+  // The signal's default action was restored (SA_RESETHAND). The faulting instruction runs again.
+}
+
+}  // namespace
+
+void report_faults() {
+  stack_t const stack{.ss_sp = handler_stack, .ss_flags = 0, .ss_size = sizeof(handler_stack)};
+  if (sigaltstack(&stack, nullptr) != 0) return;
+  struct sigaction action{};
+  action.sa_sigaction = report;
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+  for (int const number : signals) sigaction(number, &action, nullptr);
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// CPU: from now on, a rank that crashes is named on stderr before the signal ends the process.
+///
+/// The report has the rank, what happened, and the place of the rank's last MPI call. The handlers
+/// run on a stack of their own, because a rank may have used up its stack.
+void report_faults();
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
