@@ -67,6 +67,7 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   all.next_context = 4;
   all.argc = argc;
   all.argv = argv;
+  all.environment = environ;
   all.start_ns = host_clock_ns();
   quarry_mpi_layout = {records.get(), record_bytes, 0, 0, &all};
   for (std::uint32_t i = 0; i < asked.ranks; ++i) {

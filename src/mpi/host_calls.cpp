@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_calls.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+#ifdef __CUDACC__
+namespace {
+
+__device__ std::uint64_t load_turn(std::uint64_t const* turn) {
+  std::uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(turn) : "memory");
+  return value;
+}
+__device__ void store_turn(std::uint64_t* turn, std::uint64_t value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(turn), "l"(value) : "memory");
+}
+
+/// Copies an answer. Each load takes a trip to the host, so 16 bytes at a time where possible.
+__device__ void copy_answer(char* to, char const* from, std::uint32_t length) {
+  std::uint32_t i = 0;
+  if (reinterpret_cast<std::uint64_t>(to) % 16 == 0) {
+    QUARRY_UNROLL_4
+    for (; i + 16 <= length; i += 16)
+      *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<uint4 const*>(from + i);
+  }
+  for (; i < length; ++i) to[i] = from[i];
+}
+
+__device__ host_answer post_and_wait(rank_state& rank, host_request const& request) {
+  host_call_ring& ring = *the_world().host_calls;
+  std::uint64_t const ticket =
+      simt::atomic_ref<std::uint64_t>{ring.next}.fetch_add(1, simt::relaxed);
+  host_call_record& record = ring.records[ticket % host_call_ring::places];
+  std::uint64_t const round = 3 * (ticket / host_call_ring::places);
+  wait_until(rank, reason_of(call::output), [&] { return load_turn(&record.turn) == round; });
+  record.request = request;
+  if (request.function != host_function::read)
+    for (std::uint32_t i = 0; i < request.length; ++i) record.text[i] = request.text[i];
+  store_turn(&record.turn, round + 1);
+  wait_until(rank, reason_of(call::output), [&] { return load_turn(&record.turn) == round + 2; });
+  host_answer const answer = record.answer;
+  if (request.function == host_function::read && answer.result > 0)
+    copy_answer(request.text, record.text, static_cast<std::uint32_t>(answer.result));
+  store_turn(&record.turn, round + 3);
+  return answer;
+}
+
+}  // namespace
+#endif
+
+[[nodiscard]] QUARRY_SLOW host_answer ask_host(rank_state& rank, host_request const& request) {
+#ifdef __CUDA_ARCH__
+  host_answer const answer = post_and_wait(rank, request);
+#elif !defined(__CUDACC__)
+  host_answer const answer = perform(request);
+#else
+  (void)request;
+  host_answer const answer{};
+#endif
+  if (answer.error != 0) rank.error_number = answer.error;
+  return answer;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
