@@ -106,7 +106,8 @@ struct decimal_text {
   return result;
 }
 
-/// The product of an integer and a power of ten, if both are exact doubles: then it is rounded once.
+/// Multiplies an integer by a power of ten, if both are exact doubles: the result is rounded once.
+/// Returns false otherwise.
 [[nodiscard]] QUARRY_HD bool read_short(decimal_text const& number, double& result) {
   int const last_place = number.first_place - number.count + 1;
   if (number.count > 15 || last_place < -22 || last_place > 22) return false;
@@ -174,7 +175,7 @@ struct decimal_text {
       result.is_out_of_range = result.value == 0 || decimal::is_infinite(result.value);
     }
   }
-  if (is_negative) result.value = -result.value;
+  if (is_negative && result.end != nullptr) result.value = -result.value;
   return result;
 }
 

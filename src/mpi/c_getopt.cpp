@@ -38,9 +38,10 @@ class option_reader {
     if (mode_ == 0) skip_operands();
     if (state_.index != argc_ && is_equal(argv_[state_.index], "--")) {
       ++state_.index;
-      if (mode_ == 0) {
+      if (state_.first_operand == state_.last_operand) {
+        state_.first_operand = state_.index;
+      } else if (state_.last_operand != state_.index) {
         move_operands();
-        if (state_.first_operand == state_.last_operand) state_.first_operand = state_.index;
       }
       state_.last_operand = argc_;
       state_.index = argc_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conversions of scanf (C11 7.21.6.2), with glibc's behaviour where the standard leaves a choice.
+// The conversions of scanf (C11 7.21.6.2), as glibc has them where the standard leaves a choice.
 #pragma once
 
 #include "c_convert.hpp"
@@ -300,8 +300,8 @@ class scanner {
       if (to_lower(c) == 'x') {
         text[length++] = 'x';
         is_hexadecimal = true;
-        has_digits = false;
         c = next();
+        has_digits = digit_value(c) < 16 || c == '.';  // glibc reads "0x." as 0
       }
     }
     for (; c >= 0 && length < most_real_characters; c = next()) {
@@ -333,7 +333,9 @@ class scanner {
     }
     if (!is_stored_) return;
     text[length] = 0;
-    double const value = parse_real(text, length_ >= 1 ? double_format : float_format).value;
+    binary_format format = float_format;
+    if (length_ >= 1) format = double_format;
+    double const value = parse_real(text, format).value;
     void* const place = values_.template take<void*>();
     if (length_ < 1)
       *static_cast<float*>(place) = static_cast<float>(value);

@@ -18,9 +18,9 @@ struct binary_format {
 inline constexpr binary_format double_format{53, -1074};
 inline constexpr binary_format float_format{24, -149};
 
-/// The double that is nearest to `mantissa` * 2^`exponent`, of those that have the format; halves
-/// to even. `mantissa` has at least one bit more than the format, or is exact, or is 0. `has_lower`:
-/// the number is a little larger than that.
+/// The number of the format that is nearest to `mantissa` * 2^`exponent`, as a double; halves go to
+/// even. `has_lower`: the number is a little larger than that; then `mantissa` has at least one bit
+/// more than the format.
 [[nodiscard]] QUARRY_HD inline double nearest_binary(std::uint64_t mantissa, int exponent,
                                                      bool has_lower, binary_format format) {
   if (mantissa == 0) return 0;
@@ -78,9 +78,16 @@ class decimal {
       limbs_[--begin_] = static_cast<std::uint32_t>(mantissa % base);
       mantissa /= base;
     }
-    for (; exponent > 0; exponent -= shift_up) multiply(exponent < shift_up ? exponent : shift_up);
-    for (; exponent < 0; exponent += shift_down)
-      divide(-exponent < shift_down ? -exponent : shift_down);
+    while (exponent > 0) {
+      int const step = exponent < shift_up ? exponent : shift_up;
+      multiply(step);
+      exponent -= step;
+    }
+    while (exponent < 0) {
+      int const step = -exponent < shift_down ? -exponent : shift_down;
+      divide(step);
+      exponent += step;
+    }
     trim();
   }
 
