@@ -70,7 +70,9 @@ using namespace quarry::mpi;
 
 extern "C" {
 
-QUARRY_HD c_file* quarry_c_fopen(char const* path, char const* mode) {
+QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size);
+
+QUARRY_SLOW c_file* quarry_c_fopen(char const* path, char const* mode) {
   rank_state& rank = self();
   int const flags = open_flags(mode);
   if (flags < 0) {
@@ -144,13 +146,14 @@ QUARRY_HD char* quarry_c_fgets(char* line, int size, c_file* file) {
 }
 
 /// Also getline, which glibc's header defines by it.
-QUARRY_HD long quarry_c___getdelim(char** line, unsigned long* size, int delimiter, c_file* file) {
+QUARRY_SLOW long quarry_c___getdelim(char** line, unsigned long* size, int delimiter,
+                                     c_file* file) {
   rank_state& rank = self();
   unsigned long length = 0;
   for (;;) {
     if (*line == nullptr || length + 2 > *size) {
       unsigned long const larger = *line == nullptr ? 128 : 2 * (*size + 1);
-      void* const moved = the_world().heap.realloc(*line, larger);
+      void* const moved = quarry_c_realloc(*line, larger);
       if (moved == nullptr) return -1;
       *line = static_cast<char*>(moved);
       *size = larger;

@@ -167,8 +167,8 @@ class formatter {
   }
 
   /// Prefix, `zeros` zeros, and text, in a field of the conversion's width.
-  QUARRY_HD void padded(conversion const& what, char const* prefix, char const* text,
-                        std::int64_t length, std::int64_t zeros = 0) {
+  QUARRY_SLOW void padded(conversion const& what, char const* prefix, char const* text,
+                          std::int64_t length, std::int64_t zeros = 0) {
     std::int64_t prefix_length = 0;
     while (prefix[prefix_length] != 0) ++prefix_length;
     std::int64_t const padding = what.width - prefix_length - length - zeros;
@@ -189,7 +189,7 @@ class formatter {
     number(what, magnitude, sign_of(what, value < 0));
   }
 
-  QUARRY_HD void number(conversion const& what, std::uint64_t value, char const* sign) {
+  QUARRY_SLOW void number(conversion const& what, std::uint64_t value, char const* sign) {
     unsigned const base = what.letter == 'x' || what.letter == 'X' ? 16
                           : what.letter == 'o'                     ? 8
                                                                    : 10;
@@ -230,18 +230,18 @@ class formatter {
     number(what, value, nullptr);
   }
 
-  QUARRY_HD void real(conversion const& what, double value);
-  QUARRY_HD void hexadecimal(conversion const& what, double value, char const* sign);
-  QUARRY_HD void fixed_digits(conversion const& what, decimal const& digits, char const* sign,
-                              int precision, bool drops_zeros);
-  QUARRY_HD void exponent_digits(conversion const& what, decimal const& digits, char const* sign,
-                                 int precision, bool drops_zeros);
+  QUARRY_SLOW void real(conversion const& what, double value);
+  QUARRY_SLOW void hexadecimal(conversion const& what, double value, char const* sign);
+  QUARRY_SLOW void fixed_digits(conversion const& what, decimal const& digits, char const* sign,
+                                int precision, bool drops_zeros);
+  QUARRY_SLOW void exponent_digits(conversion const& what, decimal const& digits, char const* sign,
+                                   int precision, bool drops_zeros);
 
   Sink& sink_;
 };
 
 template <class Sink>
-QUARRY_HD void formatter<Sink>::real(conversion const& what, double value) {
+QUARRY_SLOW void formatter<Sink>::real(conversion const& what, double value) {
   bool const is_upper = what.letter < 'a';
   bool const is_negative = decimal::sign_bit(value);
   char const* const sign = sign_of(what, is_negative);
@@ -269,8 +269,8 @@ QUARRY_HD void formatter<Sink>::real(conversion const& what, double value) {
 
 /// The conversion a: [-]0xh.hhhhp[+-]d.
 template <class Sink>
-QUARRY_HD void formatter<Sink>::hexadecimal(conversion const& what, double value,
-                                            char const* sign) {
+QUARRY_SLOW void formatter<Sink>::hexadecimal(conversion const& what, double value,
+                                              char const* sign) {
   std::uint64_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
   std::uint64_t mantissa = bits & ((std::uint64_t{1} << 52) - 1);
@@ -322,8 +322,8 @@ QUARRY_HD void formatter<Sink>::hexadecimal(conversion const& what, double value
 }
 
 template <class Sink>
-QUARRY_HD void formatter<Sink>::fixed_digits(conversion const& what, decimal const& digits,
-                                             char const* sign, int precision, bool drops_zeros) {
+QUARRY_SLOW void formatter<Sink>::fixed_digits(conversion const& what, decimal const& digits,
+                                               char const* sign, int precision, bool drops_zeros) {
   int const highest = digits.exponent() > 0 ? digits.exponent() : 0;
   if (drops_zeros)
     while (precision > 0 && digits.digit_at(-precision) == 0) --precision;
@@ -344,8 +344,9 @@ QUARRY_HD void formatter<Sink>::fixed_digits(conversion const& what, decimal con
 }
 
 template <class Sink>
-QUARRY_HD void formatter<Sink>::exponent_digits(conversion const& what, decimal const& digits,
-                                                char const* sign, int precision, bool drops_zeros) {
+QUARRY_SLOW void formatter<Sink>::exponent_digits(conversion const& what, decimal const& digits,
+                                                  char const* sign, int precision,
+                                                  bool drops_zeros) {
   int const exponent = digits.exponent();
   if (drops_zeros)
     while (precision > 0 && digits.digit_at(exponent - precision) == 0) --precision;

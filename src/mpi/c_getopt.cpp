@@ -9,8 +9,8 @@ namespace {
 /// Reads the options of one command line.
 class option_reader {
  public:
-  QUARRY_HD option_reader(int argc, char** argv, char const* letters, c_option const* names,
-                          int* name_index, bool is_long_only)
+  QUARRY_SLOW option_reader(int argc, char** argv, char const* letters, c_option const* names,
+                            int* name_index, bool is_long_only)
       : argc_{argc},
         argv_{argv},
         letters_{letters},
@@ -29,7 +29,7 @@ class option_reader {
     missing_result_ = *letters_ == ':' ? ':' : '?';
   }
 
-  QUARRY_HD int next() {
+  QUARRY_SLOW int next() {
     state_.argument = nullptr;
     if (state_.next_letter != nullptr && *state_.next_letter != 0) return short_option();
     state_.next_letter = nullptr;
@@ -72,7 +72,7 @@ class option_reader {
   }
 
   /// Moves the operands that were skipped behind the options that followed them.
-  QUARRY_HD void move_operands() {
+  QUARRY_SLOW void move_operands() {
     int first = state_.first_operand;
     int const middle = state_.last_operand;
     int const end = state_.index;
@@ -102,7 +102,7 @@ class option_reader {
     return nullptr;
   }
 
-  QUARRY_HD int short_option() {
+  QUARRY_SLOW int short_option() {
     char const letter = *state_.next_letter++;
     char const* const found = find_letter(letter);
     bool const is_last = *state_.next_letter == 0;
@@ -182,7 +182,7 @@ class option_reader {
     return a.has_argument != b.has_argument || a.flag != b.flag || a.value != b.value;
   }
 
-  QUARRY_HD void complain(char const* what, char const* first, char const* second = "") const {
+  QUARRY_SLOW void complain(char const* what, char const* first, char const* second = "") const {
     if (is_silent_) return;
     for (char const* part : {static_cast<char const*>(argv_[0]), ": ", what, first, second, "'\n"})
       write_bytes(self(), *standard_file(own_library(), 2), part, length_of(part));

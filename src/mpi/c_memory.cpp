@@ -41,10 +41,10 @@ QUARRY_HD void* quarry_c_calloc(unsigned long count, unsigned long size) {
   if (memory != nullptr) std::memset(memory, 0, count * size);
   return memory;
 }
-QUARRY_HD void* quarry_c_realloc(void* old, unsigned long size) {
+QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size) {
   return checked(the_world().heap.realloc(old, size));
 }
-QUARRY_HD void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long size) {
+QUARRY_SLOW void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long size) {
   return checked(the_world().heap.aligned_malloc(alignment, size));
 }
 QUARRY_HD void* quarry_c_memalign(unsigned long alignment, unsigned long size) {
@@ -53,7 +53,7 @@ QUARRY_HD void* quarry_c_memalign(unsigned long alignment, unsigned long size) {
 QUARRY_HD void* quarry_c_valloc(unsigned long size) { return quarry_c_aligned_alloc(4096, size); }
 QUARRY_HD int quarry_c_posix_memalign(void** result, unsigned long alignment, unsigned long size) {
   if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return error_invalid;
-  void* const memory = the_world().heap.aligned_malloc(alignment, size);
+  void* const memory = quarry_c_aligned_alloc(alignment, size);
   if (memory == nullptr) return error_no_memory;
   *result = memory;
   return 0;

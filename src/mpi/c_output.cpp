@@ -11,7 +11,7 @@ namespace {
 class file_sink {
  public:
   QUARRY_HD file_sink(rank_state& rank, c_file* file) : rank_{rank}, file_{file} {}
-  QUARRY_HD void add_char(char c) {
+  QUARRY_SLOW void add_char(char c) {
     buffer_[length_++] = c;
     ++wanted_;
     if (length_ == sizeof(buffer_)) flush();

@@ -30,15 +30,10 @@ QUARRY_HD std::uint64_t wall_clock_ns() {
 #endif
 }
 
-/// Waits. The rank serves its messages meanwhile, and does not count as one that waits for others.
 QUARRY_SLOW void wait_for(std::uint64_t nanoseconds) {
   rank_state& rank = self();
   std::uint64_t const end = wall_clock_ns() + nanoseconds;
-  constexpr std::uint32_t polls_without_report = 65;  // idle() shows other waits to the launcher
-  while (wall_clock_ns() < end) {
-    progress(rank);
-    idle(rank, {}, ~std::uint64_t{0}, polls_without_report);
-  }
+  while (wall_clock_ns() < end) wait_briefly(rank);
 }
 
 struct date {
@@ -70,7 +65,7 @@ QUARRY_HD std::int64_t first_day(std::int64_t year, int month) {
   return era * 146097 + in_era * 365 + in_era / 4 - in_era / 100 + in_year - 719468;
 }
 
-QUARRY_HD void break_down(std::int64_t time, std::int64_t offset, c_tm& result) {
+QUARRY_SLOW void break_down(std::int64_t time, std::int64_t offset, c_tm& result) {
   std::int64_t const local = time + offset;
   std::int64_t const day = (local >= 0 ? local : local - 86399) / 86400;
   auto const second = static_cast<int>(local - day * 86400);
@@ -114,7 +109,7 @@ QUARRY_HD char const* month_name(int month) {
          10 * month;
 }
 
-QUARRY_HD void add_padded(text_buffer& text, int value, int width, char fill = '0') {
+QUARRY_SLOW void add_padded(text_buffer& text, int value, int width, char fill = '0') {
   int limit = 10;
   for (int i = 1; i < width; ++i, limit *= 10)
     if (value < limit) text.add_char(fill);
@@ -133,7 +128,7 @@ QUARRY_HD void add_clock(text_buffer& text, c_tm const& date, bool has_seconds) 
 }
 
 /// One conversion of strftime.
-QUARRY_HD void add_part(text_buffer& text, char letter, c_tm const& date) {
+QUARRY_SLOW void add_part(text_buffer& text, char letter, c_tm const& date) {
   int const hour12 = date.hour % 12 == 0 ? 12 : date.hour % 12;
   switch (letter) {
     case 'a':
@@ -185,7 +180,7 @@ QUARRY_HD void add_part(text_buffer& text, char letter, c_tm const& date) {
   }
 }
 
-QUARRY_HD void add_date(text_buffer& text, char const* format, c_tm const& date) {
+QUARRY_SLOW void add_date(text_buffer& text, char const* format, c_tm const& date) {
   for (; *format != 0; ++format) {
     if (*format != '%' || format[1] == 0) {
       text.add_char(*format);
@@ -268,7 +263,7 @@ QUARRY_HD int quarry_c_nanosleep(c_timespec const* time, c_timespec* rest) {
   return 0;
 }
 QUARRY_HD int quarry_c_sched_yield() {
-  wait_for(0);
+  wait_briefly(self());
   return 0;
 }
 
@@ -276,7 +271,7 @@ QUARRY_HD c_tm* quarry_c_gmtime_r(long const* time, c_tm* result) {
   break_down(*time, 0, *result);
   return result;
 }
-QUARRY_HD c_tm* quarry_c_localtime_r(long const* time, c_tm* result) {
+QUARRY_SLOW c_tm* quarry_c_localtime_r(long const* time, c_tm* result) {
   break_down(*time, local_offset(*time), *result);
   return result;
 }

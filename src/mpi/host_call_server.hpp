@@ -25,15 +25,21 @@ class host_call_server {
       if (turn.load(std::memory_order_acquire) != round + 1) return next_ != first;
       before();
       host_request request = record.request;
+      is_blocked_ = !is_ready(request);
+      if (is_blocked_) return next_ != first;
       request.text = record.text;
       record.answer = perform(request);
       turn.store(round + 2, std::memory_order_release);
     }
   }
 
+  /// Whether a rank waits for input that is not there yet.
+  [[nodiscard]] bool is_blocked() const { return is_blocked_; }
+
  private:
   host_call_record* records_;
   std::uint64_t next_ = 0;
+  bool is_blocked_ = false;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

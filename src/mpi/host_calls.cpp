@@ -52,6 +52,7 @@ __device__ host_answer post_and_wait(rank_state& rank, host_request const& reque
 #ifdef __CUDA_ARCH__
   host_answer const answer = post_and_wait(rank, request);
 #elif !defined(__CUDACC__)
+  while (!is_ready(request)) wait_briefly(rank);
   host_answer const answer = perform(request);
 #else
   (void)request;

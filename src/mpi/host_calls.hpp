@@ -44,6 +44,17 @@ inline constexpr std::uint32_t host_call_bytes = 4096;
 /// Asks the host. `request.length` is at most `host_call_bytes`. Sets errno on failure.
 [[nodiscard]] QUARRY_SLOW host_answer ask_host(rank_state& rank, host_request const& request);
 
+/// Lets a rank that waits for the host or for a time serve its messages. It does not count as a rank
+/// that waits for other ranks.
+QUARRY_HD inline void wait_briefly(rank_state& rank) {
+  constexpr std::uint32_t polls_without_report = 65;  // idle() shows other waits to the launcher
+  progress(rank);
+  idle(rank, {}, ~std::uint64_t{0}, polls_without_report);
+}
+
+/// Host: whether the call would not wait for input.
+[[nodiscard]] bool is_ready(host_request const& request);
+
 /// Host: makes the call.
 [[nodiscard]] host_answer perform(host_request const& request);
 

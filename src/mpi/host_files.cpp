@@ -3,6 +3,7 @@
 #include "host_calls.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
@@ -63,6 +64,12 @@ std::int64_t make_call(host_request const& request) {
 }
 
 }  // namespace
+
+bool is_ready(host_request const& request) {
+  if (request.function != host_function::read || request.handle != 0) return true;
+  pollfd input{.fd = 0, .events = POLLIN, .revents = 0};
+  return poll(&input, 1, 0) != 0;
+}
 
 host_answer perform(host_request const& request) {
   int const before = errno;

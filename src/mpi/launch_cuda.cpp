@@ -269,6 +269,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     bool has_output = output.read();
     has_output |= calls.serve([&] { output.read(); });
     auto const now = std::chrono::steady_clock::now();
+    if (calls.is_blocked()) {  // the ranks wait for the user
+      last_check = now;
+      was_still = false;
+    }
     if (has_output || now - last_check < std::chrono::milliseconds{500}) {
       if (!has_output) std::this_thread::sleep_for(std::chrono::microseconds{20});
       continue;
