@@ -7,7 +7,7 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// The launcher's end of the ring of host calls. Used by one thread.
+/// The launcher's end of the ring of host calls. One thread serves; any thread may ask is_blocked().
 class host_call_server {
  public:
   /// `records`: the places of the ring, all zero.
@@ -39,7 +39,7 @@ class host_call_server {
  private:
   host_call_record* records_;
   std::uint64_t next_ = 0;
-  bool is_blocked_ = false;
+  std::atomic<bool> is_blocked_ = false;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

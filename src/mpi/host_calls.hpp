@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the host's operating system by ranks, for files and the time zone.
 //
-// On the CPU a rank makes the call itself. On the GPU it writes the request to a ring in memory
+// On the CPU a rank makes the call itself: the world has no ring. On the GPU it writes the request to a ring in memory
 // that the host and the GPU share, and waits until the launcher has answered
 // (host_call_server.hpp).
 #pragma once

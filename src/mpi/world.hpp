@@ -116,7 +116,7 @@ struct world {
   std::uint64_t
       activity;  // CPU only, atomic: how often something happened that a rank may wait for
   output_ring* output;
-  host_call_ring* host_calls;  // GPU only
+  host_call_ring* host_calls;  // null on the CPU
   char** environment;          // NAME=VALUE, then null
   int argc;
   char** argv;
