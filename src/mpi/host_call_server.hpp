@@ -7,7 +7,7 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// The launcher's end of the ring of host calls. One thread serves; any thread may ask is_blocked().
+/// The launcher's end of the ring of host calls. One thread serves; others may ask is_blocked().
 class host_call_server {
  public:
   /// `records`: the places of the ring, all zero.

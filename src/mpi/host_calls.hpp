@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the host's operating system by ranks, for files and the time zone.
 //
-// On the CPU a rank makes the call itself: the world has no ring. On the GPU it writes the request to a ring in memory
-// that the host and the GPU share, and waits until the launcher has answered
+// On the CPU a rank makes the call itself: the world has no ring. On the GPU it writes the request
+// to a ring in memory that the host and the GPU share, and waits until the launcher has answered
 // (host_call_server.hpp).
 #pragma once
 
@@ -44,8 +44,8 @@ inline constexpr std::uint32_t host_call_bytes = 4096;
 /// Asks the host. `request.length` is at most `host_call_bytes`. Sets errno on failure.
 [[nodiscard]] QUARRY_SLOW host_answer ask_host(rank_state& rank, host_request const& request);
 
-/// Lets a rank that waits for the host or for a time serve its messages. It does not count as a rank
-/// that waits for other ranks.
+/// Lets a rank that waits for the host or for a time serve its messages. The rank does not count as
+/// one that waits for other ranks.
 QUARRY_HD inline void wait_briefly(rank_state& rank) {
   constexpr std::uint32_t polls_without_report = 65;  // idle() shows other waits to the launcher
   progress(rank);

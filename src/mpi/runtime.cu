@@ -12,6 +12,7 @@
 #include "c_random.cpp"
 #include "c_stdlib.cpp"
 #include "c_string.cpp"
+#include "c_system.cpp"
 #include "c_time.cpp"
 #include "collectives.cpp"
 #include "communicators.cpp"

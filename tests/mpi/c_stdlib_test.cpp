@@ -2,8 +2,12 @@
 // Random numbers, sorting and memory of the C library.
 #include "mpi/support/one_rank.hpp"
 
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <clocale>
 #include <cstdlib>
 
 extern "C" {
@@ -25,6 +29,11 @@ void* quarry_c_realloc(void*, unsigned long);
 void quarry_c_free(void*);
 int quarry_c_posix_memalign(void**, unsigned long, unsigned long);
 char* quarry_c_getenv(char const*);
+long quarry_c_sysconf(int);
+int quarry_c_gethostname(char*, unsigned long);
+int quarry_c_uname(utsname*);
+int quarry_c_getrusage(int, rusage*);
+char* quarry_c_setlocale(int, char const*);
 int quarry_c_atexit(void (*)());
 int* quarry_c___errno_location();
 }
@@ -129,6 +138,21 @@ TEST_F(CStdlib, RefusesMemoryThatDoesNotExist) {
   EXPECT_EQ(quarry_c_calloc(1ul << 40, 1ul << 40), nullptr);
   EXPECT_EQ(quarry_c_malloc(1ul << 40), nullptr);
   EXPECT_EQ(*quarry_c___errno_location(), ENOMEM);
+}
+
+TEST_F(CStdlib, IsAComputerWithOneProcessor) {
+  EXPECT_EQ(quarry_c_sysconf(_SC_NPROCESSORS_ONLN), 1);
+  EXPECT_EQ(quarry_c_sysconf(_SC_PAGESIZE), 4096);
+  EXPECT_EQ(quarry_c_sysconf(-5), -1);
+  char name[4];
+  EXPECT_EQ(quarry_c_gethostname(name, 4), 0);
+  EXPECT_STREQ(name, "cpu");
+  utsname system{};
+  quarry_c_uname(&system);
+  EXPECT_STREQ(system.sysname, "Quarry");
+  rusage usage{};
+  EXPECT_EQ(quarry_c_getrusage(RUSAGE_SELF, &usage), 0);
+  EXPECT_STREQ(quarry_c_setlocale(LC_ALL, ""), "C");
 }
 
 TEST_F(CStdlib, ReadsTheEnvironmentOfTheLauncher) {
