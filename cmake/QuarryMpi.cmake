@@ -6,8 +6,8 @@ if(NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
   return()
 endif()
 
-set(quarry_mpi_runtime c_memory c_output collectives communicators environment meeting output point_to_point progress rank reduction
-  requests types)
+set(quarry_mpi_runtime c_convert c_ctype c_file_calls c_files c_getopt c_input c_library c_memory c_output c_random c_stdlib c_string c_system c_time
+  collectives communicators environment host_calls host_files meeting output point_to_point progress rank reduction requests types)
 list(TRANSFORM quarry_mpi_runtime REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/mpi/\\1.cpp" OUTPUT_VARIABLE runtime_sources)
 # The runtime alone, for tests; and the launcher, which is the program's `main`.
 add_library(quarry_mpi STATIC ${runtime_sources})

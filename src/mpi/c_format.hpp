@@ -2,42 +2,11 @@
 // The conversions of printf (C11 7.21.6.1), exact for doubles.
 #pragma once
 
+#include "c_variadic.hpp"
 #include "decimal.hpp"
 #include "format.hpp"
 
-#include <cstdarg>
-
 namespace quarry::inline QUARRY_ABI::mpi {
-
-/// The arguments of a variadic call. On the GPU they lie one behind the other, each at a multiple
-/// of its size; on the CPU as the platform's va_list says.
-class arguments {
- public:
-#ifdef __CUDACC__
-  QUARRY_HD explicit arguments(void* packed) : next_{static_cast<char*>(packed)} {}
-  template <class T>
-  [[nodiscard]] QUARRY_HD T take() {
-    auto const at =
-        (reinterpret_cast<std::uint64_t>(next_) + sizeof(T) - 1) & ~std::uint64_t{sizeof(T) - 1};
-    next_ = reinterpret_cast<char*>(at + sizeof(T));
-    return *reinterpret_cast<T const*>(at);
-  }
-
- private:
-  char* next_;
-#else
-  explicit arguments(va_list list) { va_copy(list_, list); }
-  ~arguments() { va_end(list_); }
-  arguments(arguments const&) = delete;
-  template <class T>
-  [[nodiscard]] T take() {
-    return va_arg(list_, T);
-  }
-
- private:
-  va_list list_;
-#endif
-};
 
 /// One conversion: %[flags][width][.precision][length]letter.
 struct conversion {
@@ -151,7 +120,8 @@ class formatter {
       case '%':
         return sink_.add_char('%');
       default:
-        return;
+        sink_.add_char('%');
+        if (what.letter != 0) sink_.add_char(what.letter);
     }
   }
 
@@ -183,6 +153,10 @@ class formatter {
     void* const place = values.take<void*>();
     if (what.length >= 1) {
       *static_cast<long long*>(place) = static_cast<long long>(sink_.wanted());
+    } else if (what.length == -1) {
+      *static_cast<short*>(place) = static_cast<short>(sink_.wanted());
+    } else if (what.length < -1) {
+      *static_cast<signed char*>(place) = static_cast<signed char>(sink_.wanted());
     } else {
       *static_cast<int*>(place) = static_cast<int>(sink_.wanted());
     }
@@ -193,8 +167,8 @@ class formatter {
   }
 
   /// Prefix, `zeros` zeros, and text, in a field of the conversion's width.
-  QUARRY_HD void padded(conversion const& what, char const* prefix, char const* text,
-                        std::int64_t length, std::int64_t zeros = 0) {
+  QUARRY_SLOW void padded(conversion const& what, char const* prefix, char const* text,
+                          std::int64_t length, std::int64_t zeros = 0) {
     std::int64_t prefix_length = 0;
     while (prefix[prefix_length] != 0) ++prefix_length;
     std::int64_t const padding = what.width - prefix_length - length - zeros;
@@ -215,7 +189,7 @@ class formatter {
     number(what, magnitude, sign_of(what, value < 0));
   }
 
-  QUARRY_HD void number(conversion const& what, std::uint64_t value, char const* sign) {
+  QUARRY_SLOW void number(conversion const& what, std::uint64_t value, char const* sign) {
     unsigned const base = what.letter == 'x' || what.letter == 'X' ? 16
                           : what.letter == 'o'                     ? 8
                                                                    : 10;
@@ -243,7 +217,7 @@ class formatter {
   }
 
   QUARRY_HD void string(conversion const& what, char const* text) {
-    if (text == nullptr) text = "(null)";
+    if (text == nullptr) text = what.precision < 0 || what.precision >= 6 ? "(null)" : "";
     std::int64_t length = 0;
     while ((what.precision < 0 || length < what.precision) && text[length] != 0) ++length;
     padded(what, "", text, length);
@@ -256,17 +230,18 @@ class formatter {
     number(what, value, nullptr);
   }
 
-  QUARRY_HD void real(conversion const& what, double value);
-  QUARRY_HD void fixed_digits(conversion const& what, decimal const& digits, char const* sign,
-                              int precision, bool drops_zeros);
-  QUARRY_HD void exponent_digits(conversion const& what, decimal const& digits, char const* sign,
-                                 int precision, bool drops_zeros);
+  QUARRY_SLOW void real(conversion const& what, double value);
+  QUARRY_SLOW void hexadecimal(conversion const& what, double value, char const* sign);
+  QUARRY_SLOW void fixed_digits(conversion const& what, decimal const& digits, char const* sign,
+                                int precision, bool drops_zeros);
+  QUARRY_SLOW void exponent_digits(conversion const& what, decimal const& digits, char const* sign,
+                                   int precision, bool drops_zeros);
 
   Sink& sink_;
 };
 
 template <class Sink>
-QUARRY_HD void formatter<Sink>::real(conversion const& what, double value) {
+QUARRY_SLOW void formatter<Sink>::real(conversion const& what, double value) {
   bool const is_upper = what.letter < 'a';
   bool const is_negative = decimal::sign_bit(value);
   char const* const sign = sign_of(what, is_negative);
@@ -274,6 +249,7 @@ QUARRY_HD void formatter<Sink>::real(conversion const& what, double value) {
   if (decimal::is_infinite(value)) return padded(what, sign, is_upper ? "INF" : "inf", 3);
   int precision = what.precision < 0 ? 6 : what.precision;
   char const kind = static_cast<char>(what.letter | 0x20);
+  if (kind == 'a') return hexadecimal(what, value, sign);
   decimal digits{value};
   if (kind == 'f') {
     digits.round_to_place(-precision);
@@ -291,9 +267,63 @@ QUARRY_HD void formatter<Sink>::real(conversion const& what, double value) {
   return fixed_digits(what, digits, sign, precision - 1 - exponent, !what.alternate);
 }
 
+/// The conversion a: [-]0xh.hhhhp[+-]d.
 template <class Sink>
-QUARRY_HD void formatter<Sink>::fixed_digits(conversion const& what, decimal const& digits,
-                                             char const* sign, int precision, bool drops_zeros) {
+QUARRY_SLOW void formatter<Sink>::hexadecimal(conversion const& what, double value,
+                                              char const* sign) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  std::uint64_t mantissa = bits & ((std::uint64_t{1} << 52) - 1);
+  int exponent = static_cast<int>(bits >> 52 & 0x7ff);
+  if (exponent != 0) mantissa |= std::uint64_t{1} << 52;
+  exponent = exponent != 0 ? exponent - 1023 : mantissa != 0 ? -1022 : 0;
+  int precision = what.precision;
+  if (precision < 0) {
+    precision = 13;
+    for (std::uint64_t rest = mantissa; precision > 0 && rest % 16 == 0; rest /= 16) --precision;
+  } else if (precision < 13) {
+    int const dropped = 52 - 4 * precision;
+    std::uint64_t const half = std::uint64_t{1} << (dropped - 1);
+    std::uint64_t const rest = mantissa & (2 * half - 1);
+    mantissa -= rest;
+    if (rest > half || (rest == half && (mantissa >> dropped) % 2 != 0)) mantissa += 2 * half;
+  }
+  bool const is_upper = what.letter == 'A';
+  char text[32];  // 0xh.<13 digits>
+  int length = 0;
+  text[length++] = '0';
+  text[length++] = is_upper ? 'X' : 'x';
+  text[length++] = static_cast<char>('0' + (mantissa >> 52));
+  if (precision > 0 || what.alternate) text[length++] = '.';
+  int const shown = precision < 13 ? precision : 13;
+  for (int i = 1; i <= shown; ++i) {
+    auto const digit = static_cast<int>(mantissa >> (52 - 4 * i) & 15);
+    text[length++] =
+        static_cast<char>(digit < 10 ? '0' + digit : (is_upper ? 'A' : 'a') + digit - 10);
+  }
+  int const digits_end = length;
+  text[length++] = is_upper ? 'P' : 'p';
+  text[length++] = exponent < 0 ? '-' : '+';
+  int const magnitude = exponent < 0 ? -exponent : exponent;
+  for (int step = 1000; step > 0; step /= 10)
+    if (magnitude >= step || step == 1)
+      text[length++] = static_cast<char>('0' + magnitude / step % 10);
+  std::int64_t const sign_length = sign[0] != 0 ? 1 : 0;
+  std::int64_t const padding = what.width - length - (precision - shown) - sign_length;
+  bool const pads_zeros = what.zero && !what.left;
+  if (!what.left && !pads_zeros) repeat(' ', padding);
+  if (sign_length != 0) sink_.add_char(sign[0]);
+  for (int i = 0; i < length; ++i) {
+    if (i == 2 && pads_zeros) repeat('0', padding);
+    if (i == digits_end) repeat('0', precision - shown);
+    sink_.add_char(text[i]);
+  }
+  if (what.left) repeat(' ', padding);
+}
+
+template <class Sink>
+QUARRY_SLOW void formatter<Sink>::fixed_digits(conversion const& what, decimal const& digits,
+                                               char const* sign, int precision, bool drops_zeros) {
   int const highest = digits.exponent() > 0 ? digits.exponent() : 0;
   if (drops_zeros)
     while (precision > 0 && digits.digit_at(-precision) == 0) --precision;
@@ -314,8 +344,9 @@ QUARRY_HD void formatter<Sink>::fixed_digits(conversion const& what, decimal con
 }
 
 template <class Sink>
-QUARRY_HD void formatter<Sink>::exponent_digits(conversion const& what, decimal const& digits,
-                                                char const* sign, int precision, bool drops_zeros) {
+QUARRY_SLOW void formatter<Sink>::exponent_digits(conversion const& what, decimal const& digits,
+                                                  char const* sign, int precision,
+                                                  bool drops_zeros) {
   int const exponent = digits.exponent();
   if (drops_zeros)
     while (precision > 0 && digits.digit_at(exponent - precision) == 0) --precision;

@@ -1,29 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C library's functions for memory, from the world's heap, and those that end a rank.
-#include "progress.hpp"
-
-#include "errors.hpp"
-#include "types.hpp"
+// The C library's functions for memory, from the world's heap.
+#include "c_library.hpp"
+#include "format.hpp"
 
 using namespace quarry::mpi;
 
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+/// What malloc returns: sets errno if there is no memory.
+QUARRY_HD void* checked(void* memory) {
+  if (memory == nullptr) self().error_number = error_no_memory;
+  return memory;
+}
+
+QUARRY_HD bool is_power_of_two(unsigned long number) {
+  return number != 0 && (number & (number - 1)) == 0;
+}
+
+QUARRY_HD char* duplicate(char const* text, unsigned long length) {
+  auto* const copy = static_cast<char*>(checked(allocate(length + 1)));
+  if (copy == nullptr) return nullptr;
+  for (unsigned long i = 0; i < length; ++i) copy[i] = text[i];
+  copy[length] = 0;
+  return copy;
+}
+
+}  // namespace
+}  // namespace quarry::inline QUARRY_ABI::mpi
+
 extern "C" {
 
-QUARRY_HD void* quarry_c_malloc(unsigned long size) { return allocate(size); }
+QUARRY_HD void* quarry_c_malloc(unsigned long size) { return checked(allocate(size)); }
 QUARRY_HD void quarry_c_free(void* pointer) {
   if (pointer != nullptr) release(pointer);
 }
 QUARRY_HD void* quarry_c_calloc(unsigned long count, unsigned long size) {
-  if (size != 0 && count > ~0ul / size) return nullptr;
-  auto* const memory = static_cast<char*>(allocate(count * size));
-  if (memory != nullptr)
-    for (unsigned long i = 0; i < count * size; ++i) memory[i] = 0;
+  if (size != 0 && count > ~0ul / size) return checked(nullptr);
+  auto* const memory = static_cast<char*>(checked(allocate(count * size)));
+  if (memory != nullptr) std::memset(memory, 0, count * size);
   return memory;
 }
-QUARRY_HD void* quarry_c_realloc(void* old, unsigned long size) {
-  return layout().heap().realloc(old, size);
+QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size) {
+  return checked(layout().heap().realloc(old, size));
 }
-QUARRY_HD void quarry_c_exit(int code) { end_rank(code); }
-QUARRY_HD void quarry_c_abort() { abort_program(134); }
+QUARRY_SLOW void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long size) {
+  return checked(layout().heap().aligned_malloc(alignment, size));
+}
+QUARRY_HD void* quarry_c_memalign(unsigned long alignment, unsigned long size) {
+  return quarry_c_aligned_alloc(alignment, size);
+}
+QUARRY_HD void* quarry_c_valloc(unsigned long size) { return quarry_c_aligned_alloc(4096, size); }
+QUARRY_HD int quarry_c_posix_memalign(void** result, unsigned long alignment, unsigned long size) {
+  if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return error_invalid;
+  void* const memory = quarry_c_aligned_alloc(alignment, size);
+  if (memory == nullptr) return error_no_memory;
+  *result = memory;
+  return 0;
+}
+QUARRY_HD char* quarry_c_strdup(char const* text) { return duplicate(text, length_of(text)); }
+QUARRY_HD char* quarry_c_strndup(char const* text, unsigned long limit) {
+  unsigned long length = 0;
+  while (length < limit && text[length] != 0) ++length;
+  return duplicate(text, length);
+}
 
 }  // extern "C"

@@ -3,6 +3,8 @@
 
 #include "quarry/core/abi.hpp"
 
+#include "quarry/core/abi.hpp"
+
 #include <cstdint>
 
 namespace quarry::inline QUARRY_ABI::mpi {

@@ -7,6 +7,13 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
+/// The length of a string.
+[[nodiscard]] QUARRY_HD inline std::uint64_t length_of(char const* text) {
+  std::uint64_t length = 0;
+  while (text[length] != 0) ++length;
+  return length;
+}
+
 /// Text that grows in a buffer of fixed size. What does not fit is counted and dropped.
 class text_buffer {
  public:

@@ -69,6 +69,7 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
                  parts.data() + (asked.ranks + counters.size()) * meeting::part_bytes, 0};
   all.argc = argc;
   all.argv = argv;
+  all.environment = environ;
   all.start_ns = host_clock_ns();
   quarry_mpi_layout = {records.get(), record_bytes, 0, asked.ranks, &all, ranks.data(), {}};
   quarry_mpi_layout.set_heap(memory.ref());

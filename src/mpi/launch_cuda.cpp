@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the ranks as threads of a GPU, and serves them meanwhile.
 #include "calls.hpp"
+#include "host_call_server.hpp"
 #include "launcher.hpp"
 #include "meeting.hpp"
 #include "output.hpp"
@@ -9,6 +10,7 @@
 #include "quarry/device/heap.hpp"
 
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 #include <bit>
 #include <chrono>
@@ -166,6 +168,60 @@ class output_reader {
   line_writer lines_;
 };
 
+/// The ring of host calls, in memory that the GPU reads and writes.
+class host_calls_memory {
+ public:
+  explicit host_calls_memory(host_call_ring* ring) {
+    constexpr std::size_t size = host_call_ring::places * sizeof(host_call_record);
+    check(cudaHostAlloc(reinterpret_cast<void**>(&records_), size, cudaHostAllocMapped),
+          "cudaHostAlloc");
+    std::memset(static_cast<void*>(records_), 0, size);
+    host_call_ring const initial{0, records_};
+    check(cudaMemcpy(ring, &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  ~host_calls_memory() { cudaFreeHost(records_); }
+  host_calls_memory(host_calls_memory const&) = delete;
+  [[nodiscard]] host_call_record* records() const { return records_; }
+
+ private:
+  host_call_record* records_ = nullptr;
+};
+
+/// A null-terminated array of strings in memory of the GPU.
+class device_strings {
+ public:
+  explicit device_strings(char** strings)
+      : count_{count(strings)}, text_{bytes_of(strings) + 1}, pointers_{count_ + 1} {
+    std::string text;
+    std::vector<char*> addresses;
+    for (std::size_t i = 0; i < count_; ++i) {
+      addresses.push_back(text_.data() + text.size());
+      text.append(strings[i]).push_back('\0');
+    }
+    check(cudaMemcpy(text_.data(), text.data(), text.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    check(cudaMemcpy(pointers_.data(), addresses.data(), count_ * sizeof(char*),
+                     cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+  }
+  [[nodiscard]] char** data() const { return pointers_.data(); }
+
+ private:
+  static std::size_t count(char** strings) {
+    std::size_t number = 0;
+    while (strings[number] != nullptr) ++number;
+    return number;
+  }
+  static std::size_t bytes_of(char** strings) {
+    std::size_t total = 0;
+    for (; *strings != nullptr; ++strings) total += std::strlen(*strings) + 1;
+    return total;
+  }
+
+  std::size_t count_;
+  device_array<char> text_;
+  device_array<char*> pointers_;
+};
+
 }  // namespace
 
 bool has_gpu() {
@@ -211,20 +267,11 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   device_array<char> const parts{(asked.ranks + nodes + 2) * meeting::part_bytes};
   output_reader output{asked.ranks, ring.data()};
 
-  std::vector<std::uint64_t> offsets;
-  std::string text;
-  for (int i = 0; i < argc; ++i) {
-    offsets.push_back(text.size());
-    text.append(argv[i]).push_back('\0');
-  }
-  device_array<char> const words{text.size() + 1};
-  device_array<char*> const pointers{static_cast<std::size_t>(argc) + 1};
-  std::vector<char*> addresses;
-  for (auto const offset : offsets) addresses.push_back(words.data() + offset);
-  check(cudaMemcpy(words.data(), text.data(), text.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
-  check(cudaMemcpy(pointers.data(), addresses.data(), addresses.size() * sizeof(char*),
-                   cudaMemcpyHostToDevice),
-        "cudaMemcpy");
+  device_array<host_call_ring> const call_ring{1};
+  host_calls_memory const call_records{call_ring.data()};
+  host_call_server calls{call_records.records()};
+  device_strings const words{argv};
+  device_strings const environment{environ};
 
   world initial{};
   initial.is_gpu = 1;
@@ -234,7 +281,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                      parts.data() + (asked.ranks + nodes) * meeting::part_bytes, 0};
   initial.output = ring.data();
   initial.argc = argc;
-  initial.argv = pointers.data();
+  initial.argv = words.data();
+  initial.host_calls = call_ring.data();
+  initial.environment = environment.data();
   check(cudaMemcpy(all.data(), &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
   launch_layout layout{records.data(), record_bytes, shift, asked.ranks,
                        all.data(),     ranks.data(), {}};
@@ -264,8 +313,13 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   bool was_still = false;
   cudaError_t status = cudaErrorNotReady;
   while ((status = cudaStreamQuery(work)) == cudaErrorNotReady) {
-    bool const has_output = output.read();
+    bool has_output = output.read();
+    has_output |= calls.serve([&] { output.read(); });
     auto const now = std::chrono::steady_clock::now();
+    if (calls.is_blocked()) {  // the ranks wait for the user
+      last_check = now;
+      was_still = false;
+    }
     if (has_output || now - last_check < std::chrono::milliseconds{500}) {
       if (!has_output) std::this_thread::sleep_for(std::chrono::microseconds{20});
       continue;

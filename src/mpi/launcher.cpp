@@ -32,6 +32,11 @@ std::uint64_t number(char const* variable, std::uint64_t fallback) {
 void line_writer::add(std::uint32_t rank, std::uint8_t stream, char const* text,
                       std::size_t length) {
   std::string& part = parts_[2 * std::size_t{rank} + (stream == 2 ? 1 : 0)];
+  if (stream == 3) {
+    write_all(1, part);
+    part.clear();
+    return;
+  }
   part.append(text, length);
   auto const end = part.rfind('\n');
   if (end == std::string::npos) return;

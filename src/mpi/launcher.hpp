@@ -23,6 +23,7 @@ struct launch_options {
 class line_writer {
  public:
   explicit line_writer(std::uint32_t ranks) : parts_(2 * std::size_t{ranks}) {}
+  /// `stream` as in output_record.
   void add(std::uint32_t rank, std::uint8_t stream, char const* text, std::size_t length);
   /// Writes what has no end of line yet.
   void finish();

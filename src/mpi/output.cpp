@@ -51,4 +51,14 @@ QUARRY_SLOW void write_text(rank_state& rank, std::uint8_t stream, char const* t
 #endif
 }
 
+QUARRY_SLOW void flush_output(rank_state& rank) {
+#ifdef __CUDA_ARCH__
+  write_record(rank, 3, nullptr, 0);
+#elif !defined(__CUDACC__)
+  quarry_mpi_write(rank.rank, 3, nullptr, 0);
+#else
+  (void)rank;
+#endif
+}
+
 }  // namespace quarry::inline QUARRY_ABI::mpi

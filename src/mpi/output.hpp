@@ -12,7 +12,7 @@ struct output_record {
   std::uint32_t ticket;  // ticket + 1 of the record that the place holds; atomic
   std::uint32_t rank;
   std::uint16_t length;
-  std::uint8_t stream;  // 1: standard output; 2: standard error
+  std::uint8_t stream;  // 1: standard output; 2: standard error; 3: flushes the output
   char text[text_bytes];
 };
 
@@ -27,6 +27,9 @@ struct output_ring {
 
 /// Writes text of the calling rank to stream 1 or 2.
 QUARRY_SLOW void write_text(rank_state& rank, std::uint8_t stream, char const* text, bytes length);
+
+/// Lets the launcher write the rank's output up to here, also if its last line has no end.
+QUARRY_SLOW void flush_output(rank_state& rank);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
 

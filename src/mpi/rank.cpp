@@ -2,7 +2,7 @@
 // The beginning and the end of a rank, and its waits.
 #include "rank.hpp"
 
-#include "progress.hpp"
+#include "c_library.hpp"
 
 #ifndef __CUDACC__
 #include <csetjmp>
@@ -79,7 +79,9 @@ QUARRY_HD void run_rank(std::uint32_t number) {
 #ifndef __CUDA_ARCH__
   if (setjmp(ends()[number]) != 0) return;
 #endif
-  finish_rank(rank, quarry_mpi_main(all.argc, argv, nullptr));
+  int const code = quarry_mpi_main(all.argc, argv, all.environment);
+  leave_library(rank);
+  finish_rank(rank, code);
 #endif
 }
 

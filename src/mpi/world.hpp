@@ -21,6 +21,7 @@ struct message;
 struct request;
 struct derived_type;
 struct user_op;
+struct c_library;
 
 /// The start of each rank's record; the program's global variables follow (compiler/privatize.hpp).
 struct record_header {
@@ -92,8 +93,8 @@ struct alignas(128) rank_state {
   handle_table<user_op> ops;
   std::uint32_t is_initialized;
   std::uint32_t meetings;  // how many meetings this rank has begun
-  std::uint32_t random;    // of rand()
-  int error_number;        // errno
+  int error_number;    // errno
+  c_library* library;  // of the C library's functions; null before the first that needs it
 
   // read by the launcher
   wait_reason waiting;
@@ -114,6 +115,8 @@ struct meeting_place {
 
 /// Output on its way to the host: records in order of tickets (output.hpp).
 struct output_ring;
+/// Requests of ranks for the host's files (host_calls.hpp).
+struct host_call_ring;
 
 struct world {
   std::uint32_t is_gpu;
@@ -125,6 +128,8 @@ struct world {
   std::uint64_t
       activity;  // CPU only, atomic: how often something happened that a rank may wait for
   output_ring* output;
+  host_call_ring* host_calls;  // null on the CPU
+  char** environment;          // NAME=VALUE, then null
   int argc;
   char** argv;
   std::uint64_t start_ns;
