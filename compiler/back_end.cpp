@@ -21,12 +21,15 @@ namespace quarry::compiler {
 
 using namespace llvm;
 
-std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gpu) {
+void initialise_back_ends() {
   InitializeAllTargetInfos();
   InitializeAllTargets();
   InitializeAllTargetMCs();
   InitializeAllAsmPrinters();
   InitializeAllAsmParsers();
+}
+
+std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gpu) {
   std::string const triple = machine == target::gpu ? "nvptx64-nvidia-cuda" : "x86_64-pc-linux-gnu";
   std::string error;
   Target const* const found = TargetRegistry::lookupTarget(triple, error);

@@ -5,6 +5,7 @@
 #include "collectives.cpp"
 #include "communicators.cpp"
 #include "environment.cpp"
+#include "frame_memory.cpp"
 #include "output.cpp"
 #include "point_to_point.cpp"
 #include "progress.cpp"
