@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 
 namespace quarry::compiler {
 namespace {
@@ -149,18 +150,16 @@ std::vector<compiled> collect(options const& asked, installation const& parts,
   return result;
 }
 
-/// Prints the reason of a failure. Reasons that are messages with places stay as they are.
+/// Prints the reason of a failure. Lines that have a place stay as they are.
 int print_failure(failure const& problem) {
-  if (problem.text.empty()) return 1;
-  auto const last = problem.text.find_last_of('\n');
-  if (last == std::string::npos) {
-    bool const has_place = problem.text.find(": error: ") != std::string::npos;
-    std::fprintf(stderr, "%s%s\n", has_place ? "" : "quarry-mpicc: error: ", problem.text.c_str());
-  } else if (problem.text.find(": error: ") < last) {
-    std::fprintf(stderr, "%squarry-mpicc: error: %s\n", problem.text.substr(0, last + 1).c_str(),
-                 problem.text.substr(last + 1).c_str());
-  } else {
-    std::fprintf(stderr, "quarry-mpicc: error: %s\n", problem.text.c_str());
+  bool const has_places = problem.text.find(": error: ") != std::string::npos;
+  bool is_first = true;
+  std::istringstream lines{problem.text};
+  for (std::string line; std::getline(lines, line); is_first = false) {
+    bool const has_place =
+        line.find(": error: ") != std::string::npos || line.find(": note: ") != std::string::npos;
+    bool const needs_name = has_places ? !has_place : is_first;
+    std::fprintf(stderr, "%s%s\n", needs_name ? "quarry-mpicc: error: " : "", line.c_str());
   }
   return 1;
 }

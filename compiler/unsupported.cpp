@@ -9,9 +9,6 @@
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 
-#include <algorithm>
-#include <set>
-
 namespace quarry::compiler {
 
 using namespace llvm;
@@ -39,6 +36,11 @@ family const families[] = {
 
 constexpr char const* thread_prefixes[] = {"pthread_", "omp_", "thrd_", "mtx_", "cnd_", "sem_"};
 
+std::pair<std::string, unsigned> split(std::string const& place) {
+  auto const colon = place.rfind(':');
+  return {place.substr(0, colon), static_cast<unsigned>(std::stoul(place.substr(colon + 1)))};
+}
+
 }  // namespace
 
 std::string place_of(Instruction const& instruction) {
@@ -53,8 +55,7 @@ void add_place(unsupported_list& list, std::string const& name, std::string cons
                std::string const& place) {
   unsupported& entry = list[name];
   entry.reason = reason;
-  if (!place.empty() && std::ranges::find(entry.places, place) == entry.places.end())
-    entry.places.push_back(place);
+  if (!place.empty()) entry.places.insert(split(place));
 }
 
 void add_uses(unsupported_list& list, std::string const& name, std::string const& reason,
@@ -104,10 +105,15 @@ std::string reason_for(std::string const& name) {
 std::string text_of(unsupported_list const& list) {
   std::string text;
   for (auto const& [name, entry] : list) {
-    std::string const place = entry.places.empty() ? "quarry-mpicc" : entry.places[0];
-    text += place + ": error: " + name + " is not supported: " + entry.reason + '\n';
-    for (std::size_t i = 1; i < entry.places.size(); ++i)
-      text += entry.places[i] + ": note: " + name + " is used here, too\n";
+    if (entry.places.empty())
+      text += "quarry-mpicc: error: " + name + " is not supported: " + entry.reason + '\n';
+    bool is_first = true;
+    for (auto const& [file, line] : entry.places) {
+      text += file + ':' + std::to_string(line);
+      text += is_first ? ": error: " + name + " is not supported: " + entry.reason + '\n'
+                       : ": note: " + name + " is used here, too\n";
+      is_first = false;
+    }
   }
   return text;
 }

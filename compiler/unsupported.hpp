@@ -6,21 +6,22 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace quarry::compiler {
 
 /// One thing that is not supported.
 struct unsupported {
   std::string reason;
-  std::vector<std::string> places;  // file:line, in the order of the program
+  std::set<std::pair<std::string, unsigned>> places;  // file and line
 };
 
 /// By name.
 using unsupported_list = std::map<std::string, unsupported>;
 
-/// Adds `place` to the thing `name`, once.
+/// Adds `place`, which is file:line or empty, to the thing `name`.
 void add_place(unsupported_list& list, std::string const& name, std::string const& reason,
                std::string const& place);
 
