@@ -84,7 +84,8 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   auto for_cpu_later = std::async(std::launch::async, [&] { return work(cpu, "program.o"); });
   if (!asked.is_for_cpu_only) for_gpu = work(gpu, "program.ptx");
   translation for_cpu = for_cpu_later.get();
-  for (auto const& [name, entry] : for_cpu.missing) for_gpu.missing.try_emplace(name, entry);
+  for (auto& [name, entry] : for_cpu.missing)
+    for_gpu.missing.try_emplace(name, entry).first->second.places.merge(entry.places);
   if (!for_gpu.missing.empty())
     throw failure{text_of(for_gpu.missing) + "the program needs what ranks cannot have: " +
                   std::to_string(for_gpu.missing.size()) + " names"};
