@@ -58,6 +58,11 @@ class constants {
     if (!file.empty()) text_ += "\t.incbin \"" + file + "\"\n";
     text_ += "\t.globl " + name + "_end\n" + name + "_end:\n\t.byte 0\n";
   }
+  /// `<name>` is an array of 64-bit numbers.
+  void add_numbers(std::string const& name, std::vector<std::uint64_t> const& numbers) {
+    text_ += "\t.globl " + name + "\n\t.balign 16\n" + name + ":\n";
+    for (std::uint64_t const number : numbers) text_ += "\t.quad " + std::to_string(number) + '\n';
+  }
   void write(std::string const& path) const {
     std::ofstream{path} << "\t.section .rodata\n"
                         << text_ << "\t.section .note.GNU-stack,\"\",@progbits\n";
@@ -92,11 +97,18 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
 
   constants embedded;
   bool const has_gpu_code = installed.has_gpu() && !asked.is_for_cpu_only;
-  if (has_gpu_code) make_cubins(asked, installed, scratch);
-  if (asked.reports) print_report(gpu, installed, has_gpu_code, scratch);
+  std::vector<variant> variants;
+  if (has_gpu_code) {
+    make_cubins(asked, installed, scratch);
+    variants = measure(gpu, installed, scratch);
+  }
+  if (asked.reports) std::printf("%s", report_of(gpu, variants).c_str());
   for (auto const& runtime : installed.runtimes)
     embedded.add("quarry_mpi_cubin_" + runtime.registers,
                  has_gpu_code ? scratch / ("program" + runtime.registers + ".cubin") : "");
+  for (variant const& each : variants)
+    embedded.add_numbers("quarry_mpi_stack_" + each.registers,
+                         {each.need.bytes, each.need.recursive.empty() ? 0u : 1u});
   write_places(for_gpu.places, scratch / "gpu.places");
   write_places(for_cpu.places, scratch / "cpu.places");
   embedded.add("quarry_mpi_gpu_places", scratch / "gpu.places");

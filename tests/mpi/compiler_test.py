@@ -154,7 +154,7 @@ class Refusals(CompilerTest):
         messages = self.refuse(source)
         wanted = {}
         for number, line in enumerate(source.read_text().splitlines(), 1):
-            if found := re.search(r"; /\* ([\w ]+) \*/$", line):
+            if found := re.search(r";\s+/\* ([\w ]+) \*/$", line):
                 wanted.setdefault(found[1], []).append(number)
         self.assertGreater(len(wanted), 7)
         for name, lines in wanted.items():
