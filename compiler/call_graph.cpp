@@ -104,7 +104,7 @@ class cubin_reader {
 /// component's need is known before that of its callers.
 class need_finder {
  public:
-  need_finder(call_graph const& graph, std::set<std::string> const& targets)
+  need_finder(call_graph const& graph, pointer_targets const& targets)
       : graph_{graph}, targets_{targets} {}
 
   stack_need find(std::string const& start) {
@@ -126,7 +126,10 @@ class need_finder {
     auto const found = graph_.functions.find(name);
     if (found == graph_.functions.end()) return {};
     auto called = found->second.called;
-    if (found->second.calls_pointers) called.insert(targets_.begin(), targets_.end());
+    if (!found->second.calls_pointers) return called;
+    auto const known = targets_.by_caller.find(name);
+    auto const& reached = known == targets_.by_caller.end() ? targets_.all : known->second;
+    called.insert(reached.begin(), reached.end());
     return called;
   }
 
@@ -171,7 +174,7 @@ class need_finder {
   }
 
   call_graph const& graph_;
-  std::set<std::string> const& targets_;
+  pointer_targets const& targets_;
   std::map<std::string, mark> marks_;
   std::map<std::string, need> needs_;
   std::vector<std::string> open_;
@@ -192,7 +195,7 @@ call_graph read_call_graph(std::string const& cubin) {
 }
 
 stack_need find_stack_need(call_graph const& graph, std::string const& start,
-                           std::set<std::string> const& targets) {
+                           pointer_targets const& targets) {
   return need_finder{graph, targets}.find(start);
 }
 

@@ -31,8 +31,14 @@ struct stack_need {
   std::set<std::string> recursive;  // functions that can call themselves
 };
 
-/// The stack that `start` needs. A call through a pointer can reach every function of `targets`.
+/// Which functions calls through pointers can reach.
+struct pointer_targets {
+  std::map<std::string, std::set<std::string>> by_caller;  // of the program
+  std::set<std::string> all;                               // what the runtime can reach
+};
+
+/// The stack that `start` needs.
 stack_need find_stack_need(call_graph const& graph, std::string const& start,
-                           std::set<std::string> const& targets);
+                           pointer_targets const& targets);
 
 }  // namespace quarry::compiler

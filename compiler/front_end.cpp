@@ -24,6 +24,8 @@ std::vector<std::string> common_words(options const& asked, installation const& 
       "-Wno-error=implicit-function-declaration", "-Wno-error=implicit-int",
       "-Wno-error=int-conversion", "-Wno-error=incompatible-function-pointer-types",
       "-Wno-error=return-mismatch",
+      // Headers of the C library have bodies for some functions, which read the host's structures.
+      "-D__NO_INLINE__=1",
       // Both machines compute the same: no fused multiply-add, and one algorithm for complex
       // numbers. Options of the user that follow can change it.
       "-ffp-contract=off", "-fcomplex-arithmetic=improved", "-fmath-errno", "-U_FORTIFY_SOURCE"};

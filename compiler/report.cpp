@@ -1,20 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report.hpp"
 
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/InstrTypes.h>
+
 #include <algorithm>
 #include <sstream>
 
 namespace quarry::compiler {
 namespace {
 
+using namespace llvm;
+
 /// The program's functions after optimisation: others are part of their callers.
-std::set<std::string> functions_of(program& gpu, bool have_pointers) {
+std::set<std::string> functions_of(program& gpu) {
   std::set<std::string> names;
-  for (llvm::Function const& function : gpu.module()) {
-    bool const is_wanted = !have_pointers || function.hasAddressTaken();
-    if (!function.isDeclaration() && is_wanted) names.insert(function.getName().str());
-  }
+  for (Function const& function : gpu.module())
+    if (!function.isDeclaration()) names.insert(function.getName().str());
   return names;
+}
+
+/// A call through a pointer can reach the functions of its type whose address the program takes.
+pointer_targets targets_of(program& gpu) {
+  pointer_targets result;
+  std::map<FunctionType*, std::set<std::string>> by_type;
+  for (Function const& function : gpu.module()) {
+    if (function.isDeclaration() || !function.hasAddressTaken()) continue;
+    result.all.insert(function.getName().str());
+    by_type[function.getFunctionType()].insert(function.getName().str());
+  }
+  for (Function& function : gpu.module()) {
+    if (function.isDeclaration()) continue;
+    auto& reached = result.by_caller[function.getName().str()];
+    for (Instruction& instruction : instructions(function)) {
+      auto const* const call = dyn_cast<CallBase>(&instruction);
+      if (call == nullptr || !call->isIndirectCall()) continue;
+      auto const& targets = by_type[call->getFunctionType()];
+      reached.insert(targets.begin(), targets.end());
+    }
+  }
+  return result;
 }
 
 std::string shown(std::string const& name) { return name == "quarry_mpi_main" ? "main" : name; }
@@ -48,7 +73,7 @@ std::set<std::string> intersection(std::set<std::string> const& a, std::set<std:
 
 std::vector<variant> measure(program& gpu, installation const& installed,
                              scratch_folder const& scratch) {
-  auto const targets = functions_of(gpu, true);
+  auto const targets = targets_of(gpu);
   std::vector<variant> variants;
   for (auto const& runtime : installed.runtimes) {
     auto graph = read_call_graph(read_file(scratch / ("program" + runtime.registers + ".cubin")));
@@ -60,7 +85,7 @@ std::vector<variant> measure(program& gpu, installation const& installed,
 
 std::string report_of(program& gpu, std::vector<variant> const& variants) {
   if (variants.empty()) return "no code for a GPU was made\n";
-  auto const functions = functions_of(gpu, false);
+  auto const functions = functions_of(gpu);
   std::ostringstream text;
   text << "registers  stack of a rank  deepest calls\n";
   for (variant const& each : variants) {
@@ -84,18 +109,13 @@ std::string report_of(program& gpu, std::vector<variant> const& variants) {
   }
   auto const recursive = intersection(variants[0].need.recursive, functions);
   if (!recursive.empty())
-    text << "\nrecursion: " << list(recursive)
+    text << "\npossible recursion: " << list(recursive)
          << "\n  each level adds the frames of these functions to the stack: give quarry-mpirun a "
             "--stack\n";
-  std::set<std::string> callers;
-  for (std::string const& name : functions) {
-    auto const found = variants[0].graph.functions.find(name);
-    if (found != variants[0].graph.functions.end() && found->second.calls_pointers)
-      callers.insert(name);
-  }
-  if (!callers.empty())
-    text << "\ncalls through pointers: in " << list(callers) << "\n  they can reach "
-         << list(functions_of(gpu, true)) << '\n';
+  for (auto const& [caller, reached] : targets_of(gpu).by_caller)
+    if (!reached.empty())
+      text << "\ncalls through pointers in " << shown(caller) << " can reach " << list(reached)
+           << '\n';
   return text.str();
 }
 

@@ -105,15 +105,24 @@ std::string reason_for(std::string const& name) {
 std::string text_of(unsupported_list const& list) {
   std::string text;
   for (auto const& [name, entry] : list) {
-    if (entry.places.empty())
-      text += "quarry-mpicc: error: " + name + " is not supported: " + entry.reason + '\n';
-    bool is_first = true;
-    for (auto const& [file, line] : entry.places) {
-      text += file + ':' + std::to_string(line);
-      text += is_first ? ": error: " + name + " is not supported: " + entry.reason + '\n'
-                       : ": note: " + name + " is used here, too\n";
-      is_first = false;
+    std::string const problem = ": error: " + name + " is not supported: " + entry.reason + '\n';
+    if (entry.places.empty()) {
+      text += "quarry-mpicc" + problem;
+      continue;
     }
+    auto const& [first_file, first_line] = *entry.places.begin();
+    std::string const first = first_file + ':' + std::to_string(first_line);
+    text += first + problem;
+    if (entry.places.size() == 1) continue;
+    text += first + ": note: all places:";
+    std::string const* file = nullptr;
+    for (auto const& place : entry.places) {
+      bool const is_new_file = file == nullptr || *file != place.first;
+      text += is_new_file ? ' ' + place.first + ':' : ",";
+      text += std::to_string(place.second);
+      file = &place.first;
+    }
+    text += '\n';
   }
   return text;
 }
