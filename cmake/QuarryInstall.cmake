@@ -24,3 +24,14 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/quarry-config-versi
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/quarry-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/quarry-config-version.cmake
   cmake/QuarryCudaStandard.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/quarry)
+
+# quarry-mpicc, what it links, and quarry-mpirun. The plugin and the cubins are found by quarry-mpicc.cfg alone.
+if(QUARRY_WITH_COMPILER)
+  install(TARGETS quarry-mpicc quarry-mpirun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/mpi/installed/quarry-mpicc.cfg DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS quarry_mpi quarry_mpi_launcher ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(TARGET quarry-mpicc-plugin)
+    install(TARGETS quarry-mpicc-plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/quarry)
+  endif()
+  install(FILES ${quarry_mpi_cubins} DESTINATION ${CMAKE_INSTALL_LIBDIR}/quarry)
+endif()

@@ -7,7 +7,7 @@ if(NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
 endif()
 
 set(quarry_mpi_runtime c_convert c_ctype c_file_calls c_files c_getopt c_input c_library c_memory c_output c_random c_stdlib c_string c_system c_time
-  collectives communicators environment host_calls host_files meeting output point_to_point progress rank reduction requests types)
+  collectives communicators environment frame_memory host_calls host_files meeting output point_to_point progress rank reduction requests types)
 list(TRANSFORM quarry_mpi_runtime REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/mpi/\\1.cpp" OUTPUT_VARIABLE runtime_sources)
 # The runtime alone, for tests; and the launcher, which is the program's `main`.
 add_library(quarry_mpi STATIC ${runtime_sources})
@@ -30,6 +30,7 @@ quarry_options(quarry-mpirun)
 
 # The runtime for the GPU: nvcc translates it once, ptxas once for each limit of registers.
 set(quarry_mpi_cubins "")
+set(quarry_mpi_registers 32 64 128 255)
 if(QUARRY_WITH_CUDA)
   set(ptx ${mpi_folder}/runtime.ptx)
   file(GLOB runtime_headers CONFIGURE_DEPENDS src/mpi/*.hpp include/quarry/device/*.hpp include/quarry/simt/*.hpp include/quarry/core/*.hpp)
@@ -39,7 +40,7 @@ if(QUARRY_WITH_CUDA)
       -diag-suppress 20012,20040,20050 -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src
       ${PROJECT_SOURCE_DIR}/src/mpi/runtime.cu -o ${ptx}
     DEPENDS src/mpi/runtime.cu ${runtime_sources} ${runtime_headers} VERBATIM)
-  foreach(registers 32 64 128 255)
+  foreach(registers ${quarry_mpi_registers})
     set(cubin ${mpi_folder}/runtime${registers}.cubin)
     add_custom_command(OUTPUT ${cubin}
       COMMAND ${CUDAToolkit_BIN_DIR}/ptxas -c -arch=sm_${QUARRY_ARCHITECTURES} -maxrregcount=${registers} ${ptx} -o ${cubin}

@@ -21,19 +21,25 @@ namespace quarry::compiler {
 
 using namespace llvm;
 
-std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gpu) {
+void initialise_back_ends() {
   InitializeAllTargetInfos();
   InitializeAllTargets();
   InitializeAllTargetMCs();
   InitializeAllAsmPrinters();
   InitializeAllAsmParsers();
+}
+
+std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gpu) {
   std::string const triple = machine == target::gpu ? "nvptx64-nvidia-cuda" : "x86_64-pc-linux-gnu";
   std::string error;
   Target const* const found = TargetRegistry::lookupTarget(triple, error);
   if (found == nullptr) report_fatal_error(Twine(error));
-  return std::unique_ptr<TargetMachine>{found->createTargetMachine(
-      triple, machine == target::gpu ? gpu : "x86-64", machine == target::gpu ? "+ptx83" : "", {},
-      Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default)};
+  bool const is_gpu = machine == target::gpu;
+  // LLVM builds tables of relative addresses for the small code model, which PTX cannot express.
+  auto const model = is_gpu ? CodeModel::Large : CodeModel::Small;
+  return std::unique_ptr<TargetMachine>{
+      found->createTargetMachine(triple, is_gpu ? gpu : "x86-64", is_gpu ? "+ptx83" : "", {},
+                                 Reloc::PIC_, model, CodeGenOptLevel::Default)};
 }
 
 void optimise(Module& module, TargetMachine& machine, unsigned level) {

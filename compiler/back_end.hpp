@@ -10,6 +10,9 @@
 
 namespace quarry::compiler {
 
+/// Makes LLVM's code generators ready. Must be called once, before other functions here.
+void initialise_back_ends();
+
 /// LLVM's code generator for the machine.
 std::unique_ptr<llvm::TargetMachine> machine_for(target machine, std::string const& gpu);
 

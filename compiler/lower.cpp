@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower.hpp"
 
-#include <llvm/ADT/StringMap.h>
-#include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 
-#include <algorithm>
 #include <map>
 
 namespace quarry::compiler {
@@ -16,65 +13,21 @@ using namespace llvm;
 
 /// Functions of the C library that behave the same for each rank and that the CPU's C library
 /// serves directly. Everything else needs a function of the runtime.
-bool is_served_by_host(StringRef name) {
-  static std::set<std::string> const names{"memcpy",
-                                           "memmove",
-                                           "memset",
-                                           "memcmp",
-                                           "memchr",
-                                           "strlen",
-                                           "strcmp",
-                                           "strncmp",
-                                           "strcpy",
-                                           "strncpy",
-                                           "strcat",
-                                           "strncat",
-                                           "strchr",
-                                           "strrchr",
-                                           "strstr",
-                                           "strspn",
-                                           "strcspn",
-                                           "strpbrk",
-                                           "strcasecmp",
-                                           "strncasecmp",
-                                           "abs",
-                                           "labs",
-                                           "llabs",
-                                           "atoi",
-                                           "atol",
-                                           "atoll",
-                                           "atof",
-                                           "strtol",
-                                           "strtoul",
-                                           "strtoll",
-                                           "strtoull",
-                                           "strtod",
-                                           "strtof",
-                                           "__isoc23_strtol",
-                                           "__isoc23_strtoul",
-                                           "__isoc23_strtoll",
-                                           "__isoc23_strtoull",
-                                           "__ctype_b_loc",
-                                           "__ctype_tolower_loc",
-                                           "__ctype_toupper_loc",
-                                           "tolower",
-                                           "toupper",
-                                           "qsort",
-                                           "bsearch",
-                                           "time",
-                                           "clock",
-                                           "gettimeofday",
-                                           "clock_gettime",
-                                           "sleep",
-                                           "usleep",
-                                           "getenv",
-                                           "sprintf",
-                                           "snprintf",
-                                           "sscanf",
-                                           "__isoc99_sscanf",
-                                           "vsnprintf",
-                                           "vsprintf"};
-  return names.contains(name.str());
+constexpr char const* host_functions =
+    " memcpy memmove memset memcmp memchr strlen strcmp strncmp strcpy strncpy strcat strncat "
+    "strchr strrchr strstr strspn strcspn strpbrk strcasecmp strncasecmp abs labs llabs atoi atol "
+    "atoll atof strtol strtoul strtoll strtoull strtod strtof __isoc23_strtol __isoc23_strtoul "
+    "__isoc23_strtoll __isoc23_strtoull __ctype_b_loc __ctype_tolower_loc __ctype_toupper_loc "
+    "tolower toupper qsort bsearch time clock gettimeofday clock_gettime sleep usleep getenv "
+    "sprintf snprintf sscanf __isoc99_sscanf vsnprintf vsprintf setjmp _setjmp __sigsetjmp longjmp "
+    "_longjmp siglongjmp __muldc3 __mulsc3 __divdc3 __divsc3 ";
+
+/// Functions that restore a stack. PTX has no way to read or write a stack pointer.
+constexpr char const* jump_functions = " setjmp _setjmp __sigsetjmp longjmp _longjmp siglongjmp ";
+
+/// Whether `name` is a word of `list`, in which each word has a space on both sides.
+bool is_in(char const* list, StringRef name) {
+  return StringRef{list}.contains((" " + name + " ").str());
 }
 
 bool is_math(StringRef name) {
@@ -88,50 +41,49 @@ bool is_math(StringRef name) {
   return name.ends_with("f") && names.contains(name.drop_back().str());
 }
 
-std::string place_of(Instruction const& instruction) {
-  DILocation const* location = instruction.getDebugLoc().get();
-  if (location == nullptr) return {};
-  while (location->getLine() == 0 && location->getInlinedAt() != nullptr)
-    location = location->getInlinedAt();
-  return location->getFilename().str() + ":" + std::to_string(location->getLine());
+/// Whether the type is `char function()`, by which configure scripts and CMake ask whether a function
+/// exists. Such programs are linked and never run.
+bool is_probe(GlobalValue const& value) {
+  auto const* const function = dyn_cast<Function>(&value);
+  return function != nullptr && function->arg_empty() && function->getReturnType()->isIntegerTy(8);
 }
 
-void add_places(Value const& value, std::vector<std::string>& places) {
-  for (User const* user : value.users()) {
-    if (auto const* instruction = dyn_cast<Instruction>(user)) {
-      auto place = place_of(*instruction);
-      if (!place.empty() && std::ranges::find(places, place) == places.end())
-        places.push_back(std::move(place));
-    } else if (isa<Constant>(user) && !isa<GlobalValue>(user)) {
-      add_places(*user, places);
-    }
-  }
+/// A GPU's linker compares types, so that the probed function gets a body here.
+void answer_probe(GlobalValue& value) {
+  auto& function = cast<Function>(value);
+  IRBuilder<>{BasicBlock::Create(function.getContext(), "", &function)}.CreateRet(
+      ConstantInt::get(function.getReturnType(), 0));
+  function.setLinkage(GlobalValue::InternalLinkage);
 }
 
 }  // namespace
 
-std::vector<missing_function> connect_to_runtime(Module& module, target machine,
-                                                 std::set<std::string> const& runtime_functions) {
-  std::vector<missing_function> missing;
+void connect_to_runtime(Module& module, target machine,
+                        std::set<std::string> const& runtime_functions, unsupported_list& missing) {
   auto const connect = [&](GlobalValue& value) {
     std::string const name = value.getName().str();
+    bool const is_known =
+        runtime_functions.contains(name) || runtime_functions.contains("quarry_c_" + name);
+    if (machine == target::gpu && is_probe(value) && (is_known || is_math(name)))
+      return answer_probe(value);
     if (runtime_functions.contains(name)) return;
     if (runtime_functions.contains("quarry_c_" + name)) {
       value.setName("quarry_c_" + name);
       return;
     }
-    if (machine == target::cpu && (is_served_by_host(name) || is_math(name))) return;
+    if (machine == target::cpu && (is_in(host_functions, name) || is_math(name))) return;
     if (machine == target::gpu && is_math(name)) return;  // of the CUDA toolkit's library
-    missing.push_back({name, {}});
-    add_places(value, missing.back().places);
+    add_uses(missing, name,
+             is_in(jump_functions, name)
+                 ? "a GPU cannot jump out of functions; --cpu-only makes a program for the CPU"
+                 : reason_for(name),
+             value);
   };
   for (Function& function : module)
     if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty())
       connect(function);
   for (GlobalVariable& variable : module.globals())
     if (variable.isDeclaration() && !variable.use_empty()) connect(variable);
-  std::ranges::sort(missing, {}, &missing_function::name);
-  return missing;
 }
 
 bool rename_main(Module& module) {
@@ -139,6 +91,8 @@ bool rename_main(Module& module) {
   if (main == nullptr || main->isDeclaration()) return false;
   main->setName("quarry_mpi_program");
   main->setLinkage(GlobalValue::InternalLinkage);
+  main->removeFnAttr(Attribute::NoInline);
+  main->addFnAttr(Attribute::AlwaysInline);  // one frame, and one function in reports
   IRBuilder<> builder{module.getContext()};
   Type* const word = builder.getInt32Ty();
   Type* const pointer = builder.getPtrTy();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "privatize.hpp"
+#include "unsupported.hpp"
 
 #include <set>
 #include <string>
@@ -9,17 +10,11 @@
 
 namespace quarry::compiler {
 
-/// A function that the program calls and the runtime lacks, and where the program calls it.
-struct missing_function {
-  std::string name;
-  std::vector<std::string> places;  // file:line
-};
-
 /// Connects the program's calls with the runtime. `runtime_functions` are the names that the
 /// runtime defines: `MPI_Send` and the like, and `quarry_c_<name>` for functions of the C library.
-/// Returns what is missing.
-std::vector<missing_function> connect_to_runtime(llvm::Module& module, target machine,
-                                                 std::set<std::string> const& runtime_functions);
+/// Adds what is missing.
+void connect_to_runtime(llvm::Module& module, target machine,
+                        std::set<std::string> const& runtime_functions, unsupported_list& missing);
 
 /// Renames the program's `main` to `quarry_mpi_main`, with the parameters argc, argv and envp.
 /// Returns false if there is no `main`.

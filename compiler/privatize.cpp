@@ -27,13 +27,34 @@ bool refers_to(Constant const* constant, SetVector<GlobalVariable*> const& varia
   });
 }
 
+/// Adds the variables that the constant holds addresses of.
+void add_references(Constant const* constant, SetVector<GlobalVariable*>& found) {
+  if (auto const* variable = dyn_cast<GlobalVariable>(constant)) {
+    found.insert(const_cast<GlobalVariable*>(variable));
+  } else if (!isa<GlobalValue>(constant)) {
+    for (Use const& operand : constant->operands())
+      if (auto const* part = dyn_cast<Constant>(operand.get())) add_references(part, found);
+  }
+}
+
+/// Whether the initial value leads back to the variable, as in a ring of constant structures. PTX
+/// has no forward references, so that such constants become fields, too.
+bool is_in_ring(GlobalVariable* variable) {
+  SetVector<GlobalVariable*> reached;
+  add_references(variable->getInitializer(), reached);
+  for (std::size_t i = 0; i < reached.size() && !reached.contains(variable); ++i)
+    if (reached[i]->hasInitializer()) add_references(reached[i]->getInitializer(), reached);
+  return reached.contains(variable);
+}
+
 /// The variables of which each rank needs a copy.
 SetVector<GlobalVariable*> find_variables(Module& module) {
   SetVector<GlobalVariable*> found;
   for (GlobalVariable& variable : module.globals()) {
     bool const is_program_data =
         variable.hasInitializer() && !variable.getName().starts_with("llvm.");
-    if (is_program_data && !variable.isConstant()) found.insert(&variable);
+    if (is_program_data && (!variable.isConstant() || is_in_ring(&variable)))
+      found.insert(&variable);
   }
   for (bool is_changed = true; is_changed;) {
     is_changed = false;

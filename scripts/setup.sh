@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Lists the packages that are missing to build Quarry on Debian 12 or Ubuntu 24.04, and installs them.
 # usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm]
-# Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI, `opencl` those of make test-opencl;
+# Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI and of quarry-mpicc, `opencl` those of make test-opencl;
 # `python` those of the Python package, `browser` those of its tests that open a report.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -63,6 +63,9 @@ find_missing_packages() {
   if wants mpi; then
     need_command mpicc libopenmpi-dev 'compiles programs with MPI'
     need_command mpirun openmpi-bin 'starts the ranks of programs with MPI'
+    need_command clang-19 clang-19 'compiles MPI programs for the GPU (quarry-mpicc)'
+    [ -e /usr/lib/llvm-19/include/llvm/IR/Module.h ] || need llvm-19-dev 'builds quarry-mpicc'
+    [ -e /usr/lib/llvm-19/include/clang/AST/ASTConsumer.h ] || need libclang-19-dev "builds quarry-mpicc's plugin for Clang"
   fi
   if wants opencl; then
     need_command oclgrind oclgrind 'interprets OpenCL kernels and reports invalid accesses and data races'

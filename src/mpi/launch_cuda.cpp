@@ -226,10 +226,13 @@ class device_strings {
 
 bool has_gpu() {
   int count = 0;
+  if (quarry_mpi_cubin_255[0] == 0) return false;  // quarry-mpicc --cpu-only
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
 int run_on_gpu(launch_options const& asked, int argc, char** argv) {
+  if (quarry_mpi_cubin_255[0] == 0)
+    throw bad_argument{"--device gpu: this program was compiled with quarry-mpicc --cpu-only"};
   variant const variants[] = {{255, quarry_mpi_cubin_255},
                               {128, quarry_mpi_cubin_128},
                               {64, quarry_mpi_cubin_64},

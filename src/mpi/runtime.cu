@@ -17,6 +17,7 @@
 #include "collectives.cpp"
 #include "communicators.cpp"
 #include "environment.cpp"
+#include "frame_memory.cpp"
 #include "host_calls.cpp"
 #include "meeting.cpp"
 #include "output.cpp"

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "installation.hpp"
+
+#include "failure.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+namespace quarry::compiler {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_file(std::string const& what, std::string const& path, fs::path const& file) {
+  if (path.empty() || fs::exists(path)) return;
+  throw failure{what + " is missing: " + path + ", named in " + file.string()};
+}
+
+}  // namespace
+
+installation find_installation() {
+  fs::path const folder = fs::read_symlink("/proc/self/exe").parent_path();
+  fs::path const file = folder / "quarry-mpicc.cfg";
+  std::ifstream stream{file};
+  if (!stream) throw failure{file.string() + " is missing: it says where the runtime is"};
+  installation result;
+  for (std::string line; std::getline(stream, line);) {
+    auto const space = line.find(' ');
+    if (space == std::string::npos) continue;
+    std::string const key = line.substr(0, space);
+    std::string value = line.substr(space + 1);
+    if (value.starts_with('@')) value = (folder / value.substr(1)).lexically_normal().string();
+    if (key == "version") result.version = value;
+    if (key == "clang") result.clang = value;
+    if (key == "plugin") result.plugin = value;
+    if (key == "ptxas") result.ptxas = value;
+    if (key == "nvlink") result.nvlink = value;
+    if (key == "math") result.math = value;
+    if (key == "include") result.include = value;
+    if (key == "functions") result.functions = value;
+    if (key == "library") result.libraries.push_back(value);
+    if (key.starts_with("runtime")) result.runtimes.push_back({key.substr(7), value});
+  }
+  check_file("Clang 19", result.clang, file);
+  check_file("the runtime's archive", result.functions, file);
+  check_file("ptxas of the CUDA toolkit", result.ptxas, file);
+  check_file("nvlink of the CUDA toolkit", result.nvlink, file);
+  check_file("libdevice of the CUDA toolkit", result.math, file);
+  for (auto const& runtime : result.runtimes) check_file("the GPU's runtime", runtime.cubin, file);
+  return result;
+}
+
+}  // namespace quarry::compiler

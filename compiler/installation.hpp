@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace quarry::compiler {
+
+/// The runtime for the GPU, compiled for at most `registers` registers a thread.
+struct gpu_runtime {
+  std::string registers;
+  std::string cubin;
+};
+
+/// Where the parts of Quarry, Clang and the CUDA toolkit are. The build writes them to
+/// quarry-mpicc.cfg beside the executable, a key and a value in each line. `@` at the start of a
+/// value is the folder of the executable, so that an installation can be moved.
+struct installation {
+  std::string version;
+  std::string clang;
+  std::string plugin;  // of Clang: allows variable-length arrays for GPUs; can be empty
+  std::string ptxas, nvlink;
+  std::string math;                    // the CUDA toolkit's mathematical functions as bitcode
+  std::string include;                 // has mpi.h
+  std::string functions;               // the archive that defines all functions of the runtime
+  std::vector<gpu_runtime> runtimes;   // by ascending number of registers
+  std::vector<std::string> libraries;  // what the executable links
+
+  [[nodiscard]] bool has_gpu() const { return !runtimes.empty(); }
+};
+
+installation find_installation();
+
+}  // namespace quarry::compiler

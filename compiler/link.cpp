@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "link.hpp"
+
+#include "back_end.hpp"
+#include "failure.hpp"
+#include "report.hpp"
+#include "translate.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <future>
+
+namespace quarry::compiler {
+namespace {
+
+void write_places(std::vector<std::string> const& places, std::string const& path) {
+  std::ofstream file{path, std::ios::binary};
+  for (auto const& place : places) file << place << '\0';
+}
+
+/// Runs one command for each of the runtimes. Throws a failure with the output of the first that
+/// fails.
+void run_for_all(std::vector<command> const& commands, installation const& installed,
+                 bool is_verbose) {
+  auto const statuses = run_all(commands, is_verbose);
+  for (std::size_t i = 0; i < statuses.size(); ++i)
+    if (statuses[i] != 0)
+      throw failure{"the program for " + installed.runtimes[i].registers +
+                    " registers cannot be made; " + commands[i].words[0] + " says:\n" +
+                    read_file(commands[i].log)};
+}
+
+/// Writes the machine code for each limit of registers, as program<registers>.cubin.
+void make_cubins(options const& asked, installation const& installed,
+                 scratch_folder const& scratch) {
+  std::vector<command> assemblies;
+  std::vector<command> links;
+  for (auto const& [registers, runtime] : installed.runtimes) {
+    std::string const name = scratch / ("program" + registers);
+    assemblies.push_back(
+        {{installed.ptxas, "-v", "-c", "-arch=" + asked.gpu, "-maxrregcount=" + registers,
+          scratch / "program.ptx", "-o", name + ".gpu.o"},
+         name + ".ptxas.log"});
+    links.push_back({{installed.nvlink, "-m64", "--arch=" + asked.gpu, name + ".gpu.o", runtime,
+                      "-o", name + ".cubin"},
+                     name + ".nvlink.log"});
+  }
+  run_for_all(assemblies, installed, asked.is_verbose);
+  run_for_all(links, installed, asked.is_verbose);
+}
+
+/// An assembly file that has the contents of files as constants, by name.
+class constants {
+ public:
+  /// `<name>` and `<name>_end` enclose the file's contents. Without a file, the contents are empty.
+  void add(std::string const& name, std::string const& file) {
+    text_ += "\t.globl " + name + "\n\t.balign 16\n" + name + ":\n";
+    if (!file.empty()) text_ += "\t.incbin \"" + file + "\"\n";
+    text_ += "\t.globl " + name + "_end\n" + name + "_end:\n\t.byte 0\n";
+  }
+  /// `<name>` is an array of 64-bit numbers.
+  void add_numbers(std::string const& name, std::vector<std::uint64_t> const& numbers) {
+    text_ += "\t.globl " + name + "\n\t.balign 16\n" + name + ":\n";
+    for (std::uint64_t const number : numbers) text_ += "\t.quad " + std::to_string(number) + '\n';
+  }
+  void write(std::string const& path) const {
+    std::ofstream{path} << "\t.section .rodata\n"
+                        << text_ << "\t.section .note.GNU-stack,\"\",@progbits\n";
+  }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+std::string link_program(std::vector<compiled> const& parts, options const& asked,
+                         installation const& installed, scratch_folder const& scratch) {
+  check_definitions(parts);
+  auto const runtime_functions = names_in(installed.functions);
+  initialise_back_ends();
+  auto const work = [&](program& whole, std::string const& name) {
+    whole.join(parts);
+    return translate(whole, asked, installed, runtime_functions, scratch / name);
+  };
+  program gpu{target::gpu};
+  program cpu{target::cpu};
+  translation for_gpu;
+  auto for_cpu_later = std::async(std::launch::async, [&] { return work(cpu, "program.o"); });
+  if (!asked.is_for_cpu_only) for_gpu = work(gpu, "program.ptx");
+  translation for_cpu = for_cpu_later.get();
+  for (auto& [name, entry] : for_cpu.missing)
+    for_gpu.missing.try_emplace(name, entry).first->second.places.merge(entry.places);
+  if (!for_gpu.missing.empty())
+    throw failure{text_of(for_gpu.missing) + "the program needs what ranks cannot have: " +
+                  std::to_string(for_gpu.missing.size()) + " names"};
+
+  constants embedded;
+  bool const has_gpu_code = installed.has_gpu() && !asked.is_for_cpu_only;
+  std::vector<variant> variants;
+  if (has_gpu_code) {
+    make_cubins(asked, installed, scratch);
+    variants = measure(gpu, installed, scratch);
+  }
+  if (asked.reports) std::printf("%s", report_of(gpu, variants).c_str());
+  for (auto const& runtime : installed.runtimes)
+    embedded.add("quarry_mpi_cubin_" + runtime.registers,
+                 has_gpu_code ? scratch / ("program" + runtime.registers + ".cubin") : "");
+  for (variant const& each : variants)
+    embedded.add_numbers("quarry_mpi_stack_" + each.registers,
+                         {each.need.bytes, each.need.recursive.empty() ? 0u : 1u});
+  write_places(for_gpu.places, scratch / "gpu.places");
+  write_places(for_cpu.places, scratch / "cpu.places");
+  embedded.add("quarry_mpi_gpu_places", scratch / "gpu.places");
+  embedded.add("quarry_mpi_cpu_places", scratch / "cpu.places");
+  embedded.write(scratch / "embedded.s");
+  std::string const executable = scratch / "executable";
+  std::vector<std::string> words{installed.clang, scratch / "program.o", scratch / "embedded.s",
+                                 "-o", executable};
+  words.insert(words.end(), installed.libraries.begin(), installed.libraries.end());
+  words.insert(words.end(), asked.link.begin(), asked.link.end());
+  run(words, asked.is_verbose);
+  return executable;
+}
+
+}  // namespace quarry::compiler

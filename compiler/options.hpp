@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of quarry-mpicc: those of mpicc, and a few of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace quarry::compiler {
+
+/// What the user wants to have.
+enum class product {
+  executable,
+  object,       // -c
+  front_end,    // -E, -M, -fsyntax-only: Clang's output for the CPU
+  information,  // --version, -dumpmachine and the like: no source file is compiled
+};
+
+enum class input_kind { source, binary, library };
+
+struct input {
+  input_kind kind;
+  std::string name;  // a path, or the name in -l<name>
+};
+
+struct options {
+  product wanted = product::executable;
+  bool is_verbose = false;       // -v: shows the commands
+  bool shows_only = false;       // --show: shows Clang's commands and runs none
+  bool reports = false;          // --report
+  bool keeps_scratch = false;    // -save-temps
+  bool moves_frames = false;     // --heap-frames: move_frames_to_heap on the CPU, too
+  bool is_for_cpu_only = false;  // --cpu-only
+  unsigned level = 2;            // -O
+  std::string gpu = "sm_90";
+  std::string output;                      // -o
+  std::vector<std::string> front_end;      // for Clang, on both machines
+  std::vector<std::string> cpu_front_end;  // for Clang on the CPU alone: warnings and dependencies
+  std::vector<std::string> link;           // for the linker of the executable
+  std::vector<std::string> information;    // the words that ask for information
+  std::vector<std::string> library_paths;
+  std::vector<input> inputs;
+  bool writes_dependencies = false;      // -MD, -MMD
+  bool names_dependency_file = false;    // -MF
+  bool names_dependency_target = false;  // -MT, -MQ
+};
+
+/// Reads the command line. Expands response files (`@file`). Throws a failure that names every
+/// option and file that is not supported.
+options parse_options(int argc, char** argv);
+
+/// The text of --help.
+std::string help_text();
+
+}  // namespace quarry::compiler

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.hpp"
+
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/InstrTypes.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace quarry::compiler {
+namespace {
+
+using namespace llvm;
+
+/// The program's functions after optimisation: others are part of their callers.
+std::set<std::string> functions_of(program& gpu) {
+  std::set<std::string> names;
+  for (Function const& function : gpu.module())
+    if (!function.isDeclaration()) names.insert(function.getName().str());
+  return names;
+}
+
+/// A call through a pointer can reach the functions of its type whose address the program takes.
+pointer_targets targets_of(program& gpu) {
+  pointer_targets result;
+  std::map<FunctionType*, std::set<std::string>> by_type;
+  for (Function const& function : gpu.module()) {
+    if (function.isDeclaration() || !function.hasAddressTaken()) continue;
+    result.all.insert(function.getName().str());
+    by_type[function.getFunctionType()].insert(function.getName().str());
+  }
+  for (Function& function : gpu.module()) {
+    if (function.isDeclaration()) continue;
+    auto& reached = result.by_caller[function.getName().str()];
+    for (Instruction& instruction : instructions(function)) {
+      auto const* const call = dyn_cast<CallBase>(&instruction);
+      if (call == nullptr || !call->isIndirectCall()) continue;
+      auto const& targets = by_type[call->getFunctionType()];
+      reached.insert(targets.begin(), targets.end());
+    }
+  }
+  return result;
+}
+
+std::string shown(std::string const& name) { return name == "quarry_mpi_main" ? "main" : name; }
+
+/// The names, with commas.
+std::string list(auto const& names) {
+  std::string text;
+  for (std::string const& name : names) text += (text.empty() ? "" : ", ") + shown(name);
+  return text;
+}
+
+/// The program's part of the deepest path and the first function of the runtime after it.
+std::string deepest_path(variant const& each, std::set<std::string> const& program_functions) {
+  std::string text;
+  for (std::string const& name : each.need.path) {
+    bool const is_program = program_functions.contains(name);
+    if (!is_program && text.empty()) continue;  // the runtime's start of a rank
+    text += (text.empty() ? "" : " > ") + shown(name);
+    if (!is_program) break;
+  }
+  return text;
+}
+
+std::set<std::string> intersection(std::set<std::string> const& a, std::set<std::string> const& b) {
+  std::set<std::string> both;
+  std::ranges::set_intersection(a, b, std::inserter(both, both.end()));
+  return both;
+}
+
+}  // namespace
+
+std::vector<variant> measure(program& gpu, installation const& installed,
+                             scratch_folder const& scratch) {
+  auto const targets = targets_of(gpu);
+  std::vector<variant> variants;
+  for (auto const& runtime : installed.runtimes) {
+    auto graph = read_call_graph(read_file(scratch / ("program" + runtime.registers + ".cubin")));
+    auto need = find_stack_need(graph, "quarry_mpi_run", targets);
+    variants.push_back({runtime.registers, std::move(graph), std::move(need)});
+  }
+  return variants;
+}
+
+std::string report_of(program& gpu, std::vector<variant> const& variants) {
+  if (variants.empty()) return "no code for a GPU was made\n";
+  auto const functions = functions_of(gpu);
+  std::ostringstream text;
+  text << "registers  stack of a rank  deepest calls\n";
+  for (variant const& each : variants) {
+    bool const is_recursive = !intersection(each.need.recursive, functions).empty();
+    std::string const bytes = std::to_string(each.need.bytes) + " B" + (is_recursive ? " +" : "");
+    text << each.registers << std::string(11 - each.registers.size(), ' ') << bytes
+         << std::string(17 - std::min<std::size_t>(16, bytes.size()), ' ')
+         << deepest_path(each, functions) << '\n';
+  }
+  text << "\nframe of each function with";
+  for (variant const& each : variants) text << ' ' << each.registers;
+  text << " registers\n";
+  for (std::string const& name : functions) {
+    if (name == "quarry_mpi_init_record") continue;
+    text << "  " << shown(name) << ':';
+    for (variant const& each : variants) {
+      auto const found = each.graph.functions.find(name);
+      text << ' ' << (found == each.graph.functions.end() ? 0 : found->second.frame);
+    }
+    text << " B\n";
+  }
+  auto const recursive = intersection(variants[0].need.recursive, functions);
+  if (!recursive.empty())
+    text << "\npossible recursion: " << list(recursive)
+         << "\n  each level adds the frames of these functions to the stack: give quarry-mpirun a "
+            "--stack\n";
+  for (auto const& [caller, reached] : targets_of(gpu).by_caller)
+    if (!reached.empty())
+      text << "\ncalls through pointers in " << shown(caller) << " can reach " << list(reached)
+           << '\n';
+  return text.str();
+}
+
+}  // namespace quarry::compiler

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "translate.hpp"
+
+#include "back_end.hpp"
+#include "c_features.hpp"
+#include "c_variables.hpp"
+#include "failure.hpp"
+#include "frame_memory.hpp"
+#include "lower.hpp"
+
+#include <llvm/Object/Archive.h>
+
+namespace quarry::compiler {
+
+using namespace llvm;
+
+namespace {
+
+/// Lets optimisation see that nothing outside calls the program's functions.
+void hide_functions(Module& module) {
+  for (GlobalValue& value : module.global_values()) {
+    bool const is_called_by_runtime = value.getName().starts_with("quarry_mpi_");
+    if (!value.isDeclaration() && !is_called_by_runtime && !value.hasAppendingLinkage())
+      value.setLinkage(GlobalValue::InternalLinkage);
+  }
+}
+
+}  // namespace
+
+translation translate(program& whole, options const& asked, installation const& installed,
+                      std::set<std::string> const& runtime_functions, std::string const& path) {
+  target const machine = whole.machine();
+  Module& module = whole.module();
+  auto const generator = machine_for(machine, asked.gpu);
+  module.setTargetTriple(generator->getTargetTriple().str());
+  translation result;
+  find_inline_assembly(module, result.missing);
+  if (!rename_main(module)) throw failure{"the program has no function main"};
+  allow_early_end(module);
+  replace_c_variables(module);
+  lower_c_features(module, runtime_functions);
+  connect_to_runtime(module, machine, runtime_functions, result.missing);
+  if (!result.missing.empty()) return result;
+  if (machine == target::gpu || asked.moves_frames) move_frames_to_heap(module);
+  result.places = record_call_places(module, machine);
+  privatize_globals(module, machine);
+  hide_functions(module);
+  if (machine == target::gpu && !installed.math.empty()) {
+    std::string const error = link_math(module, installed.math);
+    if (!error.empty()) throw failure{error};
+  }
+  optimise(module, *generator, asked.level);
+  std::string const error = write_code(module, *generator, machine, path);
+  if (!error.empty()) throw failure{error};
+  return result;
+}
+
+std::set<std::string> names_in(std::string const& archive) {
+  std::set<std::string> names;
+  auto buffer = MemoryBuffer::getFile(archive);
+  if (!buffer) throw failure{archive + ": " + buffer.getError().message()};
+  auto parsed = object::Archive::create(**buffer);
+  if (!parsed) throw failure{archive + ": " + toString(parsed.takeError())};
+  for (auto const& symbol : (*parsed)->symbols()) names.insert(symbol.getName().str());
+  return names;
+}
+
+}  // namespace quarry::compiler

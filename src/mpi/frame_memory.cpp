@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heap memory for variable-length arrays and large local variables (compiler/frame_memory.hpp).
+#include "progress.hpp"
+
+using namespace quarry::mpi;
+
+namespace {
+
+/// The start of each block of a function's list; the variable follows.
+struct alignas(16) frame_block {
+  void* previous;
+};
+
+}  // namespace
+
+extern "C" {
+
+/// Returns memory for a variable and makes its block the newest of the list `newest`. Ends the
+/// program if the heap is full.
+QUARRY_SLOW void* quarry_mpi_frame_allocate(void** newest, unsigned long size,
+                                            unsigned long alignment) {
+  unsigned long const padding = alignment > alignof(frame_block) ? alignment : 0;
+  auto* const block = static_cast<frame_block*>(allocate(sizeof(frame_block) + size + padding));
+  if (block == nullptr) {
+    quarry::simt::atomic_ref<std::uint32_t>{the_world().aborted}.store(2, quarry::simt::release);
+    end_rank(1);
+  }
+  block->previous = *newest;
+  *newest = block;
+  auto const address = reinterpret_cast<std::uintptr_t>(block + 1);
+  if (padding == 0) return block + 1;
+  return reinterpret_cast<void*>((address + alignment - 1) / alignment * alignment);
+}
+
+/// Frees the blocks of the list that are newer than `last`.
+QUARRY_SLOW void quarry_mpi_frame_release(void** newest, void* last) {
+  while (*newest != last) {
+    auto* const block = static_cast<frame_block*>(*newest);
+    *newest = block->previous;
+    release(block);
+  }
+}
+
+}  // extern "C"

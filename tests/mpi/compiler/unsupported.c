@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything here is refused. The test reads the line numbers from the comments. */
+#include <mpi.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int MPI_Invented(int);
+int some_function(int);
+static jmp_buf place;
+static void* work(void* data) { return data; }
+static int (*table[])(int) = {some_function}; /* some_function */
+
+int main(void) {
+  pthread_t thread;
+  pthread_create(&thread, 0, work, 0); /* pthread_create */
+  signal(SIGINT, SIG_IGN);             /* signal */
+  if (fork() == 0) return 1;           /* fork */
+  socket(1, 2, 3);                     /* socket */
+  MPI_Invented(3);                     /* MPI_Invented */
+  if (table[0](1)) return 3;
+  if (setjmp(place)) return 2; /* _setjmp */
+  MPI_Invented(4);             /* MPI_Invented */
+  __asm__ volatile("nop");     /* inline assembly */
+  return some_function(5);     /* some_function */
+}

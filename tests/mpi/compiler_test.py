@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles small C programs with quarry-mpicc, runs them on the CPU, and checks output and messages.
+
+usage: compiler_test.py FOLDER [unittest's arguments]
+FOLDER has quarry-mpicc and quarry-mpirun. A quarry-mpicc with CUDA makes the GPU's code, too.
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
+SOURCES = Path(__file__).resolve().parent / "compiler"
+MINIMAL = "int main(void) { return 0; }\n"
+
+
+class CompilerTest(unittest.TestCase):
+    """Each test has an empty folder to work in, and one for temporary files that must be empty at its end."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name) / "work"
+        self.scratch = Path(folder.name) / "scratch"
+        self.folder.mkdir()
+        self.scratch.mkdir()
+        self.environment = os.environ | {"TMPDIR": str(self.scratch), "QUARRY_MPI_DEVICE": "cpu"}
+
+    def tearDown(self):
+        self.assertEqual(list(self.scratch.iterdir()), [], "temporary files are left")
+
+    def write(self, **files):
+        for name, text in files.items():
+            (self.folder / name.replace("__", ".")).write_text(text)
+
+    def execute(self, *words):
+        return subprocess.run([str(word) for word in words], cwd=self.folder, env=self.environment,
+                              capture_output=True, text=True, timeout=120, check=False)
+
+    def compile(self, *words):
+        """Compiles, and expects success. Returns what the compiler prints."""
+        result = self.execute(TOOLS / "quarry-mpicc", *words)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result.stdout + result.stderr
+
+    def refuse(self, *words):
+        """Compiles, and expects an error and no output file. Returns the messages."""
+        before = sorted(self.folder.iterdir())
+        result = self.execute(TOOLS / "quarry-mpicc", *words)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertEqual(sorted(self.folder.iterdir()), before, "a refused program left a file")
+        return result.stderr
+
+    def run_program(self, program="a.out", ranks=3, *words):
+        result = self.execute(TOOLS / "quarry-mpirun", "-n", ranks, "./" + program, *words)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return sorted(result.stdout.splitlines())
+
+
+class Options(CompilerTest):
+    def test_several_files_make_a_program(self):
+        self.write(a__c='#include <stdio.h>\n#include "b.h"\nint main(void) { printf("%d\\n", f(SIX)); return 0; }\n',
+                   b__c="int f(int x) { return 7 * x; }\n")
+        (self.folder / "headers").mkdir()
+        (self.folder / "headers/b.h").write_text("int f(int);\n")
+        self.compile("a.c", "b.c", "-Iheaders", "-D", "SIX=6", "-O3", "-std=c99", "-o", "program")
+        self.assertEqual(self.run_program("program", 2), ["42", "42"])
+
+    def test_c_makes_an_object_of_each_source(self):
+        self.write(a__c="int f(void); int main(void) { return f() - 5; }\n", b__c="int f(void) { return 5; }\n")
+        self.compile("-c", "a.c", "b.c")
+        self.compile("a.o", "b.o")
+        self.run_program()
+        shutil.move(self.folder / "a.o", self.folder / "object without suffix")
+        self.compile("b.o", "object without suffix", "-o", "program")
+        self.run_program("program")
+
+    def test_libraries_serve_in_any_order_and_only_needed_members_are_linked(self):
+        self.write(main__c='#include <stdio.h>\nint f(int);\nint main(void) { printf("%d\\n", f(1)); return 0; }\n',
+                   f__c="int g(int); int f(int x) { return x > 9 ? x : g(2 * x); }\n",
+                   g__c="int f(int); int g(int x) { return f(3 * x + 1); }\n",
+                   unused__c="int unknown_function(void); int unused(void) { return unknown_function(); }\n")
+        self.compile("-c", "f.c", "g.c", "unused.c")
+        for library, members in ("libf.a", ["f.o", "unused.o"]), ("libg.a", ["g.o"]):
+            self.assertEqual(self.execute("ar", "rcs", library, *members).returncode, 0)
+        for order in ["-lf", "-lg"], ["-lg", "-lf"]:
+            self.compile(*order, "main.c", "-L.", "-lm", "-lpthread")
+            self.assertEqual(self.run_program(ranks=1), ["43"])
+
+    def test_dependency_files_name_the_object_and_all_headers(self):
+        self.write(a__c='#include "a.h"\nint x;\n', a__h="\n")
+        self.compile("-c", "a.c", "-MD", "-o", "out.o")
+        self.assertRegex((self.folder / "out.d").read_text(), r"^out\.o: a\.c.*a\.h")
+        self.compile("-c", "a.c", "-MMD", "-MP", "-MF", "d", "-MT", "name", "-o", "out.o")
+        self.assertRegex((self.folder / "d").read_text(), r"^name: a\.c.*a\.h")
+
+    def test_the_preprocessor_runs_alone(self):
+        self.write(a__c="#include <mpi.h>\nint value = MPI_ANY_SOURCE;\n")
+        self.assertIn("int value = (-1);", self.compile("-E", "a.c"))
+        self.assertRegex(self.compile("-M", "a.c"), r"^a\.o: a\.c.*/mpi\.h")
+
+    def test_information_is_printed(self):
+        self.assertIn("quarry-mpicc", self.compile("--version"))
+        self.assertIn("Target: x86_64", self.compile("-v"))
+        self.assertIn("--cpu-only", self.compile("--help"))
+        self.write(a__c=MINIMAL)
+        self.assertIn("a.c", self.compile("--show", "a.c"))
+        self.assertFalse((self.folder / "a.out").exists())
+
+    def test_response_files_hold_options(self):
+        self.write(a__c="int main(void) { return ZERO; }\n", words="-DZERO=0 'a.c'\n -o program")
+        self.compile("@words")
+        self.run_program("program")
+
+    def test_pragmas_of_openmp_have_no_effect(self):
+        self.write(a__c='#include <stdio.h>\nint main(void) {\n#pragma omp parallel\n  printf("x\\n");\n  return 0;\n}\n')
+        self.compile("a.c", "-fopenmp", "-march=native", "-pthread", "-fPIC")
+        self.assertEqual(self.run_program(ranks=1), ["x"])
+
+    @unittest.skipUnless(shutil.which("cmake"), "CMake is not installed")
+    def test_cmake_accepts_the_compiler(self):
+        self.write(CMakeLists__txt="""cmake_minimum_required(VERSION 3.20)
+project(x C)
+include(CheckFunctionExists)
+check_function_exists(malloc HAS_MALLOC)
+check_function_exists(invented HAS_INVENTED)
+if(NOT HAS_MALLOC OR HAS_INVENTED OR NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+  message(FATAL_ERROR "a check failed")
+endif()
+find_package(MPI REQUIRED COMPONENTS C)
+add_library(f STATIC f.c)
+add_executable(program main.c)
+target_link_libraries(program PRIVATE f MPI::MPI_C m)
+""", f__c="int f(int x) { return x + 1; }\n", main__c="int f(int);\nint main(void) { return f(-1); }\n")
+        result = self.execute("cmake", "-B", "build", f"-DCMAKE_C_COMPILER={TOOLS / 'quarry-mpicc'}")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        result = self.execute("cmake", "--build", "build")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.run_program("build/program")
+
+
+class Refusals(CompilerTest):
+    def test_everything_unsupported_is_named_with_all_places(self):
+        source = SOURCES / "unsupported.c"
+        messages = self.refuse(source)
+        wanted = {}
+        for number, line in enumerate(source.read_text().splitlines(), 1):
+            if found := re.search(r";\s+/\* ([\w ]+) \*/$", line):
+                wanted.setdefault(found[1], []).append(number)
+        self.assertGreater(len(wanted), 7)
+        for name, lines in wanted.items():
+            self.assertIn(f"{source}:{lines[0]}: error: {name} is not supported", messages)
+            if len(lines) > 1:
+                self.assertIn(f"{source}:{lines[0]}: note: all places: {source}:{','.join(map(str, lines))}\n", messages)
+
+    def test_inline_assembly_is_named_where_only_the_gpu_refuses_it(self):
+        self.write(a__c='int f(int x) {\n  __asm__("cpuid" : "+a"(x) : : "ebx", "ecx", "edx");\n  return x;\n}\n')
+        self.assertIn("a.c:2: error: inline assembly is not supported", self.refuse("-c", "a.c"))
+
+    def test_other_languages_and_options_are_named_together(self):
+        messages = self.refuse("a.cpp", "b.f90", "c.s", "libd.so", "-shared", "-fsanitize=address")
+        for text in "a.cpp:1: error: C++", "b.f90:1: error: Fortran", "c.s:1: error: assembly", "libd.so", "-shared", "-fsanitize":
+            self.assertIn(text, messages)
+
+    def test_an_object_of_another_compiler_is_named(self):
+        self.write(a__c=MINIMAL)
+        self.assertEqual(self.execute("cc", "-c", "a.c").returncode, 0)
+        self.assertEqual(self.execute("ar", "rcs", "liba.a", "a.o").returncode, 0)
+        messages = self.refuse("a.o", "liba.a", "missing.o", "-lnone")
+        for text in "a.o: error: another compiler", "liba.a(a.o): error: another compiler", "missing.o", "-lnone: error":
+            self.assertIn(text, messages)
+
+    def test_two_definitions_are_named_with_their_files(self):
+        self.write(a__c="int f(void) { return 1; }\n" + MINIMAL, b__c="int f(void) { return 2; }\n")
+        self.assertIn("b.c: error: f is defined in a.c, too", self.refuse("a.c", "b.c"))
+
+    def test_errors_of_all_sources_are_shown_once(self):
+        self.write(a__c="int a = ;\n", b__c="int b = ;\n")
+        messages = self.refuse("-c", "a.c", "b.c")
+        self.assertEqual(re.findall(r"([ab]\.c):1:\d+: error", messages), ["a.c", "b.c"])
+
+    def test_a_refused_program_leaves_the_old_one(self):
+        self.write(a__c=MINIMAL, b__c="int main(void) { return invented(); }\n")
+        self.compile("a.c", "-o", "program")
+        before = (self.folder / "program").read_bytes()
+        self.refuse("b.c", "-o", "program")
+        self.assertEqual((self.folder / "program").read_bytes(), before)
+
+    def test_a_signal_ends_the_compiler_and_removes_its_files(self):
+        body = "".join(f"int f{i}(int x) {{ return x * {i} + {i}; }}\n" for i in range(20000))
+        self.write(a__c=body + MINIMAL)
+        for number in signal.SIGTERM, signal.SIGINT:
+            process = subprocess.Popen([TOOLS / "quarry-mpicc", "a.c"], cwd=self.folder, env=self.environment,
+                                       stderr=subprocess.DEVNULL)
+            while process.poll() is None and not any(self.scratch.glob("*/*")):
+                time.sleep(0.001)
+            process.send_signal(number)
+            self.assertEqual(process.wait(60), -number)
+            self.assertEqual(list(self.scratch.iterdir()), [])
+            self.assertFalse((self.folder / "a.out").exists())
+
+
+class Language(CompilerTest):
+    def test_each_rank_has_its_own_copy_of_everything_mutable(self):
+        self.compile("-Wall", "-Werror", SOURCES / "c_features.c", SOURCES / "c_features_other.c")
+        parts = {line[:3]: line[4:] for line in self.run_program()}
+        for rank in range(3):
+            value = 7 + rank
+            wanted = {"a": f"2 {2 * rank} 4 {18 if rank % 2 == 0 else 12}", "b": f"{value} {2 + 10 * rank} {5 + rank} {['zero', 'one', 'two'][rank]}",
+                      "d": f"{rank} 8 45 {100 + rank} 0", "e": f"10 20 {[10, 20, 30][rank]}",
+                      "f": f"{11 + rank:.1f} {63 if rank == 0 else 64} {17 + rank} 2000 {rank} 5"}
+            for name, text in wanted.items():
+                self.assertEqual(parts[f"{rank} {name}"], text)
+            self.assertEqual(parts[f"{rank} c"], f"first 3 last {value} {9 if rank % 2 else 8}")
+
+    def test_frames_in_the_heap_change_no_result(self):
+        self.compile(SOURCES / "dynamic_frames.c", "-o", "stack")
+        self.compile(SOURCES / "dynamic_frames.c", "-o", "heap", "--heap-frames")
+        lines = self.run_program("stack", 4)
+        self.assertEqual(len(set(lines)), 4)
+        self.assertEqual(self.run_program("heap", 4), lines)
+
+    def test_frames_in_the_heap_are_freed(self):
+        self.write(a__c="""#include <string.h>
+static int use(int n) { char a[n]; memset(a, n, sizeof a); if (n % 3 == 0) return a[n / 2]; { char b[2 * n]; b[n] = a[1]; return b[n]; } }
+int main(void) { int sum = 0; for (int i = 0; i < 100000; ++i) sum += use(50000 + i % 7); return sum == 1; }
+""")
+        self.compile("a.c", "--heap-frames")
+        self.run_program(ranks=2)
+
+    def test_rings_of_constants_compile(self):
+        self.write(a__c="""#include <stdio.h>
+struct node { const struct node *next; int value; };
+static const struct node b;
+static const struct node a = {&b, 1};
+static const struct node b = {&a, 2};
+int main(int argc, char **argv) { (void)argv; const struct node *p = argc > 5 ? &b : &a; printf("%d\\n", p->next->value); return 0; }
+""")
+        self.compile("a.c")
+        self.assertEqual(self.run_program(ranks=1), ["2"])
+
+    def test_setjmp_works_on_the_cpu(self):
+        self.write(a__c="""#include <setjmp.h>
+#include <stdio.h>
+static jmp_buf place;
+static void leave(int n) { if (n == 0) longjmp(place, 5); leave(n - 1); }
+int main(void) { int code = setjmp(place); if (code == 0) leave(9); printf("%d\\n", code); return 0; }
+""")
+        self.assertIn("a.c:5: error: _setjmp", self.refuse("a.c"))
+        self.compile("a.c", "--cpu-only")
+        self.assertEqual(self.run_program(), ["5"] * 3)
+
+    def test_random_initial_values_are_those_of_the_host(self):
+        """Structures with pointers to one another, against the C library's compiler."""
+        seed = int(os.environ.get("QUARRY_TEST_SEED", "1"))
+        choose = random.Random(seed)
+        count = 30
+        lines = ["#include <stdio.h>", "struct s { char c; struct s *p; short h; int *q; double d; const char *t; };"]
+        lines += [f"extern struct s v{i};" for i in range(count)]
+        lines += [f"{'static ' if i % 3 else ''}int n{i} = {choose.randrange(1000)};" for i in range(count)]
+        for i in range(count):
+            peer, number = choose.randrange(count), choose.randrange(count)
+            lines.append(f"struct s v{i} = {{.c = {choose.randrange(100)}, .p = {choose.choice(['0', f'&v{peer}'])}, "
+                         f".h = {choose.randrange(-99, 99)}, .q = &n{number}, .d = {choose.random()}, .t = \"t{peer}\" + 1}};")
+        lines.append("int main(void) {")
+        lines += [f'  printf("%d %d %d %d %.6f %s\\n", v{i}.c, v{i}.p ? v{i}.p->c : -1, v{i}.h, *v{i}.q, v{i}.d, v{i}.t);'
+                  for i in range(count)]
+        self.write(a__c="\n".join([*lines, "  return 0;", "}", ""]))
+        self.assertEqual(self.execute("cc", "a.c", "-o", "reference").returncode, 0)
+        self.compile("a.c")
+        reference = self.execute("./reference").stdout
+        self.assertEqual(self.run_program(ranks=1), sorted(reference.splitlines()), f"seed {seed}")
+
+
+if __name__ == "__main__":
+    unittest.main()
