@@ -6,11 +6,11 @@ if(NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
   return()
 endif()
 
-set(quarry_mpi_runtime c_memory c_output collectives communicators environment output point_to_point progress rank reduction
+set(quarry_mpi_runtime c_memory c_output collectives communicators derived_types environment error_handlers output part_collectives point_to_point progress rank reduction
   requests types)
 list(TRANSFORM quarry_mpi_runtime REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/mpi/\\1.cpp" OUTPUT_VARIABLE runtime_sources)
 # The runtime alone, for tests; and the launcher, which is the program's `main`.
-add_library(quarry_mpi STATIC ${runtime_sources})
+add_library(quarry_mpi STATIC ${runtime_sources} src/mpi/cpu_world.cpp)
 target_include_directories(quarry_mpi PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(quarry_mpi PUBLIC quarry quarry_fibers)
 quarry_options(quarry_mpi)

@@ -37,6 +37,10 @@ std::vector<std::string> places_of(char const* begin, char const* end);
 std::string describe_waits(std::vector<rank_state> const& ranks,
                            std::vector<std::string> const& places);
 
+/// The message for a program that ended early, with the place in the source; empty if there is
+/// none.
+std::string describe_failure(failure const& first, std::vector<std::string> const& places);
+
 /// Runs the program on the machine. Returns the exit status.
 int run_on_cpu(launch_options const& asked, int argc, char** argv);
 int run_on_gpu(launch_options const& asked, int argc, char** argv);

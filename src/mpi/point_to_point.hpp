@@ -21,7 +21,7 @@ struct channel {
 #endif
 }
 
-enum class mode : std::uint32_t { standard, synchronous };
+enum class mode : std::uint32_t { standard, synchronous, buffered };
 
 /// Messages of at most this many bytes are copied, so that the sender need not wait.
 inline constexpr bytes most_eager = 4096;
@@ -44,8 +44,8 @@ QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data
 /// Receives and waits. `receive` has data, count, type, source, tag and context.
 QUARRY_SLOW void receive(rank_state& rank, request& receive, call which);
 
-/// Receives exactly what a collective sends.
-QUARRY_HD inline void receive_bytes(rank_state& rank, channel const& through, void* data,
+/// Receives what a collective sends. Returns an MPI error code.
+QUARRY_HD inline int receive_bytes(rank_state& rank, channel const& through, void* data,
                                     bytes size, std::int32_t from, std::int32_t tag, call which) {
   request wanted;
   wanted.what = request::kind::receive;
@@ -56,6 +56,7 @@ QUARRY_HD inline void receive_bytes(rank_state& rank, channel const& through, vo
   wanted.tag = tag;
   wanted.context = through.context;
   receive(rank, wanted, which);
+  return wanted.error;
 }
 QUARRY_HD inline void send_bytes(rank_state& rank, channel const& through, void const* data,
                                  bytes size, std::int32_t to, std::int32_t tag, call which) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "progress.hpp"
 
+#include "requests.hpp"
+
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
@@ -33,6 +35,7 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, message* arrived) {
   unpack(rank, receive.data, receive.type, static_cast<char const*>(arrived->data), receive.size);
   finish_message(rank, arrived);
   receive.is_done = 1;
+  if (receive.is_freed != 0) delete_request(rank, &receive);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct message;
 struct request;
 struct derived_type;
 struct user_op;
+struct error_handler;
 
 /// The start of each rank's record; the program's global variables follow (compiler/privatize.hpp).
 struct record_header {
@@ -86,6 +87,10 @@ struct alignas(128) rank_state {
   handle_table<request> requests;
   handle_table<derived_type> types;
   handle_table<user_op> ops;
+  handle_table<error_handler> handlers;
+  request* freed_sends;   // MPI_Request_free: sends that the receivers have not got yet
+  void* attached_buffer;  // MPI_Buffer_attach; null: none
+  std::int32_t attached_bytes;
   std::uint32_t is_initialized;
   std::uint32_t random;  // of rand()
   int error_number;      // errno
@@ -101,6 +106,18 @@ struct alignas(128) rank_state {
 /// Output on its way to the host: records in order of tickets (output.hpp).
 struct output_ring;
 
+/// CPU: where a rank continues when it ends early (rank.hpp).
+struct early_end;
+
+/// Why the program ended early. The first rank that fails writes it; the launcher prints it with
+/// the place in the source.
+struct failure {
+  static constexpr std::uint32_t text_bytes = 256;
+  std::uint32_t length;  // of the text; 0: there is nothing to print
+  std::uint32_t place;   // the number of the place in the source of the rank's last MPI call
+  char text[text_bytes];
+};
+
 struct world {
   std::uint32_t size;
   std::uint32_t is_gpu;
@@ -110,12 +127,14 @@ struct world {
   std::uint32_t next_context;  // atomic
   std::uint32_t aborted;       // atomic: all ranks end; the code is `abort_code`
   std::int32_t abort_code;
+  failure first_failure;
   std::uint64_t
       activity;  // CPU only, atomic: how often something happened that a rank may wait for
   output_ring* output;
   int argc;
   char** argv;
   std::uint64_t start_ns;
+  early_end* ends;  // CPU only: of each rank
 };
 
 /// What code needs to find its rank: the compiler emits loads of the first three fields.
