@@ -111,6 +111,8 @@ using namespace quarry::mpi;
 extern "C" {
 
 QUARRY_HD int MPI_Type_contiguous(int count, MPI_Datatype old_type, MPI_Datatype* new_type) {
+  if (count < 0)
+    return fail(self(), MPI_COMM_WORLD, MPI_ERR_COUNT, "MPI_Type_contiguous", "count", count);
   return make_checked(1, count, 0, old_type, new_type, "MPI_Type_contiguous");
 }
 
