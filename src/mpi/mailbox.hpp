@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "orders.hpp"
 #include "world.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -50,8 +51,8 @@ class mailbox {
   QUARRY_HD void push(message* sent) const {
     simt::atomic_ref<message*>{sent->next}.store(nullptr, simt::relaxed);
     message* const previous =
-        simt::atomic_ref<message*>{owner_.last}.exchange(sent, simt::acq_rel);  // (X)
-    simt::atomic_ref<message*>{previous->next}.store(sent, simt::release);      // (K)
+        simt::atomic_ref<message*>{owner_.last}.exchange(sent, push_exchange_order);  // (X)
+    simt::atomic_ref<message*>{previous->next}.store(sent, push_link_order);          // (K)
   }
 
   /// Removes the oldest message; null if there is none. Only the owner calls it.
@@ -77,7 +78,7 @@ class mailbox {
  private:
   [[nodiscard]] QUARRY_HD message* stub() const { return reinterpret_cast<message*>(owner_.stub); }
   [[nodiscard]] QUARRY_HD static message* load_next(message* of) {
-    return simt::atomic_ref<message*>{of->next}.load(simt::acquire);  // (G)
+    return simt::atomic_ref<message*>{of->next}.load(pop_order);  // (G)
   }
 
   rank_state& owner_;

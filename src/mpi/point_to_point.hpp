@@ -33,8 +33,10 @@ inline constexpr bytes most_eager = 4096;
                                               std::int32_t to, std::int32_t tag, mode how,
                                               call which);
 
+/// Whether the receiver has returned the message: it has copied the data then. (E) synchronizes
+/// with (D), so that the sender may change the data.
 [[nodiscard]] QUARRY_HD inline bool is_returned(message* sent) {
-  return simt::atomic_ref<std::uint32_t>{sent->is_done}.load(simt::acquire) != 0;
+  return simt::atomic_ref<std::uint32_t>{sent->is_done}.load(returned_order) != 0;  // (E)
 }
 
 /// Sends and waits until the buffer can be reused.
@@ -45,8 +47,8 @@ QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data
 QUARRY_SLOW void receive(rank_state& rank, request& receive, call which);
 
 /// Receives what a collective sends. Returns an MPI error code.
-QUARRY_HD inline int receive_bytes(rank_state& rank, channel const& through, void* data,
-                                    bytes size, std::int32_t from, std::int32_t tag, call which) {
+QUARRY_HD inline int receive_bytes(rank_state& rank, channel const& through, void* data, bytes size,
+                                   std::int32_t from, std::int32_t tag, call which) {
   request wanted;
   wanted.what = request::kind::receive;
   wanted.data = data;

@@ -18,7 +18,7 @@ inline constexpr std::uint32_t most_spares = 8;
 /// Returns `taken` to its sender if the sender waits for it, else frees it.
 QUARRY_HD void finish_message(rank_state& rank, message* taken) {
   if (taken->is_awaited != 0) {
-    simt::atomic_ref<std::uint32_t>{taken->is_done}.store(1, simt::release);  // (D)
+    simt::atomic_ref<std::uint32_t>{taken->is_done}.store(1, return_order);  // (D)
     note_activity();
   } else {
     free_message(rank, taken);

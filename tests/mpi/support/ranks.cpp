@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ranks.hpp"
 
+#include "support/backends.hpp"
 #include "support/fibers_allowed.hpp"
 
 #include "mpi/cpu_world.hpp"
@@ -14,7 +15,6 @@ namespace quarry::test {
 namespace {
 
 constexpr std::uint64_t heap_bytes = std::uint64_t{64} << 20;
-constexpr std::uint64_t seeds = 4;
 
 /// The program that runs now, for the functions that the runtime calls.
 struct running_program {
@@ -60,7 +60,8 @@ program_result run_on_threads(std::uint32_t ranks, std::function<void()> const& 
 }
 
 void run_everywhere(std::uint32_t ranks, std::function<void()> const& body) {
-  for (std::uint64_t seed = 1; fibers_are_allowed && seed <= seeds; ++seed) {
+  for (std::uint64_t const seed : interleavings(20)) {
+    if (!fibers_are_allowed) break;
     SCOPED_TRACE(std::to_string(ranks) + " fibers, seed " + std::to_string(seed));
     expect_success(run_on_fibers(ranks, seed, body));
   }
