@@ -3,6 +3,7 @@
 #pragma once
 
 #include "collectives.hpp"
+#include "scratch.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -40,28 +41,6 @@ struct collective {
                ? MPI_SUCCESS
                : fail(rank, communicator, error, function, "rank", static_cast<std::int64_t>(own));
   }
-};
-
-/// Memory for a collective's intermediate results, of the heap. Waits if the heap has no memory.
-class scratch {
- public:
-  QUARRY_HD scratch(rank_state& rank, bytes size) {
-    if (size == 0) return;
-    memory_ = static_cast<char*>(allocate(size));
-    if (memory_ == nullptr)
-      wait_until(rank, reason_of(call::memory), [&] {
-        memory_ = static_cast<char*>(allocate(size));
-        return memory_ != nullptr;
-      });
-  }
-  QUARRY_HD ~scratch() {
-    if (memory_ != nullptr) release(memory_);
-  }
-  scratch(scratch const&) = delete;
-  [[nodiscard]] QUARRY_HD char* data() const { return memory_; }
-
- private:
-  char* memory_ = nullptr;
 };
 
 /// Checks what all collectives share, and finds the caller's membership. Returns an MPI error code.

@@ -39,6 +39,7 @@ class cpu_world {
   [[nodiscard]] int status() const;
 
   [[nodiscard]] world& state() { return all_; }
+  [[nodiscard]] heap const& memory() const { return memory_; }
   [[nodiscard]] std::vector<rank_state> const& ranks() const { return ranks_; }
 
  private:

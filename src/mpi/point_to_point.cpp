@@ -2,6 +2,7 @@
 #include "point_to_point.hpp"
 
 #include "requests.hpp"
+#include "scratch.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -274,14 +275,11 @@ QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int
   if (int const error = check(rank, communicator, count, type, from, received_tag, true, name, at))
     return error;
   bytes const size = static_cast<bytes>(count) * element_size(rank, type);
-  char* const packed = size == 0 ? nullptr : static_cast<char*>(allocate(size));
-  if (size != 0 && packed == nullptr)
-    return fail(rank, communicator, MPI_ERR_NO_MEM, name, "count", count);
-  if (size != 0) pack(rank, packed, data, static_cast<bytes>(count), type);
+  scratch const packed{rank, size};
+  pack(rank, packed.data(), data, static_cast<bytes>(count), type);
   request wanted;
   set_up(wanted, data, count, type, from, received_tag, *at);
-  exchange(rank, *at, packed, size, MPI_BYTE, to, sent_tag, wanted);
-  if (packed != nullptr) release(packed);
+  exchange(rank, *at, packed.data(), size, MPI_BYTE, to, sent_tag, wanted);
   return finish_receive(rank, communicator, wanted, status, name);
 }
 

@@ -41,7 +41,10 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, message* arrived) {
 }  // namespace
 
 QUARRY_SLOW void* allocate(bytes size) { return the_world().heap.malloc(size); }
-QUARRY_SLOW void release(void* memory) { the_world().heap.free(memory); }
+QUARRY_SLOW void release(void* memory) {
+  the_world().heap.free(memory);
+  note_activity();  // a rank may wait for memory
+}
 
 /// A message with room for `size` bytes; null if the heap has no memory.
 [[nodiscard]] QUARRY_SLOW message* new_message(rank_state& rank, bytes size) {

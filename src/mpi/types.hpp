@@ -45,16 +45,30 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
   return type >= first_derived && index < rank.types.capacity ? rank.types.entries[index] : nullptr;
 }
 
+/// Whether mpi.h names the type.
+[[nodiscard]] QUARRY_HD constexpr bool is_named(MPI_Datatype type) {
+  if (type == MPI_SHORT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT) return true;
+  int const number = type & 0xff;
+  int const extent = type >> 8;
+  int const last = extent == 1   ? MPI_UINT8_T & 0xff
+                   : extent == 2 ? MPI_UINT16_T & 0xff
+                   : extent == 4 ? MPI_WCHAR & 0xff
+                   : extent == 8 ? MPI_C_COMPLEX & 0xff
+                                 : MPI_C_DOUBLE_COMPLEX & 0xff;
+  return is_basic(type) && (extent & (extent - 1)) == 0 && number >= 1 && number <= last &&
+         (extent != 16 || type == MPI_C_DOUBLE_COMPLEX);
+}
+
 /// Whether the type exists.
 [[nodiscard]] QUARRY_HD inline bool is_known_type(rank_state& rank, MPI_Datatype type) {
-  if (is_basic(type)) return true;
+  if (is_basic(type)) return is_named(type);
   derived_type const* const made = derived(rank, type);
   return made != nullptr && made->is_freed == 0;
 }
 
 /// Whether messages can have elements of the type.
 [[nodiscard]] QUARRY_HD inline bool is_type(rank_state& rank, MPI_Datatype type) {
-  return is_basic(type) || (is_known_type(rank, type) && derived(rank, type)->is_committed != 0);
+  return is_known_type(rank, type) && (is_basic(type) || derived(rank, type)->is_committed != 0);
 }
 
 /// The bytes that an element has in a message.

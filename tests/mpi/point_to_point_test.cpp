@@ -271,6 +271,27 @@ TEST(PointToPoint, ABufferedSendNeedsABufferThatTheMessageFits) {
   });
 }
 
+TEST(PointToPoint, ReadySendsArriveInReceivesThatWait) {
+  run_everywhere(2, [] {
+    int data[2] = {-1, -1};
+    int const values[2] = {5, 6};
+    MPI_Request requests[2];
+    if (rank_in(MPI_COMM_WORLD) == 0) {
+      for (int i = 0; i < 2; ++i)
+        MPI_Irecv(&data[i], 1, MPI_INT, 1, i, MPI_COMM_WORLD, &requests[i]);
+      MPI_Barrier(MPI_COMM_WORLD);
+      MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+      EXPECT_EQ(data[0], 5);
+      EXPECT_EQ(data[1], 6);
+    } else {
+      MPI_Barrier(MPI_COMM_WORLD);
+      MPI_Rsend(&values[0], 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+      MPI_Irsend(&values[1], 1, MPI_INT, 0, 1, MPI_COMM_WORLD, &requests[0]);
+      MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    }
+  });
+}
+
 TEST(PointToPoint, SendrecvReplaceExchangesInOneBuffer) {
   run_in_worlds([] {
     int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);

@@ -11,9 +11,12 @@
 
 namespace quarry::test {
 
+inline constexpr std::uint64_t default_heap_bytes = std::uint64_t{64} << 20;
+
 /// What became of a program.
 struct program_result {
-  int status = 0;  // the program's exit status
+  int status = 0;                 // the program's exit status
+  std::uint64_t allocations = 0;  // in use in the heap at the end
   bool is_deadlocked = false;
   std::string failure;  // why the program ended early
 };
@@ -21,7 +24,8 @@ struct program_result {
 /// Runs `body` as each rank, as fibers that `seed` schedules: another rank may run before each
 /// atomic access. `body` must not own memory when an MPI call ends the program.
 program_result run_on_fibers(std::uint32_t ranks, std::uint64_t seed,
-                             std::function<void()> const& body);
+                             std::function<void()> const& body,
+                             std::uint64_t heap_bytes = default_heap_bytes);
 
 /// Runs each rank on an OS thread. Deadlocks are not detected.
 program_result run_on_threads(std::uint32_t ranks, std::function<void()> const& body);
@@ -30,7 +34,7 @@ program_result run_on_threads(std::uint32_t ranks, std::function<void()> const& 
 /// program ends by itself. ThreadSanitizer does not understand fibers: there only on threads.
 void run_everywhere(std::uint32_t ranks, std::function<void()> const& body);
 
-/// The same for each number of ranks from 1 to 9.
+/// The same with 1 to 9 ranks; on threads only with 3 and 8, since waiting threads use the cores.
 void run_in_worlds(std::function<void()> const& body);
 
 /// The result of a program that fails, as fibers if they are allowed, else on threads.
