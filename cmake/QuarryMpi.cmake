@@ -7,10 +7,11 @@ if(NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
 endif()
 
 set(quarry_mpi_runtime c_convert c_ctype c_file_calls c_files c_getopt c_input c_library c_memory c_output c_random c_stdlib c_string c_system c_time
-  collectives communicators environment frame_memory host_calls host_files meeting output point_to_point progress rank reduction requests types)
+  collectives communicators derived_types environment error_handlers frame_memory host_calls host_files meeting output part_collectives
+  point_to_point progress rank reduction requests types)
 list(TRANSFORM quarry_mpi_runtime REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/mpi/\\1.cpp" OUTPUT_VARIABLE runtime_sources)
 # The runtime alone, for tests; and the launcher, which is the program's `main`.
-add_library(quarry_mpi STATIC ${runtime_sources})
+add_library(quarry_mpi STATIC ${runtime_sources} src/mpi/cpu_world.cpp)
 target_include_directories(quarry_mpi PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(quarry_mpi PUBLIC quarry quarry_fibers)
 quarry_options(quarry_mpi)

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Relaxes one labelled memory order at a time (include/quarry/device/orders.hpp, opencl/orders.cl). Under ThreadSanitizer, runs
-# the tests that must detect this mutant. Prints a line for each label. Exits with 1 if the tests miss a mutant. Each mutant takes
-# about a minute.
+# Relaxes one labelled memory order at a time (include/quarry/device/orders.hpp, opencl/orders.cl, src/mpi/orders.hpp). Under
+# ThreadSanitizer, runs the tests that must detect this mutant. Prints a line for each label. Exits with 1 if the tests miss a
+# mutant. Each mutant takes about a minute.
 # usage: scripts/check_mutants.sh [LABEL...]      (TEST_SECONDS: the time limit for the tests of one mutant, 600)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 without_wide_randomisation scripts/check_mutants.sh "$@"
 
-readonly build=build/mutant program=mutant_tests
+readonly build=build/mutant
 # With less history ThreadSanitizer forgets an access before it sees the other access of a race.
 export TSAN_OPTIONS='halt_on_error=1 history_size=5'
 
-# check LABEL: tests the mutant and prints the result. The empty label is the heap without a mutant. Its tests must pass, else the
-# results prove nothing. A program that hangs has detected its mutant, since without a mutant the tests end.
+# check LABEL PROGRAM: tests the mutant and prints the result. The empty label is the program without a mutant. Its tests must pass,
+# else the results prove nothing. A program that hangs has detected its mutant, since without a mutant the tests end.
 check() {
-  local label=$1 log=build/mutant-tests.log
+  local label=$1 program=$2 log=build/mutant-tests.log
   { cmake --preset tsan -B "$build" -DQUARRY_MUTANT="$label" && cmake --build "$build" --target "$program"; } \
     >build/mutant.log 2>&1 || { cat build/mutant.log >&2; fail "build/mutant does not build"; }
   if timeout --kill-after=5 "${TEST_SECONDS:-600}" "$build/tests/$program" --gtest_fail_fast >"$log" 2>&1; then
-    [ -n "$label" ] || { echo "no mutant: passes"; return 0; }
+    [ -n "$label" ] || { echo "no mutant: $program passes"; return 0; }
     echo "order $label: NOT caught"
     return 1
   fi
@@ -27,13 +27,17 @@ check() {
   echo "order $label: caught by $(sed -n 's/^\[ RUN      \] //p' "$log" | tail -n 1)"
 }
 
+# The program whose tests must detect the mutant.
+program_of() { [[ $1 == mpi-* ]] && echo mpi_tests || echo mutant_tests; }
+
 mkdir -p build
 labels=("$@")
 [ $# -gt 0 ] || mapfile -t labels < <(sed -n 's/.*is_mutant("\([A-Z]\)").*/\1/p' include/quarry/device/orders.hpp | sort -u
-  sed -n 's/^#ifndef QUARRY_ORDER_\(.\)$/opencl-\1/p' opencl/orders.cl)
+  sed -n 's/^#ifndef QUARRY_ORDER_\(.\)$/opencl-\1/p' opencl/orders.cl
+  sed -n 's/.*is_mutant("\(mpi-[A-Z]\)").*/\1/p' src/mpi/orders.hpp)
 [ ${#labels[@]} -gt 0 ] || fail "no label in include/quarry/device/orders.hpp"
-check ''
+for program in $(for label in "${labels[@]}"; do program_of "$label"; done | sort -u); do check '' "$program"; done
 missed=0
-for label in "${labels[@]}"; do check "$label" || missed=$((missed + 1)); done
+for label in "${labels[@]}"; do check "$label" "$(program_of "$label")" || missed=$((missed + 1)); done
 echo "${#labels[@]} orders relaxed, $missed of them missed"
 [ "$missed" -eq 0 ]

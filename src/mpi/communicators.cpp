@@ -22,6 +22,7 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
     rank.memberships = capacity;
   }
   rank.member_of[index] = {shared, own, shared->size, shared->context, 0, handler};
+  retain_handler(rank, handler);
   *handle = static_cast<MPI_Comm>(index + 1);
   return &rank.member_of[index];
 }
@@ -179,7 +180,9 @@ QUARRY_HD int MPI_Comm_free(MPI_Comm* handle) {
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_COMM, "MPI_Comm_free", "communicator", *handle);
   communicator* const shared = at->shared;
   at->shared = nullptr;
-  if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, simt::acq_rel) == 1)
+  release_handler(rank, at->handler);
+  // (L): the last member that leaves frees the memory after the other members' last accesses
+  if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, leave_order) == 1)
     release(shared);
   *handle = MPI_COMM_NULL;
   return MPI_SUCCESS;
@@ -211,19 +214,6 @@ QUARRY_HD int MPI_Comm_compare(MPI_Comm first, MPI_Comm second, int* result) {
     }
   }
   return MPI_SUCCESS;
-}
-
-QUARRY_HD int MPI_Comm_set_errhandler(MPI_Comm communicator, MPI_Errhandler handler) {
-  rank_state& rank = self();
-  membership* const at = member(rank, communicator);
-  if (at == nullptr)
-    return fail(rank, communicator, MPI_ERR_COMM, "MPI_Comm_set_errhandler", "communicator",
-                communicator);
-  at->handler = handler;
-  return MPI_SUCCESS;
-}
-QUARRY_HD int MPI_Errhandler_set(MPI_Comm communicator, MPI_Errhandler handler) {
-  return MPI_Comm_set_errhandler(communicator, handler);
 }
 
 }  // extern "C"

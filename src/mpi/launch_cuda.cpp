@@ -360,6 +360,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   output.finish();
   check(status, "the program's kernel");
   check(cudaMemcpy(&initial, all.data(), sizeof(initial), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  std::fputs(describe_failure(initial.first_failure,
+                              places_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end))
+                 .c_str(),
+             stderr);
   if (initial.aborted == 2)
     throw out_of_memory{"the ranks", asked.heap, "run with a larger --heap"};
   if (initial.aborted != 0) return initial.abort_code;

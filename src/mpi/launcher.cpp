@@ -113,6 +113,14 @@ int status_of_deadlock(std::vector<rank_state> const& ranks) {
   return 1;
 }
 
+std::string describe_failure(failure const& first, std::vector<std::string> const& places) {
+  if (first.length == 0) return {};
+  std::string message = "quarry-mpirun: " + std::string{first.text, first.length};
+  if (first.place < places.size() && !places[first.place].empty())
+    message += ", " + places[first.place];
+  return message + '\n';
+}
+
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
 int main(int argc, char** argv) {

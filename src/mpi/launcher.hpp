@@ -43,6 +43,10 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
 /// others may wait for that rank; else 1.
 int status_of_deadlock(std::vector<rank_state> const& ranks);
 
+/// The message for a program that ended early, with the place in the source; empty if there is
+/// none.
+std::string describe_failure(failure const& first, std::vector<std::string> const& places);
+
 /// Runs the program on the machine. Returns the exit status.
 int run_on_cpu(launch_options const& asked, int argc, char** argv);
 int run_on_gpu(launch_options const& asked, int argc, char** argv);

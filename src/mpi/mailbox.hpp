@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "orders.hpp"
 #include "world.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -57,8 +58,8 @@ class mailbox {
     sent->holds = data_hold;
     simt::atomic_ref<message*>{sent->next}.store(nullptr, simt::relaxed);
     message* const previous =
-        simt::atomic_ref<message*>{owner_.last}.exchange(sent, simt::acq_rel);  // (X)
-    simt::atomic_ref<message*>{previous->next}.store(sent, simt::release);      // (K)
+        simt::atomic_ref<message*>{owner_.last}.exchange(sent, push_exchange_order);  // (X)
+    simt::atomic_ref<message*>{previous->next}.store(sent, push_link_order);          // (K)
   }
 
   /// Whether there is a message. Only the owner calls it.
@@ -69,8 +70,7 @@ class mailbox {
   /// Takes the oldest message; null if there is none. `replaced` is the message that was taken
   /// before; if nothing holds it any more, the caller frees it. Only the owner calls it.
   [[nodiscard]] QUARRY_HD message* pop(message*& replaced) const {
-    message* const oldest =
-        simt::atomic_ref<message*>{owner_.first->next}.load(simt::acquire);  // (G)
+    message* const oldest = simt::atomic_ref<message*>{owner_.first->next}.load(pop_order);  // (G)
     if (oldest == nullptr) return nullptr;
     replaced = owner_.first;
     replaced->holds &= ~end_hold;

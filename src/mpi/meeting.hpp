@@ -6,6 +6,11 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
+/// Whether the members are all ranks of the world, so that they can meet without messages.
+[[nodiscard]] QUARRY_HD inline bool meets(membership const& among) {
+  return among.shared == &the_world().all;
+}
+
 /// Collective operations of all ranks of the world on small data, without messages.
 ///
 /// The ranks are the leaves of a tree of degree 32. A rank puts its value in its place and adds 1

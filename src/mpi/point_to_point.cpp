@@ -3,6 +3,7 @@
 
 #include "fast_path.hpp"
 #include "requests.hpp"
+#include "scratch.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -10,7 +11,8 @@ QUARRY_SLOW bool start_send(rank_state& rank, channel const& through, void const
                             MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how,
                             std::uint32_t& done) {
   bytes const size = count * element_size(rank, type);
-  bool const is_copied = size <= most_eager || !is_shared_memory(data) || !is_dense(rank, type);
+  bool const is_copied = size <= most_eager || how == mode::buffered || !is_shared_memory(data) ||
+                         !is_dense(rank, type);
   message* sent = new_message(rank, is_copied ? size : 0);
   if (sent == nullptr) {
     wait_until(rank, reason_of(call::memory, to, tag, through.context), [&] {
@@ -70,14 +72,11 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
   return MPI_SUCCESS;
 }
 
-QUARRY_HD void set_status(MPI_Status* status, std::int32_t source, std::int32_t tag, bytes size,
-                          int error) {
-  if (status == MPI_STATUS_IGNORE) return;
-  status->MPI_SOURCE = source;
-  status->MPI_TAG = tag;
-  status->MPI_ERROR = error;
-  status->is_cancelled = 0;
-  status->byte_count = static_cast<long long>(size);
+/// Whether the program has attached a buffer that holds the message. The runtime does not use the
+/// buffer: it copies the message to the heap.
+QUARRY_HD bool fits_buffer(rank_state& rank, int count, MPI_Datatype type) {
+  return rank.attached_buffer != nullptr && static_cast<bytes>(count) * element_size(rank, type) <=
+                                                static_cast<bytes>(rank.attached_bytes);
 }
 
 QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int to, int tag,
@@ -86,6 +85,8 @@ QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int
   membership* at = nullptr;
   if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
     return error;
+  if (how == mode::buffered && !fits_buffer(rank, count, type))
+    return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
   if (to == MPI_PROC_NULL) return MPI_SUCCESS;
   send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag, how, which);
   return MPI_SUCCESS;
@@ -98,8 +99,11 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
   membership* at = nullptr;
   if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
     return error;
+  if (how == mode::buffered && !fits_buffer(rank, count, type))
+    return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
   request* const made = new_request(rank, result);
   made->what = request::kind::send;
+  made->communicator = handle;
   made->source = MPI_ANY_SOURCE;  // an empty status
   made->tag = MPI_ANY_TAG;
   bool const is_awaited =
@@ -124,6 +128,14 @@ QUARRY_HD void set_up(request& wanted, void* data, int count, MPI_Datatype type,
   }
 }
 
+QUARRY_SLOW int finish_receive(rank_state& rank, MPI_Comm handle, request const& done,
+                               MPI_Status* status, char const* function) {
+  set_status(status, done.source, done.tag, done.size);
+  return done.error == MPI_SUCCESS ? MPI_SUCCESS
+                                   : fail(rank, handle, done.error, function, "count",
+                                          static_cast<std::int64_t>(done.count));
+}
+
 QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from, int tag,
                              MPI_Comm handle, MPI_Status* status, call which,
                              char const* function) {
@@ -134,28 +146,21 @@ QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from,
   request wanted;
   set_up(wanted, data, count, type, from, tag, *at);
   if (wanted.is_done == 0) receive(rank, wanted, which);
-  set_status(status, wanted.source, wanted.tag, wanted.size, wanted.error);
-  if (wanted.error != MPI_SUCCESS)
-    return fail(rank, handle, wanted.error, function, "count", count);
-  return MPI_SUCCESS;
+  return finish_receive(rank, handle, wanted, status, function);
+}
+
+/// Sends and receives at once.
+QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, bytes count,
+                          MPI_Datatype type, int to, int tag, request& wanted) {
+  if (wanted.is_done == 0) begin_receive(rank, wanted);
+  if (to != MPI_PROC_NULL)
+    send(rank, {&at, at.shared->context}, sent, count, type, to, tag, mode::standard,
+         call::sendrecv);
+  wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
+             [&] { return wanted.is_done != 0; });
 }
 
 }  // namespace
-
-QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
-  if (asked.is_done == 0 && asked.what == request::kind::send && is_received(asked.sent))
-    asked.is_done = 1;
-  return asked.is_done != 0;
-}
-
-QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status,
-                       char const* function) {
-  request* const done = request_of(rank, *handle);
-  set_status(status, done->source, done->tag, done->size, done->error);
-  int const error = done->error;
-  free_request(rank, handle);
-  return error == MPI_SUCCESS ? error : fail(rank, MPI_COMM_WORLD, error, function, "count", 0);
-}
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
@@ -195,6 +200,33 @@ QUARRY_HD int MPI_Irsend(void const* data, int count, MPI_Datatype type, int to,
                        "MPI_Irsend");
 }
 
+QUARRY_HD int MPI_Bsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                        MPI_Comm communicator) {
+  return send_checked(data, count, type, to, tag, communicator, mode::buffered, call::send,
+                      "MPI_Bsend");
+}
+QUARRY_HD int MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                         MPI_Comm communicator, MPI_Request* request) {
+  return isend_checked(data, count, type, to, tag, communicator, mode::buffered, request,
+                       "MPI_Ibsend");
+}
+
+QUARRY_HD int MPI_Buffer_attach(void* buffer, int size) {
+  rank_state& rank = self();
+  if (rank.attached_buffer != nullptr || buffer == nullptr || size < 0)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_BUFFER, "MPI_Buffer_attach", "size", size);
+  rank.attached_buffer = buffer;
+  rank.attached_bytes = size;
+  return MPI_SUCCESS;
+}
+QUARRY_HD int MPI_Buffer_detach(void* buffer_address, int* size) {
+  rank_state& rank = self();
+  *static_cast<void**>(buffer_address) = rank.attached_buffer;
+  *size = rank.attached_buffer != nullptr ? rank.attached_bytes : 0;
+  rank.attached_buffer = nullptr;
+  return MPI_SUCCESS;
+}
+
 QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
                        MPI_Comm communicator, MPI_Status* status) {
   if (receive_fast(data, count, type, from, tag, communicator, status)) return MPI_SUCCESS;
@@ -209,6 +241,8 @@ QUARRY_HD int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int 
     return error;
   auto* const made = new_request(rank, request);
   set_up(*made, data, count, type, from, tag, *at);
+  made->communicator = communicator;
+  retain_type(rank, type);
   if (made->is_done == 0) begin_receive(rank, *made);
   return MPI_SUCCESS;
 }
@@ -227,16 +261,27 @@ QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_t
     return error;
   request wanted;
   set_up(wanted, received, received_count, received_type, from, received_tag, *at);
-  if (wanted.is_done == 0) begin_receive(rank, wanted);
-  if (to != MPI_PROC_NULL)
-    send(rank, {at, at->context}, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag,
-         mode::standard, call::sendrecv);
-  wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
-             [&] { return wanted.is_done != 0; });
-  set_status(status, wanted.source, wanted.tag, wanted.size, wanted.error);
-  if (wanted.error != MPI_SUCCESS)
-    return fail(rank, communicator, wanted.error, "MPI_Sendrecv", "count", received_count);
-  return MPI_SUCCESS;
+  exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, wanted);
+  return finish_receive(rank, communicator, wanted, status, "MPI_Sendrecv");
+}
+
+QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag,
+                                   int from, int received_tag, MPI_Comm communicator,
+                                   MPI_Status* status) {
+  char const* const name = "MPI_Sendrecv_replace";
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check(rank, communicator, count, type, to, sent_tag, false, name, at))
+    return error;
+  if (int const error = check(rank, communicator, count, type, from, received_tag, true, name, at))
+    return error;
+  bytes const size = static_cast<bytes>(count) * element_size(rank, type);
+  scratch const packed{rank, size};
+  pack(rank, packed.data(), data, static_cast<bytes>(count), type);
+  request wanted;
+  set_up(wanted, data, count, type, from, received_tag, *at);
+  exchange(rank, *at, packed.data(), size, MPI_BYTE, to, sent_tag, wanted);
+  return finish_receive(rank, communicator, wanted, status, name);
 }
 
 QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* status) {
@@ -252,8 +297,7 @@ QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* st
     return found != nullptr || from == MPI_PROC_NULL;
   });
   set_status(status, found == nullptr ? MPI_PROC_NULL : found->source,
-             found == nullptr ? MPI_ANY_TAG : found->tag, found == nullptr ? 0 : found->size,
-             MPI_SUCCESS);
+             found == nullptr ? MPI_ANY_TAG : found->tag, found == nullptr ? 0 : found->size);
   return MPI_SUCCESS;
 }
 
@@ -269,19 +313,22 @@ QUARRY_HD int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MP
       from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
   *flag = found != nullptr || from == MPI_PROC_NULL;
   if (*flag == 0) {
-    simt::pause();
+    yield_rank();
     return MPI_SUCCESS;
   }
   set_status(status, found == nullptr ? MPI_PROC_NULL : found->source,
-             found == nullptr ? MPI_ANY_TAG : found->tag, found == nullptr ? 0 : found->size,
-             MPI_SUCCESS);
+             found == nullptr ? MPI_ANY_TAG : found->tag, found == nullptr ? 0 : found->size);
   return MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Get_count(MPI_Status const* status, MPI_Datatype type, int* count) {
-  bytes const size = element_size(self(), type);
+  rank_state& rank = self();
+  if (!is_type(rank, type))
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_TYPE, "MPI_Get_count", "datatype", type);
+  bytes const size = element_size(rank, type);
   auto const got = static_cast<bytes>(status->byte_count);
-  *count = size == 0 ? 0 : got % size != 0 ? MPI_UNDEFINED : static_cast<int>(got / size);
+  bool const is_whole = size == 0 ? got == 0 : got % size == 0 && got / size <= 0x7fffffff;
+  *count = !is_whole ? MPI_UNDEFINED : size == 0 ? 0 : static_cast<int>(got / size);
   return MPI_SUCCESS;
 }
 

@@ -21,7 +21,7 @@ struct channel {
 #endif
 }
 
-enum class mode : std::uint32_t { standard, synchronous };
+enum class mode : std::uint32_t { standard, synchronous, buffered };
 
 /// Messages of at most this many bytes are copied, so that the sender need not wait.
 inline constexpr bytes most_eager = 4096;
@@ -34,10 +34,12 @@ inline constexpr bytes most_eager = 4096;
                                           std::int32_t to, std::int32_t tag, mode how,
                                           std::uint32_t& done);
 
+/// Whether the receiver has copied the data. (E) synchronizes with (D), so that the sender may
+/// change the data.
 [[nodiscard]] QUARRY_HD inline bool is_received(std::uint32_t& done) {
   // an acquire would empty the GPU's cache at every look
   simt::atomic_ref<std::uint32_t> const word{done};
-  return word.load(simt::relaxed) != 0 && word.load(simt::acquire) != 0;
+  return word.load(simt::relaxed) != 0 && word.load(returned_order) != 0;  // (E)
 }
 
 /// Sends and waits until the buffer can be reused.
@@ -47,9 +49,9 @@ QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data
 /// Receives and waits. `receive` has data, count, type, source, tag and context.
 QUARRY_SLOW void receive(rank_state& rank, request& receive, call which);
 
-/// Receives exactly what a collective sends.
-QUARRY_HD inline void receive_bytes(rank_state& rank, channel const& through, void* data,
-                                    bytes size, std::int32_t from, std::int32_t tag, call which) {
+/// Receives what a collective sends. Returns an MPI error code.
+QUARRY_HD inline int receive_bytes(rank_state& rank, channel const& through, void* data, bytes size,
+                                   std::int32_t from, std::int32_t tag, call which) {
   request wanted;
   wanted.what = request::kind::receive;
   wanted.data = data;
@@ -59,6 +61,7 @@ QUARRY_HD inline void receive_bytes(rank_state& rank, channel const& through, vo
   wanted.tag = tag;
   wanted.context = through.context;
   receive(rank, wanted, which);
+  return wanted.error;
 }
 QUARRY_HD inline void send_bytes(rank_state& rank, channel const& through, void const* data,
                                  bytes size, std::int32_t to, std::int32_t tag, call which) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "progress.hpp"
 
+#include "requests.hpp"
+
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
@@ -13,7 +15,7 @@ namespace {
 /// Says that the message's data was received.
 QUARRY_HD void finish_message(rank_state& rank, message* taken) {
   if (taken->done != nullptr) {
-    simt::atomic_ref<std::uint32_t>{*taken->done}.store(1, simt::release);  // (D)
+    simt::atomic_ref<std::uint32_t>{*taken->done}.store(1, return_order);  // (D)
     note_activity();
   }
   taken->holds &= ~mailbox::data_hold;
@@ -30,12 +32,16 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, message* arrived) {
   unpack(rank, receive.data, receive.type, static_cast<char const*>(arrived->data), receive.size);
   finish_message(rank, arrived);
   receive.is_done = 1;
+  if (receive.is_freed != 0) delete_request(rank, &receive);
 }
 
 }  // namespace
 
 QUARRY_SLOW void* allocate(bytes size) { return layout().heap().malloc(size); }
-QUARRY_SLOW void release(void* memory) { layout().heap().free(memory); }
+QUARRY_SLOW void release(void* memory) {
+  layout().heap().free(memory);
+  note_activity();  // a rank may wait for memory
+}
 
 /// A message with room for `size` bytes; null if the heap has no memory.
 [[nodiscard]] QUARRY_SLOW message* new_message(rank_state& rank, bytes size) {

@@ -20,6 +20,7 @@ struct request {
   std::int32_t source = 0;
   std::int32_t tag = 0;
   std::uint32_t context = 0;
+  MPI_Comm communicator = MPI_COMM_NULL;  // for errors of requests with a handle
   std::int32_t error = MPI_SUCCESS;
   std::uint32_t is_freed = 0;  // MPI_Request_free: nobody waits for it
   bytes size = 0;              // of the message
@@ -92,6 +93,10 @@ QUARRY_SLOW void begin_receive(rank_state& rank, request& receive);
 
 /// On the GPU most waits are short, and each look at other words would make them longer.
 inline constexpr std::uint32_t polls_before_idle = is_on_host() ? 1 : 32;
+
+/// Called by a rank that asks and does not wait: lets other ranks run. Ends the rank if the program
+/// was aborted.
+QUARRY_SLOW void yield_rank();
 
 /// Called by a rank that waits and found nothing, the `polls`-th time. Ends the rank if the program
 /// was aborted.

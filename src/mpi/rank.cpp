@@ -5,23 +5,12 @@
 #include "c_library.hpp"
 
 #ifndef __CUDACC__
-#include <csetjmp>
 #include <ctime>
-#include <vector>
 #endif
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
 #ifndef __CUDACC__
-namespace {
-/// Where each rank continues when it ends early. Frames of C code between there and here have no
-/// destructors; frames of the runtime that own something end before.
-std::vector<std::jmp_buf>& ends() {
-  static std::vector<std::jmp_buf> all(layout().size);
-  return all;
-}
-}  // namespace
-
 std::uint64_t host_clock_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -47,7 +36,7 @@ QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
   asm volatile("exit;");
   __builtin_unreachable();
 #elif !defined(__CUDACC__)
-  std::longjmp(ends()[own_rank()], 1);
+  std::longjmp(the_world().ends[own_rank()].place, 1);
 #else
   __builtin_unreachable();
 #endif
@@ -77,12 +66,17 @@ QUARRY_HD void run_rank(std::uint32_t number) {
 #if defined(__CUDA_ARCH__) || !defined(__CUDACC__)
   quarry_mpi_init_record(record);
 #ifndef __CUDA_ARCH__
-  if (setjmp(ends()[number]) != 0) return;
+  if (setjmp(all.ends[number].place) != 0) return;
 #endif
   int const code = quarry_mpi_main(all.argc, argv, all.environment);
   leave_library(rank);
   finish_rank(rank, code);
 #endif
+}
+
+QUARRY_SLOW void yield_rank() {
+  if (simt::atomic_ref<std::uint32_t>{the_world().aborted}.load(simt::relaxed) != 0) end_rank(0);
+  simt::pause();
 }
 
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,

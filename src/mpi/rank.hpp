@@ -3,10 +3,22 @@
 
 #include "world.hpp"
 
+#ifndef __CUDACC__
+#include <csetjmp>
+#endif
+
 namespace quarry::inline QUARRY_ABI::mpi {
 
 /// Prepares the state of rank `number` and runs the program's main.
 QUARRY_HD void run_rank(std::uint32_t number);
+
+#ifndef __CUDACC__
+/// Where a rank continues when it ends early. Frames of C code between there and here have no
+/// destructors; frames of the runtime that own something end before.
+struct early_end {
+  std::jmp_buf place;
+};
+#endif
 
 /// CPU: the monotonic clock.
 [[nodiscard]] std::uint64_t host_clock_ns();

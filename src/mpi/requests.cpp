@@ -2,6 +2,7 @@
 #include "requests.hpp"
 
 #include "handles.hpp"
+#include "point_to_point.hpp"
 
 #include <new>
 
@@ -21,10 +22,15 @@ QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle) {
   return made;
 }
 
-QUARRY_SLOW void free_request(rank_state& rank, MPI_Request* handle) {
-  release(request_of(rank, *handle));
-  rank.requests.entries[*handle - 1] = nullptr;
-  *handle = MPI_REQUEST_NULL;
+QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
+  if (done->what == request::kind::receive) release_type(rank, done->type);
+  release(done);
+}
+
+QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
+  if (asked.is_done == 0 && asked.what == request::kind::send && is_received(asked.sent))
+    asked.is_done = 1;
+  return asked.is_done != 0;
 }
 
 namespace {
@@ -34,7 +40,131 @@ QUARRY_HD void set_empty(MPI_Status* status) {
   *status = {MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_SUCCESS, 0, 0};
 }
 
+QUARRY_HD MPI_Status* status_of(MPI_Status* statuses, int index) {
+  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[index];
+}
+
+/// What is left of a request that is done and freed.
+struct outcome {
+  int error;
+  MPI_Comm communicator;
+  std::int64_t count;
+};
+
+/// Frees a request that is done, and sets its handle to MPI_REQUEST_NULL.
+QUARRY_SLOW outcome take(rank_state& rank, MPI_Request* handle, MPI_Status* status) {
+  request* const done = request_of(rank, *handle);
+  set_status(status, done->source, done->tag, done->size);
+  outcome const result{done->error, done->communicator, static_cast<std::int64_t>(done->count)};
+  rank.requests.entries[*handle - 1] = nullptr;
+  *handle = MPI_REQUEST_NULL;
+  delete_request(rank, done);
+  return result;
+}
+
+/// The operations that one call completes. If any of them failed, the statuses have their errors
+/// and the call returns MPI_ERR_IN_STATUS.
+class completions {
+ public:
+  QUARRY_HD completions(rank_state& rank, int count, MPI_Request const* handles) : rank_{rank} {
+    for (int i = 0; i < count; ++i) {
+      request* const asked = request_of(rank, handles[i]);
+      if (asked != nullptr && is_complete(rank, *asked) && asked->error != MPI_SUCCESS)
+        has_error_ = true;
+    }
+  }
+  QUARRY_HD void add(int index, MPI_Request* handle, MPI_Status* status) {
+    int error = MPI_SUCCESS;
+    if (*handle == MPI_REQUEST_NULL) {
+      set_empty(status);
+    } else {
+      outcome const done = take(rank_, handle, status);
+      error = done.error;
+      if (error != MPI_SUCCESS && first_error_ == MPI_SUCCESS) {
+        first_error_ = error;
+        communicator_ = done.communicator;
+        index_ = index;
+      }
+    }
+    if (has_error_ && status != MPI_STATUS_IGNORE) status->MPI_ERROR = error;
+  }
+  [[nodiscard]] QUARRY_HD int result(char const* function) const {
+    if (first_error_ == MPI_SUCCESS) return MPI_SUCCESS;
+    // a message that ends the program names the error itself
+    int const error = is_fatal(rank_, communicator_) ? first_error_ : MPI_ERR_IN_STATUS;
+    return fail(rank_, communicator_, error, function, "request", index_);
+  }
+
+ private:
+  rank_state& rank_;
+  bool has_error_ = false;
+  int first_error_ = MPI_SUCCESS;
+  MPI_Comm communicator_ = MPI_COMM_WORLD;
+  int index_ = 0;
+};
+
+/// Frees the memory of sends that have ended after MPI_Request_free.
+QUARRY_SLOW void delete_freed_sends(rank_state& rank) {
+  request** link = &rank.freed_sends;
+  while (*link != nullptr) {
+    request* const freed = *link;
+    if (!is_complete(rank, *freed)) {
+      link = &freed->next;
+      continue;
+    }
+    *link = freed->next;
+    delete_request(rank, freed);
+  }
+}
+
+/// Returns an error unless all handles are MPI_REQUEST_NULL or belong to requests.
+QUARRY_SLOW int check_all(rank_state& rank, int count, MPI_Request const* handles,
+                          char const* function) {
+  if (count < 0) return fail(rank, MPI_COMM_WORLD, MPI_ERR_COUNT, function, "count", count);
+  for (int i = 0; i < count; ++i) {
+    if (handles[i] != MPI_REQUEST_NULL && request_of(rank, handles[i]) == nullptr)
+      return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, function, "request", handles[i]);
+  }
+  return MPI_SUCCESS;
+}
+
+/// Completes all operations that are done. MPI_Waitsome and MPI_Testsome share it.
+QUARRY_SLOW int take_some(rank_state& rank, int count, MPI_Request* handles, int* done_count,
+                          int* indices, MPI_Status* statuses, char const* function) {
+  completions done{rank, count, handles};
+  *done_count = 0;
+  for (int i = 0; i < count; ++i) {
+    request* const asked = request_of(rank, handles[i]);
+    if (asked == nullptr || !is_complete(rank, *asked)) continue;
+    done.add(*done_count, &handles[i], status_of(statuses, *done_count));
+    indices[(*done_count)++] = i;
+  }
+  return done.result(function);
+}
+
+/// The first request that is done; -1 if there is none. `has_active`: whether there are requests.
+QUARRY_SLOW int find_done(rank_state& rank, int count, MPI_Request const* handles,
+                          bool& has_active) {
+  has_active = false;
+  for (int i = 0; i < count; ++i) {
+    request* const asked = request_of(rank, handles[i]);
+    if (asked == nullptr) continue;
+    has_active = true;
+    if (is_complete(rank, *asked)) return i;
+  }
+  return -1;
+}
+
 }  // namespace
+
+QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status,
+                       char const* function) {
+  outcome const done = take(rank, handle, status);
+  return done.error == MPI_SUCCESS
+             ? MPI_SUCCESS
+             : fail(rank, done.communicator, done.error, function, "count", done.count);
+}
+
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
@@ -56,13 +186,17 @@ QUARRY_HD int MPI_Wait(MPI_Request* handle, MPI_Status* status) {
 }
 
 QUARRY_HD int MPI_Waitall(int count, MPI_Request* handles, MPI_Status* statuses) {
-  int result = MPI_SUCCESS;
+  rank_state& rank = self();
+  if (int const error = check_all(rank, count, handles, "MPI_Waitall")) return error;
   for (int i = 0; i < count; ++i) {
-    int const error =
-        MPI_Wait(&handles[i], statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
-    if (error != MPI_SUCCESS) result = MPI_ERR_IN_STATUS;
+    request* const asked = request_of(rank, handles[i]);
+    if (asked == nullptr || is_complete(rank, *asked)) continue;
+    wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
+               [&] { return is_complete(rank, *asked); });
   }
-  return result;
+  completions done{rank, count, handles};
+  for (int i = 0; i < count; ++i) done.add(i, &handles[i], status_of(statuses, i));
+  return done.result("MPI_Waitall");
 }
 
 QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
@@ -78,12 +212,13 @@ QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
   progress(rank);
   if (is_complete(rank, *asked)) return finish(rank, handle, status, "MPI_Test");
   *flag = 0;
-  simt::pause();
+  yield_rank();
   return MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status* statuses) {
   rank_state& rank = self();
+  if (int const error = check_all(rank, count, handles, "MPI_Testall")) return error;
   progress(rank);
   *flag = 1;
   for (int i = 0; i < count; ++i) {
@@ -91,28 +226,22 @@ QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status
     if (asked != nullptr && !is_complete(rank, *asked)) *flag = 0;
   }
   if (*flag != 0) return MPI_Waitall(count, handles, statuses);
-  simt::pause();
+  yield_rank();
   return MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Testany(int count, MPI_Request* handles, int* index, int* flag,
                           MPI_Status* status) {
   rank_state& rank = self();
+  if (int const error = check_all(rank, count, handles, "MPI_Testany")) return error;
   progress(rank);
   bool has_active = false;
-  for (int i = 0; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
-    if (asked == nullptr) continue;
-    has_active = true;
-    if (!is_complete(rank, *asked)) continue;
-    *index = i;
-    *flag = 1;
-    return finish(rank, &handles[i], status, "MPI_Testany");
-  }
-  *index = MPI_UNDEFINED;
-  *flag = has_active ? 0 : 1;
+  int const found = find_done(rank, count, handles, has_active);
+  *index = found < 0 ? MPI_UNDEFINED : found;
+  *flag = found >= 0 || !has_active ? 1 : 0;
+  if (found >= 0) return finish(rank, &handles[found], status, "MPI_Testany");
   if (has_active) {
-    simt::pause();
+    yield_rank();
   } else {
     set_empty(status);
   }
@@ -121,44 +250,67 @@ QUARRY_HD int MPI_Testany(int count, MPI_Request* handles, int* index, int* flag
 
 QUARRY_HD int MPI_Waitany(int count, MPI_Request* handles, int* index, MPI_Status* status) {
   rank_state& rank = self();
-  *index = MPI_UNDEFINED;
+  if (int const error = check_all(rank, count, handles, "MPI_Waitany")) return error;
   bool has_active = false;
-  for (int i = 0; i < count; ++i) has_active |= request_of(rank, handles[i]) != nullptr;
+  int found = find_done(rank, count, handles, has_active);
+  *index = MPI_UNDEFINED;
   if (!has_active) {
     set_empty(status);
     return MPI_SUCCESS;
   }
-  wait_until(rank, reason_of(call::wait), [&] {
-    for (int i = 0; i < count && *index == MPI_UNDEFINED; ++i) {
-      request* const asked = request_of(rank, handles[i]);
-      if (asked != nullptr && is_complete(rank, *asked)) *index = i;
-    }
-    return *index != MPI_UNDEFINED;
-  });
-  return finish(rank, &handles[*index], status, "MPI_Waitany");
+  if (found < 0)
+    wait_until(rank, reason_of(call::wait), [&] {
+      found = find_done(rank, count, handles, has_active);
+      return found >= 0;
+    });
+  *index = found;
+  return finish(rank, &handles[found], status, "MPI_Waitany");
 }
 
 QUARRY_HD int MPI_Waitsome(int count, MPI_Request* handles, int* done_count, int* indices,
                            MPI_Status* statuses) {
   rank_state& rank = self();
-  int first = 0;
-  int result = MPI_Waitany(count, handles, &first, statuses);
-  if (first == MPI_UNDEFINED) {
-    *done_count = MPI_UNDEFINED;
-    return result;
-  }
-  indices[0] = first;
-  *done_count = 1;
-  for (int i = 0; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
-    if (asked == nullptr || !is_complete(rank, *asked)) continue;
-    int const error =
-        finish(rank, &handles[i],
-               statuses == MPI_STATUSES_IGNORE ? statuses : &statuses[*done_count], "MPI_Waitsome");
-    if (error != MPI_SUCCESS) result = error;
-    indices[(*done_count)++] = i;
-  }
-  return result;
+  if (int const error = check_all(rank, count, handles, "MPI_Waitsome")) return error;
+  bool has_active = false;
+  if (find_done(rank, count, handles, has_active) < 0 && has_active)
+    wait_until(rank, reason_of(call::wait),
+               [&] { return find_done(rank, count, handles, has_active) >= 0; });
+  if (has_active)
+    return take_some(rank, count, handles, done_count, indices, statuses, "MPI_Waitsome");
+  *done_count = MPI_UNDEFINED;
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Testsome(int count, MPI_Request* handles, int* done_count, int* indices,
+                           MPI_Status* statuses) {
+  rank_state& rank = self();
+  if (int const error = check_all(rank, count, handles, "MPI_Testsome")) return error;
+  progress(rank);
+  bool has_active = false;
+  int const found = find_done(rank, count, handles, has_active);
+  if (found >= 0)
+    return take_some(rank, count, handles, done_count, indices, statuses, "MPI_Testsome");
+  *done_count = has_active ? 0 : MPI_UNDEFINED;
+  if (has_active) yield_rank();
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Request_free(MPI_Request* handle) {
+  rank_state& rank = self();
+  request* const asked = request_of(rank, *handle);
+  if (asked == nullptr)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Request_free", "request", *handle);
+  rank.requests.entries[*handle - 1] = nullptr;
+  *handle = MPI_REQUEST_NULL;
+  delete_freed_sends(rank);
+  asked->is_freed = 1;
+  if (is_complete(rank, *asked)) {
+    delete_request(rank, asked);
+  } else if (asked->what == request::kind::send) {
+    asked->next = rank.freed_sends;
+    rank.freed_sends = asked;
+  }  // else: the arriving message deletes it
+  return MPI_SUCCESS;
 }
 
 }  // extern "C"

@@ -14,8 +14,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
   return index < rank.requests.capacity ? rank.requests.entries[index] : nullptr;
 }
 
-/// Frees the request and sets the handle to MPI_REQUEST_NULL.
-QUARRY_SLOW void free_request(rank_state& rank, MPI_Request* handle);
+/// Frees the request's memory.
+QUARRY_SLOW void delete_request(rank_state& rank, request* done);
 
 /// Whether the operation is done. Does not make progress.
 [[nodiscard]] QUARRY_SLOW bool is_complete(rank_state& rank, request& asked);
@@ -23,5 +23,14 @@ QUARRY_SLOW void free_request(rank_state& rank, MPI_Request* handle);
 /// Reports and frees a request that is done. Returns the operation's error.
 QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status,
                        char const* function);
+
+QUARRY_HD inline void set_status(MPI_Status* status, std::int32_t source, std::int32_t tag,
+                                 bytes size) {
+  if (status == MPI_STATUS_IGNORE) return;
+  status->MPI_SOURCE = source;
+  status->MPI_TAG = tag;  // MPI_ERROR changes only in calls that return MPI_ERR_IN_STATUS
+  status->is_cancelled = 0;
+  status->byte_count = static_cast<long long>(size);
+}
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

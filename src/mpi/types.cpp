@@ -40,20 +40,46 @@ QUARRY_SLOW void copy_bytes(void* to, void const* from, bytes size) {
   if (either % 4 == 0) copy_units<std::uint32_t>(out, in, size);
   copy_units<char>(out, in, size);
 #else
-  std::memcpy(to, from, size);
+  if (size != 0) std::memcpy(to, from, size);
 #endif
 }
 
 namespace {
 
-/// Calls `move(buffer, bytes)` for each run of each element, until `size` bytes are moved.
+/// The runs of a type that is not dense.
+struct type_runs {
+  QUARRY_HD type_runs(rank_state& rank, MPI_Datatype type) : extent{element_extent(rank, type)} {
+    if (!is_basic(type)) {
+      derived_type* const made = derived(rank, type);
+      first = made->first();
+      count = made->runs;
+    } else if (type == MPI_SHORT_INT) {
+      pair[0] = {0, 2};
+      pair[1] = {4, 4};
+      count = 2;
+    } else {
+      pair[0] = {0, 12};  // 8 bytes and an int
+      count = 1;
+    }
+  }
+  [[nodiscard]] QUARRY_HD type_run at(std::uint32_t index) const {
+    return first != nullptr ? first[index] : pair[index];
+  }
+
+  std::int64_t extent;
+  type_run const* first = nullptr;  // null: `pair`
+  type_run pair[2];
+  std::uint32_t count;
+};
+
+/// Calls `move(offset, bytes)` for each run of each element, until `size` bytes are moved.
 template <class Move>
-QUARRY_HD void for_each_run(derived_type& type, char* buffer, bytes size, Move const& move) {
-  for (; size != 0; buffer += type.extent) {
-    for (std::uint32_t i = 0; i < type.runs && size != 0; ++i) {
-      derived_type::run const run = type.first()[i];
+QUARRY_HD void for_each_run(type_runs const& runs, bytes size, Move const& move) {
+  for (std::int64_t element = 0; size != 0; element += runs.extent) {
+    for (std::uint32_t i = 0; i < runs.count && size != 0; ++i) {
+      type_run const run = runs.at(i);
       bytes const part = run.size < size ? run.size : size;
-      move(buffer + run.offset, part);
+      move(element + run.offset, part);
       size -= part;
     }
   }
@@ -61,22 +87,30 @@ QUARRY_HD void for_each_run(derived_type& type, char* buffer, bytes size, Move c
 
 }  // namespace
 
+QUARRY_SLOW void copy_elements(rank_state& rank, void* to, void const* from, bytes count,
+                               MPI_Datatype type) {
+  bytes const size = count * element_size(rank, type);
+  if (is_dense(rank, type)) return copy_bytes(to, from, size);
+  for_each_run(type_runs{rank, type}, size, [&](std::int64_t offset, bytes part) {
+    copy_bytes(static_cast<char*>(to) + offset, static_cast<char const*>(from) + offset, part);
+  });
+}
+
 QUARRY_SLOW void pack(rank_state& rank, char* to, void const* from, bytes count,
                       MPI_Datatype type) {
   bytes const size = count * element_size(rank, type);
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
-  for_each_run(*derived(rank, type), const_cast<char*>(static_cast<char const*>(from)), size,
-               [&](char* buffer, bytes part) {
-                 copy_bytes(to, buffer, part);
-                 to += part;
-               });
+  for_each_run(type_runs{rank, type}, size, [&](std::int64_t offset, bytes part) {
+    copy_bytes(to, static_cast<char const*>(from) + offset, part);
+    to += part;
+  });
 }
 
 QUARRY_SLOW void unpack(rank_state& rank, void* to, MPI_Datatype type, char const* from,
                         bytes size) {
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
-  for_each_run(*derived(rank, type), static_cast<char*>(to), size, [&](char* buffer, bytes part) {
-    copy_bytes(buffer, from, part);
+  for_each_run(type_runs{rank, type}, size, [&](std::int64_t offset, bytes part) {
+    copy_bytes(static_cast<char*>(to) + offset, from, part);
     from += part;
   });
 }

@@ -6,22 +6,27 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
+/// Bytes of an element that lie together.
+struct type_run {
+  std::int64_t offset;
+  bytes size;
+};
+
 /// A type that the program made. Its bytes are runs; element i of a buffer begins at i * extent.
 struct derived_type {
-  struct run {
-    std::int64_t offset;
-    bytes size;
-  };
   bytes size;
   std::int64_t lower_bound;
   std::int64_t extent;
   std::uint32_t runs;
-  std::uint32_t references;
-  // `runs` runs follow
+  std::uint32_t references;  // the handle, and the receives that have begun
+  std::uint32_t is_committed;
+  std::uint32_t is_freed;  // the handle is invalid
+  // `runs` runs follow, in the order of their bytes in a message
 
-  [[nodiscard]] QUARRY_HD run* first() { return reinterpret_cast<run*>(this + 1); }
+  [[nodiscard]] QUARRY_HD type_run* first() { return reinterpret_cast<type_run*>(this + 1); }
   [[nodiscard]] QUARRY_HD bool is_dense() {
-    return runs == 1 && first()->offset == 0 && static_cast<std::int64_t>(size) == extent;
+    return size == 0 ||
+           (runs == 1 && first()->offset == 0 && static_cast<std::int64_t>(size) == extent);
   }
 };
 
@@ -31,19 +36,47 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
   return type >= 0x101 && type < first_derived && ((type >> 8) <= 16);
 }
 
+/// Whether a basic type is a pair with a gap, which messages do not contain.
+[[nodiscard]] QUARRY_HD constexpr bool has_gap(MPI_Datatype basic) { return (basic & 0x80) != 0; }
+
 /// The type that the program made; null if there is none with this handle.
 [[nodiscard]] QUARRY_HD inline derived_type* derived(rank_state& rank, MPI_Datatype type) {
   auto const index = static_cast<std::uint32_t>(type - first_derived);
   return type >= first_derived && index < rank.types.capacity ? rank.types.entries[index] : nullptr;
 }
 
+/// Whether mpi.h names the type.
+[[nodiscard]] QUARRY_HD constexpr bool is_named(MPI_Datatype type) {
+  if (type == MPI_SHORT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT) return true;
+  int const number = type & 0xff;
+  int const extent = type >> 8;
+  int const last = extent == 1   ? MPI_UINT8_T & 0xff
+                   : extent == 2 ? MPI_UINT16_T & 0xff
+                   : extent == 4 ? MPI_WCHAR & 0xff
+                   : extent == 8 ? MPI_C_COMPLEX & 0xff
+                                 : MPI_C_DOUBLE_COMPLEX & 0xff;
+  return is_basic(type) && (extent & (extent - 1)) == 0 && number >= 1 && number <= last &&
+         (extent != 16 || type == MPI_C_DOUBLE_COMPLEX);
+}
+
+/// Whether the type exists.
+[[nodiscard]] QUARRY_HD inline bool is_known_type(rank_state& rank, MPI_Datatype type) {
+  if (is_basic(type)) return is_named(type);
+  derived_type const* const made = derived(rank, type);
+  return made != nullptr && made->is_freed == 0;
+}
+
+/// Whether messages can have elements of the type.
 [[nodiscard]] QUARRY_HD inline bool is_type(rank_state& rank, MPI_Datatype type) {
-  return is_basic(type) || derived(rank, type) != nullptr;
+  return is_known_type(rank, type) && (is_basic(type) || derived(rank, type)->is_committed != 0);
 }
 
 /// The bytes that an element has in a message.
 [[nodiscard]] QUARRY_HD inline bytes element_size(rank_state& rank, MPI_Datatype type) {
-  if (is_basic(type)) return static_cast<bytes>(type) >> 8;
+  if (is_basic(type)) {
+    auto const distance = static_cast<bytes>(type) >> 8;
+    return has_gap(type) ? distance - distance / 4 : distance;
+  }
   derived_type const* const made = derived(rank, type);
   return made == nullptr ? 0 : made->size;
 }
@@ -55,14 +88,32 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
   return made == nullptr ? 0 : made->extent;
 }
 
+/// The offset of the first byte of an element; may be negative.
+[[nodiscard]] QUARRY_HD inline std::int64_t lower_bound(rank_state& rank, MPI_Datatype type) {
+  derived_type const* const made = is_basic(type) ? nullptr : derived(rank, type);
+  return made == nullptr ? 0 : made->lower_bound;
+}
+
 /// Whether elements lie in a buffer as in a message.
 [[nodiscard]] QUARRY_HD inline bool is_dense(rank_state& rank, MPI_Datatype type) {
-  derived_type* const made = is_basic(type) ? nullptr : derived(rank, type);
+  if (is_basic(type)) return !has_gap(type);
+  derived_type* const made = derived(rank, type);
   return made == nullptr || made->is_dense();
 }
 
+/// Keeps the type until `release_type`, although the program may free its handle.
+QUARRY_HD inline void retain_type(rank_state& rank, MPI_Datatype type) {
+  if (is_basic(type)) return;
+  if (derived_type* const made = derived(rank, type)) ++made->references;
+}
+QUARRY_SLOW void release_type(rank_state& rank, MPI_Datatype type);
+
 /// Copies bytes that do not overlap: 16 bytes at a time if both addresses allow it.
 QUARRY_SLOW void copy_bytes(void* to, void const* from, bytes size);
+
+/// Copies `count` elements from one buffer to another buffer of the same type.
+QUARRY_SLOW void copy_elements(rank_state& rank, void* to, void const* from, bytes count,
+                               MPI_Datatype type);
 
 /// Copies `count` elements to a message.
 QUARRY_SLOW void pack(rank_state& rank, char* to, void const* from, bytes count, MPI_Datatype type);

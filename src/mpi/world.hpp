@@ -22,6 +22,7 @@ struct request;
 struct derived_type;
 struct user_op;
 struct c_library;
+struct error_handler;
 
 /// The start of each rank's record; the program's global variables follow (compiler/privatize.hpp).
 struct record_header {
@@ -91,10 +92,14 @@ struct alignas(128) rank_state {
   handle_table<request> requests;
   handle_table<derived_type> types;
   handle_table<user_op> ops;
+  handle_table<error_handler> handlers;
+  request* freed_sends;   // MPI_Request_free: sends that the receivers have not got yet
+  void* attached_buffer;  // MPI_Buffer_attach; null: none
+  std::int32_t attached_bytes;
   std::uint32_t is_initialized;
   std::uint32_t meetings;  // how many meetings this rank has begun
-  int error_number;    // errno
-  c_library* library;  // of the C library's functions; null before the first that needs it
+  int error_number;        // errno
+  c_library* library;      // of the C library's functions; null before the first that needs it
 
   // read by the launcher
   wait_reason waiting;
@@ -118,6 +123,18 @@ struct output_ring;
 /// Requests of ranks for the host's files (host_calls.hpp).
 struct host_call_ring;
 
+/// CPU: where a rank continues when it ends early (rank.hpp).
+struct early_end;
+
+/// Why the program ended early. The first rank that fails writes it; the launcher prints it with
+/// the place in the source.
+struct failure {
+  static constexpr std::uint32_t text_bytes = 256;
+  std::uint32_t length;  // of the text; 0: there is nothing to print
+  std::uint32_t place;   // the number of the place in the source of the rank's last MPI call
+  char text[text_bytes];
+};
+
 struct world {
   std::uint32_t is_gpu;
   communicator all;
@@ -125,6 +142,7 @@ struct world {
   std::uint32_t next_context;  // atomic
   std::uint32_t aborted;       // atomic: all ranks end; the code is `abort_code`
   std::int32_t abort_code;
+  failure first_failure;
   std::uint64_t
       activity;  // CPU only, atomic: how often something happened that a rank may wait for
   output_ring* output;
@@ -133,6 +151,7 @@ struct world {
   int argc;
   char** argv;
   std::uint64_t start_ns;
+  early_end* ends;  // CPU only: of each rank
 };
 
 /// What every rank reads and no rank changes. On the GPU it lies in constant memory, which stays in

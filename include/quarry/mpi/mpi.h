@@ -71,7 +71,8 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_SIMILAR 2
 #define MPI_UNEQUAL 3
 
-/* The size of a basic type in bytes is the number's second digit pair. */
+/* Bits 8 and above of a basic type are the distance of its elements in bytes. Bit 7: a pair with a
+   gap of a quarter of this distance, which messages do not contain. */
 #define MPI_CHAR 0x101
 #define MPI_SIGNED_CHAR 0x102
 #define MPI_UNSIGNED_CHAR 0x103
@@ -90,7 +91,6 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_INT32_T 0x404
 #define MPI_UINT32_T 0x405
 #define MPI_WCHAR 0x406
-#define MPI_SHORT_INT 0x802
 #define MPI_2INT 0x801
 #define MPI_FLOAT_INT 0x803
 #define MPI_LONG 0x804
@@ -106,9 +106,10 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_OFFSET 0x80d
 #define MPI_C_COMPLEX 0x80e
 #define MPI_C_FLOAT_COMPLEX 0x80e
-#define MPI_DOUBLE_INT 0x1001
-#define MPI_LONG_INT 0x1002
 #define MPI_C_DOUBLE_COMPLEX 0x1003
+#define MPI_SHORT_INT 0x881
+#define MPI_DOUBLE_INT 0x1081
+#define MPI_LONG_INT 0x1082
 
 #define MPI_MAX 1
 #define MPI_MIN 2
@@ -211,6 +212,8 @@ int MPI_Waitsome(int count, MPI_Request* requests, int* done_count, int* indices
 int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status);
 int MPI_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses);
 int MPI_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status);
+int MPI_Testsome(int count, MPI_Request* requests, int* done_count, int* indices,
+                 MPI_Status* statuses);
 int MPI_Request_free(MPI_Request* request);
 
 int MPI_Barrier(MPI_Comm communicator);

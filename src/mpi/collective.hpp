@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What collective operations share. Their messages have a context of their own.
+#pragma once
+
+#include "collectives.hpp"
+#include "scratch.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// A collective operation that this rank takes part in. Messages of one operation have its number
+/// as tag, so that they do not match receives of the next operation.
+struct collective {
+  rank_state& rank;
+  channel through;
+  std::int32_t tag;
+  call which;
+  std::uint32_t own;
+  std::uint32_t size;
+  mutable int error = MPI_SUCCESS;  // of the first receive that failed
+
+  QUARRY_HD collective(rank_state& caller, membership& at, call name)
+      : rank{caller},
+        through{&at, at.context + 1},
+        tag{static_cast<std::int32_t>(at.collectives++ & 0x7fffffff)},
+        which{name},
+        own{at.rank},
+        size{at.size} {}
+
+  QUARRY_HD void send(void const* data, bytes length, std::uint32_t to) const {
+    send_bytes(rank, through, data, length, static_cast<std::int32_t>(to), tag, which);
+  }
+  QUARRY_HD void receive(void* data, bytes length, std::uint32_t from) const {
+    note(receive_bytes(rank, through, data, length, static_cast<std::int32_t>(from), tag, which));
+  }
+  QUARRY_HD void note(int failed) const {
+    if (error == MPI_SUCCESS) error = failed;
+  }
+  /// What the MPI function returns.
+  [[nodiscard]] QUARRY_HD int result(MPI_Comm communicator, char const* function) const {
+    return error == MPI_SUCCESS
+               ? MPI_SUCCESS
+               : fail(rank, communicator, error, function, "rank", static_cast<std::int64_t>(own));
+  }
+};
+
+/// Checks what all collectives share, and finds the caller's membership. Returns an MPI error code.
+QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI_Datatype type,
+                      int root, char const* function, membership*& found);
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

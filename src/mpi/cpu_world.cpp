@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_world.hpp"
+
+#include "mailbox.hpp"
+#include "meeting.hpp"
+
+#include <unistd.h>
+#include <cstdlib>
+#include <cstring>
+
+quarry::mpi::launch_layout quarry_mpi_layout;
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+constexpr bytes default_heap = bytes{1} << 30;
+constexpr bytes page = 4096;
+
+}  // namespace
+
+cpu_world::cpu_world(needs const& wanted)
+    : heap_bytes_{wanted.heap != 0 ? wanted.heap : default_heap},
+      memory_{{.bytes = heap_bytes_, .backend_kind = backend::cpu}},
+      records_{static_cast<char*>(std::aligned_alloc(
+                   page, (wanted.record * wanted.ranks + page - 1) / page * page)),
+               &std::free},
+      ranks_(wanted.ranks),
+      ends_(wanted.ranks),
+      counters_(meeting::nodes_for(wanted.ranks)),
+      parts_((wanted.ranks + counters_.size() + 2) * meeting::part_bytes) {
+  bytes const record_bytes = wanted.record * wanted.ranks;
+  if (records_ == nullptr)
+    throw out_of_memory{"the ranks' global variables", record_bytes, "the host has no memory"};
+  std::memset(records_.get(), 0, record_bytes);
+  all_.all = {wanted.ranks, 0, nullptr, wanted.ranks};
+  all_.meeting = {counters_.data(), parts_.data(),
+                  parts_.data() + (wanted.ranks + counters_.size()) * meeting::part_bytes, 0};
+  all_.next_context = 4;
+  all_.argc = wanted.argc;
+  all_.argv = wanted.argv;
+  all_.environment = environ;
+  all_.start_ns = host_clock_ns();
+  all_.ends = ends_.data();
+  quarry_mpi_layout = {records_.get(), wanted.record, 0, wanted.ranks, &all_, ranks_.data(), {}};
+  quarry_mpi_layout.set_heap(memory_.ref());
+  for (std::uint32_t i = 0; i < wanted.ranks; ++i) {
+    mailbox::initialise(ranks_[i]);
+    ranks_[i].rank = i;
+    ranks_[i].polled_at = ~std::uint64_t{0};
+  }
+}
+
+cpu_world::~cpu_world() { quarry_mpi_layout = {}; }
+
+void cpu_world::run_own_rank() {
+  std::uint32_t const rank = own_rank();
+  if (rank < ranks_.size()) run_rank(rank);
+}
+
+bool cpu_world::is_stuck(std::uint64_t activity) const {
+  for (auto const& rank : ranks_)
+    if (rank.stage != life::done && rank.polled_at != activity) return false;
+  return all_.activity == activity;
+}
+
+int cpu_world::status() const {
+  if (all_.aborted == 2) throw out_of_memory{"the ranks", heap_bytes_, "run with a larger --heap"};
+  if (all_.aborted != 0) return all_.abort_code;
+  for (auto const& rank : ranks_)
+    if (rank.exit_code != 0) return rank.exit_code;
+  return 0;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of a program whose ranks run on the CPU.
+#pragma once
+
+#include "rank.hpp"
+
+#include "quarry/device/heap.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// A world of ranks that run on the CPU, as fibers or threads. It is the world that `the_world()`
+/// returns, so that only one exists at a time.
+class cpu_world {
+ public:
+  /// What the ranks of the program need. `heap` and `record` are sizes in bytes.
+  struct needs {
+    std::uint32_t ranks = 1;
+    bytes heap = 0;    // 0: a default
+    bytes record = 0;  // of one rank's global variables
+    int argc = 0;
+    char** argv = nullptr;
+  };
+
+  explicit cpu_world(needs const& wanted);
+  cpu_world(cpu_world const&) = delete;
+  ~cpu_world();
+
+  /// Runs the rank whose lane calls it. Lanes without a rank return at once.
+  void run_own_rank();
+
+  /// Whether each rank has ended or has found nothing since `activity` was the world's activity.
+  [[nodiscard]] bool is_stuck(std::uint64_t activity) const;
+
+  /// The exit status of the program. Throws `out_of_memory` if the heap was too small to begin.
+  [[nodiscard]] int status() const;
+
+  [[nodiscard]] world& state() { return all_; }
+  [[nodiscard]] heap const& memory() const { return memory_; }
+  [[nodiscard]] std::vector<rank_state> const& ranks() const { return ranks_; }
+
+ private:
+  bytes heap_bytes_;
+  heap memory_;
+  std::unique_ptr<char, void (*)(void*)> records_;
+  std::vector<rank_state> ranks_;
+  std::vector<early_end> ends_;
+  std::vector<std::uint32_t> counters_;  // of the meeting place
+  std::vector<char> parts_;
+  world all_{};
+};
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory orders of the runtime that a test can relax (quarry/device/orders.hpp says how).
+#pragma once
+
+#include "quarry/device/orders.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+using quarry::detail::is_mutant;
+
+inline constexpr simt::memory_order push_exchange_order =
+    is_mutant("mpi-X") ? simt::relaxed : simt::acq_rel;
+inline constexpr simt::memory_order push_link_order =
+    is_mutant("mpi-K") ? simt::relaxed : simt::release;
+inline constexpr simt::memory_order pop_order = is_mutant("mpi-G") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order return_order =
+    is_mutant("mpi-D") ? simt::relaxed : simt::release;
+inline constexpr simt::memory_order returned_order =
+    is_mutant("mpi-E") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order leave_order =
+    is_mutant("mpi-L") ? simt::relaxed : simt::acq_rel;
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collective operations that move each rank's part of the data: gather, scatter, and exchanges of
+// all with all.
+#include "collective.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+QUARRY_HD char* at(void* base, std::int64_t elements, std::int64_t extent) {
+  return static_cast<char*>(base) + elements * extent;
+}
+QUARRY_HD char const* at(void const* base, std::int64_t elements, std::int64_t extent) {
+  return static_cast<char const*>(base) + elements * extent;
+}
+
+/// Copies elements between buffers of one rank that may have different types.
+QUARRY_SLOW void convert_elements(rank_state& rank, void const* from, bytes count,
+                                  MPI_Datatype type, void* to, MPI_Datatype to_type) {
+  bytes const length = count * element_size(rank, type);
+  if (is_dense(rank, type))
+    return unpack(rank, to, to_type, static_cast<char const*>(from), length);
+  scratch const packed{rank, length};
+  pack(rank, packed.data(), from, count, type);
+  unpack(rank, to, to_type, packed.data(), length);
+}
+
+/// Sends elements of any type in a collective; like MPI_Send in the collective's context.
+QUARRY_SLOW void send_elements(collective const& of, void const* data, bytes count,
+                               MPI_Datatype type, std::uint32_t to) {
+  send(of.rank, of.through, data, count, type, static_cast<std::int32_t>(to), of.tag,
+       mode::standard, of.which);
+}
+QUARRY_HD request wanted_elements(collective const& of, void* data, bytes count, MPI_Datatype type,
+                                  std::uint32_t from) {
+  request wanted;
+  wanted.what = request::kind::receive;
+  wanted.data = data;
+  wanted.count = count;
+  wanted.type = type;
+  wanted.source = static_cast<std::int32_t>(from);
+  wanted.tag = of.tag;
+  wanted.context = of.through.context;
+  return wanted;
+}
+QUARRY_SLOW void receive_elements(collective const& of, void* data, bytes count, MPI_Datatype type,
+                                  std::uint32_t from) {
+  request wanted = wanted_elements(of, data, count, type, from);
+  receive(of.rank, wanted, of.which);
+  of.note(wanted.error);
+}
+
+/// Counts and places of each rank's part: the same for all, or from arrays.
+struct parts {
+  int const* counts;
+  int const* displacements;
+  int count;
+
+  [[nodiscard]] QUARRY_HD bytes count_of(std::uint32_t rank) const {
+    return static_cast<bytes>(counts == nullptr ? count : counts[rank]);
+  }
+  /// Whether the counts and the type are valid. Returns an MPI error code.
+  [[nodiscard]] QUARRY_SLOW int check_all(rank_state& rank, std::uint32_t size, MPI_Datatype type,
+                                          MPI_Comm communicator, char const* function) const {
+    for (std::uint32_t i = 0; i < (counts == nullptr ? 1 : size); ++i) {
+      int const wanted = counts == nullptr ? count : counts[i];
+      if (wanted < 0) return fail(rank, communicator, MPI_ERR_COUNT, function, "count", wanted);
+    }
+    if (!is_type(rank, type))
+      return fail(rank, communicator, MPI_ERR_TYPE, function, "datatype", type);
+    return MPI_SUCCESS;
+  }
+  [[nodiscard]] QUARRY_HD std::int64_t place_of(std::uint32_t rank) const {
+    return displacements == nullptr ? static_cast<std::int64_t>(rank) * count : displacements[rank];
+  }
+};
+
+QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                       parts const& into, MPI_Datatype received_type, int root,
+                       MPI_Comm communicator, char const* function) {
+  rank_state& rank = self();
+  membership* among = nullptr;
+  bool const is_root = member(rank, communicator) != nullptr &&
+                       member(rank, communicator)->rank == static_cast<std::uint32_t>(root);
+  bool const is_in_place = sent == MPI_IN_PLACE;
+  if (int const error = check(rank, communicator, is_in_place ? 0 : sent_count,
+                              is_in_place ? MPI_BYTE : sent_type, root, function, among))
+    return error;
+  if (is_root) {
+    if (int const error =
+            into.check_all(rank, among->shared->size, received_type, communicator, function))
+      return error;
+  }
+  collective const of{rank, *among, call::gather};
+  if (!is_root) {
+    send_elements(of, sent, static_cast<bytes>(sent_count), sent_type,
+                  static_cast<std::uint32_t>(root));
+    return of.result(communicator, function);
+  }
+  std::int64_t const extent = element_extent(rank, received_type);
+  for (std::uint32_t from = 0; from < of.size; ++from) {
+    char* const place = at(received, into.place_of(from), extent);
+    if (from != of.own) {
+      receive_elements(of, place, into.count_of(from), received_type, from);
+    } else if (!is_in_place) {
+      convert_elements(rank, sent, static_cast<bytes>(sent_count), sent_type, place, received_type);
+    }
+  }
+  return of.result(communicator, function);
+}
+
+QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_type, void* received,
+                        int received_count, MPI_Datatype received_type, int root,
+                        MPI_Comm communicator, char const* function) {
+  rank_state& rank = self();
+  membership* among = nullptr;
+  bool const is_in_place = received == MPI_IN_PLACE;
+  if (int const error = check(rank, communicator, is_in_place ? 0 : received_count,
+                              is_in_place ? MPI_BYTE : received_type, root, function, among))
+    return error;
+  if (among->rank == static_cast<std::uint32_t>(root)) {
+    if (int const error =
+            from.check_all(rank, among->shared->size, sent_type, communicator, function))
+      return error;
+  }
+  collective const of{rank, *among, call::scatter};
+  if (of.own != static_cast<std::uint32_t>(root)) {
+    receive_elements(of, received, static_cast<bytes>(received_count), received_type,
+                     static_cast<std::uint32_t>(root));
+    return of.result(communicator, function);
+  }
+  std::int64_t const extent = element_extent(rank, sent_type);
+  for (std::uint32_t to = 0; to < of.size; ++to) {
+    char const* const place = at(sent, from.place_of(to), extent);
+    if (to != of.own) {
+      send_elements(of, place, from.count_of(to), sent_type, to);
+    } else if (!is_in_place) {
+      convert_elements(rank, place, from.count_of(to), sent_type, received, received_type);
+    }
+  }
+  return of.result(communicator, function);
+}
+
+/// Each rank sends its part around a ring; after size - 1 steps every rank has all parts.
+QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                          parts const& into, MPI_Datatype received_type, MPI_Comm communicator,
+                          char const* function) {
+  rank_state& rank = self();
+  membership* among = nullptr;
+  bool const is_in_place = sent == MPI_IN_PLACE;
+  if (int const error = check(rank, communicator, is_in_place ? 0 : sent_count,
+                              is_in_place ? MPI_BYTE : sent_type, 0, function, among))
+    return error;
+  if (int const error =
+          into.check_all(rank, among->shared->size, received_type, communicator, function))
+    return error;
+  collective const of{rank, *among, call::allgather};
+  std::int64_t const extent = element_extent(rank, received_type);
+  if (!is_in_place)
+    convert_elements(rank, sent, static_cast<bytes>(sent_count), sent_type,
+                     at(received, into.place_of(of.own), extent), received_type);
+  std::uint32_t const to = (of.own + 1) % of.size;
+  std::uint32_t const from = (of.own + of.size - 1) % of.size;
+  for (std::uint32_t step = 0; step + 1 < of.size; ++step) {
+    std::uint32_t const outgoing = (of.own + of.size - step) % of.size;
+    std::uint32_t const incoming = (of.own + of.size - step - 1) % of.size;
+    request wanted = wanted_elements(of, at(received, into.place_of(incoming), extent),
+                                     into.count_of(incoming), received_type, from);
+    begin_receive(rank, wanted);
+    send_elements(of, at(received, into.place_of(outgoing), extent), into.count_of(outgoing),
+                  received_type, to);
+    wait_until(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
+               [&] { return wanted.is_done != 0; });
+    of.note(wanted.error);
+  }
+  return of.result(communicator, function);
+}
+
+/// In step k each rank exchanges with the ranks at distance k.
+QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype sent_type,
+                         void* received, parts const& incoming, MPI_Datatype received_type,
+                         MPI_Comm communicator, char const* function) {
+  rank_state& rank = self();
+  membership* among = nullptr;
+  if (int const error = check(rank, communicator, 0, received_type, 0, function, among))
+    return error;
+  std::uint32_t const size = among->shared->size;
+  bool const is_in_place = sent == MPI_IN_PLACE;
+  if (int const error = incoming.check_all(rank, size, received_type, communicator, function))
+    return error;
+  if (int const error = is_in_place
+                            ? MPI_SUCCESS
+                            : outgoing.check_all(rank, size, sent_type, communicator, function))
+    return error;
+  collective const of{rank, *among, call::alltoall};
+  std::int64_t const received_extent = element_extent(rank, received_type);
+  bytes copied = 0;
+  if (is_in_place) {
+    for (std::uint32_t i = 0; i < of.size; ++i)
+      copied += incoming.count_of(i) * element_size(rank, received_type);
+  }
+  scratch const copy{rank, copied};
+  bytes offset = 0;
+  if (is_in_place) {
+    for (std::uint32_t i = 0; i < of.size; ++i) {
+      pack(rank, copy.data() + offset, at(received, incoming.place_of(i), received_extent),
+           incoming.count_of(i), received_type);
+      offset += incoming.count_of(i) * element_size(rank, received_type);
+    }
+  }
+  std::int64_t const sent_extent = is_in_place ? 0 : element_extent(rank, sent_type);
+  for (std::uint32_t step = 0; step < of.size; ++step) {
+    std::uint32_t const to = (of.own + step) % of.size;
+    std::uint32_t const from = (of.own + of.size - step) % of.size;
+    char* const target = at(received, incoming.place_of(from), received_extent);
+    if (step == 0) {
+      if (!is_in_place)
+        convert_elements(rank, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
+                         sent_type, target, received_type);
+      continue;
+    }
+    request wanted = wanted_elements(of, target, incoming.count_of(from), received_type, from);
+    begin_receive(rank, wanted);
+    if (is_in_place) {
+      bytes place = 0;
+      for (std::uint32_t i = 0; i < to; ++i)
+        place += incoming.count_of(i) * element_size(rank, received_type);
+      send_elements(of, copy.data() + place,
+                    incoming.count_of(to) * element_size(rank, received_type), MPI_BYTE, to);
+    } else {
+      send_elements(of, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
+                    sent_type, to);
+    }
+    wait_until(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
+               [&] { return wanted.is_done != 0; });
+    of.note(wanted.error);
+  }
+  return of.result(communicator, function);
+}
+
+}  // namespace
+}  // namespace quarry::inline QUARRY_ABI::mpi
+
+using namespace quarry::mpi;
+
+extern "C" {
+
+QUARRY_HD int MPI_Gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                         int received_count, MPI_Datatype received_type, int root,
+                         MPI_Comm communicator) {
+  return gather(sent, sent_count, sent_type, received, {nullptr, nullptr, received_count},
+                received_type, root, communicator, "MPI_Gather");
+}
+QUARRY_HD int MPI_Gatherv(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                          int const* received_counts, int const* displacements,
+                          MPI_Datatype received_type, int root, MPI_Comm communicator) {
+  return gather(sent, sent_count, sent_type, received, {received_counts, displacements, 0},
+                received_type, root, communicator, "MPI_Gatherv");
+}
+QUARRY_HD int MPI_Scatter(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                          int received_count, MPI_Datatype received_type, int root,
+                          MPI_Comm communicator) {
+  return scatter(sent, {nullptr, nullptr, sent_count}, sent_type, received, received_count,
+                 received_type, root, communicator, "MPI_Scatter");
+}
+QUARRY_HD int MPI_Scatterv(void const* sent, int const* sent_counts, int const* displacements,
+                           MPI_Datatype sent_type, void* received, int received_count,
+                           MPI_Datatype received_type, int root, MPI_Comm communicator) {
+  return scatter(sent, {sent_counts, displacements, 0}, sent_type, received, received_count,
+                 received_type, root, communicator, "MPI_Scatterv");
+}
+QUARRY_HD int MPI_Allgather(void const* sent, int sent_count, MPI_Datatype sent_type,
+                            void* received, int received_count, MPI_Datatype received_type,
+                            MPI_Comm communicator) {
+  return allgather(sent, sent_count, sent_type, received, {nullptr, nullptr, received_count},
+                   received_type, communicator, "MPI_Allgather");
+}
+QUARRY_HD int MPI_Allgatherv(void const* sent, int sent_count, MPI_Datatype sent_type,
+                             void* received, int const* received_counts, int const* displacements,
+                             MPI_Datatype received_type, MPI_Comm communicator) {
+  return allgather(sent, sent_count, sent_type, received, {received_counts, displacements, 0},
+                   received_type, communicator, "MPI_Allgatherv");
+}
+QUARRY_HD int MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                           int received_count, MPI_Datatype received_type, MPI_Comm communicator) {
+  return alltoall(sent, {nullptr, nullptr, sent_count}, sent_type, received,
+                  {nullptr, nullptr, received_count}, received_type, communicator, "MPI_Alltoall");
+}
+QUARRY_HD int MPI_Alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements,
+                            MPI_Datatype sent_type, void* received, int const* received_counts,
+                            int const* received_displacements, MPI_Datatype received_type,
+                            MPI_Comm communicator) {
+  return alltoall(sent, {sent_counts, sent_displacements, 0}, sent_type, received,
+                  {received_counts, received_displacements, 0}, received_type, communicator,
+                  "MPI_Alltoallv");
+}
+
+}  // extern "C"

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/support/ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace quarry::test {
+namespace reduction_test {
+
+/// Reduces the numbers of all ranks in the order of ranks.
+template <class T, class Combine>
+T fold(T (*of_rank)(int), Combine const& combine) {
+  T result = of_rank(0);
+  for (int rank = 1; rank < size_of(MPI_COMM_WORLD); ++rank)
+    result = static_cast<T>(combine(result, of_rank(rank)));
+  return result;
+}
+
+template <class T>
+T all_reduced(T own, MPI_Datatype type, MPI_Op op) {
+  T result{};
+  EXPECT_EQ(MPI_Allreduce(&own, &result, 1, type, op, MPI_COMM_WORLD), MPI_SUCCESS);
+  return result;
+}
+
+/// Checks the operations that all numbers have.
+template <class T>
+void check_numbers(MPI_Datatype type) {
+  auto* const of_rank = +[](int rank) { return static_cast<T>((rank * 7 + 3) % 5 + 1); };
+  T const own = of_rank(rank_in(MPI_COMM_WORLD));
+  EXPECT_EQ(all_reduced(own, type, MPI_SUM), fold(of_rank, [](T a, T b) { return a + b; }));
+  EXPECT_EQ(all_reduced(own, type, MPI_PROD), fold(of_rank, [](T a, T b) { return a * b; }));
+  EXPECT_EQ(all_reduced(own, type, MPI_MIN), fold(of_rank, [](T a, T b) { return a < b ? a : b; }));
+  EXPECT_EQ(all_reduced(own, type, MPI_MAX), fold(of_rank, [](T a, T b) { return a < b ? b : a; }));
+}
+
+/// Checks the operations that only integers have.
+template <class T>
+void check_bits(MPI_Datatype type) {
+  auto* const of_rank = +[](int rank) { return static_cast<T>(0x35 ^ (rank * 29)); };
+  T const own = of_rank(rank_in(MPI_COMM_WORLD));
+  EXPECT_EQ(all_reduced(own, type, MPI_BAND), fold(of_rank, [](T a, T b) { return a & b; }));
+  EXPECT_EQ(all_reduced(own, type, MPI_BOR), fold(of_rank, [](T a, T b) { return a | b; }));
+  EXPECT_EQ(all_reduced(own, type, MPI_BXOR), fold(of_rank, [](T a, T b) { return a ^ b; }));
+  auto* const truth = +[](int rank) { return static_cast<T>(rank % 3 == 0 ? 4 : 0); };
+  T const own_truth = truth(rank_in(MPI_COMM_WORLD));
+  int const size = size_of(MPI_COMM_WORLD), trues = (size + 2) / 3;
+  EXPECT_EQ(all_reduced(own_truth, type, MPI_LAND) != 0, trues == size);
+  EXPECT_EQ(all_reduced(own_truth, type, MPI_LOR) != 0, trues != 0);
+  if (size > 1) {
+    EXPECT_EQ(all_reduced(own_truth, type, MPI_LXOR), trues % 2);
+  }
+}
+
+TEST(Reduction, EachOperationReducesEachTypeAsCDoes) {
+  run_in_worlds([] {
+    check_numbers<signed char>(MPI_SIGNED_CHAR);
+    check_numbers<unsigned short>(MPI_UNSIGNED_SHORT);
+    check_numbers<int>(MPI_INT);
+    check_numbers<unsigned>(MPI_UNSIGNED);
+    check_numbers<long>(MPI_LONG);
+    check_numbers<std::uint64_t>(MPI_UINT64_T);
+    check_numbers<float>(MPI_FLOAT);
+    check_numbers<double>(MPI_DOUBLE);
+    check_bits<unsigned char>(MPI_BYTE);
+    check_bits<short>(MPI_SHORT);
+    check_bits<int>(MPI_INT);
+    check_bits<unsigned long>(MPI_UNSIGNED_LONG);
+  });
+}
+
+template <class T>
+struct located {
+  T value;
+  int place;
+};
+
+template <class T>
+void check_location(MPI_Datatype type) {
+  int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  located<T> const sent{static_cast<T>(own % 3), 100 + own};
+  located<T> least{}, greatest{};
+  MPI_Allreduce(&sent, &least, 1, type, MPI_MINLOC, MPI_COMM_WORLD);
+  MPI_Reduce(&sent, &greatest, 1, type, MPI_MAXLOC, size - 1, MPI_COMM_WORLD);
+  EXPECT_EQ(least.value, T{0});
+  EXPECT_EQ(least.place, 100) << "the lowest place wins a tie";
+  if (own != size - 1) return;
+  int const greatest_rank = size > 2 ? 2 : size - 1;
+  EXPECT_EQ(greatest.value, static_cast<T>(greatest_rank));
+  EXPECT_EQ(greatest.place, 100 + greatest_rank);
+}
+
+TEST(Reduction, MinlocAndMaxlocFindTheLowestPlace) {
+  run_in_worlds([] {
+    check_location<int>(MPI_2INT);
+    check_location<float>(MPI_FLOAT_INT);
+    check_location<double>(MPI_DOUBLE_INT);
+    check_location<long>(MPI_LONG_INT);
+    check_location<short>(MPI_SHORT_INT);
+  });
+}
+
+/// The composition of two maps x -> factor * x + offset, which does not commute.
+struct linear_map {
+  int factor;
+  int offset;
+};
+
+linear_map compose(linear_map const& first, linear_map const& second) {
+  return {first.factor * second.factor % 1009,
+          (second.factor * first.offset + second.offset) % 1009};
+}
+void compose_all(void* input, void* in_out, int* count, MPI_Datatype* type) {
+  int size = 0;
+  MPI_Type_size(*type, &size);
+  EXPECT_EQ(size, static_cast<int>(sizeof(linear_map)));
+  auto const* const first = static_cast<linear_map const*>(input);
+  auto* const second = static_cast<linear_map*>(in_out);
+  for (int i = 0; i < *count; ++i) second[i] = compose(first[i], second[i]);
+}
+
+TEST(Reduction, OperationsOfTheProgramAreAppliedInTheOrderOfRanks) {
+  run_in_worlds([] {
+    constexpr int count = 9;
+    int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    MPI_Op op = MPI_OP_NULL;
+    MPI_Op_create(compose_all, 0, &op);
+    linear_map sent[count], all[count], up_to_own[count], below_own[count], at_root[count];
+    for (int i = 0; i < count; ++i) sent[i] = {own + 2 + i, own * 5 + i};
+    MPI_Allreduce(sent, all, count, type, op, MPI_COMM_WORLD);
+    MPI_Scan(sent, up_to_own, count, type, op, MPI_COMM_WORLD);
+    MPI_Exscan(sent, below_own, count, type, op, MPI_COMM_WORLD);
+    MPI_Reduce(sent, at_root, count, type, op, size / 2, MPI_COMM_WORLD);
+    for (int i = 0; i < count; ++i) {
+      linear_map expected{2 + i, i};
+      for (int rank = 0; rank < size; ++rank) {
+        if (rank == own && rank > 0) {
+          EXPECT_EQ(below_own[i].factor, expected.factor);
+          EXPECT_EQ(below_own[i].offset, expected.offset);
+        }
+        if (rank > 0) expected = compose(expected, {rank + 2 + i, rank * 5 + i});
+        if (rank == own) {
+          EXPECT_EQ(up_to_own[i].factor, expected.factor);
+          EXPECT_EQ(up_to_own[i].offset, expected.offset);
+        }
+      }
+      EXPECT_EQ(all[i].factor, expected.factor);
+      EXPECT_EQ(all[i].offset, expected.offset);
+      if (own == size / 2) {
+        EXPECT_EQ(at_root[i].offset, expected.offset);
+      }
+    }
+    MPI_Op_free(&op);
+    MPI_Type_free(&type);
+    EXPECT_EQ(op, MPI_OP_NULL);
+    EXPECT_EQ(type, MPI_DATATYPE_NULL);
+  });
+}
+
+void add_columns(void* input, void* in_out, int* count, MPI_Datatype* type) {
+  MPI_Aint lower = 0, extent = 0;
+  MPI_Type_get_extent(*type, &lower, &extent);
+  for (int i = 0; i < *count; ++i) {
+    for (int row = 0; row < 3; ++row) {
+      auto const place = static_cast<std::size_t>(i * extent / 4 + row * 2);
+      static_cast<int*>(in_out)[place] += static_cast<int const*>(input)[place];
+    }
+  }
+}
+
+TEST(Reduction, TypesWithGapsLeaveTheGapsOfTheResultUnchanged) {
+  run_in_worlds([] {
+    int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+    MPI_Datatype column = MPI_DATATYPE_NULL;
+    MPI_Type_vector(3, 1, 2, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    MPI_Op op = MPI_OP_NULL;
+    MPI_Op_create(add_columns, 1, &op);
+    int const sent[5] = {own, 50, own + 1, 50, own + 2};
+    for (bool const is_for_all : {false, true}) {
+      int received[5] = {-1, -2, -3, -4, -5};
+      if (is_for_all) {
+        MPI_Allreduce(sent, received, 1, column, op, MPI_COMM_WORLD);
+      } else {
+        MPI_Reduce(sent, received, 1, column, op, 0, MPI_COMM_WORLD);
+      }
+      if (!is_for_all && own != 0) continue;
+      int const sum = size * (size - 1) / 2;
+      int const expected[5] = {sum, -2, sum + size, -4, sum + 2 * size};
+      for (int i = 0; i < 5; ++i) EXPECT_EQ(received[i], expected[i]) << i;
+    }
+    MPI_Op_free(&op);
+    MPI_Type_free(&column);
+  });
+}
+
+TEST(Reduction, AnOperationRefusesTypesThatItIsNotDefinedFor) {
+  run_everywhere(2, [] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    double number = 1, result = 0;
+    EXPECT_EQ(MPI_Allreduce(&number, &result, 1, MPI_DOUBLE, MPI_BAND, MPI_COMM_WORLD), MPI_ERR_OP);
+    EXPECT_EQ(MPI_Reduce(&number, &result, 1, MPI_DOUBLE, MPI_MINLOC, 0, MPI_COMM_WORLD),
+              MPI_ERR_OP);
+    EXPECT_EQ(MPI_Scan(&number, &result, 1, MPI_DOUBLE, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP);
+  });
+}
+
+}  // namespace reduction_test
+}  // namespace quarry::test

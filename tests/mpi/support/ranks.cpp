@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ranks.hpp"
+
+#include "support/backends.hpp"
+#include "support/fibers_allowed.hpp"
+
+#include "mpi/cpu_world.hpp"
+#include "mpi/output.hpp"
+
+#include "quarry/simt/launch.hpp"
+
+#include <gtest/gtest.h>
+
+namespace quarry::test {
+namespace {
+
+/// The program that runs now, for the functions that the runtime calls.
+struct running_program {
+  std::function<void()> const* body = nullptr;
+  mpi::cpu_world* all = nullptr;
+  bool detects_deadlocks = false;
+  bool is_deadlocked = false;
+};
+running_program running;
+
+template <class Launch>
+program_result run(std::uint32_t ranks, std::function<void()> const& body, bool detects_deadlocks,
+                   std::uint64_t heap_bytes, Launch const& launch) {
+  char* no_arguments[] = {nullptr};
+  mpi::cpu_world all{{ranks, heap_bytes, sizeof(mpi::record_header), 0, no_arguments}};
+  running = {&body, &all, detects_deadlocks, false};
+  launch([&all] { all.run_own_rank(); });
+  auto const& why = all.state().first_failure;
+  program_result const result{all.status(),
+                              all.memory().stats().allocations_in_use,
+                              running.is_deadlocked,
+                              {why.text, why.text + why.length}};
+  running = {};
+  return result;
+}
+
+void expect_success(program_result const& result) {
+  EXPECT_FALSE(result.is_deadlocked);
+  EXPECT_EQ(result.failure, "");
+  EXPECT_EQ(result.status, 0);
+}
+
+void run_as_fibers(std::uint32_t ranks, std::function<void()> const& body) {
+  if (!fibers_are_allowed) return;
+  for (std::uint64_t const seed : interleavings(20)) {
+    SCOPED_TRACE(std::to_string(ranks) + " fibers, seed " + std::to_string(seed));
+    expect_success(run_on_fibers(ranks, seed, body));
+  }
+}
+
+void run_as_threads(std::uint32_t ranks, std::function<void()> const& body) {
+  SCOPED_TRACE(std::to_string(ranks) + " threads");
+  expect_success(run_on_threads(ranks, body));
+}
+
+}  // namespace
+
+program_result run_on_fibers(std::uint32_t ranks, std::uint64_t seed,
+                             std::function<void()> const& body, std::uint64_t heap_bytes) {
+  return run(ranks, body, true, heap_bytes, [&](auto const& kernel) {
+    simt::launch_fibers({1, ranks}, {.seed = seed, .switches = 64}, kernel);
+  });
+}
+
+program_result run_on_threads(std::uint32_t ranks, std::function<void()> const& body) {
+  return run(ranks, body, false, default_heap_bytes,
+             [&](auto const& kernel) { simt::launch_threads({1, ranks}, ranks, kernel); });
+}
+
+void run_everywhere(std::uint32_t ranks, std::function<void()> const& body) {
+  run_as_fibers(ranks, body);
+  run_as_threads(ranks, body);
+}
+
+void run_in_worlds(std::function<void()> const& body) {
+  for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) run_as_fibers(ranks, body);
+  for (std::uint32_t const ranks : {3, 8}) run_as_threads(ranks, body);
+}
+
+program_result run_failing(std::uint32_t ranks, std::function<void()> const& body) {
+  return fibers_are_allowed ? run_on_fibers(ranks, 1, body) : run_on_threads(ranks, body);
+}
+
+}  // namespace quarry::test
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+void find_deadlock(std::uint64_t activity) {
+  auto& program = test::running;
+  if (!program.detects_deadlocks || !program.all->is_stuck(activity)) return;
+  program.is_deadlocked = true;
+  abort_program(1);
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
+
+// What quarry-mpicc makes of a program.
+extern "C" {
+
+int quarry_mpi_main(int, char**, char**) {
+  (*quarry::test::running.body)();
+  return 0;
+}
+void quarry_mpi_init_record(char*) {}
+void quarry_mpi_write(std::uint32_t, std::uint8_t, char const*, std::uint64_t) {}
+}

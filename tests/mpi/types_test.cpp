@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/support/ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace quarry::test {
+namespace types_test {
+
+int size_of_type(MPI_Datatype type) {
+  int size = -1;
+  MPI_Type_size(type, &size);
+  return size;
+}
+std::pair<long, long> bounds_of(MPI_Datatype type) {
+  MPI_Aint lower = -1, extent = -1;
+  MPI_Type_get_extent(type, &lower, &extent);
+  return {lower, extent};
+}
+MPI_Datatype vector_of(int count, int block_length, int stride, MPI_Datatype old) {
+  MPI_Datatype made = MPI_DATATYPE_NULL;
+  MPI_Type_vector(count, block_length, stride, old, &made);
+  MPI_Type_commit(&made);
+  return made;
+}
+
+TEST(Types, SizesAndExtentsAreThoseOfC) {
+  run_everywhere(1, [] {
+    using bounds = std::pair<long, long>;
+    struct double_int {
+      double value;
+      int place;
+    };
+    struct long_int {
+      long value;
+      int place;
+    };
+    struct short_int {
+      short value;
+      int place;
+    };
+    EXPECT_EQ(size_of_type(MPI_DOUBLE), 8);
+    EXPECT_EQ(size_of_type(MPI_DOUBLE_INT), 12);
+    EXPECT_EQ(size_of_type(MPI_LONG_INT), 12);
+    EXPECT_EQ(size_of_type(MPI_SHORT_INT), 6);
+    EXPECT_EQ(size_of_type(MPI_FLOAT_INT), 8);
+    EXPECT_EQ(bounds_of(MPI_DOUBLE_INT), (bounds{0, sizeof(double_int)}));
+    EXPECT_EQ(bounds_of(MPI_LONG_INT), (bounds{0, sizeof(long_int)}));
+    EXPECT_EQ(bounds_of(MPI_SHORT_INT), (bounds{0, sizeof(short_int)}));
+    MPI_Datatype made = vector_of(3, 2, 5, MPI_INT);
+    EXPECT_EQ(size_of_type(made), 24);
+    EXPECT_EQ(bounds_of(made), (bounds{0, 48}));
+    MPI_Type_free(&made);
+    made = vector_of(3, 2, -5, MPI_INT);
+    EXPECT_EQ(bounds_of(made), (bounds{-40, 48}));
+    MPI_Datatype nested = vector_of(2, 1, 2, made);
+    EXPECT_EQ(bounds_of(nested), (bounds{-40, 3 * 48}));
+    EXPECT_EQ(size_of_type(nested), 48);
+    MPI_Datatype empty = vector_of(0, 3, 4, MPI_INT);
+    EXPECT_EQ(bounds_of(empty), (bounds{0, 0}));
+    EXPECT_EQ(size_of_type(empty), 0);
+  });
+}
+
+/// A type and the indices of the ints that it names, in the order of a message.
+struct modelled_type {
+  MPI_Datatype type;
+  std::vector<int> places;
+  int extent;
+
+  static modelled_type basic() { return {MPI_INT, {0}, 1}; }
+  static modelled_type random(int depth, shared_random& numbers) {
+    modelled_type made = basic();
+    for (int i = 0; i < depth; ++i) {
+      int const count = 1 + numbers.below(3), length = 1 + numbers.below(3);
+      bool const is_contiguous = numbers.below(3) == 0;
+      int const stride = is_contiguous ? length : length + numbers.below(3);
+      modelled_type next{MPI_DATATYPE_NULL, {}, 0};
+      if (is_contiguous) {
+        MPI_Type_contiguous(count * length, made.type, &next.type);
+      } else {
+        MPI_Type_vector(count, length, stride, made.type, &next.type);
+      }
+      if (made.type != MPI_INT) MPI_Type_free(&made.type);  // the new type does not need it
+      for (int block = 0; block < count; ++block)
+        for (int element = 0; element < length; ++element)
+          for (int const place : made.places)
+            next.places.push_back((block * stride + element) * made.extent + place);
+      next.extent = ((count - 1) * stride + length) * made.extent;
+      made = next;
+    }
+    MPI_Type_commit(&made.type);
+    return made;
+  }
+};
+
+TEST(Types, MessagesOfRandomTypesMoveTheElementsThatAModelNames) {
+  run_everywhere(2, [] {
+    shared_random numbers{11};
+    int const own = rank_in(MPI_COMM_WORLD);
+    for (int round = 0; round < 40; ++round) {
+      auto sent = modelled_type::random(1 + numbers.below(4), numbers);
+      auto received = modelled_type::random(1 + numbers.below(4), numbers);
+      int const count = 1 + numbers.below(4);
+      auto const elements = sent.places.size() * static_cast<std::size_t>(count);
+      int const received_count =
+          static_cast<int>((elements + received.places.size() - 1) / received.places.size());
+      std::vector<int> buffer(static_cast<std::size_t>(sent.extent * count));
+      for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<int>(i);
+      if (own == 0) {
+        MPI_Send(buffer.data(), count, sent.type, 1, 0, MPI_COMM_WORLD);
+      } else {
+        std::vector<int> got(static_cast<std::size_t>(received.extent * received_count), -1);
+        std::vector<int> expected(got);
+        for (std::size_t i = 0; i < elements; ++i) {
+          auto const place = [&](modelled_type const& type) {
+            auto const size = type.places.size();
+            return type.places[i % size] + static_cast<int>(i / size) * type.extent;
+          };
+          expected[static_cast<std::size_t>(place(received))] =
+              buffer[static_cast<std::size_t>(place(sent))];
+        }
+        MPI_Status status;
+        MPI_Recv(got.data(), received_count, received.type, 0, 0, MPI_COMM_WORLD, &status);
+        EXPECT_EQ(got, expected);
+        int got_elements = 0;
+        MPI_Get_count(&status, MPI_INT, &got_elements);
+        EXPECT_EQ(got_elements, static_cast<int>(elements));
+      }
+      MPI_Type_free(&sent.type);
+      MPI_Type_free(&received.type);
+    }
+  });
+}
+
+TEST(Types, AMatrixIsTransposedByAlltoallOfColumns) {
+  run_in_worlds([] {
+    int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+    // Each rank has a row of blocks of 2 x 2 and gets a column of them.
+    auto const ints = static_cast<std::size_t>(4 * size);
+    std::vector<int> rows(ints), got(ints, -1);
+    for (std::size_t i = 0; i < ints; ++i) rows[i] = own * 1000 + static_cast<int>(i);
+    MPI_Datatype block = vector_of(2, 2, 2 * size, MPI_INT);
+    for (int to = 0; to < size; ++to) {
+      MPI_Request request;
+      MPI_Isend(&rows[static_cast<std::size_t>(2 * to)], 1, block, to, 0, MPI_COMM_WORLD, &request);
+      MPI_Request_free(&request);
+    }
+    for (int from = 0; from < size; ++from)
+      MPI_Recv(&got[static_cast<std::size_t>(4 * from)], 4, MPI_INT, from, 0, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+    MPI_Type_free(&block);
+    for (int from = 0; from < size; ++from)
+      for (int i = 0; i < 4; ++i)
+        EXPECT_EQ(got[static_cast<std::size_t>(4 * from + i)],
+                  from * 1000 + i / 2 * 2 * size + 2 * own + i % 2);
+    MPI_Barrier(MPI_COMM_WORLD);
+  });
+}
+
+TEST(Types, AReceiveKeepsATypeThatTheProgramFrees) {
+  run_everywhere(2, [] {
+    int data[4] = {1, 2, 3, 4};
+    if (rank_in(MPI_COMM_WORLD) == 0) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      MPI_Send(data, 2, MPI_INT, 1, 0, MPI_COMM_WORLD);
+      return;
+    }
+    MPI_Datatype spread = vector_of(2, 1, 3, MPI_INT);
+    MPI_Request request;
+    MPI_Irecv(data, 1, spread, 0, 0, MPI_COMM_WORLD, &request);
+    MPI_Type_free(&spread);
+    MPI_Datatype other = vector_of(2, 1, 1, MPI_INT);  // gets a free handle
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Type_free(&other);
+    EXPECT_EQ(data[0], 1);
+    EXPECT_EQ(data[1], 2);
+    EXPECT_EQ(data[3], 2);
+  });
+}
+
+TEST(Types, NumbersThatAreNoTypesAreRefused) {
+  run_everywhere(1, [] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int value = 0;
+    for (MPI_Datatype const type : {0, MPI_SUM, 0x100, 0x109, 0x301, 1000, 0x480, 0x1004, 0x10000})
+      EXPECT_EQ(MPI_Send(&value, 0, type, MPI_PROC_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE) << type;
+    for (MPI_Datatype const type :
+         {MPI_CHAR, MPI_UINT8_T, MPI_UINT16_T, MPI_WCHAR, MPI_2INT, MPI_FLOAT_INT, MPI_C_COMPLEX,
+          MPI_OFFSET, MPI_SHORT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_C_DOUBLE_COMPLEX})
+      EXPECT_EQ(MPI_Send(&value, 0, type, MPI_PROC_NULL, 0, MPI_COMM_WORLD), MPI_SUCCESS) << type;
+  });
+}
+
+TEST(Types, OnlyCommittedTypesCanBeSent) {
+  run_everywhere(1, [] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int data[2] = {0, 0};
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Request request;
+    EXPECT_EQ(MPI_Send(data, 1, type, 0, 0, MPI_COMM_WORLD), MPI_ERR_TYPE);
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    EXPECT_EQ(MPI_Isend(data, 1, type, 0, 0, MPI_COMM_WORLD, &request), MPI_ERR_TYPE);
+    MPI_Type_commit(&type);
+    EXPECT_EQ(MPI_Isend(data, 1, type, 0, 0, MPI_COMM_WORLD, &request), MPI_SUCCESS);
+    MPI_Recv(data, 1, type, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Datatype freed = type;
+    MPI_Type_free(&type);
+    EXPECT_EQ(MPI_Type_commit(&freed), MPI_ERR_TYPE);
+    MPI_Datatype basic = MPI_INT;
+    EXPECT_EQ(MPI_Type_free(&basic), MPI_ERR_TYPE);
+    EXPECT_EQ(MPI_Type_contiguous(-1, MPI_INT, &type), MPI_ERR_COUNT);
+  });
+}
+
+}  // namespace types_test
+}  // namespace quarry::test
