@@ -74,8 +74,10 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
 
 QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data, bytes size,
                                  std::uint32_t root, call which) {
-  if (meets(among) && size <= meeting::part_bytes)
-    return meeting::broadcast(rank, data, size, root, which);
+  if (meets(among) && size <= meeting::part_bytes) {
+    (void)meeting::broadcast(rank, data, size, root, which);
+    return;
+  }
   broadcast(collective{rank, among, which}, data, size, root);
 }
 
@@ -111,8 +113,10 @@ QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_
     return error;
   bytes const size = static_cast<bytes>(count) * element_size(rank, type);
   if (meets(*among) && is_dense(rank, type) && size <= meeting::part_bytes) {
-    meeting::broadcast(rank, data, size, static_cast<std::uint32_t>(root), call::bcast);
-    return MPI_SUCCESS;
+    int const error =
+        meeting::broadcast(rank, data, size, static_cast<std::uint32_t>(root), call::bcast);
+    return error == MPI_SUCCESS ? error
+                                : fail(rank, communicator, error, "MPI_Bcast", "count", count);
   }
   collective const of{rank, *among, call::bcast};
   if (is_dense(rank, type)) {

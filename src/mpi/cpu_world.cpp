@@ -27,7 +27,7 @@ cpu_world::cpu_world(needs const& wanted)
       ranks_(wanted.ranks),
       ends_(wanted.ranks),
       counters_(meeting::nodes_for(wanted.ranks)),
-      parts_((wanted.ranks + counters_.size() + 2) * meeting::part_bytes) {
+      parts_((wanted.ranks + counters_.size()) * meeting::part_bytes + 2 * meeting::result_bytes) {
   bytes const record_bytes = wanted.record * wanted.ranks;
   if (records_ == nullptr)
     throw out_of_memory{"the ranks' global variables", record_bytes, "the host has no memory"};

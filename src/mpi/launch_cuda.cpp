@@ -267,7 +267,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   device_array<output_ring> const ring{1};
   std::uint64_t const nodes = meeting::nodes_for(asked.ranks);
   device_array<std::uint32_t> const counters{nodes};
-  device_array<char> const parts{(asked.ranks + nodes + 2) * meeting::part_bytes};
+  device_array<char> const parts{(asked.ranks + nodes) * meeting::part_bytes +
+                                 2 * meeting::result_bytes};
   output_reader output{asked.ranks, ring.data()};
 
   device_array<host_call_ring> const call_ring{1};

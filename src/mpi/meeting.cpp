@@ -5,7 +5,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 QUARRY_HD char* result_of(std::uint32_t number) {
-  return the_world().meeting.results + number % 2 * meeting::part_bytes;
+  return the_world().meeting.results + number % 2 * meeting::result_bytes;
 }
 
 /// Arrives at the tree's nodes as long as this rank completes them. `combine(level's first part,
@@ -62,12 +62,18 @@ QUARRY_SLOW void meeting::barrier(rank_state& rank, call which) {
   }
 }
 
-QUARRY_SLOW void meeting::broadcast(rank_state& rank, void* data, bytes size, std::uint32_t root,
-                                    call which) {
-  std::uint32_t const number = rank.meetings + 1;
-  if (rank.rank == root) copy_bytes(result_of(number), data, size);
+QUARRY_SLOW int meeting::broadcast(rank_state& rank, void* data, bytes size, std::uint32_t root,
+                                   call which) {
+  char* const result = result_of(rank.meetings + 1);
+  auto& sent = *reinterpret_cast<bytes*>(result + part_bytes);
+  if (rank.rank == root) {
+    copy_bytes(result, data, size);
+    sent = size;
+  }
   barrier(rank, which);
-  if (rank.rank != root) copy_bytes(data, result_of(number), size);
+  if (rank.rank == root) return MPI_SUCCESS;
+  copy_bytes(data, result, sent < size ? sent : size);
+  return sent > size ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
 }
 
 QUARRY_SLOW void meeting::reduce(rank_state& rank, void* data, bytes size, bytes count,

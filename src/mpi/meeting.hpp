@@ -27,6 +27,7 @@ class meeting {
  public:
   static constexpr std::uint32_t degree = 32;
   static constexpr bytes part_bytes = 64;
+  static constexpr bytes result_bytes = part_bytes + 16;  // and the size that a root sends
 
   /// The bytes of a place for `ranks` ranks: counters and parts.
   [[nodiscard]] static constexpr std::uint64_t nodes_for(std::uint32_t ranks) {
@@ -39,9 +40,10 @@ class meeting {
   /// Waits until all ranks have arrived.
   QUARRY_SLOW static void barrier(rank_state& rank, call which);
 
-  /// Copies `size` bytes of the rank `root` to all ranks. `size` is at most `part_bytes`.
-  QUARRY_SLOW static void broadcast(rank_state& rank, void* data, bytes size, std::uint32_t root,
-                                    call which);
+  /// Copies `size` bytes of the rank `root` to all ranks. `size` is at most `part_bytes`. Returns an
+  /// MPI error code: if the root sends more, only `size` bytes are copied.
+  QUARRY_SLOW static int broadcast(rank_state& rank, void* data, bytes size, std::uint32_t root,
+                                   call which);
 
   /// Combines the ranks' values. `size` bytes, at most `part_bytes`; every rank gets the result.
   QUARRY_SLOW static void reduce(rank_state& rank, void* data, bytes size, bytes count,

@@ -24,6 +24,7 @@ class observed_mailbox {
  public:
   void begin() {
     received_.clear();
+    replaced_.clear();
     mpi::mailbox::initialise(owner_);
     for (std::size_t i = 0; i < max_messages; ++i) {
       messages_[i] = {};
@@ -37,9 +38,14 @@ class observed_mailbox {
   }
   /// Looks for a message once.
   bool receive_one() {
-    mpi::message const* const got = mpi::mailbox{owner_}.pop();
-    if (got != nullptr) received_.push_back(got->tag);
-    return got != nullptr;
+    mpi::message* replaced = nullptr;
+    mpi::message const* const got = mpi::mailbox{owner_}.pop(replaced);
+    if (got == nullptr) return false;
+    received_.push_back(got->tag);
+    // The receiver may free it now: no sender may change it any more.
+    replaced->next = replaced;
+    replaced_.push_back(replaced);
+    return true;
   }
   /// Waits for `count` messages. Looks twice before each pause, so that two looks can fall between
   /// the two steps of a send.
@@ -53,6 +59,8 @@ class observed_mailbox {
   [[nodiscard]] std::string check(std::vector<std::size_t> const& starts) {
     while (received_.size() <= max_messages && receive_one()) {
     }
+    for (auto const* const replaced : replaced_)
+      if (replaced->next != replaced) return "a sender changed a message that was replaced";
     if (received_.size() != starts.back())
       return std::to_string(received_.size()) + " messages were received";
     for (std::size_t sender = 0; sender + 1 < starts.size(); ++sender) {
@@ -69,6 +77,7 @@ class observed_mailbox {
   mpi::rank_state owner_{};
   std::array<mpi::message, max_messages> messages_{};
   std::vector<std::int32_t> received_;
+  std::vector<mpi::message*> replaced_;
 };
 
 void explore_all(std::vector<std::size_t> const& starts, std::size_t received,

@@ -26,13 +26,11 @@ class one_rank {
   one_rank() : memory_{{.bytes = bytes{64} << 20, .backend_kind = backend::cpu}} {
     static char* const environment[] = {const_cast<char*>("HOME=/home/user"),
                                         const_cast<char*>("EMPTY="), nullptr};
-    all_.size = 1;
-    all_.heap = memory_.ref();
-    all_.ranks = &rank_;
     all_.all = {1, 0, nullptr, 1};
     all_.environment = const_cast<char**>(environment);
     record_.resize(64);
-    quarry_mpi_layout = {record_.data(), 64, 0, 0, &all_};
+    quarry_mpi_layout = {record_.data(), 64, 0, 1, &all_, &rank_, {}};
+    quarry_mpi_layout.set_heap(memory_.ref());
     mailbox::initialise(rank_);
     current = this;
   }
