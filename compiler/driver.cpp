@@ -2,6 +2,7 @@
 // quarry-mpicc: compiles MPI programs in C, like mpicc, into one executable that runs its ranks as
 // threads of a GPU or as fibers on the CPU.
 #include "back_end.hpp"
+#include "c_prototypes.hpp"
 #include "c_variables.hpp"
 #include "lower.hpp"
 
@@ -322,6 +323,7 @@ std::vector<missing_function> translate(program& whole, target machine, options 
   module.setTargetTriple(generator->getTargetTriple().str());
   if (!rename_main(module)) throw failure{"the program has no function main"};
   allow_early_end(module);
+  correct_prototypes(module);
   replace_c_variables(module);
   auto missing = connect_to_runtime(module, machine, known);
   if (!missing.empty()) return missing;
