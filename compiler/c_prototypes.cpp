@@ -43,7 +43,7 @@ Type* type_of(char letter, LLVMContext& context) {
   }
 }
 
-/// Converts a value that a caller of another type passes or expects; null if there is no sense in it.
+/// Converts a value that a caller of another type passes or expects; 0 if no conversion exists.
 Value* converted(IRBuilder<>& builder, Value* value, Type* type) {
   Type* const from = value->getType();
   if (from == type) return value;
