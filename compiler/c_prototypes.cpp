@@ -8,8 +8,8 @@ namespace {
 
 using namespace llvm;
 
-/// A function's result and parameters: v void, i int, l long, d double, p a pointer. Clang knows the
-/// types of other functions, such as printf and strlen, without a declaration.
+/// A function's result and parameters: v void, i int, l long, d double, p a pointer. Without a
+/// declaration Clang knows the types of other functions, such as printf and strlen.
 struct prototype {
   char const* name;
   char const* types;
