@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs that use the C library, compiled by quarry-mpicc and run on the CPU.
 
