@@ -37,6 +37,10 @@ QUARRY_HD std::int64_t ask_about(host_function function, char const* path, int h
   rank_state& rank = self();
   std::uint32_t length = 0;
   while (path[length] != 0 && length < host_call_bytes - 1) ++length;
+  if (path[length] != 0) {
+    rank.error_number = error_name_too_long;
+    return -1;
+  }
   host_request const request{.function = function,
                              .handle = handle,
                              .text = const_cast<char*>(path),
@@ -140,7 +144,7 @@ QUARRY_HD char* quarry_c_fgets(char* line, int size, c_file* file) {
     line[length++] = static_cast<char>(c);
     if (c == '\n') break;
   }
-  if (length == 0) return nullptr;
+  if (size < 1 || (length == 0 && size > 1)) return nullptr;
   line[length] = 0;
   return line;
 }

@@ -41,6 +41,7 @@ inline constexpr int error_bad_file = 9;
 inline constexpr int error_no_memory = 12;
 inline constexpr int error_invalid = 22;
 inline constexpr int error_range = 34;
+inline constexpr int error_name_too_long = 36;
 inline constexpr int error_not_available = 38;
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

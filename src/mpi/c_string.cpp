@@ -144,9 +144,14 @@ QUARRY_HD void* quarry_c_mempcpy(void* to, void const* from, size count) {
 QUARRY_HD void* quarry_c_memmove(void* to, void const* from, size count) {
   auto* const target = static_cast<char*>(to);
   auto const* const source = static_cast<char const*>(from);
-  if (reinterpret_cast<std::uint64_t>(target) - reinterpret_cast<std::uint64_t>(source) >= count)
-    return std::memcpy(to, from, count);
-  for (size i = count; i > 0; --i) target[i - 1] = source[i - 1];
+  auto const distance =
+      reinterpret_cast<std::uint64_t>(target) - reinterpret_cast<std::uint64_t>(source);
+  if (distance >= count && 0 - distance >= count) return std::memcpy(to, from, count);
+  if (distance >= count) {
+    for (size i = 0; i < count; ++i) target[i] = source[i];
+  } else {
+    for (size i = count; i > 0; --i) target[i - 1] = source[i - 1];
+  }
   return to;
 }
 QUARRY_HD void* quarry_c_memset(void* to, int value, size count) {

@@ -129,6 +129,8 @@ TEST_F(CFiles, RefusesAFileThatDoesNotExist) {
   EXPECT_EQ(*quarry_c___errno_location(), 2);
   EXPECT_EQ(quarry_c_remove("/nonexistent/file"), -1);
   EXPECT_EQ(quarry_c_fopen(path_.c_str(), "z"), nullptr);
+  EXPECT_EQ(quarry_c_fopen(std::string(5000, 'x').c_str(), "w"), nullptr);
+  EXPECT_EQ(*quarry_c___errno_location(), 36);
   c_file* const file = quarry_c_fopen(path_.c_str(), "r");
   EXPECT_EQ(quarry_c_fwrite("x", 1, 1, file), 0u);
   EXPECT_NE(quarry_c_ferror(file), 0);
