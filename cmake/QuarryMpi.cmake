@@ -46,7 +46,10 @@ if(QUARRY_WITH_CUDA)
       DEPENDS ${ptx} VERBATIM)
     list(APPEND quarry_mpi_cubins ${cubin})
   endforeach()
-  add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins})
+  add_custom_command(OUTPUT ${mpi_folder}/runtime.types
+    COMMAND ${CMAKE_COMMAND} -D PTX=${ptx} -D OUTPUT=${mpi_folder}/runtime.types -P ${PROJECT_SOURCE_DIR}/cmake/QuarryMpiTypes.cmake
+    DEPENDS ${ptx} cmake/QuarryMpiTypes.cmake VERBATIM)
+  add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins} ${mpi_folder}/runtime.types)
 endif()
 
 set(QUARRY_WITH_COMPILER OFF)

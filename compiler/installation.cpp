@@ -38,6 +38,7 @@ installation find_installation() {
     if (key == "math") result.math = value;
     if (key == "include") result.include = value;
     if (key == "functions") result.functions = value;
+    if (key == "types") result.function_types = value;
     if (key == "library") result.libraries.push_back(value);
     if (key.starts_with("runtime")) result.runtimes.push_back({key.substr(7), value});
   }
