@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # GPU MPI: the runtime that MPI programs link, quarry-mpirun, and the compiler quarry-mpicc (compiler/). The runtime needs
 # Boost.Context, the compiler needs LLVM and Clang 19. Programs that quarry-mpicc makes need neither.
-set(QUARRY_COMPILER "AUTO" CACHE STRING "Build quarry-mpicc, which needs LLVM and Clang 19: AUTO, ON or OFF")
+set(QUARRY_COMPILER "AUTO" CACHE STRING "Build quarry-mpicc, which needs LLVM and Clang 19: AUTO (unless Quarry is a part of another project), ON or OFF")
 if(NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
   return()
 endif()
@@ -48,11 +48,18 @@ if(QUARRY_WITH_CUDA)
       DEPENDS ${ptx} VERBATIM)
     list(APPEND quarry_mpi_cubins ${cubin})
   endforeach()
-  add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins})
+  add_custom_command(OUTPUT ${mpi_folder}/runtime.types
+    COMMAND ${CMAKE_COMMAND} -D PTX=${ptx} -D OUTPUT=${mpi_folder}/runtime.types -P ${PROJECT_SOURCE_DIR}/cmake/QuarryMpiTypes.cmake
+    DEPENDS ${ptx} cmake/QuarryMpiTypes.cmake VERBATIM)
+  add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins} ${mpi_folder}/runtime.types)
 endif()
 
 set(QUARRY_WITH_COMPILER OFF)
-if(NOT QUARRY_COMPILER STREQUAL "OFF" AND QUARRY_SANITIZE STREQUAL "")
+set(wants_compiler ${QUARRY_COMPILER})
+if(QUARRY_COMPILER STREQUAL "AUTO")
+  set(wants_compiler ${PROJECT_IS_TOP_LEVEL})
+endif()
+if(wants_compiler AND QUARRY_SANITIZE STREQUAL "")
   find_package(LLVM 19.1 QUIET CONFIG PATHS /usr/lib/llvm-19/lib/cmake/llvm)
   find_program(QUARRY_CLANG NAMES clang-19 DOC "Clang 19, which quarry-mpicc runs")
   if(LLVM_FOUND AND QUARRY_CLANG)

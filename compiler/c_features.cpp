@@ -47,51 +47,6 @@ void resolve_weak_symbols(Module& module, std::set<std::string> const& runtime_f
   for (GlobalVariable& variable : module.globals()) resolve(variable);
 }
 
-/// `value` as the type that a function expects, as a machine would pass it in a register.
-Value* converted(IRBuilder<>& builder, Value* value, Type* type) {
-  Type* const given = value->getType();
-  if (given == type) return value;
-  if (given->isIntegerTy() && type->isIntegerTy()) return builder.CreateSExtOrTrunc(value, type);
-  if (given->isFloatingPointTy() && type->isFloatingPointTy())
-    return builder.CreateFPCast(value, type);
-  if (given->isIntegerTy() && type->isPointerTy())
-    return builder.CreateIntToPtr(builder.CreateSExt(value, builder.getInt64Ty()), type);
-  if (given->isPointerTy() && type->isIntegerTy()) return builder.CreatePtrToInt(value, type);
-  return Constant::getNullValue(type);
-}
-
-/// Calls of functions without a declaration pass what the caller has, which PTX refuses if it is not
-/// what the function expects. Converts the arguments and the result.
-void match_calls(Module& module) {
-  SmallVector<CallInst*> calls;
-  for (Function& function : module) {
-    for (Instruction& instruction : instructions(function)) {
-      auto* const call = dyn_cast<CallInst>(&instruction);
-      if (call == nullptr || call->getCalledFunction() != nullptr) continue;
-      auto const* const called = dyn_cast<Function>(call->getCalledOperand());
-      if (called != nullptr && !called->isDeclaration() && !called->isVarArg())
-        calls.push_back(call);
-    }
-  }
-  for (CallInst* call : calls) {
-    auto* const called = cast<Function>(call->getCalledOperand());
-    IRBuilder<> builder{call};
-    SmallVector<Value*> arguments;
-    for (Argument const& wanted : called->args())
-      arguments.push_back(
-          wanted.getArgNo() < call->arg_size()
-              ? converted(builder, call->getArgOperand(wanted.getArgNo()), wanted.getType())
-              : Constant::getNullValue(wanted.getType()));
-    Value* result = builder.CreateCall(called, arguments);
-    if (!call->getType()->isVoidTy()) {
-      result = result->getType()->isVoidTy() ? Constant::getNullValue(call->getType())
-                                             : converted(builder, result, call->getType());
-      call->replaceAllUsesWith(result);
-    }
-    call->eraseFromParent();
-  }
-}
-
 /// The labels of a function whose address the program takes get the numbers 1, 2, and so on.
 void lower_indirect_jumps(Function& function) {
   SmallVector<IndirectBrInst*> jumps;
@@ -167,7 +122,6 @@ void lower_c_features(Module& module, std::set<std::string> const& runtime_funct
   for (char const* list : {"llvm.used", "llvm.compiler.used"})
     if (GlobalVariable* const variable = module.getNamedGlobal(list)) variable->eraseFromParent();
   resolve_aliases(module);
-  match_calls(module);
   lower_thread_locals(module);
   resolve_weak_symbols(module, runtime_functions);
   for (Function& function : module) lower_indirect_jumps(function);

@@ -14,7 +14,6 @@ namespace quarry::compiler {
 ///   aliases                      the functions and variables that they name
 ///   undefined weak symbols       null, unless the runtime defines them
 ///   `goto *label`                a switch over the numbers of the labels
-///   calls that do not fit       calls with converted arguments
 ///   constructors, destructors    calls at the start and the end of the program's main
 ///
 /// Must run on the whole program, after rename_main and before connect_to_runtime.

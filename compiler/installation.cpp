@@ -29,7 +29,8 @@ installation find_installation() {
     if (space == std::string::npos) continue;
     std::string const key = line.substr(0, space);
     std::string value = line.substr(space + 1);
-    if (value.starts_with('@')) value = (folder / value.substr(1)).lexically_normal().string();
+    if (value.starts_with('@'))
+      value = fs::path{folder.string() + value.substr(1)}.lexically_normal().string();
     if (key == "version") result.version = value;
     if (key == "clang") result.clang = value;
     if (key == "plugin") result.plugin = value;
@@ -38,6 +39,7 @@ installation find_installation() {
     if (key == "math") result.math = value;
     if (key == "include") result.include = value;
     if (key == "functions") result.functions = value;
+    if (key == "types") result.function_types = value;
     if (key == "library") result.libraries.push_back(value);
     if (key.starts_with("runtime")) result.runtimes.push_back({key.substr(7), value});
   }

@@ -23,6 +23,7 @@ struct installation {
   std::string math;                    // the CUDA toolkit's mathematical functions as bitcode
   std::string include;                 // has mpi.h
   std::string functions;               // the archive that defines all functions of the runtime
+  std::string function_types;          // of the runtime on the GPU (call_types.hpp)
   std::vector<gpu_runtime> runtimes;   // by ascending number of registers
   std::vector<std::string> libraries;  // what the executable links
 

@@ -41,8 +41,8 @@ bool is_math(StringRef name) {
   return name.ends_with("f") && names.contains(name.drop_back().str());
 }
 
-/// Whether the type is `char function()`, by which configure scripts and CMake ask whether a function
-/// exists. Such programs are linked and never run.
+/// Whether the type is `char function()`, by which configure scripts and CMake ask whether a
+/// function exists. Such programs are linked and never run.
 bool is_probe(GlobalValue const& value) {
   auto const* const function = dyn_cast<Function>(&value);
   return function != nullptr && function->arg_empty() && function->getReturnType()->isIntegerTy(8);

@@ -60,7 +60,7 @@ std::string deepest_path(variant const& each, std::set<std::string> const& progr
     text += (text.empty() ? "" : " > ") + shown(name);
     if (!is_program) break;
   }
-  return text;
+  return text.empty() ? "the start of a rank" : text;
 }
 
 std::set<std::string> intersection(std::set<std::string> const& a, std::set<std::string> const& b) {

@@ -4,6 +4,7 @@
 #include "back_end.hpp"
 #include "c_features.hpp"
 #include "c_variables.hpp"
+#include "call_types.hpp"
 #include "failure.hpp"
 #include "frame_memory.hpp"
 #include "lower.hpp"
@@ -39,6 +40,8 @@ translation translate(program& whole, options const& asked, installation const& 
   allow_early_end(module);
   replace_c_variables(module);
   lower_c_features(module, runtime_functions);
+  match_calls(module,
+              read_call_types(machine == target::gpu ? installed.function_types : std::string{}));
   connect_to_runtime(module, machine, runtime_functions, result.missing);
   if (!result.missing.empty()) return result;
   if (machine == target::gpu || asked.moves_frames) move_frames_to_heap(module);

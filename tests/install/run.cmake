@@ -74,6 +74,14 @@ endfunction()
 
 run("installing ${QUARRY_BUILD}" ${CMAKE_COMMAND} --install "${QUARRY_BUILD}" --prefix "${stage}/prefix")
 use(find_package "-DCMAKE_PREFIX_PATH=${stage}/prefix")
+# An installation of quarry-mpicc can be moved.
+if(EXISTS "${stage}/prefix/bin/quarry-mpicc")
+  file(RENAME "${stage}/prefix" "${stage}/moved")
+  file(WRITE "${stage}/program.c" "#include <mpi.h>\nint main(int argc, char **argv) { MPI_Init(&argc, &argv); return MPI_Finalize(); }\n")
+  run("quarry-mpicc" "${stage}/moved/bin/quarry-mpicc" "${stage}/program.c" -o "${stage}/mpi_program")
+  run("quarry-mpirun" ${CMAKE_COMMAND} -E env QUARRY_MPI_DEVICE=cpu "${stage}/moved/bin/quarry-mpirun" -n 2 "${stage}/mpi_program")
+  file(RENAME "${stage}/moved" "${stage}/prefix")
+endif()
 use(add_subdirectory -DBUILD_SHARED_LIBS=ON "-DUSER_QUARRY_SOURCE=${built_CMAKE_HOME_DIRECTORY}")
 
 # The command that README.md shows.

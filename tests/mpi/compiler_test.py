@@ -248,6 +248,39 @@ int main(int argc, char **argv) { (void)argv; const struct node *p = argc > 5 ? 
         self.compile("a.c")
         self.assertEqual(self.run_program(ranks=1), ["2"])
 
+    def test_calls_without_prototypes_are_converted(self):
+        self.compile("-std=gnu89", "-w", SOURCES / "calls_that_do_not_fit.c")
+        self.assertEqual(self.run_program(ranks=1), ["7 x 2.5"])
+
+    def test_functions_are_found_by_configure_scripts(self):
+        for name in "malloc", "MPI_Send", "sin":
+            self.write(a__c=f"char {name}();\nint main(void) {{ return {name}(); }}\n")
+            self.compile("-w", "a.c", "-lm")
+        self.write(a__c="char invented();\nint main(void) { return invented(); }\n")
+        self.refuse("-w", "a.c")
+
+    def test_the_report_names_frames_recursion_and_pointers(self):
+        self.write(a__c="""#include <stdlib.h>
+static int twice(int x) { return 2 * x; }
+static int thrice(int x) { return 3 * x; }
+static int (*volatile function)(int) = twice;
+static int sink(volatile int *x) { return x[3]; }
+__attribute__((noinline)) static int descend(int n) {
+  volatile int x[100];
+  x[n % 100] = n;
+  return n == 0 ? sink(x) : descend(n - 1) * 3 + descend(n / 2) + sink(x);
+}
+int main(int argc, char **argv) { if (argc > 3) function = thrice; return descend(argc) + function((int)argv[0][0]) == 77; }
+""")
+        report = self.compile("--report", "a.c")
+        if "CPU only" in self.compile("--version"):
+            self.assertEqual(report, "no code for a GPU was made\n")
+            return
+        self.assertRegex(report, r"\n64 +\d+ B \+ +[tm]")
+        self.assertRegex(report, r"  descend: 4\d\d 4\d\d 4\d\d 4\d\d B\n")
+        self.assertIn("possible recursion: descend\n", report)
+        self.assertIn("calls through pointers in main can reach thrice, twice\n", report)
+
     def test_setjmp_works_on_the_cpu(self):
         self.write(a__c="""#include <setjmp.h>
 #include <stdio.h>
