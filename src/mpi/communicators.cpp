@@ -181,8 +181,8 @@ QUARRY_HD int MPI_Comm_free(MPI_Comm* handle) {
   communicator* const shared = at->shared;
   at->shared = nullptr;
   release_handler(rank, at->handler);
-  // (L): the last member that leaves frees the memory after the other members' last accesses
-  if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, leave_order) == 1)
+  // acq_rel: the last member frees the memory after the other members' last accesses
+  if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, simt::acq_rel) == 1)
     release(shared);
   *handle = MPI_COMM_NULL;
   return MPI_SUCCESS;

@@ -17,7 +17,5 @@ inline constexpr simt::memory_order return_order =
     is_mutant("mpi-D") ? simt::relaxed : simt::release;
 inline constexpr simt::memory_order returned_order =
     is_mutant("mpi-E") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order leave_order =
-    is_mutant("mpi-L") ? simt::relaxed : simt::acq_rel;
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -128,6 +128,14 @@ QUARRY_SLOW int check_all(rank_state& rank, int count, MPI_Request const* handle
   return MPI_SUCCESS;
 }
 
+/// Completes operations that are all done.
+QUARRY_SLOW int take_all(rank_state& rank, int count, MPI_Request* handles, MPI_Status* statuses,
+                         char const* function) {
+  completions done{rank, count, handles};
+  for (int i = 0; i < count; ++i) done.add(i, &handles[i], status_of(statuses, i));
+  return done.result(function);
+}
+
 /// Completes all operations that are done. MPI_Waitsome and MPI_Testsome share it.
 QUARRY_SLOW int take_some(rank_state& rank, int count, MPI_Request* handles, int* done_count,
                           int* indices, MPI_Status* statuses, char const* function) {
@@ -194,9 +202,7 @@ QUARRY_HD int MPI_Waitall(int count, MPI_Request* handles, MPI_Status* statuses)
     wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
                [&] { return is_complete(rank, *asked); });
   }
-  completions done{rank, count, handles};
-  for (int i = 0; i < count; ++i) done.add(i, &handles[i], status_of(statuses, i));
-  return done.result("MPI_Waitall");
+  return take_all(rank, count, handles, statuses, "MPI_Waitall");
 }
 
 QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
@@ -225,7 +231,7 @@ QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status
     request* const asked = request_of(rank, handles[i]);
     if (asked != nullptr && !is_complete(rank, *asked)) *flag = 0;
   }
-  if (*flag != 0) return MPI_Waitall(count, handles, statuses);
+  if (*flag != 0) return take_all(rank, count, handles, statuses, "MPI_Testall");
   yield_rank();
   return MPI_SUCCESS;
 }

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace quarry::test {
