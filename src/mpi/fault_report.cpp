@@ -35,7 +35,7 @@ void report(int number, siginfo_t* details, void*) {
   if (has_address) std::snprintf(address, sizeof(address), "%p", details->si_addr);
   if (details->si_addr == nullptr && has_address) std::strcpy(address, "0");
   int length = 0;
-  if (quarry_mpi_layout.all != nullptr && own_rank() < the_world().all.size) {
+  if (quarry_mpi_layout.all != nullptr && own_rank() < the_world().size) {
     auto const place = name_of_place(own_record().place);
     length = std::snprintf(text, sizeof(text), "quarry-mpirun: rank %u: %s%s%s%.*s\n", own_rank(),
                            describe(number, details->si_code), address,
