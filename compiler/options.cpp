@@ -133,8 +133,8 @@ class parser {
       asked.shows_only = true;
     } else if (word == "--report") {
       asked.reports = true;
-    } else if (word == "--heap-frames") {
-      asked.moves_frames = true;
+    } else if (word == "--stack-frames") {
+      asked.moves_frames = false;
     } else if (word == "--cpu-only") {
       asked.is_for_cpu_only = true;
     } else if (word.starts_with("-save-temps") || word.starts_with("--save-temps")) {
@@ -263,8 +263,10 @@ std::string help_text() {
          "  -l NAME, -L DIR    link the static library libNAME.a, searched in DIR\n"
          "  --gpu=sm_90        the architecture of the GPU\n"
          "  --cpu-only         make code for the CPU alone\n"
-         "  --heap-frames      on the CPU, too: variable-length arrays and large local variables\n"
-         "                     in the heap, as on a GPU\n"
+         "  --stack-frames     on the CPU, keep variable-length arrays and large local variables "
+         "on\n"
+         "                     the stack of a rank, which has 128 KiB; they are in the heap "
+         "otherwise\n"
          "  --report           print registers and stack of the program on a GPU\n"
          "  --show             print Clang's commands and run none\n"
          "  -v                 print each command\n"

@@ -28,7 +28,7 @@ struct options {
   bool shows_only = false;       // --show: shows Clang's commands and runs none
   bool reports = false;          // --report
   bool keeps_scratch = false;    // -save-temps
-  bool moves_frames = false;     // --heap-frames: move_frames_to_heap on the CPU, too
+  bool moves_frames = true;      // false after --stack-frames: no move_frames_to_heap on the CPU
   bool is_for_cpu_only = false;  // --cpu-only
   unsigned level = 2;            // -O
   std::string gpu = "sm_90";

@@ -223,8 +223,8 @@ class Language(CompilerTest):
             self.assertEqual(parts[f"{rank} c"], f"first 3 last {value} {9 if rank % 2 else 8}")
 
     def test_frames_in_the_heap_change_no_result(self):
-        self.compile(SOURCES / "dynamic_frames.c", "-o", "stack")
-        self.compile(SOURCES / "dynamic_frames.c", "-o", "heap", "--heap-frames")
+        self.compile(SOURCES / "dynamic_frames.c", "-o", "stack", "--stack-frames")
+        self.compile(SOURCES / "dynamic_frames.c", "-o", "heap")
         lines = self.run_program("stack", 4)
         self.assertEqual(len(set(lines)), 4)
         self.assertEqual(self.run_program("heap", 4), lines)
@@ -232,9 +232,9 @@ class Language(CompilerTest):
     def test_frames_in_the_heap_are_freed(self):
         self.write(a__c="""#include <string.h>
 static int use(int n) { char a[n]; memset(a, n, sizeof a); if (n % 3 == 0) return a[n / 2]; { char b[2 * n]; b[n] = a[1]; return b[n]; } }
-int main(void) { int sum = 0; for (int i = 0; i < 100000; ++i) sum += use(50000 + i % 7); return sum == 1; }
+int main(void) { char large[4000000]; memset(large, 1, sizeof large); int sum = large[3999999] - 1; for (int i = 0; i < 100000; ++i) sum += use(50000 + i % 7); return sum == 1; }
 """)
-        self.compile("a.c", "--heap-frames")
+        self.compile("a.c")
         self.run_program(ranks=2)
 
     def test_rings_of_constants_compile(self):
