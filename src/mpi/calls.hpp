@@ -3,8 +3,6 @@
 
 #include "quarry/core/abi.hpp"
 
-#include "quarry/core/abi.hpp"
-
 #include <cstdint>
 
 namespace quarry::inline QUARRY_ABI::mpi {
