@@ -89,6 +89,5 @@ QUARRY_HD char* quarry_c_setlocale(int, char const* name) {
 }
 
 /// Ranks receive no signals. Returns the default action.
-QUARRY_HD void* quarry_c_signal(int, void*) { return nullptr; }
 
 }  // extern "C"

@@ -8,7 +8,7 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A collective operation that this rank takes part in. Messages of one operation have its number
-/// as tag, so that they do not match receives of the next operation.
+/// and its kind as tag, so that they match no receive of another operation. Numbers wrap after 2^26.
 struct collective {
   rank_state& rank;
   channel through;
@@ -21,7 +21,8 @@ struct collective {
   QUARRY_HD collective(rank_state& caller, membership& at, call name)
       : rank{caller},
         through{&at, at.context + 1},
-        tag{static_cast<std::int32_t>(at.collectives++ & 0x7fffffff)},
+        tag{static_cast<std::int32_t>((at.collectives++ << 5 | static_cast<std::uint32_t>(name)) &
+                                      0x7fffffff)},
         which{name},
         own{at.rank},
         size{at.size} {}

@@ -48,7 +48,7 @@ class cpu_world {
   std::unique_ptr<char, void (*)(void*)> records_;
   std::vector<rank_state> ranks_;
   std::vector<early_end> ends_;
-  std::vector<std::uint32_t> counters_;  // of the meeting place
+  std::vector<std::uint64_t> counters_;  // of the meeting place
   std::vector<char> parts_;
   world all_{};
 };

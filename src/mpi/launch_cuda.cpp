@@ -266,7 +266,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
   std::uint64_t const nodes = meeting::nodes_for(asked.ranks);
-  device_array<std::uint32_t> const counters{nodes};
+  device_array<std::uint64_t> const counters{nodes};
   device_array<char> const parts{(asked.ranks + nodes) * meeting::part_bytes +
                                  2 * meeting::result_bytes};
   output_reader output{asked.ranks, ring.data()};

@@ -8,10 +8,43 @@ QUARRY_HD char* result_of(std::uint32_t number) {
   return the_world().meeting.results + number % 2 * meeting::result_bytes;
 }
 
+/// How a node counts the ranks that take part in one kind of operation: 8 bits for each kind, so
+/// that a rank in another operation is noticed. Then nobody completes the node, and the launcher
+/// reports that all ranks wait.
+[[nodiscard]] QUARRY_HD std::uint64_t one_arrival(call which) {
+  std::uint32_t kind = 7;
+  switch (which) {
+    case call::barrier:
+      kind = 0;
+      break;
+    case call::bcast:
+      kind = 1;
+      break;
+    case call::reduce:
+      kind = 2;
+      break;
+    case call::allreduce:
+      kind = 3;
+      break;
+    case call::finalize:
+      kind = 4;
+      break;
+    case call::comm_split:
+      kind = 5;
+      break;
+    case call::comm_dup:
+      kind = 6;
+      break;
+    default:
+      break;
+  }
+  return std::uint64_t{1} << 8 * kind;
+}
+
 /// Arrives at the tree's nodes as long as this rank completes them. `combine(level's first part,
 /// members, parent's part)` is called for each. Returns whether this rank has completed the root.
 template <class Combine>
-QUARRY_HD bool arrive(rank_state& rank, Combine const& combine) {
+QUARRY_HD bool arrive(rank_state& rank, call which, Combine const& combine) {
   meeting_place const& place = the_world().meeting;
   std::uint32_t index = rank.rank;
   std::uint32_t count = layout().size;  // of this level
@@ -22,8 +55,10 @@ QUARRY_HD bool arrive(rank_state& rank, Combine const& combine) {
     std::uint32_t const node = index / meeting::degree;
     std::uint32_t const first = node * meeting::degree;
     std::uint32_t const members = count - first < meeting::degree ? count - first : meeting::degree;
-    simt::atomic_ref<std::uint32_t> const counter{place.counters[counters + node]};
-    if (members > 1 && counter.fetch_add(1, simt::acq_rel) + 1 != members) return false;  // (A)
+    simt::atomic_ref<std::uint64_t> const counter{place.counters[counters + node]};
+    std::uint64_t const one = one_arrival(which);
+    if (members > 1 && counter.fetch_add(one, simt::acq_rel) + one != one * members)  // (A)
+      return false;
     counter.store(0, simt::relaxed);  // the next meeting begins after (P)
     std::uint32_t const nodes = (count + meeting::degree - 1) / meeting::degree;
     combine(place.parts + (parts + first) * meeting::part_bytes, members,
@@ -55,7 +90,7 @@ QUARRY_HD void wait_for(rank_state& rank, std::uint32_t number, call which) {
 
 QUARRY_SLOW void meeting::barrier(rank_state& rank, call which) {
   std::uint32_t const number = ++rank.meetings;
-  if (arrive(rank, [](char const*, std::uint32_t, char*) {})) {
+  if (arrive(rank, which, [](char const*, std::uint32_t, char*) {})) {
     complete(number);
   } else {
     wait_for(rank, number, which);
@@ -82,19 +117,20 @@ QUARRY_SLOW void meeting::reduce(rank_state& rank, void* data, bytes size, bytes
   char* const own = the_world().meeting.parts + rank.rank * part_bytes;
   copy_bytes(own, data, size);
   char* last = own;  // the part of the last node that this rank completes
-  bool const is_complete = arrive(rank, [&](char const* parts, std::uint32_t members, char* total) {
-    alignas(16) char lower[part_bytes];
-    alignas(16) char next[part_bytes];
-    copy_bytes(lower, parts, size);
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 1; i < members; ++i) {
-      copy_bytes(next, parts + i * part_bytes, size);
-      mpi::reduce(rank, lower, next, count, type, op);
-      copy_bytes(lower, next, size);
-    }
-    copy_bytes(total, lower, size);
-    last = total;
-  });
+  bool const is_complete =
+      arrive(rank, which, [&](char const* parts, std::uint32_t members, char* total) {
+        alignas(16) char lower[part_bytes];
+        alignas(16) char next[part_bytes];
+        copy_bytes(lower, parts, size);
+        QUARRY_NO_UNROLL
+        for (std::uint32_t i = 1; i < members; ++i) {
+          copy_bytes(next, parts + i * part_bytes, size);
+          mpi::reduce(rank, lower, next, count, type, op);
+          copy_bytes(lower, next, size);
+        }
+        copy_bytes(total, lower, size);
+        last = total;
+      });
   if (is_complete) {
     copy_bytes(result_of(number), last, size);
     complete(number);

@@ -112,7 +112,7 @@ struct alignas(128) rank_state {
 /// Where the ranks of the world meet (meeting.hpp). Everything but `epoch` belongs to the ranks that
 /// arrive, in the order of their arrivals.
 struct meeting_place {
-  std::uint32_t* counters;  // of each node, level by level: how many have arrived; atomic
+  std::uint64_t* counters;  // of each node, level by level: how many have arrived; atomic
   char* parts;              // of each rank, then of each node: values to combine
   char* results;            // of even and of odd meetings
   std::uint32_t epoch;      // the number of meetings that are complete; atomic
