@@ -88,6 +88,4 @@ QUARRY_HD char* quarry_c_setlocale(int, char const* name) {
   return is_known ? const_cast<char*>("C") : nullptr;
 }
 
-/// Ranks receive no signals. Returns the default action.
-
 }  // extern "C"

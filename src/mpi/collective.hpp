@@ -8,7 +8,7 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A collective operation that this rank takes part in. Messages of one operation have its number
-/// and its kind as tag, so that they match no receive of another operation. Numbers wrap after 2^26.
+/// and its kind as tag, so that they match no receive of another operation. Numbers wrap at 2^26.
 struct collective {
   rank_state& rank;
   channel through;

@@ -29,7 +29,7 @@ class meeting {
   static constexpr bytes part_bytes = 64;
   static constexpr bytes result_bytes = part_bytes + 16;  // and the size that a root sends
 
-  /// The bytes of a place for `ranks` ranks: counters and parts.
+  /// The number of nodes of the tree for `ranks` ranks.
   [[nodiscard]] static constexpr std::uint64_t nodes_for(std::uint32_t ranks) {
     std::uint64_t nodes = 0;
     for (std::uint64_t level = ranks; level > 1; nodes += level)

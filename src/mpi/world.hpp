@@ -109,8 +109,8 @@ struct alignas(128) rank_state {
   std::uint64_t polled_at;  // CPU: the world's activity when this rank last found nothing
 };
 
-/// Where the ranks of the world meet (meeting.hpp). Everything but `epoch` belongs to the ranks that
-/// arrive, in the order of their arrivals.
+/// Where the ranks of the world meet (meeting.hpp). Everything but `epoch` belongs to the ranks
+/// that arrive, in the order of their arrivals.
 struct meeting_place {
   std::uint64_t* counters;  // of each node, level by level: how many have arrived; atomic
   char* parts;              // of each rank, then of each node: values to combine

@@ -272,7 +272,7 @@ int MPI_Type_free(MPI_Datatype* type);
 #define MPI_WIN_FLAVOR_DYNAMIC 3
 #define MPI_WIN_FLAVOR_SHARED 4
 int MPI_Info_create(MPI_Info* info);
-int MPI_Info_set(MPI_Info info, const char* key, const char* value);
+int MPI_Info_set(MPI_Info info, char const* key, char const* value);
 int MPI_Info_free(MPI_Info* info);
 int MPI_Win_create(void* base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm communicator,
                    MPI_Win* window);
