@@ -40,8 +40,8 @@ class meeting {
   /// Waits until all ranks have arrived.
   QUARRY_SLOW static void barrier(rank_state& rank, call which);
 
-  /// Copies `size` bytes of the rank `root` to all ranks. `size` is at most `part_bytes`. Returns
-  /// an MPI error code: if the root sends more, only `size` bytes are copied.
+  /// Copies `size` bytes, at most `part_bytes`, of the rank `root` to all ranks. Returns an MPI
+  /// error code: if the root sends more, only `size` bytes are copied.
   QUARRY_SLOW static int broadcast(rank_state& rank, void* data, bytes size, std::uint32_t root,
                                    call which);
 
