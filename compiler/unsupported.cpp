@@ -9,6 +9,8 @@
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 
+#include <filesystem>
+
 namespace quarry::compiler {
 
 using namespace llvm;
@@ -41,6 +43,16 @@ std::pair<std::string, unsigned> split(std::string const& place) {
   return {place.substr(0, colon), static_cast<unsigned>(std::stoul(place.substr(colon + 1)))};
 }
 
+/// The file as a path from the current folder, if it lies there, else with all folders. Debug
+/// information splits a path at the folder that it shares with the folder of the compilation.
+std::string path_of(StringRef folder, StringRef file) {
+  namespace fs = std::filesystem;
+  fs::path const whole = fs::path{folder.str()} / file.str();
+  std::string const here = fs::current_path().string() + "/";
+  std::string const path = whole.lexically_normal().string();
+  return path.starts_with(here) ? path.substr(here.size()) : path;
+}
+
 }  // namespace
 
 std::string place_of(Instruction const& instruction) {
@@ -48,7 +60,8 @@ std::string place_of(Instruction const& instruction) {
   if (location == nullptr) return {};
   while (location->getLine() == 0 && location->getInlinedAt() != nullptr)
     location = location->getInlinedAt();
-  return location->getFilename().str() + ":" + std::to_string(location->getLine());
+  return path_of(location->getDirectory(), location->getFilename()) + ":" +
+         std::to_string(location->getLine());
 }
 
 void add_place(unsupported_list& list, std::string const& name, std::string const& reason,
@@ -69,8 +82,9 @@ void add_uses(unsupported_list& list, std::string const& name, std::string const
       variable->getDebugInfo(descriptions);
       for (auto const* description : descriptions)
         add_place(list, name, reason,
-                  description->getVariable()->getFilename().str() + ":" +
-                      std::to_string(description->getVariable()->getLine()));
+                  path_of(description->getVariable()->getDirectory(),
+                          description->getVariable()->getFilename()) +
+                      ":" + std::to_string(description->getVariable()->getLine()));
     } else if (isa<Constant>(user) && !isa<GlobalValue>(user)) {
       add_uses(list, name, reason, *user);
     }
