@@ -4,6 +4,8 @@
 #include "mailbox.hpp"
 #include "meeting.hpp"
 
+#include "quarry/simt/clock.hpp"
+
 #include <unistd.h>
 #include <cstdlib>
 #include <cstring>
@@ -39,7 +41,7 @@ cpu_world::cpu_world(needs const& wanted)
   all_.argc = wanted.argc;
   all_.argv = wanted.argv;
   all_.environment = environ;
-  all_.start_ns = host_clock_ns();
+  all_.start_ns = simt::clock_ns();
   all_.ends = ends_.data();
   quarry_mpi_layout = {records_.get(), wanted.record, 0, wanted.ranks, &all_, ranks_.data(), {}};
   quarry_mpi_layout.set_heap(memory_.ref());

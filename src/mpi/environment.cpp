@@ -3,23 +3,7 @@
 #include "format.hpp"
 #include "rank.hpp"
 
-namespace quarry::inline QUARRY_ABI::mpi {
-namespace {
-
-/// The time since some moment, in nanoseconds.
-QUARRY_HD std::uint64_t clock_ns() {
-#ifdef __CUDA_ARCH__
-  std::uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
-#else
-  return host_clock_ns();
-#endif
-}
-
-}  // namespace
-
-}  // namespace quarry::inline QUARRY_ABI::mpi
+#include "quarry/simt/clock.hpp"
 
 using namespace quarry::mpi;
 
@@ -60,7 +44,7 @@ QUARRY_HD int MPI_Abort(MPI_Comm, int code) {
   end_rank(code);
 }
 QUARRY_HD double MPI_Wtime() {
-  return static_cast<double>(clock_ns() - the_world().start_ns) * 1e-9;
+  return static_cast<double>(simt::clock_ns() - the_world().start_ns) * 1e-9;
 }
 QUARRY_HD double MPI_Wtick() { return 1e-9; }
 QUARRY_HD int MPI_Get_processor_name(char* name, int* length) {

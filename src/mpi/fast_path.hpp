@@ -32,9 +32,11 @@ QUARRY_FAST void copy_small(char* to, char const* from, std::uint32_t size) {
   for (; i < size; ++i) to[i] = from[i];
 }
 
-/// The size of the elements; more than `small_message` if they are not of the fast path's kind.
+/// The size of the elements; more than `small_message` if they are not of the fast path's kind:
+/// small, of a type that mpi.h names, and without gaps.
 [[nodiscard]] QUARRY_FAST std::uint32_t small_size(int count, MPI_Datatype type) {
-  bool const is_small = count >= 0 && count <= static_cast<int>(small_message) && is_basic(type);
+  bool const is_small =
+      count >= 0 && count <= static_cast<int>(small_message) && is_named(type) && !has_gap(type);
   return is_small ? static_cast<std::uint32_t>(count) * static_cast<std::uint32_t>(type >> 8)
                   : static_cast<std::uint32_t>(small_message) + 1;
 }

@@ -59,7 +59,7 @@ QUARRY_HD bool arrive(rank_state& rank, call which, Combine const& combine) {
     std::uint64_t const one = one_arrival(which);
     if (members > 1 && counter.fetch_add(one, simt::acq_rel) + one != one * members)  // (A)
       return false;
-    counter.store(0, simt::relaxed);  // the next meeting begins after (P)
+    counter.store(0, simt::relaxed);  // (Z): nobody arrives again before (P)
     std::uint32_t const nodes = (count + meeting::degree - 1) / meeting::degree;
     combine(place.parts + (parts + first) * meeting::part_bytes, members,
             place.parts + (parts + count + node) * meeting::part_bytes);
@@ -82,6 +82,7 @@ QUARRY_HD void wait_for(rank_state& rank, std::uint32_t number, call which) {
     auto const has_come = [&](std::uint32_t seen) {
       return static_cast<std::int32_t>(seen - number) >= 0;
     };
+    // The first load is a hint (L): an acquire would empty the GPU's cache at every look.
     return has_come(epoch.load(simt::relaxed)) && has_come(epoch.load(simt::acquire));  // (W)
   });
 }

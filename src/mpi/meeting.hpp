@@ -20,7 +20,9 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// for that number with progress, so that a rank can still be in a send that this rank must serve.
 ///
 /// Memory order. Each counter is an acq_rel RMW (A): the last to arrive sees the values of all. The
-/// number is stored with release (P) and loaded with acquire (W): every rank sees the result.
+/// number is stored with release (P) and loaded with acquire (W): every rank sees the result. The
+/// counter's return to 0 (Z) needs no order of its own: (P) follows it, and the next (A) follows
+/// (W).
 /// A result is read before its reader arrives at the next meeting, and is overwritten by the next
 /// but one, so two places suffice. Numbers of meetings wrap after 2^32.
 class meeting {

@@ -37,7 +37,7 @@ inline constexpr bytes most_eager = 4096;
 /// Whether the receiver has copied the data. (E) synchronizes with (D), so that the sender may
 /// change the data.
 [[nodiscard]] QUARRY_HD inline bool is_received(std::uint32_t& done) {
-  // an acquire would empty the GPU's cache at every look
+  // The first load is a hint (L): an acquire would empty the GPU's cache at every look.
   simt::atomic_ref<std::uint32_t> const word{done};
   return word.load(simt::relaxed) != 0 && word.load(returned_order) != 0;  // (E)
 }

@@ -104,7 +104,9 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t
                       std::uint32_t polls);
 QUARRY_SLOW void end_wait(rank_state& rank);
 
-/// Waits until `is_done()`; every step makes progress. `reason` is shown if all ranks wait.
+/// Waits until `is_done()`; every step makes progress. `reason` is shown if all ranks wait. The
+/// count of polls wraps after 2^32, some 20 minutes on a GPU; a wait that ends in the first polls
+/// after that leaves its reason behind until the next wait.
 template <class Condition>
 QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
   mailbox const box{rank};

@@ -4,20 +4,7 @@
 
 #include "c_library.hpp"
 
-#ifndef __CUDACC__
-#include <ctime>
-#endif
-
 namespace quarry::inline QUARRY_ABI::mpi {
-
-#ifndef __CUDACC__
-std::uint64_t host_clock_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-#endif
 
 namespace {
 

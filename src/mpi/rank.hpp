@@ -20,9 +20,6 @@ struct early_end {
 };
 #endif
 
-/// CPU: the monotonic clock.
-[[nodiscard]] std::uint64_t host_clock_ns();
-
 /// CPU: ends the program if each rank has found nothing since `activity` was the world's activity.
 void find_deadlock(std::uint64_t activity);
 

@@ -306,5 +306,55 @@ TEST(PointToPoint, SendrecvReplaceExchangesInOneBuffer) {
   });
 }
 
+/// The first messages allocate, later ones reuse memory and may take a shorter path. Both paths
+/// must agree on the bytes of a message.
+TEST(PointToPoint, PairsWithGapsArriveAlikeInFreshAndUsedRanks) {
+  struct pair {
+    double value;
+    int place;
+  };
+  run_everywhere(2, [] {
+    int const own = rank_in(MPI_COMM_WORLD);
+    for (int round = 0; round < 8; ++round) {
+      int token = own;
+      MPI_Sendrecv_replace(&token, 1, MPI_INT, 1 - own, 1, 1 - own, 1, MPI_COMM_WORLD,
+                           MPI_STATUS_IGNORE);
+      std::array<pair, 2> data{pair{0.5 + round, 7}, pair{1.5 + round, 9}};
+      if (own == 0) {
+        MPI_Send(data.data(), 2, MPI_DOUBLE_INT, 1, 2, MPI_COMM_WORLD);
+        continue;
+      }
+      data = {};
+      MPI_Status status;
+      if (round % 2 == 0) {
+        MPI_Recv(data.data(), 2, MPI_DOUBLE_INT, 0, 2, MPI_COMM_WORLD, &status);
+      } else {
+        MPI_Request request;
+        MPI_Irecv(data.data(), 2, MPI_DOUBLE_INT, 0, 2, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, &status);
+      }
+      int count = -1;
+      MPI_Get_count(&status, MPI_DOUBLE_INT, &count);
+      EXPECT_EQ(count, 2);
+      EXPECT_EQ(data[0].value, 0.5 + round);
+      EXPECT_EQ(data[0].place, 7);
+      EXPECT_EQ(data[1].value, 1.5 + round);
+      EXPECT_EQ(data[1].place, 9);
+    }
+  });
+}
+
+TEST(PointToPoint, AUsedRankRefusesNumbersThatAreNoTypes) {
+  run_everywhere(2, [] {
+    int const own = rank_in(MPI_COMM_WORLD);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int token = own;
+    for (int round = 0; round < 4; ++round)
+      MPI_Sendrecv_replace(&token, 1, MPI_INT, 1 - own, 1, 1 - own, 1, MPI_COMM_WORLD,
+                           MPI_STATUS_IGNORE);
+    EXPECT_EQ(MPI_Send(&token, 1, 0x47f, 1 - own, 2, MPI_COMM_WORLD), MPI_ERR_TYPE);
+  });
+}
+
 }  // namespace
 }  // namespace quarry::test
