@@ -29,7 +29,8 @@ enum class call : std::uint32_t {
   comm_dup,
   finalize,
   output,
-  memory
+  memory,
+  isend
 };
 
 inline constexpr char const* call_names[] = {"",
@@ -52,6 +53,7 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Comm_dup",
                                              "MPI_Finalize",
                                              "printf",
-                                             "malloc"};
+                                             "malloc",
+                                             "MPI_Isend"};
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

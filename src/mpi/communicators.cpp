@@ -31,9 +31,13 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
                                                          std::uint32_t members) {
   void* const memory = allocate(sizeof(communicator) + members * sizeof(std::uint32_t));
   if (memory == nullptr) return nullptr;
-  // contexts wrap after 2^31 communicators
-  std::uint32_t const context =
-      simt::atomic_ref<std::uint32_t>{the_world().next_context}.fetch_add(2, simt::relaxed);
+  simt::atomic_ref<std::uint32_t> const next{the_world().next_context};
+  std::uint32_t const context = next.fetch_add(2, simt::relaxed);
+  if (context + 1 >= end_of_contexts) {  // after 8 million communicators
+    (void)next.fetch_sub(2, simt::relaxed);
+    release(memory);
+    return nullptr;
+  }
   auto* const made = ::new (memory) communicator{size, context, nullptr, size};
   if (members != 0) made->members = reinterpret_cast<std::uint32_t*>(made + 1);
   return made;

@@ -27,6 +27,7 @@ cpu_world::cpu_world(needs const& wanted)
                    page, (wanted.record * wanted.ranks + page - 1) / page * page)),
                &std::free},
       ranks_(wanted.ranks),
+      mailboxes_(wanted.ranks),
       ends_(wanted.ranks),
       counters_(meeting::nodes_for(wanted.ranks)),
       parts_((wanted.ranks + counters_.size()) * meeting::part_bytes + 2 * meeting::result_bytes) {
@@ -43,10 +44,11 @@ cpu_world::cpu_world(needs const& wanted)
   all_.environment = environ;
   all_.start_ns = simt::clock_ns();
   all_.ends = ends_.data();
-  quarry_mpi_layout = {records_.get(), wanted.record, 0, wanted.ranks, &all_, ranks_.data(), {}};
+  quarry_mpi_layout = {records_.get(), wanted.record,     0, wanted.ranks, &all_,
+                       ranks_.data(),  mailboxes_.data(), {}};
   quarry_mpi_layout.set_heap(memory_.ref());
   for (std::uint32_t i = 0; i < wanted.ranks; ++i) {
-    mailbox::initialise(ranks_[i]);
+    mailboxes_[i].initialise();
     ranks_[i].rank = i;
     ranks_[i].polled_at = ~std::uint64_t{0};
   }

@@ -47,6 +47,7 @@ class cpu_world {
   heap memory_;
   std::unique_ptr<char, void (*)(void*)> records_;
   std::vector<rank_state> ranks_;
+  std::vector<mail> mailboxes_;
   std::vector<early_end> ends_;
   std::vector<std::uint64_t> counters_;  // of the meeting place
   std::vector<char> parts_;

@@ -1,116 +1,194 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common case of MPI_Send and MPI_Recv, without a call: small messages of basic types. One
-// thread of a GPU runs about one instruction in six cycles, and each nested call saves and restores
-// registers, so that the general path takes several times as long.
+// The common case of sends and receives: small messages of basic types.
+//
+// One thread of a GPU runs about one instruction in six cycles, and a function that calls another
+// saves registers first. So these functions call nothing. Where they cannot go on, they say so, and
+// their caller ends with a call of the general path.
 #pragma once
 
-#include "progress.hpp"
-
-#ifdef __CUDACC__
-#define QUARRY_FAST QUARRY_HD __forceinline__
-#else
-#define QUARRY_FAST inline
-#endif
+#include "outgoing.hpp"
+#include "requests.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Copies at most `small_message` bytes.
-QUARRY_FAST void copy_small(char* to, char const* from, std::uint32_t size) {
-  auto const either = reinterpret_cast<std::uint64_t>(to) | reinterpret_cast<std::uint64_t>(from);
-  std::uint32_t i = 0;
-  if (either % 8 == 0) {
-    QUARRY_NO_UNROLL
-    for (; i + 8 <= size; i += 8)
-      *reinterpret_cast<std::uint64_t*>(to + i) = *reinterpret_cast<std::uint64_t const*>(from + i);
-  }
-  if (either % 4 == 0) {
-    QUARRY_NO_UNROLL
-    for (; i + 4 <= size; i += 4)
-      *reinterpret_cast<std::uint32_t*>(to + i) = *reinterpret_cast<std::uint32_t const*>(from + i);
-  }
+/// The i-th word of `size` bytes.
+[[nodiscard]] QUARRY_FAST std::uint32_t word_of(char const* data, std::uint32_t size,
+                                                std::uint32_t i) {
+  if (reinterpret_cast<std::uint64_t>(data) % 4 == 0 && 4 * i + 4 <= size)
+    return reinterpret_cast<std::uint32_t const*>(data)[i];
+  std::uint32_t word = 0;
   QUARRY_NO_UNROLL
-  for (; i < size; ++i) to[i] = from[i];
+  for (std::uint32_t k = 0; k < 4 && 4 * i + k < size; ++k)
+    word |= std::uint32_t{static_cast<unsigned char>(data[4 * i + k])} << 8 * k;
+  return word;
 }
 
-/// The size of the elements; more than `small_message` if they are not of the fast path's kind:
-/// small, of a type that mpi.h names, and without gaps.
+/// Copies the first `size` bytes of a message's words.
+QUARRY_FAST void copy_words(char* to, std::uint32_t size,
+                            std::uint32_t const (&words)[mail::most_words]) {
+  if ((reinterpret_cast<std::uint64_t>(to) | size) % 4 == 0) {
+    auto* const into = reinterpret_cast<std::uint32_t*>(to);
+    QUARRY_UNROLL
+    for (std::uint32_t i = 0; i < 3; ++i)
+      if (4 * i < size) into[i] = words[i];
+    if (size <= 12) return;
+    QUARRY_UNROLL
+    for (std::uint32_t i = 3; i < mail::most_words; ++i)
+      if (4 * i < size) into[i] = words[i];
+    return;
+  }
+  std::uint32_t copy[mail::most_words];
+  QUARRY_UNROLL
+  for (std::uint32_t i = 0; i < mail::most_words; ++i) copy[i] = words[i];
+  auto const* const from = reinterpret_cast<char const*>(copy);
+  QUARRY_NO_UNROLL
+  for (std::uint32_t i = 0; i < size; ++i) to[i] = from[i];
+}
+
+/// The size of the elements; more than `most_inline` if they are not of the fast path's kind: small,
+/// and of a type that mpi.h names, has no gaps, and has at most 8 bytes.
 [[nodiscard]] QUARRY_FAST std::uint32_t small_size(int count, MPI_Datatype type) {
-  bool const is_small =
-      count >= 0 && count <= static_cast<int>(small_message) && is_named(type) && !has_gap(type);
-  return is_small ? static_cast<std::uint32_t>(count) * static_cast<std::uint32_t>(type >> 8)
-                  : static_cast<std::uint32_t>(small_message) + 1;
+  auto const extent = static_cast<std::uint32_t>(type) >> 8;
+  auto const number = static_cast<std::uint32_t>(type) & 0xff;
+  bool const is_small = static_cast<std::uint32_t>(count) <= most_inline && extent - 1 < 8 &&
+                        (extent & (extent - 1)) == 0 && number - 1 < last_number(extent);
+  return is_small ? static_cast<std::uint32_t>(count) * extent : most_inline + 1;
 }
 
-/// Sends a small message, if nothing speaks against it. Returns false, and has done nothing,
-/// otherwise.
-[[nodiscard]] QUARRY_FAST bool send_fast(void const* data, int count, MPI_Datatype type, int to,
-                                         int tag, MPI_Comm handle) {
-  rank_state& rank = self();
-  std::uint32_t const size = small_size(count, type);
+/// The caller's place in a communicator.
+struct small_membership {
+  std::uint32_t size;
+  std::uint32_t rank;
+  std::uint32_t context;
+  communicator const* shared;  // null: the world
+};
+/// Returns whether there is a communicator with this handle. For the world nothing is loaded.
+[[nodiscard]] QUARRY_FAST bool find_membership(rank_state& rank, MPI_Comm handle,
+                                               small_membership& found) {
+  if (handle == MPI_COMM_WORLD) {
+    found = {layout().size, own_rank(), 0, nullptr};
+    return true;
+  }
   auto const index = static_cast<std::uint32_t>(handle - 1);
-  if (size > small_message || tag < 0 || index >= rank.memberships) return false;
+  if (index >= rank.memberships) return false;
   membership const& at = rank.member_of[index];
-  message* const sent = rank.spare;
-  if (at.shared == nullptr || static_cast<std::uint32_t>(to) >= at.size || sent == nullptr)
+  found = {at.size, at.rank, at.context, at.shared};
+  return at.shared != nullptr;
+}
+
+/// What became of a fast send.
+enum class fast_send : std::uint32_t {
+  refused,  // nothing was done: the general path must send
+  full,     // a ticket was drawn; its slot is not free yet
+  sent
+};
+
+/// A small message on its way.
+struct small_message {
+  std::uint32_t size;
+  envelope head;
+  char const* data;
+
+  QUARRY_FAST void write(sender_slot& slot) const {
+    slot.write(head, (size + 3) / 4, [&](std::uint32_t i) { return word_of(data, size, i); });
+    note_activity();
+  }
+};
+
+/// Whether the message is of the fast path's kind. Fills in the message and the receiver.
+[[nodiscard]] QUARRY_FAST bool is_small_send(rank_state& rank, void const* data, int count,
+                                             MPI_Datatype type, int to, int tag, MPI_Comm handle,
+                                             small_message& made, std::uint32_t& target) {
+  made.size = small_size(count, type);
+  small_membership at;
+  if (made.size > most_inline || tag < 0 || !find_membership(rank, handle, at) ||
+      static_cast<std::uint32_t>(to) >= at.size)
     return false;
-  rank.spare = sent->later;
-  --rank.spares;
-  sent->size = size;
-  sent->data = sent->inline_data();
-  sent->done = nullptr;
-  sent->source = static_cast<std::int32_t>(at.rank);
-  sent->tag = tag;
-  sent->context = at.context;
-  copy_small(sent->inline_data(), static_cast<char const*>(data), size);
-  std::uint32_t const target =
-      index == 0 ? static_cast<std::uint32_t>(to)
-                 : at.shared->world_rank(static_cast<std::uint32_t>(to), rank.rank);
-  mailbox{state_of(target)}.push(sent);
-  note_activity();
+  made.head = {static_cast<std::uint32_t>(tag), at.rank, at.context << 8 | made.size};
+  made.data = static_cast<char const*>(data);
+  target = static_cast<std::uint32_t>(to);
+  if (at.shared != nullptr) target = at.shared->world_rank(target, own_rank());
   return true;
 }
 
-/// Receives a small message, if nothing speaks against it. Returns false otherwise; then the
-/// general path continues, and perhaps finds messages that this function has put into the list of
-/// unexpected messages.
-[[nodiscard]] QUARRY_FAST bool receive_fast(void* data, int count, MPI_Datatype type, int from,
-                                            int tag, MPI_Comm handle, MPI_Status* status) {
-  rank_state& rank = self();
+/// Sends a small message, if nothing speaks against it. `ticket` is set if the slot is not free.
+[[nodiscard]] QUARRY_FAST fast_send send_fast(void const* data, int count, MPI_Datatype type,
+                                              int to, int tag, MPI_Comm handle,
+                                              std::uint32_t& ticket) {
+  small_message made;
+  std::uint32_t target;
+  if (!is_small_send(self(), data, count, type, to, tag, handle, made, target))
+    return fast_send::refused;
+  sender_slot slot{mailbox_of(target)};
+  if (!slot.is_free()) {
+    ticket = slot.ticket();
+    return fast_send::full;
+  }
+  made.write(slot);
+  return fast_send::sent;
+}
+
+/// What a fast receive asks for.
+struct small_receive {
+  std::uint32_t room;
+  std::uint32_t context;
+  char* data;
+  int from;
+  int tag;
+};
+
+/// Whether the receive is of the fast path's kind. The general path serves other receives, and finds
+/// messages that have come before.
+[[nodiscard]] QUARRY_FAST bool is_small_receive(rank_state& rank, void* data, int count,
+                                                MPI_Datatype type, int from, int tag,
+                                                MPI_Comm handle, small_receive& wanted) {
   std::uint32_t const room = small_size(count, type);
-  auto const index = static_cast<std::uint32_t>(handle - 1);
-  if (room > small_message || index >= rank.memberships || tag < MPI_ANY_TAG) return false;
-  membership const& at = rank.member_of[index];
-  if (at.shared == nullptr || from < MPI_ANY_SOURCE || from >= static_cast<int>(at.size))
+  small_membership at;
+  bool const has_others = rank.posted_first != nullptr || rank.unexpected_first != nullptr;
+  if (has_others || room > most_inline || tag < MPI_ANY_TAG || !find_membership(rank, handle, at) ||
+      from < MPI_ANY_SOURCE || from >= static_cast<int>(at.size))
     return false;
-  // the general path serves other receives, and finds messages that have come before
-  if (rank.posted_first != nullptr || rank.unexpected_first != nullptr) return false;
-  mailbox const box{rank};
-  for (std::uint32_t polls = 0;; ++polls) {
-    std::uint64_t const activity = activity_now();
-    if (box.has_message()) {
-      if (polls >= polls_before_idle) end_wait(rank);
-      break;
-    }
-    if (polls % polls_before_idle == polls_before_idle - 1)
-      idle(rank, reason_of(call::recv, from, tag, at.context), activity, polls);
-  }
-  message* replaced = nullptr;
-  message* const arrived = box.pop(replaced);
-  bool const is_wanted = at.context == arrived->context &&
-                         (from == MPI_ANY_SOURCE || from == arrived->source) &&
-                         (tag == MPI_ANY_TAG || tag == arrived->tag) && arrived->size <= room &&
-                         arrived->done == nullptr;
-  free_if_unheld(rank, replaced);
-  if (!is_wanted) {
-    append_unexpected(rank, arrived);
-    return false;
-  }
-  auto const size = static_cast<std::uint32_t>(arrived->size);
-  copy_small(static_cast<char*>(data), static_cast<char const*>(arrived->data), size);
-  arrived->holds = mailbox::end_hold;
-  if (status != MPI_STATUS_IGNORE)
-    *status = {arrived->source, arrived->tag, MPI_SUCCESS, 0, static_cast<long long>(size)};
+  wanted = {room, at.context, static_cast<char*>(data), from, tag};
   return true;
+}
+
+/// Receives the message that has arrived. Returns false, and has done nothing, if it is not wanted.
+[[nodiscard]] QUARRY_FAST bool take_fast(own_mail_reader& mails,
+                                         own_mail_reader::arrival const& arrived,
+                                         small_receive const& wanted, MPI_Status* status) {
+  envelope const& head = arrived.head;
+  std::uint32_t const size = head.size();
+  bool const is_wanted =
+      head.context() == wanted.context &&
+      (wanted.from == MPI_ANY_SOURCE || wanted.from == static_cast<std::int32_t>(head.source)) &&
+      (wanted.tag == MPI_ANY_TAG || wanted.tag == static_cast<std::int32_t>(head.tag)) &&
+      size <= wanted.room && (head.about & (envelope::is_elsewhere | envelope::is_ordered)) == 0;
+  if (!is_wanted) return false;
+  copy_words(wanted.data, size, arrived.words);
+  take_message(mails);
+  set_status(status, static_cast<std::int32_t>(head.source), static_cast<std::int32_t>(head.tag),
+             size);
+  return true;
+}
+
+/// How often a fast receive looks before the general path waits. Lanes of a warp that have their
+/// message wait so long for the others, and continue together; lanes that part run one after
+/// another from then on.
+inline constexpr std::uint32_t most_fast_looks = is_on_host() ? 1 : 64;
+
+/// Receives a small message if it arrives soon. Returns false, and has received nothing, otherwise.
+[[nodiscard]] QUARRY_FAST bool receive_soon(rank_state& rank, small_receive const& wanted,
+                                            MPI_Status* status) {
+  own_mail_reader mails = reader_of(rank);
+  own_mail_reader::arrival arrived;
+  bool has_arrived = mails.look(arrived);
+  if (!has_arrived) {
+    give_back_slots(mails);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t looks = 1; looks < most_fast_looks && !has_arrived; ++looks)
+      has_arrived = mails.look(arrived);
+  }
+  return has_arrived && take_fast(mails, arrived, wanted, status);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

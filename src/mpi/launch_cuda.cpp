@@ -103,7 +103,7 @@ bytes choose_heap(launch_options const& asked, bytes record_bytes) {
   std::size_t free_bytes = 0;
   std::size_t total = 0;
   check(cudaMemGetInfo(&free_bytes, &total), "cudaMemGetInfo");
-  constexpr bytes of_rank = sizeof(rank_state) + 3 * meeting::part_bytes;
+  constexpr bytes of_rank = sizeof(rank_state) + sizeof(mail) + 3 * meeting::part_bytes;
   bytes const ranks = asked.ranks * (record_bytes + of_rank) + (bytes{64} << 20);
   constexpr bytes least_heap = bytes{64} << 20;
   bytes const heap = asked.heap != 0 ? asked.heap : least_heap;
@@ -263,6 +263,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   heap const memory{{.bytes = choose_heap(asked, record_bytes), .backend_kind = backend::cuda}};
   device_array<char> const records{record_bytes * asked.ranks};
   device_array<rank_state> const ranks{asked.ranks};
+  device_array<mail> const mailboxes{asked.ranks};
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
   std::uint64_t const nodes = meeting::nodes_for(asked.ranks);
@@ -289,8 +290,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.host_calls = call_ring.data();
   initial.environment = environment.data();
   check(cudaMemcpy(all.data(), &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
-  launch_layout layout{records.data(), record_bytes, shift, asked.ranks,
-                       all.data(),     ranks.data(), {}};
+  launch_layout layout{records.data(), record_bytes,     shift, asked.ranks, all.data(),
+                       ranks.data(),   mailboxes.data(), {}};
   layout.set_heap(memory.ref());
   check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_layout"),
         "cudaLibraryGetGlobal");

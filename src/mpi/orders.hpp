@@ -8,11 +8,10 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 using quarry::detail::is_mutant;
 
-inline constexpr simt::memory_order push_exchange_order =
-    is_mutant("mpi-X") ? simt::relaxed : simt::acq_rel;
-inline constexpr simt::memory_order push_link_order =
+inline constexpr simt::memory_order ordered_store =
     is_mutant("mpi-K") ? simt::relaxed : simt::release;
-inline constexpr simt::memory_order pop_order = is_mutant("mpi-G") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order ordered_load =
+    is_mutant("mpi-G") ? simt::relaxed : simt::acquire;
 inline constexpr simt::memory_order return_order =
     is_mutant("mpi-D") ? simt::relaxed : simt::release;
 inline constexpr simt::memory_order returned_order =

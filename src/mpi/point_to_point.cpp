@@ -7,44 +7,84 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-QUARRY_SLOW bool start_send(rank_state& rank, channel const& through, void const* data, bytes count,
-                            MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how,
-                            std::uint32_t& done) {
+namespace {
+
+/// Repeats `allocate` until there is memory.
+template <class Allocate>
+[[nodiscard]] QUARRY_HD auto wait_for_memory(rank_state& rank, std::int32_t to, std::int32_t tag,
+                                             std::uint32_t context, Allocate const& allocate) {
+  auto* memory = allocate();
+  if (memory != nullptr) return memory;
+  wait_until(rank, reason_of(call::memory, to, tag, context), [&] {
+    memory = allocate();
+    return memory != nullptr;
+  });
+  return memory;
+}
+
+}  // namespace
+
+QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void const* data,
+                                bytes count, MPI_Datatype type, std::int32_t to, std::int32_t tag,
+                                mode how, call which, message& own) {
   bytes const size = count * element_size(rank, type);
-  bool const is_copied = size <= most_eager || how == mode::buffered || !is_shared_memory(data) ||
-                         !is_dense(rank, type);
-  message* sent = new_message(rank, is_copied ? size : 0);
-  if (sent == nullptr) {
-    wait_until(rank, reason_of(call::memory, to, tag, through.context), [&] {
-      sent = new_message(rank, is_copied ? size : 0);
-      return sent != nullptr;
-    });
-  }
-  bool const is_awaited = !is_copied || how == mode::synchronous;
-  sent->size = size;
-  sent->source = static_cast<std::int32_t>(through.at->rank);
-  sent->tag = tag;
-  sent->context = through.context;
-  sent->done = is_awaited ? &done : nullptr;
-  if (is_awaited) done = 0;
-  if (is_copied) {
-    pack(rank, sent->inline_data(), data, count, type);
-    sent->data = sent->inline_data();
-  } else {
-    sent->data = data;
-  }
   std::uint32_t const target =
       through.at->shared->world_rank(static_cast<std::uint32_t>(to), rank.rank);
-  mailbox{state_of(target)}.push(sent);
-  note_activity();
-  return is_awaited;
+  envelope const head{static_cast<std::uint32_t>(tag), through.at->rank, through.context << 8};
+  wait_reason const reason = reason_of(which, to, tag, through.context);
+  if (size <= most_inline && how != mode::synchronous) {
+    alignas(8) char packed[most_inline];
+    pack(rank, packed, data, count, type);
+    sender_slot slot{mailbox_of(target)};
+    if (!slot.is_free()) wait_for_slot(rank, slot, reason);
+    auto const word = [&](std::uint32_t i) {
+      return *reinterpret_cast<std::uint32_t const*>(packed + 4 * i);
+    };
+    std::uint32_t const words = (static_cast<std::uint32_t>(size) + 3) / 4;
+    envelope in_slot{head.tag, head.source, head.about | static_cast<std::uint32_t>(size)};
+    if (which == call::comm_split || which == call::comm_dup) {  // members share memory
+      in_slot.about |= envelope::is_ordered;
+      slot.write_ordered(in_slot, words, word);
+    } else {
+      slot.write(in_slot, words, word);
+    }
+    note_activity();
+    return nullptr;
+  }
+  bool const is_copied = size <= most_eager || how == mode::buffered || !is_shared_memory(data) ||
+                         !is_dense(rank, type);
+  message* sent = &own;
+  if (how == mode::synchronous || !is_copied) {
+    own.belongs_to = message::owner::sender;
+    own.is_taken = 0;
+    own.data = data;
+    own.later = nullptr;
+    own.capacity = is_copied ? 1 : 0;
+    if (is_copied)
+      own.data = wait_for_memory(rank, to, tag, through.context,
+                                 [&] { return static_cast<char*>(allocate(size + 1)); });
+  } else {
+    sent =
+        wait_for_memory(rank, to, tag, through.context, [&] { return new_outgoing(rank, size); });
+  }
+  if (is_copied) pack(rank, static_cast<char*>(const_cast<void*>(sent->data)), data, count, type);
+  sent->size = size;
+  sent->head = head;
+  post(rank, target, *sent, reason);
+  return sent == &own ? sent : nullptr;
+}
+
+QUARRY_SLOW void finish_send(message& own) {
+  if (own.capacity != 0) release(const_cast<void*>(own.data));
 }
 
 QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data, bytes count,
                       MPI_Datatype type, std::int32_t to, std::int32_t tag, mode how, call which) {
-  std::uint32_t& done = rank.sent;
-  if (!start_send(rank, through, data, count, type, to, tag, how, done)) return;
-  wait_until(rank, reason_of(which, to, tag, through.context), [&] { return is_received(done); });
+  message* const sent =
+      start_send(rank, through, data, count, type, to, tag, how, which, rank.sent);
+  if (sent == nullptr) return;
+  wait_until(rank, reason_of(which, to, tag, through.context), [&] { return is_received(*sent); });
+  finish_send(*sent);
 }
 
 QUARRY_SLOW void receive(rank_state& rank, request& wanted, call which) {
@@ -93,7 +133,7 @@ QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int
 }
 
 QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, int to, int tag,
-                              MPI_Comm handle, mode how, MPI_Request* result,
+                              MPI_Comm handle, mode how, call which, MPI_Request* result,
                               char const* function) {
   rank_state& rank = self();
   membership* at = nullptr;
@@ -101,15 +141,20 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
     return error;
   if (how == mode::buffered && !fits_buffer(rank, count, type))
     return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
+  if (to == MPI_PROC_NULL) {
+    *result = sent_request;
+    return MPI_SUCCESS;
+  }
   request* const made = new_request(rank, result);
   made->what = request::kind::send;
   made->communicator = handle;
   made->source = MPI_ANY_SOURCE;  // an empty status
   made->tag = MPI_ANY_TAG;
-  bool const is_awaited =
-      to != MPI_PROC_NULL && start_send(rank, {at, at->context}, data, static_cast<bytes>(count),
-                                        type, to, tag, how, made->sent);
-  made->is_done = is_awaited ? 0 : 1;
+  made->sent = start_send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag,
+                          how, which, message_of(*made));
+  if (made->sent != nullptr) return MPI_SUCCESS;
+  free_request(rank, result);
+  *result = sent_request;
   return MPI_SUCCESS;
 }
 
@@ -128,12 +173,32 @@ QUARRY_HD void set_up(request& wanted, void* data, int count, MPI_Datatype type,
   }
 }
 
+/// The status of a probe; `found` is null for MPI_PROC_NULL.
+QUARRY_HD void set_probed(MPI_Status* status, message const* found) {
+  if (found == nullptr) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+  set_status(status, static_cast<std::int32_t>(found->head.source),
+             static_cast<std::int32_t>(found->head.tag), found->size);
+}
+
 QUARRY_SLOW int finish_receive(rank_state& rank, MPI_Comm handle, request const& done,
                                MPI_Status* status, char const* function) {
   set_status(status, done.source, done.tag, done.size);
   return done.error == MPI_SUCCESS ? MPI_SUCCESS
                                    : fail(rank, handle, done.error, function, "count",
                                           static_cast<std::int64_t>(done.count));
+}
+
+/// Waits for any message.
+QUARRY_FAST void wait_for_mail(rank_state& rank, own_mail_reader const& mails,
+                               own_mail_reader::arrival& arrived, wait_reason const& reason) {
+  for (std::uint32_t polls = 0;; ++polls) {
+    std::uint64_t const activity = activity_now();
+    if (mails.look(arrived)) {
+      if (polls >= polls_before_idle) end_wait(rank);
+      return;
+    }
+    if (polls % polls_before_idle == polls_before_idle - 1) idle(rank, reason, activity, polls);
+  }
 }
 
 QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from, int tag,
@@ -149,6 +214,33 @@ QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from,
   return finish_receive(rank, handle, wanted, status, function);
 }
 
+/// Sends a small message whose ticket was drawn.
+QUARRY_SLOW int send_with_ticket(void const* data, int count, MPI_Datatype type, int to, int tag,
+                                 MPI_Comm handle, std::uint32_t ticket, call which) {
+  rank_state& rank = self();
+  small_message made{};
+  std::uint32_t target = 0;
+  (void)is_small_send(rank, data, count, type, to, tag, handle, made, target);
+  sender_slot slot{mailbox_of(target), ticket};
+  wait_for_slot(rank, slot, reason_of(which, to, tag, made.head.context()));
+  made.write(slot);
+  return MPI_SUCCESS;
+}
+
+/// Receives when the first looks have found nothing.
+QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, int tag,
+                           MPI_Comm handle, MPI_Status* status, call which, char const* function) {
+  rank_state& rank = self();
+  small_receive wanted;
+  if (is_small_receive(rank, data, count, type, from, tag, handle, wanted)) {
+    own_mail_reader mails = reader_of(rank);
+    own_mail_reader::arrival arrived;
+    wait_for_mail(rank, mails, arrived, reason_of(which, from, tag, wanted.context));
+    if (take_fast(mails, arrived, wanted, status)) return MPI_SUCCESS;
+  }
+  return recv_checked(data, count, type, from, tag, handle, status, which, function);
+}
+
 /// Sends and receives at once.
 QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, bytes count,
                           MPI_Datatype type, int to, int tag, request& wanted) {
@@ -158,6 +250,36 @@ QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, by
          call::sendrecv);
   wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
              [&] { return wanted.is_done != 0; });
+}
+
+QUARRY_SLOW int sendrecv_checked(void const* sent, int sent_count, MPI_Datatype sent_type, int to,
+                                 int sent_tag, void* received, int received_count,
+                                 MPI_Datatype received_type, int from, int received_tag,
+                                 MPI_Comm communicator, MPI_Status* status) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error =
+          check(rank, communicator, sent_count, sent_type, to, sent_tag, false, "MPI_Sendrecv", at))
+    return error;
+  if (int const error = check(rank, communicator, received_count, received_type, from, received_tag,
+                              true, "MPI_Sendrecv", at))
+    return error;
+  request wanted;
+  set_up(wanted, received, received_count, received_type, from, received_tag, *at);
+  exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, wanted);
+  return finish_receive(rank, communicator, wanted, status, "MPI_Sendrecv");
+}
+
+/// Sends a small message whose ticket was drawn, and receives.
+QUARRY_SLOW int sendrecv_with_ticket(void const* sent, int sent_count, MPI_Datatype sent_type,
+                                     int to, int sent_tag, void* received, int received_count,
+                                     MPI_Datatype received_type, int from, int received_tag,
+                                     MPI_Comm communicator, MPI_Status* status,
+                                     std::uint32_t ticket) {
+  (void)send_with_ticket(sent, sent_count, sent_type, to, sent_tag, communicator, ticket,
+                         call::sendrecv);
+  return recv_later(received, received_count, received_type, from, received_tag, communicator,
+                    status, call::sendrecv, "MPI_Sendrecv");
 }
 
 }  // namespace
@@ -170,7 +292,15 @@ extern "C" {
 
 QUARRY_HD int MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag,
                        MPI_Comm communicator) {
-  if (send_fast(data, count, type, to, tag, communicator)) return MPI_SUCCESS;
+  std::uint32_t ticket;
+  switch (send_fast(data, count, type, to, tag, communicator, ticket)) {
+    case fast_send::sent:
+      return MPI_SUCCESS;
+    case fast_send::full:
+      return send_with_ticket(data, count, type, to, tag, communicator, ticket, call::send);
+    case fast_send::refused:
+      break;
+  }
   return send_checked(data, count, type, to, tag, communicator, mode::standard, call::send,
                       "MPI_Send");
 }
@@ -186,18 +316,29 @@ QUARRY_HD int MPI_Rsend(void const* data, int count, MPI_Datatype type, int to, 
 }
 QUARRY_HD int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, int tag,
                         MPI_Comm communicator, MPI_Request* request) {
-  return isend_checked(data, count, type, to, tag, communicator, mode::standard, request,
-                       "MPI_Isend");
+  std::uint32_t ticket;
+  switch (send_fast(data, count, type, to, tag, communicator, ticket)) {
+    case fast_send::sent:
+      *request = sent_request;
+      return MPI_SUCCESS;
+    case fast_send::full:
+      *request = sent_request;
+      return send_with_ticket(data, count, type, to, tag, communicator, ticket, call::isend);
+    case fast_send::refused:
+      break;
+  }
+  return isend_checked(data, count, type, to, tag, communicator, mode::standard, call::isend,
+                       request, "MPI_Isend");
 }
 QUARRY_HD int MPI_Issend(void const* data, int count, MPI_Datatype type, int to, int tag,
                          MPI_Comm communicator, MPI_Request* request) {
-  return isend_checked(data, count, type, to, tag, communicator, mode::synchronous, request,
-                       "MPI_Issend");
+  return isend_checked(data, count, type, to, tag, communicator, mode::synchronous, call::isend,
+                       request, "MPI_Issend");
 }
 QUARRY_HD int MPI_Irsend(void const* data, int count, MPI_Datatype type, int to, int tag,
                          MPI_Comm communicator, MPI_Request* request) {
-  return isend_checked(data, count, type, to, tag, communicator, mode::standard, request,
-                       "MPI_Irsend");
+  return isend_checked(data, count, type, to, tag, communicator, mode::standard, call::isend,
+                       request, "MPI_Irsend");
 }
 
 QUARRY_HD int MPI_Bsend(void const* data, int count, MPI_Datatype type, int to, int tag,
@@ -207,8 +348,8 @@ QUARRY_HD int MPI_Bsend(void const* data, int count, MPI_Datatype type, int to, 
 }
 QUARRY_HD int MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to, int tag,
                          MPI_Comm communicator, MPI_Request* request) {
-  return isend_checked(data, count, type, to, tag, communicator, mode::buffered, request,
-                       "MPI_Ibsend");
+  return isend_checked(data, count, type, to, tag, communicator, mode::buffered, call::isend,
+                       request, "MPI_Ibsend");
 }
 
 QUARRY_HD int MPI_Buffer_attach(void* buffer, int size) {
@@ -229,8 +370,12 @@ QUARRY_HD int MPI_Buffer_detach(void* buffer_address, int* size) {
 
 QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
                        MPI_Comm communicator, MPI_Status* status) {
-  if (receive_fast(data, count, type, from, tag, communicator, status)) return MPI_SUCCESS;
-  return recv_checked(data, count, type, from, tag, communicator, status, call::recv, "MPI_Recv");
+  rank_state& rank = self();
+  small_receive wanted;
+  if (is_small_receive(rank, data, count, type, from, tag, communicator, wanted) &&
+      receive_soon(rank, wanted, status))
+    return MPI_SUCCESS;
+  return recv_later(data, count, type, from, tag, communicator, status, call::recv, "MPI_Recv");
 }
 
 QUARRY_HD int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag,
@@ -252,17 +397,25 @@ QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_t
                            MPI_Datatype received_type, int from, int received_tag,
                            MPI_Comm communicator, MPI_Status* status) {
   rank_state& rank = self();
-  membership* at = nullptr;
-  if (int const error =
-          check(rank, communicator, sent_count, sent_type, to, sent_tag, false, "MPI_Sendrecv", at))
-    return error;
-  if (int const error = check(rank, communicator, received_count, received_type, from, received_tag,
-                              true, "MPI_Sendrecv", at))
-    return error;
-  request wanted;
-  set_up(wanted, received, received_count, received_type, from, received_tag, *at);
-  exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, wanted);
-  return finish_receive(rank, communicator, wanted, status, "MPI_Sendrecv");
+  small_receive wanted;
+  if (is_small_receive(rank, received, received_count, received_type, from, received_tag,
+                       communicator, wanted)) {
+    std::uint32_t ticket;
+    switch (send_fast(sent, sent_count, sent_type, to, sent_tag, communicator, ticket)) {
+      case fast_send::sent:
+        if (receive_soon(rank, wanted, status)) return MPI_SUCCESS;
+        return recv_later(received, received_count, received_type, from, received_tag, communicator,
+                          status, call::sendrecv, "MPI_Sendrecv");
+      case fast_send::full:
+        return sendrecv_with_ticket(sent, sent_count, sent_type, to, sent_tag, received,
+                                    received_count, received_type, from, received_tag, communicator,
+                                    status, ticket);
+      case fast_send::refused:
+        break;
+    }
+  }
+  return sendrecv_checked(sent, sent_count, sent_type, to, sent_tag, received, received_count,
+                          received_type, from, received_tag, communicator, status);
 }
 
 QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag,
@@ -296,8 +449,7 @@ QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* st
     found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
     return found != nullptr || from == MPI_PROC_NULL;
   });
-  set_status(status, found == nullptr ? MPI_PROC_NULL : found->source,
-             found == nullptr ? MPI_ANY_TAG : found->tag, found == nullptr ? 0 : found->size);
+  set_probed(status, found);
   return MPI_SUCCESS;
 }
 
@@ -316,8 +468,7 @@ QUARRY_HD int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MP
     yield_rank();
     return MPI_SUCCESS;
   }
-  set_status(status, found == nullptr ? MPI_PROC_NULL : found->source,
-             found == nullptr ? MPI_ANY_TAG : found->tag, found == nullptr ? 0 : found->size);
+  set_probed(status, found);
   return MPI_SUCCESS;
 }
 

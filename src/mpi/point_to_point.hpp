@@ -2,7 +2,7 @@
 // Sending and receiving, for MPI's functions and for collectives.
 #pragma once
 
-#include "progress.hpp"
+#include "outgoing.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -23,24 +23,15 @@ struct channel {
 
 enum class mode : std::uint32_t { standard, synchronous, buffered };
 
-/// Messages of at most this many bytes are copied, so that the sender need not wait.
-inline constexpr bytes most_eager = 4096;
-
-/// Sends a message. Returns whether the sender must wait until `is_received(done)`: until then it
-/// must not change the buffer. `done` lies in memory that other lanes can address. `to` is a rank
-/// of the communicator.
-[[nodiscard]] QUARRY_SLOW bool start_send(rank_state& rank, channel const& through,
-                                          void const* data, bytes count, MPI_Datatype type,
-                                          std::int32_t to, std::int32_t tag, mode how,
-                                          std::uint32_t& done);
-
-/// Whether the receiver has copied the data. (E) synchronizes with (D), so that the sender may
-/// change the data.
-[[nodiscard]] QUARRY_HD inline bool is_received(std::uint32_t& done) {
-  // The first load is a hint (L): an acquire would empty the GPU's cache at every look.
-  simt::atomic_ref<std::uint32_t> const word{done};
-  return word.load(simt::relaxed) != 0 && word.load(returned_order) != 0;  // (E)
-}
+/// Sends a message. Returns what the sender must wait for, with `is_received`, before it changes the
+/// buffer; null if it need not wait. `own` is memory for a message that the sender waits for; other
+/// lanes can address it. `to` is a rank of the communicator.
+[[nodiscard]] QUARRY_SLOW message* start_send(rank_state& rank, channel const& through,
+                                              void const* data, bytes count, MPI_Datatype type,
+                                              std::int32_t to, std::int32_t tag, mode how,
+                                              call which, message& own);
+/// After `is_received`: frees what `start_send` has allocated.
+QUARRY_SLOW void finish_send(message& own);
 
 /// Sends and waits until the buffer can be reused.
 QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data, bytes count,

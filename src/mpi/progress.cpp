@@ -1,38 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "progress.hpp"
 
-#include "requests.hpp"
+#include "fast_path.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-[[nodiscard]] QUARRY_HD bool matches(request const& wanted, message const& arrived) {
-  return wanted.context == arrived.context &&
-         (wanted.source == MPI_ANY_SOURCE || wanted.source == arrived.source) &&
-         (wanted.tag == MPI_ANY_TAG || wanted.tag == arrived.tag);
+inline constexpr std::uint32_t most_spares = 16;
+
+[[nodiscard]] QUARRY_HD bool matches(request const& wanted, envelope const& arrived) {
+  return wanted.context == arrived.context() &&
+         (wanted.source == MPI_ANY_SOURCE ||
+          wanted.source == static_cast<std::int32_t>(arrived.source)) &&
+         (wanted.tag == MPI_ANY_TAG || wanted.tag == static_cast<std::int32_t>(arrived.tag));
 }
 
-/// Says that the message's data was received.
-QUARRY_HD void finish_message(rank_state& rank, message* taken) {
-  if (taken->done != nullptr) {
-    simt::atomic_ref<std::uint32_t>{*taken->done}.store(1, return_order);  // (D)
-    note_activity();
+/// The first posted receive that matches, no longer in the list; null if there is none.
+[[nodiscard]] QUARRY_HD request* take_posted(rank_state& rank, envelope const& arrived) {
+  request* previous = nullptr;
+  request* posted = rank.posted_first;
+  while (posted != nullptr && !matches(*posted, arrived)) {
+    previous = posted;
+    posted = posted->next;
   }
-  taken->holds &= ~mailbox::data_hold;
-  free_if_unheld(rank, taken);
+  if (posted == nullptr) return nullptr;
+  (previous != nullptr ? previous->next : rank.posted_first) = posted->next;
+  if (rank.posted_last == posted) rank.posted_last = previous;
+  return posted;
 }
 
-/// Copies the message's data to the receive's buffer and completes the receive.
-QUARRY_SLOW void deliver(rank_state& rank, request& receive, message* arrived) {
-  receive.source = arrived->source;
-  receive.tag = arrived->tag;
+/// Says that the receiver does not need the message any more.
+QUARRY_SLOW void finish_message(rank_state& rank, message* received) {
+  switch (received->belongs_to) {
+    case message::owner::sender:
+      simt::atomic_ref<std::uint32_t>{received->is_taken}.store(1, return_order);  // (D)
+      return note_activity();
+    case message::owner::receiver:
+      return release(received);
+    case message::owner::node:
+      if (rank.spares == most_spares) return release(received);
+      received->later = rank.spare;
+      rank.spare = received;
+      ++rank.spares;
+  }
+}
+
+/// Copies a message's data to the receive's buffer and completes the receive.
+QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& head, bytes size,
+                         void const* data) {
+  receive.source = static_cast<std::int32_t>(head.source);
+  receive.tag = static_cast<std::int32_t>(head.tag);
   bytes const room = receive.count * element_size(rank, receive.type);
-  receive.size = arrived->size < room ? arrived->size : room;
-  if (arrived->size > room) receive.error = MPI_ERR_TRUNCATE;
-  unpack(rank, receive.data, receive.type, static_cast<char const*>(arrived->data), receive.size);
-  finish_message(rank, arrived);
+  receive.size = size < room ? size : room;
+  if (size > room) receive.error = MPI_ERR_TRUNCATE;
+  unpack(rank, receive.data, receive.type, static_cast<char const*>(data), receive.size);
   receive.is_done = 1;
   if (receive.is_freed != 0) delete_request(rank, &receive);
+}
+
+QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
+  deliver(rank, receive, arrived->head, arrived->size, arrived->data);
+  finish_message(rank, arrived);
+}
+
+/// Whether elements of the type lie in a buffer as in a message.
+[[nodiscard]] QUARRY_HD bool is_plain(MPI_Datatype type) {
+  return is_basic(type) && !has_gap(type);
+}
+
+/// Copies the words of a message to the buffer of a plain receive, and completes the receive.
+QUARRY_FAST void deliver_words(own_mail_reader::arrival const& arrived, request& receive) {
+  std::uint32_t const size = arrived.head.size();
+  receive.source = static_cast<std::int32_t>(arrived.head.source);
+  receive.tag = static_cast<std::int32_t>(arrived.head.tag);
+  receive.size = size;
+  copy_words(static_cast<char*>(receive.data), size, arrived.words);
+  receive.is_done = 1;
+}
+
+/// The message whose address is in the slot.
+[[nodiscard]] QUARRY_HD message* message_elsewhere(own_mail_reader::arrival const& arrived) {
+  return reinterpret_cast<message*>(std::uint64_t{arrived.words[1]} << 32 | arrived.words[0]);
+}
+
+/// A copy of the message in the slot; null if the heap has no memory.
+[[nodiscard]] QUARRY_HD message* copy_of(rank_state& rank,
+                                         own_mail_reader::arrival const& arrived) {
+  message* node = rank.spare;
+  if (node != nullptr) {
+    rank.spare = node->later;
+    --rank.spares;
+  } else {
+    node = static_cast<message*>(allocate(sizeof(message) + most_inline));
+    if (node == nullptr) return nullptr;
+  }
+  node->belongs_to = message::owner::node;
+  node->head = arrived.head;
+  node->size = arrived.head.size();
+  node->data = node->inline_data();
+  copy_words(node->inline_data(), arrived.head.size(), arrived.words);
+  return node;
 }
 
 }  // namespace
@@ -43,43 +110,43 @@ QUARRY_SLOW void release(void* memory) {
   note_activity();  // a rank may wait for memory
 }
 
-/// A message with room for `size` bytes; null if the heap has no memory.
-[[nodiscard]] QUARRY_SLOW message* new_message(rank_state& rank, bytes size) {
-  if (size <= small_message && rank.spare != nullptr) {
-    message* const reused = rank.spare;
-    rank.spare = reused->later;
-    --rank.spares;
-    return reused;
-  }
-  bytes const room = size <= small_message ? small_message : size;
-  auto* const fresh = static_cast<message*>(allocate(sizeof(message) + room));
-  if (fresh != nullptr)
-    fresh->capacity = static_cast<std::uint32_t>(room < 0xffffffffu ? room : 0xffffffffu);
-  return fresh;
-}
-
 /// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
 /// messages. Every wait calls it, so that a rank that waits in one call serves its other receives.
+/// If the heap has no memory, a message stays in the mailbox.
 QUARRY_SLOW void progress(rank_state& rank) {
-  mailbox const box{rank};
-  message* replaced = nullptr;
+  own_mail_reader mails = reader_of(rank);
+  own_mail_reader::arrival arrived;
   QUARRY_NO_UNROLL
-  while (box.has_message()) {
-    message* const arrived = box.pop(replaced);
-    free_if_unheld(rank, replaced);
-    request* previous = nullptr;
-    request* posted = rank.posted_first;
-    while (posted != nullptr && !matches(*posted, *arrived)) {
-      previous = posted;
-      posted = posted->next;
-    }
-    if (posted != nullptr) {
-      (previous != nullptr ? previous->next : rank.posted_first) = posted->next;
-      if (rank.posted_last == posted) rank.posted_last = previous;
-      deliver(rank, *posted, arrived);
+  while (mails.look(arrived)) {
+    envelope const& head = arrived.head;
+    if ((head.about & envelope::is_ordered) != 0) mails.acquire();
+    if ((head.about & envelope::is_elsewhere) != 0) {
+      message* const found = message_elsewhere(arrived);
+      take_message(mails);
+      if (request* const posted = take_posted(rank, head)) {
+        deliver(rank, *posted, found);
+      } else {
+        append_unexpected(rank, found);
+      }
       continue;
     }
-    append_unexpected(rank, arrived);
+    if (request* const posted = take_posted(rank, head)) {
+      if (is_plain(posted->type) && head.size() <= posted->count * (posted->type >> 8)) {
+        deliver_words(arrived, *posted);
+        take_message(mails);
+        if (posted->is_freed != 0) delete_request(rank, posted);
+        continue;
+      }
+      alignas(8) char data[most_inline];
+      copy_words(data, head.size(), arrived.words);
+      take_message(mails);
+      deliver(rank, *posted, head, head.size(), data);
+      continue;
+    }
+    message* const copy = copy_of(rank, arrived);
+    if (copy == nullptr) return;
+    take_message(mails);
+    append_unexpected(rank, copy);
   }
 }
 
@@ -88,7 +155,7 @@ QUARRY_SLOW void progress(rank_state& rank) {
                                                    bool takes) {
   message* previous = nullptr;
   for (message* found = rank.unexpected_first; found != nullptr; found = found->later) {
-    if (matches(wanted, *found)) {
+    if (matches(wanted, found->head)) {
       if (takes) {
         (previous != nullptr ? previous->later : rank.unexpected_first) = found->later;
         if (rank.unexpected_last == found) rank.unexpected_last = previous;

@@ -4,7 +4,6 @@
 
 #include "calls.hpp"
 #include "errors.hpp"
-#include "mailbox.hpp"
 #include "types.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -24,7 +23,7 @@ struct request {
   std::int32_t error = MPI_SUCCESS;
   std::uint32_t is_freed = 0;  // MPI_Request_free: nobody waits for it
   bytes size = 0;              // of the message
-  std::uint32_t sent = 0;      // send: the receiver has the data (message::done); atomic
+  message* sent = nullptr;     // send: what the receiver has not got yet
 };
 
 /// Allocates memory of the world's heap; null if there is none.
@@ -41,9 +40,6 @@ QUARRY_HD inline void note_activity() {
 #endif
 }
 
-/// A message with room for `size` bytes; null if the heap has no memory.
-[[nodiscard]] QUARRY_SLOW message* new_message(rank_state& rank, bytes size);
-
 /// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
 /// messages. Every wait calls it, so that a rank that waits in one call serves its other receives.
 QUARRY_SLOW void progress(rank_state& rank);
@@ -57,16 +53,21 @@ QUARRY_SLOW void progress(rank_state& rank);
 #endif
 }
 
-inline constexpr bytes small_message = 64;  // bytes of a message of which ranks keep spare ones
-inline constexpr std::uint32_t most_spares = 8;
+/// The calling rank's end of its mailbox.
+[[nodiscard]] QUARRY_FAST own_mail_reader reader_of(rank_state& rank) {
+  return {mailbox_of(rank.rank), rank.position};
+}
 
-/// Frees the message unless the mailbox or its data is still needed. A small one becomes a spare.
-QUARRY_HD inline void free_if_unheld(rank_state& rank, message* old) {
-  if (old->holds != 0 || mailbox{rank}.is_stub(old)) return;
-  if (old->capacity != small_message || rank.spares == most_spares) return release(old);
-  old->later = rank.spare;
-  rank.spare = old;
-  ++rank.spares;
+/// Goes on to the next message. A sender may wait for the slot.
+QUARRY_FAST void take_message(own_mail_reader& mails) {
+  mails.take();
+  note_activity();
+}
+/// Gives back the slots of messages that were taken, before the rank waits.
+QUARRY_FAST void give_back_slots(own_mail_reader& mails) {
+  if (!mails.has_slots_to_give_back()) return;
+  mails.give_back();
+  note_activity();
 }
 
 /// Adds a message that no receive waits for.
@@ -109,10 +110,10 @@ QUARRY_SLOW void end_wait(rank_state& rank);
 /// after that leaves its reason behind until the next wait.
 template <class Condition>
 QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
-  mailbox const box{rank};
+  own_mail_reader const mails = reader_of(rank);
   for (std::uint32_t polls = 0;; ++polls) {
     std::uint64_t const activity = activity_now();
-    if (box.has_message()) progress(rank);
+    if (mails.has_message()) progress(rank);
     if (is_done()) {
       if (polls >= polls_before_idle) end_wait(rank);
       return;

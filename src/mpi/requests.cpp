@@ -8,28 +8,56 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
+namespace {
+
+inline constexpr std::uint32_t most_spare_requests = 16;
+
+/// Memory of a request: a spare one, or of the heap; null if there is none.
+[[nodiscard]] QUARRY_HD void* request_memory(rank_state& rank) {
+  if (rank.spare_request == nullptr) return allocate(sizeof(request) + sizeof(message));
+  void* const memory = rank.spare_request;
+  rank.spare_request = rank.spare_request->next;
+  --rank.spare_requests;
+  return memory;
+}
+
+}  // namespace
+
 QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle) {
-  void* memory = nullptr;
-  std::int32_t index = -1;
-  wait_until(rank, reason_of(call::memory), [&] {
-    if (memory == nullptr) memory = allocate(sizeof(request));
-    if (index < 0) index = free_handle(rank.requests);
-    return memory != nullptr && index >= 0;
-  });
+  void* memory = request_memory(rank);
+  std::int32_t index = free_handle(rank.requests);
+  if (memory == nullptr || index < 0) {
+    wait_until(rank, reason_of(call::memory), [&] {
+      if (memory == nullptr) memory = request_memory(rank);
+      if (index < 0) index = free_handle(rank.requests);
+      return memory != nullptr && index >= 0;
+    });
+  }
   auto* const made = ::new (memory) request{};
   rank.requests.entries[index] = made;
   *handle = index + 1;
   return made;
 }
 
+QUARRY_SLOW void free_request(rank_state& rank, MPI_Request* handle) {
+  request* const freed = rank.requests.entries[*handle - 1];
+  rank.requests.entries[*handle - 1] = nullptr;
+  delete_request(rank, freed);
+}
+
 QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
   if (done->what == request::kind::receive) release_type(rank, done->type);
-  release(done);
+  if (rank.spare_requests == most_spare_requests) return release(done);
+  done->next = rank.spare_request;
+  rank.spare_request = done;
+  ++rank.spare_requests;
 }
 
 QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
-  if (asked.is_done == 0 && asked.what == request::kind::send && is_received(asked.sent))
+  if (asked.is_done == 0 && asked.sent != nullptr && is_received(*asked.sent)) {
+    finish_send(*asked.sent);
     asked.is_done = 1;
+  }
   return asked.is_done != 0;
 }
 
@@ -56,9 +84,8 @@ QUARRY_SLOW outcome take(rank_state& rank, MPI_Request* handle, MPI_Status* stat
   request* const done = request_of(rank, *handle);
   set_status(status, done->source, done->tag, done->size);
   outcome const result{done->error, done->communicator, static_cast<std::int64_t>(done->count)};
-  rank.requests.entries[*handle - 1] = nullptr;
+  if (*handle != sent_request) free_request(rank, handle);
   *handle = MPI_REQUEST_NULL;
-  delete_request(rank, done);
   return result;
 }
 
@@ -306,9 +333,11 @@ QUARRY_HD int MPI_Request_free(MPI_Request* handle) {
   request* const asked = request_of(rank, *handle);
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Request_free", "request", *handle);
-  rank.requests.entries[*handle - 1] = nullptr;
+  bool const was_sent = *handle == sent_request;
+  if (!was_sent) rank.requests.entries[*handle - 1] = nullptr;
   *handle = MPI_REQUEST_NULL;
   delete_freed_sends(rank);
+  if (was_sent) return MPI_SUCCESS;
   asked->is_freed = 1;
   if (is_complete(rank, *asked)) {
     delete_request(rank, asked);

@@ -8,13 +8,32 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// A new request and its handle. Waits if the heap has no memory.
 [[nodiscard]] QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle);
 
+/// The message of a send's request: it lies behind the request.
+[[nodiscard]] QUARRY_HD inline message& message_of(request& send) {
+  return *reinterpret_cast<message*>(&send + 1);
+}
+
+/// The handle of all sends that were complete when they began. Such a send has no request.
+inline constexpr MPI_Request sent_request = 0x7fffffff;
+#ifdef __CUDACC__
+__device__
+#endif
+inline request complete_send{.what = request::kind::send,
+                             .is_done = 1,
+                             .source = MPI_ANY_SOURCE,
+                             .tag = MPI_ANY_TAG};  // nobody changes it
+
 /// The request with this handle; null for MPI_REQUEST_NULL and unknown handles.
 [[nodiscard]] QUARRY_HD inline request* request_of(rank_state& rank, MPI_Request handle) {
   auto const index = static_cast<std::uint32_t>(handle - 1);
+  if (handle == sent_request) return &complete_send;
   return index < rank.requests.capacity ? rank.requests.entries[index] : nullptr;
 }
 
-/// Frees the request's memory.
+/// Frees the request and its handle. It is not `sent_request`.
+QUARRY_SLOW void free_request(rank_state& rank, MPI_Request* handle);
+
+/// Frees the request's memory. The rank keeps some requests for reuse.
 QUARRY_SLOW void delete_request(rank_state& rank, request* done);
 
 /// Whether the operation is done. Does not make progress.

@@ -22,6 +22,7 @@
 #include "frame_memory.cpp"
 #include "host_calls.cpp"
 #include "meeting.cpp"
+#include "outgoing.cpp"
 #include "output.cpp"
 #include "part_collectives.cpp"
 #include "point_to_point.cpp"
@@ -37,7 +38,7 @@ __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
 extern "C" __global__ void quarry_mpi_prepare() {
   std::uint32_t const rank = blockIdx.x * blockDim.x + threadIdx.x;
   if (rank >= layout().size) return;
-  mailbox::initialise(state_of(rank));
+  mailbox_of(rank).initialise();
   state_of(rank).rank = rank;
 }
 

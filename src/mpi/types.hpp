@@ -45,18 +45,21 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
   return type >= first_derived && index < rank.types.capacity ? rank.types.entries[index] : nullptr;
 }
 
+/// The last number of a basic type of `extent` bytes, 1 to 8; numbers begin with 1.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t last_number(std::uint32_t extent) {
+  return extent == 1   ? MPI_UINT8_T & 0xff
+         : extent == 2 ? MPI_UINT16_T & 0xff
+         : extent == 4 ? MPI_WCHAR & 0xff
+                       : MPI_C_COMPLEX & 0xff;
+}
+
 /// Whether mpi.h names the type.
 [[nodiscard]] QUARRY_HD constexpr bool is_named(MPI_Datatype type) {
   if (type == MPI_SHORT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT) return true;
-  int const number = type & 0xff;
-  int const extent = type >> 8;
-  int const last = extent == 1   ? MPI_UINT8_T & 0xff
-                   : extent == 2 ? MPI_UINT16_T & 0xff
-                   : extent == 4 ? MPI_WCHAR & 0xff
-                   : extent == 8 ? MPI_C_COMPLEX & 0xff
-                                 : MPI_C_DOUBLE_COMPLEX & 0xff;
-  return is_basic(type) && (extent & (extent - 1)) == 0 && number >= 1 && number <= last &&
-         (extent != 16 || type == MPI_C_DOUBLE_COMPLEX);
+  auto const number = static_cast<std::uint32_t>(type) & 0xff;
+  auto const extent = static_cast<std::uint32_t>(type) >> 8;
+  if (extent == 16) return type == MPI_C_DOUBLE_COMPLEX;
+  return is_basic(type) && (extent & (extent - 1)) == 0 && number - 1 < last_number(extent);
 }
 
 /// Whether the type exists.

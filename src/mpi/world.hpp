@@ -4,6 +4,8 @@
 // One source for both machines: each rank is a lane, a thread of the GPU or a fiber on the CPU.
 #pragma once
 
+#include "mailbox.hpp"
+
 #include "quarry/device/heap_ref.hpp"
 #include "quarry/mpi/mpi.h"
 #include "quarry/simt/atomic.hpp"
@@ -17,7 +19,6 @@ namespace quarry::inline QUARRY_ABI::mpi {
 using bytes = std::uint64_t;
 namespace simt = quarry::simt;
 
-struct message;
 struct request;
 struct derived_type;
 struct user_op;
@@ -73,23 +74,25 @@ struct handle_table {
 
 /// The state of one rank. Only the rank uses it, except for fields marked otherwise.
 struct alignas(128) rank_state {
-  // The mailbox (mailbox.hpp). `last` is changed by all senders.
-  message* last;
-  alignas(64) message* first;
-  std::uint64_t stub[8];  // the message that an empty mailbox contains
+  mail_position position;  // in its mailbox
 
   message* unexpected_first;  // messages that no receive has matched yet, in order of arrival
   message* unexpected_last;
   request* posted_first;  // receives that no message has matched yet, in order of calls
   request* posted_last;
-  message* spare;  // small messages for reuse
+  message* spare;  // for messages that no receive waits for
   std::uint32_t spares;
-  std::uint32_t sent;  // a blocking send: the receiver has the data (message::done); atomic
+  std::uint32_t next_kept;
+  message*
+      kept[4];   // messages that this rank has sent, for reuse after the receiver (outgoing.hpp)
+  message sent;  // of a blocking send that waits for the receiver
 
   std::uint32_t rank;
   std::uint32_t memberships;
   membership* member_of;
   handle_table<request> requests;
+  request* spare_request;  // for reuse
+  std::uint32_t spare_requests;
   handle_table<derived_type> types;
   handle_table<user_op> ops;
   handle_table<error_handler> handlers;
@@ -164,6 +167,7 @@ struct launch_layout {
   std::uint32_t size;   // the number of ranks
   world* all;
   rank_state* ranks;
+  mail* mailboxes;             // of each rank
   std::uint64_t heap_bits[2];  // a heap_ref; CUDA's constant memory accepts no constructor
 
   void set_heap(heap_ref heap) { std::memcpy(heap_bits, &heap, sizeof(heap)); }
@@ -173,7 +177,7 @@ struct launch_layout {
     return result;
   }
 };
-static_assert(sizeof(launch_layout) == 56);
+static_assert(sizeof(launch_layout) == 64);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
@@ -205,6 +209,9 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 [[nodiscard]] QUARRY_HD inline rank_state& state_of(std::uint32_t rank) {
   return layout().ranks[rank];
+}
+[[nodiscard]] QUARRY_HD inline mail& mailbox_of(std::uint32_t rank) {
+  return layout().mailboxes[rank];
 }
 [[nodiscard]] QUARRY_HD inline rank_state& self() { return state_of(own_rank()); }
 

@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -17,72 +16,95 @@
 namespace quarry::test {
 namespace mailbox_model_test {
 
-constexpr std::size_t max_messages = 6;
+constexpr std::uint32_t slots = 2;
 
-/// A mailbox and the messages of its senders: message i has the tag i.
+/// A mailbox of two slots and the messages of its senders. Message i has the tag i and, in each
+/// word, a value that depends on i and on the word. Messages with an even tag have 1 word, others 5.
 class observed_mailbox {
  public:
+  explicit observed_mailbox(std::uint32_t first) : first_{first} {}
+
   void begin() {
     received_.clear();
-    replaced_.clear();
-    mpi::mailbox::initialise(owner_);
-    for (std::size_t i = 0; i < max_messages; ++i) {
-      messages_[i] = {};
-      messages_[i].tag = static_cast<std::int32_t>(i);
-      messages_[i].next = &messages_[i];  // not null: the sender must set it
-    }
+    problem_.clear();
+    memory_.initialise(first_);
+    position_ = {first_, first_};
   }
   /// Sends messages [first, last).
-  void send(std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < last; ++i) mpi::mailbox{owner_}.push(&messages_[i]);
+  void send(std::uint32_t first, std::uint32_t last) {
+    for (std::uint32_t i = first; i < last; ++i) {
+      mpi::mail_slot<slots> slot{memory_};
+      while (!slot.is_free()) {
+        simt::pause();
+        slot.look();
+      }
+      auto const word = [&](std::uint32_t k) { return value(i, k); };
+      mpi::envelope const head{i, 0, words(i) * 4};
+      if (i % 3 == 2) {
+        slot.write_ordered(head, words(i), word);
+      } else {
+        slot.write(head, words(i), word);
+      }
+    }
   }
   /// Looks for a message once.
   bool receive_one() {
-    mpi::message* replaced = nullptr;
-    mpi::message const* const got = mpi::mailbox{owner_}.pop(replaced);
-    if (got == nullptr) return false;
-    received_.push_back(got->tag);
-    // The receiver may free it now: no sender may change it any more.
-    replaced->next = replaced;
-    replaced_.push_back(replaced);
+    mpi::mail_reader<slots> reader{memory_, position_};
+    mpi::mail_reader<slots>::arrival arrived;
+    if (!reader.look(arrived)) return false;
+    std::uint32_t const tag = arrived.head.tag;
+    received_.push_back(tag);
+    if (arrived.head.size() != words(tag) * 4) problem_ = "a message has another's size";
+    for (std::uint32_t k = 0; k < words(tag); ++k)
+      if (arrived.words[k] != value(tag, k)) problem_ = "a message has a word of another";
+    reader.take();
     return true;
   }
-  /// Waits for `count` messages. Looks twice before each pause, so that two looks can fall between
-  /// the two steps of a send.
+  /// Waits for `count` messages.
   void receive(std::size_t count) {
     while (received_.size() < count)
-      if (!receive_one() && !receive_one()) simt::pause();
+      if (!receive_one()) simt::pause();
+    mpi::mail_reader<slots> reader{memory_, position_};
+    if (reader.has_slots_to_give_back()) reader.give_back();
   }
 
   /// All messages must have been received, once each, and those of a sender in order. `starts` are
   /// the first messages of the senders and the number of all messages.
-  [[nodiscard]] std::string check(std::vector<std::size_t> const& starts) {
-    while (received_.size() <= max_messages && receive_one()) {
+  [[nodiscard]] std::string check(std::vector<std::uint32_t> const& starts) {
+    while (received_.size() <= starts.back() && receive_one()) {
     }
-    for (auto const* const replaced : replaced_)
-      if (replaced->next != replaced) return "a sender changed a message that was replaced";
+    if (!problem_.empty()) return problem_;
     if (received_.size() != starts.back())
       return std::to_string(received_.size()) + " messages were received";
     for (std::size_t sender = 0; sender + 1 < starts.size(); ++sender) {
-      auto next = static_cast<std::int32_t>(starts[sender]);
-      auto const end = static_cast<std::int32_t>(starts[sender + 1]);
-      for (std::int32_t const tag : received_)
-        if (tag >= next && tag < end && tag != next++) return "messages of a sender changed places";
+      std::uint32_t next = starts[sender];
+      std::uint32_t const end = starts[sender + 1];
+      for (std::uint32_t const tag : received_)
+        if (tag >= starts[sender] && tag < end && tag != next++)
+          return "messages of a sender changed places";
       if (next != end) return "a message was lost";
     }
     return "";
   }
 
  private:
-  mpi::rank_state owner_{};
-  std::array<mpi::message, max_messages> messages_{};
-  std::vector<std::int32_t> received_;
-  std::vector<mpi::message*> replaced_;
+  static std::uint32_t words(std::uint32_t tag) { return tag % 2 == 0 ? 1 : 5; }
+  static std::uint32_t value(std::uint32_t tag, std::uint32_t word) {
+    return 1000 * (tag + 1) + word;
+  }
+
+  std::uint32_t first_;
+  mpi::basic_mailbox<slots> memory_{};
+  mpi::mail_position position_{};
+  std::vector<std::uint32_t> received_;
+  std::string problem_;
 };
 
-void explore_all(std::vector<std::size_t> const& starts, std::size_t received,
-                 explore_options options) {
-  observed_mailbox observed;
+/// `first` messages have passed. `received`: how many the receiver waits for; the others are looked
+/// for at the end.
+void explore_all(std::vector<std::uint32_t> const& starts, std::size_t received,
+                 std::uint32_t preemptions, std::uint32_t first = 0) {
+  observed_mailbox observed{first};
   auto const result = explore(
       [&] {
         observed.begin();
@@ -94,30 +116,56 @@ void explore_all(std::vector<std::size_t> const& starts, std::size_t received,
         run.check = [&] { return observed.check(starts); };
         return run;
       },
-      options);
+      {.preemptions = preemptions});
   EXPECT_EQ(result.failure, "");
   EXPECT_TRUE(result.complete);
   std::cout << "  " << result.schedules << " schedules\n";
 }
 
-TEST(MailboxModel, ASenderAndTheReceiverInEveryOrder) {
+TEST(MailboxModel, ASenderFillsTheSlotsAndWaits) {
   QUARRY_TEST_USES_FIBERS();
-  explore_all({0, 2}, 2, {.preemptions = 100});
+  explore_all({0, 5}, 5, 3);
 }
 
 TEST(MailboxModel, TwoSendersLoseNoMessageAndKeepTheirOrder) {
   QUARRY_TEST_USES_FIBERS();
-  explore_all({0, 2, 4}, 4, {.preemptions = 3});
+  explore_all({0, 2, 4}, 4, 2);
 }
 
-TEST(MailboxModel, ThreeSendersLoseNoMessage) {
+TEST(MailboxModel, ThreeSendersWaitForTwoSlots) {
   QUARRY_TEST_USES_FIBERS();
-  explore_all({0, 1, 2, 4}, 4, {.preemptions = 2});
+  explore_all({0, 1, 2, 4}, 4, 2);
 }
 
 TEST(MailboxModel, MessagesThatTheReceiverLeavesAreFoundLater) {
   QUARRY_TEST_USES_FIBERS();
-  explore_all({0, 3, 5}, 1, {.preemptions = 3});
+  explore_all({0, 2, 3}, 1, 3);
+}
+
+TEST(MailboxModel, NumbersWrap) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint32_t const first : {0xfffffffdu, 0xfffffffeu, 0xffffffffu, 0x7ffffffeu})
+    explore_all({0, 2, 4}, 4, 1, first);
+}
+
+/// A unit that a long message left in a slot 2^32 messages ago has the number of the next message.
+/// The receiver has wiped it since, so the next long message is not taken before it is whole.
+TEST(MailboxModel, UnitsOfOldMessagesAreWipedBeforeTheirNumberReturns) {
+  mpi::basic_mailbox<slots> memory{};
+  memory.initialise(0x7fffffff);
+  mpi::mail_position position{0x7fffffff, 0x7fffffff};
+  mpi::mail_reader<slots> reader{memory, position};
+  mpi::mail_reader<slots>::arrival arrived;
+  for (int i = 0; i < 3; ++i) {  // of the second, the slot is wiped
+    mpi::mail_slot<slots> slot{memory};
+    slot.write({0, 0, 20}, 5, [](std::uint32_t) { return 7u; });
+    ASSERT_TRUE(reader.look(arrived));
+    reader.take();
+    auto const& used = memory.slots[(position.taken - 1) % slots];
+    bool const is_wiped = position.taken - 1 == 0x80000000u;
+    if (is_wiped)
+      for (std::uint64_t const unit : used) EXPECT_EQ(unit, std::uint64_t{0x80000001} << 32);
+  }
 }
 
 }  // namespace mailbox_model_test

@@ -28,6 +28,13 @@
 #define QUARRY_NO_UNROLL
 #endif
 
+/// Unrolls a loop whose values must stay in registers.
+#ifdef __CUDA_ARCH__
+#define QUARRY_UNROLL _Pragma("unroll")
+#else
+#define QUARRY_UNROLL
+#endif
+
 /// Lets four loads of a slow path's loop be in flight at once, at the cost of their registers.
 #ifdef __CUDA_ARCH__
 #define QUARRY_UNROLL_4 _Pragma("unroll 4")

@@ -250,6 +250,21 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair pair) {
 #endif
 }
 
+/// Reads both words, each relaxed. On CUDA it is one load; but the two words may come from different
+/// stores, so the caller must check both.
+[[nodiscard]] QUARRY_HD inline word_pair load_pair(std::uint64_t& first) {
+#ifdef __CUDA_ARCH__
+  word_pair pair;
+  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(pair.first), "=l"(pair.second)
+               : "l"(__cvta_generic_to_global(&first)));
+  return pair;
+#else
+  return {atomic_ref<std::uint64_t>{first}.load(relaxed),
+          atomic_ref<std::uint64_t>{*(&first + 1)}.load(relaxed)};
+#endif
+}
+
 /// Reads a pair that `store_pair` wrote. On CUDA it is one plain load of 16 bytes, which the
 /// hardware does not split. The load is plain because thousands of atomic loads of one word queue
 /// up at one slice of the L2 cache, while the multiprocessor's own cache may serve a plain load.
@@ -271,14 +286,10 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair pair) {
 #endif
 }
 
-/// Reads a pair and bypasses the multiprocessor's cache.
+/// Reads a pair that `store_pair` wrote, and bypasses the multiprocessor's cache.
 [[nodiscard]] QUARRY_HD inline word_pair load_past_cache(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
-  word_pair pair;
-  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
-               : "=l"(pair.first), "=l"(pair.second)
-               : "l"(__cvta_generic_to_global(&first)));
-  return pair;
+  return load_pair(first);
 #else
   return cached_load(first);
 #endif

@@ -29,9 +29,9 @@ class one_rank {
     all_.all = {1, 0, nullptr, 1};
     all_.environment = const_cast<char**>(environment);
     record_.resize(64);
-    quarry_mpi_layout = {record_.data(), 64, 0, 1, &all_, &rank_, {}};
+    quarry_mpi_layout = {record_.data(), 64, 0, 1, &all_, &rank_, &mailbox_, {}};
     quarry_mpi_layout.set_heap(memory_.ref());
-    mailbox::initialise(rank_);
+    mailbox_.initialise();
     current = this;
   }
   ~one_rank() { current = nullptr; }
@@ -45,6 +45,7 @@ class one_rank {
  private:
   heap memory_;
   rank_state rank_{};
+  mail mailbox_{};
   world all_{};
   std::vector<char> record_;
 };

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages that do not fit in a slot: their memory, on the sender's side.
+#pragma once
+
+#include "progress.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// Messages of at most this many bytes are copied, so that the sender need not wait.
+inline constexpr bytes most_eager = 4096;
+
+/// Whether the receiver has copied the data. (E) synchronizes with (D), so that the sender may
+/// change the data.
+[[nodiscard]] QUARRY_HD inline bool is_received(message& sent) {
+  // The first load is a hint (L): an acquire would empty the GPU's cache at every look.
+  simt::atomic_ref<std::uint32_t> const word{sent.is_taken};
+  return word.load(simt::relaxed) != 0 && word.load(returned_order) != 0;  // (E)
+}
+
+/// Memory for a copy of a message of `size` bytes. A rank keeps some short ones for reuse, because
+/// the heap takes longer than the rest of a send. The receiver frees the others. Null if the heap
+/// has no memory.
+[[nodiscard]] QUARRY_SLOW message* new_outgoing(rank_state& rank, bytes size);
+
+/// Puts a message into the receiver's mailbox, in its slot or as an address. Waits, with progress,
+/// until the slot is free. `reason` is shown if all ranks wait.
+QUARRY_SLOW void post(rank_state& rank, std::uint32_t target, message& sent,
+                      wait_reason const& reason);
+
+/// Waits until the slot is free.
+QUARRY_SLOW void wait_for_slot(rank_state& rank, sender_slot& slot, wait_reason const& reason);
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
