@@ -55,8 +55,13 @@ class meeting_memory {
         parts_{ranks * meeting::part_bytes},
         results_{2 * meeting::result_bytes} {}
   [[nodiscard]] meeting_place place() const {
-    return {nullptr,        0, counters_.data(), values_.data(), nodes_.data(), parts_.data(),
-            results_.data()};
+    meeting_place result{};
+    result.counters = counters_.data();
+    result.values = values_.data();
+    result.nodes = nodes_.data();
+    result.parts = parts_.data();
+    result.results = results_.data();
+    return result;
   }
 
  private:
