@@ -75,14 +75,14 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
 QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data, bytes size,
                                  std::uint32_t root, call which) {
   if (meets(among) && size <= meeting::part_bytes) {
-    (void)meeting::broadcast(rank, data, size, root, which);
+    (void)meeting::broadcast(data, static_cast<std::uint32_t>(size), root, which);
     return;
   }
   broadcast(collective{rank, among, which}, data, size, root);
 }
 
 QUARRY_SLOW void barrier(rank_state& rank, membership& among, call which) {
-  if (meets(among)) return meeting::barrier(rank, which);
+  if (meets(among)) return meeting::barrier(which);
   collective const of{rank, among, which};
   char token = 0;
   for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
@@ -95,9 +95,9 @@ QUARRY_SLOW void barrier(rank_state& rank, membership& among, call which) {
 
 using namespace quarry::mpi;
 
-extern "C" {
+namespace {
 
-QUARRY_HD int MPI_Barrier(MPI_Comm communicator) {
+QUARRY_SLOW int barrier_of_part(MPI_Comm communicator) {
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, 0, MPI_BYTE, 0, "MPI_Barrier", among))
@@ -106,33 +106,39 @@ QUARRY_HD int MPI_Barrier(MPI_Comm communicator) {
   return MPI_SUCCESS;
 }
 
-QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm communicator) {
+QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root,
+                              MPI_Comm communicator) {
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, root, "MPI_Bcast", among))
     return error;
   bytes const size = static_cast<bytes>(count) * element_size(rank, type);
-  if (meets(*among) && is_dense(rank, type) && size <= meeting::part_bytes) {
-    int const error =
-        meeting::broadcast(rank, data, size, static_cast<std::uint32_t>(root), call::bcast);
+  auto const from = static_cast<std::uint32_t>(root);
+  bool const is_root = among->rank == from;
+  bool const is_whole = is_dense(rank, type);
+  if (meets(*among) && size <= meeting::part_bytes) {  // the type may be dense on other ranks
+    alignas(16) char packed[meeting::part_bytes];
+    if (!is_whole) pack(rank, packed, data, static_cast<bytes>(count), type);
+    int const error = meeting::broadcast(is_whole ? data : packed, static_cast<std::uint32_t>(size),
+                                         from, call::bcast);
+    if (!is_whole && !is_root) unpack(rank, data, type, packed, size);
     return error == MPI_SUCCESS ? error
                                 : fail(rank, communicator, error, "MPI_Bcast", "count", count);
   }
   collective const of{rank, *among, call::bcast};
-  if (is_dense(rank, type)) {
-    broadcast(of, data, size, static_cast<std::uint32_t>(root));
+  if (is_whole) {
+    broadcast(of, data, size, from);
     return of.result(communicator, "MPI_Bcast");
   }
   scratch const packed{rank, size};
-  if (of.own == static_cast<std::uint32_t>(root))
-    pack(rank, packed.data(), data, static_cast<bytes>(count), type);
-  broadcast(of, packed.data(), size, static_cast<std::uint32_t>(root));
-  if (of.own != static_cast<std::uint32_t>(root)) unpack(rank, data, type, packed.data(), size);
+  if (is_root) pack(rank, packed.data(), data, static_cast<bytes>(count), type);
+  broadcast(of, packed.data(), size, from);
+  if (!is_root) unpack(rank, data, type, packed.data(), size);
   return of.result(communicator, "MPI_Bcast");
 }
 
-QUARRY_HD int MPI_Reduce(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
-                         int root, MPI_Comm communicator) {
+QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Datatype type,
+                           MPI_Op op, int root, MPI_Comm communicator) {
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, root, "MPI_Reduce", among))
@@ -153,8 +159,8 @@ QUARRY_HD int MPI_Reduce(void const* sent, void* received, int count, MPI_Dataty
   return of.result(communicator, "MPI_Reduce");
 }
 
-QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Datatype type,
-                            MPI_Op op, MPI_Comm communicator) {
+QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_Datatype type,
+                              MPI_Op op, MPI_Comm communicator) {
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, 0, "MPI_Allreduce", among))
@@ -179,6 +185,50 @@ QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Dat
   reduce_to_first(of, partial.data(), static_cast<bytes>(count), type, op);
   broadcast(of, partial.data(), length, 0);
   copy_bytes(received, partial.data(), length);
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+QUARRY_HD int MPI_Barrier(MPI_Comm communicator) {
+  if (communicator == MPI_COMM_WORLD) {
+    meeting::barrier(call::barrier);
+    return MPI_SUCCESS;
+  }
+  return barrier_of_part(communicator);
+}
+
+QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm communicator) {
+  std::uint32_t const size = small_size(count, type);
+  if (communicator != MPI_COMM_WORLD || size > meeting::part_bytes ||
+      static_cast<std::uint32_t>(root) >= layout().size)
+    return broadcast_any(data, count, type, root, communicator);
+  int const error = meeting::broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast);
+  return error == MPI_SUCCESS ? error
+                              : fail(self(), communicator, error, "MPI_Bcast", "count", count);
+}
+
+QUARRY_HD int MPI_Reduce(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
+                         int root, MPI_Comm communicator) {
+  small_reduction const how = small_reduction::of(count, type, op);
+  if (communicator != MPI_COMM_WORLD || static_cast<std::uint32_t>(root) >= layout().size ||
+      !meeting::can_reduce(how))
+    return reduce_any(sent, received, count, type, op, root, communicator);
+  bool const is_root = own_rank() == static_cast<std::uint32_t>(root);
+  meeting::reduce(sent == MPI_IN_PLACE ? received : sent, is_root ? received : nullptr,
+                  static_cast<std::uint32_t>(type >> 8), how, call::reduce);
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Datatype type,
+                            MPI_Op op, MPI_Comm communicator) {
+  small_reduction const how = small_reduction::of(count, type, op);
+  if (communicator != MPI_COMM_WORLD || !meeting::can_reduce(how))
+    return reduce_to_all(sent, received, count, type, op, communicator);
+  meeting::reduce(sent == MPI_IN_PLACE ? received : sent, received,
+                  static_cast<std::uint32_t>(type >> 8), how, call::allreduce);
   return MPI_SUCCESS;
 }
 

@@ -20,6 +20,25 @@ constexpr bytes page = 4096;
 
 }  // namespace
 
+/// Where the ranks meet.
+struct cpu_world::meeting_memory {
+  meeting_memory(std::uint32_t ranks, std::uint32_t block_ranks, bool joins_lanes)
+      : blocks((ranks + block_ranks - 1) / block_ranks),
+        counters(block_place::kinds * seat::counter_stride),
+        values(2 * values_of(static_cast<std::uint32_t>(blocks.size()))),
+        nodes(ranks),
+        parts(ranks * meeting::part_bytes),
+        results(2 * meeting::result_bytes),
+        place{blocks.data(), block_ranks,  joins_lanes,  counters.data(),
+              values.data(), nodes.data(), parts.data(), results.data()} {}
+
+  std::vector<block_place> blocks;
+  std::vector<std::uint64_t> counters, values;
+  std::vector<std::uint32_t> nodes;
+  std::vector<char> parts, results;
+  meeting_place place;
+};
+
 cpu_world::cpu_world(needs const& wanted)
     : heap_bytes_{wanted.heap != 0 ? wanted.heap : default_heap},
       memory_{{.bytes = heap_bytes_, .backend_kind = backend::cpu}},
@@ -29,15 +48,14 @@ cpu_world::cpu_world(needs const& wanted)
       ranks_(wanted.ranks),
       mailboxes_(wanted.ranks),
       ends_(wanted.ranks),
-      counters_(meeting::nodes_for(wanted.ranks)),
-      parts_((wanted.ranks + counters_.size()) * meeting::part_bytes + 2 * meeting::result_bytes) {
+      meeting_{
+          std::make_unique<meeting_memory>(wanted.ranks, wanted.block_ranks, wanted.joins_lanes)} {
   bytes const record_bytes = wanted.record * wanted.ranks;
   if (records_ == nullptr)
     throw out_of_memory{"the ranks' global variables", record_bytes, "the host has no memory"};
   std::memset(records_.get(), 0, record_bytes);
   all_.all = {wanted.ranks, 0, nullptr, wanted.ranks};
-  all_.meeting = {counters_.data(), parts_.data(),
-                  parts_.data() + (wanted.ranks + counters_.size()) * meeting::part_bytes, 0};
+  all_.meeting = meeting_->place;
   all_.next_context = 4;
   all_.argc = wanted.argc;
   all_.argv = wanted.argv;

@@ -23,6 +23,8 @@ class cpu_world {
     bytes record = 0;  // of one rank's global variables
     int argc = 0;
     char** argv = nullptr;
+    std::uint32_t block_ranks = 256;  // ranks that meet before blocks meet: a power of two
+    bool joins_lanes = false;         // ranks that arrive together at a meeting arrive as one
   };
 
   explicit cpu_world(needs const& wanted);
@@ -49,8 +51,8 @@ class cpu_world {
   std::vector<rank_state> ranks_;
   std::vector<mail> mailboxes_;
   std::vector<early_end> ends_;
-  std::vector<std::uint64_t> counters_;  // of the meeting place
-  std::vector<char> parts_;
+  struct meeting_memory;
+  std::unique_ptr<meeting_memory> meeting_;
   world all_{};
 };
 

@@ -11,6 +11,24 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
+/// Copies a few bytes.
+QUARRY_FAST void copy_small(char* to, char const* from, std::uint32_t size) {
+  auto const either = reinterpret_cast<std::uint64_t>(to) | reinterpret_cast<std::uint64_t>(from);
+  std::uint32_t i = 0;
+  if (either % 8 == 0) {
+    QUARRY_NO_UNROLL
+    for (; i + 8 <= size; i += 8)
+      *reinterpret_cast<std::uint64_t*>(to + i) = *reinterpret_cast<std::uint64_t const*>(from + i);
+  }
+  if (either % 4 == 0) {
+    QUARRY_NO_UNROLL
+    for (; i + 4 <= size; i += 4)
+      *reinterpret_cast<std::uint32_t*>(to + i) = *reinterpret_cast<std::uint32_t const*>(from + i);
+  }
+  QUARRY_NO_UNROLL
+  for (; i < size; ++i) to[i] = from[i];
+}
+
 /// The i-th word of `size` bytes.
 [[nodiscard]] QUARRY_FAST std::uint32_t word_of(char const* data, std::uint32_t size,
                                                 std::uint32_t i) {
@@ -45,14 +63,16 @@ QUARRY_FAST void copy_words(char* to, std::uint32_t size,
   for (std::uint32_t i = 0; i < size; ++i) to[i] = from[i];
 }
 
-/// The size of the elements; more than `most_inline` if they are not of the fast path's kind: small,
+inline constexpr std::uint32_t not_small = ~std::uint32_t{0};
+
+/// The size of the elements; `not_small` if they are not of the fast path's kind: small,
 /// and of a type that mpi.h names, has no gaps, and has at most 8 bytes.
 [[nodiscard]] QUARRY_FAST std::uint32_t small_size(int count, MPI_Datatype type) {
   auto const extent = static_cast<std::uint32_t>(type) >> 8;
   auto const number = static_cast<std::uint32_t>(type) & 0xff;
   bool const is_small = static_cast<std::uint32_t>(count) <= most_inline && extent - 1 < 8 &&
                         (extent & (extent - 1)) == 0 && number - 1 < last_number(extent);
-  return is_small ? static_cast<std::uint32_t>(count) * extent : most_inline + 1;
+  return is_small ? static_cast<std::uint32_t>(count) * extent : not_small;
 }
 
 /// The caller's place in a communicator.
@@ -168,6 +188,56 @@ struct small_receive {
   take_message(mails);
   set_status(status, static_cast<std::int32_t>(head.source), static_cast<std::int32_t>(head.tag),
              size);
+  return true;
+}
+
+/// Begins a receive of a plain type, if nothing speaks against it.
+[[nodiscard]] QUARRY_FAST bool irecv_fast(rank_state& rank, void* data, int count,
+                                          MPI_Datatype type, int from, int tag, MPI_Comm handle,
+                                          MPI_Request* result) {
+  small_membership at;
+  if (count < 0 || small_size(0, type) != 0 || tag < MPI_ANY_TAG ||
+      !find_membership(rank, handle, at) || from < MPI_ANY_SOURCE ||
+      from >= static_cast<int>(at.size) || rank.unexpected_first != nullptr)
+    return false;
+  request* const made = take_spare_request(rank, result);
+  if (made == nullptr) return false;
+  made->what = request::kind::receive;
+  made->is_done = 0;
+  made->next = nullptr;
+  made->data = data;
+  made->count = static_cast<std::uint64_t>(count);
+  made->type = type;
+  made->source = from;
+  made->tag = tag;
+  made->context = at.context;
+  made->communicator = handle;
+  made->error = MPI_SUCCESS;
+  made->is_freed = 0;
+  made->sent = nullptr;
+  append_posted(rank, *made);
+  return true;
+}
+
+/// Gives a short message to the first posted receive, if both are plain and match. Returns false,
+/// and has done nothing, otherwise.
+[[nodiscard]] QUARRY_FAST bool receive_first(rank_state& rank, own_mail_reader& mails,
+                                             own_mail_reader::arrival const& arrived) {
+  request* const posted = rank.posted_first;
+  std::uint32_t const size = arrived.head.size();
+  if (posted == nullptr || !matches(*posted, arrived.head) || posted->is_freed != 0 ||
+      (arrived.head.about & (envelope::is_elsewhere | envelope::is_ordered)) != 0 ||
+      !is_plain(posted->type) ||
+      size > posted->count * (static_cast<std::uint32_t>(posted->type) >> 8))
+    return false;
+  rank.posted_first = posted->next;
+  if (rank.posted_last == posted) rank.posted_last = nullptr;
+  posted->source = static_cast<std::int32_t>(arrived.head.source);
+  posted->tag = static_cast<std::int32_t>(arrived.head.tag);
+  posted->size = size;
+  copy_words(static_cast<char*>(posted->data), size, arrived.words);
+  posted->is_done = 1;
+  take_message(mails);
   return true;
 }
 

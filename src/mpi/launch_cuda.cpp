@@ -45,6 +45,31 @@ class device_array {
   T* data_ = nullptr;
 };
 
+/// Where the ranks meet, except the places of blocks.
+class meeting_memory {
+ public:
+  meeting_memory(std::uint32_t ranks, std::uint32_t blocks)
+      : counters_{block_place::kinds * seat::counter_stride},
+        values_{2 * values_of(blocks)},
+        nodes_{ranks},
+        parts_{ranks * meeting::part_bytes},
+        results_{2 * meeting::result_bytes} {}
+  [[nodiscard]] meeting_place place() const {
+    meeting_place result{};
+    result.counters = counters_.data();
+    result.values = values_.data();
+    result.nodes = nodes_.data();
+    result.parts = parts_.data();
+    result.results = results_.data();
+    return result;
+  }
+
+ private:
+  device_array<std::uint64_t> counters_, values_;
+  device_array<std::uint32_t> nodes_;
+  device_array<char> parts_, results_;
+};
+
 /// A program compiled for at most this many registers a thread.
 struct variant {
   int registers;
@@ -54,11 +79,16 @@ struct variant {
 struct loaded {
   cudaLibrary_t library;
   cudaKernel_t run, prepare;
+  int block;                   // threads of a block
   std::uint64_t most_threads;  // that can run at once
 };
 
-loaded load(variant const& which, int block) {
+loaded load(variant const& which) {
   loaded result{};
+  // Large blocks, since the ranks of a block meet in its shared memory. As many as a multiprocessor
+  // has registers for: 65,536.
+  int const block = which.registers <= 64 ? 1024 : which.registers <= 128 ? 512 : 256;
+  result.block = block;
   check(cudaLibraryLoadData(&result.library, which.cubin, nullptr, nullptr, 0, nullptr, nullptr, 0),
         "cudaLibraryLoadData");
   check(cudaLibraryGetKernel(&result.run, result.library, "quarry_mpi_run"),
@@ -103,7 +133,7 @@ bytes choose_heap(launch_options const& asked, bytes record_bytes) {
   std::size_t free_bytes = 0;
   std::size_t total = 0;
   check(cudaMemGetInfo(&free_bytes, &total), "cudaMemGetInfo");
-  constexpr bytes of_rank = sizeof(rank_state) + sizeof(mail) + 3 * meeting::part_bytes;
+  constexpr bytes of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes;
   bytes const ranks = asked.ranks * (record_bytes + of_rank) + (bytes{64} << 20);
   constexpr bytes least_heap = bytes{64} << 20;
   bytes const heap = asked.heap != 0 ? asked.heap : least_heap;
@@ -239,11 +269,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                               {32, quarry_mpi_cubin_32}};
   check(cudaDeviceSetLimit(cudaLimitStackSize, asked.stack != 0 ? asked.stack : 16 * 1024),
         "cudaDeviceSetLimit");
-  int const block = 256;
   loaded program{};
   std::uint64_t most = 0;
   for (auto const& which : variants) {
-    program = load(which, block);
+    program = load(which);
     most = program.most_threads;
     if (most >= asked.ranks) break;
     cudaLibraryUnload(program.library);
@@ -266,10 +295,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   device_array<mail> const mailboxes{asked.ranks};
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
-  std::uint64_t const nodes = meeting::nodes_for(asked.ranks);
-  device_array<std::uint64_t> const counters{nodes};
-  device_array<char> const parts{(asked.ranks + nodes) * meeting::part_bytes +
-                                 2 * meeting::result_bytes};
+  auto const threads = static_cast<std::uint64_t>(asked.ranks) << shift;
+  auto const block = static_cast<std::uint64_t>(program.block);
+  auto const blocks = static_cast<std::uint32_t>((threads + block - 1) / block);
+  meeting_memory const meetings{asked.ranks, blocks};
   output_reader output{asked.ranks, ring.data()};
 
   device_array<host_call_ring> const call_ring{1};
@@ -282,8 +311,6 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.is_gpu = 1;
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
   initial.next_context = 4;
-  initial.meeting = {counters.data(), parts.data(),
-                     parts.data() + (asked.ranks + nodes) * meeting::part_bytes, 0};
   initial.output = ring.data();
   initial.argc = argc;
   initial.argv = words.data();
@@ -296,6 +323,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_layout"),
         "cudaLibraryGetGlobal");
   check(cudaMemcpy(symbol, &layout, sizeof(layout), cudaMemcpyHostToDevice), "cudaMemcpy");
+  meeting_place const place = meetings.place();
+  check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_meeting_place"),
+        "cudaLibraryGetGlobal");
+  check(cudaMemcpy(symbol, &place, sizeof(place), cudaMemcpyHostToDevice), "cudaMemcpy");
 
   cudaStream_t work = nullptr;
   cudaStream_t watch = nullptr;
@@ -306,10 +337,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   check(cudaLaunchKernel(reinterpret_cast<void const*>(program.prepare), dim3{prepare_blocks},
                          dim3{256}, none, 0, work),
         "cudaLaunchKernel");
-  auto const threads = static_cast<std::uint64_t>(asked.ranks) << shift;
-  auto const blocks = static_cast<unsigned>((threads + block - 1) / block);
   check(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(program.run), dim3{blocks},
-                                    dim3{static_cast<unsigned>(block)}, none, 0, work),
+                                    dim3{static_cast<unsigned>(program.block)}, none, 0, work),
         "cudaLaunchCooperativeKernel");
 
   std::vector<rank_state> seen(asked.ranks);

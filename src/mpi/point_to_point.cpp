@@ -153,7 +153,7 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
   made->sent = start_send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag,
                           how, which, message_of(*made));
   if (made->sent != nullptr) return MPI_SUCCESS;
-  free_request(rank, result);
+  delete_request(rank, made);
   *result = sent_request;
   return MPI_SUCCESS;
 }
@@ -212,6 +212,20 @@ QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from,
   set_up(wanted, data, count, type, from, tag, *at);
   if (wanted.is_done == 0) receive(rank, wanted, which);
   return finish_receive(rank, handle, wanted, status, function);
+}
+
+QUARRY_SLOW int irecv_checked(void* data, int count, MPI_Datatype type, int from, int tag,
+                              MPI_Comm communicator, MPI_Request* request) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check(rank, communicator, count, type, from, tag, true, "MPI_Irecv", at))
+    return error;
+  auto* const made = new_request(rank, request);
+  set_up(*made, data, count, type, from, tag, *at);
+  made->communicator = communicator;
+  retain_type(rank, type);
+  if (made->is_done == 0) begin_receive(rank, *made);
+  return MPI_SUCCESS;
 }
 
 /// Sends a small message whose ticket was drawn.
@@ -380,16 +394,9 @@ QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int t
 
 QUARRY_HD int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag,
                         MPI_Comm communicator, MPI_Request* request) {
-  rank_state& rank = self();
-  membership* at = nullptr;
-  if (int const error = check(rank, communicator, count, type, from, tag, true, "MPI_Irecv", at))
-    return error;
-  auto* const made = new_request(rank, request);
-  set_up(*made, data, count, type, from, tag, *at);
-  made->communicator = communicator;
-  retain_type(rank, type);
-  if (made->is_done == 0) begin_receive(rank, *made);
-  return MPI_SUCCESS;
+  return irecv_fast(self(), data, count, type, from, tag, communicator, request)
+             ? MPI_SUCCESS
+             : irecv_checked(data, count, type, from, tag, communicator, request);
 }
 
 QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_type, int to,

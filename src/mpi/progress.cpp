@@ -8,13 +8,6 @@ namespace {
 
 inline constexpr std::uint32_t most_spares = 16;
 
-[[nodiscard]] QUARRY_HD bool matches(request const& wanted, envelope const& arrived) {
-  return wanted.context == arrived.context() &&
-         (wanted.source == MPI_ANY_SOURCE ||
-          wanted.source == static_cast<std::int32_t>(arrived.source)) &&
-         (wanted.tag == MPI_ANY_TAG || wanted.tag == static_cast<std::int32_t>(arrived.tag));
-}
-
 /// The first posted receive that matches, no longer in the list; null if there is none.
 [[nodiscard]] QUARRY_HD request* take_posted(rank_state& rank, envelope const& arrived) {
   request* previous = nullptr;
@@ -61,21 +54,6 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& hea
 QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
   deliver(rank, receive, arrived->head, arrived->size, arrived->data);
   finish_message(rank, arrived);
-}
-
-/// Whether elements of the type lie in a buffer as in a message.
-[[nodiscard]] QUARRY_HD bool is_plain(MPI_Datatype type) {
-  return is_basic(type) && !has_gap(type);
-}
-
-/// Copies the words of a message to the buffer of a plain receive, and completes the receive.
-QUARRY_FAST void deliver_words(own_mail_reader::arrival const& arrived, request& receive) {
-  std::uint32_t const size = arrived.head.size();
-  receive.source = static_cast<std::int32_t>(arrived.head.source);
-  receive.tag = static_cast<std::int32_t>(arrived.head.tag);
-  receive.size = size;
-  copy_words(static_cast<char*>(receive.data), size, arrived.words);
-  receive.is_done = 1;
 }
 
 /// The message whose address is in the slot.
@@ -130,13 +108,8 @@ QUARRY_SLOW void progress(rank_state& rank) {
       }
       continue;
     }
+    if (receive_first(rank, mails, arrived)) continue;
     if (request* const posted = take_posted(rank, head)) {
-      if (is_plain(posted->type) && head.size() <= posted->count * (posted->type >> 8)) {
-        deliver_words(arrived, *posted);
-        take_message(mails);
-        if (posted->is_freed != 0) delete_request(rank, posted);
-        continue;
-      }
       alignas(8) char data[most_inline];
       copy_words(data, head.size(), arrived.words);
       take_message(mails);
@@ -175,8 +148,7 @@ QUARRY_SLOW void begin_receive(rank_state& rank, request& receive) {
     return;
   }
   receive.next = nullptr;
-  (rank.posted_last != nullptr ? rank.posted_last->next : rank.posted_first) = &receive;
-  rank.posted_last = &receive;
+  append_posted(rank, receive);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -21,9 +21,10 @@ struct request {
   std::uint32_t context = 0;
   MPI_Comm communicator = MPI_COMM_NULL;  // for errors of requests with a handle
   std::int32_t error = MPI_SUCCESS;
-  std::uint32_t is_freed = 0;  // MPI_Request_free: nobody waits for it
-  bytes size = 0;              // of the message
-  message* sent = nullptr;     // send: what the receiver has not got yet
+  std::uint32_t is_freed = 0;             // MPI_Request_free: nobody waits for it
+  bytes size = 0;                         // of the message
+  message* sent = nullptr;                // send: what the receiver has not got yet
+  MPI_Request handle = MPI_REQUEST_NULL;  // kept while the request is spare
 };
 
 /// Allocates memory of the world's heap; null if there is none.
@@ -68,6 +69,25 @@ QUARRY_FAST void give_back_slots(own_mail_reader& mails) {
   if (!mails.has_slots_to_give_back()) return;
   mails.give_back();
   note_activity();
+}
+
+/// Whether elements of the type lie in a buffer as in a message.
+[[nodiscard]] QUARRY_HD inline bool is_plain(MPI_Datatype type) {
+  return is_basic(type) && !has_gap(type);
+}
+
+/// Whether the receive matches the message.
+[[nodiscard]] QUARRY_HD inline bool matches(request const& wanted, envelope const& arrived) {
+  return wanted.context == arrived.context() &&
+         (wanted.source == MPI_ANY_SOURCE ||
+          wanted.source == static_cast<std::int32_t>(arrived.source)) &&
+         (wanted.tag == MPI_ANY_TAG || wanted.tag == static_cast<std::int32_t>(arrived.tag));
+}
+
+/// Adds a receive to those that no message has matched yet.
+QUARRY_FAST void append_posted(rank_state& rank, request& receive) {
+  (rank.posted_last != nullptr ? rank.posted_last->next : rank.posted_first) = &receive;
+  rank.posted_last = &receive;
 }
 
 /// Adds a message that no receive waits for.
@@ -120,6 +140,17 @@ QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition
     }
     if (polls % polls_before_idle == polls_before_idle - 1) idle(rank, reason, activity, polls);
   }
+}
+
+/// The ranks of a warp continue together. Every rank of the warp calls it, and none of them does
+/// anything before for which another waits. Lanes that have parted run one after another, and
+/// nothing else joins them again.
+QUARRY_FAST void join_lanes() {
+#ifdef __CUDA_ARCH__
+  std::uint32_t const first = own_rank() & ~31u;
+  if (layout().shift != 0) return;
+  __syncwarp(layout().size - first >= 32 ? ~0u : (1u << (layout().size - first)) - 1);
+#endif
 }
 
 [[nodiscard]] QUARRY_HD inline wait_reason reason_of(call which, std::int32_t peer = MPI_PROC_NULL,

@@ -4,45 +4,9 @@
 #include "handles.hpp"
 
 #include <new>
-#include <type_traits>
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
-
-template <class T>
-QUARRY_HD T combine(T left, T right, MPI_Op op) {
-  switch (op) {
-    case MPI_MAX:
-      return left < right ? right : left;
-    case MPI_MIN:
-      return right < left ? right : left;
-    case MPI_SUM:
-      return static_cast<T>(left + right);
-    case MPI_PROD:
-      return static_cast<T>(left * right);
-    default:
-      break;
-  }
-  if constexpr (std::is_integral_v<T>) {
-    switch (op) {
-      case MPI_LAND:
-        return static_cast<T>(left != 0 && right != 0);
-      case MPI_LOR:
-        return static_cast<T>(left != 0 || right != 0);
-      case MPI_LXOR:
-        return static_cast<T>((left != 0) != (right != 0));
-      case MPI_BAND:
-        return static_cast<T>(left & right);
-      case MPI_BOR:
-        return static_cast<T>(left | right);
-      case MPI_BXOR:
-        return static_cast<T>(left ^ right);
-      default:
-        break;
-    }
-  }
-  return op == MPI_REPLACE ? left : right;
-}
 
 template <class T>
 QUARRY_HD void combine_all(void const* input, void* in_out, bytes count, MPI_Op op) {

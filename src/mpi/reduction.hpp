@@ -3,6 +3,8 @@
 
 #include "types.hpp"
 
+#include <type_traits>
+
 namespace quarry::inline QUARRY_ABI::mpi {
 
 /// An operation that the program made.
@@ -12,6 +14,42 @@ struct user_op {
 };
 
 inline constexpr MPI_Op first_user_op = 0x1000;
+
+/// The predefined operations on numbers. `left` is of lower ranks.
+template <class T>
+[[nodiscard]] QUARRY_HD constexpr T combine(T left, T right, MPI_Op op) {
+  switch (op) {
+    case MPI_MAX:
+      return left < right ? right : left;
+    case MPI_MIN:
+      return right < left ? right : left;
+    case MPI_SUM:
+      return static_cast<T>(left + right);
+    case MPI_PROD:
+      return static_cast<T>(left * right);
+    default:
+      break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    switch (op) {
+      case MPI_LAND:
+        return static_cast<T>(left != 0 && right != 0);
+      case MPI_LOR:
+        return static_cast<T>(left != 0 || right != 0);
+      case MPI_LXOR:
+        return static_cast<T>((left != 0) != (right != 0));
+      case MPI_BAND:
+        return static_cast<T>(left & right);
+      case MPI_BOR:
+        return static_cast<T>(left | right);
+      case MPI_BXOR:
+        return static_cast<T>(left ^ right);
+      default:
+        break;
+    }
+  }
+  return op == MPI_REPLACE ? left : right;
+}
 
 /// Whether the operation exists and accepts the type.
 [[nodiscard]] QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "requests.hpp"
 
+#include "fast_path.hpp"
 #include "handles.hpp"
 #include "point_to_point.hpp"
 
@@ -8,49 +9,30 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-namespace {
-
-inline constexpr std::uint32_t most_spare_requests = 16;
-
-/// Memory of a request: a spare one, or of the heap; null if there is none.
-[[nodiscard]] QUARRY_HD void* request_memory(rank_state& rank) {
-  if (rank.spare_request == nullptr) return allocate(sizeof(request) + sizeof(message));
-  void* const memory = rank.spare_request;
-  rank.spare_request = rank.spare_request->next;
-  --rank.spare_requests;
-  return memory;
-}
-
-}  // namespace
-
 QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle) {
-  void* memory = request_memory(rank);
-  std::int32_t index = free_handle(rank.requests);
-  if (memory == nullptr || index < 0) {
-    wait_until(rank, reason_of(call::memory), [&] {
-      if (memory == nullptr) memory = request_memory(rank);
-      if (index < 0) index = free_handle(rank.requests);
-      return memory != nullptr && index >= 0;
-    });
+  if (request* const spare = take_spare_request(rank, handle)) {
+    *spare = {};
+    spare->handle = *handle;
+    return spare;
   }
+  void* memory = nullptr;
+  std::int32_t index = -1;
+  wait_until(rank, reason_of(call::memory), [&] {
+    if (memory == nullptr) memory = allocate(sizeof(request) + sizeof(message));
+    if (index < 0) index = free_handle(rank.requests);
+    return memory != nullptr && index >= 0;
+  });
   auto* const made = ::new (memory) request{};
   rank.requests.entries[index] = made;
-  *handle = index + 1;
+  *handle = made->handle = index + 1;
   return made;
-}
-
-QUARRY_SLOW void free_request(rank_state& rank, MPI_Request* handle) {
-  request* const freed = rank.requests.entries[*handle - 1];
-  rank.requests.entries[*handle - 1] = nullptr;
-  delete_request(rank, freed);
 }
 
 QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
   if (done->what == request::kind::receive) release_type(rank, done->type);
-  if (rank.spare_requests == most_spare_requests) return release(done);
-  done->next = rank.spare_request;
-  rank.spare_request = done;
-  ++rank.spare_requests;
+  if (rank.spare_requests < most_spare_requests) return make_spare(rank, done);
+  rank.requests.entries[done->handle - 1] = nullptr;
+  release(done);
 }
 
 QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
@@ -84,7 +66,7 @@ QUARRY_SLOW outcome take(rank_state& rank, MPI_Request* handle, MPI_Status* stat
   request* const done = request_of(rank, *handle);
   set_status(status, done->source, done->tag, done->size);
   outcome const result{done->error, done->communicator, static_cast<std::int64_t>(done->count)};
-  if (*handle != sent_request) free_request(rank, handle);
+  if (done != &complete_send) delete_request(rank, done);
   *handle = MPI_REQUEST_NULL;
   return result;
 }
@@ -163,6 +145,55 @@ QUARRY_SLOW int take_all(rank_state& rank, int count, MPI_Request* handles, MPI_
   return done.result(function);
 }
 
+QUARRY_SLOW int wait_all(int count, MPI_Request* handles, MPI_Status* statuses) {
+  rank_state& rank = self();
+  if (int const error = check_all(rank, count, handles, "MPI_Waitall")) return error;
+  for (int i = 0; i < count; ++i) {
+    request* const asked = request_of(rank, handles[i]);
+    if (asked == nullptr || is_complete(rank, *asked)) continue;
+    wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
+               [&] { return is_complete(rank, *asked); });
+  }
+  return take_all(rank, count, handles, statuses, "MPI_Waitall");
+}
+
+/// Completes short sends and receives of plain types if they are done soon. Returns false otherwise;
+/// then some of them may be done, and none is freed.
+[[nodiscard]] QUARRY_FAST bool wait_all_soon(rank_state& rank, int count, MPI_Request* handles,
+                                             MPI_Status* statuses) {
+  own_mail_reader mails = reader_of(rank);
+  std::uint32_t looks = 0;
+  std::uint32_t receives = 0;
+  QUARRY_NO_UNROLL
+  for (int i = 0; i < count; ++i) {
+    if (handles[i] == sent_request || handles[i] == MPI_REQUEST_NULL) continue;
+    request* const asked = request_of(rank, handles[i]);
+    if (asked == nullptr || asked->what != request::kind::receive) return false;
+    QUARRY_NO_UNROLL
+    while (asked->is_done == 0 && looks < most_fast_looks) {
+      own_mail_reader::arrival arrived;
+      if (++looks == 2) give_back_slots(mails);
+      if (mails.look(arrived) && !receive_first(rank, mails, arrived)) return false;
+    }
+    if (asked->is_done == 0 || asked->error != MPI_SUCCESS || !is_plain(asked->type)) return false;
+    ++receives;
+  }
+  if (rank.spare_requests + receives > most_spare_requests) return false;
+  QUARRY_NO_UNROLL
+  for (int i = 0; i < count; ++i) {
+    MPI_Status* const status = status_of(statuses, i);
+    if (handles[i] == sent_request || handles[i] == MPI_REQUEST_NULL) {
+      set_empty(status);
+    } else {
+      request* const done = request_of(rank, handles[i]);
+      set_status(status, done->source, done->tag, done->size);
+      make_spare(rank, done);
+    }
+    handles[i] = MPI_REQUEST_NULL;
+  }
+  return true;
+}
+
 /// Completes all operations that are done. MPI_Waitsome and MPI_Testsome share it.
 QUARRY_SLOW int take_some(rank_state& rank, int count, MPI_Request* handles, int* done_count,
                           int* indices, MPI_Status* statuses, char const* function) {
@@ -221,15 +252,8 @@ QUARRY_HD int MPI_Wait(MPI_Request* handle, MPI_Status* status) {
 }
 
 QUARRY_HD int MPI_Waitall(int count, MPI_Request* handles, MPI_Status* statuses) {
-  rank_state& rank = self();
-  if (int const error = check_all(rank, count, handles, "MPI_Waitall")) return error;
-  for (int i = 0; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
-    if (asked == nullptr || is_complete(rank, *asked)) continue;
-    wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
-               [&] { return is_complete(rank, *asked); });
-  }
-  return take_all(rank, count, handles, statuses, "MPI_Waitall");
+  return wait_all_soon(self(), count, handles, statuses) ? MPI_SUCCESS
+                                                         : wait_all(count, handles, statuses);
 }
 
 QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
@@ -333,11 +357,9 @@ QUARRY_HD int MPI_Request_free(MPI_Request* handle) {
   request* const asked = request_of(rank, *handle);
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Request_free", "request", *handle);
-  bool const was_sent = *handle == sent_request;
-  if (!was_sent) rank.requests.entries[*handle - 1] = nullptr;
   *handle = MPI_REQUEST_NULL;
   delete_freed_sends(rank);
-  if (was_sent) return MPI_SUCCESS;
+  if (asked == &complete_send) return MPI_SUCCESS;
   asked->is_freed = 1;
   if (is_complete(rank, *asked)) {
     delete_request(rank, asked);

@@ -25,15 +25,32 @@ inline request complete_send{.what = request::kind::send,
 
 /// The request with this handle; null for MPI_REQUEST_NULL and unknown handles.
 [[nodiscard]] QUARRY_HD inline request* request_of(rank_state& rank, MPI_Request handle) {
-  auto const index = static_cast<std::uint32_t>(handle - 1);
   if (handle == sent_request) return &complete_send;
-  return index < rank.requests.capacity ? rank.requests.entries[index] : nullptr;
+  auto const index = static_cast<std::uint32_t>(handle - 1);
+  request* const found = index < rank.requests.capacity ? rank.requests.entries[index] : nullptr;
+  return found != nullptr && found->what != request::kind::none ? found : nullptr;
 }
 
-/// Frees the request and its handle. It is not `sent_request`.
-QUARRY_SLOW void free_request(rank_state& rank, MPI_Request* handle);
+/// A rank keeps this many requests, with their handles, for reuse.
+inline constexpr std::uint32_t most_spare_requests = 16;
 
-/// Frees the request's memory. The rank keeps some requests for reuse.
+/// A spare request and its handle; null if there is none.
+[[nodiscard]] QUARRY_FAST request* take_spare_request(rank_state& rank, MPI_Request* handle) {
+  request* const spare = rank.spare_request;
+  if (spare == nullptr) return nullptr;
+  rank.spare_request = spare->next;
+  --rank.spare_requests;
+  *handle = spare->handle;
+  return spare;
+}
+QUARRY_FAST void make_spare(rank_state& rank, request* done) {
+  done->what = request::kind::none;
+  done->next = rank.spare_request;
+  rank.spare_request = done;
+  ++rank.spare_requests;
+}
+
+/// Frees the request and its handle. It is not `complete_send`.
 QUARRY_SLOW void delete_request(rank_state& rank, request* done);
 
 /// Whether the operation is done. Does not make progress.

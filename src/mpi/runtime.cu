@@ -33,6 +33,7 @@
 #include "types.cpp"
 
 __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
+__constant__ quarry::mpi::meeting_place quarry_mpi_meeting_place;
 
 /// Prepares the mailboxes, before any rank runs.
 extern "C" __global__ void quarry_mpi_prepare() {
@@ -44,6 +45,7 @@ extern "C" __global__ void quarry_mpi_prepare() {
 
 /// Runs the program: one rank for each 2^shift threads.
 extern "C" __global__ void quarry_mpi_run() {
+  clear_block();
   std::uint32_t const thread = blockIdx.x * blockDim.x + threadIdx.x;
   std::uint32_t const shift = quarry_mpi_layout.shift;
   if ((thread & ((1u << shift) - 1)) != 0 || thread >> shift >= layout().size) return;

@@ -100,9 +100,8 @@ struct alignas(128) rank_state {
   void* attached_buffer;  // MPI_Buffer_attach; null: none
   std::int32_t attached_bytes;
   std::uint32_t is_initialized;
-  std::uint32_t meetings;  // how many meetings this rank has begun
-  int error_number;        // errno
-  c_library* library;      // of the C library's functions; null before the first that needs it
+  int error_number;    // errno
+  c_library* library;  // of the C library's functions; null before the first that needs it
 
   // read by the launcher
   wait_reason waiting;
@@ -112,13 +111,19 @@ struct alignas(128) rank_state {
   std::uint64_t polled_at;  // CPU: the world's activity when this rank last found nothing
 };
 
-/// Where the ranks of the world meet (meeting.hpp). Everything but `epoch` belongs to the ranks
-/// that arrive, in the order of their arrivals.
+struct block_place;
+
+/// What the ranks that meet share (meeting.hpp), apart from the places of blocks on the GPU. Nobody
+/// changes these pointers.
 struct meeting_place {
-  std::uint64_t* counters;  // of each node, level by level: how many have arrived; atomic
-  char* parts;              // of each rank, then of each node: values to combine
-  char* results;            // of even and of odd meetings
-  std::uint32_t epoch;      // the number of meetings that are complete; atomic
+  block_place* blocks;        // CPU only: of each block
+  std::uint32_t block_ranks;  // CPU only: the number of ranks of a block, a power of two
+  std::uint32_t joins_lanes;  // CPU only: lanes of a warp that arrive together arrive as one
+  std::uint64_t* counters;    // of each kind of meeting: how many blocks have arrived; atomic
+  std::uint64_t* values;  // of each block, for even and for odd meetings: operands of reductions
+  std::uint32_t* nodes;   // of each rank: the node of the tree in meeting::reduce; atomic
+  char* parts;            // of each rank: its operand in meeting::reduce
+  char* results;          // of even and of odd meetings
 };
 
 /// Output on its way to the host: records in order of tickets (output.hpp).
@@ -141,7 +146,7 @@ struct failure {
 struct world {
   std::uint32_t is_gpu;
   communicator all;
-  meeting_place meeting;
+  meeting_place meeting;       // CPU only: the GPU has quarry_mpi_meeting_place
   std::uint32_t next_context;  // atomic
   std::uint32_t aborted;       // atomic: all ranks end; the code is `abort_code`
   std::int32_t abort_code;
@@ -183,6 +188,7 @@ static_assert(sizeof(launch_layout) == 64);
 
 #ifdef __CUDACC__
 extern "C" __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
+extern "C" __constant__ quarry::mpi::meeting_place quarry_mpi_meeting_place;
 #else
 extern "C" quarry::mpi::launch_layout quarry_mpi_layout;
 #endif

@@ -29,6 +29,11 @@ class lane_group {
 #endif
   }
 
+  /// This lane without others.
+  [[nodiscard]] QUARRY_HD static lane_group alone() {
+    return lane_group{lane_mask{1} << own_lane()};
+  }
+
   [[nodiscard]] QUARRY_HD lane_mask members() const { return members_; }
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return count_ones(members_); }
 

@@ -14,6 +14,8 @@
 namespace quarry::test {
 namespace {
 
+constexpr std::uint32_t block_ranks = 4;  // few, so that small worlds have several blocks
+
 /// The program that runs now, for the functions that the runtime calls.
 struct running_program {
   std::function<void()> const* body = nullptr;
@@ -27,7 +29,8 @@ template <class Launch>
 program_result run(std::uint32_t ranks, std::function<void()> const& body, bool detects_deadlocks,
                    std::uint64_t heap_bytes, Launch const& launch) {
   char* no_arguments[] = {nullptr};
-  mpi::cpu_world all{{ranks, heap_bytes, sizeof(mpi::record_header), 0, no_arguments}};
+  mpi::cpu_world all{
+      {ranks, heap_bytes, sizeof(mpi::record_header), 0, no_arguments, block_ranks, true}};
   running = {&body, &all, detects_deadlocks, false};
   launch([&all] { all.run_own_rank(); });
   auto const& why = all.state().first_failure;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/simt/atomic.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+namespace simt = quarry::simt;
+
+/// An atomic reference to a word that only the ranks of one block use. On the GPU the word lies in
+/// the block's shared memory.
+class block_word {
+ public:
+  QUARRY_HD explicit block_word(std::uint32_t& word) : word_{&word} {}
+
+  /// `order` is relaxed or acquire.
+  [[nodiscard]] QUARRY_HD std::uint32_t load(simt::memory_order order) const {
+#ifdef __CUDA_ARCH__
+    std::uint32_t result;
+    if (order == simt::relaxed) {
+      asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(result) : "r"(address()));
+    } else {
+      asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
+                   : "=r"(result)
+                   : "r"(address())
+                   : "memory");
+    }
+    return result;
+#else
+    return simt::atomic_ref<std::uint32_t>{*word_}.load(order);
+#endif
+  }
+  /// `order` is relaxed or release.
+  QUARRY_HD void store(std::uint32_t value, simt::memory_order order) const {
+#ifdef __CUDA_ARCH__
+    if (order == simt::relaxed) {
+      asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" : : "r"(address()), "r"(value));
+    } else {
+      asm volatile("st.release.cta.shared.u32 [%0], %1;" : : "r"(address()), "r"(value) : "memory");
+    }
+#else
+    simt::atomic_ref<std::uint32_t>{*word_}.store(value, order);
+#endif
+  }
+  /// On the GPU the order is acq_rel.
+  QUARRY_HD std::uint32_t fetch_add(std::uint32_t value,
+                                    [[maybe_unused]] simt::memory_order order) const {
+#ifdef __CUDA_ARCH__
+    std::uint32_t result;
+    asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], %2;"
+                 : "=r"(result)
+                 : "r"(address()), "r"(value)
+                 : "memory");
+    return result;
+#else
+    return simt::atomic_ref<std::uint32_t>{*word_}.fetch_add(value, order);
+#endif
+  }
+
+ private:
+#ifdef __CUDA_ARCH__
+  [[nodiscard]] __device__ std::uint32_t address() const {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(word_));
+  }
+#endif
+
+  std::uint32_t* word_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

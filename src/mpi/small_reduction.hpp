@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of one number in meetings: the operands lie in the slots of a block.
+#pragma once
+
+#include "fast_path.hpp"
+#include "meeting_place.hpp"
+#include "reduction.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// A reduction of one number that meetings know: a type of C and an operation.
+struct small_reduction {
+  enum class number : std::uint32_t { none, int32, uint32, int64, uint64, real32, real64 };
+  number type;
+  MPI_Op op;
+
+  [[nodiscard]] QUARRY_HD static constexpr number number_of(MPI_Datatype type) {
+    switch (type) {
+      case MPI_INT:
+      case MPI_INT32_T:
+        return number::int32;
+      case MPI_UNSIGNED:
+      case MPI_UINT32_T:
+        return number::uint32;
+      case MPI_LONG:
+      case MPI_LONG_LONG:
+      case MPI_INT64_T:
+        return number::int64;
+      case MPI_UNSIGNED_LONG:
+      case MPI_UNSIGNED_LONG_LONG:
+      case MPI_UINT64_T:
+        return number::uint64;
+      case MPI_FLOAT:
+        return number::real32;
+      case MPI_DOUBLE:
+        return number::real64;
+      default:
+        return number::none;
+    }
+  }
+
+  [[nodiscard]] QUARRY_HD static constexpr small_reduction of(int count, MPI_Datatype type,
+                                                              MPI_Op op) {
+    bool const is_known = count == 1 && (op == MPI_SUM || op == MPI_MAX || op == MPI_MIN);
+    return {is_known ? number_of(type) : number::none, op};
+  }
+  [[nodiscard]] QUARRY_HD constexpr bool exists() const { return type != number::none; }
+};
+
+/// A number of 4 or 8 bytes as the first bytes of a word. Programs may place it at any address.
+[[nodiscard]] QUARRY_FAST std::uint64_t load_number(void const* from, std::uint32_t size) {
+  auto const address = reinterpret_cast<std::uint64_t>(from);
+  if (size == 4 && address % 4 == 0) return *static_cast<std::uint32_t const*>(from);
+  if (size == 8 && address % 8 == 0) return *static_cast<std::uint64_t const*>(from);
+  std::uint64_t word = 0;
+  QUARRY_NO_UNROLL
+  for (std::uint32_t i = 0; i < size; ++i)
+    word |= std::uint64_t{static_cast<unsigned char const*>(from)[i]} << 8 * i;
+  return word;
+}
+QUARRY_FAST void store_number(void* to, std::uint64_t word, std::uint32_t size) {
+  auto const address = reinterpret_cast<std::uint64_t>(to);
+  if (size == 4 && address % 4 == 0) {
+    *static_cast<std::uint32_t*>(to) = static_cast<std::uint32_t>(word);
+  } else if (size == 8 && address % 8 == 0) {
+    *static_cast<std::uint64_t*>(to) = word;
+  } else {
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < size; ++i)
+      static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(word >> 8 * i);
+  }
+}
+
+/// Combines `count` adjacent values, at most 8, pairwise: ((0 1)(2 3))((4 5)(6 7)).
+template <class T, MPI_Op Op>
+[[nodiscard]] QUARRY_HD std::uint64_t combine_eight(std::uint64_t const* from,
+                                                    std::uint32_t count) {
+  struct alignas(16) pair {
+    std::uint64_t words[2];
+  };
+  T values[8];
+  for (std::uint32_t i = 0; i < 8; i += 2) {  // what lies behind the last value is not used
+    pair const two = *reinterpret_cast<pair const*>(from + i);
+    std::memcpy(&values[i], &two.words[0], sizeof(T));
+    std::memcpy(&values[i + 1], &two.words[1], sizeof(T));
+  }
+  for (std::uint32_t distance = 1; distance < 8; distance *= 2)
+    for (std::uint32_t i = 0; i < 8; i += 2 * distance)
+      if (i + distance < count) values[i] = combine<T>(values[i], values[i + distance], Op);
+  std::uint64_t result = 0;
+  std::memcpy(&result, &values[0], sizeof(T));
+  return result;
+}
+
+/// Combines `count` values in the slots, in the order of a binary tree over them. So the result
+/// depends neither on the lanes nor on the size of blocks, which is a power of two, and is that of
+/// reductions by messages (reduce_to_first). The leader gets it.
+template <class T, MPI_Op Op>
+[[nodiscard]] QUARRY_HD std::uint64_t combine_slots(simt::lane_group group, block_place& place,
+                                                    std::uint32_t count) {
+  std::uint64_t* from = place.slots;
+  std::uint64_t* to = place.partial;
+  QUARRY_NO_UNROLL
+  for (;;) {
+    std::uint32_t const parts = (count + 7) / 8;
+    std::uint64_t result = 0;
+    sync(group);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = group.rank(); i < parts; i += group.size()) {
+      std::uint32_t const left = count - i * 8;
+      result = combine_eight<T, Op>(from + block_place::slot(i * 8), left < 8 ? left : 8);
+      to[block_place::slot(i)] = result;
+    }
+    if (parts == 1) return result;
+    std::uint64_t* const swapped = from;
+    from = to;
+    to = swapped;
+    count = parts;
+  }
+}
+
+template <class T>
+[[nodiscard]] QUARRY_HD std::uint64_t combine_slots(simt::lane_group group, block_place& place,
+                                                    std::uint32_t count, MPI_Op op) {
+  if (op == MPI_SUM) return combine_slots<T, MPI_SUM>(group, place, count);
+  if (op == MPI_MAX) return combine_slots<T, MPI_MAX>(group, place, count);
+  return combine_slots<T, MPI_MIN>(group, place, count);
+}
+
+[[nodiscard]] QUARRY_HD inline std::uint64_t combine_slots(simt::lane_group group,
+                                                           block_place& place, std::uint32_t count,
+                                                           small_reduction how) {
+  using number = small_reduction::number;
+  switch (how.type) {
+    case number::int32:
+      return combine_slots<std::int32_t>(group, place, count, how.op);
+    case number::uint32:
+      return combine_slots<std::uint32_t>(group, place, count, how.op);
+    case number::int64:
+      return combine_slots<std::int64_t>(group, place, count, how.op);
+    case number::uint64:
+      return combine_slots<std::uint64_t>(group, place, count, how.op);
+    case number::real32:
+      return combine_slots<float>(group, place, count, how.op);
+    case number::real64:
+      return combine_slots<double>(group, place, count, how.op);
+    case number::none:
+      break;
+  }
+  return 0;
+}
+
+/// Copies `count` words to the slots, in eights: the words behind the last need not be set. All
+/// loads are in flight at once: a lane that is alone would else wait for each.
+QUARRY_HD inline void gather_slots(simt::lane_group group, block_place& place,
+                                   std::uint64_t const* words, std::uint32_t count) {
+  sync(group);  // the slots have been read
+  QUARRY_NO_UNROLL
+  for (std::uint32_t i = group.rank() * 8; i < count; i += group.size() * 8) {
+    std::uint64_t* const to = place.slots + block_place::slot(i);
+#ifdef __CUDA_ARCH__
+    auto const target = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+    auto const source = __cvta_generic_to_global(words + i);
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;\n\t"
+        "cp.async.cg.shared.global [%0+16], [%1+16], 16;\n\t"
+        "cp.async.cg.shared.global [%0+32], [%1+32], 16;\n\t"
+        "cp.async.cg.shared.global [%0+48], [%1+48], 16;"
+        :
+        : "r"(target), "l"(source)
+        : "memory");
+#else
+    for (std::uint32_t k = i; k < i + 8 && k < count; ++k) to[k - i] = words[k];
+#endif
+  }
+#ifdef __CUDA_ARCH__
+  asm volatile("cp.async.wait_all;" : : : "memory");
+#endif
+}
+
+/// The steps of a reduction in a meeting (represent_block). `values` has a word for each block, for
+/// this meeting; those of the next meeting lie elsewhere, because a block may begin the next
+/// meeting while others read.
+struct small_reduction_work {
+  seat const& at;
+  small_reduction how;
+  std::uint64_t* values;
+
+  QUARRY_HD void in_block(simt::lane_group group) const {
+    std::uint64_t const result = combine_slots(group, at.place, at.members, how);
+    if (group.is_leader()) (at.blocks > 1 ? values[at.block] : at.place.result) = result;
+  }
+  QUARRY_HD void in_world(simt::lane_group group) const {
+    gather_slots(group, at.place, values, at.blocks);
+    std::uint64_t const result = combine_slots(group, at.place, at.blocks, how);
+    if (group.is_leader()) at.place.result = result;
+  }
+};
+
+/// How many words the blocks need for each of the two places of their values: whole eights.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t values_of(std::uint32_t blocks) {
+  return (blocks + 7) / 8 * 8;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
