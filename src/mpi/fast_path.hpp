@@ -96,6 +96,11 @@ struct small_membership {
   return at.shared != nullptr;
 }
 
+/// How often the fast path looks before the general path waits. Lanes of a warp that have their
+/// message wait so long for the others, and continue together; lanes that part run one after
+/// another from then on.
+inline constexpr std::uint32_t most_fast_looks = is_on_host() ? 1 : 64;
+
 /// What became of a fast send.
 enum class fast_send : std::uint32_t {
   refused,  // nothing was done: the general path must send
@@ -140,6 +145,8 @@ struct small_message {
   if (!is_small_send(self(), data, count, type, to, tag, handle, made, target))
     return fast_send::refused;
   sender_slot slot{mailbox_of(target)};
+  QUARRY_NO_UNROLL
+  for (std::uint32_t looks = 1; looks < most_fast_looks && !slot.is_free(); ++looks) slot.look();
   if (!slot.is_free()) {
     ticket = slot.ticket();
     return fast_send::full;
@@ -149,41 +156,46 @@ struct small_message {
 }
 
 /// What a fast receive asks for.
-struct small_receive {
-  std::uint32_t room;
+struct plain_receive {
+  bytes room;
   std::uint32_t context;
   char* data;
   int from;
   int tag;
 };
 
-/// Whether the receive is of the fast path's kind. The general path serves other receives, and finds
-/// messages that have come before.
-[[nodiscard]] QUARRY_FAST bool is_small_receive(rank_state& rank, void* data, int count,
+/// Whether the receive is of the fast path's kind: of a type of at most 8 bytes without gaps. The
+/// general path serves other receives, and finds messages that have come before.
+[[nodiscard]] QUARRY_FAST bool is_plain_receive(rank_state& rank, void* data, int count,
                                                 MPI_Datatype type, int from, int tag,
-                                                MPI_Comm handle, small_receive& wanted) {
-  std::uint32_t const room = small_size(count, type);
+                                                MPI_Comm handle, plain_receive& wanted) {
   small_membership at;
   bool const has_others = rank.posted_first != nullptr || rank.unexpected_first != nullptr;
-  if (has_others || room > most_inline || tag < MPI_ANY_TAG || !find_membership(rank, handle, at) ||
-      from < MPI_ANY_SOURCE || from >= static_cast<int>(at.size))
+  if (has_others || count < 0 || small_size(0, type) != 0 || tag < MPI_ANY_TAG ||
+      !find_membership(rank, handle, at) || from < MPI_ANY_SOURCE ||
+      from >= static_cast<int>(at.size))
     return false;
-  wanted = {room, at.context, static_cast<char*>(data), from, tag};
+  wanted = {static_cast<bytes>(count) * (static_cast<std::uint32_t>(type) >> 8), at.context,
+            static_cast<char*>(data), from, tag};
   return true;
 }
 
-/// Receives the message that has arrived. Returns false, and has done nothing, if it is not wanted.
+[[nodiscard]] QUARRY_FAST bool is_wanted(plain_receive const& wanted, envelope const& head) {
+  return head.context() == wanted.context &&
+         (wanted.from == MPI_ANY_SOURCE || wanted.from == static_cast<std::int32_t>(head.source)) &&
+         (wanted.tag == MPI_ANY_TAG || wanted.tag == static_cast<std::int32_t>(head.tag));
+}
+
+/// Receives the message that has arrived. Returns false, and has done nothing, if it is not wanted
+/// or not in the slot.
 [[nodiscard]] QUARRY_FAST bool take_fast(own_mail_reader& mails,
                                          own_mail_reader::arrival const& arrived,
-                                         small_receive const& wanted, MPI_Status* status) {
+                                         plain_receive const& wanted, MPI_Status* status) {
   envelope const& head = arrived.head;
   std::uint32_t const size = head.size();
-  bool const is_wanted =
-      head.context() == wanted.context &&
-      (wanted.from == MPI_ANY_SOURCE || wanted.from == static_cast<std::int32_t>(head.source)) &&
-      (wanted.tag == MPI_ANY_TAG || wanted.tag == static_cast<std::int32_t>(head.tag)) &&
-      size <= wanted.room && (head.about & (envelope::is_elsewhere | envelope::is_ordered)) == 0;
-  if (!is_wanted) return false;
+  if (!is_wanted(wanted, head) || size > wanted.room ||
+      (head.about & (envelope::is_elsewhere | envelope::is_ordered)) != 0)
+    return false;
   copy_words(wanted.data, size, arrived.words);
   take_message(mails);
   set_status(status, static_cast<std::int32_t>(head.source), static_cast<std::int32_t>(head.tag),
@@ -241,13 +253,8 @@ struct small_receive {
   return true;
 }
 
-/// How often a fast receive looks before the general path waits. Lanes of a warp that have their
-/// message wait so long for the others, and continue together; lanes that part run one after
-/// another from then on.
-inline constexpr std::uint32_t most_fast_looks = is_on_host() ? 1 : 64;
-
 /// Receives a small message if it arrives soon. Returns false, and has received nothing, otherwise.
-[[nodiscard]] QUARRY_FAST bool receive_soon(rank_state& rank, small_receive const& wanted,
+[[nodiscard]] QUARRY_FAST bool receive_soon(rank_state& rank, plain_receive const& wanted,
                                             MPI_Status* status) {
   own_mail_reader mails = reader_of(rank);
   own_mail_reader::arrival arrived;

@@ -22,6 +22,16 @@ inline constexpr bytes most_eager = 4096;
 /// has no memory.
 [[nodiscard]] QUARRY_SLOW message* new_outgoing(rank_state& rank, bytes size);
 
+/// The kept message that is next to be used, if the receiver does not need it any more and it has
+/// room for `size` bytes; else null.
+[[nodiscard]] QUARRY_FAST message* free_kept(rank_state& rank, bytes size) {
+  constexpr std::uint32_t places = sizeof(rank.kept) / sizeof(rank.kept[0]);
+  message* const kept = rank.kept[rank.next_kept % places];
+  if (kept == nullptr || kept->capacity < size || !is_received(*kept)) return nullptr;
+  ++rank.next_kept;
+  return kept;
+}
+
 /// Puts a message into the receiver's mailbox, in its slot or as an address. Waits, with progress,
 /// until the slot is free. `reason` is shown if all ranks wait.
 QUARRY_SLOW void post(rank_state& rank, std::uint32_t target, message& sent,

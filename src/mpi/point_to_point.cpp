@@ -119,9 +119,33 @@ QUARRY_HD bool fits_buffer(rank_state& rank, int count, MPI_Datatype type) {
                                                 static_cast<bytes>(rank.attached_bytes);
 }
 
+/// Sends a message of a plain type that is too long for a slot in a kept message that is free, if
+/// nothing speaks against it. Returns false, and has done nothing, otherwise.
+[[nodiscard]] QUARRY_HD bool send_kept(rank_state& rank, void const* data, int count,
+                                       MPI_Datatype type, int to, int tag, MPI_Comm handle,
+                                       call which) {
+  bytes const size = static_cast<bytes>(count) * (static_cast<std::uint32_t>(type) >> 8);
+  small_membership at;
+  if (count < 0 || small_size(0, type) != 0 || size > most_eager || tag < 0 ||
+      !find_membership(rank, handle, at) || static_cast<std::uint32_t>(to) >= at.size)
+    return false;
+  message* const kept = free_kept(rank, size);
+  if (kept == nullptr) return false;
+  kept->is_taken = 0;
+  kept->size = size;
+  kept->head = {static_cast<std::uint32_t>(tag), at.rank, at.context << 8};
+  copy_bytes(kept->inline_data(), data, size);
+  auto target = static_cast<std::uint32_t>(to);
+  if (at.shared != nullptr) target = at.shared->world_rank(target, own_rank());
+  post(rank, target, *kept, reason_of(which, to, tag, at.context));
+  return true;
+}
+
 QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int to, int tag,
                              MPI_Comm handle, mode how, call which, char const* function) {
   rank_state& rank = self();
+  if (how == mode::standard && send_kept(rank, data, count, type, to, tag, handle, which))
+    return MPI_SUCCESS;
   membership* at = nullptr;
   if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
     return error;
@@ -241,16 +265,36 @@ QUARRY_SLOW int send_with_ticket(void const* data, int count, MPI_Datatype type,
   return MPI_SUCCESS;
 }
 
+/// Receives the message that has arrived and is not in the slot. Returns false, and has done nothing,
+/// if it is not wanted.
+[[nodiscard]] QUARRY_HD bool take_elsewhere(rank_state& rank, own_mail_reader& mails,
+                                            own_mail_reader::arrival const& arrived,
+                                            plain_receive const& wanted, MPI_Status* status) {
+  if (!is_wanted(wanted, arrived.head) || (arrived.head.about & envelope::is_elsewhere) == 0)
+    return false;
+  mails.acquire();
+  message* const found = message_elsewhere(arrived);
+  if (found->size > wanted.room) return false;
+  take_message(mails);
+  set_status(status, static_cast<std::int32_t>(found->head.source),
+             static_cast<std::int32_t>(found->head.tag), found->size);
+  copy_bytes(wanted.data, found->data, found->size);
+  finish_message(rank, found);
+  return true;
+}
+
 /// Receives when the first looks have found nothing.
 QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, int tag,
                            MPI_Comm handle, MPI_Status* status, call which, char const* function) {
   rank_state& rank = self();
-  small_receive wanted;
-  if (is_small_receive(rank, data, count, type, from, tag, handle, wanted)) {
+  plain_receive wanted;
+  if (is_plain_receive(rank, data, count, type, from, tag, handle, wanted)) {
     own_mail_reader mails = reader_of(rank);
     own_mail_reader::arrival arrived;
     wait_for_mail(rank, mails, arrived, reason_of(which, from, tag, wanted.context));
-    if (take_fast(mails, arrived, wanted, status)) return MPI_SUCCESS;
+    if (take_fast(mails, arrived, wanted, status) ||
+        take_elsewhere(rank, mails, arrived, wanted, status))
+      return MPI_SUCCESS;
   }
   return recv_checked(data, count, type, from, tag, handle, status, which, function);
 }
@@ -385,8 +429,8 @@ QUARRY_HD int MPI_Buffer_detach(void* buffer_address, int* size) {
 QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
                        MPI_Comm communicator, MPI_Status* status) {
   rank_state& rank = self();
-  small_receive wanted;
-  if (is_small_receive(rank, data, count, type, from, tag, communicator, wanted) &&
+  plain_receive wanted;
+  if (is_plain_receive(rank, data, count, type, from, tag, communicator, wanted) &&
       receive_soon(rank, wanted, status))
     return MPI_SUCCESS;
   return recv_later(data, count, type, from, tag, communicator, status, call::recv, "MPI_Recv");
@@ -404,8 +448,8 @@ QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_t
                            MPI_Datatype received_type, int from, int received_tag,
                            MPI_Comm communicator, MPI_Status* status) {
   rank_state& rank = self();
-  small_receive wanted;
-  if (is_small_receive(rank, received, received_count, received_type, from, received_tag,
+  plain_receive wanted;
+  if (is_plain_receive(rank, received, received_count, received_type, from, received_tag,
                        communicator, wanted)) {
     std::uint32_t ticket;
     switch (send_fast(sent, sent_count, sent_type, to, sent_tag, communicator, ticket)) {

@@ -22,22 +22,6 @@ inline constexpr std::uint32_t most_spares = 16;
   return posted;
 }
 
-/// Says that the receiver does not need the message any more.
-QUARRY_SLOW void finish_message(rank_state& rank, message* received) {
-  switch (received->belongs_to) {
-    case message::owner::sender:
-      simt::atomic_ref<std::uint32_t>{received->is_taken}.store(1, return_order);  // (D)
-      return note_activity();
-    case message::owner::receiver:
-      return release(received);
-    case message::owner::node:
-      if (rank.spares == most_spares) return release(received);
-      received->later = rank.spare;
-      rank.spare = received;
-      ++rank.spares;
-  }
-}
-
 /// Copies a message's data to the receive's buffer and completes the receive.
 QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& head, bytes size,
                          void const* data) {
@@ -54,11 +38,6 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& hea
 QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
   deliver(rank, receive, arrived->head, arrived->size, arrived->data);
   finish_message(rank, arrived);
-}
-
-/// The message whose address is in the slot.
-[[nodiscard]] QUARRY_HD message* message_elsewhere(own_mail_reader::arrival const& arrived) {
-  return reinterpret_cast<message*>(std::uint64_t{arrived.words[1]} << 32 | arrived.words[0]);
 }
 
 /// A copy of the message in the slot; null if the heap has no memory.
@@ -81,6 +60,21 @@ QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
 }
 
 }  // namespace
+
+QUARRY_SLOW void finish_message(rank_state& rank, message* received) {
+  switch (received->belongs_to) {
+    case message::owner::sender:
+      simt::atomic_ref<std::uint32_t>{received->is_taken}.store(1, return_order);  // (D)
+      return note_activity();
+    case message::owner::receiver:
+      return release(received);
+    case message::owner::node:
+      if (rank.spares == most_spares) return release(received);
+      received->later = rank.spare;
+      rank.spare = received;
+      ++rank.spares;
+  }
+}
 
 QUARRY_SLOW void* allocate(bytes size) { return layout().heap().malloc(size); }
 QUARRY_SLOW void release(void* memory) {

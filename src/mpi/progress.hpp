@@ -84,6 +84,14 @@ QUARRY_FAST void give_back_slots(own_mail_reader& mails) {
          (wanted.tag == MPI_ANY_TAG || wanted.tag == static_cast<std::int32_t>(arrived.tag));
 }
 
+/// The message whose address is in the slot.
+[[nodiscard]] QUARRY_HD inline message* message_elsewhere(own_mail_reader::arrival const& arrived) {
+  return reinterpret_cast<message*>(std::uint64_t{arrived.words[1]} << 32 | arrived.words[0]);
+}
+
+/// Says that the receiver does not need the message any more.
+QUARRY_SLOW void finish_message(rank_state& rank, message* received);
+
 /// Adds a receive to those that no message has matched yet.
 QUARRY_FAST void append_posted(rank_state& rank, request& receive) {
   (rank.posted_last != nullptr ? rank.posted_last->next : rank.posted_first) = &receive;

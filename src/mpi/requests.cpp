@@ -157,6 +157,20 @@ QUARRY_SLOW int wait_all(int count, MPI_Request* handles, MPI_Status* statuses) 
   return take_all(rank, count, handles, statuses, "MPI_Waitall");
 }
 
+QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
+  rank_state& rank = self();
+  if (*handle == MPI_REQUEST_NULL) {
+    set_empty(status);
+    return MPI_SUCCESS;
+  }
+  request* const asked = request_of(rank, *handle);
+  if (asked == nullptr)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Wait", "request", *handle);
+  wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
+             [&] { return is_complete(rank, *asked); });
+  return finish(rank, handle, status, "MPI_Wait");
+}
+
 /// Completes short sends and receives of plain types if they are done soon. Returns false otherwise;
 /// then some of them may be done, and none is freed.
 [[nodiscard]] QUARRY_FAST bool wait_all_soon(rank_state& rank, int count, MPI_Request* handles,
@@ -238,17 +252,7 @@ using namespace quarry::mpi;
 extern "C" {
 
 QUARRY_HD int MPI_Wait(MPI_Request* handle, MPI_Status* status) {
-  rank_state& rank = self();
-  if (*handle == MPI_REQUEST_NULL) {
-    set_empty(status);
-    return MPI_SUCCESS;
-  }
-  request* const asked = request_of(rank, *handle);
-  if (asked == nullptr)
-    return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Wait", "request", *handle);
-  wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
-             [&] { return is_complete(rank, *asked); });
-  return finish(rank, handle, status, "MPI_Wait");
+  return wait_all_soon(self(), 1, handle, status) ? MPI_SUCCESS : wait_for(handle, status);
 }
 
 QUARRY_HD int MPI_Waitall(int count, MPI_Request* handles, MPI_Status* statuses) {

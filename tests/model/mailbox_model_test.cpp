@@ -162,9 +162,8 @@ TEST(MailboxModel, UnitsOfOldMessagesAreWipedBeforeTheirNumberReturns) {
     ASSERT_TRUE(reader.look(arrived));
     reader.take();
     auto const& used = memory.slots[(position.taken - 1) % slots];
-    bool const is_wiped = position.taken - 1 == 0x80000000u;
-    if (is_wiped)
-      for (std::uint64_t const unit : used) EXPECT_EQ(unit, std::uint64_t{0x80000001} << 32);
+    if (position.taken - 1 != 0x80000000u) continue;
+    for (std::uint64_t const unit : used) EXPECT_EQ(unit, std::uint64_t{0x80000001} << 32);
   }
 }
 
