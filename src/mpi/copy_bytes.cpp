@@ -10,8 +10,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 #ifdef __CUDACC__
 namespace {
 
-/// Shorter copies are faster by the thread alone.
-constexpr std::uint32_t least_by_engine = 1024;
+/// Shorter copies are as fast by the thread alone. (On an H100, a message of 1 KiB takes 4% less
+/// by the engine in a warp of its own, and 20% more beside ranks of its warp that wait.)
 constexpr std::uint32_t least_through_pieces = 2048;
 
 /// Copies from global memory through shared memory: by the engine alone, or by the engine and by
@@ -51,14 +51,13 @@ __device__ __noinline__ void copy_large(char* to, char const* from, bytes size, 
 
 QUARRY_SLOW void copy_bytes(void* to, void const* from, bytes size) {
 #ifdef __CUDA_ARCH__
-  if (size >= least_by_engine && __isGlobal(from) && claimed_pieces::piece_bytes() != 0) {
+  if (size >= least_through_pieces && __isGlobal(from) && claimed_pieces::piece_bytes() != 0) {
     auto const difference =
         reinterpret_cast<std::uint64_t>(to) - reinterpret_cast<std::uint64_t>(from);
     bool const by_engine = difference % granule_bytes == 0 && __isGlobal(to);
     // Lanes of a warp that copy together are as fast as the engine, unless they are few.
     auto const lanes = static_cast<std::uint32_t>(__popc(__activemask()));
-    bytes const least = by_engine ? least_by_engine : least_through_pieces;
-    if (size >= least * lanes * lanes)
+    if (size >= bytes{least_through_pieces} * lanes * lanes)
       return copy_large(static_cast<char*>(to), static_cast<char const*>(from), size, by_engine);
   }
   copy_by_thread(to, from, size);

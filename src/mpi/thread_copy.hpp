@@ -167,7 +167,7 @@ QUARRY_SLOW inline void copy_by_thread(void* to, void const* from, bytes size) {
       reinterpret_cast<std::uint64_t>(to) | reinterpret_cast<std::uint64_t>(from) | size;
   bool const is_aligned = all % granule_bytes == 0;
   // The latency of a load is waited for once for all words here, but once for each part below.
-  if (!is_aligned && (size <= 64 || (size <= 192 && all % sizeof(word) == 0)))
+  if (!is_aligned && (size <= 64 || (size <= 512 && all % sizeof(word) == 0)))
     return copy_narrow(to, from, static_cast<std::uint32_t>(size));
   auto* const out = static_cast<char*>(to);
   auto const* const in = static_cast<char const*>(from);
