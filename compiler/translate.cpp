@@ -8,6 +8,7 @@
 #include "failure.hpp"
 #include "frame_memory.hpp"
 #include "lower.hpp"
+#include "memory_calls.hpp"
 
 #include <llvm/Object/Archive.h>
 
@@ -53,6 +54,7 @@ translation translate(program& whole, options const& asked, installation const& 
     if (!error.empty()) throw failure{error};
   }
   optimise(module, *generator, asked.level);
+  if (machine == target::gpu) call_memory_functions(module);
   std::string const error = write_code(module, *generator, machine, path);
   if (!error.empty()) throw failure{error};
   return result;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C library's functions for memory, from the world's heap.
 #include "c_library.hpp"
+#include "copy_bytes.hpp"
 #include "format.hpp"
 
 using namespace quarry::mpi;
@@ -21,7 +22,7 @@ QUARRY_HD bool is_power_of_two(unsigned long number) {
 QUARRY_HD char* duplicate(char const* text, unsigned long length) {
   auto* const copy = static_cast<char*>(checked(allocate(length + 1)));
   if (copy == nullptr) return nullptr;
-  for (unsigned long i = 0; i < length; ++i) copy[i] = text[i];
+  copy_bytes(copy, text, length);
   copy[length] = 0;
   return copy;
 }
@@ -38,7 +39,7 @@ QUARRY_HD void quarry_c_free(void* pointer) {
 QUARRY_HD void* quarry_c_calloc(unsigned long count, unsigned long size) {
   if (size != 0 && count > ~0ul / size) return checked(nullptr);
   auto* const memory = static_cast<char*>(checked(allocate(count * size)));
-  if (memory != nullptr) std::memset(memory, 0, count * size);
+  if (memory != nullptr) fill_bytes(memory, 0, count * size);
   return memory;
 }
 QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size) {

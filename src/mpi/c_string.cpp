@@ -2,6 +2,7 @@
 // The C library's functions for strings and bytes.
 #include "c_convert.hpp"
 #include "c_library.hpp"
+#include "copy_bytes.hpp"
 #include "format.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -136,28 +137,22 @@ using namespace quarry::mpi;
 extern "C" {
 
 QUARRY_HD void* quarry_c_memcpy(void* to, void const* from, size count) {
-  return std::memcpy(to, from, count);
+  copy_bytes(to, from, count);
+  return to;
 }
 QUARRY_HD void* quarry_c_mempcpy(void* to, void const* from, size count) {
-  return static_cast<char*>(std::memcpy(to, from, count)) + count;
+  copy_bytes(to, from, count);
+  return static_cast<char*>(to) + count;
 }
 QUARRY_HD void* quarry_c_memmove(void* to, void const* from, size count) {
-  auto* const target = static_cast<char*>(to);
-  auto const* const source = static_cast<char const*>(from);
-  auto const distance =
-      reinterpret_cast<std::uint64_t>(target) - reinterpret_cast<std::uint64_t>(source);
-  if (distance >= count && 0 - distance >= count) return std::memcpy(to, from, count);
-  if (distance >= count) {
-    for (size i = 0; i < count; ++i) target[i] = source[i];
-  } else {
-    for (size i = count; i > 0; --i) target[i - 1] = source[i - 1];
-  }
+  move_bytes(to, from, count);
   return to;
 }
 QUARRY_HD void* quarry_c_memset(void* to, int value, size count) {
-  return std::memset(to, value, count);
+  fill_bytes(to, static_cast<unsigned char>(value), count);
+  return to;
 }
-QUARRY_HD void quarry_c_bzero(void* to, size count) { std::memset(to, 0, count); }
+QUARRY_HD void quarry_c_bzero(void* to, size count) { fill_bytes(to, 0, count); }
 QUARRY_HD void quarry_c_bcopy(void const* from, void* to, size count) {
   quarry_c_memmove(to, from, count);
 }

@@ -83,6 +83,7 @@ QUARRY_SLOW int make_type(rank_state& rank, block_pattern const& of, MPI_Datatyp
     made->lower_bound = lower + lower_bound(rank, old_type);
     made->extent = upper - lower + of.block_length * old_extent;
   }
+  describe_runs(*made);
   rank.types.entries[index] = made;
   *result = first_derived + index;
   return MPI_SUCCESS;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the ranks as threads of a GPU, and serves them meanwhile.
 #include "calls.hpp"
+#include "copy_pool.hpp"
 #include "host_call_server.hpp"
 #include "launcher.hpp"
 #include "meeting.hpp"
@@ -81,6 +82,7 @@ struct loaded {
   cudaKernel_t run, prepare;
   int block;                   // threads of a block
   std::uint64_t most_threads;  // that can run at once
+  std::uint64_t processors;
 };
 
 loaded load(variant const& which) {
@@ -102,9 +104,34 @@ loaded load(variant const& which) {
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
             &blocks, reinterpret_cast<void const*>(result.run), block, 0),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  result.most_threads = static_cast<std::uint64_t>(blocks) *
-                        static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(block);
+  result.processors = static_cast<std::uint64_t>(processors);
+  result.most_threads =
+      static_cast<std::uint64_t>(blocks) * result.processors * static_cast<std::uint64_t>(block);
   return result;
+}
+
+/// Gives each thread block shared memory for copies, and the rest of a multiprocessor's memory to
+/// its cache. Returns the bytes of a block; 0 if the blocks would not fit on the GPU with them.
+std::uint32_t reserve_shared_memory(loaded const& program, std::uint64_t blocks, int block) {
+  auto const* const kernel = reinterpret_cast<void const*>(program.run);
+  std::uint64_t const blocks_of_processor = (blocks + program.processors - 1) / program.processors;
+  std::uint32_t const size = copy_pool::bytes_for(blocks_of_processor);
+  if (size == 0) return 0;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(size)),
+        "cudaFuncSetAttribute");
+  int fitting = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fitting, kernel, block, size),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  if (static_cast<std::uint64_t>(fitting) < blocks_of_processor) return 0;
+  int all = 0;
+  check(cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0),
+        "cudaDeviceGetAttribute");
+  auto const percent = static_cast<int>(copy_pool::bytes_of_processor * std::uint64_t{100} /
+                                        static_cast<std::uint64_t>(all));
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent),
+        "cudaFuncSetAttribute");
+  return size;
 }
 
 /// How many threads a rank has, as a power of two. Ranks that share a warp run one after another
@@ -337,8 +364,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   check(cudaLaunchKernel(reinterpret_cast<void const*>(program.prepare), dim3{prepare_blocks},
                          dim3{256}, none, 0, work),
         "cudaLaunchKernel");
+  std::uint32_t const shared = reserve_shared_memory(program, blocks, program.block);
   check(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(program.run), dim3{blocks},
-                                    dim3{static_cast<unsigned>(program.block)}, none, 0, work),
+                                    dim3{static_cast<unsigned>(program.block)}, none, shared, work),
         "cudaLaunchCooperativeKernel");
 
   std::vector<rank_state> seen(asked.ranks);

@@ -16,6 +16,7 @@
 #include "c_time.cpp"
 #include "collectives.cpp"
 #include "communicators.cpp"
+#include "copy_bytes.cpp"
 #include "derived_types.cpp"
 #include "environment.cpp"
 #include "error_handlers.cpp"
@@ -46,6 +47,7 @@ extern "C" __global__ void quarry_mpi_prepare() {
 /// Runs the program: one rank for each 2^shift threads.
 extern "C" __global__ void quarry_mpi_run() {
   clear_block();
+  claimed_pieces::initialise();
   std::uint32_t const thread = blockIdx.x * blockDim.x + threadIdx.x;
   std::uint32_t const shift = quarry_mpi_layout.shift;
   if ((thread & ((1u << shift) - 1)) != 0 || thread >> shift >= layout().size) return;

@@ -1,49 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "types.hpp"
 
+#include "copy_blocks.hpp"
+
 namespace quarry::inline QUARRY_ABI::mpi {
-
-#ifdef __CUDACC__
-namespace {
-
-/// Copies as many units as fit, eight at a time, so that their loads are in flight together.
-template <class Unit>
-__device__ void copy_units(char*& to, char const*& from, bytes& size) {
-  auto* __restrict__ out = reinterpret_cast<Unit*>(to);
-  auto const* __restrict__ in = reinterpret_cast<Unit const*>(from);
-  bytes const units = size / sizeof(Unit);
-  bytes i = 0;
-  QUARRY_NO_UNROLL
-  for (; i + 8 <= units; i += 8) {
-    Unit loaded[8];
-#pragma unroll
-    for (int k = 0; k < 8; ++k) loaded[k] = in[i + k];
-#pragma unroll
-    for (int k = 0; k < 8; ++k) out[i + k] = loaded[k];
-  }
-  QUARRY_NO_UNROLL
-  for (; i < units; ++i) out[i] = in[i];
-  to += units * sizeof(Unit);
-  from += units * sizeof(Unit);
-  size -= units * sizeof(Unit);
-}
-
-}  // namespace
-#endif
-
-QUARRY_SLOW void copy_bytes(void* to, void const* from, bytes size) {
-#ifdef __CUDA_ARCH__
-  auto* out = static_cast<char*>(to);
-  auto const* in = static_cast<char const*>(from);
-  auto const either = reinterpret_cast<std::uint64_t>(out) | reinterpret_cast<std::uint64_t>(in);
-  if (either % 16 == 0) copy_units<uint4>(out, in, size);
-  if (either % 4 == 0) copy_units<std::uint32_t>(out, in, size);
-  copy_units<char>(out, in, size);
-#else
-  if (size != 0) std::memcpy(to, from, size);
-#endif
-}
-
 namespace {
 
 /// The runs of a type that is not dense.
@@ -53,6 +13,9 @@ struct type_runs {
       derived_type* const made = derived(rank, type);
       first = made->first();
       count = made->runs;
+      block_bytes = made->block_bytes;
+      stride = made->stride;
+      alignment = made->alignment;
     } else if (type == MPI_SHORT_INT) {
       pair[0] = {0, 2};
       pair[1] = {4, 4};
@@ -60,29 +23,89 @@ struct type_runs {
     } else {
       pair[0] = {0, 12};  // 8 bytes and an int
       count = 1;
+      block_bytes = 12;
+      stride = extent;
+      alignment = static_cast<std::uint64_t>(extent);
     }
   }
   [[nodiscard]] QUARRY_HD type_run at(std::uint32_t index) const {
     return first != nullptr ? first[index] : pair[index];
+  }
+  /// Where the blocks of an element are.
+  [[nodiscard]] QUARRY_HD block_places places() const {
+    return {stride, stride != 0 ? nullptr : first};
   }
 
   std::int64_t extent;
   type_run const* first = nullptr;  // null: `pair`
   type_run pair[2];
   std::uint32_t count;
+  std::uint32_t block_bytes = 0;  // as in derived_type
+  std::int64_t stride = 0;
+  std::uint64_t alignment = 0;
 };
 
-/// Calls `move(offset, bytes)` for each run of each element, until `size` bytes are moved.
-template <class Move>
-QUARRY_HD void for_each_run(type_runs const& runs, bytes size, Move const& move) {
-  for (std::int64_t element = 0; size != 0; element += runs.extent) {
-    for (std::uint32_t i = 0; i < runs.count && size != 0; ++i) {
+/// One side of a copy: elements of the type, or their bytes one after another.
+struct packed_or_spread {
+  char* data;
+  bool is_packed;
+
+  /// The address of bytes that begin at `offset` in a buffer and at `place` in a message.
+  [[nodiscard]] QUARRY_HD char* at(std::int64_t offset, bytes place) const {
+    return data + (is_packed ? static_cast<std::int64_t>(place) : offset);
+  }
+};
+
+/// Blocks of at least so many bytes are copied one by one.
+constexpr std::uint32_t long_block = 512;
+
+/// Copies `size` bytes, run by run.
+QUARRY_SLOW void copy_runs(type_runs const& runs, packed_or_spread const& to,
+                           packed_or_spread const& from, bytes size) {
+  std::int64_t element = 0;
+  for (bytes place = 0; place < size; element += runs.extent) {
+    for (std::uint32_t i = 0; i < runs.count && place < size; ++i) {
       type_run const run = runs.at(i);
-      bytes const part = run.size < size ? run.size : size;
-      move(element + run.offset, part);
-      size -= part;
+      bytes const part = run.size < size - place ? run.size : size - place;
+      copy_bytes(to.at(element + run.offset, place), from.at(element + run.offset, place), part);
+      place += part;
     }
   }
+}
+
+/// Copies elements of a type that is not dense: `size` bytes without gaps.
+QUARRY_SLOW void copy_spread(type_runs const& runs, packed_or_spread const& to,
+                             packed_or_spread const& from, bytes size) {
+  if (runs.block_bytes == 0 || runs.block_bytes >= long_block)
+    return copy_runs(runs, to, from, size);
+  // Where an element is one block, all elements are blocks at a constant distance.
+  bool const is_one_row = runs.count == 1 && runs.stride != 0;
+  bytes const blocks = size / runs.block_bytes;
+  bytes const row = is_one_row ? blocks : runs.count;
+  block_places const spread = runs.places();
+  block_places const packed{runs.block_bytes, nullptr};
+  std::int64_t element = 0;
+  bytes place = 0;
+  for (bytes done = 0; done < blocks; element += runs.extent) {
+    bytes const part = row < blocks - done ? row : blocks - done;
+    copy_blocks(to.at(element, place), to.is_packed ? packed : spread, from.at(element, place),
+                from.is_packed ? packed : spread, part, runs.block_bytes, runs.alignment);
+    done += part;
+    place += part * runs.block_bytes;
+  }
+  if (place == size) return;
+  // a message can end within a block
+  std::uint32_t const next = static_cast<std::uint32_t>(blocks % runs.count);
+  std::int64_t const offset =
+      static_cast<std::int64_t>(blocks / runs.count) * runs.extent + runs.at(next).offset;
+  copy_bytes(to.at(offset, place), from.at(offset, place), size - place);
+}
+
+QUARRY_HD packed_or_spread packed(void const* data) {
+  return {static_cast<char*>(const_cast<void*>(data)), true};
+}
+QUARRY_HD packed_or_spread spread(void const* data) {
+  return {static_cast<char*>(const_cast<void*>(data)), false};
 }
 
 }  // namespace
@@ -91,28 +114,20 @@ QUARRY_SLOW void copy_elements(rank_state& rank, void* to, void const* from, byt
                                MPI_Datatype type) {
   bytes const size = count * element_size(rank, type);
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
-  for_each_run(type_runs{rank, type}, size, [&](std::int64_t offset, bytes part) {
-    copy_bytes(static_cast<char*>(to) + offset, static_cast<char const*>(from) + offset, part);
-  });
+  copy_spread(type_runs{rank, type}, spread(to), spread(from), size);
 }
 
 QUARRY_SLOW void pack(rank_state& rank, char* to, void const* from, bytes count,
                       MPI_Datatype type) {
   bytes const size = count * element_size(rank, type);
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
-  for_each_run(type_runs{rank, type}, size, [&](std::int64_t offset, bytes part) {
-    copy_bytes(to, static_cast<char const*>(from) + offset, part);
-    to += part;
-  });
+  copy_spread(type_runs{rank, type}, packed(to), spread(from), size);
 }
 
 QUARRY_SLOW void unpack(rank_state& rank, void* to, MPI_Datatype type, char const* from,
                         bytes size) {
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
-  for_each_run(type_runs{rank, type}, size, [&](std::int64_t offset, bytes part) {
-    copy_bytes(static_cast<char*>(to) + offset, from, part);
-    from += part;
-  });
+  copy_spread(type_runs{rank, type}, spread(to), packed(from), size);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

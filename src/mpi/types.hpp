@@ -2,6 +2,7 @@
 // Datatypes: their sizes, and how their bytes lie in a buffer.
 #pragma once
 
+#include "copy_bytes.hpp"
 #include "world.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -20,7 +21,11 @@ struct derived_type {
   std::uint32_t runs;
   std::uint32_t references;  // the handle, and the receives that have begun
   std::uint32_t is_committed;
-  std::uint32_t is_freed;  // the handle is invalid
+  std::uint32_t is_freed;     // the handle is invalid
+  std::int64_t stride;        // the distance of runs; 0 if it is not constant
+  std::uint64_t alignment;    // the bits of all offsets, and of the extent
+  std::uint32_t block_bytes;  // of each run; 0 if they differ, or are longer than this has room for
+  std::uint32_t unused;
   // `runs` runs follow, in the order of their bytes in a message
 
   [[nodiscard]] QUARRY_HD type_run* first() { return reinterpret_cast<type_run*>(this + 1); }
@@ -109,10 +114,24 @@ QUARRY_HD inline void retain_type(rank_state& rank, MPI_Datatype type) {
   if (is_basic(type)) return;
   if (derived_type* const made = derived(rank, type)) ++made->references;
 }
-QUARRY_SLOW void release_type(rank_state& rank, MPI_Datatype type);
+/// Sets the fields that say how regular the runs are.
+QUARRY_HD inline void describe_runs(derived_type& made) {
+  type_run const* const runs = made.first();
+  if (made.runs == 0) return;
+  bool is_uniform = runs[0].size <= 0xffffffffu;
+  bool is_regular = runs[0].offset == 0;
+  std::int64_t const stride = made.runs > 1 ? runs[1].offset - runs[0].offset : made.extent;
+  made.alignment = static_cast<std::uint64_t>(made.extent);
+  for (std::uint32_t i = 0; i < made.runs; ++i) {
+    is_uniform = is_uniform && runs[i].size == runs[0].size;
+    is_regular = is_regular && runs[i].offset == i * stride;
+    made.alignment |= static_cast<std::uint64_t>(runs[i].offset);
+  }
+  if (is_uniform) made.block_bytes = static_cast<std::uint32_t>(runs[0].size);
+  if (is_regular) made.stride = stride;
+}
 
-/// Copies bytes that do not overlap: 16 bytes at a time if both addresses allow it.
-QUARRY_SLOW void copy_bytes(void* to, void const* from, bytes size);
+QUARRY_SLOW void release_type(rank_state& rank, MPI_Datatype type);
 
 /// Copies `count` elements from one buffer to another buffer of the same type.
 QUARRY_SLOW void copy_elements(rank_state& rank, void* to, void const* from, bytes count,

@@ -47,6 +47,7 @@ class Failure:
 PROGRAMS = {
     "cannon": ((1, 4, 9), None),
     "conjugate_gradient": ((1, 4, 7), None),
+    "copies": ((1, 4, 7), None),
     "heat_1d": ((1, 4, 7), None),
     "heat_2d": ((1, 4, 6), None),
     "life": ((1, 4, 7), None),
