@@ -75,14 +75,14 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
 QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data, bytes size,
                                  std::uint32_t root, call which) {
   if (meets(among) && size <= meeting::part_bytes) {
-    (void)meeting::broadcast(data, static_cast<std::uint32_t>(size), root, which);
+    (void)meeting::broadcast(data, static_cast<std::uint32_t>(size), root, which, false);
     return;
   }
   broadcast(collective{rank, among, which}, data, size, root);
 }
 
 QUARRY_SLOW void barrier(rank_state& rank, membership& among, call which) {
-  if (meets(among)) return meeting::barrier(which);
+  if (meets(among)) return meeting::barrier(which, false);
   collective const of{rank, among, which};
   char token = 0;
   for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
@@ -120,7 +120,7 @@ QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root
     alignas(16) char packed[meeting::part_bytes];
     if (!is_whole) pack(rank, packed, data, static_cast<bytes>(count), type);
     int const error = meeting::broadcast(is_whole ? data : packed, static_cast<std::uint32_t>(size),
-                                         from, call::bcast);
+                                         from, call::bcast, true);
     if (!is_whole && !is_root) unpack(rank, data, type, packed, size);
     return error == MPI_SUCCESS ? error
                                 : fail(rank, communicator, error, "MPI_Bcast", "count", count);
@@ -194,7 +194,7 @@ extern "C" {
 
 QUARRY_HD int MPI_Barrier(MPI_Comm communicator) {
   if (communicator == MPI_COMM_WORLD) {
-    meeting::barrier(call::barrier);
+    meeting::barrier(call::barrier, true);
     return MPI_SUCCESS;
   }
   return barrier_of_part(communicator);
@@ -205,7 +205,8 @@ QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_
   if (communicator != MPI_COMM_WORLD || size > meeting::part_bytes ||
       static_cast<std::uint32_t>(root) >= layout().size)
     return broadcast_any(data, count, type, root, communicator);
-  int const error = meeting::broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast);
+  int const error =
+      meeting::broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast, true);
   return error == MPI_SUCCESS ? error
                               : fail(self(), communicator, error, "MPI_Bcast", "count", count);
 }

@@ -98,7 +98,7 @@ QUARRY_SLOW void meeting::reduce(rank_state& rank, void* data, bytes size, bytes
   char* const result = result_of(arrival{own_seat(), block_place::tree_kind}.number());
   copy_bytes(all.parts + rank.rank * part_bytes, data, size);
   if (combine_tree(rank, size, count, type, op)) copy_bytes(result, all.parts, size);
-  barrier(which, block_place::tree_kind);
+  barrier(which, block_place::tree_kind, true);
   copy_bytes(data, result, size);
 }
 

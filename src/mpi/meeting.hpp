@@ -29,19 +29,23 @@ class meeting {
   static constexpr bytes result_bytes = part_bytes + 16;  // and the size that a root sends
 
   /// Waits until all ranks have arrived. Ranks of different kinds never meet.
-  QUARRY_FAST static void barrier(call which, std::uint32_t kind) {
+  QUARRY_FAST static void barrier(call which, std::uint32_t kind, bool is_one_kind) {
     seat const at = own_seat();
     arrival const arrived{at, kind};
     bool represents = false;
-    if (!meet_briefly(at, arrived, represents))
+    if (!meet_briefly(at, arrived, is_one_kind, represents))
       finish_barrier(which, kind, arrived.number(), represents);
     join_lanes();
   }
-  QUARRY_FAST static void barrier(call which) { barrier(which, static_cast<std::uint32_t>(which)); }
+  /// `is_one_kind`: all calls from this place in the code have the same `which`.
+  QUARRY_FAST static void barrier(call which, bool is_one_kind) {
+    barrier(which, static_cast<std::uint32_t>(which), is_one_kind);
+  }
 
   /// Copies `size` bytes, at most `part_bytes`, of the rank `root` to all ranks. Returns an MPI
   /// error code: if the root sends more, only `size` bytes are copied.
-  QUARRY_FAST static int broadcast(void* data, std::uint32_t size, std::uint32_t root, call which) {
+  QUARRY_FAST static int broadcast(void* data, std::uint32_t size, std::uint32_t root, call which,
+                                   bool is_one_kind) {
     seat const at = own_seat();
     arrival const arrived{at, static_cast<std::uint32_t>(which)};
     if (own_rank() == root) {
@@ -50,7 +54,7 @@ class meeting {
       *reinterpret_cast<std::uint32_t*>(result + part_bytes) = size;
     }
     bool represents = false;
-    if (!meet_briefly(at, arrived, represents))
+    if (!meet_briefly(at, arrived, is_one_kind, represents))
       return finish_broadcast(data, size, which, arrived.number(), represents);
     return take_result(data, size, arrived.number());
   }
@@ -66,7 +70,7 @@ class meeting {
     seat const at = own_seat();
     arrival const arrived{at, static_cast<std::uint32_t>(which)};
     at.place.slots[block_place::slot(at.own)] = load_number(own, size);
-    simt::lane_group const group = arriving_lanes(at, joins_lanes());
+    simt::lane_group const group = arriving_lanes(at, arrived.kind(), true, joins_lanes());
     bool const is_last = arrived.arrive(group);
     if (is_last || !wait_briefly(arrived))
       return finish_reduction(received, size, how, which, arrived.number(), is_last, group);
@@ -101,8 +105,8 @@ class meeting {
   /// Returns whether the meeting is complete. If not, `represents` is whether this rank must go on
   /// for its block.
   [[nodiscard]] QUARRY_FAST static bool meet_briefly(seat const& at, arrival const& arrived,
-                                                     bool& represents) {
-    simt::lane_group const group = arriving_lanes(at, joins_lanes());
+                                                     bool is_one_kind, bool& represents) {
+    simt::lane_group const group = arriving_lanes(at, arrived.kind(), is_one_kind, joins_lanes());
     if (arrived.arrive(group)) {
       bool const is_complete = represent_block(at, arrived, group, no_work{}, world_polls);
       note_activity();

@@ -48,16 +48,20 @@ struct seat {
   }
 };
 
-/// The lanes of a block that reach this call together. On the CPU, if `joins` is false, this lane
-/// alone: there a group costs more than it saves.
+/// The lanes of a block that reach this call together for the same kind of meeting. The GPU need
+/// not compare kinds if all calls from one place in the code have the same (`is_one_kind`). On the
+/// CPU, if `joins` is false, this lane alone: there a group costs more than it saves.
 struct arrival_site {};
 [[nodiscard]] QUARRY_HD inline simt::lane_group arriving_lanes([[maybe_unused]] seat const& at,
+                                                               std::uint32_t kind,
+                                                               [[maybe_unused]] bool is_one_kind,
                                                                [[maybe_unused]] bool joins) {
 #ifdef __CUDA_ARCH__
-  return simt::lane_group::coalesced<arrival_site>();
+  auto const group = simt::lane_group::coalesced<arrival_site>();
+  return is_one_kind ? group : group.match(kind);
 #else
   if (!joins) return simt::lane_group::alone();
-  return simt::lane_group::coalesced<arrival_site>().match(at.block);
+  return simt::lane_group::coalesced<arrival_site>().match(at.block * block_place::kinds + kind);
 #endif
 }
 
@@ -95,6 +99,8 @@ class arrival {
 
   /// The meeting's number, the same in all blocks.
   [[nodiscard]] QUARRY_HD std::uint32_t number() const { return number_; }
+
+  [[nodiscard]] QUARRY_HD std::uint32_t kind() const { return kind_; }
 
   /// Arrives with the lanes of the group. Returns whether they are the last of the block.
   [[nodiscard]] QUARRY_HD bool arrive(simt::lane_group group) const {

@@ -5,6 +5,7 @@
 #include "support/fibers_allowed.hpp"
 
 #include "mpi/cpu_world.hpp"
+#include "mpi/meeting_place.hpp"
 #include "mpi/output.hpp"
 
 #include "quarry/simt/launch.hpp"
@@ -25,12 +26,26 @@ struct running_program {
 };
 running_program running;
 
+std::uint64_t complete_meetings = 0;
+
+void set_meetings(mpi::meeting_place const& place, std::uint32_t ranks) {
+  std::uint32_t const blocks = (ranks + block_ranks - 1) / block_ranks;
+  for (std::uint32_t kind = 0; kind < mpi::block_place::kinds; ++kind) {
+    place.counters[kind * mpi::seat::counter_stride] = complete_meetings * blocks;
+    for (std::uint32_t block = 0; block < blocks; ++block)
+      place.blocks[block].expected[kind] = complete_meetings * blocks;
+  }
+  for (std::uint32_t block = 0; block < blocks; ++block)
+    place.blocks[block].meetings = static_cast<std::uint32_t>(complete_meetings);
+}
+
 template <class Launch>
 program_result run(std::uint32_t ranks, std::function<void()> const& body, bool detects_deadlocks,
                    std::uint64_t heap_bytes, Launch const& launch) {
   char* no_arguments[] = {nullptr};
   mpi::cpu_world all{
       {ranks, heap_bytes, sizeof(mpi::record_header), 0, no_arguments, block_ranks, true}};
+  set_meetings(all.state().meeting, ranks);
   running = {&body, &all, detects_deadlocks, false};
   launch([&all] { all.run_own_rank(); });
   auto const& why = all.state().first_failure;
@@ -84,6 +99,8 @@ void run_in_worlds(std::function<void()> const& body) {
   for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) run_as_fibers(ranks, body);
   for (std::uint32_t const ranks : {3, 8}) run_as_threads(ranks, body);
 }
+
+void begin_with_meetings(std::uint64_t complete) { complete_meetings = complete; }
 
 program_result run_failing(std::uint32_t ranks, std::function<void()> const& body) {
   return fibers_are_allowed ? run_on_fibers(ranks, 1, body) : run_on_threads(ranks, body);

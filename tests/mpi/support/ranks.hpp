@@ -40,6 +40,9 @@ void run_in_worlds(std::function<void()> const& body);
 /// The result of a program that fails, as fibers if they are allowed, else on threads.
 program_result run_failing(std::uint32_t ranks, std::function<void()> const& body);
 
+/// Programs that run later begin as if so many meetings of each kind were complete.
+void begin_with_meetings(std::uint64_t complete);
+
 inline int rank_in(MPI_Comm communicator) {
   int rank = -1;
   MPI_Comm_rank(communicator, &rank);
