@@ -127,8 +127,15 @@ std::uint32_t reserve_shared_memory(loaded const& program, std::uint64_t blocks,
   int all = 0;
   check(cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0),
         "cudaDeviceGetAttribute");
-  auto const percent = static_cast<int>(copy_pool::bytes_of_processor * std::uint64_t{100} /
-                                        static_cast<std::uint64_t>(all));
+  cudaFuncAttributes fixed{};  // the ranks of a block meet in shared memory, too
+  check(cudaFuncGetAttributes(&fixed, kernel), "cudaFuncGetAttributes");
+  int reserved = 0;
+  check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, 0),
+        "cudaDeviceGetAttribute");
+  std::uint64_t const needed =
+      blocks_of_processor * (size + fixed.sharedSizeBytes + static_cast<std::uint64_t>(reserved));
+  auto const percent = static_cast<int>(
+      (needed * 100 + static_cast<std::uint64_t>(all) - 1) / static_cast<std::uint64_t>(all));
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent),
         "cudaFuncSetAttribute");
   return size;
