@@ -44,8 +44,8 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 /// message to the ticket's slot. A slot consists of units of 8 bytes: 4 bytes of the message and the
 /// message's number, which is its ticket plus 1. The receiver looks at the slot of the next message.
 /// The message has arrived when all its units have its number. So one store and one load move a
-/// unit, whatever order they become visible in, and no fence is needed: on a GPU a fence takes as
-/// long as the rest of a send.
+/// unit, in whatever order they become visible, and no fence is needed: on a GPU a fence takes as long
+/// as the rest of a send.
 ///
 /// The word `tickets` also counts the slots that the receiver has given back, so that drawing a
 /// ticket tells whether the ticket's slot is free. If it is not, the sender waits, with progress. A
@@ -61,7 +61,10 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 ///   as the data.
 /// - A message that is `is_ordered` refers to other memory: an address, or what a collective has
 ///   written. Its third unit is stored last with release (K), and the receiver loads it again with
-///   acquire (G).
+///   acquire (G). On the CPU, where this costs nothing, every message is so. On the GPU other
+///   messages order nothing, and programs cannot tell: their ranks share no memory. One case is
+///   close: a rank learns from a short message that another rank has copied its send buffer. That
+///   copy is complete before the other rank's next message, because of the fence of (D).
 ///
 /// Numbers wrap after 2^32 messages. A long message's last units can stay in a slot for as long, and
 /// would then have the number of a message that has not arrived. So the receiver wipes each slot once
@@ -115,22 +118,25 @@ class mail_slot {
   /// Writes the message. `word_at(i)` is its i-th word.
   template <class Words>
   QUARRY_FAST void write(envelope const& head, std::uint32_t words, Words const& word_at) {
+#ifndef __CUDA_ARCH__
+    write_ordered(head, words, word_at);
+#else
     std::uint64_t& first = to_->slots[ticket_ % Slots][0];
-    simt::store_pair(first, {unit(head.tag), unit(head.source)});
-    simt::store_pair(*(&first + 2), {unit(head.about), unit(words != 0 ? word_at(0) : 0)});
+    store_units(first, head.tag, head.source);
+    store_units(*(&first + 2), head.about, words != 0 ? word_at(0) : 0);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 1; i < words; i += 2)
-      simt::store_pair(*(&first + 3 + i),
-                       {unit(word_at(i)), unit(i + 1 < words ? word_at(i + 1) : 0)});
+      store_units(*(&first + 3 + i), word_at(i), i + 1 < words ? word_at(i + 1) : 0);
+#endif
   }
   /// Writes a message that is `is_ordered`.
   template <class Words>
   QUARRY_HD void write_ordered(envelope const& head, std::uint32_t words, Words const& word_at) {
     auto& slot = to_->slots[ticket_ % Slots];
-    simt::store_pair(slot[0], {unit(head.tag), unit(head.source)});
+    store_units(slot[0], head.tag, head.source);
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 1; i < words; i += 2)
-      simt::store_pair(slot[3 + i], {unit(word_at(i)), unit(i + 1 < words ? word_at(i + 1) : 0)});
+      store_units(slot[3 + i], word_at(i), i + 1 < words ? word_at(i + 1) : 0);
     simt::atomic_ref<std::uint64_t> const last{slot[3]};
     last.store(unit(words != 0 ? word_at(0) : 0), simt::relaxed);
     simt::atomic_ref<std::uint64_t>{slot[2]}.store(unit(head.about), ordered_store);  // (K)
@@ -139,6 +145,15 @@ class mail_slot {
  private:
   [[nodiscard]] QUARRY_FAST std::uint64_t unit(std::uint32_t data) const {
     return std::uint64_t{ticket_ + 1} << 32 | data;
+  }
+  QUARRY_FAST void store_units(std::uint64_t& first, std::uint32_t left,
+                               std::uint32_t right) const {
+#ifdef __CUDA_ARCH__
+    simt::store_pair(first, {unit(left), unit(right)});
+#else
+    simt::atomic_ref<std::uint64_t>{first}.store(unit(left), simt::relaxed);
+    simt::atomic_ref<std::uint64_t>{*(&first + 1)}.store(unit(right), simt::relaxed);
+#endif
   }
 
   basic_mailbox<Slots>* to_;
@@ -185,9 +200,14 @@ class mail_reader {
     std::uint32_t const size = found.head.size();
     if (!is_current(b.second) || (size > 4 && !(is_current(c.first) && is_current(c.second))))
       return false;
-    if (size > 12) return look_at_rest(units, found);
-    QUARRY_UNROLL
-    for (std::uint32_t i = 3; i < mailbox::most_words; ++i) found.words[i] = 0;
+    if (size > 12 && !look_at_rest(units, found)) return false;
+    if (size <= 12) {
+      QUARRY_UNROLL
+      for (std::uint32_t i = 3; i < mailbox::most_words; ++i) found.words[i] = 0;
+    }
+#ifndef __CUDA_ARCH__
+    acquire();
+#endif
     return true;
   }
   /// After it, the caller sees what the sender of an ordered message wrote before.
