@@ -27,6 +27,7 @@ struct running_program {
 running_program running;
 
 std::uint64_t complete_meetings = 0;
+std::uint32_t passed_messages = 0;
 
 void set_meetings(mpi::meeting_place const& place, std::uint32_t ranks) {
   std::uint32_t const blocks = (ranks + block_ranks - 1) / block_ranks;
@@ -46,6 +47,10 @@ program_result run(std::uint32_t ranks, std::function<void()> const& body, bool 
   mpi::cpu_world all{
       {ranks, heap_bytes, sizeof(mpi::record_header), 0, no_arguments, block_ranks, true}};
   set_meetings(all.state().meeting, ranks);
+  for (std::uint32_t i = 0; i < ranks; ++i) {
+    mpi::mailbox_of(i).initialise(passed_messages);
+    mpi::state_of(i).position = {passed_messages, passed_messages};
+  }
   running = {&body, &all, detects_deadlocks, false};
   launch([&all] { all.run_own_rank(); });
   auto const& why = all.state().first_failure;
@@ -101,6 +106,7 @@ void run_in_worlds(std::function<void()> const& body) {
 }
 
 void begin_with_meetings(std::uint64_t complete) { complete_meetings = complete; }
+void begin_with_messages(std::uint32_t passed) { passed_messages = passed; }
 
 program_result run_failing(std::uint32_t ranks, std::function<void()> const& body) {
   return fibers_are_allowed ? run_on_fibers(ranks, 1, body) : run_on_threads(ranks, body);

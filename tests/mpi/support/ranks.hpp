@@ -42,6 +42,8 @@ program_result run_failing(std::uint32_t ranks, std::function<void()> const& bod
 
 /// Programs that run later begin as if so many meetings of each kind were complete.
 void begin_with_meetings(std::uint64_t complete);
+/// Programs that run later begin as if each rank had received so many messages.
+void begin_with_messages(std::uint32_t passed);
 
 inline int rank_in(MPI_Comm communicator) {
   int rank = -1;
