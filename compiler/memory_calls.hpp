@@ -5,9 +5,9 @@
 
 namespace quarry::compiler {
 
-/// Makes calls of the runtime's memcpy, memmove and memset out of LLVM's intrinsics for them, unless
-/// the size is a small constant. For a GPU, LLVM makes loops of them that move a byte at a time.
-/// Comes after optimisation, which knows the intrinsics.
+/// Makes calls of the runtime's memcpy, memmove and memset out of LLVM's intrinsics for them,
+/// unless the size is a small constant. For a GPU, LLVM makes loops of them that move a byte at a
+/// time. Comes after optimisation, which knows the intrinsics.
 void call_memory_functions(llvm::Module& module);
 
 }  // namespace quarry::compiler

@@ -11,7 +11,7 @@ namespace simt = quarry::simt;
 /// the block's shared memory.
 class block_word {
  public:
-  QUARRY_HD explicit block_word(std::uint32_t& word) : word_{&word} {}
+  QUARRY_HD explicit block_word(std::uint32_t& of) : word_{&of} {}
 
   /// `order` is relaxed or acquire.
   [[nodiscard]] QUARRY_HD std::uint32_t load(simt::memory_order order) const {

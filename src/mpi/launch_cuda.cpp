@@ -112,30 +112,32 @@ loaded load(variant const& which) {
 
 /// Gives each thread block shared memory for copies, and the rest of a multiprocessor's memory to
 /// its cache. Returns the bytes of a block; 0 if the blocks would not fit on the GPU with them.
-std::uint32_t reserve_shared_memory(loaded const& program, std::uint64_t blocks, int block) {
+std::uint32_t reserve_shared_memory(loaded const& program, std::uint64_t blocks) {
   auto const* const kernel = reinterpret_cast<void const*>(program.run);
+  cudaFuncAttributes fixed{};  // the ranks of a block meet in shared memory, too
+  check(cudaFuncGetAttributes(&fixed, kernel), "cudaFuncGetAttributes");
   std::uint64_t const blocks_of_processor = (blocks + program.processors - 1) / program.processors;
-  std::uint32_t const size = copy_pool::bytes_for(blocks_of_processor);
+  std::uint32_t const size =
+      copy_pool::bytes_for(blocks_of_processor, static_cast<std::uint64_t>(program.block),
+                           static_cast<std::uint32_t>(fixed.sharedSizeBytes));
   if (size == 0) return 0;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(size)),
         "cudaFuncSetAttribute");
   int fitting = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fitting, kernel, block, size),
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fitting, kernel, program.block, size),
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   if (static_cast<std::uint64_t>(fitting) < blocks_of_processor) return 0;
   int all = 0;
   check(cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0),
         "cudaDeviceGetAttribute");
-  cudaFuncAttributes fixed{};  // the ranks of a block meet in shared memory, too
-  check(cudaFuncGetAttributes(&fixed, kernel), "cudaFuncGetAttributes");
   int reserved = 0;
   check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, 0),
         "cudaDeviceGetAttribute");
   std::uint64_t const needed =
       blocks_of_processor * (size + fixed.sharedSizeBytes + static_cast<std::uint64_t>(reserved));
-  auto const percent = static_cast<int>(
-      (needed * 100 + static_cast<std::uint64_t>(all) - 1) / static_cast<std::uint64_t>(all));
+  auto const percent = static_cast<int>((needed * 100 + static_cast<std::uint64_t>(all) - 1) /
+                                        static_cast<std::uint64_t>(all));
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent),
         "cudaFuncSetAttribute");
   return size;
@@ -371,7 +373,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   check(cudaLaunchKernel(reinterpret_cast<void const*>(program.prepare), dim3{prepare_blocks},
                          dim3{256}, none, 0, work),
         "cudaLaunchKernel");
-  std::uint32_t const shared = reserve_shared_memory(program, blocks, program.block);
+  std::uint32_t const shared = reserve_shared_memory(program, blocks);
   check(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(program.run), dim3{blocks},
                                     dim3{static_cast<unsigned>(program.block)}, none, shared, work),
         "cudaLaunchCooperativeKernel");

@@ -29,6 +29,7 @@ struct envelope {
   [[nodiscard]] QUARRY_HD std::uint32_t context() const { return about >> 8; }
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return about & size_mask; }
 };
+/// The order of (T), which `basic_mailbox` explains.
 #ifdef __CUDA_ARCH__
 inline constexpr simt::memory_order draw_order = simt::relaxed;
 #else
@@ -40,12 +41,12 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 
 /// The mailbox of a rank: a ring of slots with many senders and one receiver.
 ///
-/// A sender draws a ticket (T), which is its message's place in the order of arrival, and writes the
-/// message to the ticket's slot. A slot consists of units of 8 bytes: 4 bytes of the message and the
-/// message's number, which is its ticket plus 1. The receiver looks at the slot of the next message.
-/// The message has arrived when all its units have its number. So one store and one load move a
-/// unit, in whatever order they become visible, and no fence is needed: on a GPU a fence takes as long
-/// as the rest of a send.
+/// A sender draws a ticket (T), which is its message's place in the order of arrival, and writes
+/// the message to the ticket's slot. A slot consists of units of 8 bytes: 4 bytes of the message
+/// and the message's number, which is its ticket plus 1. The receiver looks at the slot of the next
+/// message. The message has arrived when all its units have its number. So one store and one load
+/// move a unit, in whatever order they become visible, and no fence is needed: on a GPU a fence
+/// takes as long as the rest of a send.
 ///
 /// The word `tickets` also counts the slots that the receiver has given back, so that drawing a
 /// ticket tells whether the ticket's slot is free. If it is not, the sender waits, with progress. A
@@ -53,10 +54,12 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 /// next calls. The receiver gives slots back when it waits, or when half of them are used (B).
 ///
 /// Memory order.
-/// - (T) acquire, (B) release: a sender writes a slot after the receiver has read what was there, so
-///   the earlier stores come first in each unit's order. The receiver has read all units that a
-///   message writes. RMWs of other senders continue (B)'s release sequence. No test can relax these
-///   two: units are atomic, and the GPU and x86 keep a load before the stores that depend on it.
+/// - (T) acquire, (B) release: a sender writes a slot after the receiver has read what was there,
+///   so the earlier stores come first in each unit's order. The receiver has read all units that a
+///   message writes. RMWs of other senders continue (B)'s release sequence. On the GPU (T) is
+///   relaxed: an acquire would empty the multiprocessor's cache, which has the stacks of all its
+///   ranks, and a GPU performs no store before the load that it depends on. No test can relax
+///   these two, since units are atomic.
 /// - Units are relaxed. A number tells which message a unit belongs to, and it is in the same word
 ///   as the data.
 /// - A message that is `is_ordered` refers to other memory: an address, or what a collective has
@@ -66,9 +69,9 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 ///   close: a rank learns from a short message that another rank has copied its send buffer. That
 ///   copy is complete before the other rank's next message, because of the fence of (D).
 ///
-/// Numbers wrap after 2^32 messages. A long message's last units can stay in a slot for as long, and
-/// would then have the number of a message that has not arrived. So the receiver wipes each slot once
-/// in 2^31 messages.
+/// Numbers wrap after 2^32 messages. A long message's last units can stay in a slot for as long,
+/// and would then have the number of a message that has not arrived. So the receiver wipes each
+/// slot once in 2^31 messages.
 ///
 /// Rejected: a queue of messages in the heap (a sender exchanges its end, then links the message).
 /// It is never full, but costs two fences and one more round trip: 3.3 us a message on an H100.

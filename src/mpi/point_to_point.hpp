@@ -23,9 +23,9 @@ struct channel {
 
 enum class mode : std::uint32_t { standard, synchronous, buffered };
 
-/// Sends a message. Returns what the sender must wait for, with `is_received`, before it changes the
-/// buffer; null if it need not wait. `own` is memory for a message that the sender waits for; other
-/// lanes can address it. `to` is a rank of the communicator.
+/// Sends a message. Returns what the sender must wait for, with `is_received`, before it changes
+/// the buffer; null if it need not wait. `own` is memory for a message that the sender waits for;
+/// other lanes can address it. `to` is a rank of the communicator.
 [[nodiscard]] QUARRY_SLOW message* start_send(rank_state& rank, channel const& through,
                                               void const* data, bytes count, MPI_Datatype type,
                                               std::int32_t to, std::int32_t tag, mode how,

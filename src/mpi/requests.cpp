@@ -171,8 +171,8 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
   return finish(rank, handle, status, "MPI_Wait");
 }
 
-/// Completes short sends and receives of plain types if they are done soon. Returns false otherwise;
-/// then some of them may be done, and none is freed.
+/// Completes short sends and receives of plain types if they are done soon. Returns false
+/// otherwise; then some of them may be done, and none is freed.
 [[nodiscard]] QUARRY_FAST bool wait_all_soon(rank_state& rank, int count, MPI_Request* handles,
                                              MPI_Status* statuses) {
   own_mail_reader mails = reader_of(rank);

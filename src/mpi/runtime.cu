@@ -23,6 +23,7 @@
 #include "frame_memory.cpp"
 #include "host_calls.cpp"
 #include "meeting.cpp"
+#include "message_calls.cpp"
 #include "outgoing.cpp"
 #include "output.cpp"
 #include "part_collectives.cpp"

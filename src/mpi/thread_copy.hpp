@@ -111,8 +111,8 @@ template <std::uint32_t First, bool IsWhole>
             funnel(words[First + 3], words[First + 4], bits)};
 }
 
-/// Copies granules from a source whose addresses are 4 * First + bits / 8 bytes beyond aligned ones.
-/// `from` is the aligned address below.
+/// Copies granules from a source whose addresses are 4 * First + bits / 8 bytes beyond aligned
+/// ones. `from` is the aligned address below.
 template <std::uint32_t First, bool IsWhole>
 QUARRY_HD inline void copy_shifted(granule* to, granule const* from, bytes count,
                                    std::uint32_t bits) {

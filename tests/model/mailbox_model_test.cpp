@@ -19,7 +19,8 @@ namespace mailbox_model_test {
 constexpr std::uint32_t slots = 2;
 
 /// A mailbox of two slots and the messages of its senders. Message i has the tag i and, in each
-/// word, a value that depends on i and on the word. Messages with an even tag have 1 word, others 5.
+/// word, a value that depends on i and on the word. Messages with an even tag have 1 word, the
+/// others 5.
 class observed_mailbox {
  public:
   explicit observed_mailbox(std::uint32_t first) : first_{first} {}

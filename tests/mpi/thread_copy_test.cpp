@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/thread_copy.hpp"
 #include "mpi/copy_blocks.hpp"
+#include "mpi/copy_pool.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,21 @@ std::vector<unsigned char> random_bytes(std::size_t size, std::mt19937_64& rando
   std::vector<unsigned char> result(size);
   for (auto& byte : result) byte = static_cast<unsigned char>(random());
   return result;
+}
+
+TEST(ThreadCopy, TheSharedMemoryOfAllBlocksFitsItsPart) {
+  for (std::uint64_t blocks = 0; blocks <= 8; ++blocks) {
+    for (std::uint32_t used : {0u, 1000u, 20'000u, 70'000u}) {
+      std::uint32_t const size = copy_pool::bytes_for(blocks, 256, used);
+      SCOPED_TRACE(testing::Message() << blocks << ' ' << used);
+      ASSERT_LE((size == 0 ? 0 : size + used + copy_pool::bytes_of_system) * blocks,
+                copy_pool::bytes_of_processor);
+      ASSERT_EQ(size != 0, blocks >= 1 && blocks <= 2 && used < 30'000);
+      if (size == 0) continue;
+      ASSERT_EQ((size - copy_pool::header_bytes) % (copy_pool::pieces * 128), 0u);
+    }
+  }
+  EXPECT_EQ(copy_pool::bytes_for(1, 1024, 0), 0u);
 }
 
 TEST(ThreadCopy, ThePartsTileTheCopyAndStayInTheSource) {

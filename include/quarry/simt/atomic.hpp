@@ -250,7 +250,7 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair pair) {
 #endif
 }
 
-/// Reads both words, each relaxed. On CUDA it is one load; but the two words may come from different
+/// Reads both words, each relaxed. On CUDA it is one load. The two words may come from different
 /// stores, so the caller must check both.
 [[nodiscard]] QUARRY_HD inline word_pair load_pair(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace quarry::test {
-namespace messages_test {
+namespace message_calls_test {
 
 /// Around the borders of words of a slot, of slots, of kept messages, and of copies by the sender.
 constexpr int sizes[] = {0,  1,  3,  4,  5,   8,   11,  12,   13,   16,   20,  33,
@@ -159,7 +159,7 @@ TEST(Messages, MessagesOfEachPairStayInOrderWhateverTheirSizes) {
   });
 }
 
-/// Short receives and long messages: each wrong size is an error of its receive and of nothing else.
+/// A message that is too long is an error of its receive and of nothing else.
 TEST(Messages, TruncationIsNoticedInEveryWayToReceive) {
   run_everywhere(2, [] {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -190,5 +190,5 @@ TEST(Messages, TruncationIsNoticedInEveryWayToReceive) {
   });
 }
 
-}  // namespace messages_test
+}  // namespace message_calls_test
 }  // namespace quarry::test

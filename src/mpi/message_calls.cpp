@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI's functions that send and receive messages, and probe for them.
+#include "fast_path.hpp"
+#include "point_to_point.hpp"
+#include "requests.hpp"
+#include "scratch.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+/// Checks the arguments that all functions of this file share. Returns an MPI error code.
+QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI_Datatype type,
+                      std::int32_t peer, std::int32_t tag, bool receives, char const* function,
+                      membership*& found) {
+  found = member(rank, handle);
+  if (found == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
+  if (count < 0) return fail(rank, handle, MPI_ERR_COUNT, function, "count", count);
+  if (!is_type(rank, type)) return fail(rank, handle, MPI_ERR_TYPE, function, "datatype", type);
+  if (tag < 0 && !(receives && tag == MPI_ANY_TAG))
+    return fail(rank, handle, MPI_ERR_TAG, function, "tag", tag);
+  bool const is_wild = peer == MPI_PROC_NULL || (receives && peer == MPI_ANY_SOURCE);
+  if (!is_wild && (peer < 0 || static_cast<std::uint32_t>(peer) >= found->size))
+    return fail(rank, handle, MPI_ERR_RANK, function, "rank", peer);
+  return MPI_SUCCESS;
+}
+
+/// Whether the program has attached a buffer that holds the message. The runtime does not use the
+/// buffer: it copies the message to the heap.
+QUARRY_HD bool fits_buffer(rank_state& rank, int count, MPI_Datatype type) {
+  return rank.attached_buffer != nullptr && static_cast<bytes>(count) * element_size(rank, type) <=
+                                                static_cast<bytes>(rank.attached_bytes);
+}
+
+/// Sends a message of a plain type that is too long for a slot in a kept message that is free, if
+/// nothing speaks against it. Returns false, and has done nothing, otherwise.
+[[nodiscard]] QUARRY_HD bool send_kept(rank_state& rank, void const* data, int count,
+                                       MPI_Datatype type, int to, int tag, MPI_Comm handle,
+                                       call which) {
+  bytes const size = static_cast<bytes>(count) * (static_cast<std::uint32_t>(type) >> 8);
+  small_membership at;
+  if (count < 0 || small_size(0, type) != 0 || size > most_eager || tag < 0 ||
+      !find_membership(rank, handle, at) || static_cast<std::uint32_t>(to) >= at.size)
+    return false;
+  message* const kept = free_kept(rank, size);
+  if (kept == nullptr) return false;
+  kept->is_taken = 0;
+  kept->size = size;
+  kept->head = {static_cast<std::uint32_t>(tag), at.rank, at.context << 8};
+  copy_bytes(kept->inline_data(), data, size);
+  auto target = static_cast<std::uint32_t>(to);
+  if (at.shared != nullptr) target = at.shared->world_rank(target, own_rank());
+  post(rank, target, *kept, reason_of(which, to, tag, at.context));
+  return true;
+}
+
+QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int to, int tag,
+                             MPI_Comm handle, mode how, call which, char const* function) {
+  rank_state& rank = self();
+  if (how == mode::standard && send_kept(rank, data, count, type, to, tag, handle, which))
+    return MPI_SUCCESS;
+  membership* at = nullptr;
+  if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
+    return error;
+  if (how == mode::buffered && !fits_buffer(rank, count, type))
+    return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
+  if (to == MPI_PROC_NULL) return MPI_SUCCESS;
+  send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag, how, which);
+  return MPI_SUCCESS;
+}
+
+QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, int to, int tag,
+                              MPI_Comm handle, mode how, call which, MPI_Request* result,
+                              char const* function) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
+    return error;
+  if (how == mode::buffered && !fits_buffer(rank, count, type))
+    return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
+  if (to == MPI_PROC_NULL) {
+    *result = sent_request;
+    return MPI_SUCCESS;
+  }
+  request* const made = new_request(rank, result);
+  made->what = request::kind::send;
+  made->communicator = handle;
+  made->source = MPI_ANY_SOURCE;  // an empty status
+  made->tag = MPI_ANY_TAG;
+  made->sent = start_send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag,
+                          how, which, message_of(*made));
+  if (made->sent != nullptr) return MPI_SUCCESS;
+  delete_request(rank, made);
+  *result = sent_request;
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD void set_up(request& wanted, void* data, int count, MPI_Datatype type, int from, int tag,
+                      membership const& at) {
+  wanted.what = request::kind::receive;
+  wanted.data = data;
+  wanted.count = static_cast<std::uint64_t>(count);
+  wanted.type = type;
+  wanted.source = from;
+  wanted.tag = tag;
+  wanted.context = at.context;
+  if (from == MPI_PROC_NULL) {
+    wanted.tag = MPI_ANY_TAG;
+    wanted.is_done = 1;
+  }
+}
+
+/// The status of a probe; `found` is null for MPI_PROC_NULL.
+QUARRY_HD void set_probed(MPI_Status* status, message const* found) {
+  if (found == nullptr) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+  set_status(status, static_cast<std::int32_t>(found->head.source),
+             static_cast<std::int32_t>(found->head.tag), found->size);
+}
+
+QUARRY_SLOW int finish_receive(rank_state& rank, MPI_Comm handle, request const& done,
+                               MPI_Status* status, char const* function) {
+  set_status(status, done.source, done.tag, done.size);
+  return done.error == MPI_SUCCESS ? MPI_SUCCESS
+                                   : fail(rank, handle, done.error, function, "count",
+                                          static_cast<std::int64_t>(done.count));
+}
+
+/// Waits for any message.
+QUARRY_FAST void wait_for_mail(rank_state& rank, own_mail_reader const& mails,
+                               own_mail_reader::arrival& arrived, wait_reason const& reason) {
+  for (std::uint32_t polls = 0;; ++polls) {
+    std::uint64_t const activity = activity_now();
+    if (mails.look(arrived)) {
+      if (polls >= polls_before_idle) end_wait(rank);
+      return;
+    }
+    if (polls % polls_before_idle == polls_before_idle - 1) idle(rank, reason, activity, polls);
+  }
+}
+
+QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from, int tag,
+                             MPI_Comm handle, MPI_Status* status, call which,
+                             char const* function) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check(rank, handle, count, type, from, tag, true, function, at))
+    return error;
+  request wanted;
+  set_up(wanted, data, count, type, from, tag, *at);
+  if (wanted.is_done == 0) receive(rank, wanted, which);
+  return finish_receive(rank, handle, wanted, status, function);
+}
+
+QUARRY_SLOW int irecv_checked(void* data, int count, MPI_Datatype type, int from, int tag,
+                              MPI_Comm communicator, MPI_Request* request) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check(rank, communicator, count, type, from, tag, true, "MPI_Irecv", at))
+    return error;
+  auto* const made = new_request(rank, request);
+  set_up(*made, data, count, type, from, tag, *at);
+  made->communicator = communicator;
+  retain_type(rank, type);
+  if (made->is_done == 0) begin_receive(rank, *made);
+  return MPI_SUCCESS;
+}
+
+/// Sends a small message whose ticket was drawn.
+QUARRY_SLOW int send_with_ticket(void const* data, int count, MPI_Datatype type, int to, int tag,
+                                 MPI_Comm handle, std::uint32_t ticket, call which) {
+  rank_state& rank = self();
+  small_message made{};
+  std::uint32_t target = 0;
+  (void)is_small_send(rank, data, count, type, to, tag, handle, made, target);
+  sender_slot slot{mailbox_of(target), ticket};
+  wait_for_slot(rank, slot, reason_of(which, to, tag, made.head.context()));
+  made.write(slot);
+  return MPI_SUCCESS;
+}
+
+/// Receives the message that has arrived and is not in the slot. Returns false, and has done
+/// nothing, if it is not wanted.
+[[nodiscard]] QUARRY_HD bool take_elsewhere(rank_state& rank, own_mail_reader& mails,
+                                            own_mail_reader::arrival const& arrived,
+                                            plain_receive const& wanted, MPI_Status* status) {
+  if (!is_wanted(wanted, arrived.head) || (arrived.head.about & envelope::is_elsewhere) == 0)
+    return false;
+  mails.acquire();
+  message* const found = message_elsewhere(arrived);
+  if (found->size > wanted.room) return false;
+  take_message(mails);
+  set_status(status, static_cast<std::int32_t>(found->head.source),
+             static_cast<std::int32_t>(found->head.tag), found->size);
+  copy_bytes(wanted.data, found->data, found->size);
+  finish_message(rank, found);
+  return true;
+}
+
+/// Receives when the first looks have found nothing.
+QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, int tag,
+                           MPI_Comm handle, MPI_Status* status, call which, char const* function) {
+  rank_state& rank = self();
+  plain_receive wanted;
+  if (is_plain_receive(rank, data, count, type, from, tag, handle, wanted)) {
+    own_mail_reader mails = reader_of(rank);
+    own_mail_reader::arrival arrived;
+    wait_for_mail(rank, mails, arrived, reason_of(which, from, tag, wanted.context));
+    if (take_fast(mails, arrived, wanted, status) ||
+        take_elsewhere(rank, mails, arrived, wanted, status))
+      return MPI_SUCCESS;
+  }
+  return recv_checked(data, count, type, from, tag, handle, status, which, function);
+}
+
+/// Sends and receives at once.
+QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, bytes count,
+                          MPI_Datatype type, int to, int tag, request& wanted) {
+  if (wanted.is_done == 0) begin_receive(rank, wanted);
+  if (to != MPI_PROC_NULL)
+    send(rank, {&at, at.shared->context}, sent, count, type, to, tag, mode::standard,
+         call::sendrecv);
+  wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
+             [&] { return wanted.is_done != 0; });
+}
+
+QUARRY_SLOW int sendrecv_checked(void const* sent, int sent_count, MPI_Datatype sent_type, int to,
+                                 int sent_tag, void* received, int received_count,
+                                 MPI_Datatype received_type, int from, int received_tag,
+                                 MPI_Comm communicator, MPI_Status* status) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error =
+          check(rank, communicator, sent_count, sent_type, to, sent_tag, false, "MPI_Sendrecv", at))
+    return error;
+  if (int const error = check(rank, communicator, received_count, received_type, from, received_tag,
+                              true, "MPI_Sendrecv", at))
+    return error;
+  request wanted;
+  set_up(wanted, received, received_count, received_type, from, received_tag, *at);
+  exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, wanted);
+  return finish_receive(rank, communicator, wanted, status, "MPI_Sendrecv");
+}
+
+/// Sends a small message whose ticket was drawn, and receives.
+QUARRY_SLOW int sendrecv_with_ticket(void const* sent, int sent_count, MPI_Datatype sent_type,
+                                     int to, int sent_tag, void* received, int received_count,
+                                     MPI_Datatype received_type, int from, int received_tag,
+                                     MPI_Comm communicator, MPI_Status* status,
+                                     std::uint32_t ticket) {
+  (void)send_with_ticket(sent, sent_count, sent_type, to, sent_tag, communicator, ticket,
+                         call::sendrecv);
+  return recv_later(received, received_count, received_type, from, received_tag, communicator,
+                    status, call::sendrecv, "MPI_Sendrecv");
+}
+
+}  // namespace
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
+
+using namespace quarry::mpi;
+
+extern "C" {
+
+QUARRY_HD int MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag,
+                       MPI_Comm communicator) {
+  std::uint32_t ticket;
+  switch (send_fast(data, count, type, to, tag, communicator, ticket)) {
+    case fast_send::sent:
+      return MPI_SUCCESS;
+    case fast_send::full:
+      return send_with_ticket(data, count, type, to, tag, communicator, ticket, call::send);
+    case fast_send::refused:
+      break;
+  }
+  return send_checked(data, count, type, to, tag, communicator, mode::standard, call::send,
+                      "MPI_Send");
+}
+QUARRY_HD int MPI_Ssend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                        MPI_Comm communicator) {
+  return send_checked(data, count, type, to, tag, communicator, mode::synchronous, call::ssend,
+                      "MPI_Ssend");
+}
+QUARRY_HD int MPI_Rsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                        MPI_Comm communicator) {
+  return send_checked(data, count, type, to, tag, communicator, mode::standard, call::send,
+                      "MPI_Rsend");
+}
+QUARRY_HD int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                        MPI_Comm communicator, MPI_Request* request) {
+  std::uint32_t ticket;
+  switch (send_fast(data, count, type, to, tag, communicator, ticket)) {
+    case fast_send::sent:
+      *request = sent_request;
+      return MPI_SUCCESS;
+    case fast_send::full:
+      *request = sent_request;
+      return send_with_ticket(data, count, type, to, tag, communicator, ticket, call::isend);
+    case fast_send::refused:
+      break;
+  }
+  return isend_checked(data, count, type, to, tag, communicator, mode::standard, call::isend,
+                       request, "MPI_Isend");
+}
+QUARRY_HD int MPI_Issend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                         MPI_Comm communicator, MPI_Request* request) {
+  return isend_checked(data, count, type, to, tag, communicator, mode::synchronous, call::isend,
+                       request, "MPI_Issend");
+}
+QUARRY_HD int MPI_Irsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                         MPI_Comm communicator, MPI_Request* request) {
+  return isend_checked(data, count, type, to, tag, communicator, mode::standard, call::isend,
+                       request, "MPI_Irsend");
+}
+
+QUARRY_HD int MPI_Bsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                        MPI_Comm communicator) {
+  return send_checked(data, count, type, to, tag, communicator, mode::buffered, call::send,
+                      "MPI_Bsend");
+}
+QUARRY_HD int MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                         MPI_Comm communicator, MPI_Request* request) {
+  return isend_checked(data, count, type, to, tag, communicator, mode::buffered, call::isend,
+                       request, "MPI_Ibsend");
+}
+
+QUARRY_HD int MPI_Buffer_attach(void* buffer, int size) {
+  rank_state& rank = self();
+  if (rank.attached_buffer != nullptr || buffer == nullptr || size < 0)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_BUFFER, "MPI_Buffer_attach", "size", size);
+  rank.attached_buffer = buffer;
+  rank.attached_bytes = size;
+  return MPI_SUCCESS;
+}
+QUARRY_HD int MPI_Buffer_detach(void* buffer_address, int* size) {
+  rank_state& rank = self();
+  *static_cast<void**>(buffer_address) = rank.attached_buffer;
+  *size = rank.attached_buffer != nullptr ? rank.attached_bytes : 0;
+  rank.attached_buffer = nullptr;
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
+                       MPI_Comm communicator, MPI_Status* status) {
+  rank_state& rank = self();
+  plain_receive wanted;
+  if (is_plain_receive(rank, data, count, type, from, tag, communicator, wanted) &&
+      receive_soon(rank, wanted, status))
+    return MPI_SUCCESS;
+  return recv_later(data, count, type, from, tag, communicator, status, call::recv, "MPI_Recv");
+}
+
+QUARRY_HD int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag,
+                        MPI_Comm communicator, MPI_Request* request) {
+  return irecv_fast(self(), data, count, type, from, tag, communicator, request)
+             ? MPI_SUCCESS
+             : irecv_checked(data, count, type, from, tag, communicator, request);
+}
+
+QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_type, int to,
+                           int sent_tag, void* received, int received_count,
+                           MPI_Datatype received_type, int from, int received_tag,
+                           MPI_Comm communicator, MPI_Status* status) {
+  rank_state& rank = self();
+  plain_receive wanted;
+  if (is_plain_receive(rank, received, received_count, received_type, from, received_tag,
+                       communicator, wanted)) {
+    std::uint32_t ticket;
+    switch (send_fast(sent, sent_count, sent_type, to, sent_tag, communicator, ticket)) {
+      case fast_send::sent:
+        if (receive_soon(rank, wanted, status)) return MPI_SUCCESS;
+        return recv_later(received, received_count, received_type, from, received_tag, communicator,
+                          status, call::sendrecv, "MPI_Sendrecv");
+      case fast_send::full:
+        return sendrecv_with_ticket(sent, sent_count, sent_type, to, sent_tag, received,
+                                    received_count, received_type, from, received_tag, communicator,
+                                    status, ticket);
+      case fast_send::refused:
+        break;
+    }
+  }
+  return sendrecv_checked(sent, sent_count, sent_type, to, sent_tag, received, received_count,
+                          received_type, from, received_tag, communicator, status);
+}
+
+QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag,
+                                   int from, int received_tag, MPI_Comm communicator,
+                                   MPI_Status* status) {
+  char const* const name = "MPI_Sendrecv_replace";
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check(rank, communicator, count, type, to, sent_tag, false, name, at))
+    return error;
+  if (int const error = check(rank, communicator, count, type, from, received_tag, true, name, at))
+    return error;
+  bytes const size = static_cast<bytes>(count) * element_size(rank, type);
+  scratch const packed{rank, size};
+  pack(rank, packed.data(), data, static_cast<bytes>(count), type);
+  request wanted;
+  set_up(wanted, data, count, type, from, received_tag, *at);
+  exchange(rank, *at, packed.data(), size, MPI_BYTE, to, sent_tag, wanted);
+  return finish_receive(rank, communicator, wanted, status, name);
+}
+
+QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* status) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Probe", at))
+    return error;
+  request wanted;
+  set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
+  message* found = nullptr;
+  wait_until(rank, reason_of(call::probe, from, tag, wanted.context), [&] {
+    found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
+    return found != nullptr || from == MPI_PROC_NULL;
+  });
+  set_probed(status, found);
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MPI_Status* status) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Iprobe", at))
+    return error;
+  request wanted;
+  set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
+  progress(rank);
+  message const* const found =
+      from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
+  *flag = found != nullptr || from == MPI_PROC_NULL;
+  if (*flag == 0) {
+    yield_rank();
+    return MPI_SUCCESS;
+  }
+  set_probed(status, found);
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Get_count(MPI_Status const* status, MPI_Datatype type, int* count) {
+  rank_state& rank = self();
+  if (!is_type(rank, type))
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_TYPE, "MPI_Get_count", "datatype", type);
+  bytes const size = element_size(rank, type);
+  auto const got = static_cast<bytes>(status->byte_count);
+  bool const is_whole = size == 0 ? got == 0 : got % size == 0 && got / size <= 0x7fffffff;
+  *count = !is_whole ? MPI_UNDEFINED : size == 0 ? 0 : static_cast<int>(got / size);
+  return MPI_SUCCESS;
+}
+
+}  // extern "C"
