@@ -152,9 +152,12 @@ fault_core const& core_of_faults() {
 /// Reports a kernel that has failed, with what is known. Returns the exit status.
 int report_fault(std::string const& reason, int block, std::uint32_t shift) {
   std::map<std::string, std::pair<std::uint64_t, std::uint32_t>> rows;  // first rank, count
-  for (gpu_fault const& fault : core_of_faults().read(static_cast<std::uint32_t>(block))) {
+  auto const faults = core_of_faults().read(static_cast<std::uint32_t>(block));
+  for (gpu_fault const& fault : faults) {
+    // If the file accuses a whole warp, its place is that of other ranks as well.
+    bool const has_function = faults.size() == 1 && !fault.function.empty();
     std::string const text =
-        describe_kind(fault.kind) + (fault.function.empty() ? "" : " in " + fault.function + "()");
+        describe_kind(fault.kind) + (has_function ? " in " + fault.function + "()" : "");
     ++rows.try_emplace(text, fault.thread >> shift, 0).first->second.second;
   }
   auto const is_about_memory = [](std::string const& text) {
