@@ -8,7 +8,7 @@ endif()
 
 set(quarry_mpi_runtime c_convert c_ctype c_file_calls c_files c_getopt c_input c_library c_memory c_output c_random c_stdlib c_string c_system c_time
   collectives communicators copy_bytes derived_types environment error_handlers frame_memory host_calls host_files meeting message_calls outgoing output part_collectives
-  point_to_point progress rank reduction requests types)
+  point_to_point progress rank rank_memory reduction requests types)
 list(TRANSFORM quarry_mpi_runtime REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/mpi/\\1.cpp" OUTPUT_VARIABLE runtime_sources)
 # The runtime alone, for tests; and the launcher, which is the program's `main`.
 add_library(quarry_mpi STATIC ${runtime_sources} src/mpi/cpu_world.cpp)
@@ -17,9 +17,9 @@ target_link_libraries(quarry_mpi PUBLIC quarry quarry_fibers)
 quarry_options(quarry_mpi)
 set(launch_device src/mpi/launch_no_cuda.cpp)
 if(QUARRY_WITH_CUDA)
-  set(launch_device src/mpi/launch_cuda.cpp)
+  set(launch_device src/mpi/driver_linker.cpp src/mpi/fault_core.cpp src/mpi/gpu_program.cpp src/mpi/gpu_watch.cpp src/mpi/launch_cuda.cpp)
 endif()
-add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp
+add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp
   ${launch_device})
 target_link_libraries(quarry_mpi_launcher PUBLIC quarry_mpi)
 quarry_options(quarry_mpi_launcher)

@@ -62,6 +62,17 @@ void optimise(Module& module, TargetMachine& machine, unsigned level) {
   passes.run(module, modules);
 }
 
+std::string link_functions(Module& module, std::string const& library) {
+  SMDiagnostic problem;
+  auto functions = parseIRFile(library, problem, module.getContext());
+  if (functions == nullptr) return library + ": " + problem.getMessage().str();
+  functions->setTargetTriple(module.getTargetTriple());
+  functions->setDataLayout(module.getDataLayout());
+  if (Linker::linkModules(module, std::move(functions), Linker::LinkOnlyNeeded))
+    return library + ": the functions do not link";
+  return {};
+}
+
 std::string link_math(Module& module, std::string const& library) {
   std::set<std::string> wanted;
   SMDiagnostic problem;

@@ -19,6 +19,10 @@ std::unique_ptr<llvm::TargetMachine> machine_for(target machine, std::string con
 /// Runs LLVM's default optimisation of level `level` (0 to 3).
 void optimise(llvm::Module& module, llvm::TargetMachine& machine, unsigned level);
 
+/// Joins the functions that the module calls from the bitcode `library`. Returns an error message,
+/// or an empty string.
+std::string link_functions(llvm::Module& module, std::string const& library);
+
 /// Joins the mathematical functions that the module calls from the CUDA toolkit's bitcode
 /// `library`. Returns an error message, or an empty string.
 std::string link_math(llvm::Module& module, std::string const& library);

@@ -109,7 +109,7 @@ class need_finder {
 
   stack_need find(std::string const& start) {
     visit(start);
-    return {needs_[start].bytes, needs_[start].path, recursive_};
+    return {needs_[start].bytes, needs_[start].path, recursive_, calls_pointers_};
   }
 
  private:
@@ -121,6 +121,14 @@ class need_finder {
     std::size_t index, lowest;
     bool is_open;
   };
+
+  /// Whether the function calls the program through pointers.
+  bool reaches_by_pointers(std::string const& name) const {
+    auto const found = graph_.functions.find(name);
+    if (found == graph_.functions.end() || !found->second.calls_pointers) return false;
+    auto const known = targets_.by_caller.find(name);
+    return !(known == targets_.by_caller.end() ? targets_.all : known->second).empty();
+  }
 
   std::set<std::string> called_by(std::string const& name) const {
     auto const found = graph_.functions.find(name);
@@ -135,6 +143,7 @@ class need_finder {
 
   void visit(std::string const& name) {
     std::size_t const index = marks_.size();
+    calls_pointers_ = calls_pointers_ || reaches_by_pointers(name);
     marks_[name] = {index, index, true};
     open_.push_back(name);
     for (std::string const& called : called_by(name)) {
@@ -179,6 +188,7 @@ class need_finder {
   std::map<std::string, need> needs_;
   std::vector<std::string> open_;
   std::set<std::string> recursive_;
+  bool calls_pointers_ = false;
 };
 
 }  // namespace

@@ -29,6 +29,11 @@ struct stack_need {
   std::uint64_t bytes = 0;          // each recursive function counted once
   std::vector<std::string> path;    // the functions on the deepest path
   std::set<std::string> recursive;  // functions that can call themselves
+  bool calls_pointers = false;      // some of the calls are through pointers
+
+  /// Whether the stack may grow beyond `bytes`: functions recur, or a pointer may reach a function
+  /// whose type is not that of the call.
+  [[nodiscard]] bool is_open() const { return calls_pointers || !recursive.empty(); }
 };
 
 /// Which functions calls through pointers can reach.

@@ -34,9 +34,11 @@ installation find_installation() {
     if (key == "version") result.version = value;
     if (key == "clang") result.clang = value;
     if (key == "plugin") result.plugin = value;
-    if (key == "ptxas") result.ptxas = value;
-    if (key == "nvlink") result.nvlink = value;
+    if (key == "ptxas" && fs::exists(value)) result.ptxas = value;
+    if (key == "nvlink" && fs::exists(value)) result.nvlink = value;
+    if (key == "ptx") result.runtime_ptx = value;
     if (key == "math") result.math = value;
+    if (key == "complex") result.complex = value;
     if (key == "include") result.include = value;
     if (key == "functions") result.functions = value;
     if (key == "types") result.function_types = value;
@@ -45,8 +47,8 @@ installation find_installation() {
   }
   check_file("Clang 19", result.clang, file);
   check_file("the runtime's archive", result.functions, file);
-  check_file("ptxas of the CUDA toolkit", result.ptxas, file);
-  check_file("nvlink of the CUDA toolkit", result.nvlink, file);
+  check_file("the GPU's runtime", result.runtime_ptx, file);
+  check_file("the functions of <complex.h>", result.complex, file);
   check_file("libdevice of the CUDA toolkit", result.math, file);
   for (auto const& runtime : result.runtimes) check_file("the GPU's runtime", runtime.cubin, file);
   return result;

@@ -18,16 +18,20 @@ struct gpu_runtime {
 struct installation {
   std::string version;
   std::string clang;
-  std::string plugin;  // of Clang: allows variable-length arrays for GPUs; can be empty
-  std::string ptxas, nvlink;
-  std::string math;                    // the CUDA toolkit's mathematical functions as bitcode
-  std::string include;                 // has mpi.h
-  std::string functions;               // the archive that defines all functions of the runtime
-  std::string function_types;          // of the runtime on the GPU (call_types.hpp)
+  std::string plugin;          // of Clang: allows variable-length arrays for GPUs; can be empty
+  std::string ptxas, nvlink;   // empty if they are missing
+  std::string runtime_ptx;     // the GPU's runtime for the driver's compiler
+  std::string math;            // the CUDA toolkit's mathematical functions as bitcode
+  std::string complex;         // the GPU's functions of <complex.h> as bitcode
+  std::string include;         // has mpi.h
+  std::string functions;       // the archive that defines all functions of the runtime
+  std::string function_types;  // of the runtime on the GPU (call_types.hpp)
   std::vector<gpu_runtime> runtimes;   // by ascending number of registers
   std::vector<std::string> libraries;  // what the executable links
 
   [[nodiscard]] bool has_gpu() const { return !runtimes.empty(); }
+  /// Whether machine code for the GPU can be made here.
+  [[nodiscard]] bool has_assembler() const { return !ptxas.empty() && !nvlink.empty(); }
 };
 
 installation find_installation();

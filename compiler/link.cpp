@@ -98,17 +98,28 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   constants embedded;
   bool const has_gpu_code = installed.has_gpu() && !asked.is_for_cpu_only;
   std::vector<variant> variants;
-  if (has_gpu_code) {
+  bool const embeds_ptx = has_gpu_code && (asked.embeds_ptx || !installed.has_assembler());
+  if (embeds_ptx && !asked.embeds_ptx)
+    std::fprintf(stderr,
+                 "quarry-mpicc: warning: ptxas or nvlink of the CUDA toolkit is missing; the GPU's "
+                 "driver will compile the program at each start\n");
+  if (has_gpu_code && !embeds_ptx) {
     make_cubins(asked, installed, scratch);
     variants = measure(gpu, installed, scratch);
   }
-  if (asked.reports) std::printf("%s", report_of(gpu, variants).c_str());
+  if (asked.reports)
+    std::printf("%s", embeds_ptx ? "the GPU's driver compiles the program: its stack and registers "
+                                   "are unknown\n"
+                                 : report_of(gpu, variants).c_str());
   for (auto const& runtime : installed.runtimes)
-    embedded.add("quarry_mpi_cubin_" + runtime.registers,
-                 has_gpu_code ? scratch / ("program" + runtime.registers + ".cubin") : "");
+    embedded.add(
+        "quarry_mpi_cubin_" + runtime.registers,
+        has_gpu_code && !embeds_ptx ? scratch / ("program" + runtime.registers + ".cubin") : "");
+  embedded.add("quarry_mpi_ptx", embeds_ptx ? scratch / "program.ptx" : "");
+  embedded.add("quarry_mpi_runtime_ptx", embeds_ptx ? installed.runtime_ptx : "");
   for (variant const& each : variants)
     embedded.add_numbers("quarry_mpi_stack_" + each.registers,
-                         {each.need.bytes, each.need.recursive.empty() ? 0u : 1u});
+                         {each.need.bytes, each.need.is_open() ? 1u : 0u});
   write_places(for_gpu.places, scratch / "gpu.places");
   write_places(for_cpu.places, scratch / "cpu.places");
   embedded.add("quarry_mpi_gpu_places", scratch / "gpu.places");

@@ -22,6 +22,12 @@ constexpr char const* host_functions =
     "sprintf snprintf sscanf __isoc99_sscanf vsnprintf vsprintf setjmp _setjmp __sigsetjmp longjmp "
     "_longjmp siglongjmp __muldc3 __mulsc3 __divdc3 __divsc3 ";
 
+/// The functions of <complex.h>, without the suffix of their type. On the GPU they come from
+/// gpu_complex.c.
+constexpr char const* complex_functions =
+    " cabs carg creal cimag conj cproj cexp clog csqrt cpow csin ccos ctan csinh ccosh ctanh casin "
+    "cacos catan casinh cacosh catanh ";
+
 /// Functions that restore a stack. PTX has no way to read or write a stack pointer.
 constexpr char const* jump_functions = " setjmp _setjmp __sigsetjmp longjmp _longjmp siglongjmp ";
 
@@ -32,13 +38,32 @@ bool is_in(char const* list, StringRef name) {
 
 bool is_math(StringRef name) {
   static std::set<std::string> const names{
-      "sqrt",   "sin",       "cos",    "tan",     "asin",  "acos",  "atan",     "atan2", "sinh",
-      "cosh",   "tanh",      "exp",    "exp2",    "log",   "log2",  "log10",    "pow",   "fabs",
-      "floor",  "ceil",      "round",  "trunc",   "fmod",  "hypot", "cbrt",     "fmin",  "fmax",
-      "rint",   "nearbyint", "lround", "llround", "expm1", "log1p", "copysign", "erf",   "erfc",
-      "tgamma", "lgamma",    "ldexp",  "frexp",   "modf"};
+      "sqrt",   "sin",       "cos",    "tan",     "asin",  "acos",     "atan",     "atan2", "sinh",
+      "cosh",   "tanh",      "exp",    "exp2",    "log",   "log2",     "log10",    "pow",   "fabs",
+      "floor",  "ceil",      "round",  "trunc",   "fmod",  "hypot",    "cbrt",     "fmin",  "fmax",
+      "rint",   "nearbyint", "lround", "llround", "expm1", "log1p",    "copysign", "erf",   "erfc",
+      "tgamma", "lgamma",    "ldexp",  "frexp",   "modf",  "asinh",    "acosh",    "atanh", "fma",
+      "fdim",   "remainder", "scalbn", "ilogb",   "logb",  "nextafter"};
   if (names.contains(name.str())) return true;
   return name.ends_with("f") && names.contains(name.drop_back().str());
+}
+
+/// The name of the function for double if `name` is that for long double, else an empty name.
+StringRef without_long(StringRef name) {
+  bool const is_long = name.ends_with("l") && !is_math(name) && is_math(name.drop_back());
+  return is_long ? name.drop_back() : StringRef{};
+}
+
+bool is_complex(StringRef name) {
+  return is_in(complex_functions, name) || ((name.ends_with("f") || name.ends_with("l")) &&
+                                            is_in(complex_functions, name.drop_back()));
+}
+
+/// On a GPU long double is double. Calls the function for double instead of `function`.
+void replace_long(Function& function) {
+  StringRef const name = without_long(function.getName());
+  FunctionCallee same = function.getParent()->getOrInsertFunction(name, function.getFunctionType());
+  function.replaceAllUsesWith(same.getCallee());
 }
 
 /// Whether the type is `char function()`, by which configure scripts and CMake ask whether a
@@ -71,7 +96,11 @@ void connect_to_runtime(Module& module, target machine,
       value.setName("quarry_c_" + name);
       return;
     }
-    if (machine == target::cpu && (is_in(host_functions, name) || is_math(name))) return;
+    bool const is_long = !without_long(name).empty();
+    if (machine == target::gpu && is_long) return replace_long(cast<Function>(value));
+    bool const is_of_host =
+        is_in(host_functions, name) || is_math(name) || is_long || is_complex(name);
+    if (machine == target::cpu && is_of_host) return;
     if (machine == target::gpu && is_math(name)) return;  // of the CUDA toolkit's library
     add_uses(missing, name,
              is_in(jump_functions, name)

@@ -137,6 +137,8 @@ class parser {
       asked.moves_frames = false;
     } else if (word == "--cpu-only") {
       asked.is_for_cpu_only = true;
+    } else if (word == "--ptx") {
+      asked.embeds_ptx = true;
     } else if (word.starts_with("-save-temps") || word.starts_with("--save-temps")) {
       asked.keeps_scratch = true;
     } else if (word.starts_with("--gpu=")) {
@@ -263,9 +265,12 @@ std::string help_text() {
          "  -l NAME, -L DIR    link the static library libNAME.a, searched in DIR\n"
          "  --gpu=sm_90        the architecture of the GPU\n"
          "  --cpu-only         make code for the CPU alone\n"
+         "  --ptx              leave the machine code to the GPU's driver, at each start: for "
+         "GPUs\n"
+         "                     that are newer, and the default if the CUDA toolkit lacks ptxas\n"
          "  --stack-frames     on the CPU, keep variable-length arrays and large local variables "
          "on\n"
-         "                     the stack of a rank, which has 128 KiB; they are in the heap "
+         "                     the stack of a rank, which has 1 MiB; they are in the heap "
          "otherwise\n"
          "  --report           print registers and stack of the program on a GPU\n"
          "  --show             print Clang's commands and run none\n"

@@ -30,6 +30,7 @@ struct options {
   bool keeps_scratch = false;    // -save-temps
   bool moves_frames = true;      // false after --stack-frames: no move_frames_to_heap on the CPU
   bool is_for_cpu_only = false;  // --cpu-only
+  bool embeds_ptx = false;       // --ptx
   unsigned level = 2;            // -O
   std::string gpu = "sm_90";
   std::string output;                      // -o

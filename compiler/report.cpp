@@ -107,6 +107,11 @@ std::string report_of(program& gpu, std::vector<variant> const& variants) {
     }
     text << " B\n";
   }
+  text << "\nstack that quarry-mpirun gives each rank without --stack: "
+       << (variants[0].need.is_open()
+               ? "what the calls need, at least 16 KiB, because of recursion "
+                 "or calls through pointers\n"
+               : "what the calls need\n");
   auto const recursive = intersection(variants[0].need.recursive, functions);
   if (!recursive.empty())
     text << "\npossible recursion: " << list(recursive)

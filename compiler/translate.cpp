@@ -38,6 +38,10 @@ translation translate(program& whole, options const& asked, installation const& 
   translation result;
   find_inline_assembly(module, result.missing);
   if (!rename_main(module)) throw failure{"the program has no function main"};
+  if (machine == target::gpu) {
+    std::string const error = link_functions(module, installed.complex);
+    if (!error.empty()) throw failure{error};
+  }
   allow_early_end(module);
   replace_c_variables(module);
   lower_c_features(module, runtime_functions);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C library's functions for memory, from the world's heap.
+// The C library's functions for memory (rank_memory.hpp).
 #include "c_library.hpp"
 #include "copy_bytes.hpp"
 #include "format.hpp"
+#include "rank_memory.hpp"
 
 using namespace quarry::mpi;
 
@@ -20,7 +21,7 @@ QUARRY_HD bool is_power_of_two(unsigned long number) {
 }
 
 QUARRY_HD char* duplicate(char const* text, unsigned long length) {
-  auto* const copy = static_cast<char*>(checked(allocate(length + 1)));
+  auto* const copy = static_cast<char*>(checked(allocate_for_program(length + 1)));
   if (copy == nullptr) return nullptr;
   copy_bytes(copy, text, length);
   copy[length] = 0;
@@ -32,18 +33,18 @@ QUARRY_HD char* duplicate(char const* text, unsigned long length) {
 
 extern "C" {
 
-QUARRY_HD void* quarry_c_malloc(unsigned long size) { return checked(allocate(size)); }
+QUARRY_HD void* quarry_c_malloc(unsigned long size) { return checked(allocate_for_program(size)); }
 QUARRY_HD void quarry_c_free(void* pointer) {
-  if (pointer != nullptr) release(pointer);
+  if (pointer != nullptr) free_for_program(pointer);
 }
 QUARRY_HD void* quarry_c_calloc(unsigned long count, unsigned long size) {
   if (size != 0 && count > ~0ul / size) return checked(nullptr);
-  auto* const memory = static_cast<char*>(checked(allocate(count * size)));
+  auto* const memory = static_cast<char*>(checked(allocate_for_program(count * size)));
   if (memory != nullptr) fill_bytes(memory, 0, count * size);
   return memory;
 }
 QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size) {
-  return checked(layout().heap().realloc(old, size));
+  return checked(resize_for_program(old, size));
 }
 QUARRY_SLOW void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long size) {
   return checked(layout().heap().aligned_malloc(alignment, size));

@@ -13,6 +13,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+rank_stacks const* stacks_in_use = nullptr;
 alignas(64) char handler_stack[64 * 1024];
 
 /// The name of a place; empty if it is unknown. Allocates nothing: the heap may be damaged.
@@ -35,7 +36,19 @@ void report(int number, siginfo_t* details, void*) {
   if (has_address) std::snprintf(address, sizeof(address), "%p", details->si_addr);
   if (details->si_addr == nullptr && has_address) std::strcpy(address, "0");
   int length = 0;
-  if (quarry_mpi_layout.all != nullptr && own_rank() < layout().size) {
+  auto const overflow = has_address && stacks_in_use != nullptr
+                            ? stacks_in_use->overflowed(details->si_addr)
+                            : std::nullopt;
+  if (overflow && *overflow < layout().size && *overflow == own_rank()) {
+    auto const place = name_of_place(own_record().place);
+    length = std::snprintf(
+        text, sizeof(text),
+        "quarry-mpirun: rank %u: its stack has overflowed %llu bytes%s%.*s; run with a larger "
+        "--stack\n",
+        *overflow, static_cast<unsigned long long>(stacks_in_use->size()),
+        place.empty() ? "" : ", after the MPI call at ", static_cast<int>(place.size()),
+        place.data());
+  } else if (quarry_mpi_layout.all != nullptr && own_rank() < layout().size) {
     auto const place = name_of_place(own_record().place);
     length = std::snprintf(text, sizeof(text), "quarry-mpirun: rank %u: %s%s%s%.*s\n", own_rank(),
                            describe(number, details->si_code), address,
@@ -53,6 +66,8 @@ void report(int number, siginfo_t* details, void*) {
 }
 
 }  // namespace
+
+void set_stacks(rank_stacks const* stacks) { stacks_in_use = stacks; }
 
 void report_faults() {
   stack_t const stack{.ss_sp = handler_stack, .ss_flags = 0, .ss_size = sizeof(handler_stack)};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launcher.hpp"
+#include "rank_stacks.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -10,5 +11,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// The report has the rank, what happened, and the place of the rank's last MPI call. The handlers
 /// run on a stack of their own, because a rank may have used up its stack.
 void report_faults();
+
+/// The stacks of the ranks that run from now on, so that a report can name an overflow. Null: none.
+void set_stacks(rank_stacks const* stacks);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the ranks as threads of a GPU, and serves them meanwhile.
-#include "calls.hpp"
 #include "copy_pool.hpp"
+#include "device_memory.hpp"
+#include "fault_core.hpp"
+#include "gpu_program.hpp"
+#include "gpu_rings.hpp"
+#include "gpu_watch.hpp"
 #include "host_call_server.hpp"
 #include "launcher.hpp"
 #include "meeting.hpp"
-#include "output.hpp"
 #include "rank.hpp"
 
 #include "quarry/device/heap.hpp"
@@ -15,36 +18,15 @@
 
 #include <bit>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
-#include <cstring>
+#include <map>
 #include <thread>
 
-extern "C" char const quarry_mpi_cubin_32[], quarry_mpi_cubin_64[], quarry_mpi_cubin_128[],
-    quarry_mpi_cubin_255[];
 extern "C" char const quarry_mpi_gpu_places[], quarry_mpi_gpu_places_end[];
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
-
-void check(cudaError_t status, char const* call) {
-  if (status != cudaSuccess) throw resource_failed{call, cudaGetErrorString(status)};
-}
-
-/// Memory of the GPU, zero at first.
-template <class T>
-class device_array {
- public:
-  explicit device_array(std::size_t count) {
-    check(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)), "cudaMalloc");
-    check(cudaMemset(data_, 0, count * sizeof(T)), "cudaMemset");
-  }
-  ~device_array() { cudaFree(data_); }
-  device_array(device_array const&) = delete;
-  [[nodiscard]] T* data() const { return data_; }
-
- private:
-  T* data_ = nullptr;
-};
 
 /// Where the ranks meet, except the places of blocks.
 class meeting_memory {
@@ -71,48 +53,9 @@ class meeting_memory {
   device_array<char> parts_, results_;
 };
 
-/// A program compiled for at most this many registers a thread.
-struct variant {
-  int registers;
-  char const* cubin;
-};
-
-struct loaded {
-  cudaLibrary_t library;
-  cudaKernel_t run, prepare;
-  int block;                   // threads of a block
-  std::uint64_t most_threads;  // that can run at once
-  std::uint64_t processors;
-};
-
-loaded load(variant const& which) {
-  loaded result{};
-  // Large blocks, since the ranks of a block meet in its shared memory. As many as a multiprocessor
-  // has registers for: 65,536.
-  int const block = which.registers <= 64 ? 1024 : which.registers <= 128 ? 512 : 256;
-  result.block = block;
-  check(cudaLibraryLoadData(&result.library, which.cubin, nullptr, nullptr, 0, nullptr, nullptr, 0),
-        "cudaLibraryLoadData");
-  check(cudaLibraryGetKernel(&result.run, result.library, "quarry_mpi_run"),
-        "cudaLibraryGetKernel");
-  check(cudaLibraryGetKernel(&result.prepare, result.library, "quarry_mpi_prepare"),
-        "cudaLibraryGetKernel");
-  int blocks = 0;
-  int processors = 0;
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0),
-        "cudaDeviceGetAttribute");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &blocks, reinterpret_cast<void const*>(result.run), block, 0),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  result.processors = static_cast<std::uint64_t>(processors);
-  result.most_threads =
-      static_cast<std::uint64_t>(blocks) * result.processors * static_cast<std::uint64_t>(block);
-  return result;
-}
-
 /// Gives each thread block shared memory for copies, and the rest of a multiprocessor's memory to
 /// its cache. Returns the bytes of a block; 0 if the blocks would not fit on the GPU with them.
-std::uint32_t reserve_shared_memory(loaded const& program, std::uint64_t blocks) {
+std::uint32_t reserve_shared_memory(gpu_program const& program, std::uint64_t blocks) {
   auto const* const kernel = reinterpret_cast<void const*>(program.run);
   cudaFuncAttributes fixed{};  // the ranks of a block meet in shared memory, too
   check(cudaFuncGetAttributes(&fixed, kernel), "cudaFuncGetAttributes");
@@ -157,175 +100,113 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
   return shift;
 }
 
-std::string gigabytes(std::uint64_t size) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f GB", static_cast<double>(size) * 1e-9);
-  return text;
-}
-
 /// The size of the heap: what the user asks for, or half of what the ranks leave, at most 16 GiB.
-/// Throws bad_argument, which says what takes how much, if the ranks do not fit.
-bytes choose_heap(launch_options const& asked, bytes record_bytes) {
-  std::size_t free_bytes = 0;
-  std::size_t total = 0;
-  check(cudaMemGetInfo(&free_bytes, &total), "cudaMemGetInfo");
+/// Throws bad_argument, which says what takes how much, if the ranks do not fit in `free_bytes`.
+bytes choose_heap(launch_options const& asked, bytes record_bytes, stack_choice const& stack,
+                  bytes free_bytes) {
   constexpr bytes of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes;
-  bytes const ranks = asked.ranks * (record_bytes + of_rank) + (bytes{64} << 20);
+  constexpr bytes of_launcher = bytes{64} << 20;  // rings, tables, the program's code
   constexpr bytes least_heap = bytes{64} << 20;
+  bytes const records = asked.ranks * record_bytes;
+  bytes const ranks = records + asked.ranks * of_rank + of_launcher + stack.reserved;
   bytes const heap = asked.heap != 0 ? asked.heap : least_heap;
   if (ranks + heap > free_bytes) {
-    throw bad_argument{"-n " + std::to_string(asked.ranks) +
-                       ": the ranks do not fit: " + std::to_string(asked.ranks) + " times " +
-                       std::to_string(record_bytes) + " bytes of global variables, and " +
-                       gigabytes(heap) + " of heap, are " + gigabytes(ranks + heap) +
-                       "; the GPU has " + gigabytes(free_bytes) + " free. Run with fewer ranks"};
+    throw bad_argument{
+        "-n " + std::to_string(asked.ranks) + ": the ranks do not fit: " + gigabytes(records) +
+        " of global variables (" + std::to_string(record_bytes) + " bytes of each rank), " +
+        gigabytes(stack.reserved) + " of stack (" + std::to_string(stack.size) +
+        " bytes for each thread that the GPU can run; from " + stack.reason + "), " +
+        gigabytes(heap) + " of heap and " + gigabytes(ranks - records - stack.reserved) +
+        " for the ranks' state are " + gigabytes(ranks + heap) + "; the GPU has " +
+        gigabytes(free_bytes) + " free. Run with fewer ranks or a smaller --stack or --heap"};
   }
   if (asked.heap != 0) return asked.heap;
   bytes const half = (free_bytes - ranks) / 2 >> 26 << 26;
   return half < least_heap ? least_heap : half < (bytes{16} << 30) ? half : bytes{16} << 30;
 }
 
-/// Reads the records that ranks have written, in order.
-class output_reader {
- public:
-  output_reader(std::uint32_t ranks, output_ring* ring) : lines_{ranks} {
-    check(cudaHostAlloc(reinterpret_cast<void**>(&records_),
-                        output_ring::places * sizeof(output_record), cudaHostAllocMapped),
-          "cudaHostAlloc");
-    check(cudaHostAlloc(reinterpret_cast<void**>(&consumed_), sizeof(*consumed_),
-                        cudaHostAllocMapped),
-          "cudaHostAlloc");
-    std::memset(records_, 0, output_ring::places * sizeof(output_record));
-    *consumed_ = 0;
-    output_ring const initial{0, consumed_, records_};
-    check(cudaMemcpy(ring, &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
-  }
-  ~output_reader() {
-    cudaFreeHost(records_);
-    cudaFreeHost(consumed_);
-  }
-  output_reader(output_reader const&) = delete;
+void set_stack(stack_choice const& stack) {
+  cudaError_t const status = cudaDeviceSetLimit(cudaLimitStackSize, stack.size);
+  if (status != cudaSuccess)
+    throw bad_argument{"a stack of " + std::to_string(stack.size) + " bytes for each rank (from " +
+                       stack.reason + "), " + gigabytes(stack.reserved) +
+                       " for all threads of the GPU: " + cudaGetErrorString(status)};
+}
 
-  /// Returns whether there was anything.
-  bool read() {
-    std::uint32_t const first = next_;
-    for (;;) {
-      output_record& record = records_[next_ % output_ring::places];
-      if (std::atomic_ref{record.ticket}.load(std::memory_order_acquire) != next_ + 1) break;
-      lines_.add(record.rank, record.stream, record.text, record.length);
-      ++next_;
-      if ((next_ - first) % 1024 == 0) publish();
-    }
-    publish();
-    return next_ != first;
+void describe_launch(launch_options const& asked, gpu_program const& program, std::uint32_t shift,
+                     bytes record_bytes, bytes heap_bytes) {
+  std::fprintf(stderr,
+               "quarry-mpirun: %u ranks, %u a warp; at most %d registers a thread%s\n"
+               "quarry-mpirun: stack of a rank: %llu bytes, from %s; %s are reserved\n"
+               "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s\n",
+               asked.ranks, 32u >> shift, program.registers,
+               program.is_from_driver ? ", compiled by the driver" : "",
+               static_cast<unsigned long long>(program.stack.size), program.stack.reason.c_str(),
+               gigabytes(program.stack.reserved).c_str(),
+               static_cast<unsigned long long>(record_bytes), gigabytes(heap_bytes).c_str());
+}
+
+fault_core const& core_of_faults() {
+  static fault_core const core;
+  return core;
+}
+
+/// Reports a kernel that has failed, with what is known. Returns the exit status.
+int report_fault(std::string const& reason, int block, std::uint32_t shift) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint32_t>> rows;  // first rank, count
+  auto const faults = core_of_faults().read(static_cast<std::uint32_t>(block));
+  for (gpu_fault const& fault : faults) {
+    // If the file accuses a whole warp, its place is that of other ranks as well.
+    bool const has_function = faults.size() == 1 && !fault.function.empty();
+    std::string const text =
+        describe_kind(fault.kind) + (has_function ? " in " + fault.function + "()" : "");
+    ++rows.try_emplace(text, fault.thread >> shift, 0).first->second.second;
   }
-  void finish() {
-    while (read()) {
-    }
-    lines_.finish();
+  auto const is_about_memory = [](std::string const& text) {
+    return text.find("access") != std::string::npos || text.find("address") != std::string::npos;
+  };
+  bool is_access = is_about_memory(reason);
+  for (auto const& [text, row] : rows) {
+    std::string const others =
+        row.second > 1 ? " or one of the next " + std::to_string(row.second - 1) : "";
+    std::fprintf(stderr, "quarry-mpirun: rank %llu%s: %s\n",
+                 static_cast<unsigned long long>(row.first), others.c_str(), text.c_str());
+    is_access = is_access || is_about_memory(text);
   }
-
- private:
-  void publish() { std::atomic_ref{*consumed_}.store(next_, std::memory_order_release); }
-
-  output_record* records_ = nullptr;
-  std::uint32_t* consumed_ = nullptr;
-  std::uint32_t next_ = 0;
-  line_writer lines_;
-};
-
-/// The ring of host calls, in memory that the GPU reads and writes.
-class host_calls_memory {
- public:
-  explicit host_calls_memory(host_call_ring* ring) {
-    constexpr std::size_t size = host_call_ring::places * sizeof(host_call_record);
-    check(cudaHostAlloc(reinterpret_cast<void**>(&records_), size, cudaHostAllocMapped),
-          "cudaHostAlloc");
-    std::memset(static_cast<void*>(records_), 0, size);
-    host_call_ring const initial{0, records_};
-    check(cudaMemcpy(ring, &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
-  }
-  ~host_calls_memory() { cudaFreeHost(records_); }
-  host_calls_memory(host_calls_memory const&) = delete;
-  [[nodiscard]] host_call_record* records() const { return records_; }
-
- private:
-  host_call_record* records_ = nullptr;
-};
-
-/// A null-terminated array of strings in memory of the GPU.
-class device_strings {
- public:
-  explicit device_strings(char** strings)
-      : count_{count(strings)}, text_{bytes_of(strings) + 1}, pointers_{count_ + 1} {
-    std::string text;
-    std::vector<char*> addresses;
-    for (std::size_t i = 0; i < count_; ++i) {
-      addresses.push_back(text_.data() + text.size());
-      text.append(strings[i]).push_back('\0');
-    }
-    check(cudaMemcpy(text_.data(), text.data(), text.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
-    check(cudaMemcpy(pointers_.data(), addresses.data(), count_ * sizeof(char*),
-                     cudaMemcpyHostToDevice),
-          "cudaMemcpy");
-  }
-  [[nodiscard]] char** data() const { return pointers_.data(); }
-
- private:
-  static std::size_t count(char** strings) {
-    std::size_t number = 0;
-    while (strings[number] != nullptr) ++number;
-    return number;
-  }
-  static std::size_t bytes_of(char** strings) {
-    std::size_t total = 0;
-    for (; *strings != nullptr; ++strings) total += std::strlen(*strings) + 1;
-    return total;
-  }
-
-  std::size_t count_;
-  device_array<char> text_;
-  device_array<char*> pointers_;
-};
+  if (rows.empty()) std::fprintf(stderr, "quarry-mpirun: a rank has failed: %s\n", reason.c_str());
+  std::fputs(
+      "  --device cpu names the MPI call before it, and compute-sanitizer the instruction. If "
+      "calls "
+      "nest deeply, try a larger --stack.\n",
+      stderr);
+  return status_of_signal(is_access ? SIGSEGV : SIGABRT);
+}
 
 }  // namespace
 
 bool has_gpu() {
+  (void)core_of_faults();
   int count = 0;
-  if (quarry_mpi_cubin_255[0] == 0) return false;  // quarry-mpicc --cpu-only
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+  return has_gpu_code() && cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
 int run_on_gpu(launch_options const& asked, int argc, char** argv) {
-  if (quarry_mpi_cubin_255[0] == 0)
+  (void)core_of_faults();
+  if (!has_gpu_code())
     throw bad_argument{"--device gpu: this program was compiled with quarry-mpicc --cpu-only"};
-  variant const variants[] = {{255, quarry_mpi_cubin_255},
-                              {128, quarry_mpi_cubin_128},
-                              {64, quarry_mpi_cubin_64},
-                              {32, quarry_mpi_cubin_32}};
-  check(cudaDeviceSetLimit(cudaLimitStackSize, asked.stack != 0 ? asked.stack : 16 * 1024),
-        "cudaDeviceSetLimit");
-  loaded program{};
-  std::uint64_t most = 0;
-  for (auto const& which : variants) {
-    program = load(which);
-    most = program.most_threads;
-    if (most >= asked.ranks) break;
-    cudaLibraryUnload(program.library);
-  }
-  if (most < asked.ranks)
-    throw bad_argument{"-n " + std::to_string(asked.ranks) + ": this GPU runs at most " +
-                       std::to_string(most) + " ranks of this program at once"};
-  std::uint32_t const shift = shift_for(asked, most);
-
+  gpu_program const program = load_program(asked);
+  std::uint32_t const shift = shift_for(asked, program.most_threads);
   bytes record_bytes = 0;
-  void* symbol = nullptr;
-  size_t size = 0;
-  check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_record_bytes"),
-        "cudaLibraryGetGlobal");
-  check(cudaMemcpy(&record_bytes, symbol, sizeof(record_bytes), cudaMemcpyDeviceToHost),
+  check(cudaMemcpy(&record_bytes, program.address_of("quarry_mpi_record_bytes"),
+                   sizeof(record_bytes), cudaMemcpyDeviceToHost),
         "cudaMemcpy");
-  heap const memory{{.bytes = choose_heap(asked, record_bytes), .backend_kind = backend::cuda}};
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free_bytes, &total), "cudaMemGetInfo");
+  bytes const heap_bytes = choose_heap(asked, record_bytes, program.stack, free_bytes);
+  set_stack(program.stack);
+  if (asked.is_verbose) describe_launch(asked, program, shift, record_bytes, heap_bytes);
+  heap const memory{{.bytes = heap_bytes, .backend_kind = backend::cuda}};
   device_array<char> const records{record_bytes * asked.ranks};
   device_array<rank_state> const ranks{asked.ranks};
   device_array<mail> const mailboxes{asked.ranks};
@@ -356,18 +237,16 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   launch_layout layout{records.data(), record_bytes,     shift, asked.ranks, all.data(),
                        ranks.data(),   mailboxes.data(), {}};
   layout.set_heap(memory.ref());
-  check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_layout"),
-        "cudaLibraryGetGlobal");
-  check(cudaMemcpy(symbol, &layout, sizeof(layout), cudaMemcpyHostToDevice), "cudaMemcpy");
+  check(cudaMemcpy(program.address_of("quarry_mpi_layout"), &layout, sizeof(layout),
+                   cudaMemcpyHostToDevice),
+        "cudaMemcpy");
   meeting_place const place = meetings.place();
-  check(cudaLibraryGetGlobal(&symbol, &size, program.library, "quarry_mpi_meeting_place"),
-        "cudaLibraryGetGlobal");
-  check(cudaMemcpy(symbol, &place, sizeof(place), cudaMemcpyHostToDevice), "cudaMemcpy");
+  check(cudaMemcpy(program.address_of("quarry_mpi_meeting_place"), &place, sizeof(place),
+                   cudaMemcpyHostToDevice),
+        "cudaMemcpy");
 
   cudaStream_t work = nullptr;
-  cudaStream_t watch = nullptr;
   check(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking), "cudaStreamCreate");
-  check(cudaStreamCreateWithFlags(&watch, cudaStreamNonBlocking), "cudaStreamCreate");
   unsigned const prepare_blocks = (asked.ranks + 255) / 256;
   void* none[] = {nullptr};
   check(cudaLaunchKernel(reinterpret_cast<void const*>(program.prepare), dim3{prepare_blocks},
@@ -378,69 +257,49 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                                     dim3{static_cast<unsigned>(program.block)}, none, shared, work),
         "cudaLaunchCooperativeKernel");
 
-  std::vector<rank_state> seen(asked.ranks);
-  std::vector<std::uint64_t> steps(asked.ranks);
-  auto last_check = std::chrono::steady_clock::now();
-  bool was_still = false;
+  auto const end_after_fault = [&] {
+    output.finish();
+    int const status = report_fault("the driver has ended the program", program.block, shift);
+    core_of_faults().remove();
+    _exit(status);
+  };
+  gpu_watch watch{asked.ranks,
+                  all.data(),
+                  ranks.data(),
+                  records.data(),
+                  record_bytes,
+                  heap_bytes,
+                  places_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
+                  end_after_fault};
   cudaError_t status = cudaErrorNotReady;
   while ((status = cudaStreamQuery(work)) == cudaErrorNotReady) {
-    bool has_output = output.read();
-    has_output |= calls.serve([&] { output.read(); });
-    auto const now = std::chrono::steady_clock::now();
-    if (calls.is_blocked()) {  // the ranks wait for the user
-      last_check = now;
-      was_still = false;
+    if (fault_core::is_written()) end_after_fault();
+    bool const has_output = output.read() | calls.serve([&] { output.read(); });
+    if (has_output || calls.is_blocked()) watch.note_progress();  // blocked: waits for the user
+    if (!has_output) std::this_thread::sleep_for(std::chrono::microseconds{20});
+    try {
+      if (watch.look([&] { output.finish(); })) continue;
+    } catch (resource_failed const&) {
+      status = cudaStreamQuery(work);
+      if (status == cudaSuccess || status == cudaErrorNotReady) throw;
+      break;  // the kernel has failed meanwhile
     }
-    if (has_output || now - last_check < std::chrono::milliseconds{500}) {
-      if (!has_output) std::this_thread::sleep_for(std::chrono::microseconds{20});
-      continue;
-    }
-    last_check = now;
-    check(cudaMemcpyAsync(seen.data(), ranks.data(), asked.ranks * sizeof(rank_state),
-                          cudaMemcpyDeviceToHost, watch),
-          "cudaMemcpyAsync");
-    check(cudaStreamSynchronize(watch), "cudaStreamSynchronize");
-    bool is_still = true;
-    for (std::uint32_t i = 0; i < asked.ranks; ++i) {
-      is_still = is_still && (seen[i].stage == life::done || seen[i].waiting.call != 0) &&
-                 seen[i].steps == steps[i];
-      steps[i] = seen[i].steps;
-    }
-    if (is_still && was_still) {
-      output.finish();
-      auto const places = places_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end);
-      std::fprintf(stderr, "quarry-mpirun: deadlock: no rank can continue\n%s",
-                   describe_waits(seen, places).c_str());
-      std::fflush(stderr);
-      std::uint32_t const aborted = 1;
-      std::int32_t const code = status_of_deadlock(seen);
-      check(cudaMemcpyAsync(&all.data()->abort_code, &code, sizeof(code), cudaMemcpyHostToDevice,
-                            watch),
-            "cudaMemcpyAsync");
-      check(cudaMemcpyAsync(&all.data()->aborted, &aborted, sizeof(aborted), cudaMemcpyHostToDevice,
-                            watch),
-            "cudaMemcpyAsync");
-      check(cudaStreamSynchronize(watch), "cudaStreamSynchronize");
-      is_still = false;
-    }
-    was_still = is_still;
+    output.finish();
+    std::fflush(stderr);
+    _exit(watch.end_status());  // the driver ends the kernel with the process
   }
+  // The driver lets a kernel go on after its fault, so that the kernel may end before the driver
+  // aborts.
+  for (int i = 0; core_of_faults().exists() && !fault_core::is_written() && i < 600; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  if (core_of_faults().exists()) end_after_fault();
   output.finish();
-  check(status, "the program's kernel");
-  check(cudaMemcpy(&initial, all.data(), sizeof(initial), cudaMemcpyDeviceToHost), "cudaMemcpy");
-  std::fputs(describe_failure(initial.first_failure,
-                              places_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end))
-                 .c_str(),
-             stderr);
-  if (initial.aborted == 2)
-    throw out_of_memory{"the ranks", asked.heap, "run with a larger --heap"};
-  if (initial.aborted != 0) return initial.abort_code;
-  check(cudaMemcpy(seen.data(), ranks.data(), asked.ranks * sizeof(rank_state),
-                   cudaMemcpyDeviceToHost),
-        "cudaMemcpy");
-  for (auto const& rank : seen)
-    if (rank.exit_code != 0) return rank.exit_code;
-  return 0;
+  if (status != cudaSuccess) {
+    int const code = report_fault(cudaGetErrorString(status), program.block, shift);
+    core_of_faults().remove();
+    _exit(code);  // the driver's thread may be in abort()
+  }
+  return watch.end();
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -3,9 +3,11 @@
 
 #include "calls.hpp"
 #include "fault_report.hpp"
+#include "signal_watch.hpp"
 
 #include <unistd.h>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -107,6 +109,38 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
   return table.str();
 }
 
+std::string describe_unfinished(std::vector<rank_state> const& ranks,
+                                std::vector<std::uint32_t> const& last_calls,
+                                std::vector<std::string> const& places) {
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> rows;  // first rank, count
+  for (std::uint32_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank].stage != life::done)
+      ++rows.try_emplace(last_calls[rank], rank, 0).first->second.second;
+  std::ostringstream text;
+  text << "quarry-mpirun: ranks have not ended after " << grace_seconds
+       << " seconds; the process ends\n";
+  for (auto const& [place, row] : rows) {
+    text << "  rank " << row.first;
+    if (row.second > 1) text << " and " << row.second - 1 << " others";
+    if (place < places.size() && !places[place].empty())
+      text << ": after the MPI call at " << places[place] << '\n';
+    else
+      text << ": before its first MPI call\n";
+  }
+  return text.str();
+}
+
+std::string describe_signal(int signal) {
+  return std::string{"quarry-mpirun: "} + (signal == SIGINT ? "SIGINT" : "SIGTERM") +
+         " ends the program\n";
+}
+
+std::string gigabytes(bytes size) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f GB", static_cast<double>(size) * 1e-9);
+  return text;
+}
+
 int status_of_deadlock(std::vector<rank_state> const& ranks) {
   for (rank_state const& state : ranks)
     if (state.stage == life::done && state.exit_code != 0) return state.exit_code;
@@ -136,6 +170,8 @@ int main(int argc, char** argv) {
   asked.stack = number("QUARRY_MPI_STACK", 0);
   asked.ranks_per_warp = static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", 0));
   asked.seed = number("QUARRY_MPI_SEED", 0);
+  asked.is_verbose = number("QUARRY_MPI_VERBOSE", 0) != 0;
+  block_signals();  // before CUDA starts threads
   char const* const device = std::getenv("QUARRY_MPI_DEVICE");
   std::string const wanted = device == nullptr ? "" : device;
   asked.uses_gpu = wanted == "gpu" || (wanted != "cpu" && has_gpu());

@@ -14,8 +14,9 @@ struct launch_options {
   std::uint32_t ranks = 1;
   bool uses_gpu = false;
   bytes heap = 0;                    // 0: a default
-  bytes stack = 0;                   // of each rank; 0: a default
+  bytes stack = 0;                   // of each rank; 0: GPU: from the call graph; CPU: a default
   std::uint32_t ranks_per_warp = 0;  // GPU: a power of two; 0: as few as fit
+  bool is_verbose = false;           // says what the program gets
   std::uint64_t seed = 0;            // CPU: of the scheduler; 0: ranks switch only where they wait
 };
 
@@ -46,6 +47,18 @@ int status_of_deadlock(std::vector<rank_state> const& ranks);
 /// The message for a program that ended early, with the place in the source; empty if there is
 /// none.
 std::string describe_failure(failure const& first, std::vector<std::string> const& places);
+
+/// A table of the ranks that have not ended although the program was aborted. `last_calls`: the
+/// number of the place of each rank's last MPI call.
+std::string describe_unfinished(std::vector<rank_state> const& ranks,
+                                std::vector<std::uint32_t> const& last_calls,
+                                std::vector<std::string> const& places);
+
+/// The message for a program that SIGINT or SIGTERM ends.
+std::string describe_signal(int signal);
+
+/// `size` as a text in units of 10^9 bytes.
+std::string gigabytes(bytes size);
 
 /// Runs the program on the machine. Returns the exit status.
 int run_on_cpu(launch_options const& asked, int argc, char** argv);

@@ -22,11 +22,13 @@ int main(int argc, char** argv) {
       for (char& c : name)
         c = static_cast<char>(c == '-' ? '_' : c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
       setenv(name.c_str(), value(option).c_str(), 1);
+    } else if (option == "--verbose" || option == "-v") {
+      setenv("QUARRY_MPI_VERBOSE", "1", 1);
     } else {
       std::fprintf(stderr,
                    "quarry-mpirun: unknown option %s\nusage: quarry-mpirun -n RANKS [--device "
                    "cpu|gpu] [--heap BYTES] [--stack BYTES] [--ranks-per-warp N] [--seed N] "
-                   "PROGRAM [ARGUMENT...]\n",
+                   "[--verbose] PROGRAM [ARGUMENT...]\n",
                    option.c_str());
       return 2;
     }

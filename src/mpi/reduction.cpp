@@ -15,6 +15,12 @@ QUARRY_HD void combine_all(void const* input, void* in_out, bytes count, MPI_Op 
   for (bytes i = 0; i < count; ++i) out[i] = combine(in[i], out[i], op);
 }
 
+#ifdef __CUDACC__
+using long_double = double;  // as the GPU's compiler has it
+#else
+using long_double = long double;
+#endif
+
 /// A value and its place, for MPI_MINLOC and MPI_MAXLOC.
 template <class T>
 struct located {
@@ -68,7 +74,7 @@ QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {
   if (op < MPI_MAX || op > MPI_NO_OP || !is_basic(type)) return false;
   if (is_pair(type)) return is_location || op >= MPI_REPLACE;
   if (is_location) return false;
-  bool const is_real = type == MPI_FLOAT || type == MPI_DOUBLE;
+  bool const is_real = type == MPI_FLOAT || type == MPI_DOUBLE || type == MPI_LONG_DOUBLE;
   bool const is_complex = type == MPI_C_COMPLEX || type == MPI_C_DOUBLE_COMPLEX;
   bool const is_logical = op >= MPI_LAND && op <= MPI_BXOR;
   if (is_complex) return op == MPI_SUM || op == MPI_PROD;
@@ -120,6 +126,8 @@ QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes
       return combine_all<unsigned long long>(input, in_out, count, op);
     case MPI_DOUBLE:
       return combine_all<double>(input, in_out, count, op);
+    case MPI_LONG_DOUBLE:
+      return combine_all<long_double>(input, in_out, count, op);
     case MPI_C_COMPLEX:
       return combine_complex<float>(input, in_out, count, op);
     case MPI_C_DOUBLE_COMPLEX:

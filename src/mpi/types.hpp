@@ -60,7 +60,9 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
 
 /// Whether mpi.h names the type.
 [[nodiscard]] QUARRY_HD constexpr bool is_named(MPI_Datatype type) {
-  if (type == MPI_SHORT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT) return true;
+  if (type == MPI_SHORT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT ||
+      type == MPI_LONG_DOUBLE)
+    return true;
   auto const number = static_cast<std::uint32_t>(type) & 0xff;
   auto const extent = static_cast<std::uint32_t>(type) >> 8;
   if (extent == 16) return type == MPI_C_DOUBLE_COMPLEX;

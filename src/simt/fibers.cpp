@@ -21,7 +21,13 @@ namespace {
 
 namespace context = boost::context;
 
-constexpr std::size_t stack_bytes = 128 * 1024;
+constexpr std::size_t default_stack_bytes = 128 * 1024;
+constexpr std::uint64_t max_lanes = 1u << 20;
+
+/// For a stack that the caller owns.
+struct borrowed_stack {
+  void deallocate(context::stack_context&) noexcept {}
+};
 
 /// The generator xorshift64*, by G. Marsaglia and S. Vigna. It is small, and its results are the
 /// same on every machine.
@@ -76,9 +82,11 @@ class fiber_lane final : public host_lane {
   std::uint64_t value = 0;                          // exchange: the value that this lane sends
   std::array<std::uint64_t, warp_size> received{};  // exchange: the values that the lane receives
   std::size_t ready_index = 0;                      // position among the scheduler's ready lanes
+  std::size_t coalescing_index = 0;                 // the same among lanes that wait for a group
   context::fiber fiber;
   void* fake_stack = nullptr;
   void const* stack_bottom = nullptr;
+  std::size_t stack_bytes = 0;
 
  private:
   scheduler& owner_;
@@ -105,7 +113,7 @@ class scheduler {
   [[nodiscard]] std::uint64_t& block_word(std::uint32_t block) { return block_words_[block]; }
 
   void run() {
-    for (auto& lane : lanes_) start(*lane);
+    for (std::size_t i = 0; i < lanes_.size(); ++i) start(*lanes_[i], i);
     while (done_ < lanes_.size() && !failure_) {
       if (!coalescing_.empty() && (ready_.empty() || random_.happens(16))) {
         release_group();
@@ -132,7 +140,9 @@ class scheduler {
   void block_on(fiber_lane& lane, wait reason) {
     lane.waiting = reason;
     remove_ready(lane);
-    if (reason == wait::coalesce) coalescing_.push_back(&lane);
+    if (reason != wait::coalesce) return;
+    lane.coalescing_index = coalescing_.size();
+    coalescing_.push_back(&lane);
   }
 
   void make_ready(fiber_lane& lane) {
@@ -203,10 +213,22 @@ class scheduler {
  private:
   struct stop {};
 
-  void start(fiber_lane& lane) {
-    context::fixedsize_stack allocator{stack_bytes};
-    auto const stack = allocator.allocate();
+  void start(fiber_lane& lane, std::size_t number) {
+    if (schedule_.stacks.base == nullptr) {
+      context::fixedsize_stack allocator{default_stack_bytes};
+      start(lane, allocator.allocate(), allocator);
+    } else {
+      context::stack_context stack;
+      stack.size = schedule_.stacks.size;
+      stack.sp = schedule_.stacks.base + number * schedule_.stacks.distance + stack.size;
+      start(lane, stack, borrowed_stack{});
+    }
+  }
+
+  template <class Allocator>
+  void start(fiber_lane& lane, context::stack_context stack, Allocator const& allocator) {
     lane.stack_bottom = static_cast<char const*>(stack.sp) - stack.size;
+    lane.stack_bytes = stack.size;
     context::preallocated const prepared{stack.sp, stack.size, stack};
     lane.fiber = context::fiber{std::allocator_arg, prepared, allocator,
                                 [this, &lane](context::fiber&& main) {
@@ -228,7 +250,7 @@ class scheduler {
     current_lane = &lane;
 #if defined(__SANITIZE_ADDRESS__)
     void* fake = nullptr;
-    __sanitizer_start_switch_fiber(&fake, lane.stack_bottom, stack_bytes);
+    __sanitizer_start_switch_fiber(&fake, lane.stack_bottom, lane.stack_bytes);
 #endif
     lane.fiber = std::move(lane.fiber).resume();
 #if defined(__SANITIZE_ADDRESS__)
@@ -298,17 +320,18 @@ class scheduler {
   /// sometimes only some of them.
   void release_group() {
     auto const& first = *coalescing_[random_.below(coalescing_.size())];
-    place const first_place = first.own_place();
     bool const is_partial = random_.happens(schedule_.partial_groups);
     std::vector<fiber_lane*> group;
-    std::erase_if(coalescing_, [&](fiber_lane* lane) {
-      place const candidate = lane->own_place();
-      bool const may_join = lane->site == first.site && candidate.block == first_place.block &&
-                            candidate.thread / warp_size == first_place.thread / warp_size;
-      if (!may_join || (is_partial && lane != &first && random_.happens(128))) return false;
+    for (std::uint32_t index = 0; index < warp_size; ++index) {
+      fiber_lane* const lane = peer(first, index);
+      bool const may_join =
+          lane != nullptr && lane->waiting == wait::coalesce && lane->site == first.site;
+      if (!may_join || (is_partial && lane != &first && random_.happens(128))) continue;
       group.push_back(lane);
-      return true;
-    });
+      coalescing_.back()->coalescing_index = lane->coalescing_index;
+      coalescing_[lane->coalescing_index] = coalescing_.back();
+      coalescing_.pop_back();
+    }
     lane_mask mask = 0;
     for (auto const* lane : group) mask |= lane_mask{1} << lane->lane();
     if (group.front()->is_calling) begin_call(mask, group);
@@ -436,10 +459,10 @@ void fiber_lane::pause() { owner_.suspend(*this); }
 }  // namespace
 
 void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel) {
-  if (std::uint64_t{lanes.blocks} * lanes.threads > 65536) {
+  if (std::uint64_t{lanes.blocks} * lanes.threads > max_lanes) {
     throw bad_argument{
         "launch_fibers: " + std::to_string(std::uint64_t{lanes.blocks} * lanes.threads) +
-        " lanes exceed the limit of 65536; launch a smaller grid"};
+        " lanes exceed the limit of " + std::to_string(max_lanes) + "; launch a smaller grid"};
   }
   scheduler{lanes, schedule, kernel}.run();
 }

@@ -281,6 +281,59 @@ int main(int argc, char **argv) { if (argc > 3) function = thrice; return descen
         self.assertIn("possible recursion: descend\n", report)
         self.assertIn("calls through pointers in main can reach thrice, twice\n", report)
 
+    def test_complex_functions_of_the_gpu_are_those_of_the_host(self):
+        """The GPU's source, compiled for the host; and a program that calls them compiles for the GPU."""
+        result = self.execute("cc", "-O1", SOURCES / "complex_functions.c", "-o", "reference", "-lm")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.execute("./reference").stdout, "")
+        functions = "cabs carg creal cimag conj cproj cexp clog csqrt csin ccos ctan csinh ccosh ctanh casin cacos catan casinh cacosh catanh"
+        calls = "".join(f"  sum += {name}(z); f += {name}f(f);\n" for name in functions.split())
+        self.write(a__c="#include <complex.h>\n#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n"
+                        "  double complex z = atof(\"0.5\") + 0.25 * I, sum = cpow(z, z); float complex f = cpowf(z, z);\n"
+                        + calls + '  printf("%.9f %.9f\\n", creal(sum), crealf(f) * 0);\n  return 0;\n}\n')
+        self.assertEqual(self.execute("cc", "a.c", "-o", "b.out", "-lm").returncode, 0)
+        self.compile("a.c", "-lm")
+        self.assertEqual(self.run_program(ranks=1), self.execute("./b.out").stdout.splitlines())
+
+    def test_long_double_is_that_of_the_machine(self):
+        self.write(a__c="""#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  int rank, bytes;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Type_size(MPI_LONG_DOUBLE, &bytes);
+  long double own = 1 + rank / 4.0L, tiny = 1e-18L * (rank + 1), values[3], sum;
+  MPI_Allgather(&own, 1, MPI_LONG_DOUBLE, values, 1, MPI_LONG_DOUBLE, MPI_COMM_WORLD);
+  own = rank == 0 ? 1 : tiny;
+  MPI_Allreduce(&own, &sum, 1, MPI_LONG_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  printf("%d %.2Lf %.2Lf %.1Lf %.1Le\\n", bytes == (int)sizeof own, values[1], sqrtl(values[2] * values[2]), fabsl(-own) < 2 ? 1.0L : 0.0L, sum - 1);
+  MPI_Finalize();
+  return 0;
+}
+""")
+        self.compile("a.c", "-lm")
+        self.assertEqual(self.run_program(), ["1 1.25 1.50 1.0 5.0e-18"] * 3)
+
+    @unittest.skipIf("CPU only" in subprocess.run([TOOLS / "quarry-mpicc", "--version"], capture_output=True, text=True,
+                                                  check=False).stdout, "needs quarry-mpicc for GPUs")
+    def test_without_ptxas_the_driver_compiles(self):
+        """The executable has PTX instead of machine code; a warning says so."""
+        shutil.copy(TOOLS / "quarry-mpicc", self.folder)
+        parts = (TOOLS / "quarry-mpicc.cfg").read_text()
+        (self.folder / "quarry-mpicc.cfg").write_text(re.sub(r"(?m)^ptxas .*", "ptxas /nowhere/ptxas", parts))
+        self.write(a__c=MINIMAL)
+        result = self.execute(self.folder / "quarry-mpicc", "a.c", "-o", "hidden")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("warning: ptxas or nvlink of the CUDA toolkit is missing", result.stderr)
+        self.assertEqual(self.compile("a.c", "--ptx", "-o", "asked"), "")
+        for program in "hidden", "asked":
+            text = (self.folder / program).read_bytes()
+            self.assertEqual(text.count(b".visible .entry quarry_mpi_run"), 1, "the runtime's PTX")
+            self.assertGreaterEqual(text.count(b".target sm_90"), 2)
+            self.run_program(program)
+
     def test_setjmp_works_on_the_cpu(self):
         self.write(a__c="""#include <setjmp.h>
 #include <stdio.h>

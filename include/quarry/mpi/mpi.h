@@ -108,6 +108,12 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_C_COMPLEX 0x80e
 #define MPI_C_FLOAT_COMPLEX 0x80e
 #define MPI_C_DOUBLE_COMPLEX 0x1003
+/* long double has the size that the compiler gives it: that of double on a GPU. */
+#if defined(__NVPTX__) || defined(__CUDA_ARCH__)
+#define MPI_LONG_DOUBLE 0x80f
+#else
+#define MPI_LONG_DOUBLE 0x1004
+#endif
 #define MPI_SHORT_INT 0x881
 #define MPI_DOUBLE_INT 0x1081
 #define MPI_LONG_INT 0x1082

@@ -6,6 +6,7 @@
 #include "quarry/core/errors.hpp"
 #include "quarry/simt/host_lane.hpp"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace quarry::inline QUARRY_ABI::simt {
@@ -37,6 +38,14 @@ class QUARRY_API deadlock : public error_of<std::runtime_error> {
   using error_of::error_of;
 };
 
+/// Memory for the stacks of fibers: that of lane i begins at `base + i * distance`. A stack grows
+/// down from its end.
+struct fiber_stacks {
+  char* base = nullptr;
+  std::size_t size = 0;
+  std::size_t distance = 0;
+};
+
 /// How fibers are scheduled.
 struct fiber_schedule {
   std::uint64_t seed = 1;
@@ -49,11 +58,13 @@ struct fiber_schedule {
   /// GPU the compiler makes lanes that diverged at a branch wait for each other at the branch's
   /// end. No lane may wait for work that another lane does only after such a return.
   bool returns_together = false;
+  /// The caller's memory for all stacks. Without it, each lane has a stack of 128 KiB.
+  fiber_stacks stacks = {};
 };
 
 /// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread. The seed determines
 /// every interleaving, so that a failure is reproducible. Throws `deadlock`, or the exception that
-/// a lane threw. Throws `bad_argument` for more than 65536 lanes. A program that calls it must also
+/// a lane threw. Throws `bad_argument` for more than 2^20 lanes. A program that calls it must also
 /// link quarry::fibers.
 QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel);
 

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu_watch.hpp"
+
+#include "device_memory.hpp"
+#include "fault_core.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+using namespace std::chrono;
+
+constexpr auto time_between_looks = milliseconds{500};
+constexpr auto grace = duration<double>{grace_seconds};
+
+/// Ends the process after a signal or a fault if the launcher does not: it may wait for the driver.
+std::function<void()> end_late(std::atomic<int> const& signal,
+                               std::function<void()> end_after_fault) {
+  return [&signal, end = std::move(end_after_fault), after_signal = 0, after_fault = 0]() mutable {
+    if (fault_core::is_written() && ++after_fault > 10) end();
+    if (signal.load() != 0 && ++after_signal > 10 * (grace_seconds + 3))
+      _exit(status_of_signal(signal.load()));
+  };
+}
+
+}  // namespace
+
+gpu_watch::gpu_watch(std::uint32_t count, world* all, rank_state const* ranks, char const* records,
+                     bytes record_bytes, bytes heap_bytes, std::vector<std::string> places,
+                     std::function<void()> end_after_fault)
+    : all_{all},
+      ranks_{ranks},
+      records_{records},
+      record_bytes_{record_bytes},
+      heap_bytes_{heap_bytes},
+      places_{std::move(places)},
+      seen_(count),
+      steps_(count),
+      at_places_(count),
+      signals_{[this](int signal) { signal_.store(signal); },
+               end_late(signal_, std::move(end_after_fault))} {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
+gpu_watch::~gpu_watch() { cudaStreamDestroy(stream_); }
+
+void gpu_watch::copy(void* target, void const* source, bytes size, cudaMemcpyKind kind) const {
+  check(cudaMemcpyAsync(target, source, size, kind, stream_), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+void gpu_watch::read_ranks() {
+  check(
+      cudaMemcpy2DAsync(at_places_.data(), sizeof(std::uint32_t), records_, record_bytes_,
+                        sizeof(std::uint32_t), at_places_.size(), cudaMemcpyDeviceToHost, stream_),
+      "cudaMemcpy2DAsync");
+  copy(seen_.data(), ranks_, seen_.size() * sizeof(rank_state), cudaMemcpyDeviceToHost);
+}
+
+void gpu_watch::abort_ranks(int code) {
+  std::uint32_t const aborted = 1;
+  std::int32_t const status = code;
+  copy(&all_->abort_code, &status, sizeof(status), cudaMemcpyHostToDevice);
+  copy(&all_->aborted, &aborted, sizeof(aborted), cudaMemcpyHostToDevice);
+}
+
+bool gpu_watch::find_deadlock() {
+  bool is_still = true;
+  for (std::size_t i = 0; i < seen_.size(); ++i) {
+    is_still = is_still && (seen_[i].stage == life::done || seen_[i].waiting.call != 0) &&
+               seen_[i].steps == steps_[i];
+    steps_[i] = seen_[i].steps;
+  }
+  bool const is_found = is_still && was_still_;
+  was_still_ = is_still && !is_found;
+  return is_found;
+}
+
+bool gpu_watch::look(std::function<void()> const& before_report) {
+  int const signal = signal_.load();
+  if (signal != handled_signal_) {
+    handled_signal_ = signal;
+    before_report();
+    std::fputs(describe_signal(signal).c_str(), stderr);
+    abort_ranks(status_of_signal(signal));
+  } else if (clock::now() - last_look_ < time_between_looks) {
+    return true;
+  }
+  last_look_ = clock::now();
+  std::uint32_t aborted = 0;
+  copy(&aborted, &all_->aborted, sizeof(aborted), cudaMemcpyDeviceToHost);
+  if (aborted != 0 && !is_aborted_) {
+    is_aborted_ = true;
+    abort_seen_ = last_look_;
+  }
+  if (is_aborted_ && last_look_ - abort_seen_ < grace) return true;
+  read_ranks();
+  if (is_aborted_) {
+    before_report();
+    end_status_ = end();
+    std::fputs(describe_unfinished(seen_, at_places_, places_).c_str(), stderr);
+    return false;
+  }
+  if (find_deadlock()) {
+    before_report();
+    std::fprintf(stderr, "quarry-mpirun: deadlock: no rank can continue\n%s",
+                 describe_waits(seen_, places_).c_str());
+    std::fflush(stderr);
+    abort_ranks(status_of_deadlock(seen_));
+  }
+  return true;
+}
+
+int gpu_watch::end() {
+  world state{};
+  copy(&state, all_, sizeof(state), cudaMemcpyDeviceToHost);
+  std::fputs(describe_failure(state.first_failure, places_).c_str(), stderr);
+  if (state.aborted == 2) throw out_of_memory{"the ranks", heap_bytes_, "run with a larger --heap"};
+  if (state.aborted != 0) return state.abort_code;
+  read_ranks();
+  for (auto const& rank : seen_)
+    if (rank.exit_code != 0) return rank.exit_code;
+  return 0;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

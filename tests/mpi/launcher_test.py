@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How quarry-mpirun ends programs on the CPU: signals, aborts, overflows of the stack, too many ranks.
+
+usage: launcher_test.py FOLDER [unittest's arguments]
+FOLDER has quarry-mpicc and quarry-mpirun.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
+SOURCES = Path(__file__).resolve().parent / "launcher"
+GRACE = 2  # seconds that ranks have to end (src/mpi/signal_watch.hpp)
+
+
+class Launcher(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.temporary.name)
+        for source in SOURCES.glob("*.c"):
+            command = [TOOLS / "quarry-mpicc", "-O1", source.name, "-o", cls.folder / source.stem]
+            subprocess.run(command, cwd=SOURCES, check=True, timeout=120)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def command(self, program, ranks, *arguments, options=()):
+        words = [TOOLS / "quarry-mpirun", "-n", ranks, "--device", "cpu", *options, self.folder / program, *arguments]
+        return [str(word) for word in words]
+
+    def run_program(self, *words, **options):
+        return subprocess.run(self.command(*words, **options), capture_output=True, text=True, timeout=100, check=False)
+
+    def interrupt(self, program, number, wanted_output):
+        """Sends the signal after the program has written what is wanted. Returns the result and the seconds until the end."""
+        process = subprocess.Popen(self.command(program, 4), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        begin = b""
+        while wanted_output not in begin:
+            self.assertTrue(select.select([process.stdout], [], [], 60)[0], "the program writes nothing")
+            begin += os.read(process.stdout.fileno(), 4096)
+        start = time.monotonic()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, (begin + out).decode(), err.decode(), time.monotonic() - start
+
+    def test_signals_end_ranks_that_wait_and_print_all_output(self):
+        for number, name in (signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"):
+            status, out, err, seconds = self.interrupt("waits", number, b"first line\n")
+            self.assertEqual(status, 128 + number)
+            self.assertEqual(out, "first line\nno end of line")
+            self.assertEqual(err, f"quarry-mpirun: {name} ends the program\n")
+            self.assertLess(seconds, GRACE)
+
+    def test_a_signal_ends_ranks_that_compute(self):
+        status, out, err, seconds = self.interrupt("computes", signal.SIGINT, b"first line\n")
+        self.assertEqual(status, 130)
+        self.assertEqual(out, "first line\nno end of line")
+        self.assertIn("rank 1: after the MPI call at computes.c:", err)
+        self.assertGreater(seconds, GRACE * 0.9)
+
+    def test_a_second_signal_ends_the_program_at_once(self):
+        process = subprocess.Popen(self.command("computes", 4), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.readline()
+        start = time.monotonic()
+        while process.poll() is None and time.monotonic() - start < 60:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        self.assertEqual(process.wait(), 130)
+        self.assertLess(time.monotonic() - start, GRACE)
+        process.stdout.close()
+
+    def test_ignored_signals_stay_ignored(self):
+        """A shell lets its background jobs ignore SIGINT."""
+        command = self.command("waits", 2, "3")  # ends by itself after 3 seconds
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (0, b""))
+
+    def test_an_abort_ends_although_a_rank_computes(self):
+        result = self.run_program("computes", 4, "abort")
+        self.assertEqual(result.returncode, 9)
+        self.assertEqual(result.stdout, "first line\nno end of line")
+        self.assertRegex(result.stderr, r"MPI_Abort with code 9.*\n.*have not ended after 2 seconds.*\n  rank 1: after the MPI call")
+
+    def test_an_overflow_of_the_stack_names_rank_and_option(self):
+        result = self.run_program("recurs", 4, "3000")
+        self.assertEqual(result.returncode, -signal.SIGSEGV)
+        self.assertRegex(result.stderr, r"rank 2: its stack has overflowed 1048576 bytes, after the MPI call at recurs.c:\d+; run with a larger --stack")
+        result = self.run_program("recurs", 4, "3000", options=("--stack", "8000000"))
+        self.assertEqual((result.returncode, result.stdout), (0, "sum 3000\n"))
+        result = self.run_program("recurs", 4, "300", options=("--stack", "100000"))
+        self.assertRegex(result.stderr, "rank 2: its stack has overflowed 102400 bytes")
+
+    def test_more_ranks_than_65536(self):
+        result = self.run_program("recurs", 70000, "1")
+        self.assertEqual((result.returncode, result.stdout), (0, "sum 1\n"), result.stderr)
+
+    def test_ranks_that_do_not_fit_are_refused_with_the_sum(self):
+        result = self.run_program("recurs", 400000000, "1")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"-n 400000000: the ranks do not fit: .* of global variables .* are .* GB; the host has .* GB")
+
+    def test_verbose_shows_the_stack(self):
+        result = self.run_program("recurs", 3, "1", options=("--verbose",))
+        self.assertEqual(result.stderr, "quarry-mpirun: 3 ranks on the CPU; stack of a rank: 1048576 bytes\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
