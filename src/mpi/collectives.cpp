@@ -75,14 +75,14 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
 QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data, bytes size,
                                  std::uint32_t root, call which) {
   if (meets(among) && size <= meeting::part_bytes) {
-    (void)meeting::broadcast(data, static_cast<std::uint32_t>(size), root, which, false);
+    (void)meeting::broadcast(data, static_cast<std::uint32_t>(size), root, which);
     return;
   }
   broadcast(collective{rank, among, which}, data, size, root);
 }
 
 QUARRY_SLOW void barrier(rank_state& rank, membership& among, call which) {
-  if (meets(among)) return meeting::barrier(which, false);
+  if (meets(among)) return meeting::barrier(which);
   collective const of{rank, among, which};
   char token = 0;
   for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
@@ -97,8 +97,15 @@ using namespace quarry::mpi;
 
 namespace {
 
-QUARRY_SLOW int barrier_of_part(MPI_Comm communicator) {
+// The fast paths of MPI's functions end in one call: what lives across calls costs memory.
+
+QUARRY_SLOW int finish_barrier(MPI_Comm communicator, meeting::unfinished rest) {
   rank_state& rank = self();
+  if (rest.has_arrived) {
+    meeting::finish_barrier(call::barrier, static_cast<std::uint32_t>(call::barrier), rest);
+    join_lanes();
+    return MPI_SUCCESS;
+  }
   membership* among = nullptr;
   if (int const error = check(rank, communicator, 0, MPI_BYTE, 0, "MPI_Barrier", among))
     return error;
@@ -120,7 +127,7 @@ QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root
     alignas(16) char packed[meeting::part_bytes];
     if (!is_whole) pack(rank, packed, data, static_cast<bytes>(count), type);
     int const error = meeting::broadcast(is_whole ? data : packed, static_cast<std::uint32_t>(size),
-                                         from, call::bcast, true);
+                                         from, call::bcast);
     if (!is_whole && !is_root) unpack(rank, data, type, packed, size);
     return error == MPI_SUCCESS ? error
                                 : fail(rank, communicator, error, "MPI_Bcast", "count", count);
@@ -137,6 +144,39 @@ QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root
   return of.result(communicator, "MPI_Bcast");
 }
 
+/// `error` is that of the fast path, if it was taken to its end.
+QUARRY_SLOW int finish_broadcast(void* data, int count, MPI_Datatype type, int root,
+                                 MPI_Comm communicator, int error, meeting::unfinished rest) {
+  if (!rest.has_arrived) return broadcast_any(data, count, type, root, communicator);
+  if (error == MPI_SUCCESS)
+    error = meeting::finish_broadcast(data, small_size(count, type), call::bcast, rest);
+  return error == MPI_SUCCESS ? error
+                              : fail(self(), communicator, error, "MPI_Bcast", "count", count);
+}
+
+/// Reduces a few numbers of all ranks, each in a meeting. `received` is null if this rank does not
+/// get the result. A function for each call: lanes that arrive here together have the same.
+template <call Which>
+QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI_Datatype type,
+                                small_reduction how) {
+  auto const size = static_cast<std::uint32_t>(type >> 8);
+  auto const* own = static_cast<char const*>(sent);
+  auto* result = static_cast<char*>(received);
+  for (int i = 0; i < count; ++i) {
+    meeting::unfinished rest;
+    simt::lane_group group = simt::lane_group::alone();
+    if (!meeting::try_reduce(own, result, size, Which, group, rest))
+      meeting::finish_reduce(result, size, how, Which, group, rest);
+    own += size;
+    if (result != nullptr) result += size;
+  }
+}
+
+/// Whether the numbers can meet.
+[[nodiscard]] QUARRY_HD bool are_few_numbers(small_reduction how, MPI_Comm communicator) {
+  return communicator == MPI_COMM_WORLD && meeting::can_reduce(how);
+}
+
 QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Datatype type,
                            MPI_Op op, int root, MPI_Comm communicator) {
   rank_state& rank = self();
@@ -145,6 +185,13 @@ QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Data
     return error;
   if (!is_reducible(rank, op, type))
     return fail(rank, communicator, MPI_ERR_OP, "MPI_Reduce", "operation", op);
+  if (small_reduction const how = small_reduction::of(count, type, op);
+      are_few_numbers(how, communicator)) {
+    reduce_numbers<call::reduce>(sent == MPI_IN_PLACE ? received : sent,
+                                 rank.rank == static_cast<std::uint32_t>(root) ? received : nullptr,
+                                 count, type, how);
+    return MPI_SUCCESS;
+  }
   collective const of{rank, *among, call::reduce};
   auto const elements = static_cast<bytes>(count);
   bytes const length = elements * static_cast<bytes>(element_extent(rank, type));
@@ -167,6 +214,12 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
     return error;
   if (!is_reducible(rank, op, type))
     return fail(rank, communicator, MPI_ERR_OP, "MPI_Allreduce", "operation", op);
+  if (small_reduction const how = small_reduction::of(count, type, op);
+      are_few_numbers(how, communicator)) {
+    reduce_numbers<call::allreduce>(sent == MPI_IN_PLACE ? received : sent, received, count, type,
+                                    how);
+    return MPI_SUCCESS;
+  }
   if (!is_dense(rank, type)) {  // the gaps between elements stay as they are
     bool const is_copied = sent == MPI_IN_PLACE && among->rank != 0;
     int const error =
@@ -188,48 +241,63 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
   return MPI_SUCCESS;
 }
 
+/// Reduces a number of all ranks. What is left in rare cases is one call at the end.
+template <call Which>
+QUARRY_FAST void reduce_number(void const* sent, void* received, MPI_Datatype type,
+                               small_reduction how) {
+  auto const size = static_cast<std::uint32_t>(type >> 8);
+  meeting::unfinished rest;
+  simt::lane_group group = simt::lane_group::alone();
+  if (!meeting::try_reduce(sent, received, size, Which, group, rest))
+    meeting::finish_reduce(received, size, how, Which, group, rest);
+}
+
 }  // namespace
 
 extern "C" {
 
 QUARRY_HD int MPI_Barrier(MPI_Comm communicator) {
-  if (communicator == MPI_COMM_WORLD) {
-    meeting::barrier(call::barrier, true);
+  meeting::unfinished rest;
+  if (communicator == MPI_COMM_WORLD &&
+      meeting::try_barrier(static_cast<std::uint32_t>(call::barrier), true, rest)) {
+    join_lanes();
     return MPI_SUCCESS;
   }
-  return barrier_of_part(communicator);
+  return finish_barrier(communicator, rest);
 }
 
 QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm communicator) {
   std::uint32_t const size = small_size(count, type);
-  if (communicator != MPI_COMM_WORLD || size > meeting::part_bytes ||
-      static_cast<std::uint32_t>(root) >= layout().size)
-    return broadcast_any(data, count, type, root, communicator);
-  int const error =
-      meeting::broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast, true);
-  return error == MPI_SUCCESS ? error
-                              : fail(self(), communicator, error, "MPI_Bcast", "count", count);
+  meeting::unfinished rest;
+  int error = MPI_SUCCESS;
+  bool const is_small = communicator == MPI_COMM_WORLD && size <= meeting::part_bytes &&
+                        static_cast<std::uint32_t>(root) < layout().size;
+  if (is_small &&
+      meeting::try_broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast, true, error,
+                             rest) &&
+      error == MPI_SUCCESS)
+    return MPI_SUCCESS;
+  return finish_broadcast(data, count, type, root, communicator, error, rest);
 }
 
 QUARRY_HD int MPI_Reduce(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
                          int root, MPI_Comm communicator) {
   small_reduction const how = small_reduction::of(count, type, op);
-  if (communicator != MPI_COMM_WORLD || static_cast<std::uint32_t>(root) >= layout().size ||
-      !meeting::can_reduce(how))
+  if (count != 1 || !are_few_numbers(how, communicator) ||
+      static_cast<std::uint32_t>(root) >= layout().size)
     return reduce_any(sent, received, count, type, op, root, communicator);
-  bool const is_root = own_rank() == static_cast<std::uint32_t>(root);
-  meeting::reduce(sent == MPI_IN_PLACE ? received : sent, is_root ? received : nullptr,
-                  static_cast<std::uint32_t>(type >> 8), how, call::reduce);
+  if (sent == MPI_IN_PLACE) sent = received;
+  if (own_rank() != static_cast<std::uint32_t>(root)) received = nullptr;
+  reduce_number<call::reduce>(sent, received, type, how);
   return MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Datatype type,
                             MPI_Op op, MPI_Comm communicator) {
   small_reduction const how = small_reduction::of(count, type, op);
-  if (communicator != MPI_COMM_WORLD || !meeting::can_reduce(how))
+  if (count != 1 || !are_few_numbers(how, communicator))
     return reduce_to_all(sent, received, count, type, op, communicator);
-  meeting::reduce(sent == MPI_IN_PLACE ? received : sent, received,
-                  static_cast<std::uint32_t>(type >> 8), how, call::allreduce);
+  reduce_number<call::allreduce>(sent == MPI_IN_PLACE ? received : sent, received, type, how);
   return MPI_SUCCESS;
 }
 

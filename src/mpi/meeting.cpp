@@ -52,43 +52,68 @@ QUARRY_HD bool combine_tree(rank_state& rank, bytes size, bytes count, MPI_Datat
 
 }  // namespace
 
-QUARRY_SLOW void meeting::finish_barrier(call which, std::uint32_t kind, std::uint32_t number,
-                                         bool represents) {
+QUARRY_SLOW void meeting::finish_barrier(call which, std::uint32_t kind, unfinished rest) {
   seat const at = own_seat();
-  arrival const arrived{at, kind, number};
-  if (!represents) return wait_for_block(arrived, which);
+  arrival const arrived{at, kind, rest.number};
+  if (!rest.represents) return wait_for_block(arrived, which);
   wait_for_world(arrived, which);
   finish_block(at, arrived, simt::lane_group::alone(), no_work{});
   note_activity();
 }
 
-QUARRY_SLOW int meeting::finish_broadcast(void* data, std::uint32_t size, call which,
-                                          std::uint32_t number, bool represents) {
-  finish_barrier(which, static_cast<std::uint32_t>(which), number, represents);
-  return take_result(data, size, number);
+QUARRY_SLOW void meeting::barrier(call which, std::uint32_t kind) {
+  unfinished rest;
+  if (!try_barrier(kind, false, rest)) finish_barrier(which, kind, rest);
+  join_lanes();
 }
 
-QUARRY_SLOW void meeting::finish_reduction(void* received, std::uint32_t size, small_reduction how,
-                                           call which, std::uint32_t number, bool is_last,
-                                           simt::lane_group group) {
+QUARRY_SLOW int meeting::finish_broadcast(void* data, std::uint32_t size, call which,
+                                          unfinished rest) {
+  finish_barrier(which, kind_of(which), rest);
+  return take_result(data, size, rest.number);
+}
+
+QUARRY_SLOW int meeting::broadcast(void* data, std::uint32_t size, std::uint32_t root, call which) {
+  unfinished rest;
+  int error = MPI_SUCCESS;
+  return try_broadcast(data, size, root, which, false, error, rest)
+             ? error
+             : finish_broadcast(data, size, which, rest);
+}
+
+QUARRY_SLOW void meeting::finish_reduce(void* received, std::uint32_t size, small_reduction how,
+                                        call which, simt::lane_group group, unfinished rest) {
   seat const at = own_seat();
-  arrival const arrived{at, static_cast<std::uint32_t>(which), number};
-  bool is_complete = true;
-  if (is_last) {
+  arrival const arrived{at, kind_of(which), rest.number};
+  if (rest.represents) {
     small_reduction_work const work{at, how,
-                                    the_meeting().values + number % 2 * values_of(at.blocks)};
-    is_complete = represent_block(at, arrived, group, work, world_polls);
+                                    the_meeting().values + rest.number % 2 * values_of(at.blocks)};
+    bool const is_complete = represent_block(at, arrived, group, work, world_polls);
     note_activity();
-    bool const is_leader = group.is_leader();
-    if (!is_complete && is_leader) {
-      wait_for_world(arrived, which);
-      is_complete = true;
-      group = simt::lane_group::alone();
-    }
     if (is_complete) finish_block(at, arrived, group, work);
     note_activity();
+    rest.represents = !is_complete && group.is_leader();
+    if (!rest.represents && wait_briefly(arrived)) {
+      if (received != nullptr) store_number(received, at.place.result, size);
+      return;
+    }
   }
-  if (!wait_briefly(arrived)) wait_for_block(arrived, which);
+  finish_late_reduce(received, size, how, which, rest);
+}
+
+QUARRY_SLOW void meeting::finish_late_reduce(void* received, std::uint32_t size,
+                                             small_reduction how, call which, unfinished rest) {
+  seat const at = own_seat();
+  arrival const arrived{at, kind_of(which), rest.number};
+  if (rest.represents) {
+    small_reduction_work const work{at, how,
+                                    the_meeting().values + rest.number % 2 * values_of(at.blocks)};
+    wait_for_world(arrived, which);
+    finish_block(at, arrived, simt::lane_group::alone(), work);
+    note_activity();
+  } else {
+    wait_for_block(arrived, which);
+  }
   if (received != nullptr) store_number(received, at.place.result, size);
 }
 
@@ -98,7 +123,7 @@ QUARRY_SLOW void meeting::reduce(rank_state& rank, void* data, bytes size, bytes
   char* const result = result_of(arrival{own_seat(), block_place::tree_kind}.number());
   copy_bytes(all.parts + rank.rank * part_bytes, data, size);
   if (combine_tree(rank, size, count, type, op)) copy_bytes(result, all.parts, size);
-  barrier(which, block_place::tree_kind, true);
+  barrier(which, block_place::tree_kind);
   copy_bytes(data, result, size);
 }
 

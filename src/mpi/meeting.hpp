@@ -28,54 +28,68 @@ class meeting {
   static constexpr bytes part_bytes = 64;
   static constexpr bytes result_bytes = part_bytes + 16;  // and the size that a root sends
 
-  /// Waits until all ranks have arrived. Ranks of different kinds never meet.
-  QUARRY_FAST static void barrier(call which, std::uint32_t kind, bool is_one_kind) {
+  /// What a fast path leaves to `finish_...`, which this rank must call next.
+  struct unfinished {
+    std::uint32_t number = 0;  // of the meeting
+    bool has_arrived = false;
+    bool represents = false;  // its block, in the last group
+  };
+
+  /// Waits until all ranks have arrived. Ranks of different kinds never meet. Returns false if
+  /// something is left. `is_one_kind`: all calls from this place in the code have the same `kind`.
+  [[nodiscard]] QUARRY_FAST static bool try_barrier(std::uint32_t kind, bool is_one_kind,
+                                                    unfinished& rest) {
     seat const at = own_seat();
     arrival const arrived{at, kind};
-    bool represents = false;
-    if (!meet_briefly(at, arrived, is_one_kind, represents))
-      finish_barrier(which, kind, arrived.number(), represents);
-    join_lanes();
+    return meet_briefly(at, arrived, is_one_kind, rest);
   }
-  /// `is_one_kind`: all calls from this place in the code have the same `which`.
-  QUARRY_FAST static void barrier(call which, bool is_one_kind) {
-    barrier(which, static_cast<std::uint32_t>(which), is_one_kind);
-  }
+  QUARRY_SLOW static void finish_barrier(call which, std::uint32_t kind, unfinished rest);
 
-  /// Copies `size` bytes, at most `part_bytes`, of the rank `root` to all ranks. Returns an MPI
-  /// error code: if the root sends more, only `size` bytes are copied.
-  QUARRY_FAST static int broadcast(void* data, std::uint32_t size, std::uint32_t root, call which,
-                                   bool is_one_kind) {
+  /// Both.
+  QUARRY_SLOW static void barrier(call which, std::uint32_t kind);
+  QUARRY_HD static void barrier(call which) { barrier(which, kind_of(which)); }
+
+  /// Copies `size` bytes, at most `part_bytes`, of the rank `root` to all ranks. Returns false if
+  /// something is left. `error`: if the root sends more, only `size` bytes are copied.
+  [[nodiscard]] QUARRY_FAST static bool try_broadcast(void* data, std::uint32_t size,
+                                                      std::uint32_t root, call which,
+                                                      bool is_one_kind, int& error,
+                                                      unfinished& rest) {
     seat const at = own_seat();
-    arrival const arrived{at, static_cast<std::uint32_t>(which)};
+    arrival const arrived{at, kind_of(which)};
     if (own_rank() == root) {
       char* const result = result_of(arrived.number());
       copy_small(result, static_cast<char const*>(data), size);
       *reinterpret_cast<std::uint32_t*>(result + part_bytes) = size;
     }
-    bool represents = false;
-    if (!meet_briefly(at, arrived, is_one_kind, represents))
-      return finish_broadcast(data, size, which, arrived.number(), represents);
-    return take_result(data, size, arrived.number());
+    if (!meet_briefly(at, arrived, is_one_kind, rest)) return false;
+    error = take_result(data, size, arrived.number());
+    return true;
   }
+  QUARRY_SLOW static int finish_broadcast(void* data, std::uint32_t size, call which,
+                                          unfinished rest);
+  QUARRY_SLOW static int broadcast(void* data, std::uint32_t size, std::uint32_t root, call which);
 
-  /// Whether `reduce` can combine such numbers. All ranks know the same.
+  /// Whether `try_reduce` can combine such numbers. All ranks know the same.
   [[nodiscard]] QUARRY_FAST static bool can_reduce(small_reduction how) {
     return how.exists() && own_seat().blocks <= block_place::max_ranks;
   }
   /// Combines the number at `own` of each rank, of `size` bytes. Stores the result at `received`,
-  /// unless it is null.
-  QUARRY_FAST static void reduce(void const* own, void* received, std::uint32_t size,
-                                 small_reduction how, call which) {
+  /// unless it is null. Returns false if something is left.
+  [[nodiscard]] QUARRY_FAST static bool try_reduce(void const* own, void* received,
+                                                   std::uint32_t size, call which,
+                                                   simt::lane_group& group, unfinished& rest) {
     seat const at = own_seat();
-    arrival const arrived{at, static_cast<std::uint32_t>(which)};
+    arrival const arrived{at, kind_of(which)};
     at.place.slots[block_place::slot(at.own)] = load_number(own, size);
-    simt::lane_group const group = arriving_lanes(at, arrived.kind(), true, joins_lanes());
-    bool const is_last = arrived.arrive(group);
-    if (is_last || !wait_briefly(arrived))
-      return finish_reduction(received, size, how, which, arrived.number(), is_last, group);
+    group = arriving_lanes(at, arrived.kind(), true, joins_lanes());
+    rest = {arrived.number(), true, arrived.arrive(group)};
+    if (rest.represents || !wait_briefly(arrived)) return false;
     if (received != nullptr) store_number(received, at.place.result, size);
+    return true;
   }
+  QUARRY_SLOW static void finish_reduce(void* received, std::uint32_t size, small_reduction how,
+                                        call which, simt::lane_group group, unfinished rest);
 
   /// Combines the ranks' values. `size` bytes, at most `part_bytes`; every rank gets the result.
   QUARRY_SLOW static void reduce(rank_state& rank, void* data, bytes size, bytes count,
@@ -102,22 +116,25 @@ class meeting {
       if (arrived.is_published()) return true;
     return false;
   }
-  /// Returns whether the meeting is complete. If not, `represents` is whether this rank must go on
-  /// for its block.
+  /// Returns whether the meeting is complete.
   [[nodiscard]] QUARRY_FAST static bool meet_briefly(seat const& at, arrival const& arrived,
-                                                     bool is_one_kind, bool& represents) {
+                                                     bool is_one_kind, unfinished& rest) {
     simt::lane_group const group = arriving_lanes(at, arrived.kind(), is_one_kind, joins_lanes());
+    rest = {arrived.number(), true, false};
     if (arrived.arrive(group)) {
       bool const is_complete = represent_block(at, arrived, group, no_work{}, world_polls);
       note_activity();
-      represents = !is_complete && group.is_leader();
-      if (represents) return false;
+      rest.represents = !is_complete && group.is_leader();
+      if (rest.represents) return false;
       if (is_complete) finish_block(at, arrived, group, no_work{});
       note_activity();
     }
     return wait_briefly(arrived);
   }
 
+  [[nodiscard]] QUARRY_FAST static std::uint32_t kind_of(call which) {
+    return static_cast<std::uint32_t>(which);
+  }
   [[nodiscard]] QUARRY_FAST static char* result_of(std::uint32_t number) {
     return the_meeting().results + number % 2 * result_bytes;
   }
@@ -128,14 +145,8 @@ class meeting {
     return sent > size ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
   }
 
-  // What is left of operations in which a rank waits long, and of the last group in a reduction.
-  QUARRY_SLOW static void finish_barrier(call which, std::uint32_t kind, std::uint32_t number,
-                                         bool represents);
-  QUARRY_SLOW static int finish_broadcast(void* data, std::uint32_t size, call which,
-                                          std::uint32_t number, bool represents);
-  QUARRY_SLOW static void finish_reduction(void* received, std::uint32_t size, small_reduction how,
-                                           call which, std::uint32_t number, bool is_last,
-                                           simt::lane_group group);
+  QUARRY_SLOW static void finish_late_reduce(void* received, std::uint32_t size,
+                                             small_reduction how, call which, unfinished rest);
 };
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

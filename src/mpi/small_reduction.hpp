@@ -8,9 +8,10 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// A reduction of one number that meetings know: a type of C and an operation.
+/// A reduction of few numbers that meetings know: a type of C and an operation.
 struct small_reduction {
   enum class number : std::uint32_t { none, int32, uint32, int64, uint64, real32, real64 };
+  static constexpr int max_count = 8;  // numbers, which ranks combine one after another
   number type;
   MPI_Op op;
 
@@ -41,7 +42,8 @@ struct small_reduction {
 
   [[nodiscard]] QUARRY_HD static constexpr small_reduction of(int count, MPI_Datatype type,
                                                               MPI_Op op) {
-    bool const is_known = count == 1 && (op == MPI_SUM || op == MPI_MAX || op == MPI_MIN);
+    bool const is_known =
+        count >= 1 && count <= max_count && (op == MPI_SUM || op == MPI_MAX || op == MPI_MIN);
     return {is_known ? number_of(type) : number::none, op};
   }
   [[nodiscard]] QUARRY_HD constexpr bool exists() const { return type != number::none; }
@@ -84,9 +86,16 @@ template <class T, MPI_Op Op>
     std::memcpy(&values[i], &two.words[0], sizeof(T));
     std::memcpy(&values[i + 1], &two.words[1], sizeof(T));
   }
-  for (std::uint32_t distance = 1; distance < 8; distance *= 2)
-    for (std::uint32_t i = 0; i < 8; i += 2 * distance)
-      if (i + distance < count) values[i] = combine<T>(values[i], values[i + distance], Op);
+  auto const combine_pairs = [&](std::uint32_t present) {
+    for (std::uint32_t distance = 1; distance < 8; distance *= 2)
+      for (std::uint32_t i = 0; i < 8; i += 2 * distance)
+        if (i + distance < present) values[i] = combine<T>(values[i], values[i + distance], Op);
+  };
+  if (count == 8) {
+    combine_pairs(8);  // without conditions
+  } else {
+    combine_pairs(count);
+  }
   std::uint64_t result = 0;
   std::memcpy(&result, &values[0], sizeof(T));
   return result;
