@@ -279,6 +279,7 @@ int main(int argc, char **argv) { if (argc > 3) function = thrice; return descen
             return
         self.assertRegex(report, r"\n64 +\d+ B \+ +[tm]")
         self.assertRegex(report, r"  descend: 4\d\d 4\d\d 4\d\d 4\d\d B\n")
+        self.assertRegex(report, r"spilled by each function with( \d+)+ registers\n  descend:( [1-9]\d*){4} B\n")
         self.assertIn("possible recursion: descend\n", report)
         self.assertIn("calls through pointers in main can reach thrice, twice\n", report)
 
