@@ -120,7 +120,7 @@ def relevant(entry, outcome):
         match = next(filter(None, (re.search(pattern, line) for pattern in entry["lines"])), None)
         if match:
             found.append(" ".join(match.groups()) if match.groups() else line)
-    return found
+    return sorted(found)
 
 
 def first_lines(text, count=3):

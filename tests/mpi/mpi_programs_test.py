@@ -14,6 +14,9 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import mpi_programs  # noqa: E402
+import program_runs  # noqa: E402
 
 RANKS = """
 #include <mpi.h>
@@ -98,6 +101,14 @@ def run(names, in_git=False):
         command += ["--tools", tools] if tools else []
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         return done, [json.loads(line) for line in lines.read_text().splitlines()], commit
+
+
+class Lines(unittest.TestCase):
+    def test_parts_of_lines_are_sorted_without_the_rest_of_the_line(self):
+        entry = {"output": "lines", "lines": [r"^\d+ (\w+)"]}
+        for text in ("1 b\n2 a\nno", "2 b\n1 a\n"):
+            outcome = program_runs.Outcome(0, text, "")
+            self.assertEqual(mpi_programs.relevant(entry, outcome), ["a", "b"])
 
 
 class Script(unittest.TestCase):
