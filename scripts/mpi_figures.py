@@ -14,6 +14,7 @@ SYSTEMS = {
     "quarry-cpu": "Quarry, one core",
     "open-mpi": "Open MPI",
 }
+FAILURES = {"exit status 124": "no end in time", "exit status 137": "no end in time"}
 NOTHING_YET = ["Not measured yet: `scripts/run_mpi_bench.sh` measures."]
 
 
@@ -68,11 +69,13 @@ def benchmarks_of(records):
 
 
 def latest(records, row):
-    """{ranks: {system: record}}; a later record replaces an earlier one."""
+    """{ranks: {system: record}}; a later record replaces an earlier one. A failed run has no value."""
     found = {}
     for record in records:
         params = record["params"]
-        if record["bench"] == row.bench and row.selection.items() <= params.items():
+        is_failure = record["bench"] == "mpi/failed" and params["program"] == row.bench.split("/")[1]
+        is_measured = record["bench"] == row.bench and row.selection.items() <= params.items()
+        if is_measured or is_failure:
             found.setdefault(params["ranks"], {})[params["system"]] = record
     return dict(sorted(found.items()))
 
@@ -81,6 +84,8 @@ def cell(record):
     """The median, and in brackets the tenth and the ninetieth percentile."""
     if record is None:
         return "–"
+    if record["value"] is None:
+        return FAILURES.get(record["params"]["error"], "failed")
     text = value_text(record["value"])
     spread = record.get("spread")
     return f"{text} ({value_text(spread['p10'])}–{value_text(spread['p90'])})" if spread else text
@@ -92,7 +97,8 @@ def goal_text(row, record):
     text = f"{'≥' if row.is_at_least else '≤'} {value_text(row.goal)}"
     if record is None:
         return text
-    is_met = record["value"] >= row.goal if row.is_at_least else record["value"] <= row.goal
+    value = record["value"]
+    is_met = value is not None and (value >= row.goal if row.is_at_least else value <= row.goal)
     return f"{text}: {'met' if is_met else '**missed**'}"
 
 
@@ -113,7 +119,8 @@ def costs(records):
         for ranks, by_system in latest(found, row).items():
             used = [by_system.get(system) for system in SYSTEMS]
             shown += [record for record in used if record]
-            unit = next(record["unit"] for record in used if record).replace("us", "µs")
+            units = [record["unit"] for record in used if record and record["unit"]]
+            unit = units[0].replace("us", "µs") if units else ""
             goal = goal_text(row, by_system.get("quarry-gpu"))
             rows.append([row.title, f"{ranks:,}", unit, *map(cell, used), goal])
     if not rows:

@@ -50,20 +50,24 @@ start() {
   esac
 }
 
-# record BENCH RANKS MEMBERS VALUE UNIT: prints a JSON line.
+# record BENCH RANKS MEMBERS VALUE UNIT [SPREAD]: prints a JSON line.
 record() {
-  printf '{"bench":"mpi/%s","params":{"system":"%s","host":"%s","ranks":%d%s},"value":%s,"unit":"%s","machine":"%s","date":"%s","commit":"%s"}\n' \
-    "$1" "$QUARRY_SYSTEM" "$QUARRY_HOST" "$2" "$3" "$4" "$5" "$QUARRY_MACHINE" "$QUARRY_DATE" "$QUARRY_COMMIT"
+  printf '{"bench":"mpi/%s","params":{"system":"%s","host":"%s","ranks":%d%s},"value":%s,"unit":"%s",%s"machine":"%s","date":"%s","commit":"%s"}\n' \
+    "$1" "$QUARRY_SYSTEM" "$QUARRY_HOST" "$2" "$3" "$4" "$5" "${6:+\"spread\":$6,}" "$QUARRY_MACHINE" "$QUARRY_DATE" "$QUARRY_COMMIT"
 }
 
-# hello SYSTEM RANKS: the seconds of a whole run; fails unless each rank printed its line.
+# hello SYSTEM RANKS: the seconds of five whole runs; fails unless each rank printed its line.
 hello() {
-  local begin end
-  begin=$(date +%s%N)
-  start "$1" hello "$2" >"$results/hello.txt" 2>>"$log" || return
-  end=$(date +%s%N)
-  [ "$(sort -u "$results/hello.txt" | grep -cE "^hello from rank [0-9]+ of $2\$")" -eq "$2" ] || return 70
-  record hello/run "$2" '' "$(awk "BEGIN { print ($end - $begin) / 1e9 }")" s
+  local begin end times=() run
+  for run in 1 2 3 4 5; do
+    begin=$(date +%s%N)
+    start "$1" hello "$2" >"$results/hello.txt" 2>>"$log" || return
+    end=$(date +%s%N)
+    [ "$(sort -u "$results/hello.txt" | grep -cE "^hello from rank [0-9]+ of $2\$")" -eq "$2" ] || return 70
+    times+=("$(awk "BEGIN { print ($end - $begin) / 1e9 }")")
+  done
+  mapfile -t times < <(printf '%s\n' "${times[@]}" | sort -g)
+  record hello/run "$2" '' "${times[2]}" s "{\"p10\":${times[0]},\"p90\":${times[4]},\"runs\":$run}"
 }
 
 for system in "$@"; do

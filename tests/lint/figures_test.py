@@ -288,6 +288,10 @@ class MpiTables(unittest.TestCase):
         where = {"machine": f"{system} on {host}", "date": "2026-01-02", "commit": "c"}
         return {"bench": bench, "params": params, "value": value, "unit": "us", "spread": spread} | where
 
+    def failed(self, system, **params):
+        params |= {"error": "exit status 124"}
+        return self.record(system, 0, bench="mpi/failed", **params) | {"value": None, "unit": ""}
+
     def test_a_row_has_both_systems_and_says_whether_the_goal_is_met(self):
         lines = costs(
             [
@@ -295,6 +299,8 @@ class MpiTables(unittest.TestCase):
                 self.record("quarry-gpu", 4.0),
                 self.record("open-mpi", 3),
                 self.record("quarry-gpu", 1, ranks=3),
+                self.record("quarry-gpu", 1, ranks=5),
+                self.failed("quarry-gpu", ranks=5, program="ring"),
                 self.record("quarry-cpu", 8, host="without a GPU"),
                 self.record("quarry-gpu", 20.0, "g", "mpi/ping_pong/bandwidth", bytes=1 << 20, buffer="heap"),
             ]
@@ -305,6 +311,7 @@ class MpiTables(unittest.TestCase):
                 ["2", "µs", "20 (19–21)", "–", "–", "≥ 30: **missed** |"],
                 ["2", "µs", "4 (3–5)", "–", "3 (2–4)", "≤ 1.2: **missed** |"],
                 ["3", "µs", "1 (0–2)", "–", "–", "≤ 1.2: met |"],
+                ["5", "", "no end in time", "–", "–", "≤ 1.2: **missed** |"],
             ],
         )
         self.assertEqual(costs([self.record("open-mpi", 3)])[0][:16], "Not measured yet")
