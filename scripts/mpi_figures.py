@@ -178,7 +178,8 @@ def others(records):
     compiled = sum(row[2] == "yes" for row in rows)
     lines = [f"{compiled} of {len(rows)} programs compile. Equal output: {counts}.", ""]
     head = ["program", "repository, commit", "compiles", "CPU (ranks)", "GPU (ranks)", "reason"]
-    return [*lines, *table(head, rows)]
+    first, _, *others_lines = table(head, rows)
+    return [*lines, first, "|---" * len(head) + "|", *others_lines]  # all columns are text
 
 
 SECTIONS = {"costs": costs, "reports": reports}

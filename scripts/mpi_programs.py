@@ -73,7 +73,7 @@ class Result:
                 "ranks": [entry["ranks"]],
                 "compiles": self.compiles,
                 "equal": bool(self.runs and self.equal is not False) if self.compiles else None,
-                "reason": self.reason,
+                "reason": f"not supported: {', '.join(self.missing)}" if self.missing else self.reason,
             },
             "value": round(self.seconds, 1),
             "unit": "s",
