@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 FUZZ_SECONDS ?= 60
-.PHONY: help demo check test test-long test-mpi test-opencl test-python rmm-test fuzz mutants bench gpu-bundle gpu-test plots format tidy clean
+.PHONY: help demo check test test-long test-mpi test-opencl test-python rmm-test fuzz mutants bench bench-mpi gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -66,6 +66,11 @@ bench: ## run the benchmarks, on the GPU if there is one; write the results to b
 	@scripts/setup.sh bench
 	@$(common); preset=$$(best_preset); build $$preset; \
 	QUARRY_COMMIT=$$(commit) scripts/run_bench.sh build/$$preset/bench bench/results
+
+bench-mpi: ## run the MPI benchmarks with Quarry and with Open MPI; write the results to bench/results
+	@scripts/setup.sh mpi
+	@$(common); preset=$$(best_preset); scripts/build_mpi_bench.sh dist/mpi_bench $$preset && \
+	QUARRY_COMMIT=$$(commit) dist/mpi_bench/run_mpi_bench.sh dist/mpi_bench bench/results $$([ $$preset != cuda ] || echo quarry-gpu) quarry-cpu open-mpi
 
 gpu-bundle: ## collect in dist/gpu all files that another machine with a GPU needs to run tests and benchmarks
 	@scripts/setup.sh

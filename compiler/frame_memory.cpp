@@ -33,8 +33,8 @@ class frame {
     IRBuilder<> entry{&*function_.getEntryBlock().getFirstInsertionPt()};
     newest_ = entry.CreateAlloca(entry.getPtrTy(), nullptr, "newest_block");
     entry.SetInsertPoint(&*function_.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
-    entry.CreateStore(ConstantPointerNull::get(entry.getPtrTy()), newest_);
-    for (AllocaInst* local : locals_) replace(local, entry);
+    start_ = entry.CreateStore(ConstantPointerNull::get(entry.getPtrTy()), newest_);
+    for (AllocaInst* local : locals_) replace(local);
     for (IntrinsicInst* save : saves_) {
       IRBuilder<> builder{save};
       save->replaceAllUsesWith(builder.CreateLoad(builder.getPtrTy(), newest_));
@@ -53,10 +53,10 @@ class frame {
     return function_.getParent()->getOrInsertFunction(name, type);
   }
 
-  void replace(AllocaInst* local, IRBuilder<>& entry) {
-    bool const is_fixed = local->isStaticAlloca();
+  void replace(AllocaInst* local) {
     IRBuilder<> builder{local};
-    if (is_fixed) builder.SetInsertPoint(entry.GetInsertBlock(), entry.GetInsertPoint());
+    // The instruction after the start may be a lifetime marker, which is erased below.
+    if (local->isStaticAlloca()) builder.SetInsertPoint(start_->getNextNode());
     builder.SetCurrentDebugLocation(local->getDebugLoc());
     Type* const word = builder.getInt64Ty();
     DataLayout const& sizes = function_.getParent()->getDataLayout();
@@ -93,6 +93,7 @@ class frame {
   SmallVector<IntrinsicInst*> saves_, restores_;
   SmallVector<ReturnInst*> exits_;
   Value* newest_ = nullptr;
+  StoreInst* start_ = nullptr;  // of the function: sets `newest_`
 };
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <llvm/IR/InstrTypes.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
+#include <string_view>
 
 namespace quarry::compiler {
 namespace {
@@ -69,6 +71,46 @@ std::set<std::string> intersection(std::set<std::string> const& a, std::set<std:
   return both;
 }
 
+/// The bytes that each function spills: a line of ptxas names the function, the next one has the
+/// numbers.
+std::map<std::string, std::uint64_t> spills_in(std::string const& report) {
+  constexpr std::string_view before_name = "Function properties for ";
+  constexpr std::string_view after_number = " bytes spill stores";
+  std::map<std::string, std::uint64_t> spills;
+  std::istringstream lines{report};
+  std::string name;
+  for (std::string line; std::getline(lines, line);) {
+    if (auto const at = line.find(before_name); at != std::string::npos)
+      name = line.substr(at + before_name.size());
+    if (auto const at = line.find(after_number); at != std::string::npos && at > 0)
+      spills[name] = std::strtoull(line.c_str() + line.rfind(' ', at - 1), nullptr, 10);
+  }
+  return spills;
+}
+
+/// A line for each function that spills.
+void add_spills(std::ostringstream& text, std::set<std::string> const& functions,
+                std::vector<variant> const& variants) {
+  text << "\nspilled by each function with";
+  for (variant const& each : variants) text << ' ' << each.registers;
+  text << " registers\n";
+  bool spills = false;
+  for (std::string const& name : functions) {
+    std::uint64_t sum = 0;
+    std::string numbers;
+    for (variant const& each : variants) {
+      auto const found = each.spills.find(name);
+      std::uint64_t const bytes = found == each.spills.end() ? 0 : found->second;
+      sum += bytes;
+      numbers += ' ' + std::to_string(bytes);
+    }
+    if (sum == 0) continue;
+    spills = true;
+    text << "  " << shown(name) << ':' << numbers << " B\n";
+  }
+  if (!spills) text << "  nothing\n";
+}
+
 }  // namespace
 
 std::vector<variant> measure(program& gpu, installation const& installed,
@@ -76,9 +118,11 @@ std::vector<variant> measure(program& gpu, installation const& installed,
   auto const targets = targets_of(gpu);
   std::vector<variant> variants;
   for (auto const& runtime : installed.runtimes) {
-    auto graph = read_call_graph(read_file(scratch / ("program" + runtime.registers + ".cubin")));
+    std::string const name = scratch / ("program" + runtime.registers);
+    auto graph = read_call_graph(read_file(name + ".cubin"));
     auto need = find_stack_need(graph, "quarry_mpi_run", targets);
-    variants.push_back({runtime.registers, std::move(graph), std::move(need)});
+    auto spills = spills_in(read_file(name + ".ptxas.log"));
+    variants.push_back({runtime.registers, std::move(graph), std::move(need), std::move(spills)});
   }
   return variants;
 }
@@ -107,6 +151,7 @@ std::string report_of(program& gpu, std::vector<variant> const& variants) {
     }
     text << " B\n";
   }
+  add_spills(text, functions, variants);
   text << "\nstack that quarry-mpirun gives each rank without --stack: "
        << (variants[0].need.is_open()
                ? "what the calls need, at least 16 KiB, because of recursion "

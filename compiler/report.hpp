@@ -6,6 +6,8 @@
 #include "program.hpp"
 #include "scratch.hpp"
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,16 +18,17 @@ namespace quarry::compiler {
 struct variant {
   std::string registers;
   call_graph graph;
-  stack_need need;  // of a rank, with the runtime's functions
+  stack_need need;                              // of a rank, with the runtime's functions
+  std::map<std::string, std::uint64_t> spills;  // bytes that a function of the program stores
 };
 
-/// Reads the cubins that the scratch folder has.
+/// Reads the cubins and ptxas's reports that the scratch folder has.
 std::vector<variant> measure(program& gpu, installation const& installed,
                              scratch_folder const& scratch);
 
 /// The report of --report: for each limit of registers the stack of a rank and its deepest path;
-/// the frames of the program's functions; recursion, which makes the stack unknown, and calls
-/// through pointers.
+/// the frames of the program's functions, and the registers that they spill; recursion, which makes
+/// the stack unknown, and calls through pointers.
 std::string report_of(program& gpu, std::vector<variant> const& variants);
 
 }  // namespace quarry::compiler

@@ -78,9 +78,10 @@ def read_records(folder=RESULTS):
 
 
 def machines(records):
-    """The names of the machines, those with a GPU first."""
+    """The names of the machines, those with a GPU first. MPI has tables of its own: mpi_figures.py."""
     return sorted(
-        {record["machine"] for record in records}, key=lambda name: ("nvidia" not in name, name)
+        {record["machine"] for record in records if not record["bench"].startswith("mpi/")},
+        key=lambda name: ("nvidia" not in name, name),
     )
 
 

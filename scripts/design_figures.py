@@ -11,6 +11,7 @@ import re
 import coalesced_claims
 import coalesced_tables
 import design_values
+import mpi_figures
 import opencl_figures
 import plugin_figures
 import pool_figures
@@ -326,7 +327,8 @@ SECTIONS = {
         "arrays": pool_tables.arrays,
         "instructions": pool_tables.instructions,
     },
-    "docs/design/mpi.md": {},
+    "docs/design/mpi.md": mpi_figures.SECTIONS,
+    "docs/design/mpi_programs.md": mpi_figures.OTHERS,
     "docs/design/opencl.md": opencl_figures.SECTIONS,
     "docs/design/registry.md": {},
     "docs/design/simt.md": {},

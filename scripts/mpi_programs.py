@@ -24,11 +24,15 @@ repositories into FOLDER/OWNER/NAME first. An entry of the table:
 Each program is compiled with quarry-mpicc and with another MPI, if one is installed, and their outputs are
 compared.
 
-usage: scripts/mpi_programs.py TABLE FOLDER [NAME...] [--tools FOLDER] [--device cpu|gpu] [--seeds N]
+usage: scripts/mpi_programs.py TABLE FOLDER [NAME...] [--tools FOLDER] [--device cpu|gpu] [--seeds N] [--json FILE]
+--json appends a line for each program to FILE, for bench/results.
 Exit status: 1 if a program does not compile, does not run, or prints something else.
 """
 
 import argparse
+import datetime
+import json
+import os
 import re
 import subprocess
 import sys
@@ -57,16 +61,39 @@ class Result:
     missing: list = field(default_factory=list)
     reason: str = ""
 
+    def record(self, entry, device):
+        """The result as a record of bench/results. The value is the time to compile."""
+        return {
+            "bench": "mpi/others",
+            "params": {
+                "repository": entry["repository"],
+                "program": self.name,
+                "commit": self.commit,
+                "device": device,
+                "ranks": [entry["ranks"]],
+                "compiles": self.compiles,
+                "equal": bool(self.runs and self.equal is not False) if self.compiles else None,
+                "reason": f"not supported: {', '.join(self.missing)}" if self.missing else self.reason,
+            },
+            "value": round(self.seconds, 1),
+            "unit": "s",
+            "machine": os.environ.get("QUARRY_MACHINE", "unknown"),
+            "date": os.environ.get("QUARRY_DATE", datetime.date.today().isoformat()),
+            "commit": os.environ.get("QUARRY_COMMIT", "unknown"),
+        }
+
     def is_good(self):
         return self.compiles and self.runs and self.equal is not False
 
 
 def commit_of(folder):
     """The commit that is checked out, or `?` outside a repository."""
-    git = ["git", "-C", str(folder), "rev-parse", "--short=7", "HEAD", "--show-toplevel"]
-    found = subprocess.run(git, capture_output=True, text=True)
-    lines = found.stdout.split()
-    return lines[0] if len(lines) == 2 and Path(lines[1]) == folder.resolve() else "?"
+    found = []
+    for asked in (("--show-toplevel",), ("--short=7", "HEAD")):  # together their order depends on git
+        command = ["git", "-C", str(folder), "rev-parse", *asked]
+        found.append(subprocess.run(command, capture_output=True, text=True).stdout.strip())
+    top, commit = found
+    return commit if commit and Path(top) == folder.resolve() else "?"
 
 
 def sources_of(entry, folder):
@@ -93,7 +120,7 @@ def relevant(entry, outcome):
         match = next(filter(None, (re.search(pattern, line) for pattern in entry["lines"])), None)
         if match:
             found.append(" ".join(match.groups()) if match.groups() else line)
-    return found
+    return sorted(found)
 
 
 def first_lines(text, count=3):
@@ -209,6 +236,7 @@ def main():
     parser.add_argument("--tools", help="the folder with quarry-mpicc and quarry-mpirun")
     parser.add_argument("--device", default="cpu", choices=("cpu", "gpu"))
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     with asked.table.open("rb") as file:
         entries = tomllib.load(file)["program"]
@@ -225,6 +253,11 @@ def main():
         except FileNotFoundError as problem:
             results.append(Result(entry["name"], reason=str(problem)))
     print_table(results)
+    if asked.json:
+        with asked.json.open("a", encoding="utf-8") as file:
+            for entry, result in zip(entries, results):
+                line = json.dumps(result.record(entry, asked.device), separators=(",", ":"), ensure_ascii=False)
+                file.write(line + "\n")
     return 0 if all(result.is_good() for result in results) else 1
 
 

@@ -32,6 +32,7 @@ from heuristic_figures import (  # noqa: E402
     percent_reserves_most,
     steps_that_grow,
 )
+from mpi_figures import costs, others  # noqa: E402
 from plugin_figures import training  # noqa: E402
 
 PAGE = "coalescing.md"
@@ -278,6 +279,59 @@ class Training(unittest.TestCase):
 
     def test_without_records_the_program_is_named(self):
         self.assertEqual(training([]), ["Not measured yet: `bench/python_plugins.py`."])
+
+
+class MpiTables(unittest.TestCase):
+    def record(self, system, value, host="g", bench="mpi/ring/hop", **params):
+        params = {"system": system, "host": host, "ranks": 2} | params
+        spread = {"p10": value - 1, "p90": value + 1}
+        where = {"machine": f"{system} on {host}", "date": "2026-01-02", "commit": "c"}
+        return {"bench": bench, "params": params, "value": value, "unit": "us", "spread": spread} | where
+
+    def failed(self, system, **params):
+        params |= {"error": "exit status 124"}
+        return self.record(system, 0, bench="mpi/failed", **params) | {"value": None, "unit": ""}
+
+    def test_a_row_has_both_systems_and_says_whether_the_goal_is_met(self):
+        lines = costs(
+            [
+                self.record("quarry-gpu", 9),
+                self.record("quarry-gpu", 4.0),
+                self.record("open-mpi", 3),
+                self.record("quarry-gpu", 1, ranks=3),
+                self.record("quarry-gpu", 1, ranks=5),
+                self.failed("quarry-gpu", ranks=5, program="ring"),
+                self.record("quarry-cpu", 8, host="without a GPU"),
+                self.record("quarry-gpu", 20.0, "g", "mpi/ping_pong/bandwidth", bytes=1 << 20, buffer="heap"),
+            ]
+        )
+        self.assertEqual(
+            [line.split(" | ")[1:] for line in lines[4:]],
+            [
+                ["2", "µs", "20 (19–21)", "–", "–", "≥ 30: **missed** |"],
+                ["2", "µs", "4 (3–5)", "–", "3 (2–4)", "≤ 1.2: **missed** |"],
+                ["3", "µs", "1 (0–2)", "–", "–", "≤ 1.2: met |"],
+                ["5", "", "no end in time", "–", "–", "≤ 1.2: **missed** |"],
+            ],
+        )
+        self.assertEqual(costs([self.record("open-mpi", 3)])[0][:16], "Not measured yet")
+
+    def test_a_program_has_a_row_for_its_last_commit(self):
+        def tried(device, equal, commit="b", reason="", ranks=(4,)):
+            params = {"repository": "o/r", "program": "p", "commit": commit, "device": device}
+            params |= {"ranks": ranks, "compiles": True, "equal": equal, "reason": reason}
+            return {"bench": "mpi/others", "params": params}
+
+        lines = others(
+            [
+                tried("gpu", True, commit="a"),
+                tried("cpu", False, reason="x"),
+                tried("cpu", True, ranks=(4, 1000)),
+                tried("gpu", False, reason="no stack"),
+            ]
+        )
+        self.assertIn("Equal output: 1 of 1 on the CPU, 0 of 1 on the GPU.", lines[0])
+        self.assertEqual(lines[-1], "| p | o/r b | yes | yes (4, 1,000) | **no** | no stack |")
 
 
 class Verdicts(unittest.TestCase):

@@ -224,10 +224,11 @@ class Language(CompilerTest):
 
     def test_frames_in_the_heap_change_no_result(self):
         self.compile(SOURCES / "dynamic_frames.c", "-o", "stack", "--stack-frames")
-        self.compile(SOURCES / "dynamic_frames.c", "-o", "heap")
         lines = self.run_program("stack", 4)
         self.assertEqual(len(set(lines)), 4)
-        self.assertEqual(self.run_program("heap", 4), lines)
+        for level in ("-O0", "-O2"):  # -O2: the variables have lifetime markers
+            self.compile(SOURCES / "dynamic_frames.c", "-o", "heap", level)
+            self.assertEqual(self.run_program("heap", 4), lines)
 
     def test_frames_in_the_heap_are_freed(self):
         self.write(a__c="""#include <string.h>
@@ -278,6 +279,7 @@ int main(int argc, char **argv) { if (argc > 3) function = thrice; return descen
             return
         self.assertRegex(report, r"\n64 +\d+ B \+ +[tm]")
         self.assertRegex(report, r"  descend: 4\d\d 4\d\d 4\d\d 4\d\d B\n")
+        self.assertRegex(report, r"spilled by each function with( \d+)+ registers\n  descend:( [1-9]\d*){4} B\n")
         self.assertIn("possible recursion: descend\n", report)
         self.assertIn("calls through pointers in main can reach thrice, twice\n", report)
 

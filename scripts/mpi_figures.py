@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of GPU MPI for docs/design: benchmarks, stacks and spills, and programs of others.
+
+Records of the benchmarks have params.system, and params.host, on which the system ran.
+"""
+
+from dataclasses import dataclass, field
+
+from bench_records import value_text, x_text
+from markdown import table
+
+SYSTEMS = {
+    "quarry-gpu": "Quarry, GPU",
+    "quarry-cpu": "Quarry, one core",
+    "open-mpi": "Open MPI",
+}
+FAILURES = {"exit status 124": "no end in time", "exit status 137": "no end in time"}
+NOTHING_YET = ["Not measured yet: `scripts/run_mpi_bench.sh` measures."]
+
+
+@dataclass
+class Row:
+    """A quantity for each number of ranks. The goal is for Quarry on a GPU."""
+
+    title: str
+    bench: str
+    selection: dict = field(default_factory=dict)
+    goal: float | None = None
+    is_at_least: bool = False  # the goal is a minimum
+
+
+def exchange(calls, directions, title):
+    selection = {"calls": calls, "directions": directions}
+    return Row(f"neighbour exchange, {title}", "mpi/neighbours/time", selection, 10.0)
+
+
+def ping_pong(size, buffer, quantity="round_trip", goal=None):
+    titles = {"heap": "`malloc`", "stack": "stack", "large local": "large local variable"}
+    selection = {"bytes": size, "buffer": buffer}
+    words = {"round_trip": "round trip", "bandwidth": "bandwidth"}[quantity]
+    title = f"ping-pong, {x_text('bytes', size)}, {titles[buffer]}, {words}"
+    return Row(title, f"mpi/ping_pong/{quantity}", selection, goal, quantity == "bandwidth")
+
+
+ROWS = [
+    *(ping_pong(size, "heap", goal=3.0 if size == 8 else None) for size in (8, 64, 512, 4096)),
+    *(ping_pong(size, "stack", goal=3.0 if size == 8 else None) for size in (8, 64, 512, 4096)),
+    *(
+        ping_pong(size, "heap", "bandwidth", 30.0 if size == 1 << 20 else None)
+        for size in (32768, 262144, 1 << 20, 4 << 20)
+    ),
+    *(ping_pong(size, "large local", "bandwidth") for size in (65536, 1 << 20)),
+    Row("ring, a hop", "mpi/ring/hop", goal=1.2),
+    Row("barrier", "mpi/barrier/time", goal=3.0),
+    Row("allreduce of 8 B", "mpi/allreduce/time"),
+    exchange("sendrecv", 1, "one `MPI_Sendrecv`"),
+    exchange("isend", 1, "one `MPI_Irecv`, `MPI_Isend`, `MPI_Waitall`"),
+    exchange("sendrecv", 2, "both directions, `MPI_Sendrecv`"),
+    exchange("isend", 2, "both directions, `MPI_Irecv`, `MPI_Isend`, `MPI_Waitall`"),
+    Row("hello, whole run", "mpi/hello/run"),
+]
+
+
+def benchmarks_of(records):
+    """The records of the benchmarks on the host with a GPU that was measured last."""
+    found = [record for record in records if "system" in record["params"]]
+    gpus = [r["params"]["host"] for r in found if r["params"]["system"] == "quarry-gpu"]
+    return [record for record in found if gpus and record["params"]["host"] == gpus[-1]]
+
+
+def latest(records, row):
+    """{ranks: {system: record}}; a later record replaces an earlier one. A failed run has no value."""
+    found = {}
+    for record in records:
+        params = record["params"]
+        is_failure = record["bench"] == "mpi/failed" and params["program"] == row.bench.split("/")[1]
+        is_measured = record["bench"] == row.bench and row.selection.items() <= params.items()
+        if is_measured or is_failure:
+            found.setdefault(params["ranks"], {})[params["system"]] = record
+    return dict(sorted(found.items()))
+
+
+def cell(record):
+    """The median, and in brackets the tenth and the ninetieth percentile."""
+    if record is None:
+        return "–"
+    if record["value"] is None:
+        return FAILURES.get(record["params"]["error"], "failed")
+    text = value_text(record["value"])
+    spread = record.get("spread")
+    return f"{text} ({value_text(spread['p10'])}–{value_text(spread['p90'])})" if spread else text
+
+
+def goal_text(row, record):
+    if row.goal is None:
+        return ""
+    text = f"{'≥' if row.is_at_least else '≤'} {value_text(row.goal)}"
+    if record is None:
+        return text
+    value = record["value"]
+    is_met = value is not None and (value >= row.goal if row.is_at_least else value <= row.goal)
+    return f"{text}: {'met' if is_met else '**missed**'}"
+
+
+def origin(records):
+    """Machines, days and commits of the records."""
+    machines = list(dict.fromkeys(record["machine"] for record in records))
+    days = sorted({record["date"] for record in records})
+    commits = list(dict.fromkeys(record["commit"][:18] for record in records))
+    day = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f"{'; '.join(machines)}. {day}, commit{'s' * (len(commits) > 1)} {', '.join(commits)}."
+
+
+def costs(records):
+    """The benchmarks of bench/mpi, beside the other MPI."""
+    found = benchmarks_of(records)
+    rows, shown = [], []
+    for row in ROWS:
+        for ranks, by_system in latest(found, row).items():
+            used = [by_system.get(system) for system in SYSTEMS]
+            shown += [record for record in used if record]
+            units = [record["unit"] for record in used if record and record["unit"]]
+            unit = units[0].replace("us", "µs") if units else ""
+            goal = goal_text(row, by_system.get("quarry-gpu"))
+            rows.append([row.title, f"{ranks:,}", unit, *map(cell, used), goal])
+    if not rows:
+        return NOTHING_YET
+    head = ["", "ranks", "unit", *SYSTEMS.values(), "goal"]
+    return [origin(shown), "", *table(head, rows)]
+
+
+def reports(records):
+    """The stacks and spills of the programs of tests/mpi, by scripts/mpi_report.py."""
+    found = {r["params"]["program"]: r for r in records if r["bench"] == "mpi/report"}
+    if not found:
+        return ["Not measured yet: `scripts/mpi_report.py` prints them."]
+    limits = next(iter(found.values()))["params"]["registers"]
+    head = ["program"]
+    for title in ("stack", "spilled"):
+        head += [f"{title}, {limit} registers" for limit in limits]
+    rows = [
+        [f"`{name}`", *map("{:,}".format, r["params"]["stack"] + r["params"]["spills"])]
+        for name, r in sorted(found.items())
+    ]
+    return [f"Bytes, {origin(list(found.values()))}", "", *table(head, rows)]
+
+
+STEPS = {True: "yes", False: "**no**", None: "–"}
+
+
+def others(records):
+    """Programs that nobody here wrote, by scripts/mpi_programs.py."""
+    found = {}
+    for record in records:
+        if record["bench"] == "mpi/others":
+            params = record["params"]
+            entry = found.setdefault((params["repository"], params["program"]), {})
+            if entry and entry["commit"] != params["commit"]:
+                entry.clear()
+            entry |= {"commit": params["commit"], "compiles": params["compiles"]}
+            entry[params["device"]] = record
+    if not found:
+        return ["Not tried yet: `scripts/mpi_programs.py --json` prints the records."]
+    rows = []
+    for (repository, program), entry in sorted(found.items()):
+        steps = [STEPS[entry["compiles"]]]
+        reasons = []
+        for device in ("cpu", "gpu"):
+            record = entry.get(device)
+            params = record["params"] if record else {"ranks": [], "equal": None, "reason": ""}
+            ranks = ", ".join(f"{n:,}" for n in params["ranks"])
+            steps.append(STEPS[params["equal"]] + (f" ({ranks})" if params["equal"] else ""))
+            reasons += [params["reason"]] if params["reason"] not in ["", *reasons] else []
+        rows.append([program, f"{repository} {entry['commit']}", *steps, "; ".join(reasons)])
+    good = {d: sum(row[place].startswith("yes") for row in rows) for d, place in (("CPU", 3), ("GPU", 4))}
+    tried = {d: sum(row[place] != "–" for row in rows) for d, place in (("CPU", 3), ("GPU", 4))}
+    counts = ", ".join(f"{good[d]} of {tried[d]} on the {d}" for d in good)
+    compiled = sum(row[2] == "yes" for row in rows)
+    lines = [f"{compiled} of {len(rows)} programs compile. Equal output: {counts}.", ""]
+    head = ["program", "repository, commit", "compiles", "CPU (ranks)", "GPU (ranks)", "reason"]
+    first, _, *others_lines = table(head, rows)
+    return [*lines, first, "|---" * len(head) + "|", *others_lines]  # all columns are text
+
+
+SECTIONS = {"costs": costs, "reports": reports}
+OTHERS = {"others": others}
