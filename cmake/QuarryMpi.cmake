@@ -23,7 +23,8 @@ add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher
   ${launch_device})
 target_link_libraries(quarry_mpi_launcher PUBLIC quarry_mpi)
 quarry_options(quarry_mpi_launcher)
-set_target_properties(quarry_mpi quarry_mpi_launcher PROPERTIES POSITION_INDEPENDENT_CODE ON)
+set_target_properties(quarry_mpi quarry_mpi_launcher PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 11)
+set_source_files_properties(src/mpi/cpu_world.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # tests define a world of their own
 set(mpi_folder ${PROJECT_BINARY_DIR}/mpi)
 add_executable(quarry-mpirun src/mpi/mpirun.cpp)
 set_target_properties(quarry-mpirun PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${mpi_folder})

@@ -3,13 +3,17 @@
 
 function(quarry_options target)
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow>
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow>
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wall -Wextra -Wno-deprecated-declarations -Wno-for-loop-analysis -Wno-string-plus-int -Wno-unused-private-field>
     $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -Xcompiler=-Wall,-Wextra
       --diag-error=20011,20014
       $<$<VERSION_GREATER_EQUAL:${CMAKE_CUDA_COMPILER_VERSION},12.8>:--compress-mode=size>>)
   if(QUARRY_SANITIZE)
     target_compile_options(${target} PUBLIC
       $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${QUARRY_SANITIZE} -fno-omit-frame-pointer>)
+    if(QUARRY_SANITIZE MATCHES "address")  # GCC defines it
+      target_compile_definitions(${target} PUBLIC $<$<COMPILE_LANG_AND_ID:CXX,Clang>:__SANITIZE_ADDRESS__=1>)
+    endif()
     target_link_options(${target} PUBLIC -fsanitize=${QUARRY_SANITIZE})
   endif()
 endfunction()
@@ -27,7 +31,7 @@ function(quarry_add_tests program library)
     set(arg_TIMEOUT 900)
   endif()
   add_executable(${program} ${arg_SOURCES})
-  set_target_properties(${program} PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  set_target_properties(${program} PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 20)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/examples)
   target_link_libraries(${program} PRIVATE ${library} quarry_fibers GTest::gtest_main)
   quarry_options(${program})
@@ -37,7 +41,7 @@ function(quarry_add_tests program library)
     set(name ${program}.${number})
     add_test(NAME ${name} COMMAND ${program} --gtest_output=xml:${PROJECT_BINARY_DIR}/test-results/${name}.xml)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST 10
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index};GTEST_FILTER=${quarry_test_filter}")
   endforeach()
 endfunction()
 

@@ -23,6 +23,11 @@ if(ZLIB_FOUND)
 endif()
 quarry_options(quarry_trace)
 set_source_files_properties(src/trace/replay.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # compiling it takes as long as all others together
+if(QUARRY_LIBFUZZER)  # the sources that fuzzing runs most
+  foreach(name byte_source event json_line line_reader reader rmm_log text_log umpire_line umpire_log)
+    set_source_files_properties(src/trace/${name}.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
+endif()
 if(QUARRY_SANITIZE)  # searches for places are slow in builds that optimise nothing
   set_source_files_properties(src/trace/placement.cpp src/trace/plan.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
 endif()

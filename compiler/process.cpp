@@ -15,9 +15,9 @@ namespace quarry::compiler {
 namespace {
 
 pid_t start(command const& command) {
-  std::vector<char*> words;
-  for (auto const& word : command.words) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+  std::vector<char*> arguments;
+  for (auto const& word : command.words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
   pid_t const child = fork();
   if (child < 0) throw failure{"cannot start " + command.words[0]};
   if (child != 0) return child;
@@ -26,8 +26,8 @@ pid_t start(command const& command) {
     dup2(file, 1);
     dup2(file, 2);
   }
-  execvp(words[0], words.data());
-  std::fprintf(stderr, "quarry-mpicc: %s was not found\n", words[0]);
+  execvp(arguments[0], arguments.data());
+  std::fprintf(stderr, "quarry-mpicc: %s was not found\n", arguments[0]);
   _exit(127);
 }
 

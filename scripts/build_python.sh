@@ -3,6 +3,7 @@
 # Builds the wheel of the Python package and installs it into a clean venv, build/python/venv. Uses only the packages that
 # scripts/setup.sh python downloaded.
 # usage: scripts/build_python.sh [EXTRA]      (EXTRA: also installs the packages of this extra of pyproject.toml, such as test)
+# The wheel for tests is compiled with -O1, which takes two thirds of the time.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -16,9 +17,11 @@ if command -v ccache >/dev/null; then
   export CMAKE_CUDA_COMPILER_LAUNCHER=ccache
 fi
 
+settings=()
+if [ "${1:-}" = test ]; then settings+=(--config-settings='cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG'); fi
 python3 -m venv "$folder/venv"
 step "building the wheel (log: $folder/wheel.log)"
-if ! "$folder/venv/bin/pip" wheel --no-deps --wheel-dir "$folder/wheel" --verbose . >"$folder/wheel.log" 2>&1; then
+if ! "$folder/venv/bin/pip" wheel "${settings[@]}" --no-deps --wheel-dir "$folder/wheel" --verbose . >"$folder/wheel.log" 2>&1; then
   tail -n 60 "$folder/wheel.log" >&2
   fail "the wheel does not build"
 fi

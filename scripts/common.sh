@@ -42,13 +42,15 @@ without_wide_randomisation() {
     "ThreadSanitizer will not start. Run 'sysctl vm.mmap_rnd_bits=28' on the host"
 }
 
-# build PRESET [TARGET...]: configures and builds the targets, or all targets. Uses ccache if it is installed.
+# build PRESET [TARGET...]: configures and builds the targets, or all targets. Uses ccache if it is installed. With
+# QUARRY_GPU_TESTS_AS_PTX=ON, the preset cuda makes no machine code of the GPU's tests.
 build() {
   local preset=$1 log architecture configure=()
   shift
   if [ "$preset" = cuda ]; then
     architecture=$(architectures)
     [ -z "$architecture" ] || configure+=("-DQUARRY_ARCHITECTURES=$architecture")
+    configure+=("-DQUARRY_GPU_TESTS_AS_PTX=${QUARRY_GPU_TESTS_AS_PTX:-OFF}")
   fi
   if command -v ccache >/dev/null; then
     export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=1

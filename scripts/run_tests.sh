@@ -3,7 +3,7 @@
 # Builds and tests the presets, and compiles the preset cuda if nvcc is installed. The last line is `N passed, N failed`. The lines
 # above it name the failures. A broken build counts as one failure. Skipped tests count as neither.
 # QUARRY_CTEST: further arguments for ctest, such as -LE long, which leaves out tests that take a minute or more.
-# usage: scripts/run_tests.sh [PRESET...]      (dev checked tsan python, the GPU's programs, and short fuzzing if Clang is installed)
+# usage: scripts/run_tests.sh [PRESET...]      (dev checked tsan python, the GPU's programs, and short fuzzing)
 # The word `python` in place of a preset tests the Python package (scripts/test_python.sh).
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -13,6 +13,7 @@ without_wide_randomisation scripts/run_tests.sh "$@"
 results=build/test-results
 passed=0 failed=0 skipped=0
 failures=()  # one line for each failure
+python_process=
 rm -rf "$results"
 mkdir -p "$results"
 
@@ -40,10 +41,20 @@ add_summary() {
   mapfile -t -O "${#failures[@]}" failures < <(sed -n "s/^failed: /$1: /p" "$2")
 }
 
-# test_python: builds and tests the Python package, and adds its results to the totals.
-test_python() {
+# start_python: builds and tests the Python package in the background. Its tests run one after the other and leave a core to the next
+# preset.
+start_python() {
+  step "building and testing the Python package in the background (log: $results/python.log)"
+  scripts/test_python.sh "$results/python.xml" >"$results/python.log" 2>&1 &
+  python_process=$!
+}
+
+# finish_python: waits for the Python package's tests, and adds their results to the totals.
+finish_python() {
   local junit=$results/python.xml summary=$results/python.txt bad status=0
-  scripts/test_python.sh "$junit" || status=$?
+  wait "$python_process" || status=$?
+  python_process=
+  cat "$results/python.log"
   python3 scripts/count_tests.py --pytest "$junit" >"$summary" 2>/dev/null || { failed_step "the Python package does not build"; return; }
   head -n -1 "$summary"
   add_summary python "$summary"
@@ -70,6 +81,16 @@ test_preset() {
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then failed_step "ctest of build/$preset ended with status $status"; fi
 }
 
+# test_fuzz_targets: fuzzes each target for a short time. Each is one test.
+test_fuzz_targets() {
+  local log=$results/fuzz.log
+  FUZZ_SECONDS=20 scripts/fuzz.sh 2>&1 | tee "$log"
+  passed=$((passed + $(grep -c ' inputs$' "$log")))
+  mapfile -t -O "${#failures[@]}" failures < <(sed -n 's/^failed: /fuzzing of /p' "$log")
+  failed=$((failed + $(grep -c '^failed: ' "$log")))
+  grep -qE ' inputs$|^failed: ' "$log" || failed_step "the fuzz targets do not build"
+}
+
 is_fuzzing=no
 if [ $# -eq 0 ]; then
   is_fuzzing=yes
@@ -78,22 +99,15 @@ if [ $# -eq 0 ]; then
 fi
 for preset in "$@"; do
   case $preset in
-    cuda) build cuda quarry quarry_gpu_tests quarry_gpu_tests_hardened quarry_gpu_rdc_tests quarry_gpu_trace_tests graph_demo first_heap unchanged_kernels coalesced trace_both_sides replace_malloc_ptx_check quarry_mpi_gpu_runtime || failed_step "build/cuda does not build" ;;
+    cuda) QUARRY_GPU_TESTS_AS_PTX=ON build cuda quarry quarry_gpu_tests quarry_gpu_tests_hardened quarry_gpu_rdc_tests quarry_gpu_trace_tests graph_demo first_heap unchanged_kernels coalesced trace_both_sides replace_malloc_ptx_check quarry_mpi_gpu_runtime || failed_step "build/cuda does not build" ;;
     cuda-all) build cuda || failed_step "build/cuda does not build" ;;
-    python) test_python ;;
+    python) start_python ;;
     *) test_preset "$preset" ;;
   esac
 done
 
-if [ "$is_fuzzing" = yes ]; then
-  if clang_has_fuzzer; then
-    for target in pool c_api trace rmm_log text_log umpire_log; do
-      if FUZZ_SECONDS=20 scripts/fuzz.sh "$target"; then passed=$((passed + 1)); else failed_step "fuzzing of $target"; fi
-    done
-  else
-    step "no Clang with libFuzzer (see make fuzz): the fuzz targets ran only with random inputs"
-  fi
-fi
+if [ "$is_fuzzing" = yes ]; then test_fuzz_targets; fi
+if [ -n "$python_process" ]; then finish_python; fi
 
 if [ "${#failures[@]}" -gt 0 ]; then printf -- '-- failed: %s\n' "${failures[@]}"; fi
 if [ "$skipped" -gt 0 ]; then step "$skipped skipped (see $results)"; fi

@@ -187,7 +187,8 @@ void heap::implementation::lay_out(std::byte* metadata) {
   bytes const tree_words = bit_tree::words_for(state.segments_reserved);
   bytes offset = 0;
   auto const place = [&](auto*& pointer, bytes count) {
-    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(metadata + offset);
+    if (metadata != nullptr)  // else only the sizes matter
+      pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(metadata + offset);
     offset += aligned(count * sizeof(*pointer));
   };
   place(state.bits, segments * state.stride_of_bits());

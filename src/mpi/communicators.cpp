@@ -27,7 +27,7 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
   return &rank.member_of[index];
 }
 
-[[nodiscard]] QUARRY_SLOW communicator* new_communicator(std::uint32_t size,
+[[nodiscard]] QUARRY_SLOW communicator* new_communicator(std::uint32_t ranks,
                                                          std::uint32_t members) {
   void* const memory = allocate(sizeof(communicator) + members * sizeof(std::uint32_t));
   if (memory == nullptr) return nullptr;
@@ -38,7 +38,7 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
     release(memory);
     return nullptr;
   }
-  auto* const made = ::new (memory) communicator{size, context, nullptr, size};
+  auto* const made = ::new (memory) communicator{ranks, context, nullptr, ranks};
   if (members != 0) made->members = reinterpret_cast<std::uint32_t*>(made + 1);
   return made;
 }

@@ -32,7 +32,7 @@ using strategies = testing::Types<chunk_arena<oldest_best_fit>, chunk_arena<lowe
                                   chunk_arena<segregated_fit>, fast_fit>;
 TYPED_TEST_SUITE(PoolGrowth, strategies);
 
-constexpr pool_options small{.first_block = 4096, .next_block = 1024, .growth_percent = 0};
+pool_options const small{.first_block = 4096, .next_block = 1024, .growth_percent = 0};
 
 TYPED_TEST(PoolGrowth, GrowsInProportionToItsReservedMemory) {
   pool<simulated_resource, TypeParam> source{
