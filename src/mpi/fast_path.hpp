@@ -164,14 +164,13 @@ struct plain_receive {
   int tag;
 };
 
-/// Whether the receive is of the fast path's kind: of a type of at most 8 bytes without gaps. The
-/// general path serves other receives, and finds messages that have come before.
+/// Whether the receive is of the fast path's kind: of a type of at most 8 bytes without gaps, while
+/// no other receive is posted.
 [[nodiscard]] QUARRY_FAST bool is_plain_receive(rank_state& rank, void* data, int count,
                                                 MPI_Datatype type, int from, int tag,
                                                 MPI_Comm handle, plain_receive& wanted) {
   small_membership at;
-  bool const has_others = rank.posted_first != nullptr || rank.unexpected_first != nullptr;
-  if (has_others || count < 0 || small_size(0, type) != 0 || tag < MPI_ANY_TAG ||
+  if (rank.posted_first != nullptr || count < 0 || small_size(0, type) != 0 || tag < MPI_ANY_TAG ||
       !find_membership(rank, handle, at) || from < MPI_ANY_SOURCE ||
       from >= static_cast<int>(at.size))
     return false;
@@ -203,6 +202,98 @@ struct plain_receive {
   return true;
 }
 
+/// Copies the message in the slot to the list's kind of message.
+QUARRY_FAST void fill_node(message* node, own_mail_reader::arrival const& arrived) {
+  node->belongs_to = message::owner::node;
+  node->head = arrived.head;
+  node->size = arrived.head.size();
+  node->data = node->inline_data();
+  copy_words(node->inline_data(), arrived.head.size(), arrived.words);
+}
+
+/// What became of an attempt to receive.
+enum class fast_receive : std::uint32_t {
+  none,     // there is no message for it
+  refused,  // there is one, and the general path must take it
+  taken
+};
+
+/// Puts the message that has arrived into the list of unexpected messages, unless that needs memory
+/// of the heap. Returns false, and has done nothing, then.
+[[nodiscard]] QUARRY_FAST bool set_aside(rank_state& rank, own_mail_reader& mails,
+                                         own_mail_reader::arrival const& arrived) {
+  message* kept = rank.spare;
+  if ((arrived.head.about & envelope::is_elsewhere) != 0) {
+    mails.acquire();
+    kept = message_elsewhere(arrived);
+  } else {
+    if (kept == nullptr || (arrived.head.about & envelope::is_ordered) != 0) return false;
+    rank.spare = kept->later;
+    --rank.spares;
+    fill_node(kept, arrived);
+  }
+  take_message(mails);
+  append_unexpected(rank, kept);
+  return true;
+}
+
+/// Takes the first unexpected message that matches, if it was in a slot and fits. `done` is its
+/// copy, and becomes a spare with `make_spare`.
+[[nodiscard]] QUARRY_FAST fast_receive take_unexpected(rank_state& rank,
+                                                       plain_receive const& wanted,
+                                                       message*& done) {
+  message* previous = nullptr;
+  message* found = rank.unexpected_first;
+  QUARRY_NO_UNROLL
+  while (found != nullptr && !is_wanted(wanted, found->head)) {
+    previous = found;
+    found = found->later;
+  }
+  if (found == nullptr) return fast_receive::none;
+  if (found->belongs_to != message::owner::node || found->size > wanted.room ||
+      rank.spares == most_spares)
+    return fast_receive::refused;
+  (previous != nullptr ? previous->later : rank.unexpected_first) = found->later;
+  if (rank.unexpected_last == found) rank.unexpected_last = previous;
+  copy_small(wanted.data, found->inline_data(), static_cast<std::uint32_t>(found->size));
+  done = found;
+  return fast_receive::taken;
+}
+
+/// Receives a small message that came before its receive.
+[[nodiscard]] QUARRY_FAST fast_receive receive_unexpected(rank_state& rank,
+                                                          plain_receive const& wanted,
+                                                          MPI_Status* status) {
+  message* done = nullptr;
+  fast_receive const result = take_unexpected(rank, wanted, done);
+  if (result != fast_receive::taken) return result;
+  set_status(status, static_cast<std::int32_t>(done->head.source),
+             static_cast<std::int32_t>(done->head.tag), done->size);
+  make_spare(rank, done);
+  return result;
+}
+
+/// Receives a small message if it arrives soon. Returns false, and has received nothing, otherwise.
+[[nodiscard]] QUARRY_FAST bool receive_soon(rank_state& rank, plain_receive const& wanted,
+                                            MPI_Status* status) {
+  if (rank.unexpected_first != nullptr) {
+    fast_receive const before = receive_unexpected(rank, wanted, status);
+    if (before != fast_receive::none) return before == fast_receive::taken;
+  }
+  own_mail_reader mails = reader_of(rank);
+  QUARRY_NO_UNROLL
+  for (std::uint32_t looks = 0; looks < most_fast_looks; ++looks) {
+    own_mail_reader::arrival arrived;
+    if (!mails.look(arrived)) {
+      if (looks == 0) give_back_slots(mails);
+      continue;
+    }
+    if (take_fast(mails, arrived, wanted, status)) return true;
+    if (is_wanted(wanted, arrived.head) || !set_aside(rank, mails, arrived)) return false;
+  }
+  return false;
+}
+
 /// Begins a receive of a plain type, if nothing speaks against it.
 [[nodiscard]] QUARRY_FAST bool irecv_fast(rank_state& rank, void* data, int count,
                                           MPI_Datatype type, int from, int tag, MPI_Comm handle,
@@ -210,10 +301,15 @@ struct plain_receive {
   small_membership at;
   if (count < 0 || small_size(0, type) != 0 || tag < MPI_ANY_TAG ||
       !find_membership(rank, handle, at) || from < MPI_ANY_SOURCE ||
-      from >= static_cast<int>(at.size) || rank.unexpected_first != nullptr)
+      from >= static_cast<int>(at.size) || rank.spare_request == nullptr)
+    return false;
+  message* done = nullptr;
+  plain_receive const wanted{static_cast<bytes>(count) * (static_cast<std::uint32_t>(type) >> 8),
+                             at.context, static_cast<char*>(data), from, tag};
+  if (rank.unexpected_first != nullptr &&
+      take_unexpected(rank, wanted, done) == fast_receive::refused)
     return false;
   request* const made = take_spare_request(rank, result);
-  if (made == nullptr) return false;
   made->what = request::kind::receive;
   made->is_done = 0;
   made->next = nullptr;
@@ -227,45 +323,45 @@ struct plain_receive {
   made->error = MPI_SUCCESS;
   made->is_freed = 0;
   made->sent = nullptr;
-  append_posted(rank, *made);
+  if (done == nullptr) {
+    append_posted(rank, *made);
+    return true;
+  }
+  made->source = static_cast<std::int32_t>(done->head.source);
+  made->tag = static_cast<std::int32_t>(done->head.tag);
+  made->size = done->size;
+  made->is_done = 1;
+  make_spare(rank, done);
   return true;
 }
 
-/// Gives a short message to the first posted receive, if both are plain and match. Returns false,
-/// and has done nothing, otherwise.
-[[nodiscard]] QUARRY_FAST bool receive_first(rank_state& rank, own_mail_reader& mails,
-                                             own_mail_reader::arrival const& arrived) {
-  request* const posted = rank.posted_first;
+/// Gives a short message to the first posted receive that matches, if it is plain and the message
+/// fits.
+[[nodiscard]] QUARRY_FAST fast_receive receive_posted(rank_state& rank, own_mail_reader& mails,
+                                                      own_mail_reader::arrival const& arrived) {
+  request* previous = nullptr;
+  request* posted = rank.posted_first;
+  QUARRY_NO_UNROLL
+  while (posted != nullptr && !matches(*posted, arrived.head)) {
+    previous = posted;
+    posted = posted->next;
+  }
+  if (posted == nullptr) return fast_receive::none;
   std::uint32_t const size = arrived.head.size();
-  if (posted == nullptr || !matches(*posted, arrived.head) || posted->is_freed != 0 ||
+  if (posted->is_freed != 0 ||
       (arrived.head.about & (envelope::is_elsewhere | envelope::is_ordered)) != 0 ||
       !is_plain(posted->type) ||
       size > posted->count * (static_cast<std::uint32_t>(posted->type) >> 8))
-    return false;
-  rank.posted_first = posted->next;
-  if (rank.posted_last == posted) rank.posted_last = nullptr;
+    return fast_receive::refused;
+  (previous != nullptr ? previous->next : rank.posted_first) = posted->next;
+  if (rank.posted_last == posted) rank.posted_last = previous;
   posted->source = static_cast<std::int32_t>(arrived.head.source);
   posted->tag = static_cast<std::int32_t>(arrived.head.tag);
   posted->size = size;
   copy_words(static_cast<char*>(posted->data), size, arrived.words);
   posted->is_done = 1;
   take_message(mails);
-  return true;
-}
-
-/// Receives a small message if it arrives soon. Returns false, and has received nothing, otherwise.
-[[nodiscard]] QUARRY_FAST bool receive_soon(rank_state& rank, plain_receive const& wanted,
-                                            MPI_Status* status) {
-  own_mail_reader mails = reader_of(rank);
-  own_mail_reader::arrival arrived;
-  bool has_arrived = mails.look(arrived);
-  if (!has_arrived) {
-    give_back_slots(mails);
-    QUARRY_NO_UNROLL
-    for (std::uint32_t looks = 1; looks < most_fast_looks && !has_arrived; ++looks)
-      has_arrived = mails.look(arrived);
-  }
-  return has_arrived && take_fast(mails, arrived, wanted, status);
+  return fast_receive::taken;
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

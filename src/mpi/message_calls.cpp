@@ -201,12 +201,17 @@ QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, i
   rank_state& rank = self();
   plain_receive wanted;
   if (is_plain_receive(rank, data, count, type, from, tag, handle, wanted)) {
+    fast_receive const before = receive_unexpected(rank, wanted, status);
+    if (before == fast_receive::taken) return MPI_SUCCESS;
     own_mail_reader mails = reader_of(rank);
-    own_mail_reader::arrival arrived;
-    wait_for_mail(rank, mails, arrived, reason_of(which, from, tag, wanted.context));
-    if (take_fast(mails, arrived, wanted, status) ||
-        take_elsewhere(rank, mails, arrived, wanted, status))
-      return MPI_SUCCESS;
+    while (before == fast_receive::none) {
+      own_mail_reader::arrival arrived;
+      wait_for_mail(rank, mails, arrived, reason_of(which, from, tag, wanted.context));
+      if (take_fast(mails, arrived, wanted, status) ||
+          take_elsewhere(rank, mails, arrived, wanted, status))
+        return MPI_SUCCESS;
+      if (is_wanted(wanted, arrived.head) || !set_aside(rank, mails, arrived)) break;
+    }
   }
   return recv_checked(data, count, type, from, tag, handle, status, which, function);
 }

@@ -6,8 +6,6 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-inline constexpr std::uint32_t most_spares = 16;
-
 /// The first posted receive that matches, no longer in the list; null if there is none.
 [[nodiscard]] QUARRY_HD request* take_posted(rank_state& rank, envelope const& arrived) {
   request* previous = nullptr;
@@ -51,11 +49,7 @@ QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
     node = static_cast<message*>(allocate(sizeof(message) + most_inline));
     if (node == nullptr) return nullptr;
   }
-  node->belongs_to = message::owner::node;
-  node->head = arrived.head;
-  node->size = arrived.head.size();
-  node->data = node->inline_data();
-  copy_words(node->inline_data(), arrived.head.size(), arrived.words);
+  fill_node(node, arrived);
   return node;
 }
 
@@ -70,9 +64,7 @@ QUARRY_SLOW void finish_message(rank_state& rank, message* received) {
       return release(received);
     case message::owner::node:
       if (rank.spares == most_spares) return release(received);
-      received->later = rank.spare;
-      rank.spare = received;
-      ++rank.spares;
+      make_spare(rank, received);
   }
 }
 
@@ -102,7 +94,7 @@ QUARRY_SLOW void progress(rank_state& rank) {
       }
       continue;
     }
-    if (receive_first(rank, mails, arrived)) continue;
+    if (receive_posted(rank, mails, arrived) == fast_receive::taken) continue;
     if (request* const posted = take_posted(rank, head)) {
       alignas(8) char data[most_inline];
       copy_words(data, head.size(), arrived.words);

@@ -105,6 +105,16 @@ QUARRY_HD inline void append_unexpected(rank_state& rank, message* arrived) {
   rank.unexpected_last = arrived;
 }
 
+/// A rank keeps this many messages that were unexpected, for reuse.
+inline constexpr std::uint32_t most_spares = 16;
+
+/// Keeps an unexpected message for reuse, after its receive.
+QUARRY_FAST void make_spare(rank_state& rank, message* received) {
+  received->later = rank.spare;
+  rank.spare = received;
+  ++rank.spares;
+}
+
 /// The first unexpected message that matches. Removes it from the list if `takes` is true.
 [[nodiscard]] QUARRY_SLOW message* find_unexpected(rank_state& rank, request const& wanted,
                                                    bool takes);

@@ -187,7 +187,10 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
     while (asked->is_done == 0 && looks < most_fast_looks) {
       own_mail_reader::arrival arrived;
       if (++looks == 2) give_back_slots(mails);
-      if (mails.look(arrived) && !receive_first(rank, mails, arrived)) return false;
+      if (!mails.look(arrived)) continue;
+      fast_receive const result = receive_posted(rank, mails, arrived);
+      if (result == fast_receive::refused) return false;
+      if (result == fast_receive::none && !set_aside(rank, mails, arrived)) return false;
     }
     if (asked->is_done == 0 || asked->error != MPI_SUCCESS || !is_plain(asked->type)) return false;
     ++receives;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -156,6 +157,97 @@ TEST(Messages, MessagesOfEachPairStayInOrderWhateverTheirSizes) {
         EXPECT_EQ(got[static_cast<std::size_t>(k)], status.MPI_SOURCE);
     }
     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  });
+}
+
+/// A rank that is ahead sends messages before the receives that they match, from two sides.
+TEST(Messages, NeighboursExchangeInTwoDirectionsWhoeverIsAhead) {
+  run_everywhere(4, [] {
+    int const own = rank_in(MPI_COMM_WORLD);
+    int const left = (own + 3) % 4;
+    int const right = (own + 1) % 4;
+    for (int round = 0; round < 36; ++round) {
+      int const words = std::array{2, 13, 15, 1000}[static_cast<std::size_t>(round % 4)];
+      auto const size = static_cast<std::size_t>(words);
+      std::vector<int> const sent(size, 100 * round + own);
+      std::vector<int> from_left(size), from_right(size);
+      auto const send = [&](int to) {
+        MPI_Send(sent.data(), words, MPI_INT, to, 0, MPI_COMM_WORLD);
+      };
+      auto const receive = [&](std::vector<int>& got, int from) {
+        MPI_Recv(got.data(), words, MPI_INT, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      };
+      auto const exchange = [&](int to, std::vector<int>& got, int from) {
+        MPI_Sendrecv(sent.data(), words, MPI_INT, to, 0, got.data(), words, MPI_INT, from, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      };
+      switch (round / 4 % 3) {
+        case 0:
+          exchange(right, from_left, left);
+          exchange(left, from_right, right);
+          break;
+        case 1: {
+          MPI_Request requests[4];
+          MPI_Irecv(from_right.data(), words, MPI_INT, right, 0, MPI_COMM_WORLD, &requests[0]);
+          MPI_Irecv(from_left.data(), words, MPI_INT, left, 0, MPI_COMM_WORLD, &requests[1]);
+          MPI_Isend(sent.data(), words, MPI_INT, left, 0, MPI_COMM_WORLD, &requests[2]);
+          MPI_Isend(sent.data(), words, MPI_INT, right, 0, MPI_COMM_WORLD, &requests[3]);
+          MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+          break;
+        }
+        default:
+          send(left);
+          send(right);
+          receive(from_right, right);
+          receive(from_left, left);
+      }
+      EXPECT_EQ(from_left, std::vector<int>(size, 100 * round + left)) << round;
+      EXPECT_EQ(from_right, std::vector<int>(size, 100 * round + right)) << round;
+    }
+  });
+}
+
+/// Messages wait for their receives in the mailbox, in its slots and behind them, and as copies.
+TEST(Messages, ReceivesInAnyOrderFindMessagesThatHaveCome) {
+  run_everywhere(2, [] {
+    constexpr int messages = 40;
+    if (rank_in(MPI_COMM_WORLD) == 0) {
+      std::vector<MPI_Request> requests(messages);
+      std::vector<std::vector<int>> sent;
+      for (int i = 0; i < messages; ++i) {
+        sent.emplace_back(1 + static_cast<std::size_t>(i % 5 == 4 ? 2000 : i % 15), i);
+        MPI_Isend(sent.back().data(), static_cast<int>(sent.back().size()), MPI_INT, 1, i,
+                  MPI_COMM_WORLD, &requests[static_cast<std::size_t>(i)]);
+      }
+      MPI_Waitall(messages, requests.data(), MPI_STATUSES_IGNORE);
+      return;
+    }
+    std::vector<int> order(messages);
+    for (int i = 0; i < messages; ++i) order[static_cast<std::size_t>(i)] = i;
+    std::shuffle(order.begin(), order.end(), std::mt19937{5});
+    for (int const tag : order) {
+      std::vector<int> got(2100, -1);
+      MPI_Status status;
+      MPI_Request request;
+      switch (tag % 3) {
+        case 0:
+          MPI_Recv(got.data(), 2100, MPI_INT, 0, tag, MPI_COMM_WORLD, &status);
+          break;
+        case 1:
+          MPI_Irecv(got.data(), 2100, MPI_INT, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &request);
+          MPI_Wait(&request, &status);
+          break;
+        default:
+          MPI_Sendrecv(nullptr, 0, MPI_INT, MPI_PROC_NULL, 0, got.data(), 2100, MPI_INT, 0, tag,
+                       MPI_COMM_WORLD, &status);
+      }
+      int count = 0;
+      MPI_Get_count(&status, MPI_INT, &count);
+      EXPECT_EQ(count, 1 + (tag % 5 == 4 ? 2000 : tag % 15));
+      EXPECT_EQ(status.MPI_TAG, tag);
+      for (int k = 0; k < 2100; ++k)
+        EXPECT_EQ(got[static_cast<std::size_t>(k)], k < count ? tag : -1);
+    }
   });
 }
 
