@@ -149,7 +149,9 @@ QUARRY_SLOW int finish_broadcast(void* data, int count, MPI_Datatype type, int r
                                  MPI_Comm communicator, int error, meeting::unfinished rest) {
   if (!rest.has_arrived) return broadcast_any(data, count, type, root, communicator);
   if (error == MPI_SUCCESS)
-    error = meeting::finish_broadcast(data, small_size(count, type), call::bcast, rest);
+    error =
+        meeting::finish_broadcast(own_rank() == static_cast<std::uint32_t>(root) ? nullptr : data,
+                                  small_size(count, type), call::bcast, rest);
   return error == MPI_SUCCESS ? error
                               : fail(self(), communicator, error, "MPI_Bcast", "count", count);
 }

@@ -101,7 +101,7 @@ QUARRY_SLOW bool begin_abort(std::int32_t code) {
   std::uint32_t first = 0;
   if (!simt::atomic_ref<std::uint32_t>{all.aborted}.compare_exchange(first, 1, simt::acq_rel))
     return false;
-  all.abort_code = code;
+  all.abort_code = code != 0 && code % 256 == 0 ? 1 : code;  // a status has 8 bits
   all.first_failure.place = own_record().place;
   return true;
 }

@@ -96,10 +96,10 @@ struct small_membership {
   return at.shared != nullptr;
 }
 
-/// How often the fast path looks before the general path waits. Lanes of a warp that have their
-/// message wait so long for the others, and continue together; lanes that part run one after
-/// another from then on.
-inline constexpr std::uint32_t most_fast_looks = is_on_host() ? 1 : 64;
+/// How often the fast path looks before the general path waits. The loops are bounded: lanes whose
+/// message has arrived wait at the loop's end for the other lanes of the warp, and all continue
+/// together. Otherwise they would run one after another from then on.
+inline constexpr std::uint32_t most_fast_looks = is_on_host() ? 3 : 64;
 
 /// What became of a fast send.
 enum class fast_send : std::uint32_t {

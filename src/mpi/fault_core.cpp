@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <random>
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -144,13 +145,21 @@ void stop_driver(int) {
   for (;;) pause();
 }
 
+/// Letters that no other run has: process numbers return, and containers share folders.
+std::string random_name() {
+  std::random_device random;
+  std::string name;
+  for (int i = 0; i < 16; ++i) name += static_cast<char>('a' + random() % 26);
+  return name;
+}
+
 }  // namespace
 
 fault_core::fault_core() {
   if (std::getenv("CUDA_ENABLE_COREDUMP_ON_EXCEPTION") != nullptr) return;
   char const* const folder = std::getenv("TMPDIR");
   path_ = std::string{folder != nullptr && *folder != 0 ? folder : "/tmp"} + "/quarry-mpirun-" +
-          std::to_string(getpid()) + ".gpu-core";
+          std::to_string(getpid()) + '-' + random_name() + ".gpu-core";
   setenv("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "1", 1);
   setenv("CUDA_COREDUMP_FILE", path_.c_str(), 1);
   setenv("CUDA_COREDUMP_GENERATION_FLAGS",

@@ -53,10 +53,12 @@ void gpu_watch::copy(void* target, void const* source, bytes size, cudaMemcpyKin
 }
 
 void gpu_watch::read_ranks() {
-  check(
-      cudaMemcpy2DAsync(at_places_.data(), sizeof(std::uint32_t), records_, record_bytes_,
-                        sizeof(std::uint32_t), at_places_.size(), cudaMemcpyDeviceToHost, stream_),
-      "cudaMemcpy2DAsync");
+  constexpr bytes most_pitch = 0x7fffffff;  // of CUDA; with longer records no place is known
+  if (record_bytes_ <= most_pitch)
+    check(cudaMemcpy2DAsync(at_places_.data(), sizeof(std::uint32_t), records_, record_bytes_,
+                            sizeof(std::uint32_t), at_places_.size(), cudaMemcpyDeviceToHost,
+                            stream_),
+          "cudaMemcpy2DAsync");
   copy(seen_.data(), ranks_, seen_.size() * sizeof(rank_state), cudaMemcpyDeviceToHost);
 }
 
@@ -100,8 +102,8 @@ bool gpu_watch::look(std::function<void()> const& before_report) {
   read_ranks();
   if (is_aborted_) {
     before_report();
-    end_status_ = end();
     std::fputs(describe_unfinished(seen_, at_places_, places_).c_str(), stderr);
+    end_status_ = end();
     return false;
   }
   if (find_deadlock()) {

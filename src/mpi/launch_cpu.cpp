@@ -68,8 +68,14 @@ class end_watch {
       bool const is_current = lane == nullptr || lane->own_place().rank() == i;
       if (!is_current) ranks[i].stage = life::done;  // it waits for the thread
     }
-    std::string const reason = describe_failure(all_.state().first_failure, places());
-    end_process(reason + describe_unfinished(ranks, last_calls, places()), all_.state().abort_code);
+    std::string reason = describe_failure(all_.state().first_failure, places());
+    int code = 1;
+    try {
+      code = all_.status();
+    } catch (std::exception const& problem) {
+      reason += std::string{"quarry-mpirun: "} + problem.what() + '\n';
+    }
+    end_process(reason + describe_unfinished(ranks, last_calls, places()), code);
   }
 
   cpu_world& all_;

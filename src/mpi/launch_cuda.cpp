@@ -245,6 +245,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                    cudaMemcpyHostToDevice),
         "cudaMemcpy");
 
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the copies above
   cudaStream_t work = nullptr;
   check(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking), "cudaStreamCreate");
   unsigned const prepare_blocks = (asked.ranks + 255) / 256;
@@ -279,10 +280,13 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     if (!has_output) std::this_thread::sleep_for(std::chrono::microseconds{20});
     try {
       if (watch.look([&] { output.finish(); })) continue;
-    } catch (resource_failed const&) {
+    } catch (std::exception const& problem) {
       status = cudaStreamQuery(work);
-      if (status == cudaSuccess || status == cudaErrorNotReady) throw;
-      break;  // the kernel has failed meanwhile
+      if (status != cudaSuccess && status != cudaErrorNotReady) break;  // the kernel has failed
+      output.finish();
+      std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
+      std::fflush(stderr);
+      _exit(1);  // freeing memory would wait for the kernel
     }
     output.finish();
     std::fflush(stderr);

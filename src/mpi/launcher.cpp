@@ -7,9 +7,11 @@
 
 #include <unistd.h>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <sstream>
 
@@ -24,9 +26,36 @@ void write_all(int file, std::string const& text) {
   }
 }
 
-std::uint64_t number(char const* variable, std::uint64_t fallback) {
+/// The value of an option, which quarry-mpirun passes in the environment. Throws bad_argument if it
+/// is no number of at most `most`.
+std::uint64_t number(char const* variable, char const* option, std::uint64_t fallback,
+                     std::uint64_t most) {
   char const* const text = std::getenv(variable);
-  return text == nullptr || *text == 0 ? fallback : std::strtoull(text, nullptr, 10);
+  if (text == nullptr || *text == 0) return fallback;
+  std::uint64_t value = 0;
+  char const* const end = text + std::strlen(text);
+  auto const [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc{} || stop != end || value > most)
+    throw bad_argument{std::string{option} + ' ' + text + ": must be a number of at most " +
+                       std::to_string(most) + ", without a unit"};
+  return value;
+}
+
+launch_options read_options() {
+  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46;
+  launch_options asked;
+  asked.ranks =
+      static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS", "-n", 1, (std::uint64_t{1} << 31) - 1));
+  if (asked.ranks == 0) throw bad_argument{"-n 0: the number of ranks must be at least 1"};
+  asked.heap = number("QUARRY_MPI_HEAP", "--heap", 0, most_bytes);
+  asked.stack = number("QUARRY_MPI_STACK", "--stack", 0, std::uint64_t{1} << 30);
+  if (asked.stack != 0 && asked.stack < 1024)
+    throw bad_argument{"--stack " + std::to_string(asked.stack) + ": must be at least 1024 bytes"};
+  asked.ranks_per_warp =
+      static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", "--ranks-per-warp", 0, 32));
+  asked.seed = number("QUARRY_MPI_SEED", "--seed", 0, ~std::uint64_t{0});
+  asked.is_verbose = number("QUARRY_MPI_VERBOSE", "--verbose", 0, 1) != 0;
+  return asked;
 }
 
 }  // namespace
@@ -160,17 +189,12 @@ std::string describe_failure(failure const& first, std::vector<std::string> cons
 int main(int argc, char** argv) {
   using namespace quarry::mpi;
   launch_options asked;
-  asked.ranks = static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS", 1));
-  if (asked.ranks == 0) {
-    std::fprintf(stderr, "quarry-mpirun: -n %s: the number of ranks must be at least 1\n",
-                 std::getenv("QUARRY_MPI_RANKS"));
+  try {
+    asked = read_options();
+  } catch (quarry::bad_argument const& problem) {
+    std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
     return 2;
   }
-  asked.heap = number("QUARRY_MPI_HEAP", 0);
-  asked.stack = number("QUARRY_MPI_STACK", 0);
-  asked.ranks_per_warp = static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", 0));
-  asked.seed = number("QUARRY_MPI_SEED", 0);
-  asked.is_verbose = number("QUARRY_MPI_VERBOSE", 0) != 0;
   block_signals();  // before CUDA starts threads
   char const* const device = std::getenv("QUARRY_MPI_DEVICE");
   std::string const wanted = device == nullptr ? "" : device;

@@ -54,9 +54,9 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 /// next calls. The receiver gives slots back when it waits, or when half of them are used (B).
 ///
 /// Memory order.
-/// - (T) acquire, (B) release: a sender writes a slot after the receiver has read what was there,
-///   so the earlier stores come first in each unit's order. The receiver has read all units that a
-///   message writes. RMWs of other senders continue (B)'s release sequence. On the GPU (T) is
+/// - (T) acquire, (B) release: the receiver reads all units of a message before (B), and the next
+///   sender writes them after (T), so a new unit never precedes an old one. RMWs of other senders
+///   continue (B)'s release sequence. On the GPU (T) is
 ///   relaxed: an acquire would empty the multiprocessor's cache, which has the stacks of all its
 ///   ranks, and a GPU performs no store before the load that it depends on. No test can relax
 ///   these two, since units are atomic.

@@ -70,7 +70,7 @@ QUARRY_SLOW void meeting::barrier(call which, std::uint32_t kind) {
 QUARRY_SLOW int meeting::finish_broadcast(void* data, std::uint32_t size, call which,
                                           unfinished rest) {
   finish_barrier(which, kind_of(which), rest);
-  return take_result(data, size, rest.number);
+  return data == nullptr ? MPI_SUCCESS : take_result(data, size, rest.number);
 }
 
 QUARRY_SLOW int meeting::broadcast(void* data, std::uint32_t size, std::uint32_t root, call which) {
@@ -78,7 +78,7 @@ QUARRY_SLOW int meeting::broadcast(void* data, std::uint32_t size, std::uint32_t
   int error = MPI_SUCCESS;
   return try_broadcast(data, size, root, which, false, error, rest)
              ? error
-             : finish_broadcast(data, size, which, rest);
+             : finish_broadcast(own_rank() == root ? nullptr : data, size, which, rest);
 }
 
 QUARRY_SLOW void meeting::finish_reduce(void* received, std::uint32_t size, small_reduction how,

@@ -63,9 +63,10 @@ class meeting {
       *reinterpret_cast<std::uint32_t*>(result + part_bytes) = size;
     }
     if (!meet_briefly(at, arrived, is_one_kind, rest)) return false;
-    error = take_result(data, size, arrived.number());
+    error = own_rank() == root ? MPI_SUCCESS : take_result(data, size, arrived.number());
     return true;
   }
+  /// `data` is null on the root, whose buffer may be constant.
   QUARRY_SLOW static int finish_broadcast(void* data, std::uint32_t size, call which,
                                           unfinished rest);
   QUARRY_SLOW static int broadcast(void* data, std::uint32_t size, std::uint32_t root, call which);

@@ -59,7 +59,7 @@ QUARRY_SLOW void progress(rank_state& rank);
   return {mailbox_of(rank.rank), rank.position};
 }
 
-/// Goes on to the next message. A sender may wait for the slot.
+/// Takes the message, and gives slots back if half of them are used. A sender may wait for a slot.
 QUARRY_FAST void take_message(own_mail_reader& mails) {
   mails.take();
   note_activity();

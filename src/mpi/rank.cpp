@@ -15,6 +15,29 @@ QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
   note_activity();
 }
 
+/// The program may change its arguments, so each rank has its own. Null if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW char** copy_arguments(int count, char** arguments) {
+  auto const length = [](char const* text) {
+    bytes size = 1;
+    while (text[size - 1] != 0) ++size;
+    return size;
+  };
+  bytes const table = (static_cast<bytes>(count) + 1) * sizeof(char*);
+  bytes total = table;
+  for (int i = 0; i < count; ++i) total += length(arguments[i]);
+  auto* const copies = static_cast<char**>(allocate(total));
+  if (copies == nullptr) return nullptr;
+  auto* text = reinterpret_cast<char*>(copies) + table;
+  for (int i = 0; i < count; ++i) {
+    copies[i] = text;
+    bytes const size = length(arguments[i]);
+    for (bytes k = 0; k < size; ++k) text[k] = arguments[i][k];
+    text += size;
+  }
+  copies[count] = nullptr;
+  return copies;
+}
+
 }  // namespace
 
 [[noreturn]] QUARRY_SLOW void end_rank(std::int32_t code) {
@@ -35,14 +58,13 @@ QUARRY_HD void run_rank(std::uint32_t number) {
   // the launcher has initialised the mailbox, the number and the record's header
   auto* const memberships = static_cast<membership*>(allocate(4 * sizeof(membership)));
   auto* const alone = static_cast<communicator*>(allocate(sizeof(communicator)));
-  char** argv = static_cast<char**>(allocate((static_cast<bytes>(all.argc) + 1) * sizeof(char*)));
+  char** const argv = copy_arguments(all.argc, all.argv);
   if (memberships == nullptr || alone == nullptr || argv == nullptr) {
     rank.stage = life::running;
     simt::atomic_ref<std::uint32_t>{all.aborted}.store(2, simt::release);  // the heap is too small
     finish_rank(rank, 1);
     return;
   }
-  for (int i = 0; i <= all.argc; ++i) argv[i] = all.argv[i];
   *alone = {1, 2, nullptr, 1};
   memberships[0] = {&all.all, number, all.all.size, 0, 0, MPI_ERRORS_ARE_FATAL};
   memberships[1] = {alone, 0, 1, 2, 0, MPI_ERRORS_ARE_FATAL};
@@ -57,7 +79,7 @@ QUARRY_HD void run_rank(std::uint32_t number) {
 #endif
   int const code = quarry_mpi_main(all.argc, argv, all.environment);
   leave_library(rank);
-  finish_rank(rank, code);
+  finish_rank(rank, code & 0xff);  // as the status of a process
 #endif
 }
 

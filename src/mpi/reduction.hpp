@@ -15,7 +15,18 @@ struct user_op {
 
 inline constexpr MPI_Op first_user_op = 0x1000;
 
-/// The predefined operations on numbers. `left` is of lower ranks.
+/// The value as a type in which sums and products are defined for all values.
+template <class T>
+[[nodiscard]] QUARRY_HD constexpr auto wrapping(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::uint64_t>(value);
+  } else {
+    return value;
+  }
+}
+
+/// The predefined operations on numbers. `left` is of lower ranks. Sums and products of integers
+/// wrap, as with other MPIs.
 template <class T>
 [[nodiscard]] QUARRY_HD constexpr T combine(T left, T right, MPI_Op op) {
   switch (op) {
@@ -24,9 +35,9 @@ template <class T>
     case MPI_MIN:
       return right < left ? right : left;
     case MPI_SUM:
-      return static_cast<T>(left + right);
+      return static_cast<T>(wrapping(left) + wrapping(right));
     case MPI_PROD:
-      return static_cast<T>(left * right);
+      return static_cast<T>(wrapping(left) * wrapping(right));
     default:
       break;
   }

@@ -175,6 +175,7 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
 /// otherwise; then some of them may be done, and none is freed.
 [[nodiscard]] QUARRY_FAST bool wait_all_soon(rank_state& rank, int count, MPI_Request* handles,
                                              MPI_Status* statuses) {
+  if (count < 0) return false;
   own_mail_reader mails = reader_of(rank);
   std::uint32_t looks = 0;
   std::uint32_t receives = 0;
@@ -199,8 +200,10 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
   QUARRY_NO_UNROLL
   for (int i = 0; i < count; ++i) {
     MPI_Status* const status = status_of(statuses, i);
-    if (handles[i] == sent_request || handles[i] == MPI_REQUEST_NULL) {
+    if (handles[i] == MPI_REQUEST_NULL) {
       set_empty(status);
+    } else if (handles[i] == sent_request) {
+      set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
     } else {
       request* const done = request_of(rank, handles[i]);
       set_status(status, done->source, done->tag, done->size);

@@ -55,7 +55,7 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
   return extent == 1   ? MPI_UINT8_T & 0xff
          : extent == 2 ? MPI_UINT16_T & 0xff
          : extent == 4 ? MPI_WCHAR & 0xff
-                       : MPI_C_COMPLEX & 0xff;
+                       : MPI_OFFSET & 0xff;
 }
 
 /// Whether mpi.h names the type.

@@ -53,6 +53,19 @@ class Launcher(unittest.TestCase):
         out, err = process.communicate(timeout=60)
         return process.returncode, (begin + out).decode(), err.decode(), time.monotonic() - start
 
+    def test_ranks_change_their_own_arguments_and_send_constants(self):
+        result = self.run_program("arguments", 3, "one,two")
+        self.assertEqual((result.returncode, sorted(result.stdout.splitlines())), (0, ["one 5", "one 5", "one 5"]), result.stderr)
+
+    def test_a_status_that_is_a_multiple_of_256_is_no_success(self):
+        self.assertEqual(self.run_program("arguments", 3, "one", "abort").returncode, 1)
+
+    def test_options_that_are_no_numbers_in_range_are_refused(self):
+        for option in ("--heap", "4G"), ("--stack", "64"), ("--stack", "-1"), ("--ranks-per-warp", "33"), ("-n", "4294967297"), ("-n", "8x"):
+            result = self.run_program("arguments", 3, "one", options=option)
+            self.assertEqual(result.returncode, 2, option)
+            self.assertIn(f"quarry-mpirun: {option[0]} {option[1]}: must be", result.stderr)
+
     def test_signals_end_ranks_that_wait_and_print_all_output(self):
         for number, name in (signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"):
             status, out, err, seconds = self.interrupt("waits", number, b"first line\n")

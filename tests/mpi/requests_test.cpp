@@ -167,6 +167,23 @@ TEST(Requests, FreedRequestsCompleteAndReleaseTheirMemory) {
   });
 }
 
+TEST(Requests, OnlyCallsThatReturnErrInStatusChangeTheErrorOfAStatus) {
+  run_everywhere(1, [] {
+    for (int const words : {1, 2000}) {
+      std::vector<int> data(static_cast<std::size_t>(words)), got(data);
+      MPI_Request requests[2];
+      MPI_Irecv(got.data(), words, MPI_INT, 0, 0, MPI_COMM_WORLD, &requests[0]);
+      MPI_Isend(data.data(), words, MPI_INT, 0, 0, MPI_COMM_WORLD, &requests[1]);
+      for (MPI_Request& request : requests) {
+        MPI_Status status{};
+        status.MPI_ERROR = 42;
+        EXPECT_EQ(MPI_Wait(&request, &status), MPI_SUCCESS);
+        EXPECT_EQ(status.MPI_ERROR, 42);
+      }
+    }
+  });
+}
+
 TEST(Requests, UnknownRequestsAreRefused) {
   run_everywhere(1, [] {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -176,6 +193,7 @@ TEST(Requests, UnknownRequestsAreRefused) {
     EXPECT_EQ(MPI_Waitall(1, &unknown, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
     EXPECT_EQ(MPI_Testall(1, &unknown, &flag, MPI_STATUSES_IGNORE), MPI_ERR_REQUEST);
     EXPECT_EQ(MPI_Request_free(&none), MPI_ERR_REQUEST);
+    EXPECT_EQ(MPI_Waitall(-1, &none, MPI_STATUSES_IGNORE), MPI_ERR_COUNT);
   });
 }
 

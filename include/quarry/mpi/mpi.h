@@ -105,8 +105,8 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_AINT 0x80b
 #define MPI_COUNT 0x80c
 #define MPI_OFFSET 0x80d
-#define MPI_C_COMPLEX 0x80e
-#define MPI_C_FLOAT_COMPLEX 0x80e
+#define MPI_C_COMPLEX 0x802
+#define MPI_C_FLOAT_COMPLEX 0x802
 #define MPI_C_DOUBLE_COMPLEX 0x1003
 /* long double has the size that the compiler gives it: that of double on a GPU. */
 #if defined(__NVPTX__) || defined(__CUDA_ARCH__)
