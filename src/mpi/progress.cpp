@@ -28,7 +28,7 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& hea
   bytes const room = receive.count * element_size(rank, receive.type);
   receive.size = size < room ? size : room;
   if (size > room) receive.error = MPI_ERR_TRUNCATE;
-  // A long copy is no wait, also if a wait has led here; the launcher looks for ranks that all wait.
+  // A long copy is no wait, also if a wait has led here: the launcher looks for ranks that wait.
   constexpr bytes long_copy = bytes{64} << 10;
   std::uint32_t const waiting = rank.waiting.call;
   if (receive.size >= long_copy) rank.waiting.call = 0;
