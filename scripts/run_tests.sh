@@ -42,10 +42,10 @@ add_summary() {
 }
 
 # start_python: builds and tests the Python package in the background. Its tests run one after the other and leave a core to the next
-# preset.
+# preset. Bash lets programs in the background ignore SIGINT, which some of its tests send.
 start_python() {
   step "building and testing the Python package in the background (log: $results/python.log)"
-  scripts/test_python.sh "$results/python.xml" >"$results/python.log" 2>&1 &
+  env --default-signal=INT,QUIT scripts/test_python.sh "$results/python.xml" >"$results/python.log" 2>&1 &
   python_process=$!
 }
 
