@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collective operations of all ranks: barriers, broadcasts, reductions and scans. They are messages
-// along binomial trees.
+// Collective operations of all ranks: barriers, broadcasts, reductions and scans. Small data of the
+// world goes through meetings, other data by messages along binomial trees.
 #include "collective.hpp"
 
 #include "meeting.hpp"

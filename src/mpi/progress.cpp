@@ -79,9 +79,6 @@ QUARRY_SLOW void release(void* memory) {
   note_activity();  // a rank may wait for memory
 }
 
-/// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
-/// messages. Every wait calls it, so that a rank that waits in one call serves its other receives.
-/// If the heap has no memory, a message stays in the mailbox.
 QUARRY_SLOW void progress(rank_state& rank) {
   own_mail_reader mails = reader_of(rank);
   own_mail_reader::arrival arrived;

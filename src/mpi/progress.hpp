@@ -42,7 +42,8 @@ QUARRY_HD inline void note_activity() {
 }
 
 /// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
-/// messages. Every wait calls it, so that a rank that waits in one call serves its other receives.
+/// messages. Waits of the general path call it, so that a rank that waits in one call serves its
+/// other receives. If the heap has no memory, a message stays in the mailbox.
 QUARRY_SLOW void progress(rank_state& rank);
 
 /// CPU: how often something has happened for which a rank may wait.
@@ -160,9 +161,9 @@ QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition
   }
 }
 
-/// The ranks of a warp continue together. Every rank of the warp calls it, and none of them does
-/// anything before for which another waits. Lanes that have parted run one after another, and
-/// nothing else joins them again.
+/// The ranks of a warp continue together. Waits for all ranks of the warp that have not ended. Call
+/// it directly after a meeting is complete: between the two, no rank may wait for another. Lanes
+/// that have parted run one after another until then. Does nothing unless a warp has 32 ranks.
 QUARRY_FAST void join_lanes() {
 #ifdef __CUDA_ARCH__
   std::uint32_t const first = own_rank() & ~31u;
