@@ -285,7 +285,7 @@ enum class fast_receive : std::uint32_t {
   for (std::uint32_t looks = 0; looks < most_fast_looks; ++looks) {
     own_mail_reader::arrival arrived;
     if (!mails.look(arrived)) {
-      if (looks == 0) give_back_slots(mails);
+      if (looks == 0) return_slots(mails);
       continue;
     }
     if (take_fast(mails, arrived, wanted, status)) return true;

@@ -48,10 +48,10 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 /// move a unit, in whatever order they become visible, and no fence is needed: on a GPU a fence
 /// takes as long as the rest of a send.
 ///
-/// The word `tickets` also counts the slots that the receiver has given back, so that drawing a
+/// The word `tickets` also counts the slots that the receiver has returned, so that drawing a
 /// ticket tells whether the ticket's slot is free. If it is not, the sender waits, with progress. A
 /// sender holds a ticket meanwhile, and others may wait for it; it needs nothing but the receiver's
-/// next calls. The receiver gives slots back when it waits, or when half of them are used (B).
+/// next calls. The receiver returns slots when it waits, or when half of them are used (B).
 ///
 /// Memory order.
 /// - (T) acquire, (B) release: the receiver reads all units of a message before (B), and the next
@@ -82,7 +82,7 @@ struct basic_mailbox {
   static constexpr std::uint32_t most_words = units - header_units;
 
   alignas(128) std::uint64_t slots[Slots][units];
-  std::uint64_t tickets;  // high half: tickets drawn; low half: slots given back
+  std::uint64_t tickets;  // high half: tickets drawn; low half: slots returned
 
   /// The mailbox is empty; `first` messages are taken to have passed.
   QUARRY_HD void initialise(std::uint32_t first = 0) {
@@ -101,21 +101,21 @@ class mail_slot {
     std::uint64_t const before = simt::atomic_ref<std::uint64_t>{to.tickets}.fetch_add(
         std::uint64_t{1} << 32, draw_order);  // (T)
     ticket_ = static_cast<std::uint32_t>(before >> 32);
-    given_back_ = static_cast<std::uint32_t>(before);
+    returned_ = static_cast<std::uint32_t>(before);
   }
 
   /// The ticket that another `mail_slot` of this sender has drawn.
   QUARRY_FAST mail_slot(basic_mailbox<Slots>& to, std::uint32_t ticket)
-      : to_{&to}, ticket_{ticket}, given_back_{ticket - Slots} {}
+      : to_{&to}, ticket_{ticket}, returned_{ticket - Slots} {}
   [[nodiscard]] QUARRY_FAST std::uint32_t ticket() const { return ticket_; }
 
   /// Whether the message can be written.
-  [[nodiscard]] QUARRY_FAST bool is_free() const { return ticket_ - given_back_ < Slots; }
+  [[nodiscard]] QUARRY_FAST bool is_free() const { return ticket_ - returned_ < Slots; }
   /// Looks again whether the message can be written.
   QUARRY_FAST void look() {
     simt::atomic_ref<std::uint64_t> const word{to_->tickets};
-    given_back_ = static_cast<std::uint32_t>(word.load(simt::relaxed));              // (L): a hint
-    if (is_free()) given_back_ = static_cast<std::uint32_t>(word.load(draw_order));  // (T)
+    returned_ = static_cast<std::uint32_t>(word.load(simt::relaxed));              // (L): a hint
+    if (is_free()) returned_ = static_cast<std::uint32_t>(word.load(draw_order));  // (T)
   }
 
   /// Writes the message. `word_at(i)` is its i-th word.
@@ -161,13 +161,13 @@ class mail_slot {
 
   basic_mailbox<Slots>* to_;
   std::uint32_t ticket_;
-  std::uint32_t given_back_;
+  std::uint32_t returned_;
 };
 
 /// How far the receiver is. Only the receiver uses it.
 struct mail_position {
-  std::uint32_t taken;       // messages
-  std::uint32_t given_back;  // slots
+  std::uint32_t taken;     // messages
+  std::uint32_t returned;  // slots
 };
 
 /// The receiver's end of a mailbox.
@@ -223,17 +223,17 @@ class mail_reader {
     std::uint32_t const taken = position_.taken;
     if ((taken & 0x7fffffff) < Slots) wipe(slot(), taken + 1);
     position_.taken = taken + 1;
-    if (taken + 1 - position_.given_back >= (Slots + 1) / 2) give_back();
+    if (taken + 1 - position_.returned >= (Slots + 1) / 2) return_slots();
   }
-  [[nodiscard]] QUARRY_FAST bool has_slots_to_give_back() const {
-    return position_.taken != position_.given_back;
+  [[nodiscard]] QUARRY_FAST bool has_slots_to_return() const {
+    return position_.taken != position_.returned;
   }
-  /// Gives back the slots of the messages that were taken.
-  QUARRY_FAST void give_back() {
-    std::uint64_t change = position_.taken - position_.given_back;
-    if (position_.taken < position_.given_back)
+  /// Returns the slots of the messages that were taken.
+  QUARRY_FAST void return_slots() {
+    std::uint64_t change = position_.taken - position_.returned;
+    if (position_.taken < position_.returned)
       change -= std::uint64_t{1} << 32;  // the low half wraps: take back its carry
-    position_.given_back = position_.taken;
+    position_.returned = position_.taken;
     (void)simt::atomic_ref<std::uint64_t>{from_.tickets}.fetch_add(change, simt::release);  // (B)
   }
 
@@ -286,7 +286,9 @@ struct message {
   envelope head;
   std::uint32_t is_taken;  // 1: the receiver does not need it any more (D); atomic
   message* later;          // the next in the receiver's list of unexpected messages
-  std::uint32_t capacity;  // bytes behind the header
+  // Bytes behind the header. Of a message that its sender waits for: 0 if `data` is the sender's
+  // buffer, not 0 if `data` is a copy that `finish_send` frees.
+  std::uint32_t capacity;
   enum class owner : std::uint32_t { sender, receiver, node } belongs_to;
 
   [[nodiscard]] QUARRY_HD char* inline_data() { return reinterpret_cast<char*>(this + 1); }

@@ -124,19 +124,6 @@ QUARRY_SLOW int finish_receive(rank_state& rank, MPI_Comm handle, request const&
                                           static_cast<std::int64_t>(done.count));
 }
 
-/// Waits for any message.
-QUARRY_FAST void wait_for_mail(rank_state& rank, own_mail_reader const& mails,
-                               own_mail_reader::arrival& arrived, wait_reason const& reason) {
-  for (std::uint32_t polls = 0;; ++polls) {
-    std::uint64_t const activity = activity_now();
-    if (mails.look(arrived)) {
-      if (polls >= polls_before_idle) end_wait(rank);
-      return;
-    }
-    if (polls % polls_before_idle == polls_before_idle - 1) idle(rank, reason, activity, polls);
-  }
-}
-
 QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from, int tag,
                              MPI_Comm handle, MPI_Status* status, call which,
                              char const* function) {
@@ -195,7 +182,7 @@ QUARRY_SLOW int send_with_ticket(void const* data, int count, MPI_Datatype type,
   return true;
 }
 
-/// Receives when the first looks have found nothing.
+/// Receives what the path without calls has not received.
 QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, int tag,
                            MPI_Comm handle, MPI_Status* status, call which, char const* function) {
   rank_state& rank = self();
@@ -206,7 +193,8 @@ QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, i
     own_mail_reader mails = reader_of(rank);
     while (before == fast_receive::none) {
       own_mail_reader::arrival arrived;
-      wait_for_mail(rank, mails, arrived, reason_of(which, from, tag, wanted.context));
+      poll_until(rank, reason_of(which, from, tag, wanted.context),
+                 [&] { return mails.look(arrived); });
       if (take_fast(mails, arrived, wanted, status) ||
           take_elsewhere(rank, mails, arrived, wanted, status))
         return MPI_SUCCESS;

@@ -60,15 +60,15 @@ QUARRY_SLOW void progress(rank_state& rank);
   return {mailbox_of(rank.rank), rank.position};
 }
 
-/// Takes the message, and gives slots back if half of them are used. A sender may wait for a slot.
+/// Takes the message, and returns slots if half of them are used. A sender may wait for a slot.
 QUARRY_FAST void take_message(own_mail_reader& mails) {
   mails.take();
   note_activity();
 }
-/// Gives back the slots of messages that were taken, before the rank waits.
-QUARRY_FAST void give_back_slots(own_mail_reader& mails) {
-  if (!mails.has_slots_to_give_back()) return;
-  mails.give_back();
+/// Returns the slots of messages that were taken, before the rank waits.
+QUARRY_FAST void return_slots(own_mail_reader& mails) {
+  if (!mails.has_slots_to_return()) return;
+  mails.return_slots();
   note_activity();
 }
 
@@ -144,21 +144,28 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t
                       std::uint32_t polls);
 QUARRY_SLOW void end_wait(rank_state& rank);
 
-/// Waits until `is_done()`; every step makes progress. `reason` is shown if all ranks wait. The
-/// count of polls wraps after 2^32, some 20 minutes on a GPU; a wait that ends in the first polls
-/// after that leaves its reason behind until the next wait.
+/// Waits until `has_come()`. `reason` is shown if all ranks wait. The count of polls goes on with
+/// `polls_before_idle` after 2^32.
 template <class Condition>
-QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
-  own_mail_reader const mails = reader_of(rank);
-  for (std::uint32_t polls = 0;; ++polls) {
+QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition const& has_come) {
+  for (std::uint32_t polls = 0;; polls = polls + 1 != 0 ? polls + 1 : polls_before_idle) {
     std::uint64_t const activity = activity_now();
-    if (mails.has_message()) progress(rank);
-    if (is_done()) {
+    if (has_come()) {
       if (polls >= polls_before_idle) end_wait(rank);
       return;
     }
     if (polls % polls_before_idle == polls_before_idle - 1) idle(rank, reason, activity, polls);
   }
+}
+
+/// Waits until `is_done()`; every step makes progress.
+template <class Condition>
+QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
+  own_mail_reader const mails = reader_of(rank);
+  poll_until(rank, reason, [&] {
+    if (mails.has_message()) progress(rank);
+    return is_done();
+  });
 }
 
 /// The ranks of a warp continue together. Waits for all ranks of the warp that have not ended. Call

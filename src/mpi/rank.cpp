@@ -91,7 +91,7 @@ QUARRY_SLOW void yield_rank() {
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
                       [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {
   own_mail_reader mails = reader_of(rank);
-  give_back_slots(mails);
+  return_slots(mails);
   world& all = the_world();
   if (simt::atomic_ref<std::uint32_t>{all.aborted}.load(simt::relaxed) != 0) end_rank(0);
 #ifdef __CUDA_ARCH__

@@ -187,7 +187,7 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
     QUARRY_NO_UNROLL
     while (asked->is_done == 0 && looks < most_fast_looks) {
       own_mail_reader::arrival arrived;
-      if (++looks == 2) give_back_slots(mails);
+      if (++looks == 2) return_slots(mails);
       if (!mails.look(arrived)) continue;
       fast_receive const result = receive_posted(rank, mails, arrived);
       if (result == fast_receive::refused) return false;

@@ -66,7 +66,7 @@ class observed_mailbox {
     while (received_.size() < count)
       if (!receive_one()) simt::pause();
     mpi::mail_reader<slots> reader{memory_, position_};
-    if (reader.has_slots_to_give_back()) reader.give_back();
+    if (reader.has_slots_to_return()) reader.return_slots();
   }
 
   /// All messages must have been received, once each, and those of a sender in order. `starts` are
