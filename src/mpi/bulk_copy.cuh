@@ -113,7 +113,8 @@ class claimed_pieces {
     return all == 0 ? 0 : (all - copy_pool::header_bytes) / copy_pool::pieces;
   }
 
-  /// Claims 1, 2, 4 or 8 neighbouring pieces, at most `wanted` > 0. There may be none.
+  /// Claims 1, 2, 4 or 8 neighbouring pieces, at most `wanted` > 0. Claims none if no piece is
+  /// free.
   __device__ explicit claimed_pieces(std::uint32_t wanted) {
     std::uint32_t const word = engine::shared_base();
     std::uint32_t seen;

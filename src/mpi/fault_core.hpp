@@ -28,7 +28,8 @@ class fault_core {
   /// Removes the file.
   void remove() const;
 
-  /// Whether the driver has begun a file: a kernel has failed, whatever its end looks like.
+  /// Whether the driver has begun the file. It does so when a kernel fails, even if the kernel then
+  /// ends without an error.
   [[nodiscard]] bool exists() const;
 
   /// Whether the driver has written a file. The process must end then, without calls of CUDA.

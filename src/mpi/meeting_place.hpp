@@ -68,9 +68,9 @@ struct arrival_site {};
 QUARRY_HD inline void sync(simt::lane_group group) {
   if (group.size() > 1) group.sync();
 }
-/// What the leader says, in all lanes of the group.
-[[nodiscard]] QUARRY_HD inline bool share(simt::lane_group group, bool said) {
-  return group.size() > 1 ? group.broadcast(said ? 1u : 0u) != 0 : said;
+/// The leader's value, in all lanes of the group.
+[[nodiscard]] QUARRY_HD inline bool share(simt::lane_group group, bool value) {
+  return group.size() > 1 ? group.broadcast(value ? 1u : 0u) != 0 : value;
 }
 
 /// How ranks of all blocks meet. The lanes that arrive together arrive as one: their leader adds

@@ -17,7 +17,7 @@ constexpr bytes max_shared = 16 * 1024;
 
 [[nodiscard]] QUARRY_HD bool has_own_warp() { return std::uint32_t{1} << layout().shift == 32; }
 
-/// How many bytes the allocation has room for; 0 if it is none.
+/// The usable size of the allocation. Returns 0 if `memory` is not allocated.
 [[nodiscard]] QUARRY_HD bytes room_of(heap_ref const& heap, void* memory) {
   void* const base = heap.allocation_of(memory);
   if (base == nullptr) return 0;
