@@ -170,8 +170,9 @@ int make_product(options const& asked, installation const& parts, scratch_folder
       make_objects(asked, parts, scratch);
     } else {
       auto const program_parts = collect(asked, parts, scratch);
-      scratch.publish(link_program(program_parts, asked, parts, scratch),
-                      asked.output.empty() ? "a.out" : asked.output);
+      std::string const executable = link_program(program_parts, asked, parts, scratch);
+      if (!executable.empty())
+        scratch.publish(executable, asked.output.empty() ? "a.out" : asked.output);
     }
     return 0;
   } catch (failure const& problem) {

@@ -49,6 +49,11 @@ void make_cubins(options const& asked, installation const& installed,
   run_for_all(links, installed, asked.is_verbose);
 }
 
+std::string explained(std::vector<allocation_site> const& sites, explanation form) {
+  if (form == explanation::json) return explain_json(sites);
+  return form == explanation::source ? explain_source(sites) : explain_text(sites);
+}
+
 /// An assembly file that has the contents of files as constants, by name.
 class constants {
  public:
@@ -87,7 +92,7 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   program cpu{target::cpu};
   translation for_gpu;
   auto for_cpu_later = std::async(std::launch::async, [&] { return work(cpu, "program.o"); });
-  if (!asked.is_for_cpu_only) for_gpu = work(gpu, "program.ptx");
+  if (!asked.is_for_cpu_only && asked.explains == explanation::none) for_gpu = work(gpu, "program.ptx");
   translation for_cpu = for_cpu_later.get();
   for (auto& [name, entry] : for_cpu.missing)
     for_gpu.missing.try_emplace(name, entry).first->second.places.merge(entry.places);
@@ -95,6 +100,10 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
     throw failure{text_of(for_gpu.missing) + "the program needs what ranks cannot have: " +
                   std::to_string(for_gpu.missing.size()) + " names"};
 
+  if (asked.explains != explanation::none) {
+    std::printf("%s", explained(for_cpu.sites, asked.explains).c_str());
+    return {};
+  }
   constants embedded;
   bool const has_gpu_code = installed.has_gpu() && !asked.is_for_cpu_only;
   std::vector<variant> variants;

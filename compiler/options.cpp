@@ -133,6 +133,12 @@ class parser {
       asked.shows_only = true;
     } else if (word == "--report") {
       asked.reports = true;
+    } else if (word == "--explain" || word == "--explain=text") {
+      asked.explains = explanation::text;
+    } else if (word == "--explain=json") {
+      asked.explains = explanation::json;
+    } else if (word == "--explain=source") {
+      asked.explains = explanation::source;
     } else if (word == "--stack-frames") {
       asked.moves_frames = false;
     } else if (word == "--cpu-only") {

@@ -15,6 +15,9 @@ enum class product {
   information,  // --version, -dumpmachine and the like: no source file is compiled
 };
 
+/// How --explain shows the classes of allocations.
+enum class explanation { none, text, json, source };
+
 enum class input_kind { source, binary, library };
 
 struct input {
@@ -27,6 +30,7 @@ struct options {
   bool is_verbose = false;       // -v: shows the commands
   bool shows_only = false;       // --show: shows Clang's commands and runs none
   bool reports = false;          // --report
+  explanation explains = explanation::none;  // --explain
   bool keeps_scratch = false;    // -save-temps
   bool moves_frames = true;      // false after --stack-frames: no move_frames_to_heap on the CPU
   bool is_for_cpu_only = false;  // --cpu-only

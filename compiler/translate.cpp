@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "translate.hpp"
 
+#include "analysis/model_program.hpp"
 #include "back_end.hpp"
 #include "c_features.hpp"
 #include "c_variables.hpp"
@@ -49,6 +50,9 @@ translation translate(program& whole, options const& asked, installation const& 
               read_call_types(machine == target::gpu ? installed.function_types : std::string{}));
   connect_to_runtime(module, machine, runtime_functions, result.missing);
   if (!result.missing.empty()) return result;
+  number_calls(module);
+  result.sites = classify_allocations(module);
+  if (asked.explains != explanation::none) return result;
   if (machine == target::gpu || asked.moves_frames) move_frames_to_heap(module);
   result.places = record_call_places(module, machine);
   privatize_globals(module, machine);

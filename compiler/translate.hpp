@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "analysis/explain.hpp"
 #include "installation.hpp"
 #include "options.hpp"
 #include "program.hpp"
@@ -16,6 +17,7 @@ namespace quarry::compiler {
 struct translation {
   unsupported_list missing;         // if not empty, the fields below are empty
   std::vector<std::string> places;  // of MPI calls, by number
+  std::vector<allocation_site> sites;
 };
 
 /// Everything between joined bitcode and code, which is written to `path`: an object for the CPU,

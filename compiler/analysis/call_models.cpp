@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call_models.hpp"
+
+#include <llvm/ADT/StringMap.h>
+
+namespace quarry::compiler {
+namespace {
+
+using enum model;
+using enum returned;
+
+constexpr std::uint16_t word = 4;     // int and MPI's handles
+constexpr std::uint16_t status = 24;  // MPI_Status
+
+/// Bytes of a buffer: `count` elements of `type`.
+constexpr effect buffer(std::int8_t argument, model value, std::int8_t count, std::int8_t type) {
+  return {argument, value, count, type};
+}
+constexpr effect object(std::int8_t argument, model value, std::uint16_t bytes) {
+  return {argument, value, -1, -1, bytes};
+}
+/// An array of unknown length.
+constexpr effect array(std::int8_t argument, model value) { return {argument, value}; }
+/// What the argument and all after it point to.
+constexpr effect all_from(std::int8_t argument, model value) {
+  return {argument, value, -1, -1, 0, true};
+}
+
+/// Functions that are in no table write through every pointer that they get, and return a varying
+/// value. MPI functions return the same code in all ranks: errors end the program.
+constexpr call_model models[] = {
+    // environment
+    {"MPI_Init"},
+    {"MPI_Init_thread", uniform, value, -1, {object(3, uniform, word)}},
+    {"MPI_Finalize"},
+    {"MPI_Initialized", uniform, value, -1, {object(0, uniform, word)}},
+    {"MPI_Finalized", uniform, value, -1, {object(0, uniform, word)}},
+    {"MPI_Get_version", uniform, value, -1, {object(0, uniform, word), object(1, uniform, word)}},
+    {"MPI_Get_processor_name", uniform, value, -1, {array(0, varying), object(1, varying, word)}},
+    {"MPI_Wtime", varying},
+    {"MPI_Wtick"},
+    {"MPI_Abort", uniform, value, -1, {}, true},
+    {"MPI_Error_string", uniform, value, -1, {array(1, of_inputs), object(2, of_inputs, word)}},
+    {"MPI_Error_class", uniform, value, -1, {object(1, of_inputs, word)}},
+    {"MPI_Comm_set_errhandler", uniform},
+    {"MPI_Errhandler_set", uniform},
+    // communicators
+    {"MPI_Comm_rank", uniform, value, 0, {object(1, varying, word)}},
+    {"MPI_Comm_size", uniform, value, 0, {object(1, of_world, word)}},
+    {"MPI_Comm_dup", uniform, value, 0, {object(1, of_world, word)}},
+    {"MPI_Comm_split", uniform, value, 0, {object(3, varying, word)}},
+    {"MPI_Comm_free", uniform, value, -1, {object(0, uniform, word)}},
+    {"MPI_Comm_compare", uniform, value, -1, {object(2, varying, word)}},
+    {"MPI_Comm_set_name"},
+    // messages
+    {"MPI_Send"},
+    {"MPI_Ssend"},
+    {"MPI_Bsend"},
+    {"MPI_Rsend"},
+    {"MPI_Isend", uniform, value, -1, {object(6, varying, word)}},
+    {"MPI_Issend", uniform, value, -1, {object(6, varying, word)}},
+    {"MPI_Ibsend", uniform, value, -1, {object(6, varying, word)}},
+    {"MPI_Irsend", uniform, value, -1, {object(6, varying, word)}},
+    {"MPI_Recv", uniform, value, -1, {buffer(0, varying, 1, 2), object(6, varying, status)}},
+    {"MPI_Irecv", uniform, value, -1, {buffer(0, varying, 1, 2), object(6, varying, word)}},
+    {"MPI_Sendrecv",
+     uniform,
+     value,
+     -1,
+     {buffer(5, varying, 6, 7), object(11, varying, status)}},
+    {"MPI_Sendrecv_replace",
+     uniform,
+     value,
+     -1,
+     {buffer(0, varying, 1, 2), object(8, varying, status)}},
+    {"MPI_Wait", uniform, value, -1, {object(0, varying, word), object(1, varying, status)}},
+    {"MPI_Waitall", uniform, value, -1, {array(1, varying), array(2, varying)}},
+    {"MPI_Waitany",
+     uniform,
+     value,
+     -1,
+     {array(1, varying), object(2, varying, word), object(3, varying, status)}},
+    {"MPI_Waitsome",
+     uniform,
+     value,
+     -1,
+     {array(1, varying), object(2, varying, word), array(3, varying), array(4, varying)}},
+    {"MPI_Test",
+     uniform,
+     value,
+     -1,
+     {object(0, varying, word), object(1, varying, word), object(2, varying, status)}},
+    {"MPI_Testall",
+     uniform,
+     value,
+     -1,
+     {array(1, varying), object(2, varying, word), array(3, varying)}},
+    {"MPI_Testany",
+     uniform,
+     value,
+     -1,
+     {array(1, varying), object(2, varying, word), object(3, varying, word),
+      object(4, varying, status)}},
+    {"MPI_Testsome",
+     uniform,
+     value,
+     -1,
+     {array(1, varying), object(2, varying, word), array(3, varying), array(4, varying)}},
+    {"MPI_Probe", uniform, value, -1, {object(3, varying, status)}},
+    {"MPI_Iprobe", uniform, value, -1, {object(3, varying, word), object(4, varying, status)}},
+    {"MPI_Get_count", uniform, value, -1, {object(2, varying, word)}},
+    {"MPI_Get_elements", uniform, value, -1, {object(2, varying, word)}},
+    {"MPI_Request_free", uniform, value, -1, {object(0, varying, word)}},
+    {"MPI_Cancel", uniform},
+    {"MPI_Buffer_attach"},
+    {"MPI_Buffer_detach", uniform, value, -1, {array(0, varying), object(1, varying, word)}},
+    // collectives
+    {"MPI_Barrier"},
+    {"MPI_Bcast", uniform, value, 4, {buffer(0, collective, 1, 2)}},
+    {"MPI_Reduce", uniform, value, -1, {buffer(1, varying, 2, 3)}},
+    {"MPI_Allreduce", uniform, value, 5, {buffer(1, collective, 2, 3)}},
+    {"MPI_Gather", uniform, value, -1, {array(3, varying)}},
+    {"MPI_Gatherv", uniform, value, -1, {array(3, varying)}},
+    {"MPI_Scatter", uniform, value, -1, {buffer(3, varying, 4, 5)}},
+    {"MPI_Scatterv", uniform, value, -1, {buffer(4, varying, 5, 6)}},
+    {"MPI_Allgather", uniform, value, 6, {effect{3, collective, 4}}},
+    {"MPI_Allgatherv", uniform, value, 7, {array(3, collective)}},
+    {"MPI_Alltoall", uniform, value, -1, {array(3, varying)}},
+    {"MPI_Alltoallv", uniform, value, -1, {array(4, varying)}},
+    {"MPI_Scan", uniform, value, -1, {buffer(1, varying, 2, 3)}},
+    {"MPI_Exscan", uniform, value, -1, {buffer(1, varying, 2, 3)}},
+    {"MPI_Op_create", uniform, value, -1, {object(2, varying, word)}},
+    {"MPI_Op_free", uniform, value, -1, {object(0, varying, word)}},
+    // types
+    {"MPI_Type_contiguous", uniform, value, -1, {object(2, varying, word)}},
+    {"MPI_Type_vector", uniform, value, -1, {object(4, varying, word)}},
+    {"MPI_Type_commit", uniform, value, -1, {object(0, varying, word)}},
+    {"MPI_Type_free", uniform, value, -1, {object(0, varying, word)}},
+    {"MPI_Type_size", uniform, value, -1, {object(1, of_inputs, word)}},
+    // memory of the program, and what ends it
+    {"malloc", uniform, memory},
+    {"calloc", uniform, memory},
+    {"aligned_alloc", uniform, memory},
+    {"memalign", uniform, memory},
+    {"valloc", uniform, memory},
+    {"strdup", uniform, memory},
+    {"strndup", uniform, memory},
+    {"realloc", uniform, memory},
+    {"free"},
+    {"exit", uniform, value, -1, {}, true},
+    {"_Exit", uniform, value, -1, {}, true},
+    {"_exit", uniform, value, -1, {}, true},
+    {"abort", uniform, value, -1, {}, true},
+    {"__assert_fail", uniform, value, -1, {}, true},
+    // strings and memory
+    {"memcpy", of_inputs, argument, -1, {array(0, of_inputs)}},
+    {"memmove", of_inputs, argument, -1, {array(0, of_inputs)}},
+    {"memset", of_inputs, argument, -1, {array(0, of_inputs)}},
+    {"strcpy", of_inputs, argument, -1, {array(0, of_inputs)}},
+    {"strncpy", of_inputs, argument, -1, {array(0, of_inputs)}},
+    {"strcat", of_inputs, argument, -1, {array(0, of_inputs)}},
+    {"strncat", of_inputs, argument, -1, {array(0, of_inputs)}},
+    {"sprintf", of_inputs, value, -1, {array(0, of_inputs)}},
+    {"snprintf", of_inputs, value, -1, {array(0, of_inputs)}},
+    {"sscanf", of_inputs, value, -1, {all_from(2, of_inputs)}},
+    {"__isoc99_sscanf", of_inputs, value, -1, {all_from(2, of_inputs)}},
+    {"strchr", of_inputs, inside},
+    {"strrchr", of_inputs, inside},
+    {"strstr", of_inputs, inside},
+    {"strpbrk", of_inputs, inside},
+    {"memchr", of_inputs, inside},
+    {"getenv", of_inputs, environment},
+    {"getopt", of_inputs},
+    {"getopt_long", of_inputs},
+    // output: its functions write no memory of the program
+    {"printf", varying},
+    {"fprintf", varying},
+    {"puts", varying},
+    {"putchar", varying},
+    {"fputs", varying},
+    {"fputc", varying},
+    {"putc", varying},
+    {"fwrite", varying},
+    {"fflush", varying},
+    {"fclose", varying},
+    {"perror"},
+    {"setbuf"},
+    {"setvbuf", varying},
+    // input and the environment differ between ranks
+    {"fgets", varying, argument, -1, {array(0, varying)}},
+    {"fread", varying, value, -1, {array(0, varying)}},
+    {"scanf", varying, value, -1, {all_from(1, varying)}},
+    {"fscanf", varying, value, -1, {all_from(2, varying)}},
+    {"__isoc99_scanf", varying, value, -1, {all_from(1, varying)}},
+    {"__isoc99_fscanf", varying, value, -1, {all_from(2, varying)}},
+    {"fgetc", varying},
+    {"getc", varying},
+    {"getchar", varying},
+    {"feof", varying},
+    {"ferror", varying},
+    {"time", varying, value, -1, {object(0, varying, 8)}},
+    {"clock", varying},
+    {"gettimeofday", varying, value, -1, {object(0, varying, 16)}},
+    {"clock_gettime", varying, value, -1, {object(1, varying, 16)}},
+    {"gethostname", varying, value, -1, {array(0, varying)}},
+    {"getpid", varying},
+    {"rand", varying},
+    {"random", varying},
+    {"drand48", varying},
+    {"lrand48", varying},
+    {"rand_r", varying, value, -1, {object(0, varying, word)}},
+    {"srand"},
+    {"srandom"},
+    {"srand48"},
+    {"sleep"},
+    {"usleep"},
+};
+
+/// Functions whose result depends on their arguments, and on the strings that these point to.
+constexpr char const* pure_functions =
+    " strlen strnlen strcmp strncmp strcasecmp strncasecmp strspn strcspn memcmp atoi atol atoll "
+    "atof abs labs llabs toupper tolower isalpha isdigit isalnum isspace isupper islower isxdigit "
+    "ispunct isprint sqrt sin cos tan asin acos atan atan2 sinh cosh tanh exp exp2 log log2 log10 "
+    "pow fabs floor ceil round trunc fmod hypot cbrt fmin fmax rint nearbyint lround llround expm1 "
+    "log1p copysign erf erfc tgamma lgamma ldexp asinh acosh atanh fma fdim remainder scalbn ilogb "
+    "logb nextafter sqrtf sinf cosf tanf expf logf powf fabsf floorf ceilf roundf fmodf fminf "
+    "fmaxf sqrtl powl fabsl floorl ceill ";
+
+/// Functions that also write the end of the number through their second argument.
+constexpr char const* number_functions =
+    " strtol strtoul strtoll strtoull strtod strtof __isoc23_strtol __isoc23_strtoul "
+    "__isoc23_strtoll __isoc23_strtoull ";
+
+constexpr call_model pure_model{"", of_inputs};
+constexpr call_model number_model{"", of_inputs, value, -1, {object(1, of_inputs, 8)}};
+constexpr call_model c_variable{"", uniform, variable};
+
+constexpr allocation_model allocations[] = {
+    {"malloc", 0},   {"calloc", 1, 0},      {"realloc", 1},
+    {"valloc", 0},   {"aligned_alloc", 1},  {"memalign", 1},
+    {"strdup", 0, -1, true}, {"strndup", 0, 1, true}, {"posix_memalign", 2},
+};
+
+bool is_in(char const* list, llvm::StringRef name) {
+  return llvm::StringRef{list}.contains(" " + name.str() + " ");
+}
+
+template <class Row, std::size_t Count>
+Row const* find_in(Row const (&rows)[Count], llvm::StringRef name) {
+  static llvm::StringMap<Row const*> const index = [&] {
+    llvm::StringMap<Row const*> made;
+    for (Row const& row : rows) made.try_emplace(row.name, &row);
+    return made;
+  }();
+  auto const found = index.find(name);
+  return found == index.end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+llvm::StringRef name_in_c(llvm::StringRef name) {
+  name.consume_front("quarry_c_");
+  return name.starts_with("PMPI_") ? name.drop_front() : name;
+}
+
+call_model const* model_of(llvm::StringRef name) {
+  if (auto const* const row = find_in(models, name)) return row;
+  if (name.starts_with("address_of_")) return &c_variable;
+  if (is_in(pure_functions, name)) return &pure_model;
+  if (is_in(number_functions, name)) return &number_model;
+  return nullptr;
+}
+
+allocation_model const* allocation_of(llvm::StringRef name) { return find_in(allocations, name); }
+
+}  // namespace quarry::compiler

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the analysis knows of functions that it does not see: MPI's, and those of the C library.
+#pragma once
+
+#include <llvm/ADT/StringRef.h>
+
+#include <array>
+#include <cstdint>
+
+namespace quarry::compiler {
+
+/// What a result, or the bytes that a call writes, are in the ranks.
+enum class model : std::uint8_t {
+  none,
+  uniform,    // the same in all ranks
+  varying,    // may differ between ranks
+  of_inputs,  // the same if all arguments, and the bytes that they point to, are the same
+  of_world,   // the same if the communicator has all ranks
+  collective  // the same if all ranks call, with one count, for a communicator of all ranks
+};
+
+/// What a function returns.
+enum class returned : std::uint8_t {
+  value,      // see call_model::result
+  memory,     // a new allocation
+  argument,   // its first argument
+  inside,     // a pointer into the object of its first argument
+  environment,  // a string that all ranks share
+  variable    // the address of a variable of the C library
+};
+
+/// Bytes that a call writes through a pointer.
+struct effect {
+  std::int8_t argument = -1;  // the pointer; `rest` stands for it and all arguments after it
+  model value = model::none;
+  std::int8_t count = -1;    // the argument that counts elements, or -1
+  std::int8_t type = -1;     // the argument with the MPI datatype of an element, or -1
+  std::uint16_t bytes = 0;   // the size without count and type; 0 if it is unknown
+  bool is_rest = false;
+};
+
+struct call_model {
+  char const* name;
+  model result = model::uniform;
+  returned kind = returned::value;
+  std::int8_t communicator = -1;  // an argument
+  std::array<effect, 4> effects{};
+  bool ends_job = false;
+};
+
+/// The model of a function, by its name in C; null if the analysis does not know the function.
+call_model const* model_of(llvm::StringRef name);
+
+/// The arguments of an allocation function whose product is the size of the allocation.
+struct allocation_model {
+  char const* name;
+  std::int8_t size;
+  std::int8_t count = -1;
+  bool copies_text = false;  // the size is that of the string argument `size`
+};
+
+/// Null if the function does not allocate for the program.
+allocation_model const* allocation_of(llvm::StringRef name);
+
+/// The name in C of a function that the runtime provides: without the runtime's prefix.
+llvm::StringRef name_in_c(llvm::StringRef name);
+
+}  // namespace quarry::compiler

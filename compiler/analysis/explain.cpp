@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explain.hpp"
+
+#include "../unsupported.hpp"
+#include "call_models.hpp"
+#include "model_program.hpp"
+#include "reasons.hpp"
+#include "uniformity.hpp"
+
+#include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/Support/JSON.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+namespace quarry::compiler {
+
+using namespace llvm;
+
+namespace {
+
+constexpr char const* main_name = "quarry_mpi_program";
+
+std::string shown(StringRef function) {
+  return function == main_name ? "main" : function.str();
+}
+
+allocation_model const* allocation_in(Instruction const& instruction) {
+  auto const* const call = dyn_cast<CallBase>(&instruction);
+  if (call == nullptr || call->getCalledFunction() == nullptr ||
+      !call->getCalledFunction()->isDeclaration())
+    return nullptr;
+  return allocation_of(name_in_c(call->getCalledFunction()->getName()));
+}
+
+/// The calls of the program by number.
+std::map<std::uint32_t, CallBase const*> calls_of(Module const& program) {
+  std::map<std::uint32_t, CallBase const*> calls;
+  for (Function const& function : program)
+    for (Instruction const& instruction : instructions(function))
+      if (auto const* const call = dyn_cast<CallBase>(&instruction))
+        if (auto const path = path_of(*call); !path.empty()) calls[path.back()] = call;
+  return calls;
+}
+
+/// The site of the program without its class.
+allocation_site site_of(CallBase const& call) {
+  allocation_site site;
+  std::string const place = place_of(call);
+  auto const colon = place.rfind(':');
+  site.file = place.substr(0, colon);
+  if (colon != std::string::npos)
+    site.line = static_cast<unsigned>(std::stoul(place.substr(colon + 1)));
+  if (call.getDebugLoc()) site.column = call.getDebugLoc().getCol();
+  site.function = shown(call.getFunction()->getName());
+  site.call = name_in_c(call.getCalledFunction()->getName()).str();
+  return site;
+}
+
+/// «called at a.c:7, from f called at a.c:9»
+std::string context_of(std::vector<std::uint32_t> const& path,
+                       std::map<std::uint32_t, CallBase const*> const& calls) {
+  std::string text;
+  for (std::size_t i = path.size() - 1; i-- > 0;) {
+    CallBase const& call = *calls.at(path[i]);
+    if (call.getFunction()->getName() == root_name) break;  // main
+    text += (text.empty() ? "called at " : ", from " + shown(call.getCalledFunction()->getName()) + ", "
+                                                       "called at ") +
+            place_of(call);
+  }
+  return text;
+}
+
+/// The first varying argument that determines the size; null if none varies.
+Value const* varying_size(uniformity const& facts, CallBase const& call,
+                          allocation_model const& model) {
+  for (std::int8_t const argument : {model.size, model.count})
+    if (argument >= 0 && facts.varies(call.getArgOperandUse(static_cast<unsigned>(argument))))
+      return call.getArgOperand(static_cast<unsigned>(argument));
+  if (model.copies_text && facts.shows_varying(call.getArgOperand(0), 0)) return call.getArgOperand(0);
+  return nullptr;
+}
+
+void classify(uniformity const& facts, CallBase const& call, allocation_model const& model,
+              allocation_site& site) {
+  if (!facts.is_collective(*call.getParent())) {
+    site.reason = "not all ranks call it equally often: " + why_not_collective(facts, *call.getParent());
+  } else if (Value const* const size = varying_size(facts, call, model)) {
+    site.kind = allocation_class::varying;
+    site.reason = "all ranks call it; the size depends on " + why_varying(facts, *size);
+  } else {
+    site.kind = allocation_class::uniform;
+    site.reason = "all ranks call it, with one size";
+  }
+}
+
+bool is_before(allocation_site const& a, allocation_site const& b) {
+  return std::tie(a.file, a.line, a.column, a.path) < std::tie(b.file, b.line, b.column, b.path);
+}
+
+std::string title(allocation_site const& site) {
+  return site.call + " at " + site.file + ":" + std::to_string(site.line) + " in " + site.function +
+         (site.context.empty() ? "" : ", " + site.context);
+}
+
+}  // namespace
+
+char const* name_of(allocation_class kind) {
+  return kind == allocation_class::uniform ? "CU" : kind == allocation_class::varying ? "CV" : "NO";
+}
+
+std::vector<allocation_site> classify_allocations(Module const& program) {
+  std::vector<allocation_site> sites;
+  auto const calls = calls_of(program);
+  bool const has_sites = std::ranges::any_of(
+      calls, [](auto const& each) { return allocation_in(*each.second) != nullptr; });
+  if (!has_sites) return sites;
+  auto const model = make_model(program);
+  uniformity const facts{*model};
+  std::set<std::uint32_t> found;
+  for (Function const& function : *model) {
+    for (Instruction const& instruction : instructions(function)) {
+      allocation_model const* const allocation = allocation_in(instruction);
+      if (allocation == nullptr) continue;
+      auto const& call = cast<CallBase>(instruction);
+      auto const path = path_of(call);
+      if (path.empty()) continue;
+      allocation_site site = site_of(*calls.at(path.back()));
+      site.path = path;
+      site.context = context_of(path, calls);
+      classify(facts, call, *allocation, site);
+      found.insert(path.back());
+      sites.push_back(std::move(site));
+    }
+  }
+  for (auto const& [number, call] : calls) {
+    if (allocation_in(*call) == nullptr || found.contains(number)) continue;
+    allocation_site site = site_of(*call);
+    site.path = {number};
+    site.reason = "no path from main that goes on leads to it";
+    sites.push_back(std::move(site));
+  }
+  std::ranges::sort(sites, is_before);
+  return sites;
+}
+
+std::string explain_text(std::vector<allocation_site> const& sites) {
+  std::string text;
+  for (allocation_site const& site : sites)
+    text += std::string{name_of(site.kind)} + "  " + title(site) + ": " + site.reason + '\n';
+  return text;
+}
+
+std::string explain_json(std::vector<allocation_site> const& sites) {
+  std::string text;
+  raw_string_ostream out{text};
+  for (allocation_site const& site : sites) {
+    json::OStream line{out};
+    line.object([&] {
+      line.attribute("file", site.file);
+      line.attribute("line", site.line);
+      line.attribute("column", site.column);
+      line.attribute("function", site.function);
+      line.attribute("context", site.context);
+      line.attribute("call", site.call);
+      line.attribute("class", name_of(site.kind));
+      line.attribute("reason", site.reason);
+    });
+    out << '\n';
+  }
+  return text;
+}
+
+std::string explain_source(std::vector<allocation_site> const& sites) {
+  std::map<std::string, std::map<unsigned, std::vector<allocation_site const*>>> by_file;
+  for (allocation_site const& site : sites) by_file[site.file][site.line].push_back(&site);
+  std::string text;
+  for (auto const& [file, by_line] : by_file) {
+    std::ifstream source{file};
+    if (by_file.size() > 1) text += "/* " + file + " */\n";
+    unsigned number = 0;
+    for (std::string line; std::getline(source, line);) {
+      ++number;
+      auto const found = by_line.find(number);
+      if (found != by_line.end()) {
+        std::string const indent = line.substr(0, line.find_first_not_of(" \t"));
+        for (allocation_site const* const site : found->second)
+          text += indent + "/* " + name_of(site->kind) + " " + site->call +
+                  (site->context.empty() ? "" : ", " + site->context) + ": " + site->reason + " */\n";
+      }
+      text += line + '\n';
+    }
+  }
+  return text;
+}
+
+}  // namespace quarry::compiler

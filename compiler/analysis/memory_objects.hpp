@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which variables and allocations a pointer can point to, and which instructions write them.
+#pragma once
+
+#include "call_models.hpp"
+
+#include <llvm/ADT/DenseMap.h>
+#include <llvm/IR/DataLayout.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Operator.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace quarry::compiler {
+
+/// Bytes of an object: those at `offset`, `offset + stride`, `offset + 2 * stride`, and so on, each
+/// time `size` bytes. `stride` 0 is one place. An array of structures has one range for each field.
+struct byte_range {
+  std::int64_t offset = 0;
+  std::uint64_t stride = 0;
+  std::uint64_t size = 0;  // 0: all bytes from `offset` on
+
+  [[nodiscard]] bool overlaps(byte_range const& other) const;
+  bool operator==(byte_range const&) const = default;
+};
+
+/// All bytes of an object.
+inline constexpr byte_range everything{0, 1, 1};
+
+/// Where a pointer can point: a place in an object. The size of the range is unused.
+struct pointee {
+  unsigned object;
+  byte_range place;
+};
+
+class pointees {
+ public:
+  /// Adds where another pointer can point. Returns whether this changes the set.
+  bool add(pointee const& added);
+  bool add(pointees const& others);
+  bool add_unknown();
+
+  [[nodiscard]] bool is_unknown() const { return is_unknown_; }
+  [[nodiscard]] std::vector<pointee> const& known() const { return known_; }
+
+ private:
+  std::vector<pointee> known_;
+  bool is_unknown_ = false;  // it can point anywhere
+};
+
+/// An instruction that writes bytes of an object.
+struct object_write {
+  unsigned object;
+  byte_range range;
+  llvm::Instruction* writer;
+};
+
+/// Inclusion-based and insensitive to the order of instructions (after Andersen). An object is a
+/// variable, an allocating call, or a string of the environment.
+class memory_objects {
+ public:
+  explicit memory_objects(llvm::Module& model);
+
+  /// Where a pointer of the model can point.
+  [[nodiscard]] pointees const& pointees_of(llvm::Value const* pointer) const;
+
+  /// What an instruction writes. `unknown` becomes true if it can write any object.
+  std::vector<object_write> writes_of(llvm::Instruction& instruction, bool& unknown) const;
+
+  /// What an access of `type` through the pointer touches.
+  [[nodiscard]] std::vector<object_write> accessed(llvm::Value const* pointer,
+                                                   std::uint64_t size) const;
+
+  [[nodiscard]] std::size_t count() const { return objects_.size(); }
+  /// Whether code that the analysis does not know can reach the object.
+  [[nodiscard]] bool is_escaped(unsigned object) const { return objects_[object].is_escaped; }
+  /// The variable or the call; null for the strings of the environment.
+  [[nodiscard]] llvm::Value const* origin(unsigned object) const { return objects_[object].origin; }
+
+ private:
+  struct held_pointer {
+    byte_range range;
+    pointees targets;
+  };
+  struct object_facts {
+    llvm::Value const* origin = nullptr;
+    std::vector<held_pointer> contents;  // the pointers that it holds
+    bool is_escaped = false;
+  };
+
+  unsigned new_object(llvm::Value const* origin);
+  void add_initial_contents(llvm::GlobalVariable const& variable, unsigned object);
+  /// `more` is a copy: it may be an entry of the map that grows.
+  bool give(llvm::Value const* pointer, pointees more);
+  bool visit(llvm::Instruction& instruction);
+  bool visit_call(llvm::CallBase& call);
+  bool copy_contents(llvm::Value const* to, llvm::Value const* from);
+  bool store(pointees const& where, pointees const& value);
+  bool store(unsigned object, byte_range range, pointees const& value);
+  [[nodiscard]] pointees load(pointees const& where) const;
+  bool escape(pointees const& escaped);
+  pointees constant_pointees(llvm::Constant const* constant) const;
+  pointees moved(pointees const& base, llvm::GEPOperator const& step) const;
+
+  llvm::Module& model_;
+  llvm::DataLayout const& layout_;
+  std::vector<object_facts> objects_;
+  llvm::DenseMap<llvm::Value const*, unsigned> object_of_;  // variables and allocating calls
+  mutable llvm::DenseMap<llvm::Value const*, pointees> pointees_;
+  llvm::DenseMap<llvm::Function const*, pointees> returned_;
+  unsigned environment_ = 0;  // strings of the command line and the environment
+  unsigned lists_ = 0;        // arrays of pointers to them
+  bool stores_anywhere_ = false;
+};
+
+}  // namespace quarry::compiler

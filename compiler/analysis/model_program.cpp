@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model_program.hpp"
+
+#include "call_models.hpp"
+#include "model_values.hpp"
+
+#include <llvm/ADT/SCCIterator.h>
+#include <llvm/Analysis/CallGraph.h>
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/ReplaceConstant.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+#include <llvm/Transforms/Utils/Local.h>
+
+#include <set>
+
+namespace quarry::compiler {
+namespace {
+
+using namespace llvm;
+
+constexpr char const* path_kind = "quarry.path";
+
+/// Limits of the copy, in instructions: of one function that is inserted, and of all functions.
+constexpr unsigned max_inserted = 20'000;
+constexpr unsigned max_total = 200'000;
+/// Global variables of more bytes than this stay in memory.
+constexpr std::uint64_t max_local_global = 4096;
+
+void set_path(CallBase& call, std::vector<std::uint32_t> const& path) {
+  LLVMContext& context = call.getContext();
+  SmallVector<Metadata*> numbers;
+  for (std::uint32_t const each : path)
+    numbers.push_back(
+        ConstantAsMetadata::get(ConstantInt::get(Type::getInt32Ty(context), each)));
+  call.setMetadata(path_kind, MDTuple::get(context, numbers));
+}
+
+/// Promotes local variables to values.
+class promoter {
+ public:
+  promoter() {
+    PassBuilder builder;
+    builder.registerModuleAnalyses(modules_);
+    builder.registerCGSCCAnalyses(components_);
+    builder.registerFunctionAnalyses(functions_);
+    builder.registerLoopAnalyses(loops_);
+    builder.crossRegisterProxies(loops_, functions_, components_, modules_);
+  }
+  void run(Function& function) {
+    SROAPass{SROAOptions::PreserveCFG}.run(function, functions_);
+    functions_.clear(function, function.getName());
+  }
+  void run(Module& module) {
+    for (Function& function : module)
+      if (!function.isDeclaration()) run(function);
+  }
+
+ private:
+  LoopAnalysisManager loops_;
+  FunctionAnalysisManager functions_;
+  CGSCCAnalysisManager components_;
+  ModuleAnalysisManager modules_;
+};
+
+/// Ends blocks after calls that end the job.
+void end_at_exits(Function& function) {
+  SmallVector<CallInst*> ends;
+  for (Instruction& instruction : instructions(function)) {
+    auto* const call = dyn_cast<CallInst>(&instruction);
+    if (call == nullptr || call->getCalledFunction() == nullptr) continue;
+    auto const* const row = model_of(name_in_c(call->getCalledFunction()->getName()));
+    if (row != nullptr && row->ends_job) ends.push_back(call);
+  }
+  for (CallInst* const call : ends)
+    if (!isa<UnreachableInst>(call->getNextNode())) changeToUnreachable(call->getNextNode());
+}
+
+/// Removes the branches to blocks from which the function cannot return.
+void remove_ending_paths(Function& function) {
+  // From the blocks that return, backwards. A loop without exit counts as a path of its own: a
+  // program may serve messages for ever.
+  SmallPtrSet<BasicBlock*, 32> ending;
+  for (bool is_changed = true; is_changed;) {
+    is_changed = false;
+    for (BasicBlock& block : function) {
+      if (ending.contains(&block)) continue;
+      Instruction const* const last = block.getTerminator();
+      bool ends = isa<UnreachableInst>(last) || last->getNumSuccessors() > 0;
+      for (unsigned i = 0; i < last->getNumSuccessors(); ++i)
+        ends = ends && ending.contains(last->getSuccessor(i));
+      if (ends) is_changed |= ending.insert(&block).second;
+    }
+  }
+  if (ending.contains(&function.getEntryBlock())) return;  // e.g. a function that reports an error
+  for (BasicBlock& block : function) {
+    if (ending.contains(&block)) continue;
+    Instruction* const last = block.getTerminator();
+    if (auto* const branch = dyn_cast<BranchInst>(last); branch != nullptr && branch->isConditional()) {
+      for (unsigned i = 0; i < 2; ++i) {
+        BasicBlock* const ended = branch->getSuccessor(i);
+        if (!ending.contains(ended)) continue;
+        BasicBlock* const other = branch->getSuccessor(1 - i);
+        ended->removePredecessor(&block);
+        BranchInst::Create(other, branch->getIterator())->setDebugLoc(branch->getDebugLoc());
+        branch->eraseFromParent();
+        break;
+      }
+    } else if (auto* const table = dyn_cast<SwitchInst>(last)) {
+      for (auto each = table->case_begin(); each != table->case_end();) {
+        if (ending.contains(each->getCaseSuccessor())) {
+          each->getCaseSuccessor()->removePredecessor(&block);
+          each = table->removeCase(each);
+        } else {
+          ++each;
+        }
+      }
+    }
+  }
+  removeUnreachableBlocks(function);
+}
+
+/// Whether a function never returns.
+bool never_returns(Function& function) {
+  for (BasicBlock const& block : function)
+    if (isa<ReturnInst>(block.getTerminator())) return false;
+  return !function.isDeclaration();
+}
+
+/// The functions that the program has, callees first. Recursive ones have `true`.
+std::vector<std::pair<Function*, bool>> callees_first(Module& module) {
+  CallGraph graph{module};
+  std::vector<std::pair<Function*, bool>> order;
+  for (auto component = scc_begin(&graph); !component.isAtEnd(); ++component) {
+    bool const is_recursive = component.hasCycle();
+    for (CallGraphNode* const node : *component)
+      if (Function* const function = node->getFunction(); function && !function->isDeclaration())
+        order.emplace_back(function, is_recursive);
+  }
+  return order;
+}
+
+/// Inserts the bodies of called functions into `caller`.
+void insert_callees(Function& caller, std::set<Function*> const& recursive, unsigned& total) {
+  SmallVector<CallBase*> calls;
+  for (Instruction& instruction : instructions(caller))
+    if (auto* const call = dyn_cast<CallBase>(&instruction)) calls.push_back(call);
+  for (CallBase* const call : calls) {
+    Function* const called = call->getCalledFunction();
+    if (called == nullptr || called->isDeclaration() || recursive.contains(called)) continue;
+    unsigned const size = called->getInstructionCount();
+    if (size > max_inserted || total + size > max_total) continue;
+    auto const outer = path_of(*call);
+    InlineFunctionInfo inserted;
+    if (!InlineFunction(*call, inserted).isSuccess()) continue;
+    total += size;
+    for (CallBase* const inner : inserted.InlinedCallSites) {
+      auto path = outer;
+      auto const own = path_of(*inner);
+      path.insert(path.end(), own.begin(), own.end());
+      if (!own.empty()) set_path(*inner, path);
+    }
+  }
+}
+
+/// Deletes functions that nothing refers to.
+void drop_unused(std::vector<std::pair<Function*, bool>>& order) {
+  for (auto each = order.rbegin(); each != order.rend(); ++each) {
+    Function* const function = each->first;
+    function->removeDeadConstantUsers();
+    if (function->getName() == root_name || !function->use_empty()) continue;
+    function->eraseFromParent();
+    each->first = nullptr;
+  }
+}
+
+/// Makes local variables of the global variables that the root alone uses.
+void localise_globals(Module& module) {
+  Function* const root = module.getFunction(root_name);
+  SmallVector<GlobalVariable*> candidates;
+  for (GlobalVariable& variable : module.globals()) {
+    bool const fits = variable.hasInitializer() && !variable.isConstant() &&
+                      module.getDataLayout().getTypeAllocSize(variable.getValueType()) <=
+                          max_local_global;
+    if (fits && !variable.getName().starts_with("llvm.")) candidates.push_back(&variable);
+  }
+  for (GlobalVariable* const variable : candidates) {
+    convertUsersOfConstantsToInstructions({variable});
+    variable->removeDeadConstantUsers();
+    bool is_local = !variable->use_empty();
+    for (User const* const user : variable->users()) {
+      auto const* const instruction = dyn_cast<Instruction>(user);
+      is_local = is_local && instruction != nullptr && instruction->getFunction() == root;
+    }
+    if (!is_local) continue;
+    IRBuilder<> builder{&*root->getEntryBlock().begin()};
+    AllocaInst* const local = builder.CreateAlloca(variable->getValueType());
+    local->setName(variable->getName());
+    builder.CreateStore(variable->getInitializer(), local);
+    variable->replaceAllUsesWith(local);
+  }
+}
+
+}  // namespace
+
+void number_calls(Module& program) {
+  std::uint32_t next = 0;
+  for (Function& function : program)
+    for (Instruction& instruction : instructions(function))
+      if (auto* const call = dyn_cast<CallBase>(&instruction);
+          call != nullptr && !isa<IntrinsicInst>(call))
+        set_path(*call, {next++});
+}
+
+std::vector<std::uint32_t> path_of(CallBase const& call) {
+  std::vector<std::uint32_t> path;
+  MDNode const* const node = call.getMetadata(path_kind);
+  if (node == nullptr) return path;
+  for (MDOperand const& operand : node->operands())
+    path.push_back(static_cast<std::uint32_t>(
+        mdconst::extract<ConstantInt>(operand.get())->getZExtValue()));
+  return path;
+}
+
+std::unique_ptr<Module> make_model(Module const& program) {
+  auto model = CloneModule(program);
+  promoter promote;
+  auto order = callees_first(*model);
+  std::set<Function*> recursive;
+  unsigned total = 0;
+  for (auto const& [function, is_recursive] : order) {
+    if (is_recursive) recursive.insert(function);
+    total += function->getInstructionCount();
+  }
+  for (auto const& [function, is_recursive] : order) {
+    end_at_exits(*function);
+    removeUnreachableBlocks(*function);
+    promote.run(*function);
+    insert_callees(*function, recursive, total);
+    remove_ending_paths(*function);
+    if (never_returns(*function)) {
+      SmallVector<CallBase*> calls;
+      for (User* const user : function->users())
+        if (auto* const call = dyn_cast<CallInst>(user); call && call->getCalledOperand() == function)
+          calls.push_back(call);
+      for (CallBase* const call : calls)
+        if (!isa<UnreachableInst>(call->getNextNode())) changeToUnreachable(call->getNextNode());
+    }
+  }
+  drop_unused(order);
+  localise_globals(*model);
+  promote.run(*model);
+  for (int round = 0; round < 2; ++round) {
+    make_values(*model);
+    promote.run(*model);
+  }
+  return model;
+}
+
+}  // namespace quarry::compiler

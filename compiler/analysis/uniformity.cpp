@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "uniformity.hpp"
+
+#include "model_program.hpp"
+
+#include <llvm/Analysis/CycleAnalysis.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/Analysis/TargetTransformInfoImpl.h>
+#include <llvm/IR/Dominators.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
+
+namespace quarry::compiler {
+
+using namespace llvm;
+
+namespace {
+
+/// An object keeps at most this many varying ranges; more make all of it varying.
+constexpr std::size_t max_ranges = 64;
+
+/// Tells LLVM's analysis which values vary by themselves, and which calls are uniform although
+/// their operands vary.
+class variation_info : public TargetTransformInfoImplCRTPBase<variation_info> {
+ public:
+  variation_info(DataLayout const& layout, SmallPtrSetImpl<Value const*> const& sources)
+      : TargetTransformInfoImplCRTPBase{layout}, sources_{&sources} {}
+  bool hasBranchDivergence(Function const* = nullptr) const { return true; }
+  bool isSourceOfDivergence(Value const* value) const { return sources_->contains(value); }
+  bool isAlwaysUniform(Value const* value) const {
+    auto const* const call = dyn_cast<CallBase>(value);
+    if (call == nullptr || sources_->contains(value)) return false;
+    Function const* const called = call->getCalledFunction();
+    if (called == nullptr || !called->isDeclaration()) return false;
+    if (called->getName().starts_with(model_prefix)) return true;
+    auto const* const row = model_of(name_in_c(called->getName()));
+    return row != nullptr && row->result != model::of_inputs;
+  }
+
+ private:
+  SmallPtrSetImpl<Value const*> const* sources_;
+};
+
+StringRef model_kind(CallBase const& call) {
+  Function const* const called = call.getCalledFunction();
+  if (called == nullptr || !called->getName().starts_with(model_prefix)) return {};
+  return called->getName().drop_front(StringRef{model_prefix}.size()).split('.').first;
+}
+
+}  // namespace
+
+struct uniformity::function_facts {
+  PostDominatorTree post_dominators;
+  UniformityInfo* info = nullptr;
+  std::map<BasicBlock const*, Instruction const*> branches;  // over blocks that are not collective
+};
+
+uniformity::uniformity(Module& model) : model_{model}, memory_{model} {
+  analyses_.registerPass([] { return PassInstrumentationAnalysis{}; });
+  analyses_.registerPass([] { return DominatorTreeAnalysis{}; });
+  analyses_.registerPass([] { return CycleAnalysis{}; });
+  analyses_.registerPass([] { return UniformityInfoAnalysis{}; });
+  analyses_.registerPass([this] {
+    return TargetIRAnalysis{[this](Function const&) {
+      return TargetTransformInfo{variation_info{model_.getDataLayout(), sources_}};
+    }};
+  });
+  varying_writes_.resize(memory_.count());
+  all_writes_.resize(memory_.count());
+  for (Function& function : model) {
+    if (function.isDeclaration()) continue;
+    auto facts = std::make_unique<function_facts>();
+    facts->post_dominators.recalculate(function);
+    facts_[&function] = std::move(facts);
+    bool const is_root = function.getName() == root_name;
+    if (!is_root && function.hasAddressTaken()) {
+      divergent_functions_[&function] = nullptr;
+      for (Argument const& argument : function.args()) sources_.insert(&argument);
+    }
+    for (Instruction& instruction : instructions(function)) {
+      bool unknown = false;
+      for (object_write const& write : memory_.writes_of(instruction, unknown))
+        all_writes_[write.object].push_back(write);
+      if (isa<PtrToIntInst>(instruction)) sources_.insert(&instruction);
+    }
+  }
+  for (bool is_changed = true; is_changed;) {
+    is_changed = false;
+    for (auto& [function, facts] : facts_) analyse(const_cast<Function&>(*function));
+    for (auto& [function, facts] : facts_) is_changed |= update(const_cast<Function&>(*function));
+  }
+}
+
+uniformity::~uniformity() = default;
+
+void uniformity::analyse(Function& function) {
+  function_facts& facts = *facts_[&function];
+  PreservedAnalyses kept = PreservedAnalyses::all();
+  kept.abandon<UniformityInfoAnalysis>();
+  analyses_.invalidate(function, kept);
+  facts.info = &analyses_.getResult<UniformityInfoAnalysis>(function);
+  // A block is not collective if a varying branch, or one in such a block, decides whether it is
+  // executed: the blocks between a successor and the branch's nearest post-dominator.
+  facts.branches.clear();
+  SmallVector<std::pair<BasicBlock const*, Instruction const*>> open;
+  for (BasicBlock const& block : function)
+    if (facts.info->hasDivergentTerminator(block)) open.emplace_back(&block, block.getTerminator());
+  SmallPtrSet<BasicBlock const*, 32> done;
+  while (!open.empty()) {
+    auto const [block, reason] = open.pop_back_val();
+    if (!done.insert(block).second) continue;
+    auto const* const own = facts.post_dominators.getNode(block);
+    auto const* const end = own == nullptr ? nullptr : own->getIDom();
+    for (BasicBlock const* const successor : successors(block)) {
+      for (auto const* node = facts.post_dominators.getNode(successor);
+           node != nullptr && node != end && node->getBlock() != nullptr; node = node->getIDom()) {
+        auto const [position, is_new] = facts.branches.try_emplace(node->getBlock(), reason);
+        if (is_new && node->getBlock()->getTerminator()->getNumSuccessors() > 1)
+          open.emplace_back(node->getBlock(), reason);
+      }
+    }
+  }
+}
+
+bool uniformity::add_source(Value const* value, Instruction const* cause) {
+  if (!sources_.insert(value).second) return false;
+  causes_[value] = cause;
+  return true;
+}
+
+bool uniformity::is_collective(BasicBlock const& block) const {
+  return !divergent_functions_.contains(block.getParent()) &&
+         !facts_.at(block.getParent())->branches.contains(&block);
+}
+
+bool uniformity::varies(Use const& use) const {
+  auto const* const user = dyn_cast<Instruction>(use.getUser());
+  if (user == nullptr || isa<Constant>(use.get())) return false;
+  return facts_.at(user->getFunction())->info->isDivergentUse(use);
+}
+
+bool uniformity::varies(Value const* value) const {
+  if (auto const* const argument = dyn_cast<Argument>(value))
+    return facts_.at(argument->getParent())->info->isDivergent(value);
+  auto const* const instruction = dyn_cast<Instruction>(value);
+  return instruction != nullptr && facts_.at(instruction->getFunction())->info->isDivergent(value);
+}
+
+bool uniformity::has_varying_branch(BasicBlock const& block) const {
+  return facts_.at(block.getParent())->info->hasDivergentTerminator(block);
+}
+
+Instruction const* uniformity::branch_over(BasicBlock const& block) const {
+  auto const& branches = facts_.at(block.getParent())->branches;
+  auto const found = branches.find(&block);
+  return found == branches.end() ? nullptr : found->second;
+}
+
+Instruction const* uniformity::divergent_call_of(Function const& function) const {
+  auto const found = divergent_functions_.find(&function);
+  return found == divergent_functions_.end() ? nullptr : found->second;
+}
+
+Instruction const* uniformity::cause_of(Value const* source) const {
+  auto const found = causes_.find(source);
+  return found == causes_.end() ? nullptr : found->second;
+}
+
+Instruction const* uniformity::varying_write(Value const* pointer, std::uint64_t size) const {
+  for (object_write const& read : memory_.accessed(pointer, size)) {
+    for (object_write const& write : varying_writes_[read.object])
+      if (write.range.overlaps(read.range)) return write.writer;
+    if (unknown_write_ != nullptr && memory_.is_escaped(read.object)) return unknown_write_;
+  }
+  return nullptr;
+}
+
+bool uniformity::shows_varying(Value const* pointer, std::uint64_t size) const {
+  return memory_.pointees_of(pointer).is_unknown() || varying_write(pointer, size) != nullptr;
+}
+
+bool uniformity::inputs_vary(CallBase const& call) const {
+  for (Use const& argument : call.args()) {
+    if (varies(argument)) return true;
+    if (argument->getType()->isPointerTy() && shows_varying(argument.get(), 0)) return true;
+  }
+  return false;
+}
+
+bool uniformity::is_world(Value const* communicator) const {
+  SmallVector<Value const*> open{communicator};
+  SmallPtrSet<Value const*, 8> done;
+  while (!open.empty()) {
+    Value const* const value = open.pop_back_val();
+    if (!done.insert(value).second) continue;
+    if (auto const* const number = dyn_cast<ConstantInt>(value)) {
+      if (number->getZExtValue() != 1) return false;  // MPI_COMM_WORLD
+    } else if (isa<PHINode, SelectInst>(value)) {
+      auto const* const user = cast<User>(value);
+      for (Use const& operand : user->operands())
+        if (operand->getType() == value->getType()) open.push_back(operand.get());
+    } else if (auto const* const call = dyn_cast<CallBase>(value)) {
+      if (original_name(*call) != "MPI_Comm_dup" || call->arg_empty()) return false;
+      open.push_back(call->getArgOperand(0));
+    } else if (auto const* const reader = dyn_cast<LoadInst>(value)) {
+      if (memory_.pointees_of(reader->getPointerOperand()).is_unknown()) return false;
+      for (object_write const& read : memory_.accessed(reader->getPointerOperand(), 4)) {
+        if (memory_.is_escaped(read.object)) return false;
+        for (object_write const& write : all_writes_[read.object]) {
+          if (!write.range.overlaps(read.range)) continue;
+          if (auto const* const store = dyn_cast<StoreInst>(write.writer)) {
+            open.push_back(store->getValueOperand());
+          } else if (auto const* const copy = dyn_cast<CallBase>(write.writer);
+                     copy != nullptr && original_name(*copy) == "MPI_Comm_dup") {
+            open.push_back(copy->getArgOperand(0));
+          } else if (!isa<MemSetInst>(write.writer)) {
+            return false;
+          }
+        }
+      }
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool uniformity::external_write_varies(CallBase const& call) const {
+  Function const* const called = call.getCalledFunction();
+  call_model const* const row = model_of(name_in_c(called->getName()));
+  if (row == nullptr) return true;
+  for (effect const& written : row->effects) {
+    switch (written.value) {
+      case model::varying: return true;
+      case model::of_inputs:
+        if (inputs_vary(call)) return true;
+        break;
+      case model::of_world:
+        if (!is_world(call.getArgOperand(row->communicator))) return true;
+        break;
+      case model::collective:
+        if (!is_world(call.getArgOperand(row->communicator))) return true;
+        if (written.count >= 0 && varies(call.getArgOperandUse(written.count))) return true;
+        break;
+      default: break;
+    }
+  }
+  return false;
+}
+
+bool uniformity::writes_varying(Instruction& instruction) const {
+  if (!is_collective(*instruction.getParent())) return true;
+  if (auto const* const store = dyn_cast<StoreInst>(&instruction))
+    return varies(store->getOperandUse(0)) || varies(store->getOperandUse(1));
+  auto& call = cast<CallBase>(instruction);
+  if (auto const* const memory = dyn_cast<MemIntrinsic>(&call)) {
+    for (unsigned i = 0; i < 3; ++i)
+      if (varies(call.getArgOperandUse(i))) return true;
+    auto const* const copy = dyn_cast<MemTransferInst>(memory);
+    auto const* const size = dyn_cast<ConstantInt>(memory->getLength());
+    return copy != nullptr &&
+           shows_varying(copy->getRawSource(), size == nullptr ? 0 : size->getZExtValue());
+  }
+  for (Use const& argument : call.args())
+    if (argument->getType()->isPointerTy() && varies(argument)) return true;
+  return external_write_varies(call);
+}
+
+bool uniformity::write(object_write const& written) {
+  auto& ranges = varying_writes_[written.object];
+  for (object_write const& each : ranges)
+    if (each.range == written.range || each.range == everything) return false;
+  object_write added = written;
+  if (ranges.size() >= max_ranges) added.range = everything;
+  ranges.push_back(added);
+  return true;
+}
+
+bool uniformity::update_writes(Instruction& instruction) {
+  if (varying_writers_.contains(&instruction)) return false;
+  bool unknown = false;
+  auto const writes = memory_.writes_of(instruction, unknown);
+  if ((writes.empty() && !unknown) || !writes_varying(instruction)) return false;
+  varying_writers_.insert(&instruction);
+  bool is_changed = false;
+  for (object_write const& each : writes) is_changed |= write(each);
+  if (unknown && unknown_write_ == nullptr) {
+    unknown_write_ = &instruction;
+    is_changed = true;
+  }
+  return is_changed;
+}
+
+bool uniformity::update_model_call(CallBase& call) {
+  StringRef const kind = model_kind(call);
+  bool varies_now = false;
+  if (kind == "varying") {
+    varies_now = true;
+  } else if (kind == "of_inputs") {
+    varies_now = inputs_vary(call);
+  } else if (kind == "of_world") {
+    varies_now = !is_world(call.getArgOperand(0));
+  } else if (kind == "collective") {
+    varies_now = !is_collective(*call.getParent()) || !is_world(call.getArgOperand(0));
+    for (unsigned i = 1; i < call.arg_size(); ++i)
+      varies_now = varies_now || varies(call.getArgOperandUse(i));
+  }
+  return varies_now && add_source(&call, nullptr);
+}
+
+bool uniformity::update_call(CallBase& call) {
+  Function* const called = call.getCalledFunction();
+  bool is_changed = false;
+  if (called != nullptr && !called->isDeclaration()) {
+    auto const count = std::min<std::size_t>(call.arg_size(), called->arg_size());
+    for (unsigned i = 0; i < count; ++i)
+      if (varies(call.getArgOperandUse(i))) is_changed |= add_source(called->getArg(i), &call);
+    if (!is_collective(*call.getParent()))
+      is_changed |= divergent_functions_.try_emplace(called, &call).second;
+    // A varying return value, or one of several returns in varying code.
+    for (BasicBlock const& block : *called) {
+      auto const* const end = dyn_cast<ReturnInst>(block.getTerminator());
+      if (end == nullptr || end->getReturnValue() == nullptr) continue;
+      if (varies(end->getOperandUse(0)) || branch_over(block) != nullptr)
+        is_changed |= add_source(&call, end);
+    }
+    return is_changed;
+  }
+  if (called == nullptr) return call.isInlineAsm() ? false : add_source(&call, nullptr);
+  if (!model_kind(call).empty()) return update_model_call(call);
+  call_model const* const row = model_of(name_in_c(called->getName()));
+  bool varies_now = row == nullptr || row->result == model::varying;
+  if (row != nullptr && row->kind == returned::memory)
+    varies_now = !is_collective(*call.getParent());  // other ranks have no such allocation
+  if (row != nullptr && row->result == model::of_inputs) varies_now = inputs_vary(call);
+  return varies_now && add_source(&call, nullptr);
+}
+
+bool uniformity::compares_addresses(ICmpInst const& comparison) const {
+  Value const* const left = comparison.getOperand(0);
+  Value const* const right = comparison.getOperand(1);
+  if (!left->getType()->isPointerTy() || isa<ConstantPointerNull>(left) ||
+      isa<ConstantPointerNull>(right))
+    return false;
+  pointees const a = memory_.pointees_of(left);
+  pointees const b = memory_.pointees_of(right);
+  if (a.is_unknown() || b.is_unknown()) return true;
+  if (comparison.isEquality()) return false;
+  for (pointee const& first : a.known())
+    for (pointee const& second : b.known())
+      if (first.object != second.object) return true;
+  return false;
+}
+
+bool uniformity::update(Function& function) {
+  bool is_changed = false;
+  for (Instruction& instruction : instructions(function)) {
+    if (auto const* const reader = dyn_cast<LoadInst>(&instruction)) {
+      auto const size =
+          model_.getDataLayout().getTypeStoreSize(reader->getType()).getFixedValue();
+      if (!sources_.contains(reader) && shows_varying(reader->getPointerOperand(), size))
+        is_changed |= add_source(reader, varying_write(reader->getPointerOperand(), size));
+    } else if (auto const* const comparison = dyn_cast<ICmpInst>(&instruction)) {
+      if (!sources_.contains(comparison) && compares_addresses(*comparison))
+        is_changed |= add_source(comparison, nullptr);
+    } else if (auto* const call = dyn_cast<CallBase>(&instruction);
+               call != nullptr && !isa<IntrinsicInst>(call)) {
+      is_changed |= update_call(*call);
+    }
+    if (isa<StoreInst, CallBase>(instruction)) is_changed |= update_writes(instruction);
+  }
+  return is_changed;
+}
+
+}  // namespace quarry::compiler
