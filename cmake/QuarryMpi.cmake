@@ -11,7 +11,7 @@ set(quarry_mpi_runtime c_convert c_ctype c_file_calls c_files c_getopt c_input c
   point_to_point progress rank rank_memory reduction requests types)
 list(TRANSFORM quarry_mpi_runtime REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/mpi/\\1.cpp" OUTPUT_VARIABLE runtime_sources)
 # The runtime alone, for tests; and the launcher, which is the program's `main`.
-add_library(quarry_mpi STATIC ${runtime_sources} src/mpi/cpu_world.cpp)
+add_library(quarry_mpi STATIC ${runtime_sources} src/mpi/cpu_world.cpp src/mpi/record_allocations.cpp)
 target_include_directories(quarry_mpi PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(quarry_mpi PUBLIC quarry quarry_fibers)
 quarry_options(quarry_mpi)

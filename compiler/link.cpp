@@ -92,7 +92,8 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   program cpu{target::cpu};
   translation for_gpu;
   auto for_cpu_later = std::async(std::launch::async, [&] { return work(cpu, "program.o"); });
-  if (!asked.is_for_cpu_only && asked.explains == explanation::none) for_gpu = work(gpu, "program.ptx");
+  if (!asked.is_for_cpu_only && asked.explains == explanation::none)
+    for_gpu = work(gpu, "program.ptx");
   translation for_cpu = for_cpu_later.get();
   for (auto& [name, entry] : for_cpu.missing)
     for_gpu.missing.try_emplace(name, entry).first->second.places.merge(entry.places);

@@ -133,6 +133,8 @@ class parser {
       asked.shows_only = true;
     } else if (word == "--report") {
       asked.reports = true;
+    } else if (word == "--record-allocations") {
+      asked.records_allocations = true;
     } else if (word == "--explain" || word == "--explain=text") {
       asked.explains = explanation::text;
     } else if (word == "--explain=json") {

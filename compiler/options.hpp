@@ -27,11 +27,12 @@ struct input {
 
 struct options {
   product wanted = product::executable;
-  bool is_verbose = false;       // -v: shows the commands
-  bool shows_only = false;       // --show: shows Clang's commands and runs none
-  bool reports = false;          // --report
+  bool is_verbose = false;                   // -v: shows the commands
+  bool shows_only = false;                   // --show: shows Clang's commands and runs none
+  bool reports = false;                      // --report
+  bool records_allocations = false;          // --record-allocations: for tests of the analysis
   explanation explains = explanation::none;  // --explain
-  bool keeps_scratch = false;    // -save-temps
+  bool keeps_scratch = false;                // -save-temps
   bool moves_frames = true;      // false after --stack-frames: no move_frames_to_heap on the CPU
   bool is_for_cpu_only = false;  // --cpu-only
   bool embeds_ptx = false;       // --ptx

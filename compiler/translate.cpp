@@ -2,6 +2,7 @@
 #include "translate.hpp"
 
 #include "analysis/model_program.hpp"
+#include "analysis/specialise.hpp"
 #include "back_end.hpp"
 #include "c_features.hpp"
 #include "c_variables.hpp"
@@ -53,6 +54,8 @@ translation translate(program& whole, options const& asked, installation const& 
   number_calls(module);
   result.sites = classify_allocations(module);
   if (asked.explains != explanation::none) return result;
+  specialise(module, result.sites,
+             asked.records_allocations ? allocation_calls::recorded : allocation_calls::served);
   if (machine == target::gpu || asked.moves_frames) move_frames_to_heap(module);
   result.places = record_call_places(module, machine);
   privatize_globals(module, machine);

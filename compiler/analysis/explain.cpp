@@ -35,7 +35,10 @@ allocation_model const* allocation_in(Instruction const& instruction) {
   if (call == nullptr || call->getCalledFunction() == nullptr ||
       !call->getCalledFunction()->isDeclaration())
     return nullptr;
-  return allocation_of(name_in_c(call->getCalledFunction()->getName()));
+  auto const* const model = allocation_of(name_in_c(call->getCalledFunction()->getName()));
+  if (model == nullptr) return nullptr;
+  // A configure script's probe passes no arguments.
+  return static_cast<int>(call->arg_size()) > std::max(model->size, model->count) ? model : nullptr;
 }
 
 /// The calls of the program by number.

@@ -20,6 +20,15 @@ QUARRY_HD bool is_power_of_two(unsigned long number) {
   return number != 0 && (number & (number - 1)) == 0;
 }
 
+/// What calloc returns: memory of `allocate`, all zero.
+template <class Allocate>
+QUARRY_HD void* cleared(Allocate const& allocate, unsigned long count, unsigned long size) {
+  if (size != 0 && count > ~0ul / size) return checked(nullptr);
+  void* const memory = checked(allocate(count * size));
+  if (memory != nullptr) fill_bytes(memory, 0, count * size);
+  return memory;
+}
+
 QUARRY_HD char* duplicate(char const* text, unsigned long length) {
   auto* const copy = static_cast<char*>(checked(allocate_for_program(length + 1)));
   if (copy == nullptr) return nullptr;
@@ -38,10 +47,13 @@ QUARRY_HD void quarry_c_free(void* pointer) {
   if (pointer != nullptr) free_for_program(pointer);
 }
 QUARRY_HD void* quarry_c_calloc(unsigned long count, unsigned long size) {
-  if (size != 0 && count > ~0ul / size) return checked(nullptr);
-  auto* const memory = static_cast<char*>(checked(allocate_for_program(count * size)));
-  if (memory != nullptr) fill_bytes(memory, 0, count * size);
-  return memory;
+  return cleared(allocate_for_program, count, size);
+}
+QUARRY_HD void* quarry_c_malloc_collective(unsigned long size) {
+  return checked(allocate_collectively(size));
+}
+QUARRY_HD void* quarry_c_calloc_collective(unsigned long count, unsigned long size) {
+  return cleared(allocate_collectively, count, size);
 }
 QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size) {
   return checked(resize_for_program(old, size));

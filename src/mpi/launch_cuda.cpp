@@ -216,6 +216,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const block = static_cast<std::uint64_t>(program.block);
   auto const blocks = static_cast<std::uint32_t>((threads + block - 1) / block);
   meeting_memory const meetings{asked.ranks, blocks};
+  std::uint32_t const warps = shift == 0 ? blocks * program.block / simt::warp_size : 0;
+  device_array<reserved_coalescing::ring> const rings{warps};
   output_reader output{asked.ranks, ring.data()};
 
   device_array<host_call_ring> const call_ring{1};
@@ -229,6 +231,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
   initial.next_context = 4;
   initial.output = ring.data();
+  initial.rings = rings.data();
+  initial.ring_count = warps;
   initial.argc = argc;
   initial.argv = words.data();
   initial.host_calls = call_ring.data();

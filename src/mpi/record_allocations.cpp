@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of programs that quarry-mpicc --record-allocations compiled, for tests of its analysis.
+#include "rank.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+/// Appends «rank site size» to the file that QUARRY_MPI_ALLOCATIONS names.
+extern "C" void quarry_mpi_record_allocation(std::uint32_t site, std::uint64_t size) {
+  static std::mutex lock;
+  static std::FILE* const file = [] {
+    char const* const path = std::getenv("QUARRY_MPI_ALLOCATIONS");
+    return path == nullptr ? nullptr : std::fopen(path, "w");
+  }();
+  std::lock_guard const guard{lock};
+  if (file == nullptr) return;
+  std::fprintf(file, "%u %u %llu\n", quarry::mpi::own_rank(), site,
+               static_cast<unsigned long long>(size));
+  std::fflush(file);
+}
