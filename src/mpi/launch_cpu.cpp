@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the ranks as fibers on one thread.
+#include "compared_memory.hpp"
 #include "cpu_world.hpp"
 #include "fault_report.hpp"
 #include "launcher.hpp"
@@ -126,6 +127,10 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   line_writer lines{asked.ranks};
   writer = &lines;
   cpu_world all{{asked.ranks, asked.heap, quarry_mpi_record_bytes, argc, argv}};
+  compared_memory const compared{asked.malloc, backend::cpu};
+  all.state().malloc = asked.malloc;
+  all.state().compared_heap = compared.state();
+  if (asked.malloc != malloc_kind::collective) all.state().ring_count = 0;
   running = &all;
   std::uint32_t const threads = asked.ranks < 256 ? asked.ranks : 256;
   std::uint32_t const blocks = (asked.ranks + threads - 1) / threads;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the ranks as threads of a GPU, and serves them meanwhile.
+#include "compared_memory.hpp"
 #include "copy_pool.hpp"
 #include "device_memory.hpp"
 #include "fault_core.hpp"
@@ -102,6 +103,9 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
 
 /// The size of the heap: what the user asks for, or half of what the ranks leave, at most 16 GiB.
 /// Throws bad_argument, which says what takes how much, if the ranks do not fit in `free_bytes`.
+/// CUDA's heap for --malloc cuda and its relatives.
+constexpr bytes compared_bytes = bytes{8} << 30;
+
 bytes choose_heap(launch_options const& asked, bytes record_bytes, stack_choice const& stack,
                   bytes free_bytes) {
   constexpr bytes of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes;
@@ -194,6 +198,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   (void)core_of_faults();
   if (!has_gpu_code())
     throw bad_argument{"--device gpu: this program was compiled with quarry-mpicc --cpu-only"};
+  if (asked.malloc >= malloc_kind::cuda)  // before CUDA's heap is made with the program
+    check(cudaDeviceSetLimit(cudaLimitMallocHeapSize, compared_bytes), "cudaDeviceSetLimit");
   gpu_program const program = load_program(asked);
   std::uint32_t const shift = shift_for(asked, program.most_threads);
   bytes record_bytes = 0;
@@ -216,7 +222,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const block = static_cast<std::uint64_t>(program.block);
   auto const blocks = static_cast<std::uint32_t>((threads + block - 1) / block);
   meeting_memory const meetings{asked.ranks, blocks};
-  std::uint32_t const warps = shift == 0 ? blocks * program.block / simt::warp_size : 0;
+  std::uint32_t const warps = shift == 0 && asked.malloc == malloc_kind::collective
+                                  ? blocks * program.block / simt::warp_size
+                                  : 0;
   device_array<reserved_coalescing::ring> const rings{warps};
   output_reader output{asked.ranks, ring.data()};
 
@@ -231,6 +239,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
   initial.next_context = 4;
   initial.output = ring.data();
+  compared_memory const compared{asked.malloc, backend::cuda};
+  initial.malloc = asked.malloc;
+  initial.compared_heap = compared.state();
   initial.rings = rings.data();
   initial.ring_count = warps;
   initial.argc = argc;

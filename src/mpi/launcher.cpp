@@ -41,6 +41,18 @@ std::uint64_t number(char const* variable, char const* option, std::uint64_t fal
   return value;
 }
 
+malloc_kind read_malloc() {
+  char const* const text = std::getenv("QUARRY_MPI_MALLOC");
+  if (text == nullptr || *text == 0) return malloc_kind::collective;
+  constexpr char const* names[] = {"collective", "dynamic", "cuda", "cuda-dynamic", "cuda-map"};
+  std::string all;
+  for (std::uint32_t i = 0; i < std::size(names); ++i) {
+    if (std::strcmp(text, names[i]) == 0) return static_cast<malloc_kind>(i);
+    all += (i == 0 ? "" : ", ") + std::string{names[i]};
+  }
+  throw bad_argument{std::string{"--malloc "} + text + ": must be one of " + all};
+}
+
 launch_options read_options() {
   constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46;
   launch_options asked;
@@ -53,6 +65,7 @@ launch_options read_options() {
     throw bad_argument{"--stack " + std::to_string(asked.stack) + ": must be at least 1024 bytes"};
   asked.ranks_per_warp =
       static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", "--ranks-per-warp", 0, 32));
+  asked.malloc = read_malloc();
   asked.seed = number("QUARRY_MPI_SEED", "--seed", 0, ~std::uint64_t{0});
   asked.is_verbose = number("QUARRY_MPI_VERBOSE", "--verbose", 0, 1) != 0;
   return asked;

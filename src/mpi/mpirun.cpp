@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     if (option == "-n" || option == "-np" || option == "-c") {
       setenv("QUARRY_MPI_RANKS", value(option).c_str(), 1);
     } else if (option == "--device" || option == "--heap" || option == "--stack" ||
-               option == "--ranks-per-warp" || option == "--seed") {
+               option == "--ranks-per-warp" || option == "--seed" || option == "--malloc") {
       std::string name = "QUARRY_MPI_" + option.substr(2);
       for (char& c : name)
         c = static_cast<char>(c == '-' ? '_' : c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
@@ -25,11 +25,12 @@ int main(int argc, char** argv) {
     } else if (option == "--verbose" || option == "-v") {
       setenv("QUARRY_MPI_VERBOSE", "1", 1);
     } else {
-      std::fprintf(stderr,
-                   "quarry-mpirun: unknown option %s\nusage: quarry-mpirun -n RANKS [--device "
-                   "cpu|gpu] [--heap BYTES] [--stack BYTES] [--ranks-per-warp N] [--seed N] "
-                   "[--verbose] PROGRAM [ARGUMENT...]\n",
-                   option.c_str());
+      std::fprintf(
+          stderr,
+          "quarry-mpirun: unknown option %s\nusage: quarry-mpirun -n RANKS [--device "
+          "cpu|gpu] [--heap BYTES] [--stack BYTES] [--ranks-per-warp N] [--seed N] [--malloc NAME] "
+          "[--verbose] PROGRAM [ARGUMENT...]\n",
+          option.c_str());
       return 2;
     }
   }

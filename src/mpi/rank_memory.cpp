@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_memory.hpp"
 
+#include "compared_malloc.hpp"
+
 #include "quarry/device/coalescing/dynamic_coalescing.hpp"
 #include "quarry/device/coalescing/reserved_coalescing.hpp"
 
@@ -38,6 +40,7 @@ constexpr bytes max_shared = 16 * 1024;
 }  // namespace
 
 QUARRY_SLOW void* allocate_for_program(bytes size) {
+  if (compares_malloc()) return allocate_compared(size, false);
   heap_ref const heap = layout().heap();
   bytes const padded = rounded(size);
   if (padded < size) return nullptr;
@@ -50,6 +53,7 @@ QUARRY_SLOW void* allocate_for_program(bytes size) {
 }
 
 QUARRY_SLOW void* allocate_collectively(bytes size) {
+  if (compares_malloc()) return allocate_compared(size, true);
   reserved_coalescing::ring* const ring = own_ring();
   bytes const padded = rounded(size);
   if (ring == nullptr || padded < size || padded > max_shared) return allocate_for_program(size);
@@ -70,6 +74,7 @@ QUARRY_SLOW void leave_collective_allocations() {
 }
 
 QUARRY_SLOW void free_for_program(void* memory) {
+  if (compares_malloc()) return free_compared(memory);
   heap_ref const heap = layout().heap();
   void* const base = has_own_warp() ? memory : heap.allocation_of(memory);
   if (base == memory || base == nullptr) {
@@ -84,6 +89,7 @@ QUARRY_SLOW void free_for_program(void* memory) {
 
 QUARRY_SLOW void* resize_for_program(void* memory, bytes size) {
   if (memory == nullptr) return allocate_for_program(size);
+  if (compares_malloc()) return nullptr;  // their allocations do not tell their sizes
   bytes const room = room_of(layout().heap(), memory);
   if (room == 0) return nullptr;
   if (size <= room && size >= room / 2) return memory;

@@ -16,6 +16,7 @@
 #include "c_time.cpp"
 #include "collectives.cpp"
 #include "communicators.cpp"
+#include "compared_malloc.cpp"
 #include "copy_bytes.cpp"
 #include "derived_types.cpp"
 #include "environment.cpp"

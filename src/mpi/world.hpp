@@ -145,8 +145,19 @@ struct failure {
   char text[text_bytes];
 };
 
+/// What serves malloc (quarry-mpirun --malloc). The ways over CUDA's malloc are those of the paper;
+/// on the CPU they use the C library's malloc.
+enum class malloc_kind : std::uint32_t {
+  collective,    ///< the world's heap, with the classes of the compiler's analysis
+  dynamic,       ///< the world's heap, without the classes
+  cuda,          ///< CUDA's malloc
+  cuda_dynamic,  ///< CUDA's malloc for dynamic superblocks: the paper's «header»
+  cuda_map       ///< CUDA's malloc for static superblocks of a warp: the paper's «no-header»
+};
+
 struct world {
   std::uint32_t is_gpu;
+  malloc_kind malloc;
   communicator all;
   meeting_place meeting;       // CPU only: the GPU has quarry_mpi_meeting_place
   std::uint32_t next_context;  // atomic
@@ -164,6 +175,7 @@ struct world {
   early_end* ends;  // CPU only: of each rank
   reserved_coalescing::ring* rings;  // of each warp, for allocate_collectively
   std::uint32_t ring_count;          // 0 if each warp has fewer than 32 ranks
+  void* compared_heap;               // the state of a coalescing_ref (compared_malloc.cpp)
 };
 
 /// What every rank reads and no rank changes. On the GPU it lies in constant memory, which stays in

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The MPI benchmarks of the seed «Coalescing memory allocations for GPU MPI» (its listing 4 and figure 5).
+//
+//   mpi/operation/time  ms: one operation, the median over all ranks
+//
+// `alltoall` is MPI_Alltoall. `alltoall by messages` is what GPU MPI's MPI_Alltoall does: a message to each rank, whose memory the
+// sender allocates and frees.
+//
+// usage: operations OPERATION DOUBLES      reduce, broadcast, alltoall, messages
+#include "measure.h"
+
+#include <string.h>
+
+enum { runs = 11 };
+
+static int rank, size, count;
+
+static void reduce(double* a, double* b) { MPI_Reduce(a, b, count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD); }
+
+static void broadcast(double* a, double* b) {
+  (void)b;
+  MPI_Bcast(a, count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+
+static void alltoall(double* a, double* b) { MPI_Alltoall(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, MPI_COMM_WORLD); }
+
+/// Each message lies in memory of its own, with a header, until all have arrived.
+static void messages(double* a, double* b) {
+  double** const sent = malloc(size * sizeof *sent);
+  MPI_Request* const requests = malloc(size * sizeof *requests);
+  for (int i = 0; i < size; ++i) {
+    int const peer = (rank + i) % size;
+    sent[i] = malloc((count + 2) * sizeof **sent);
+    sent[i][0] = rank;
+    sent[i][1] = count;
+    memcpy(sent[i] + 2, a + peer * count, count * sizeof *a);
+    MPI_Isend(sent[i], count + 2, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &requests[i]);
+  }
+  double* const received = malloc((count + 2) * sizeof *received);
+  for (int i = 0; i < size; ++i) {
+    int const peer = (rank + size - i) % size;
+    MPI_Recv(received, count + 2, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    memcpy(b + (int)received[0] * count, received + 2, count * sizeof *b);
+  }
+  MPI_Waitall(size, requests, MPI_STATUSES_IGNORE);
+  for (int i = 0; i < size; ++i) free(sent[i]);
+  free(received);
+  free(requests);
+  free(sent);
+}
+
+static int compare(void const* a, void const* b) {
+  double const x = *(double const*)a, y = *(double const*)b;
+  return x < y ? -1 : x > y;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  char const* const name = argc > 1 ? argv[1] : "alltoall";
+  count = argc > 2 ? atoi(argv[2]) : 4;
+  int const is_all = name[0] == 'a' || name[0] == 'm';
+  int const length = is_all ? count * size : count;
+  double times[runs];
+  double* const all = rank == 0 ? malloc(size * sizeof *all) : NULL;
+  for (int run = 0; run < runs + 1; ++run) {
+    double* const a = malloc(length * sizeof *a);
+    double* const b = malloc(length * sizeof *b);
+    require(a != NULL && b != NULL, "malloc");
+    for (int i = 0; i < length; ++i) a[i] = rank + i / count;
+    MPI_Barrier(MPI_COMM_WORLD);
+    double const start = MPI_Wtime();
+    if (name[0] == 'r') reduce(a, b);
+    if (name[0] == 'b') broadcast(a, b);
+    if (name[0] == 'a') alltoall(a, b);
+    if (name[0] == 'm') messages(a, b);
+    double const seconds = MPI_Wtime() - start;
+    for (int i = 0; is_all && i < size; ++i) require(b[i * count] == i + rank, "alltoall");
+    if (name[0] == 'b') require(a[count - 1] == 0.0, "broadcast");
+    if (name[0] == 'r' && rank == 0) require(b[0] == 0.5 * size * (size - 1.0), "reduce");
+    free(a);
+    free(b);
+    MPI_Gather(&seconds, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    if (rank == 0 && run > 0) {
+      qsort(all, size, sizeof *all, compare);
+      times[run - 1] = all[size / 2];
+    }
+  }
+  if (rank == 0) {
+    char params[160];
+    snprintf(params, sizeof params, "\"ranks\":%d,\"malloc\":\"%s\",\"operation\":\"%s\",\"doubles\":%d", size,
+             setting("QUARRY_MPI_MALLOC"), name, count);
+    print_times("operation/time", params, times, runs, 1e3, "ms");
+  }
+  free(all);
+  MPI_Finalize();
+  return 0;
+}
