@@ -71,14 +71,25 @@ QUARRY_HD void combine_complex(void const* input, void* in_out, bytes count, MPI
 QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {
   if (op >= first_user_op) return op_of(rank, op) != nullptr;
   bool const is_location = op == MPI_MINLOC || op == MPI_MAXLOC;
-  if (op < MPI_MAX || op > MPI_NO_OP || !is_basic(type)) return false;
-  if (is_pair(type)) return is_location || op >= MPI_REPLACE;
-  if (is_location) return false;
-  bool const is_real = type == MPI_FLOAT || type == MPI_DOUBLE || type == MPI_LONG_DOUBLE;
-  bool const is_complex = type == MPI_C_COMPLEX || type == MPI_C_DOUBLE_COMPLEX;
-  bool const is_logical = op >= MPI_LAND && op <= MPI_BXOR;
-  if (is_complex) return op == MPI_SUM || op == MPI_PROD;
-  return !(is_real && is_logical);
+  if (op < MPI_MAX || op > MPI_MAXLOC || !is_basic(type)) return false;
+  if (is_location || is_pair(type)) return is_location && is_pair(type);
+  bool const is_logical = op == MPI_LAND || op == MPI_LOR || op == MPI_LXOR;
+  bool const is_of_bits = op == MPI_BAND || op == MPI_BOR || op == MPI_BXOR;
+  switch (type) {
+    case MPI_C_BOOL:
+      return is_logical;
+    case MPI_WCHAR:
+      return false;
+    case MPI_C_COMPLEX:
+    case MPI_C_DOUBLE_COMPLEX:
+      return op == MPI_SUM || op == MPI_PROD;
+    case MPI_FLOAT:
+    case MPI_DOUBLE:
+    case MPI_LONG_DOUBLE:
+      return !is_logical && !is_of_bits;
+    default:
+      return true;
+  }
 }
 
 QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes count,
@@ -106,7 +117,6 @@ QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes
       return combine_all<unsigned short>(input, in_out, count, op);
     case MPI_INT:
     case MPI_INT32_T:
-    case MPI_WCHAR:
       return combine_all<int>(input, in_out, count, op);
     case MPI_UNSIGNED:
     case MPI_UINT32_T:

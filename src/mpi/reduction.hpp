@@ -59,7 +59,7 @@ template <class T>
         break;
     }
   }
-  return op == MPI_REPLACE ? left : right;
+  return right;
 }
 
 /// Whether the operation exists and accepts the type.

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <set>
 #include <vector>
 
 namespace quarry::test {
@@ -207,6 +210,56 @@ TEST(Reduction, AnOperationRefusesTypesThatItIsNotDefinedFor) {
     EXPECT_EQ(MPI_Reduce(&number, &result, 1, MPI_DOUBLE, MPI_MINLOC, 0, MPI_COMM_WORLD),
               MPI_ERR_OP);
     EXPECT_EQ(MPI_Scan(&number, &result, 1, MPI_DOUBLE, MPI_OP_NULL, MPI_COMM_WORLD), MPI_ERR_OP);
+  });
+}
+
+TEST(Reduction, OperationsForOneSidedCommunicationAreRefused) {
+  run_everywhere(2, [] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    double number[2] = {1, 2}, result[2] = {0, 0};
+    for (MPI_Op const op : {MPI_REPLACE, MPI_NO_OP}) {
+      for (MPI_Datatype const type : {MPI_INT, MPI_DOUBLE, MPI_BYTE, MPI_C_COMPLEX, MPI_2INT}) {
+        EXPECT_EQ(MPI_Allreduce(number, result, 1, type, op, MPI_COMM_WORLD), MPI_ERR_OP);
+        EXPECT_EQ(MPI_Reduce(number, result, 1, type, op, 0, MPI_COMM_WORLD), MPI_ERR_OP);
+        EXPECT_EQ(MPI_Scan(number, result, 1, type, op, MPI_COMM_WORLD), MPI_ERR_OP);
+        EXPECT_EQ(MPI_Exscan(number, result, 1, type, op, MPI_COMM_WORLD), MPI_ERR_OP);
+      }
+    }
+  });
+}
+
+/// As MPI's table says, except that bytes and characters are numbers, as with other MPIs.
+TEST(Reduction, EachTypeAcceptsItsOperationsAndNoOthers) {
+  std::set<MPI_Op> const order{MPI_MAX, MPI_MIN}, sums{MPI_SUM, MPI_PROD},
+      logical{MPI_LAND, MPI_LOR, MPI_LXOR}, bits{MPI_BAND, MPI_BOR, MPI_BXOR},
+      places{MPI_MINLOC, MPI_MAXLOC};
+  auto const join = [](std::initializer_list<std::set<MPI_Op>> parts) {
+    std::set<MPI_Op> all;
+    for (auto const& part : parts) all.insert(part.begin(), part.end());
+    return all;
+  };
+  std::map<MPI_Datatype, std::set<MPI_Op>> accepted;
+  for (MPI_Datatype const type :
+       {MPI_INT, MPI_SIGNED_CHAR, MPI_CHAR, MPI_BYTE, MPI_UNSIGNED_LONG, MPI_AINT})
+    accepted[type] = join({order, sums, logical, bits});
+  for (MPI_Datatype const type : {MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE})
+    accepted[type] = join({order, sums});
+  for (MPI_Datatype const type : {MPI_C_COMPLEX, MPI_C_DOUBLE_COMPLEX}) accepted[type] = sums;
+  for (MPI_Datatype const type :
+       {MPI_2INT, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT})
+    accepted[type] = places;
+  accepted[MPI_C_BOOL] = logical;
+  accepted[MPI_WCHAR] = {};
+  run_everywhere(1, [&accepted] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (auto const& [type, operations] : accepted) {
+      for (MPI_Op op = MPI_OP_NULL; op <= MPI_NO_OP + 1; ++op) {
+        alignas(16) char number[32] = {}, result[32] = {};
+        EXPECT_EQ(MPI_Allreduce(number, result, 1, type, op, MPI_COMM_WORLD),
+                  operations.count(op) != 0 ? MPI_SUCCESS : MPI_ERR_OP)
+            << "type " << type << ", operation " << op;
+      }
+    }
   });
 }
 
