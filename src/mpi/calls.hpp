@@ -29,7 +29,7 @@ enum class call : std::uint32_t {
   comm_dup,
   finalize,
   output,
-  memory,
+  memory,  // of a call that is not named
   isend
 };
 
@@ -53,7 +53,7 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Comm_dup",
                                              "MPI_Finalize",
                                              "printf",
-                                             "malloc",
+                                             "a call of MPI",
                                              "MPI_Isend"};
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives.hpp"
+#include "requests.hpp"
 
 #include <new>
 
@@ -184,6 +185,7 @@ QUARRY_HD int MPI_Comm_free(MPI_Comm* handle) {
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_COMM, "MPI_Comm_free", "communicator", *handle);
   communicator* const shared = at->shared;
   at->shared = nullptr;
+  keep_handler(rank, *handle, at->handler);
   release_handler(rank, at->handler);
   // acq_rel: the last member frees the memory after the other members' last accesses
   if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, simt::acq_rel) == 1)

@@ -53,10 +53,14 @@ QUARRY_SLOW void release_handler(rank_state& rank, MPI_Errhandler handle) {
   rank.handlers.entries[handle - first_handler] = nullptr;
 }
 
-QUARRY_SLOW bool is_fatal(rank_state& rank, MPI_Comm handle) {
-  membership const* at = member(rank, handle);
-  if (at == nullptr) at = member(rank, MPI_COMM_WORLD);
-  return at->handler != MPI_ERRORS_RETURN && handler_of(rank, at->handler) == nullptr;
+QUARRY_HD MPI_Errhandler handler_for(rank_state& rank, MPI_Comm handle) {
+  membership const* const at = member(rank, handle);
+  return at != nullptr ? at->handler : member(rank, MPI_COMM_WORLD)->handler;
+}
+
+QUARRY_SLOW severity severity_of(rank_state& rank, MPI_Errhandler handler) {
+  if (handler == MPI_ERRORS_RETURN) return severity::returns;
+  return handler_of(rank, handler) != nullptr ? severity::calls : severity::ends;
 }
 
 QUARRY_HD char const* error_text(int code) {
@@ -114,9 +118,13 @@ QUARRY_SLOW bool begin_abort(std::int32_t code) {
 QUARRY_SLOW int fail(rank_state& rank, MPI_Comm handle, int code, char const* function,
                      char const* what, std::int64_t value) {
   if (member(rank, handle) == nullptr) handle = MPI_COMM_WORLD;
-  MPI_Errhandler const chosen = member(rank, handle)->handler;
-  if (chosen == MPI_ERRORS_RETURN) return code;
-  if (error_handler const* const made = handler_of(rank, chosen)) {
+  return fail_with(rank, member(rank, handle)->handler, handle, code, function, what, value);
+}
+
+QUARRY_SLOW int fail_with(rank_state& rank, MPI_Errhandler handler, MPI_Comm handle, int code,
+                          char const* function, char const* what, std::int64_t value) {
+  if (handler == MPI_ERRORS_RETURN) return code;
+  if (error_handler const* const made = handler_of(rank, handler)) {
     call_handler(*made, handle, code);
     return code;
   }

@@ -10,10 +10,19 @@ namespace quarry::inline QUARRY_ABI::mpi {
 QUARRY_SLOW int fail(rank_state& rank, MPI_Comm handle, int code, char const* function,
                      char const* what, std::int64_t value);
 
-/// Whether errors in the communicator end the program.
-[[nodiscard]] QUARRY_SLOW bool is_fatal(rank_state& rank, MPI_Comm handle);
+/// The communicator's error handler; that of MPI_COMM_WORLD if there is no such communicator.
+[[nodiscard]] QUARRY_HD MPI_Errhandler handler_for(rank_state& rank, MPI_Comm handle);
 
-/// A communicator keeps its error handler until `release_handler`.
+/// The same for an error handler. `handle` is MPI_COMM_NULL if its communicator is freed.
+QUARRY_SLOW int fail_with(rank_state& rank, MPI_Errhandler handler, MPI_Comm handle, int code,
+                          char const* function, char const* what, std::int64_t value);
+
+/// What an error handler does. Where several errors have different handlers, the largest wins.
+enum class severity : std::uint32_t { returns, calls, ends };
+[[nodiscard]] QUARRY_SLOW severity severity_of(rank_state& rank, MPI_Errhandler handler);
+
+/// A communicator keeps its error handler until `release_handler`. So does a receive whose
+/// communicator is freed.
 QUARRY_SLOW void retain_handler(rank_state& rank, MPI_Errhandler handler);
 QUARRY_SLOW void release_handler(rank_state& rank, MPI_Errhandler handler);
 

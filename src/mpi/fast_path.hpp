@@ -321,7 +321,7 @@ enum class fast_receive : std::uint32_t {
   made->context = at.context;
   made->communicator = handle;
   made->error = MPI_SUCCESS;
-  made->is_freed = 0;
+  made->freed = request::handle_kind::none;
   made->sent = nullptr;
   if (done == nullptr) {
     append_posted(rank, *made);
@@ -348,7 +348,7 @@ enum class fast_receive : std::uint32_t {
   }
   if (posted == nullptr) return fast_receive::none;
   std::uint32_t const size = arrived.head.size();
-  if (posted->is_freed != 0 ||
+  if (posted->freed != request::handle_kind::none ||
       (arrived.head.about & (envelope::is_elsewhere | envelope::is_ordered)) != 0 ||
       !is_plain(posted->type) ||
       size > posted->count * (static_cast<std::uint32_t>(posted->type) >> 8))

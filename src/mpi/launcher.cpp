@@ -112,6 +112,7 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
   // Ranks that wait in one call at one place are a row; ranks whose peers lie at one distance, too.
   std::map<std::string, row> rows;
   std::vector<std::string> order;
+  bool is_heap_full = false;
   for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
     rank_state const& state = ranks[rank];
     std::ostringstream text;
@@ -136,6 +137,10 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
       text << ", communicator " << wait.context / 2;
       if (wait.place < places.size() && !places[wait.place].empty())
         text << ", " << places[wait.place];
+      if (wait.is_for_memory != 0 || state.looks_without_memory != 0) {
+        text << ", waits for memory";
+        is_heap_full = true;
+      }
     }
     auto const [position, is_new] = rows.try_emplace(text.str(), row{rank, 0, 0, false});
     if (is_new) order.push_back(text.str());
@@ -148,6 +153,7 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
     if (found.count > 1) table << " and " << found.count - 1 << " others";
     table << ": " << text << '\n';
   }
+  if (is_heap_full) table << "  the heap is full: run with a larger --heap\n";
   return table.str();
 }
 

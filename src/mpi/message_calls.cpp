@@ -420,10 +420,7 @@ QUARRY_HD int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MP
   message const* const found =
       from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
   *flag = found != nullptr || from == MPI_PROC_NULL;
-  if (*flag == 0) {
-    yield_rank();
-    return MPI_SUCCESS;
-  }
+  if (*flag == 0) return end_look(rank, communicator, "MPI_Iprobe");
   set_probed(status, found);
   return MPI_SUCCESS;
 }

@@ -3,23 +3,6 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-namespace {
-
-/// Repeats `allocate` until there is memory.
-template <class Allocate>
-[[nodiscard]] QUARRY_HD auto wait_for_memory(rank_state& rank, std::int32_t to, std::int32_t tag,
-                                             std::uint32_t context, Allocate const& allocate) {
-  auto* memory = allocate();
-  if (memory != nullptr) return memory;
-  wait_until(rank, reason_of(call::memory, to, tag, context), [&] {
-    memory = allocate();
-    return memory != nullptr;
-  });
-  return memory;
-}
-
-}  // namespace
-
 QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void const* data,
                                 bytes count, MPI_Datatype type, std::int32_t to, std::int32_t tag,
                                 mode how, call which, message& own) {
@@ -57,11 +40,10 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
     own.later = nullptr;
     own.capacity = is_copied ? 1 : 0;
     if (is_copied)
-      own.data = wait_for_memory(rank, to, tag, through.context,
-                                 [&] { return static_cast<char*>(allocate(size + 1)); });
+      own.data =
+          wait_for_memory(rank, reason, [&] { return static_cast<char*>(allocate(size + 1)); });
   } else {
-    sent =
-        wait_for_memory(rank, to, tag, through.context, [&] { return new_outgoing(rank, size); });
+    sent = wait_for_memory(rank, reason, [&] { return new_outgoing(rank, size); });
   }
   if (is_copied) pack(rank, static_cast<char*>(const_cast<void*>(sent->data)), data, count, type);
   sent->size = size;

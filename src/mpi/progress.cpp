@@ -35,7 +35,7 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& hea
   unpack(rank, receive.data, receive.type, static_cast<char const*>(data), receive.size);
   if (receive.size >= long_copy) rank.waiting.call = waiting;
   receive.is_done = 1;
-  if (receive.is_freed != 0) delete_request(rank, &receive);
+  if (receive.freed != request::handle_kind::none) finish_freed(rank, receive);
 }
 
 QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
@@ -105,10 +105,25 @@ QUARRY_SLOW void progress(rank_state& rank) {
       continue;
     }
     message* const copy = copy_of(rank, arrived);
-    if (copy == nullptr) return;
+    if (copy == nullptr) {
+      ++rank.looks_without_memory;
+      return;
+    }
     take_message(mails);
     append_unexpected(rank, copy);
   }
+  rank.looks_without_memory = 0;
+}
+
+QUARRY_SLOW int end_look(rank_state& rank, MPI_Comm communicator, char const* function) {
+  constexpr std::uint32_t most_looks = 10'000;  // other ranks may free memory soon
+  yield_rank();
+  if (rank.looks_without_memory < most_looks) return MPI_SUCCESS;
+  rank.looks_without_memory = 0;
+  own_mail_reader::arrival hidden{};
+  (void)reader_of(rank).look(hidden);
+  return fail(rank, communicator, MPI_ERR_NO_MEM, function, "for a message of rank",
+              hidden.head.source);
 }
 
 /// The first unexpected message that matches. Removes it from the list if `takes` is true.

@@ -11,6 +11,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// A receive or send that has begun. A blocking call keeps it on its stack: only its rank uses it.
 struct request {
   enum class kind : std::uint32_t { none, send, receive } what = kind::none;
+  enum class handle_kind : std::uint32_t { none, request, communicator };
   std::uint32_t is_done = 0;
   request* next = nullptr;  // in the list of posted receives
   void* data = nullptr;
@@ -21,10 +22,11 @@ struct request {
   std::uint32_t context = 0;
   MPI_Comm communicator = MPI_COMM_NULL;  // for errors of requests with a handle
   std::int32_t error = MPI_SUCCESS;
-  std::uint32_t is_freed = 0;             // MPI_Request_free: nobody waits for it
-  bytes size = 0;                         // of the message
-  message* sent = nullptr;                // send: what the receiver has not got yet
-  MPI_Request handle = MPI_REQUEST_NULL;  // kept while the request is spare
+  handle_kind freed = handle_kind::none;         // `request`: nobody waits for the operation
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;  // of its communicator, if that is freed
+  bytes size = 0;                                // of the message
+  message* sent = nullptr;                       // send: what the receiver has not got yet
+  MPI_Request handle = MPI_REQUEST_NULL;         // kept while the request is spare
 };
 
 /// Allocates memory of the world's heap; null if there is none.
@@ -43,7 +45,8 @@ QUARRY_HD inline void note_activity() {
 
 /// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
 /// messages. Waits of the general path call it, so that a rank that waits in one call serves its
-/// other receives. If the heap has no memory, a message stays in the mailbox.
+/// other receives. If the heap has no memory, a message stays in the mailbox, and is counted in
+/// `looks_without_memory`.
 QUARRY_SLOW void progress(rank_state& rank);
 
 /// CPU: how often something has happened for which a rank may wait.
@@ -138,6 +141,11 @@ inline constexpr std::uint32_t polls_before_idle = is_on_host() ? 1 : 32;
 /// was aborted.
 QUARRY_SLOW void yield_rank();
 
+/// Ends a call that looks for messages, has found nothing, and does not wait: lets other ranks run.
+/// Programs repeat such calls, and no deadlock is found while they do. So the call fails if the
+/// heap has been full for many of them.
+QUARRY_SLOW int end_look(rank_state& rank, MPI_Comm communicator, char const* function);
+
 /// Called by a rank that waits and found nothing, the `polls`-th time. Ends the rank if the program
 /// was aborted.
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
@@ -182,7 +190,21 @@ QUARRY_FAST void join_lanes() {
 [[nodiscard]] QUARRY_HD inline wait_reason reason_of(call which, std::int32_t peer = MPI_PROC_NULL,
                                                      std::int32_t tag = 0,
                                                      std::uint32_t context = 0) {
-  return {static_cast<std::uint32_t>(which), peer, tag, context, own_record().place};
+  return {static_cast<std::uint32_t>(which), peer, tag, context, own_record().place, 0};
+}
+
+/// Calls `allocate` until it returns memory of the heap, and returns that.
+template <class Allocate>
+[[nodiscard]] QUARRY_HD auto wait_for_memory(rank_state& rank, wait_reason reason,
+                                             Allocate const& allocate) {
+  auto* memory = allocate();
+  if (memory != nullptr) return memory;
+  reason.is_for_memory = 1;
+  wait_until(rank, reason, [&] {
+    memory = allocate();
+    return memory != nullptr;
+  });
+  return memory;
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -90,6 +90,16 @@ QUARRY_SLOW void yield_rank() {
   simt::pause();
 }
 
+namespace {
+
+QUARRY_HD void begin_wait(rank_state& rank, own_mail_reader const& mails,
+                          wait_reason const& reason) {
+  rank.waiting = reason;
+  if (!mails.has_message()) rank.looks_without_memory = 0;  // other calls took it
+}
+
+}  // namespace
+
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
                       [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {
   own_mail_reader mails = reader_of(rank);
@@ -97,11 +107,11 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
   world& all = the_world();
   if (simt::atomic_ref<std::uint32_t>{all.aborted}.load(simt::relaxed) != 0) end_rank(0);
 #ifdef __CUDA_ARCH__
-  if (polls == 31) rank.waiting = reason;
+  if (polls == 31) begin_wait(rank, mails, reason);
   if (polls > 255) __nanosleep(20);
 #else
   simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::relaxed);
-  if (polls == 0) rank.waiting = reason;
+  if (polls == 0) begin_wait(rank, mails, reason);
 #ifndef __CUDACC__
   if (polls % 64 == 63) find_deadlock(activity);
 #endif

@@ -15,12 +15,11 @@ QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle) {
     spare->handle = *handle;
     return spare;
   }
-  void* memory = nullptr;
   std::int32_t index = -1;
-  wait_until(rank, reason_of(call::memory), [&] {
-    if (memory == nullptr) memory = allocate(sizeof(request) + sizeof(message));
+  void* memory = nullptr;
+  memory = wait_for_memory(rank, reason_of(call::memory), [&] {
     if (index < 0) index = free_handle(rank.requests);
-    return memory != nullptr && index >= 0;
+    return index < 0 ? nullptr : allocate(sizeof(request) + sizeof(message));
   });
   auto* const made = ::new (memory) request{};
   rank.requests.entries[index] = made;
@@ -33,6 +32,27 @@ QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
   if (rank.spare_requests < most_spare_requests) return make_spare(rank, done);
   rank.requests.entries[done->handle - 1] = nullptr;
   release(done);
+}
+
+QUARRY_SLOW void finish_freed(rank_state& rank, request& done) {
+  if (done.freed == request::handle_kind::request) return delete_request(rank, &done);
+  if (done.error != MPI_SUCCESS) return;  // the handler is still needed
+  release_handler(rank, done.handler);
+  done.freed = request::handle_kind::none;
+}
+
+QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler handler) {
+  for (std::uint32_t i = 0; i < rank.requests.capacity; ++i) {
+    request* const asked = rank.requests.entries[i];
+    if (asked == nullptr || asked->what != request::kind::receive || asked->communicator != freed ||
+        asked->freed != request::handle_kind::none ||
+        (asked->is_done != 0 && asked->error == MPI_SUCCESS))
+      continue;
+    asked->freed = request::handle_kind::communicator;
+    asked->communicator = MPI_COMM_NULL;
+    asked->handler = handler;
+    retain_handler(rank, handler);
+  }
 }
 
 QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
@@ -54,18 +74,27 @@ QUARRY_HD MPI_Status* status_of(MPI_Status* statuses, int index) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[index];
 }
 
-/// What is left of a request that is done and freed.
+/// What is left of a request that is done and freed. If there is an error, it keeps the error
+/// handler until `release_handler`.
 struct outcome {
   int error;
   MPI_Comm communicator;
   std::int64_t count;
+  MPI_Errhandler handler;
 };
 
 /// Frees a request that is done, and sets its handle to MPI_REQUEST_NULL.
 QUARRY_SLOW outcome take(rank_state& rank, MPI_Request* handle, MPI_Status* status) {
   request* const done = request_of(rank, *handle);
   set_status(status, done->source, done->tag, done->size);
-  outcome const result{done->error, done->communicator, static_cast<std::int64_t>(done->count)};
+  outcome result{done->error, done->communicator, static_cast<std::int64_t>(done->count),
+                 MPI_ERRHANDLER_NULL};
+  if (done->freed == request::handle_kind::communicator) {
+    result.handler = done->handler;
+  } else if (done->error != MPI_SUCCESS) {
+    result.handler = handler_for(rank, done->communicator);
+    retain_handler(rank, result.handler);
+  }
   if (done != &complete_send) delete_request(rank, done);
   *handle = MPI_REQUEST_NULL;
   return result;
@@ -82,6 +111,7 @@ class completions {
         has_error_ = true;
     }
   }
+  /// `index` is that of the request.
   QUARRY_HD void add(int index, MPI_Request* handle, MPI_Status* status) {
     int error = MPI_SUCCESS;
     if (*handle == MPI_REQUEST_NULL) {
@@ -89,26 +119,35 @@ class completions {
     } else {
       outcome const done = take(rank_, handle, status);
       error = done.error;
-      if (error != MPI_SUCCESS && first_error_ == MPI_SUCCESS) {
-        first_error_ = error;
-        communicator_ = done.communicator;
-        index_ = index;
-      }
+      if (error != MPI_SUCCESS) add_error(index, done);
     }
     if (has_error_ && status != MPI_STATUS_IGNORE) status->MPI_ERROR = error;
   }
   [[nodiscard]] QUARRY_HD int result(char const* function) const {
-    if (first_error_ == MPI_SUCCESS) return MPI_SUCCESS;
+    if (worst_.error == MPI_SUCCESS) return MPI_SUCCESS;
     // a message that ends the program names the error itself
-    int const error = is_fatal(rank_, communicator_) ? first_error_ : MPI_ERR_IN_STATUS;
-    return fail(rank_, communicator_, error, function, "request", index_);
+    bool const ends = severity_of(rank_, worst_.handler) == severity::ends;
+    int const error =
+        fail_with(rank_, worst_.handler, worst_.communicator,
+                  ends ? worst_.error : MPI_ERR_IN_STATUS, function, "request", index_);
+    release_handler(rank_, worst_.handler);
+    return error;
   }
 
  private:
+  /// Keeps the first of the errors whose handlers are the most severe.
+  QUARRY_HD void add_error(int index, outcome const& failed) {
+    bool const is_worse = worst_.error == MPI_SUCCESS ||
+                          severity_of(rank_, failed.handler) > severity_of(rank_, worst_.handler);
+    release_handler(rank_, is_worse ? worst_.handler : failed.handler);
+    if (!is_worse) return;
+    worst_ = failed;
+    index_ = index;
+  }
+
   rank_state& rank_;
   bool has_error_ = false;
-  int first_error_ = MPI_SUCCESS;
-  MPI_Comm communicator_ = MPI_COMM_WORLD;
+  outcome worst_{MPI_SUCCESS, MPI_COMM_NULL, 0, MPI_ERRHANDLER_NULL};
   int index_ = 0;
 };
 
@@ -222,7 +261,7 @@ QUARRY_SLOW int take_some(rank_state& rank, int count, MPI_Request* handles, int
   for (int i = 0; i < count; ++i) {
     request* const asked = request_of(rank, handles[i]);
     if (asked == nullptr || !is_complete(rank, *asked)) continue;
-    done.add(*done_count, &handles[i], status_of(statuses, *done_count));
+    done.add(i, &handles[i], status_of(statuses, *done_count));
     indices[(*done_count)++] = i;
   }
   return done.result(function);
@@ -246,9 +285,10 @@ QUARRY_SLOW int find_done(rank_state& rank, int count, MPI_Request const* handle
 QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status,
                        char const* function) {
   outcome const done = take(rank, handle, status);
-  return done.error == MPI_SUCCESS
-             ? MPI_SUCCESS
-             : fail(rank, done.communicator, done.error, function, "count", done.count);
+  if (done.error == MPI_SUCCESS) return MPI_SUCCESS;
+  (void)fail_with(rank, done.handler, done.communicator, done.error, function, "count", done.count);
+  release_handler(rank, done.handler);
+  return done.error;
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
@@ -279,8 +319,7 @@ QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
   progress(rank);
   if (is_complete(rank, *asked)) return finish(rank, handle, status, "MPI_Test");
   *flag = 0;
-  yield_rank();
-  return MPI_SUCCESS;
+  return end_look(rank, MPI_COMM_WORLD, "MPI_Test");
 }
 
 QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status* statuses) {
@@ -293,8 +332,7 @@ QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status
     if (asked != nullptr && !is_complete(rank, *asked)) *flag = 0;
   }
   if (*flag != 0) return take_all(rank, count, handles, statuses, "MPI_Testall");
-  yield_rank();
-  return MPI_SUCCESS;
+  return end_look(rank, MPI_COMM_WORLD, "MPI_Testall");
 }
 
 QUARRY_HD int MPI_Testany(int count, MPI_Request* handles, int* index, int* flag,
@@ -307,11 +345,8 @@ QUARRY_HD int MPI_Testany(int count, MPI_Request* handles, int* index, int* flag
   *index = found < 0 ? MPI_UNDEFINED : found;
   *flag = found >= 0 || !has_active ? 1 : 0;
   if (found >= 0) return finish(rank, &handles[found], status, "MPI_Testany");
-  if (has_active) {
-    yield_rank();
-  } else {
-    set_empty(status);
-  }
+  if (has_active) return end_look(rank, MPI_COMM_WORLD, "MPI_Testany");
+  set_empty(status);
   return MPI_SUCCESS;
 }
 
@@ -358,8 +393,7 @@ QUARRY_HD int MPI_Testsome(int count, MPI_Request* handles, int* done_count, int
   if (found >= 0)
     return take_some(rank, count, handles, done_count, indices, statuses, "MPI_Testsome");
   *done_count = has_active ? 0 : MPI_UNDEFINED;
-  if (has_active) yield_rank();
-  return MPI_SUCCESS;
+  return has_active ? end_look(rank, MPI_COMM_WORLD, "MPI_Testsome") : MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Request_free(MPI_Request* handle) {
@@ -370,7 +404,8 @@ QUARRY_HD int MPI_Request_free(MPI_Request* handle) {
   *handle = MPI_REQUEST_NULL;
   delete_freed_sends(rank);
   if (asked == &complete_send) return MPI_SUCCESS;
-  asked->is_freed = 1;
+  if (asked->freed == request::handle_kind::communicator) release_handler(rank, asked->handler);
+  asked->freed = request::handle_kind::request;
   if (is_complete(rank, *asked)) {
     delete_request(rank, asked);
   } else if (asked->what == request::kind::send) {

@@ -53,6 +53,13 @@ QUARRY_FAST void make_spare(rank_state& rank, request* done) {
 /// Frees the request and its handle. It is not `complete_send`.
 QUARRY_SLOW void delete_request(rank_state& rank, request* done);
 
+/// Completes a receive whose request or communicator is freed.
+QUARRY_SLOW void finish_freed(rank_state& rank, request& done);
+
+/// MPI_Comm_free: receives that are not complete keep the communicator's error handler, which they
+/// need if their message is too long. Nothing else of the communicator is needed then.
+QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler handler);
+
 /// Whether the operation is done. Does not make progress.
 [[nodiscard]] QUARRY_SLOW bool is_complete(rank_state& rank, request& asked);
 

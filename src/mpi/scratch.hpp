@@ -11,12 +11,8 @@ class scratch {
  public:
   QUARRY_HD scratch(rank_state& rank, bytes size) {
     if (size == 0) return;
-    memory_ = static_cast<char*>(allocate(size));
-    if (memory_ == nullptr)
-      wait_until(rank, reason_of(call::memory), [&] {
-        memory_ = static_cast<char*>(allocate(size));
-        return memory_ != nullptr;
-      });
+    memory_ = wait_for_memory(rank, reason_of(call::memory),
+                              [&] { return static_cast<char*>(allocate(size)); });
   }
   QUARRY_HD ~scratch() {
     if (memory_ != nullptr) release(memory_);

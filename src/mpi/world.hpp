@@ -62,6 +62,7 @@ struct wait_reason {
   std::int32_t tag;
   std::uint32_t context;
   std::uint32_t place;
+  std::uint32_t is_for_memory;  // the rank waits for memory of the heap
 };
 
 enum class life : std::uint32_t { running, finalized, done };
@@ -107,6 +108,9 @@ struct alignas(128) rank_state {
 
   // read by the launcher
   wait_reason waiting;
+  /// How often in a row a message has stayed in the mailbox because the heap is full. Later
+  /// messages are hidden behind it.
+  std::uint32_t looks_without_memory;
   life stage;
   std::int32_t exit_code;
   std::uint64_t steps;      // how often the rank has got what it waited for

@@ -5,6 +5,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace quarry::test {
 namespace errors_test {
@@ -128,6 +131,140 @@ TEST(Errors, AnErrorOfARequestGoesToItsCommunicatorsHandler) {
     MPI_Send(sent, 2, MPI_INT, 0, 0, copy);
     EXPECT_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_TRUNCATE);
   });
+}
+
+/// Rank 0 frees a communicator while it receives, and returns what MPI_Wait then says. The message
+/// of rank 1 is longer than the buffer of rank 0 unless `fits`, and comes before or after the free.
+void receive_with_freed_communicator(MPI_Errhandler handler, bool comes_later, int count, bool fits,
+                                     int expected) {
+  MPI_Comm copy = MPI_COMM_NULL, other = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_set_errhandler(copy, handler);
+  if (handler != MPI_ERRORS_RETURN) MPI_Errhandler_free(&handler);
+  std::vector<int> data(static_cast<std::size_t>(count), 5);
+  if (rank_in(MPI_COMM_WORLD) == 0) {
+    MPI_Request request;
+    if (!comes_later) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Irecv(data.data(), fits ? count : count / 2, MPI_INT, 1, 7, copy, &request);
+    MPI_Comm_free(&copy);
+    MPI_Comm_dup(MPI_COMM_SELF, &other);  // gets the handle that is free
+    if (comes_later) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Status status;
+    EXPECT_EQ(MPI_Wait(&request, &status), expected);
+    EXPECT_EQ(status.MPI_SOURCE, 1);
+    EXPECT_EQ(status.MPI_TAG, 7);
+    MPI_Comm_free(&other);
+  } else {
+    MPI_Request request;
+    if (comes_later) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Isend(data.data(), count, MPI_INT, 0, 7, copy, &request);
+    MPI_Comm_free(&copy);
+    if (!comes_later) MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+  }
+}
+
+TEST(Errors, AnErrorOfARequestGoesToTheHandlerOfItsFreedCommunicator) {
+  for (int const count : {2, 300, 3000}) {
+    for (bool const comes_later : {false, true}) {
+      run_everywhere(2, [&] {
+        receive_with_freed_communicator(MPI_ERRORS_RETURN, comes_later, count, false,
+                                        MPI_ERR_TRUNCATE);
+        receive_with_freed_communicator(MPI_ERRORS_RETURN, comes_later, count, true, MPI_SUCCESS);
+      });
+    }
+  }
+}
+
+std::atomic<int> truncated = 0;
+void count_truncated(MPI_Comm* communicator, int* error, ...) {
+  EXPECT_EQ(*communicator, MPI_COMM_NULL);  // its handle is freed
+  EXPECT_EQ(*error, MPI_ERR_TRUNCATE);
+  ++truncated;
+}
+
+TEST(Errors, TheProgramsHandlerLivesAsLongAsARequestOfItsFreedCommunicator) {
+  truncated = 0;
+  int runs = 0;
+  for (bool const comes_later : {false, true}) {
+    run_everywhere(2, [&] {
+      if (rank_in(MPI_COMM_WORLD) == 0) ++runs;
+      for (int round = 0; round < 20; ++round) {
+        MPI_Errhandler made = MPI_ERRHANDLER_NULL;
+        MPI_Comm_create_errhandler(count_truncated, &made);
+        EXPECT_EQ(made, 0x100) << "the handlers of earlier rounds still live";
+        bool const fits = round % 2 == 1;
+        receive_with_freed_communicator(made, comes_later, 2, fits,
+                                        fits ? MPI_SUCCESS : MPI_ERR_TRUNCATE);
+      }
+    });
+  }
+  EXPECT_EQ(truncated, 10 * runs);
+}
+
+/// Receives a message that is too long in each communicator, and completes with `complete`.
+template <class Complete>
+program_result truncate_in(int first_handler, int second_handler, Complete const& complete) {
+  return run_failing(1, [&] {
+    MPI_Comm first, second;
+    MPI_Comm_dup(MPI_COMM_SELF, &first);
+    MPI_Comm_dup(MPI_COMM_SELF, &second);
+    MPI_Comm_set_errhandler(first, first_handler);
+    MPI_Comm_set_errhandler(second, second_handler);
+    int sent[2] = {0, 0}, got[2] = {0, 0};
+    MPI_Request requests[2];
+    MPI_Irecv(&got[0], 1, MPI_INT, 0, 0, first, &requests[0]);
+    MPI_Irecv(&got[1], 1, MPI_INT, 0, 0, second, &requests[1]);
+    MPI_Send(sent, 2, MPI_INT, 0, 0, first);
+    MPI_Send(sent, 2, MPI_INT, 0, 0, second);
+    MPI_Status statuses[2];
+    int flag = 1;  // both messages have arrived
+    EXPECT_EQ(MPI_Iprobe(0, 0, first, &flag, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    EXPECT_EQ(flag, 0);
+    EXPECT_EQ(complete(requests, statuses), MPI_ERR_IN_STATUS);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(requests[i], MPI_REQUEST_NULL);
+      EXPECT_EQ(statuses[i].MPI_ERROR, MPI_ERR_TRUNCATE);
+    }
+  });
+}
+
+int all_done(MPI_Request* requests, MPI_Status* statuses) {
+  return MPI_Waitall(2, requests, statuses);
+}
+int all_tested(MPI_Request* requests, MPI_Status* statuses) {
+  int flag = 0;
+  int const error = MPI_Testall(2, requests, &flag, statuses);
+  EXPECT_EQ(flag, 1);
+  return error;
+}
+template <auto Function>
+int some_done(MPI_Request* requests, MPI_Status* statuses) {
+  int count = 0, indices[2];
+  int const error = Function(2, requests, &count, indices, statuses);
+  EXPECT_EQ(count, 2);
+  return error;
+}
+
+TEST(Errors, AFatalHandlerWinsWhereSeveralRequestsFail) {
+  std::pair<char const*, int (*)(MPI_Request*, MPI_Status*)> const calls[] = {
+      {"MPI_Waitall", all_done},
+      {"MPI_Testall", all_tested},
+      {"MPI_Waitsome", some_done<MPI_Waitsome>},
+      {"MPI_Testsome", some_done<MPI_Testsome>}};
+  for (auto const& [name, complete] : calls) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(truncate_in(MPI_ERRORS_RETURN, MPI_ERRORS_RETURN, complete).failure, "");
+    for (int const fatal : {0, 1}) {
+      int const handlers[2] = {fatal == 0 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN,
+                               fatal == 1 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN};
+      auto const result = truncate_in(handlers[0], handlers[1], complete);
+      EXPECT_EQ(result.status, MPI_ERR_TRUNCATE);
+      EXPECT_EQ(result.failure, std::string{"rank 0: "} + name +
+                                    ": the message is longer than the buffer (request " +
+                                    std::to_string(fatal) + ")");
+    }
+  }
 }
 
 }  // namespace errors_test

@@ -117,6 +117,16 @@ class Launcher(unittest.TestCase):
         result = self.run_program("recurs", 4, "300", options=("--stack", "100000"))
         self.assertRegex(result.stderr, "rank 2: its stack has overflowed 102400 bytes")
 
+    def test_a_full_heap_is_named_by_ranks_that_wait_and_ranks_that_look(self):
+        heap = ("--heap", "4194304")
+        result = self.run_program("full_heap", 3, options=heap)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"rank 1: MPI_Probe, peer rank - 1, tag 1, communicator 0, full_heap.c:\d+, waits for memory\n")
+        self.assertIn("the heap is full: run with a larger --heap\n", result.stderr)
+        result = self.run_program("full_heap", 3, "look", options=heap)
+        self.assertEqual(result.returncode, 20)
+        self.assertRegex(result.stderr, r"rank 1: MPI_Iprobe: the heap has no memory; run with a larger --heap \(for a message of rank 0\), full_heap.c:\d+\n")
+
     def test_more_ranks_than_65536(self):
         result = self.run_program("recurs", 70000, "1")
         self.assertEqual((result.returncode, result.stdout), (0, "sum 1\n"), result.stderr)

@@ -3,6 +3,8 @@
 #include "mpi/support/ranks.hpp"
 #include "support/fibers_allowed.hpp"
 
+#include "mpi/progress.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -103,6 +105,104 @@ TEST(Memory, SendsThatNobodyReceivesEndInADeadlock) {
       },
       std::uint64_t{1} << 20);
   EXPECT_TRUE(result.is_deadlocked);
+}
+
+/// All memory of the heap, until the end of the scope.
+class full_heap {
+ public:
+  full_heap() {
+    for (std::uint64_t size = std::uint64_t{1} << 20; size >= 16; size /= 2)
+      while (void* const memory = mpi::allocate(size)) {
+        *static_cast<void**>(memory) = last_;
+        last_ = memory;
+      }
+  }
+  ~full_heap() {
+    while (last_ != nullptr) {
+      void* const memory = last_;
+      last_ = *static_cast<void**>(memory);
+      mpi::release(memory);
+    }
+  }
+  full_heap(full_heap const&) = delete;
+
+ private:
+  void* last_ = nullptr;
+};
+
+/// Sends itself two messages while the heap is full, and looks for the second with `look`, which
+/// returns an error or MPI_SUCCESS for «not yet».
+template <class Look>
+void look_behind_an_unwanted_message(Look const& look) {
+  auto const result = run_on_fibers(
+      1, 1,
+      [&] {
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        int sent[2] = {10, 11}, got = 0, other = 0, flag = 0;
+        MPI_Request request;
+        MPI_Irecv(&got, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, &request);
+        {
+          full_heap const full;
+          for (int tag : {0, 2, 1}) MPI_Send(&sent[tag % 2], 1, MPI_INT, 0, tag, MPI_COMM_WORLD);
+          int error = MPI_SUCCESS;
+          for (int i = 0; i < 100'000 && error == MPI_SUCCESS; ++i) error = look(request);
+          EXPECT_EQ(error, MPI_ERR_NO_MEM);
+        }
+        for (int tag : {0, 2}) {  // nothing is lost
+          EXPECT_EQ(MPI_Iprobe(0, tag, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE), MPI_SUCCESS);
+          EXPECT_EQ(flag, 1);
+        }
+        EXPECT_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+        EXPECT_EQ(got, 11);
+        for (int tag : {0, 2}) {
+          MPI_Recv(&other, 1, MPI_INT, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+          EXPECT_EQ(other, 10);
+        }
+      },
+      std::uint64_t{1} << 20);
+  EXPECT_FALSE(result.is_deadlocked);
+  EXPECT_EQ(result.status, 0);
+}
+
+TEST(Memory, CallsThatDoNotWaitSayThatTheHeapIsFull) {
+  QUARRY_TEST_USES_FIBERS();
+  int flag = 0, index = 0, indices[1];
+  look_behind_an_unwanted_message(
+      [&](MPI_Request&) { return MPI_Iprobe(0, 2, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE); });
+  look_behind_an_unwanted_message(
+      [&](MPI_Request& request) { return MPI_Test(&request, &flag, MPI_STATUS_IGNORE); });
+  look_behind_an_unwanted_message(
+      [&](MPI_Request& request) { return MPI_Testall(1, &request, &flag, MPI_STATUSES_IGNORE); });
+  look_behind_an_unwanted_message([&](MPI_Request& request) {
+    return MPI_Testany(1, &request, &index, &flag, MPI_STATUS_IGNORE);
+  });
+  look_behind_an_unwanted_message([&](MPI_Request& request) {
+    return MPI_Testsome(1, &request, &index, indices, MPI_STATUSES_IGNORE);
+  });
+}
+
+TEST(Memory, AProbeFindsItsMessageWhenAnotherRankFreesMemory) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const result = run_on_fibers(
+      2, 1,
+      [] {
+        int value = 5;
+        if (rank_in(MPI_COMM_WORLD) == 1) {
+          full_heap const full;
+          for (int tag : {0, 1}) MPI_Send(&value, 1, MPI_INT, 0, tag, MPI_COMM_WORLD);
+          for (int i = 0; i < 1000; ++i) {
+            int flag = 0;
+            MPI_Iprobe(0, 0, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+          }
+          return;
+        }
+        MPI_Status status;
+        EXPECT_EQ(MPI_Probe(1, 1, MPI_COMM_WORLD, &status), MPI_SUCCESS);
+        EXPECT_EQ(status.MPI_TAG, 1);
+      },
+      std::uint64_t{1} << 20);
+  EXPECT_FALSE(result.is_deadlocked);
+  EXPECT_EQ(result.status, 0);
 }
 
 }  // namespace memory_test
