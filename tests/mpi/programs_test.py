@@ -58,6 +58,8 @@ PROGRAMS = {
     "pi": ((1, 4, 7), None),
     "ping_pong": ((1, 4, 7), None),
     "primes": ((1, 4, 7), None),
+    "random_messages": ((1, 4, 7), None),
+    "random_senders": ((1, 4, 7), None),
     "ring": ((1, 4, 7), None),
     "sample_sort": ((1, 4, 7), None),
     "word_count": ((1, 4, 7), None),
@@ -178,6 +180,31 @@ class Example(unittest.TestCase):
             self.assertRegex(outcome.out, "1024 ranks, 50 steps.*as it must be")
             refused = quarry.run(program, 6, options=("--device", DEVICE))
             self.assertEqual(refused.status, 2, refused.describe())
+
+
+class Random(unittest.TestCase):
+    def test_more_seeds(self):
+        """Messages that other seeds choose are right, and the same with another MPI."""
+        quarry = program_runs.quarry(os.environ.get("QUARRY_MPI_TOOLS"))
+        other = program_runs.other_mpi()
+        for name in ("random_messages", "random_senders"):
+            with tempfile.TemporaryDirectory() as folder:
+                program = Path(folder) / name
+                for tools, path in (quarry, program), (other, f"{program}.other"):
+                    if tools is not None:
+                        compiled = tools.compile([SOURCES / f"{name}.c"], path, OPTIONS)
+                        self.assertEqual(compiled.status, 0, compiled.describe())
+                for ranks, first in (2, 1000), (5, 2000), (12, 3000):
+                    arguments = (first, 10 * SEEDS)
+                    options = ("--device", DEVICE, "--seed", str(first))
+                    outcome = quarry.run(program, ranks, arguments, 300, options)
+                    with self.subTest(name=name, ranks=ranks, first=first):
+                        self.assertEqual(outcome.status, 0, outcome.describe())
+                        self.assertEqual(len(outcome.lines()), ranks * 10 * SEEDS)
+                        self.assertEqual([line for line in outcome.lines() if ": 0 wrong" not in line], [])
+                        if other is not None:
+                            same = other.run(f"{program}.other", ranks, arguments, 300)
+                            self.assertEqual(outcome.lines(), same.lines())
 
 
 class Table(unittest.TestCase):
