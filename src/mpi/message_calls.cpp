@@ -215,22 +215,22 @@ QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, by
              [&] { return wanted.is_done != 0; });
 }
 
-QUARRY_SLOW int sendrecv_checked(void const* sent, int sent_count, MPI_Datatype sent_type, int to,
-                                 int sent_tag, void* received, int received_count,
+QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_Datatype sent_type,
+                                 int to, int sent_tag, void* received, int received_count,
                                  MPI_Datatype received_type, int from, int received_tag,
-                                 MPI_Comm communicator, MPI_Status* status) {
+                                 MPI_Comm communicator, MPI_Status* status, char const* function) {
   rank_state& rank = self();
   membership* at = nullptr;
   if (int const error =
-          check(rank, communicator, sent_count, sent_type, to, sent_tag, false, "MPI_Sendrecv", at))
+          check(rank, communicator, sent_count, sent_type, to, sent_tag, false, function, at))
     return error;
   if (int const error = check(rank, communicator, received_count, received_type, from, received_tag,
-                              true, "MPI_Sendrecv", at))
+                              true, function, at))
     return error;
   request wanted;
   set_up(wanted, received, received_count, received_type, from, received_tag, *at);
   exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, wanted);
-  return finish_receive(rank, communicator, wanted, status, "MPI_Sendrecv");
+  return finish_receive(rank, communicator, wanted, status, function);
 }
 
 /// Sends a small message whose ticket was drawn, and receives.
@@ -371,7 +371,7 @@ QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_t
     }
   }
   return sendrecv_checked(sent, sent_count, sent_type, to, sent_tag, received, received_count,
-                          received_type, from, received_tag, communicator, status);
+                          received_type, from, received_tag, communicator, status, "MPI_Sendrecv");
 }
 
 QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag,
@@ -382,15 +382,11 @@ QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int
   membership* at = nullptr;
   if (int const error = check(rank, communicator, count, type, to, sent_tag, false, name, at))
     return error;
-  if (int const error = check(rank, communicator, count, type, from, received_tag, true, name, at))
-    return error;
   bytes const size = static_cast<bytes>(count) * element_size(rank, type);
   scratch const packed{rank, size};
   pack(rank, packed.data(), data, static_cast<bytes>(count), type);
-  request wanted;
-  set_up(wanted, data, count, type, from, received_tag, *at);
-  exchange(rank, *at, packed.data(), size, MPI_BYTE, to, sent_tag, wanted);
-  return finish_receive(rank, communicator, wanted, status, name);
+  return sendrecv_checked(packed.data(), static_cast<std::int64_t>(size), MPI_BYTE, to, sent_tag,
+                          data, count, type, from, received_tag, communicator, status, name);
 }
 
 QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* status) {

@@ -253,31 +253,63 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
   return true;
 }
 
-/// Completes all operations that are done. MPI_Waitsome and MPI_Testsome share it.
-QUARRY_SLOW int take_some(rank_state& rank, int count, MPI_Request* handles, int* done_count,
-                          int* indices, MPI_Status* statuses, char const* function) {
+/// Looks for a request that is done, and waits for one if `waits`. Returns its index; -1 if there is
+/// none. `has_active`: whether there are requests.
+QUARRY_SLOW int find_done(rank_state& rank, int count, MPI_Request const* handles, bool waits,
+                          bool& has_active) {
+  int found = -1;
+  auto const look = [&] {
+    has_active = false;
+    for (int i = 0; i < count && found < 0; ++i) {
+      request* const asked = request_of(rank, handles[i]);
+      if (asked == nullptr) continue;
+      has_active = true;
+      if (is_complete(rank, *asked)) found = i;
+    }
+    return found >= 0 || !has_active;
+  };
+  if (waits) {
+    wait_until(rank, reason_of(call::wait), look);
+  } else {
+    progress(rank);
+    (void)look();
+  }
+  return found;
+}
+
+/// MPI_Waitany and MPI_Testany.
+QUARRY_SLOW int complete_any(int count, MPI_Request* handles, int* index, int* flag,
+                             MPI_Status* status, bool waits, char const* function) {
+  rank_state& rank = self();
+  if (int const error = check_all(rank, count, handles, function)) return error;
+  bool has_active = false;
+  int const found = find_done(rank, count, handles, waits, has_active);
+  *index = found < 0 ? MPI_UNDEFINED : found;
+  *flag = found >= 0 || !has_active ? 1 : 0;
+  if (found >= 0) return finish(rank, &handles[found], status, function);
+  if (has_active) return end_look(rank, MPI_COMM_WORLD, function);
+  set_empty(status);
+  return MPI_SUCCESS;
+}
+
+/// MPI_Waitsome and MPI_Testsome: completes all operations that are done.
+QUARRY_SLOW int complete_some(int count, MPI_Request* handles, int* done_count, int* indices,
+                              MPI_Status* statuses, bool waits, char const* function) {
+  rank_state& rank = self();
+  if (int const error = check_all(rank, count, handles, function)) return error;
+  bool has_active = false;
+  int const first = find_done(rank, count, handles, waits, has_active);
+  *done_count = has_active ? 0 : MPI_UNDEFINED;
+  if (!has_active) return MPI_SUCCESS;
+  if (first < 0) return end_look(rank, MPI_COMM_WORLD, function);
   completions done{rank, count, handles};
-  *done_count = 0;
-  for (int i = 0; i < count; ++i) {
+  for (int i = first; i < count; ++i) {
     request* const asked = request_of(rank, handles[i]);
     if (asked == nullptr || !is_complete(rank, *asked)) continue;
     done.add(i, &handles[i], status_of(statuses, *done_count));
     indices[(*done_count)++] = i;
   }
   return done.result(function);
-}
-
-/// The first request that is done; -1 if there is none. `has_active`: whether there are requests.
-QUARRY_SLOW int find_done(rank_state& rank, int count, MPI_Request const* handles,
-                          bool& has_active) {
-  has_active = false;
-  for (int i = 0; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
-    if (asked == nullptr) continue;
-    has_active = true;
-    if (is_complete(rank, *asked)) return i;
-  }
-  return -1;
 }
 
 }  // namespace
@@ -335,65 +367,24 @@ QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status
   return end_look(rank, MPI_COMM_WORLD, "MPI_Testall");
 }
 
-QUARRY_HD int MPI_Testany(int count, MPI_Request* handles, int* index, int* flag,
-                          MPI_Status* status) {
-  rank_state& rank = self();
-  if (int const error = check_all(rank, count, handles, "MPI_Testany")) return error;
-  progress(rank);
-  bool has_active = false;
-  int const found = find_done(rank, count, handles, has_active);
-  *index = found < 0 ? MPI_UNDEFINED : found;
-  *flag = found >= 0 || !has_active ? 1 : 0;
-  if (found >= 0) return finish(rank, &handles[found], status, "MPI_Testany");
-  if (has_active) return end_look(rank, MPI_COMM_WORLD, "MPI_Testany");
-  set_empty(status);
-  return MPI_SUCCESS;
+QUARRY_HD int MPI_Waitany(int count, MPI_Request* handles, int* index, MPI_Status* status) {
+  int flag = 0;
+  return complete_any(count, handles, index, &flag, status, true, "MPI_Waitany");
 }
 
-QUARRY_HD int MPI_Waitany(int count, MPI_Request* handles, int* index, MPI_Status* status) {
-  rank_state& rank = self();
-  if (int const error = check_all(rank, count, handles, "MPI_Waitany")) return error;
-  bool has_active = false;
-  int found = find_done(rank, count, handles, has_active);
-  *index = MPI_UNDEFINED;
-  if (!has_active) {
-    set_empty(status);
-    return MPI_SUCCESS;
-  }
-  if (found < 0)
-    wait_until(rank, reason_of(call::wait), [&] {
-      found = find_done(rank, count, handles, has_active);
-      return found >= 0;
-    });
-  *index = found;
-  return finish(rank, &handles[found], status, "MPI_Waitany");
+QUARRY_HD int MPI_Testany(int count, MPI_Request* handles, int* index, int* flag,
+                          MPI_Status* status) {
+  return complete_any(count, handles, index, flag, status, false, "MPI_Testany");
 }
 
 QUARRY_HD int MPI_Waitsome(int count, MPI_Request* handles, int* done_count, int* indices,
                            MPI_Status* statuses) {
-  rank_state& rank = self();
-  if (int const error = check_all(rank, count, handles, "MPI_Waitsome")) return error;
-  bool has_active = false;
-  if (find_done(rank, count, handles, has_active) < 0 && has_active)
-    wait_until(rank, reason_of(call::wait),
-               [&] { return find_done(rank, count, handles, has_active) >= 0; });
-  if (has_active)
-    return take_some(rank, count, handles, done_count, indices, statuses, "MPI_Waitsome");
-  *done_count = MPI_UNDEFINED;
-  return MPI_SUCCESS;
+  return complete_some(count, handles, done_count, indices, statuses, true, "MPI_Waitsome");
 }
 
 QUARRY_HD int MPI_Testsome(int count, MPI_Request* handles, int* done_count, int* indices,
                            MPI_Status* statuses) {
-  rank_state& rank = self();
-  if (int const error = check_all(rank, count, handles, "MPI_Testsome")) return error;
-  progress(rank);
-  bool has_active = false;
-  int const found = find_done(rank, count, handles, has_active);
-  if (found >= 0)
-    return take_some(rank, count, handles, done_count, indices, statuses, "MPI_Testsome");
-  *done_count = has_active ? 0 : MPI_UNDEFINED;
-  return has_active ? end_look(rank, MPI_COMM_WORLD, "MPI_Testsome") : MPI_SUCCESS;
+  return complete_some(count, handles, done_count, indices, statuses, false, "MPI_Testsome");
 }
 
 QUARRY_HD int MPI_Request_free(MPI_Request* handle) {
