@@ -253,8 +253,8 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
   return true;
 }
 
-/// Looks for a request that is done, and waits for one if `waits`. Returns its index; -1 if there is
-/// none. `has_active`: whether there are requests.
+/// Looks for a request that is done, and waits for one if `waits`. Returns its index; -1 if there
+/// is none. `has_active`: whether there are requests.
 QUARRY_SLOW int find_done(rank_state& rank, int count, MPI_Request const* handles, bool waits,
                           bool& has_active) {
   int found = -1;

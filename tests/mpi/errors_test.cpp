@@ -202,15 +202,45 @@ TEST(Errors, TheProgramsHandlerLivesAsLongAsARequestOfItsFreedCommunicator) {
   EXPECT_EQ(truncated, 10 * runs);
 }
 
-/// Receives a message that is too long in each communicator, and completes with `complete`.
-template <class Complete>
-program_result truncate_in(int first_handler, int second_handler, Complete const& complete) {
+void refuse_call(MPI_Comm*, int*, ...) { ADD_FAILURE() << "nobody waits for the request"; }
+
+TEST(Errors, AFreedRequestOfAFreedCommunicatorReleasesItsHandler) {
+  run_everywhere(2, [] {
+    for (bool const frees_request_first : {false, true, false, true}) {
+      MPI_Errhandler made = MPI_ERRHANDLER_NULL;
+      MPI_Comm copy = MPI_COMM_NULL;
+      MPI_Comm_create_errhandler(refuse_call, &made);
+      EXPECT_EQ(made, 0x100) << "the handler of the last round still lives";
+      MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+      MPI_Comm_set_errhandler(copy, made);
+      MPI_Errhandler_free(&made);
+      int data[2] = {0, 0};
+      MPI_Request request;
+      if (rank_in(MPI_COMM_WORLD) == 0) {
+        MPI_Irecv(data, 1, MPI_INT, 1, 0, copy, &request);
+        if (frees_request_first) MPI_Request_free(&request);
+        MPI_Comm_free(&copy);
+        if (!frees_request_first) MPI_Request_free(&request);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Recv(data, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      } else {
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Send(data, 2, MPI_INT, 0, 0, copy);
+        MPI_Comm_free(&copy);
+        MPI_Send(data, 0, MPI_INT, 0, 1, MPI_COMM_WORLD);
+      }
+    }
+  });
+}
+
+/// Receives messages that are too long in two communicators, and completes with `complete`.
+template <class SetHandlers, class Complete>
+program_result truncate_two(SetHandlers const& set_handlers, Complete const& complete) {
   return run_failing(1, [&] {
     MPI_Comm first, second;
     MPI_Comm_dup(MPI_COMM_SELF, &first);
     MPI_Comm_dup(MPI_COMM_SELF, &second);
-    MPI_Comm_set_errhandler(first, first_handler);
-    MPI_Comm_set_errhandler(second, second_handler);
+    set_handlers(first, second);
     int sent[2] = {0, 0}, got[2] = {0, 0};
     MPI_Request requests[2];
     MPI_Irecv(&got[0], 1, MPI_INT, 0, 0, first, &requests[0]);
@@ -246,6 +276,29 @@ int some_done(MPI_Request* requests, MPI_Status* statuses) {
   return error;
 }
 
+std::atomic<int> calls_of[2];
+template <int Which>
+void count_call(MPI_Comm*, int* error, ...) {
+  EXPECT_EQ(*error, MPI_ERR_IN_STATUS);
+  ++calls_of[Which];
+}
+
+TEST(Errors, TheFirstOfTheProgramsHandlersIsCalledWhereSeveralRequestsFail) {
+  for (bool const first_returns : {false, true}) {
+    calls_of[0] = calls_of[1] = 0;
+    auto const set_handlers = [&](MPI_Comm first, MPI_Comm second) {
+      MPI_Errhandler made[2];
+      MPI_Comm_create_errhandler(count_call<0>, &made[0]);
+      MPI_Comm_create_errhandler(count_call<1>, &made[1]);
+      MPI_Comm_set_errhandler(first, first_returns ? MPI_ERRORS_RETURN : made[0]);
+      MPI_Comm_set_errhandler(second, made[1]);
+    };
+    EXPECT_EQ(truncate_two(set_handlers, all_done).failure, "");
+    EXPECT_EQ(calls_of[0], first_returns ? 0 : 1);
+    EXPECT_EQ(calls_of[1], first_returns ? 1 : 0);
+  }
+}
+
 TEST(Errors, AFatalHandlerWinsWhereSeveralRequestsFail) {
   std::pair<char const*, int (*)(MPI_Request*, MPI_Status*)> const calls[] = {
       {"MPI_Waitall", all_done},
@@ -254,11 +307,17 @@ TEST(Errors, AFatalHandlerWinsWhereSeveralRequestsFail) {
       {"MPI_Testsome", some_done<MPI_Testsome>}};
   for (auto const& [name, complete] : calls) {
     SCOPED_TRACE(name);
-    EXPECT_EQ(truncate_in(MPI_ERRORS_RETURN, MPI_ERRORS_RETURN, complete).failure, "");
+    auto const with_fatal = [&](int fatal) {  // -1: none
+      return truncate_two(
+          [&](MPI_Comm first, MPI_Comm second) {
+            MPI_Comm_set_errhandler(first, fatal == 0 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN);
+            MPI_Comm_set_errhandler(second, fatal == 1 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN);
+          },
+          complete);
+    };
+    EXPECT_EQ(with_fatal(-1).failure, "");
     for (int const fatal : {0, 1}) {
-      int const handlers[2] = {fatal == 0 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN,
-                               fatal == 1 ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN};
-      auto const result = truncate_in(handlers[0], handlers[1], complete);
+      auto const result = with_fatal(fatal);
       EXPECT_EQ(result.status, MPI_ERR_TRUNCATE);
       EXPECT_EQ(result.failure, std::string{"rank 0: "} + name +
                                     ": the message is longer than the buffer (request " +
