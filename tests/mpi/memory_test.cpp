@@ -111,7 +111,8 @@ TEST(Memory, SendsThatNobodyReceivesEndInADeadlock) {
 class full_heap {
  public:
   full_heap() {
-    for (std::uint64_t size = std::uint64_t{1} << 20; size >= 16; size /= 2)
+    for (std::uint64_t size = std::uint64_t{1} << 20; size >= 16;
+         size = size > 512 ? size / 2 : size - 16)  // each class of small sizes
       while (void* const memory = mpi::allocate(size)) {
         *static_cast<void**>(memory) = last_;
         last_ = memory;
@@ -179,6 +180,33 @@ TEST(Memory, CallsThatDoNotWaitSayThatTheHeapIsFull) {
   look_behind_an_unwanted_message([&](MPI_Request& request) {
     return MPI_Testsome(1, &request, &index, indices, MPI_STATUSES_IGNORE);
   });
+}
+
+TEST(Memory, AHeapThatIsFullForAShortTimeIsNoError) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const result = run_on_fibers(
+      1, 1,
+      [] {
+        int value = 3, flag = 0;
+        auto const looks_succeed = [&](int looks) {
+          for (int i = 0; i < looks; ++i)
+            MPI_Iprobe(0, 1, MPI_COMM_WORLD, &flag,
+                       MPI_STATUS_IGNORE);  // an error ends the program
+        };
+        for (int messages = 1; messages < 4; ++messages) {  // more than it keeps memory for
+          {
+            full_heap const full;
+            for (int i = 0; i < messages; ++i) MPI_Send(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+            looks_succeed(9000);
+          }
+          looks_succeed(2000);
+          for (int i = 0; i < messages; ++i)
+            MPI_Recv(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+      },
+      std::uint64_t{1} << 20);
+  EXPECT_EQ(result.failure, "");
+  EXPECT_EQ(result.status, 0);
 }
 
 TEST(Memory, AProbeFindsItsMessageWhenAnotherRankFreesMemory) {
