@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { rounds = 3, messages = 40, kinds_of_communicators = 4, ready_tag = 90, longest = 70000 };
+enum { rounds = 3, messages = 40, kinds_of_communicators = 4, ready_tag = 90 };
 enum { STANDARD, SYNCHRONOUS, BUFFERED, READY, modes };
 enum { RECV, IRECV, PROBE, IPROBE, ways_to_receive };
 enum { CHAR, INT, DOUBLE, PAIRS, FIVE, types };  // PAIRS: three of int, with gaps; FIVE: of short
