@@ -2,6 +2,7 @@
 // Collective operations that move each rank's part of the data: gather, scatter, and exchanges of
 // all with all.
 #include "collective.hpp"
+#include "direct_collectives.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -74,6 +75,78 @@ struct parts {
   }
 };
 
+/// Reads what rank `from` has published for this rank. Notes an error if that is too long.
+QUARRY_SLOW void read_part(collective const& of, published_data const& data, std::uint32_t from,
+                           bytes offset, bytes published, void* to, bytes count,
+                           MPI_Datatype type) {
+  bytes const room = count * element_size(of.rank, type);
+  data.read(from, offset, published < room ? published : room, to, type);
+  if (published > room) of.note(MPI_ERR_TRUNCATE);
+}
+
+/// The root reads the parts of all ranks.
+QUARRY_SLOW void gather_directly(collective const& of, void const* sent, int sent_count,
+                                 MPI_Datatype sent_type, void* received, parts const& into,
+                                 MPI_Datatype received_type, bool is_root) {
+  bool const is_in_place = sent == MPI_IN_PLACE;
+  published_data const data{of, sent, is_in_place ? 0 : static_cast<bytes>(sent_count),
+                            is_in_place ? MPI_BYTE : sent_type};
+  if (!is_root) return;
+  std::int64_t const extent = element_extent(of.rank, received_type);
+  for (std::uint32_t from = 0; from < of.size; ++from)
+    if (from != of.own || !is_in_place)
+      read_part(of, data, from, 0, data.size_of(from), at(received, into.place_of(from), extent),
+                into.count_of(from), received_type);
+}
+
+/// Each rank reads its part of the root's data.
+QUARRY_SLOW void scatter_directly(collective const& of, void const* sent, int sent_count,
+                                  MPI_Datatype sent_type, void* received, int received_count,
+                                  MPI_Datatype received_type, std::uint32_t root) {
+  bool const is_root = of.own == root;
+  published_data const data{of, sent, is_root ? static_cast<bytes>(sent_count) * of.size : 0,
+                            is_root ? sent_type : MPI_BYTE};
+  if (received == MPI_IN_PLACE) return;
+  bytes const part = data.size_of(root) / of.size;
+  read_part(of, data, root, of.own * part, part, received, static_cast<bytes>(received_count),
+            received_type);
+}
+
+/// Each rank reads the parts of all ranks.
+QUARRY_SLOW void allgather_directly(collective const& of, void const* sent, int sent_count,
+                                    MPI_Datatype sent_type, void* received, parts const& into,
+                                    MPI_Datatype received_type) {
+  std::int64_t const extent = element_extent(of.rank, received_type);
+  bool const is_in_place = sent == MPI_IN_PLACE;
+  void const* const own = is_in_place ? at(received, into.place_of(of.own), extent) : sent;
+  published_data const data{of, own,
+                            is_in_place ? into.count_of(of.own) : static_cast<bytes>(sent_count),
+                            is_in_place ? received_type : sent_type};
+  for (std::uint32_t step = is_in_place ? 1 : 0; step < of.size; ++step) {
+    std::uint32_t const from = (of.own + step) % of.size;
+    read_part(of, data, from, 0, data.size_of(from), at(received, into.place_of(from), extent),
+              into.count_of(from), received_type);
+  }
+}
+
+/// Each rank reads its part of the data of each rank. All parts have one size.
+QUARRY_SLOW void alltoall_directly(collective const& of, void const* sent, int sent_count,
+                                   MPI_Datatype sent_type, void* received, int received_count,
+                                   MPI_Datatype received_type) {
+  std::int64_t const extent = element_extent(of.rank, received_type);
+  bool const is_in_place = sent == MPI_IN_PLACE;
+  published_data const data{of, is_in_place ? received : sent,
+                            static_cast<bytes>(is_in_place ? received_count : sent_count) * of.size,
+                            is_in_place ? received_type : sent_type, is_in_place};
+  for (std::uint32_t step = 0; step < of.size; ++step) {
+    std::uint32_t const from = (of.own + step) % of.size;  // not all from one rank at once
+    bytes const part = data.size_of(from) / of.size;
+    read_part(of, data, from, of.own * part, part,
+              at(received, static_cast<std::int64_t>(from) * received_count, extent),
+              static_cast<bytes>(received_count), received_type);
+  }
+}
+
 QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                        parts const& into, MPI_Datatype received_type, int root,
                        MPI_Comm communicator, char const* function) {
@@ -91,6 +164,10 @@ QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type,
       return error;
   }
   collective const of{rank, *among, call::gather};
+  if (meets(*among)) {
+    gather_directly(of, sent, sent_count, sent_type, received, into, received_type, is_root);
+    return of.result(communicator, function);
+  }
   if (!is_root) {
     send_elements(of, sent, static_cast<bytes>(sent_count), sent_type,
                   static_cast<std::uint32_t>(root));
@@ -110,7 +187,7 @@ QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type,
 
 QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_type, void* received,
                         int received_count, MPI_Datatype received_type, int root,
-                        MPI_Comm communicator, char const* function) {
+                        MPI_Comm communicator, char const* function, bool has_one_size) {
   rank_state& rank = self();
   membership* among = nullptr;
   bool const is_in_place = received == MPI_IN_PLACE;
@@ -123,6 +200,11 @@ QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_t
       return error;
   }
   collective const of{rank, *among, call::scatter};
+  if (meets(*among) && has_one_size) {
+    scatter_directly(of, sent, from.count, sent_type, received, received_count, received_type,
+                     static_cast<std::uint32_t>(root));
+    return of.result(communicator, function);
+  }
   if (of.own != static_cast<std::uint32_t>(root)) {
     receive_elements(of, received, static_cast<bytes>(received_count), received_type,
                      static_cast<std::uint32_t>(root));
@@ -154,6 +236,10 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
           into.check_all(rank, among->shared->size, received_type, communicator, function))
     return error;
   collective const of{rank, *among, call::allgather};
+  if (meets(*among)) {
+    allgather_directly(of, sent, sent_count, sent_type, received, into, received_type);
+    return of.result(communicator, function);
+  }
   std::int64_t const extent = element_extent(rank, received_type);
   if (!is_in_place)
     convert_elements(rank, sent, static_cast<bytes>(sent_count), sent_type,
@@ -178,7 +264,7 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
 /// In step k each rank exchanges with the ranks at distance k.
 QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype sent_type,
                          void* received, parts const& incoming, MPI_Datatype received_type,
-                         MPI_Comm communicator, char const* function) {
+                         MPI_Comm communicator, char const* function, bool has_one_size) {
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, 0, received_type, 0, function, among))
@@ -192,6 +278,10 @@ QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype s
                             : outgoing.check_all(rank, size, sent_type, communicator, function))
     return error;
   collective const of{rank, *among, call::alltoall};
+  if (meets(*among) && has_one_size) {
+    alltoall_directly(of, sent, outgoing.count, sent_type, received, incoming.count, received_type);
+    return of.result(communicator, function);
+  }
   std::int64_t const received_extent = element_extent(rank, received_type);
   bytes copied = 0;
   if (is_in_place) {
@@ -260,13 +350,13 @@ QUARRY_HD int MPI_Scatter(void const* sent, int sent_count, MPI_Datatype sent_ty
                           int received_count, MPI_Datatype received_type, int root,
                           MPI_Comm communicator) {
   return scatter(sent, {nullptr, nullptr, sent_count}, sent_type, received, received_count,
-                 received_type, root, communicator, "MPI_Scatter");
+                 received_type, root, communicator, "MPI_Scatter", true);
 }
 QUARRY_HD int MPI_Scatterv(void const* sent, int const* sent_counts, int const* displacements,
                            MPI_Datatype sent_type, void* received, int received_count,
                            MPI_Datatype received_type, int root, MPI_Comm communicator) {
   return scatter(sent, {sent_counts, displacements, 0}, sent_type, received, received_count,
-                 received_type, root, communicator, "MPI_Scatterv");
+                 received_type, root, communicator, "MPI_Scatterv", false);
 }
 QUARRY_HD int MPI_Allgather(void const* sent, int sent_count, MPI_Datatype sent_type,
                             void* received, int received_count, MPI_Datatype received_type,
@@ -283,7 +373,8 @@ QUARRY_HD int MPI_Allgatherv(void const* sent, int sent_count, MPI_Datatype sent
 QUARRY_HD int MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                            int received_count, MPI_Datatype received_type, MPI_Comm communicator) {
   return alltoall(sent, {nullptr, nullptr, sent_count}, sent_type, received,
-                  {nullptr, nullptr, received_count}, received_type, communicator, "MPI_Alltoall");
+                  {nullptr, nullptr, received_count}, received_type, communicator, "MPI_Alltoall",
+                  true);
 }
 QUARRY_HD int MPI_Alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements,
                             MPI_Datatype sent_type, void* received, int const* received_counts,
@@ -291,7 +382,7 @@ QUARRY_HD int MPI_Alltoallv(void const* sent, int const* sent_counts, int const*
                             MPI_Comm communicator) {
   return alltoall(sent, {sent_counts, sent_displacements, 0}, sent_type, received,
                   {received_counts, received_displacements, 0}, received_type, communicator,
-                  "MPI_Alltoallv");
+                  "MPI_Alltoallv", false);
 }
 
 }  // extern "C"

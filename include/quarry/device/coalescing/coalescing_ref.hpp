@@ -34,7 +34,7 @@ template <class Upstream>
 class coalescing_ref {
  public:
   coalescing_ref() = default;
-  explicit coalescing_ref(coalescing_state<Upstream>* state) : state_{state} {}
+  QUARRY_HD explicit coalescing_ref(coalescing_state<Upstream>* state) : state_{state} {}
 
   /// Allocates for lanes that are known to call together with one size; see static_coalescing. The
   /// result is aligned to 16 bytes.

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of all ranks of the world without messages: ranks read each other's data.
+#pragma once
+
+#include "collective.hpp"
+#include "meeting.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// Data of each rank that the others read between two meetings. All ranks make one, in the same
+/// collective.
+///
+///     publish, meeting, all read, meeting
+///
+/// The first meeting makes the data visible. After the second one, nobody reads it any more, so
+/// that its owner can change it. Both make progress, as all waits do, so that a rank that is still
+/// in a send to this rank is served.
+///
+/// A rank's place is its part in meeting_place. Operands of a reduction have been read before any
+/// rank returns from it.
+class published_data {
+ public:
+  /// Publishes `count` elements. Elements with gaps, data on a rank's stack, and data that changes
+  /// while others read it, are copied.
+  QUARRY_HD published_data(collective const& of, void const* data, bytes count, MPI_Datatype type,
+                           bool changes = false)
+      : of_{of},
+        bytes_{count * element_size(of.rank, type)},
+        copy_{of.rank, is_readable(of.rank, data, type) && !changes ? 0 : bytes_} {
+    place& own = place_of(of.own);
+    if (copy_.data() != nullptr) pack(of.rank, copy_.data(), data, count, type);
+    own = {copy_.data() != nullptr ? copy_.data() : static_cast<char const*>(data), bytes_};
+    meeting::barrier(of.which);
+  }
+  QUARRY_HD ~published_data() { meeting::barrier(of_.which); }
+  published_data(published_data const&) = delete;
+
+  [[nodiscard]] QUARRY_HD bytes size_of(std::uint32_t rank) const { return place_of(rank).size; }
+
+  /// Reads bytes of another rank's data into elements of any type: `size` bytes, or what there is
+  /// after `offset`.
+  QUARRY_SLOW void read(std::uint32_t from, bytes offset, bytes size, void* to,
+                        MPI_Datatype type) const {
+    place const source = place_of(from);
+    bytes const rest = offset < source.size ? source.size - offset : 0;
+    bytes const length = size < rest ? size : rest;
+    if (length == 0) return;
+    if (is_dense(of_.rank, type)) {
+      copy_bytes(to, source.data + offset, length);
+    } else {
+      unpack(of_.rank, to, type, source.data + offset, length);
+    }
+  }
+
+ private:
+  struct place {
+    char const* data;
+    bytes size;
+  };
+  [[nodiscard]] QUARRY_HD static place& place_of(std::uint32_t rank) {
+    static_assert(sizeof(place) <= meeting::part_bytes);
+    return *reinterpret_cast<place*>(the_meeting().parts + rank * meeting::part_bytes);
+  }
+  [[nodiscard]] QUARRY_HD static bool is_readable(rank_state& rank, void const* data,
+                                                  MPI_Datatype type) {
+    return is_dense(rank, type) && is_shared_memory(data);
+  }
+
+  collective const& of_;
+  bytes bytes_;
+  scratch copy_;
+};
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
