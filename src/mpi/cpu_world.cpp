@@ -3,7 +3,6 @@
 
 #include "mailbox.hpp"
 #include "meeting.hpp"
-#include "rank_memory.hpp"
 
 #include "quarry/simt/clock.hpp"
 
@@ -18,7 +17,6 @@ namespace {
 
 constexpr bytes default_heap = bytes{1} << 30;
 constexpr bytes page = 4096;
-constexpr std::uint32_t most_block_warps = 32;  // the last block may have fewer ranks than lanes
 
 }  // namespace
 
@@ -50,7 +48,6 @@ cpu_world::cpu_world(needs const& wanted)
       ranks_(wanted.ranks),
       mailboxes_(wanted.ranks),
       ends_(wanted.ranks),
-      rings_(wanted.ranks / simt::warp_size + most_block_warps),
       meeting_{
           std::make_unique<meeting_memory>(wanted.ranks, wanted.block_ranks, wanted.joins_lanes)} {
   bytes const record_bytes = wanted.record * wanted.ranks;
@@ -65,8 +62,6 @@ cpu_world::cpu_world(needs const& wanted)
   all_.environment = environ;
   all_.start_ns = simt::clock_ns();
   all_.ends = ends_.data();
-  all_.rings = rings_.data();
-  all_.ring_count = static_cast<std::uint32_t>(rings_.size());
   quarry_mpi_layout = {records_.get(), wanted.record,     0, wanted.ranks, &all_,
                        ranks_.data(),  mailboxes_.data(), {}};
   quarry_mpi_layout.set_heap(memory_.ref());
@@ -81,11 +76,7 @@ cpu_world::~cpu_world() { quarry_mpi_layout = {}; }
 
 void cpu_world::run_own_rank() {
   std::uint32_t const rank = own_rank();
-  if (rank < ranks_.size()) {
-    run_rank(rank);
-  } else {
-    leave_collective_allocations();
-  }
+  if (rank < ranks_.size()) run_rank(rank);
 }
 
 bool cpu_world::is_stuck(std::uint64_t activity) const {

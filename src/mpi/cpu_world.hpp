@@ -51,7 +51,6 @@ class cpu_world {
   std::vector<rank_state> ranks_;
   std::vector<mail> mailboxes_;
   std::vector<early_end> ends_;
-  std::vector<reserved_coalescing::ring> rings_;
   struct meeting_memory;
   std::unique_ptr<meeting_memory> meeting_;
   world all_{};

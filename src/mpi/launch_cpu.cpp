@@ -130,7 +130,6 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   compared_memory const compared{asked.malloc, backend::cpu};
   all.state().malloc = asked.malloc;
   all.state().compared_heap = compared.state();
-  if (asked.malloc != malloc_kind::collective) all.state().ring_count = 0;
   running = &all;
   std::uint32_t const threads = asked.ranks < 256 ? asked.ranks : 256;
   std::uint32_t const blocks = (asked.ranks + threads - 1) / threads;

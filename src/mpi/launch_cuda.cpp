@@ -222,10 +222,6 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const block = static_cast<std::uint64_t>(program.block);
   auto const blocks = static_cast<std::uint32_t>((threads + block - 1) / block);
   meeting_memory const meetings{asked.ranks, blocks};
-  std::uint32_t const warps = shift == 0 && asked.malloc == malloc_kind::collective
-                                  ? blocks * program.block / simt::warp_size
-                                  : 0;
-  device_array<reserved_coalescing::ring> const rings{warps};
   output_reader output{asked.ranks, ring.data()};
 
   device_array<host_call_ring> const call_ring{1};
@@ -242,8 +238,6 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   compared_memory const compared{asked.malloc, backend::cuda};
   initial.malloc = asked.malloc;
   initial.compared_heap = compared.state();
-  initial.rings = rings.data();
-  initial.ring_count = warps;
   initial.argc = argc;
   initial.argv = words.data();
   initial.host_calls = call_ring.data();

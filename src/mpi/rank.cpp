@@ -3,14 +3,12 @@
 #include "rank.hpp"
 
 #include "c_library.hpp"
-#include "rank_memory.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
 namespace {
 
 QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
-  leave_collective_allocations();
   rank.exit_code = code;
   rank.waiting.call = 0;
   simt::atomic_ref<life>{rank.stage}.store(life::done, simt::release);

@@ -4,7 +4,7 @@
 #include "compared_malloc.hpp"
 
 #include "quarry/device/coalescing/dynamic_coalescing.hpp"
-#include "quarry/device/coalescing/reserved_coalescing.hpp"
+#include "quarry/device/coalescing/packed_coalescing.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -20,10 +20,10 @@ constexpr bytes max_shared = 16 * 1024;
 
 [[nodiscard]] QUARRY_HD bool has_own_warp() { return std::uint32_t{1} << layout().shift == 32; }
 
-/// What the ranks of the calling lane's warp share for allocate_collectively; null if nothing.
-[[nodiscard]] QUARRY_HD reserved_coalescing::ring* own_ring() {
-  std::uint32_t const index = reserved_coalescing::ring_of_this_lane();
-  return index < the_world().ring_count ? the_world().rings + index : nullptr;
+/// The distance of parts of `size` bytes, a multiple of 16. A cache of the GPU has 32 banks of four
+/// bytes: lanes at a distance of a multiple of 64 bytes would use at most two of them at a time.
+[[nodiscard]] QUARRY_HD bytes distance_of(bytes size) {
+  return size % 64 == 0 ? size + min_alignment : size;
 }
 
 /// The usable size of the allocation. Returns 0 if `memory` is not allocated.
@@ -31,8 +31,8 @@ constexpr bytes max_shared = 16 * 1024;
   void* const base = heap.allocation_of(memory);
   if (base == nullptr) return 0;
   if (base == memory) return heap.usable_size(memory);
-  if (!detail::segment_header::begins_at(base))
-    return static_cast<detail::superblock*>(base)->part_bytes();
+  auto* const superblock = static_cast<detail::superblock*>(base);
+  if (superblock->index_of(memory) != detail::superblock::no_part) return superblock->part_bytes();
   detail::segment_header const header{memory};
   return header.size(header.load());
 }
@@ -54,23 +54,19 @@ QUARRY_SLOW void* allocate_for_program(bytes size) {
 
 QUARRY_SLOW void* allocate_collectively(bytes size) {
   if (compares_malloc()) return allocate_compared(size, true);
-  reserved_coalescing::ring* const ring = own_ring();
   bytes const padded = rounded(size);
-  if (ring == nullptr || padded < size || padded > max_shared) return allocate_for_program(size);
+  if (the_world().malloc == malloc_kind::dynamic || padded < size || padded > max_shared ||
+      has_own_warp())
+    return allocate_for_program(size);
   heap_ref const heap = layout().heap();
-  std::uint32_t const call = ++self().collective_allocations;
   auto const group = simt::lane_group::coalesced<class program_collective_site>();
-  // All ranks of a warp at the same call need no reservation; none of them uses the ring.
-  if (group.size() == simt::warp_size && group.all_equal(call) && group.all_equal(padded))
-    return heap.malloc_all(padded);
-  auto const granted = reserved_coalescing::malloc(heap, *ring, padded);
-  return granted.status == reserved_coalescing::outcome::done ? granted.pointer
-                                                              : allocate_for_program(size);
-}
-
-QUARRY_SLOW void leave_collective_allocations() {
-  if (reserved_coalescing::ring* const ring = own_ring())
-    reserved_coalescing::leave(layout().heap(), *ring);
+  bool const is_one_size = group.all_equal(padded);
+  bytes const distance = distance_of(padded);
+  bool const is_class =
+      size_of_class(size_class_of(static_cast<std::uint32_t>(distance))) == distance;
+  if (!is_one_size || is_class || group.size() == 1) return allocate_for_program(size);
+  void* const part = packed_coalescing::malloc(heap, distance);
+  return part != nullptr ? part : heap.malloc(padded);  // a slice may fit where 32 parts do not
 }
 
 QUARRY_SLOW void free_for_program(void* memory) {
@@ -79,10 +75,11 @@ QUARRY_SLOW void free_for_program(void* memory) {
   void* const base = has_own_warp() ? memory : heap.allocation_of(memory);
   if (base == memory || base == nullptr) {
     heap.free(memory);  // records a fault if it is not allocated
-  } else if (detail::segment_header::begins_at(base)) {
-    (void)dynamic_coalescing::free(heap, memory);
+  } else if (auto* const superblock = static_cast<detail::superblock*>(base);
+             superblock->index_of(memory) != detail::superblock::no_part) {
+    (void)packed_coalescing::free(heap, superblock, superblock->index_of(memory));
   } else {
-    (void)static_coalescing::free_part(heap, static_cast<detail::superblock*>(base), memory);
+    (void)dynamic_coalescing::free(heap, memory);
   }
   note_activity();  // a rank may wait for memory
 }

@@ -18,15 +18,13 @@ namespace quarry::inline QUARRY_ABI::mpi {
 [[nodiscard]] QUARRY_SLOW void* allocate_for_program(bytes size);
 
 /// The same for a call that all ranks make, with one size (docs/design/mpi_analysis.md). Ranks of
-/// one warp get adjacent memory even if they call at different times: the first that calls reserves
-/// a part for each other rank of the warp (docs/design/coalescing.md, «reserved»). If the ranks
-/// make other calls than the compiler concluded, some memory is reserved in vain until the
-/// ranks end.
+/// one warp that call together get parts of one superblock («packed» in docs/design/coalescing.md),
+/// whose memory is free when all of its parts are.
+///
+/// Parts lie at the distance that makes accesses fast: lanes that each walk through their own array
+/// need few lines of the cache, and their words lie in different banks. Slices are as good only if
+/// the distance is a size class. If ranks call alone, they get slices.
 [[nodiscard]] QUARRY_SLOW void* allocate_collectively(bytes size);
-
-/// Cancels what is reserved for the calling rank, or for a lane without a rank. Must be the last
-/// call of these functions in that lane.
-QUARRY_SLOW void leave_collective_allocations();
 
 /// Frees what the functions of this file or the heap have returned.
 QUARRY_SLOW void free_for_program(void* memory);

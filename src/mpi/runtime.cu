@@ -53,7 +53,6 @@ extern "C" __global__ void quarry_mpi_run() {
   claimed_pieces::initialise();
   std::uint32_t const thread = blockIdx.x * blockDim.x + threadIdx.x;
   std::uint32_t const shift = quarry_mpi_layout.shift;
-  if (thread >> shift >= layout().size) leave_collective_allocations();
   if ((thread & ((1u << shift) - 1)) != 0 || thread >> shift >= layout().size) return;
   run_rank(thread >> shift);
 }

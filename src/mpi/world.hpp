@@ -6,7 +6,6 @@
 
 #include "mailbox.hpp"
 
-#include "quarry/device/coalescing/reserved_coalescing.hpp"
 #include "quarry/device/heap_ref.hpp"
 #include "quarry/mpi/mpi.h"
 #include "quarry/simt/atomic.hpp"
@@ -104,7 +103,6 @@ struct alignas(128) rank_state {
   std::uint32_t is_initialized;
   int error_number;    // errno
   c_library* library;  // of the C library's functions; null before the first that needs it
-  std::uint32_t collective_allocations;  // calls of allocate_collectively; compared alone
 
   // read by the launcher
   wait_reason waiting;
@@ -176,10 +174,8 @@ struct world {
   int argc;
   char** argv;
   std::uint64_t start_ns;
-  early_end* ends;  // CPU only: of each rank
-  reserved_coalescing::ring* rings;  // of each warp, for allocate_collectively
-  std::uint32_t ring_count;          // 0 if each warp has fewer than 32 ranks
-  void* compared_heap;               // the state of a coalescing_ref (compared_malloc.cpp)
+  early_end* ends;      // CPU only: of each rank
+  void* compared_heap;  // the state of a coalescing_ref (compared_malloc.cpp)
 };
 
 /// What every rank reads and no rank changes. On the GPU it lies in constant memory, which stays in

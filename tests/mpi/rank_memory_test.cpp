@@ -13,7 +13,9 @@
 
 extern "C" {
 void* quarry_c_malloc(unsigned long size);
+void* quarry_c_malloc_collective(unsigned long size);
 void* quarry_c_calloc(unsigned long count, unsigned long size);
+void* quarry_c_calloc_collective(unsigned long count, unsigned long size);
 void* quarry_c_realloc(void* old, unsigned long size);
 void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long size);
 int quarry_c_posix_memalign(void** result, unsigned long alignment, unsigned long size);
@@ -57,7 +59,9 @@ void use_randomly(int steps) {
       bool const is_clear = random() % 4 == 0;
       std::uint64_t const wanted = size();
       auto* const memory =
-          static_cast<text>(is_clear ? quarry_c_calloc(wanted, 1) : quarry_c_malloc(wanted));
+          static_cast<text>(is_clear            ? quarry_c_calloc_collective(wanted, 1)
+                            : random() % 2 == 0 ? quarry_c_malloc_collective(wanted)
+                                                : quarry_c_malloc(wanted));
       expect_aligned(memory);
       EXPECT_TRUE(!is_clear || (owned{memory, wanted, 0}.is_whole()));
       live.push_back({memory, wanted, own});
@@ -138,6 +142,34 @@ TEST(RankMemory, LargerAlignmentsAndCopiesOfTextAreFreedLikeOthers) {
       for (void* each : {first, second, static_cast<void*>(copy)}) quarry_c_free(each);
     }
   });
+}
+
+TEST(RankMemory, CollectiveCallsGiveAdjacentPartsOutsideTheSameBanks) {
+  QUARRY_TEST_USES_FIBERS();
+  // Sizes of a class, with which slices would lie at multiples of 64 bytes, and others.
+  for (std::uint64_t const size : {64, 100, 800, 1024, 4096}) {
+    std::array<text, 32> parts{};
+    auto const result = run_on_fibers(32, 3, [&] {
+      auto const rank = static_cast<std::size_t>(rank_in(MPI_COMM_WORLD));
+      MPI_Barrier(MPI_COMM_WORLD);
+      auto* const part = static_cast<text>(quarry_c_malloc_collective(size));
+      expect_aligned(part);
+      parts[rank] = part;
+      std::memset(part, static_cast<int>(rank), size);
+      MPI_Barrier(MPI_COMM_WORLD);
+      for (std::uint64_t i = 0; i < size; ++i) EXPECT_EQ(part[i], rank);
+      // growth moves the part, and leaves those of the others
+      auto* const grown = static_cast<text>(quarry_c_realloc(part, 2 * size));
+      EXPECT_EQ(grown[size - 1], rank);
+      quarry_c_free(grown);
+    });
+    EXPECT_EQ(result.allocations, run_on_fibers(32, 3, [] {}).allocations);
+    std::uint64_t const padded = (size + 15) / 16 * 16;
+    auto const distance = static_cast<std::int64_t>(padded % 64 == 0 ? padded + 16 : padded);
+    std::uint64_t together = 0;
+    for (std::size_t i = 1; i < parts.size(); ++i) together += parts[i] - parts[i - 1] == distance;
+    EXPECT_GT(together, 4u) << size;  // those of 32 ranks that happened to call together
+  }
 }
 
 TEST(RankMemory, AFullHeapGivesNullAndSetsErrno) {

@@ -215,7 +215,7 @@ class coalescing_ref {
     }
     if ((header & detail::segment_header::is_dynamic) != 0)
       return {fault_kind::none, layout_kind::segment, nullptr};
-    if (header == static_coalescing::freed) return {fault_kind::double_free, {}, nullptr};
+    if (header == freed) return {fault_kind::double_free, {}, nullptr};
     auto* const superblock = detail::superblock::named_by(header, pointer);
     bool const is_matching = superblock != nullptr && (base == nullptr || base == superblock);
     if (!is_matching || !superblock->may_have_part_at(pointer, true))
@@ -225,8 +225,10 @@ class coalescing_ref {
 
   /// Frees the allocation. Returns false if another lane freed it first.
   ///
-  /// If another lane's free completed since `find`, the memory holds other bytes by now, which
-  /// stay as they are.
+  /// Memory order. The header's compare-and-swap (X) is acquire-release, so that of two frees of
+  /// one part, the later free sees the change of the earlier free. The compare-and-swap expects the
+  /// part's own header. If another lane's free completed since `find`, the memory holds other
+  /// bytes by now, which stay as they are.
   [[nodiscard]] QUARRY_HD bool release(allocation const& found, void* pointer) const {
     switch (found.layout) {
       case layout_kind::upstream:
@@ -242,9 +244,13 @@ class coalescing_ref {
         return superblock != nullptr;
       }
       case layout_kind::part_with_header:
+        if (std::uint64_t own_header = found.superblock->header_of(pointer);
+            !header_of(pointer).compare_exchange(own_header, freed, simt::acq_rel))  // (X)
+          return false;
         break;
     }
-    return static_coalescing::free_part(state_->upstream, found.superblock, pointer);
+    static_coalescing::free(state_->upstream, found.superblock);
+    return true;
   }
 
   /// Returns the size of the allocation, or `no_size` for a segment that is free.
@@ -262,6 +268,7 @@ class coalescing_ref {
   }
 
   static constexpr bytes no_size = ~bytes{0};
+  static constexpr std::uint64_t freed = 4;  // a header without `is_dynamic` and without superblock
 
   [[nodiscard]] QUARRY_HD static simt::atomic_ref<std::uint64_t> header_of(void* pointer) {
     return simt::atomic_ref<std::uint64_t>{

@@ -70,26 +70,6 @@ class static_coalescing {
     if (superblock->free_parts()) upstream.free(superblock);
   }
 
-  /// The header of a part that is free.
-  static constexpr std::uint64_t freed = 4;  // neither dynamic nor the name of a superblock
-
-  /// Frees the part with a header at `pointer`. Returns false and changes nothing if the part is
-  /// already free.
-  ///
-  /// Memory order. The header's compare-and-swap (X) is acquire-release, so that of two frees of
-  /// one part, the later free sees the change of the earlier free. The compare-and-swap expects the
-  /// part's own header.
-  template <class Upstream>
-  [[nodiscard]] QUARRY_HD static bool free_part(Upstream const& upstream,
-                                                detail::superblock* superblock, void* pointer) {
-    simt::atomic_ref<std::uint64_t> const header{
-        *reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) - 8)};
-    std::uint64_t own_header = superblock->header_of(pointer);
-    if (!header.compare_exchange(own_header, freed, simt::acq_rel)) return false;  // (X)
-    free(upstream, superblock);
-    return true;
-  }
-
   template <locate_by By, class Upstream>
   [[nodiscard]] QUARRY_HD static detail::superblock* open(Upstream const& upstream,
                                                           std::uint32_t lanes, bytes size) {
