@@ -142,6 +142,50 @@ class Launcher(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"-n 400000000: the ranks do not fit: .* of global variables .* are .* GB; the host has .* GB")
 
+    def test_static_variables_that_do_not_fit_are_refused_with_the_sum(self):
+        result = self.run_program("statics", 100000)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertRegex(result.stderr, r"-n 100000: the ranks do not fit: 16000\.0\d GB of global variables \(1600000\d\d bytes of each rank\) "
+                                        r"and .* GB for stacks and the ranks' state are 1600\d\.\d\d GB; the host has .* GB. Run with fewer ranks")
+
+    def test_text_on_standard_error_appears_without_an_end_of_line(self):
+        process = subprocess.Popen(self.command("writes", 2, "waits"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.assertTrue(select.select([process.stderr], [], [], 10)[0], "the text does not appear")
+        self.assertEqual(os.read(process.stderr.fileno(), 100), b"progress ..")
+        process.kill()
+        process.communicate(timeout=60)
+
+    def test_text_before_a_crash_is_not_lost(self):
+        result = self.run_program("writes", 2, "crashes")
+        self.assertEqual(result.returncode, -signal.SIGSEGV)
+        self.assertEqual(result.stdout, "begun")
+        self.assertIn("progress ..", result.stderr)
+
+    def test_output_to_a_pipe_that_does_not_block_is_complete(self):
+        """A program that shares the pipe, such as Node.js, may have set this."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        with open(reader, encoding="ascii") as output:
+            process = subprocess.Popen(self.command("writes", 3, "much"), stdout=writer)
+            os.close(writer)
+            time.sleep(0.5)  # the pipe is full
+            lines = output.read().splitlines()
+        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertEqual(sorted(lines), sorted(f"rank {rank}: line {line} of many" for rank in range(3) for line in range(20000)))
+
+    def test_one_signal_may_come_twice(self):
+        """timeout(1) sends its signal to the process and to its group."""
+        process = subprocess.Popen(self.command("computes", 4), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.readline()
+        start = time.monotonic()
+        for pause in 0.02, 0:
+            process.send_signal(signal.SIGINT)
+            time.sleep(pause)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertGreater(time.monotonic() - start, GRACE * 0.9)  # as after one signal
+        self.assertIn(b"rank 1: after the MPI call", err)
+
     def test_verbose_shows_the_stack(self):
         result = self.run_program("recurs", 3, "1", options=("--verbose",))
         self.assertEqual(result.stderr, "quarry-mpirun: 3 ranks on the CPU; stack of a rank: 1048576 bytes\n")
