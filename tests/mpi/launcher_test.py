@@ -48,6 +48,7 @@ class Launcher(unittest.TestCase):
         while wanted_output not in begin:
             self.assertTrue(select.select([process.stdout], [], [], 60)[0], "the program writes nothing")
             begin += os.read(process.stdout.fileno(), 4096)
+        time.sleep(0.1)  # an abort ends a rank that is still writing
         start = time.monotonic()
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
@@ -97,6 +98,16 @@ class Launcher(unittest.TestCase):
         self.assertEqual(process.wait(), 130)
         self.assertLess(time.monotonic() - start, GRACE)
         process.stdout.close()
+
+    def test_a_signal_ends_ranks_that_write_without_end(self):
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(self.command("writes", 3, "endless"), stdout=output, stderr=subprocess.PIPE)
+            time.sleep(0.5)
+            start = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, err), (130, b"quarry-mpirun: SIGINT ends the program\n"))
+            self.assertLess(time.monotonic() - start, GRACE)
 
     def test_ignored_signals_stay_ignored(self):
         """A shell lets its background jobs ignore SIGINT."""
@@ -177,6 +188,7 @@ class Launcher(unittest.TestCase):
         """timeout(1) sends its signal to the process and to its group."""
         process = subprocess.Popen(self.command("computes", 4), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         process.stdout.readline()
+        time.sleep(0.1)  # an abort ends a rank that is still writing
         start = time.monotonic()
         for pause in 0.02, 0:
             process.send_signal(signal.SIGINT)

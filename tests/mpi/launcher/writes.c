@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes much ("much"), or text without an end of line to standard error and then waits ("waits") or crashes ("crashes"). */
+/* Writes much ("much") or without end ("endless"), or text without an end of line to standard error and then waits ("waits") or crashes ("crashes"). */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +8,7 @@ int main(int argc, char **argv) {
   int rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int i = 0; argc > 1 && strcmp(argv[1], "endless") == 0; ++i) printf("line %d\n", i);
   if (argc > 1 && strcmp(argv[1], "much") == 0) {
     for (int i = 0; i < 20000; ++i) printf("rank %d: line %d of many\n", rank, i);
   } else {
