@@ -67,8 +67,7 @@ translation translate(program& whole, options const& asked, installation const& 
   }
   optimise(module, *generator, asked.level);
   if (machine == target::gpu) call_memory_functions(module);
-  if (machine == target::gpu || asked.checks_divisors)
-    report_zero_divisors(module, result.places);
+  if (machine == target::gpu || asked.checks_divisors) report_zero_divisors(module, result.places);
   std::string const error = write_code(module, *generator, machine, path);
   if (!error.empty()) throw failure{error};
   return result;

@@ -14,8 +14,9 @@ class host_call_server {
   /// `records`: the places of the ring, all zero.
   explicit host_call_server(host_call_record* records) : records_{records} {}
 
-  /// Answers the requests that ranks have posted, at most as many as the ring has places. Calls `before()` before each request, so that a
-  /// rank's output appears before the effects of its later call. Returns whether there were any.
+  /// Answers the requests that ranks have posted, at most as many as the ring has places. Calls
+  /// `before()` before each request, so that a rank's output appears before the effects of its
+  /// later call. Returns whether there were any.
   template <class Before>
   bool serve(Before const& before) {
     std::uint64_t const first = next_;

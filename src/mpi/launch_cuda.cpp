@@ -107,11 +107,14 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
 /// CUDA's heap for --malloc cuda and its relatives.
 constexpr bytes compared_bytes = bytes{8} << 30;
 
-bytes free_memory() {
-  std::size_t free_bytes = 0;
-  std::size_t total = 0;
-  check(cudaMemGetInfo(&free_bytes, &total), "cudaMemGetInfo");
-  return free_bytes;
+struct gpu_memory {
+  std::size_t free_bytes = 0, total = 0;
+};
+
+gpu_memory memory_now() {
+  gpu_memory result;
+  check(cudaMemGetInfo(&result.free_bytes, &result.total), "cudaMemGetInfo");
+  return result;
 }
 
 constexpr bytes of_launcher = bytes{64} << 20;  // rings, tables, the program's code
@@ -119,7 +122,7 @@ constexpr bytes of_launcher = bytes{64} << 20;  // rings, tables, the program's 
 /// Throws bad_argument, which says what takes how much, if the ranks do not fit on the GPU.
 void check_memory(launch_options const& asked, bytes record_bytes, stack_choice const& stack) {
   constexpr bytes of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes;
-  bytes const free_bytes = free_memory();
+  auto const [free_bytes, total] = memory_now();
   bytes const records = asked.ranks * record_bytes;
   bytes const ranks = records + asked.ranks * of_rank + of_launcher + stack.reserved;
   bytes const heap = asked.heap != 0 ? asked.heap : least_heap;
@@ -131,7 +134,9 @@ void check_memory(launch_options const& asked, bytes record_bytes, stack_choice 
         " bytes for each thread that the GPU can run; from " + stack.reason + "), " +
         gigabytes(heap) + " of heap and " + gigabytes(ranks - records - stack.reserved) +
         " for the ranks' state are " + gigabytes(ranks + heap) + "; the GPU has " +
-        gigabytes(free_bytes) + " free. Run with fewer ranks or a smaller --stack or --heap"};
+        gigabytes(free_bytes) + " of " + gigabytes(total) + " free. " +
+        (ranks + heap <= total ? "Wait for other programs on the GPU, or run" : "Run") +
+        " with fewer ranks or a smaller --stack or --heap"};
   }
 }
 
@@ -143,7 +148,7 @@ heap_taken make_heap(launch_options const& asked, std::optional<heap>& memory) {
   if (asked.heap == 0)
     return take_heap(
         [] {
-          bytes const all = free_memory();
+          bytes const all = memory_now().free_bytes;
           return all > of_launcher ? all - of_launcher : 0;
         },
         allocate);
@@ -157,7 +162,7 @@ void set_stack(stack_choice const& stack) {
     throw bad_argument{"a stack of " + std::to_string(stack.size) + " bytes for each rank (from " +
                        stack.reason + "), " + gigabytes(stack.reserved) +
                        " for all threads of the GPU: " + cudaGetErrorString(status) + "; " +
-                       gigabytes(free_memory()) +
+                       gigabytes(memory_now().free_bytes) +
                        " are free. Wait for other programs on the GPU, or run with a smaller "
                        "--stack"};
 }

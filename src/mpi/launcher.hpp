@@ -18,8 +18,8 @@ struct launch_options {
   bytes stack = 0;                   // of each rank; 0: GPU: from the call graph; CPU: a default
   std::uint32_t ranks_per_warp = 0;  // GPU: a power of two; 0: as few as fit
   malloc_kind malloc = malloc_kind::collective;
-  bool is_verbose = false;           // says what the program gets
-  std::uint64_t seed = 0;            // CPU: of the scheduler; 0: ranks switch only where they wait
+  bool is_verbose = false;  // says what the program gets
+  std::uint64_t seed = 0;   // CPU: of the scheduler; 0: ranks switch only where they wait
 };
 
 /// Writes complete lines of each rank, so that lines of different ranks do not mix.
