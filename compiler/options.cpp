@@ -143,6 +143,8 @@ class parser {
       asked.explains = explanation::source;
     } else if (word == "--stack-frames") {
       asked.moves_frames = false;
+    } else if (word == "--check-divisors") {
+      asked.checks_divisors = true;
     } else if (word == "--cpu-only") {
       asked.is_for_cpu_only = true;
     } else if (word == "--ptx") {
@@ -280,6 +282,9 @@ std::string help_text() {
          "on\n"
          "                     the stack of a rank, which has 1 MiB; they are in the heap "
          "otherwise\n"
+         "  --check-divisors   on the CPU, too, compare divisors of integers with 0; a report "
+         "names the\n"
+         "                     place then\n"
          "  --report           print registers and stack of the program on a GPU\n"
          "  --show             print Clang's commands and run none\n"
          "  -v                 print each command\n"

@@ -34,6 +34,7 @@ struct options {
   explanation explains = explanation::none;  // --explain
   bool keeps_scratch = false;                // -save-temps
   bool moves_frames = true;      // false after --stack-frames: no move_frames_to_heap on the CPU
+  bool checks_divisors = false;  // --check-divisors: report_zero_divisors also on the CPU
   bool is_for_cpu_only = false;  // --cpu-only
   bool embeds_ptx = false;       // --ptx
   unsigned level = 2;            // -O

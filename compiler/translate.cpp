@@ -11,6 +11,7 @@
 #include "frame_memory.hpp"
 #include "lower.hpp"
 #include "memory_calls.hpp"
+#include "zero_divisors.hpp"
 
 #include <llvm/Object/Archive.h>
 
@@ -66,6 +67,7 @@ translation translate(program& whole, options const& asked, installation const& 
   }
   optimise(module, *generator, asked.level);
   if (machine == target::gpu) call_memory_functions(module);
+  if (machine == target::gpu || asked.checks_divisors) report_zero_divisors(module, result.places);
   std::string const error = write_code(module, *generator, machine, path);
   if (!error.empty()) throw failure{error};
   return result;

@@ -16,7 +16,7 @@ namespace quarry::compiler {
 /// The program's code for one machine, or why there is none.
 struct translation {
   unsupported_list missing;         // if not empty, the fields below are empty
-  std::vector<std::string> places;  // of MPI calls, by number
+  std::vector<std::string> places;  // of MPI calls and of divisions, by number
   std::vector<allocation_site> sites;
 };
 

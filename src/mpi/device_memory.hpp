@@ -23,7 +23,11 @@ template <class T>
 class device_array {
  public:
   explicit device_array(std::size_t count) {
-    check(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)), "cudaMalloc");
+    cudaError_t const status = cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T));
+    if (status == cudaErrorMemoryAllocation)
+      throw out_of_memory{"the ranks' state on the GPU", count * sizeof(T),
+                          "other programs use the GPU; wait for them, or run with fewer ranks"};
+    check(status, "cudaMalloc");
     check(cudaMemset(data_, 0, count * sizeof(T)), "cudaMemset");
   }
   ~device_array() { cudaFree(data_); }

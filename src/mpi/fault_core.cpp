@@ -186,6 +186,12 @@ std::vector<gpu_fault> fault_core::read(std::uint32_t block) const {
   std::ifstream file{path_, std::ios::binary};
   std::string const contents{std::istreambuf_iterator<char>{file}, {}};
   elf_view const core{contents};
+  std::map<std::uint64_t, std::string> functions;  // by address: a warp's lanes have the same
+  auto const function_of = [&](std::uint64_t address) {
+    auto const [found, is_new] = functions.try_emplace(address);
+    if (is_new) found->second = function_at(core, address);
+    return found->second;
+  };
   std::uint32_t any_exception = 0;                        // of a multiprocessor
   std::map<std::string, std::vector<block_row>> blocks;   // by place of the multiprocessor
   std::map<std::string, std::vector<warp_row>> warps_of;  // by place of the thread block
@@ -214,7 +220,7 @@ std::vector<gpu_fault> fault_core::read(std::uint32_t block) const {
       result.push_back(
           {std::uint64_t{of_processor[index].x} * block + lane.x,
            lane.exception != 0 ? lane.exception : any_exception,
-           function_at(core, at_error.has_error_place != 0 ? at_error.error_place : lane.place)});
+           function_of(at_error.has_error_place != 0 ? at_error.error_place : lane.place)});
     }
   }
   return result;

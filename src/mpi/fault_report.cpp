@@ -14,6 +14,7 @@ namespace {
 
 constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 rank_stacks const* stacks_in_use = nullptr;
+line_writer* lines_in_use = nullptr;
 alignas(64) char handler_stack[64 * 1024];
 
 /// The name of a place; empty if it is unknown. Allocates nothing: the heap may be damaged.
@@ -62,12 +63,15 @@ void report(int number, siginfo_t* details, void*) {
                         ? static_cast<std::size_t>(length)
                         : sizeof(text) - 1;
   if (length > 0 && ::write(STDERR_FILENO, text, size) < 0) return;
+  // Comes last, because the lines may be damaged. It allocates nothing.
+  if (lines_in_use != nullptr) lines_in_use->finish();
   // The signal's default action was restored (SA_RESETHAND). The faulting instruction runs again.
 }
 
 }  // namespace
 
 void set_stacks(rank_stacks const* stacks) { stacks_in_use = stacks; }
+void set_output(line_writer* lines) { lines_in_use = lines; }
 
 void report_faults() {
   stack_t const stack{.ss_sp = handler_stack, .ss_flags = 0, .ss_size = sizeof(handler_stack)};

@@ -15,4 +15,8 @@ void report_faults();
 /// The stacks of the ranks that run from now on, so that a report can name an overflow. Null: none.
 void set_stacks(rank_stacks const* stacks);
 
+/// What the ranks have written, so that a report can be followed by lines without an end. Null:
+/// nothing.
+void set_output(line_writer* lines);
+
 }  // namespace quarry::inline QUARRY_ABI::mpi

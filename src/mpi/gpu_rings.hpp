@@ -5,13 +5,16 @@
 #include "device_memory.hpp"
 #include "host_calls.hpp"
 #include "launcher.hpp"
-#include "output.hpp"
+#include "record_reader.hpp"
 
-#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <optional>
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Reads the records that ranks have written, in order.
+/// Reads the records that ranks have written, in order, and writes their text.
 class output_reader {
  public:
   output_reader(std::uint32_t ranks, output_ring* ring) : lines_{ranks} {
@@ -25,6 +28,7 @@ class output_reader {
     *consumed_ = 0;
     output_ring const initial{0, consumed_, records_};
     check(cudaMemcpy(ring, &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
+    reader_.emplace(records_, consumed_);
   }
   ~output_reader() {
     cudaFreeHost(records_);
@@ -32,32 +36,48 @@ class output_reader {
   }
   output_reader(output_reader const&) = delete;
 
-  /// Returns whether there was anything.
+  /// Writes what ranks have written. Returns whether there was anything.
   bool read() {
-    std::uint32_t const first = next_;
-    for (;;) {
-      output_record& record = records_[next_ % output_ring::places];
-      if (std::atomic_ref{record.ticket}.load(std::memory_order_acquire) != next_ + 1) break;
-      lines_.add(record.rank, record.stream, record.text, record.length);
-      ++next_;
-      if ((next_ - first) % 1024 == 0) publish();
+    std::lock_guard const guard{lock_};
+    bool const has_text = reader_->read([this](output_record const& record) { add(record); });
+    if (auto const now = clock::now(); now - last_errors_ > std::chrono::milliseconds{100}) {
+      last_errors_ = now;
+      lines_.write_errors();
     }
-    publish();
-    return next_ != first;
+    return has_text;
   }
+  /// Before a report: writes all text, also lines without an end.
   void finish() {
-    while (read()) {
-    }
+    read();
+    std::lock_guard const guard{lock_};
     lines_.finish();
+  }
+  /// When ranks write no more, before the process ends: writes all text that there is. Another
+  /// thread may be in a write that never ends; then the text is lost.
+  void end() {
+    std::unique_lock const guard{lock_, std::chrono::seconds{1}};
+    if (!guard) return;
+    std::uint32_t const missing =
+        reader_->read_past_holes([this](output_record const& record) { add(record); });
+    lines_.finish();
+    if (missing != 0)
+      std::fprintf(stderr, "quarry-mpirun: output is lost: at most %llu bytes in %u parts\n",
+                   static_cast<unsigned long long>(missing) * output_record::text_bytes, missing);
   }
 
  private:
-  void publish() { std::atomic_ref{*consumed_}.store(next_, std::memory_order_release); }
+  using clock = std::chrono::steady_clock;
+
+  void add(output_record const& record) {
+    lines_.add(record.rank, record.stream, record.text, record.length);
+  }
 
   output_record* records_ = nullptr;
   std::uint32_t* consumed_ = nullptr;
-  std::uint32_t next_ = 0;
+  std::optional<record_reader> reader_;
+  std::timed_mutex lock_;  // of the two: a fault is reported by another thread
   line_writer lines_;
+  clock::time_point last_errors_ = clock::now();
 };
 
 /// The ring of host calls, in memory that the GPU reads and writes.

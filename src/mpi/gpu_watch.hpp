@@ -29,8 +29,12 @@ class gpu_watch {
   /// the program was aborted and some ranks do not end: the process must end then.
   [[nodiscard]] bool look(std::function<void()> const& before_report);
 
-  /// The ranks have got something, so that they are not in a deadlock.
-  void note_progress() { was_still_ = false; }
+  /// The ranks have got something from the host, or written something: they are not in a deadlock.
+  /// Those that an abort must end may have waited for the host until now.
+  void note_progress() {
+    was_still_ = false;
+    abort_seen_ = clock::now();
+  }
 
   /// The exit status if `look` has returned false.
   [[nodiscard]] int end_status() const { return end_status_; }

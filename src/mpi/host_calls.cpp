@@ -3,6 +3,8 @@
 
 #include "c_layouts.hpp"
 
+#include "quarry/simt/clock.hpp"
+
 namespace quarry::inline QUARRY_ABI::mpi {
 
 namespace {
@@ -57,6 +59,18 @@ QUARRY_HD host_answer post_and_wait(rank_state& rank, host_request const& reques
   return answer;
 }
 
+/// The host does not wait for input, because it would keep other ranks waiting. So the rank asks
+/// again each millisecond.
+QUARRY_HD host_answer ask_until_answered(rank_state& rank, host_request const& request) {
+  constexpr std::uint64_t pause = 1'000'000;
+  for (;;) {
+    host_answer const answer = post_and_wait(rank, request);
+    if (answer.error != host_answer::no_input_yet) return answer;
+    std::uint64_t const start = simt::clock_ns();
+    while (simt::clock_ns() - start < pause) wait_briefly(rank);
+  }
+}
+
 /// CPU: the rank makes the call.
 QUARRY_HD host_answer call_directly([[maybe_unused]] rank_state& rank,
                                     [[maybe_unused]] host_request const& request) {
@@ -71,7 +85,7 @@ QUARRY_HD host_answer call_directly([[maybe_unused]] rank_state& rank,
 }  // namespace
 
 [[nodiscard]] QUARRY_SLOW host_answer ask_host(rank_state& rank, host_request const& request) {
-  host_answer const answer = the_world().host_calls != nullptr ? post_and_wait(rank, request)
+  host_answer const answer = the_world().host_calls != nullptr ? ask_until_answered(rank, request)
                                                                : call_directly(rank, request);
   if (answer.error != 0) rank.error_number = answer.error;
   return answer;

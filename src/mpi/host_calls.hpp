@@ -34,6 +34,7 @@ struct host_request {
 
 /// The result of a call; -1 and a value of errno if it failed.
 struct host_answer {
+  static constexpr int no_input_yet = -1;  // an `error`: the rank must ask again
   std::int64_t result;
   int error;
 };
@@ -57,6 +58,10 @@ QUARRY_HD inline void wait_briefly(rank_state& rank) {
 
 /// Host: makes the call.
 [[nodiscard]] host_answer perform(host_request const& request);
+
+/// Host: writes all bytes, also to a file that does not block, such as a pipe that another program
+/// has set so. Returns false on failure.
+[[nodiscard]] bool write_all(int file, char const* data, bytes size);
 
 /// A place in the ring.
 struct alignas(16) host_call_record {

@@ -22,17 +22,6 @@ std::int64_t repeat(Call const& call) {
   }
 }
 
-std::int64_t write_all(host_request const& request) {
-  std::uint32_t done = 0;
-  while (done < request.length) {
-    std::int64_t const written =
-        repeat([&] { return write(request.handle, request.text + done, request.length - done); });
-    if (written < 0) return -1;
-    done += static_cast<std::uint32_t>(written);
-  }
-  return done;
-}
-
 std::int64_t make_call(host_request const& request) {
   switch (request.function) {
     case host_function::open:
@@ -42,7 +31,7 @@ std::int64_t make_call(host_request const& request) {
     case host_function::read:
       return repeat([&] { return read(request.handle, request.text, request.length); });
     case host_function::write:
-      return write_all(request);
+      return write_all(request.handle, request.text, request.length) ? request.length : -1;
     case host_function::seek:
       return lseek(request.handle, request.offset, request.origin);
     case host_function::remove:
@@ -64,6 +53,21 @@ std::int64_t make_call(host_request const& request) {
 }
 
 }  // namespace
+
+bool write_all(int file, char const* data, bytes size) {
+  while (size != 0) {
+    std::int64_t const written = repeat([&] { return write(file, data, size); });
+    if (written >= 0) {
+      data += written;
+      size -= static_cast<bytes>(written);
+      continue;
+    }
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
+    pollfd output{.fd = file, .events = POLLOUT, .revents = 0};
+    if (poll(&output, 1, -1) < 0 && errno != EINTR) return false;
+  }
+  return true;
+}
 
 bool is_ready(host_request const& request) {
   if (request.function != host_function::read || request.handle != 0) return true;

@@ -48,9 +48,17 @@ class end_watch {
   end_watch(cpu_world& all, simt::host_lane* const& current_lane)
       : all_{all},
         current_lane_{current_lane},
-        watch_{[this](int signal) { abort(signal); }, [this] { end_late_ranks(); }} {}
+        watch_{[this](int signal) { abort(signal); },
+               [this] {
+                 write_errors();
+                 end_late_ranks();
+               }} {}
 
  private:
+  static void write_errors() {
+    if (std::unique_lock const guard{writer_lock, std::try_to_lock}) writer->write_errors();
+  }
+
   void abort(int signal) {
     std::fputs(describe_signal(signal).c_str(), stderr);
     all_.state().abort_code = status_of_signal(signal);
@@ -139,6 +147,7 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
                  asked.ranks, static_cast<unsigned long long>(stacks.size()),
                  stacks.is_protected() ? "" : ", whose overflow is not found with so many ranks");
   set_stacks(&stacks);
+  set_output(&lines);
   simt::fiber_schedule schedule{.seed = asked.seed + 1, .switches = asked.seed == 0 ? 0u : 64u};
   schedule.stacks = stacks.memory();
   {
@@ -146,6 +155,7 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
     simt::launch_fibers({blocks, threads}, schedule, [&] { all.run_own_rank(); });
   }
   set_stacks(nullptr);
+  set_output(nullptr);
   lines.finish();
   std::fputs(describe_failure(all.state().first_failure, places()).c_str(), stderr);
   return all.status();

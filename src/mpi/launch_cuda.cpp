@@ -7,6 +7,7 @@
 #include "gpu_program.hpp"
 #include "gpu_rings.hpp"
 #include "gpu_watch.hpp"
+#include "heap_share.hpp"
 #include "host_call_server.hpp"
 #include "launcher.hpp"
 #include "meeting.hpp"
@@ -17,11 +18,13 @@
 #include <cuda_runtime.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <thread>
 
 extern "C" char const quarry_mpi_gpu_places[], quarry_mpi_gpu_places_end[];
@@ -101,16 +104,25 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
   return shift;
 }
 
-/// The size of the heap: what the user asks for, or half of what the ranks leave, at most 16 GiB.
-/// Throws bad_argument, which says what takes how much, if the ranks do not fit in `free_bytes`.
 /// CUDA's heap for --malloc cuda and its relatives.
 constexpr bytes compared_bytes = bytes{8} << 30;
 
-bytes choose_heap(launch_options const& asked, bytes record_bytes, stack_choice const& stack,
-                  bytes free_bytes) {
+struct gpu_memory {
+  std::size_t free_bytes = 0, total = 0;
+};
+
+gpu_memory memory_now() {
+  gpu_memory result;
+  check(cudaMemGetInfo(&result.free_bytes, &result.total), "cudaMemGetInfo");
+  return result;
+}
+
+constexpr bytes of_launcher = bytes{64} << 20;  // rings, tables, the program's code
+
+/// Throws bad_argument, which says what takes how much, if the ranks do not fit on the GPU.
+void check_memory(launch_options const& asked, bytes record_bytes, stack_choice const& stack) {
   constexpr bytes of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes;
-  constexpr bytes of_launcher = bytes{64} << 20;  // rings, tables, the program's code
-  constexpr bytes least_heap = bytes{64} << 20;
+  auto const [free_bytes, total] = memory_now();
   bytes const records = asked.ranks * record_bytes;
   bytes const ranks = records + asked.ranks * of_rank + of_launcher + stack.reserved;
   bytes const heap = asked.heap != 0 ? asked.heap : least_heap;
@@ -122,11 +134,26 @@ bytes choose_heap(launch_options const& asked, bytes record_bytes, stack_choice 
         " bytes for each thread that the GPU can run; from " + stack.reason + "), " +
         gigabytes(heap) + " of heap and " + gigabytes(ranks - records - stack.reserved) +
         " for the ranks' state are " + gigabytes(ranks + heap) + "; the GPU has " +
-        gigabytes(free_bytes) + " free. Run with fewer ranks or a smaller --stack or --heap"};
+        gigabytes(free_bytes) + " of " + gigabytes(total) + " free. " +
+        (ranks + heap <= total ? "Wait for other programs on the GPU, or run" : "Run") +
+        " with fewer ranks or a smaller --stack or --heap"};
   }
-  if (asked.heap != 0) return asked.heap;
-  bytes const half = (free_bytes - ranks) / 2 >> 26 << 26;
-  return half < least_heap ? least_heap : half < (bytes{16} << 30) ? half : bytes{16} << 30;
+}
+
+/// The heap: of the size that the user asks for, or a share of what the rest of the launch leaves.
+heap_taken make_heap(launch_options const& asked, std::optional<heap>& memory) {
+  auto const allocate = [&](bytes size) {
+    memory.emplace(heap_options{.bytes = size, .backend_kind = backend::cuda});
+  };
+  if (asked.heap == 0)
+    return take_heap(
+        [] {
+          bytes const all = memory_now().free_bytes;
+          return all > of_launcher ? all - of_launcher : 0;
+        },
+        allocate);
+  allocate(asked.heap);
+  return {asked.heap, 1};
 }
 
 void set_stack(stack_choice const& stack) {
@@ -134,20 +161,28 @@ void set_stack(stack_choice const& stack) {
   if (status != cudaSuccess)
     throw bad_argument{"a stack of " + std::to_string(stack.size) + " bytes for each rank (from " +
                        stack.reason + "), " + gigabytes(stack.reserved) +
-                       " for all threads of the GPU: " + cudaGetErrorString(status)};
+                       " for all threads of the GPU: " + cudaGetErrorString(status) + "; " +
+                       gigabytes(memory_now().free_bytes) +
+                       " are free. Wait for other programs on the GPU, or run with a smaller "
+                       "--stack"};
 }
 
 void describe_launch(launch_options const& asked, gpu_program const& program, std::uint32_t shift,
-                     bytes record_bytes, bytes heap_bytes) {
+                     bytes record_bytes, heap_taken const& of_heap) {
+  std::string const attempts = of_heap.attempts == 1
+                                   ? ""
+                                   : ", at attempt " + std::to_string(of_heap.attempts) +
+                                         ": other programs took memory meanwhile";
   std::fprintf(stderr,
                "quarry-mpirun: %u ranks, %u a warp; at most %d registers a thread%s\n"
                "quarry-mpirun: stack of a rank: %llu bytes, from %s; %s are reserved\n"
-               "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s\n",
+               "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s%s\n",
                asked.ranks, 32u >> shift, program.registers,
                program.is_from_driver ? ", compiled by the driver" : "",
                static_cast<unsigned long long>(program.stack.size), program.stack.reason.c_str(),
                gigabytes(program.stack.reserved).c_str(),
-               static_cast<unsigned long long>(record_bytes), gigabytes(heap_bytes).c_str());
+               static_cast<unsigned long long>(record_bytes), gigabytes(of_heap.size).c_str(),
+               attempts.c_str());
 }
 
 fault_core const& core_of_faults() {
@@ -206,13 +241,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   check(cudaMemcpy(&record_bytes, program.address_of("quarry_mpi_record_bytes"),
                    sizeof(record_bytes), cudaMemcpyDeviceToHost),
         "cudaMemcpy");
-  std::size_t free_bytes = 0;
-  std::size_t total = 0;
-  check(cudaMemGetInfo(&free_bytes, &total), "cudaMemGetInfo");
-  bytes const heap_bytes = choose_heap(asked, record_bytes, program.stack, free_bytes);
+  check_memory(asked, record_bytes, program.stack);
   set_stack(program.stack);
-  if (asked.is_verbose) describe_launch(asked, program, shift, record_bytes, heap_bytes);
-  heap const memory{{.bytes = heap_bytes, .backend_kind = backend::cuda}};
   device_array<char> const records{record_bytes * asked.ranks};
   device_array<rank_state> const ranks{asked.ranks};
   device_array<mail> const mailboxes{asked.ranks};
@@ -229,13 +259,16 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   host_call_server calls{call_records.records()};
   device_strings const words{argv};
   device_strings const environment{environ};
+  compared_memory const compared{asked.malloc, backend::cuda};
+  std::optional<heap> memory;  // last: it takes a share of what the others leave
+  heap_taken const of_heap = make_heap(asked, memory);
+  if (asked.is_verbose) describe_launch(asked, program, shift, record_bytes, of_heap);
 
   world initial{};
   initial.is_gpu = 1;
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
   initial.next_context = 4;
   initial.output = ring.data();
-  compared_memory const compared{asked.malloc, backend::cuda};
   initial.malloc = asked.malloc;
   initial.compared_heap = compared.state();
   initial.argc = argc;
@@ -245,7 +278,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   check(cudaMemcpy(all.data(), &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
   launch_layout layout{records.data(), record_bytes,     shift, asked.ranks, all.data(),
                        ranks.data(),   mailboxes.data(), {}};
-  layout.set_heap(memory.ref());
+  layout.set_heap(memory->ref());
   check(cudaMemcpy(program.address_of("quarry_mpi_layout"), &layout, sizeof(layout),
                    cudaMemcpyHostToDevice),
         "cudaMemcpy");
@@ -267,37 +300,45 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                                     dim3{static_cast<unsigned>(program.block)}, none, shared, work),
         "cudaLaunchCooperativeKernel");
 
-  auto const end_after_fault = [&] {
-    output.finish();
-    int const status = report_fault("the driver has ended the program", program.block, shift);
+  // This thread and the watch's may both see a fault. One of them reports it.
+  std::atomic<bool> is_reporting_fault = false;
+  auto const report_and_end = [&](std::string const& reason) {
+    if (is_reporting_fault.exchange(true)) return;
+    output.end();
+    int const status = report_fault(reason, program.block, shift);
     core_of_faults().remove();
-    _exit(status);
+    _exit(status);  // the driver's thread may be in abort()
   };
+  auto const end_after_fault = [&](std::string const& reason) {
+    report_and_end(reason);
+    for (;;) pause();  // the other thread ends the process
+  };
+  std::string const ended_by_driver = "the driver has ended the program";
   gpu_watch watch{asked.ranks,
                   all.data(),
                   ranks.data(),
                   records.data(),
                   record_bytes,
-                  heap_bytes,
+                  of_heap.size,
                   places_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
-                  end_after_fault};
+                  [&] { report_and_end(ended_by_driver); }};
   cudaError_t status = cudaErrorNotReady;
   while ((status = cudaStreamQuery(work)) == cudaErrorNotReady) {
-    if (fault_core::is_written()) end_after_fault();
+    if (fault_core::is_written()) end_after_fault(ended_by_driver);
     bool const has_output = output.read() | calls.serve([&] { output.read(); });
-    if (has_output || calls.is_blocked()) watch.note_progress();  // blocked: waits for the user
+    if (has_output) watch.note_progress();
     if (!has_output) std::this_thread::sleep_for(std::chrono::microseconds{20});
     try {
       if (watch.look([&] { output.finish(); })) continue;
     } catch (std::exception const& problem) {
       status = cudaStreamQuery(work);
       if (status != cudaSuccess && status != cudaErrorNotReady) break;  // the kernel has failed
-      output.finish();
+      output.end();
       std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
       std::fflush(stderr);
       _exit(1);  // freeing memory would wait for the kernel
     }
-    output.finish();
+    output.end();
     std::fflush(stderr);
     _exit(watch.end_status());  // the driver ends the kernel with the process
   }
@@ -305,13 +346,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   // aborts.
   for (int i = 0; core_of_faults().exists() && !fault_core::is_written() && i < 600; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
-  if (core_of_faults().exists()) end_after_fault();
-  output.finish();
-  if (status != cudaSuccess) {
-    int const code = report_fault(cudaGetErrorString(status), program.block, shift);
-    core_of_faults().remove();
-    _exit(code);  // the driver's thread may be in abort()
-  }
+  if (core_of_faults().exists()) end_after_fault(ended_by_driver);
+  if (status != cudaSuccess) end_after_fault(cudaGetErrorString(status));
+  output.end();
   return watch.end();
 }
 

@@ -3,10 +3,9 @@
 
 #include "calls.hpp"
 #include "fault_report.hpp"
+#include "host_calls.hpp"
 #include "signal_watch.hpp"
 
-#include <unistd.h>
-#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -14,16 +13,14 @@
 #include <cstring>
 #include <map>
 #include <sstream>
+#include <string_view>
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-void write_all(int file, std::string const& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    ssize_t const written = ::write(file, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) done += static_cast<std::size_t>(written);
-  }
+/// Nobody reads the output if there is an error.
+void write_text(int file, std::string_view text) {
+  (void)write_all(file, text.data(), text.size());
 }
 
 /// The value of an option, which quarry-mpirun passes in the environment. Throws bad_argument if it
@@ -77,21 +74,36 @@ void line_writer::add(std::uint32_t rank, std::uint8_t stream, char const* text,
                       std::size_t length) {
   std::string& part = parts_[2 * std::size_t{rank} + (stream == 2 ? 1 : 0)];
   if (stream == 3) {
-    write_all(1, part);
+    write_text(1, part);
     part.clear();
     return;
   }
   part.append(text, length);
   auto const end = part.rfind('\n');
-  if (end == std::string::npos) return;
-  write_all(stream, part.substr(0, end + 1));
-  part.erase(0, end + 1);
+  if (end != std::string::npos) {
+    write_text(stream, std::string_view{part}.substr(0, end + 1));
+    part.erase(0, end + 1);
+  }
+  if (stream == 2 && !part.empty()) errors_.try_emplace(rank, 0);
+}
+
+void line_writer::write_errors() {
+  for (auto entry = errors_.begin(); entry != errors_.end();) {
+    auto& [rank, size] = *entry;
+    std::string& part = parts_[2 * std::size_t{rank} + 1];
+    if (part.size() == size) {
+      write_text(2, part);
+      part.clear();
+    }
+    size = part.size();
+    entry = part.empty() ? errors_.erase(entry) : std::next(entry);
+  }
 }
 
 void line_writer::finish() {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].empty()) continue;
-    write_all(i % 2 == 1 ? 2 : 1, parts_[i]);
+    write_text(i % 2 == 1 ? 2 : 1, parts_[i]);
     parts_[i].clear();
   }
 }

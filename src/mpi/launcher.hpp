@@ -4,6 +4,7 @@
 
 #include "world.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,15 @@ class line_writer {
   explicit line_writer(std::uint32_t ranks) : parts_(2 * std::size_t{ranks}) {}
   /// `stream` as in output_record.
   void add(std::uint32_t rank, std::uint8_t stream, char const* text, std::size_t length);
+  /// Writes lines without an end on standard error, if they have not grown since the last call.
+  /// Call it ten times a second: programs expect this text to appear at once.
+  void write_errors();
   /// Writes what has no end of line yet.
   void finish();
 
  private:
-  std::vector<std::string> parts_;
+  std::vector<std::string> parts_;  // of each rank: for standard output and standard error
+  std::map<std::uint32_t, std::size_t> errors_;  // for standard error: its size at the last call
 };
 
 /// The places in the source of MPI calls, by number.

@@ -55,6 +55,7 @@ QUARRY_HD bool combine_tree(rank_state& rank, bytes size, bytes count, MPI_Datat
 QUARRY_SLOW void meeting::finish_barrier(call which, std::uint32_t kind, unfinished rest) {
   seat const at = own_seat();
   arrival const arrived{at, kind, rest.number};
+  if (sees_abort(arrived)) end_rank(0);
   if (!rest.represents) return wait_for_block(arrived, which);
   wait_for_world(arrived, which);
   finish_block(at, arrived, simt::lane_group::alone(), no_work{});
@@ -92,6 +93,7 @@ QUARRY_SLOW void meeting::finish_reduce(void* received, std::uint32_t size, smal
     note_activity();
     if (is_complete) finish_block(at, arrived, group, work);
     note_activity();
+    if (sees_abort(arrived)) end_rank(0);
     rest.represents = !is_complete && group.is_leader();
     if (!rest.represents && wait_briefly(arrived)) {
       if (received != nullptr) store_number(received, at.place.result, size);

@@ -117,6 +117,14 @@ class meeting {
       if (arrived.is_published()) return true;
     return false;
   }
+  /// For lanes that represent a block, after their block has gone on: whether the program was
+  /// aborted. Ranks whose waits are short look at nothing else that says so. Looks only at each
+  /// 256th meeting, because the flag lies in the GPU's memory: reading it takes half as long as a
+  /// barrier. The slow path looks again and ends the rank. Then the next meeting is never complete,
+  /// and every other rank ends in its wait.
+  [[nodiscard]] QUARRY_FAST static bool sees_abort(arrival const& arrived) {
+    return arrived.number() % 256 == 0 && is_aborted();
+  }
   /// Returns whether the meeting is complete.
   [[nodiscard]] QUARRY_FAST static bool meet_briefly(seat const& at, arrival const& arrived,
                                                      bool is_one_kind, unfinished& rest) {
@@ -129,6 +137,7 @@ class meeting {
       if (rest.represents) return false;
       if (is_complete) finish_block(at, arrived, group, no_work{});
       note_activity();
+      if (sees_abort(arrived)) return false;
     }
     return wait_briefly(arrived);
   }

@@ -25,7 +25,8 @@ struct output_ring {
   output_record* records;   // host memory
 };
 
-/// Writes text of the calling rank to stream 1 or 2.
+/// Writes text of the calling rank to stream 1 or 2. Ends the rank afterwards if the program was
+/// aborted.
 QUARRY_SLOW void write_text(rank_state& rank, std::uint8_t stream, char const* text, bytes length);
 
 /// Lets the launcher write the rank's output up to here, also if its last line has no end.

@@ -137,6 +137,11 @@ QUARRY_SLOW void begin_receive(rank_state& rank, request& receive);
 /// On the GPU most waits are short, and each look at other words would make them longer.
 inline constexpr std::uint32_t polls_before_idle = is_on_host() ? 1 : 32;
 
+/// Whether the program was aborted: the rank must end soon.
+[[nodiscard]] QUARRY_FAST bool is_aborted() {
+  return simt::atomic_ref<std::uint32_t>{the_world().aborted}.load(simt::relaxed) != 0;
+}
+
 /// Called by a rank that asks and does not wait: lets other ranks run. Ends the rank if the program
 /// was aborted.
 QUARRY_SLOW void yield_rank();

@@ -84,7 +84,7 @@ QUARRY_HD void run_rank(std::uint32_t number) {
 }
 
 QUARRY_SLOW void yield_rank() {
-  if (simt::atomic_ref<std::uint32_t>{the_world().aborted}.load(simt::relaxed) != 0) end_rank(0);
+  if (is_aborted()) end_rank(0);
   simt::pause();
 }
 
@@ -102,8 +102,7 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
                       [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {
   own_mail_reader mails = reader_of(rank);
   return_slots(mails);
-  world& all = the_world();
-  if (simt::atomic_ref<std::uint32_t>{all.aborted}.load(simt::relaxed) != 0) end_rank(0);
+  if (is_aborted()) end_rank(0);
 #ifdef __CUDA_ARCH__
   if (polls == 31) begin_wait(rank, mails, reason);
   if (polls > 255) __nanosleep(20);

@@ -35,6 +35,7 @@
 #include "reduction.cpp"
 #include "requests.cpp"
 #include "types.cpp"
+#include "zero_divisor.cpp"
 
 __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
 __constant__ quarry::mpi::meeting_place quarry_mpi_meeting_place;

@@ -10,8 +10,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <optional>
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -60,7 +62,9 @@ signal_watch::~signal_watch() {
 
 void signal_watch::run() {
   constexpr int tick_milliseconds = 100;
-  bool has_signal = false;
+  constexpr auto time_for_copies = std::chrono::milliseconds{100};
+  using clock = std::chrono::steady_clock;
+  std::optional<clock::time_point> first_signal;
   for (;;) {
     pollfd files[] = {{stop_, POLLIN, 0}, {signals_, POLLIN, 0}};
     if (poll(files, 2, tick_milliseconds) < 0 && errno != EINTR) return;
@@ -68,9 +72,12 @@ void signal_watch::run() {
     if (signalfd_siginfo details;
         files[1].revents != 0 && read(signals_, &details, sizeof(details)) == sizeof(details)) {
       auto const signal = static_cast<int>(details.ssi_signo);
-      if (has_signal) _exit(status_of_signal(signal));
-      has_signal = true;
-      on_signal_(signal);
+      if (!first_signal) {
+        first_signal = clock::now();
+        on_signal_(signal);
+      } else if (clock::now() - *first_signal > time_for_copies) {
+        _exit(status_of_signal(signal));
+      }
     }
     on_tick_();
   }

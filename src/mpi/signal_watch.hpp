@@ -17,7 +17,8 @@ inline constexpr double grace_seconds = 2;
 void block_signals();
 
 /// Waits for the signals that `block_signals` blocks, on a thread of its own, so that what it calls
-/// need not be safe in signal handlers. The second signal ends the process at once.
+/// need not be safe in signal handlers. The second signal ends the process at once, except
+/// one within 100 ms: timeout(1) sends its signal to the process and to its group.
 class signal_watch {
  public:
   /// At the first signal, calls `on_signal(signal)`. Calls `on_tick()` ten times a second. Both run

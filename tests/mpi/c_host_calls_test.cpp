@@ -40,6 +40,21 @@ class CHostCalls : public OneRank {
     launcher_.join();
   }
 
+  /// What another rank does, which waits for nothing else.
+  host_answer ask(host_request const& request) {
+    std::uint64_t const ticket = std::atomic_ref{ring_.next}.fetch_add(1);
+    host_call_record& record = records_[ticket % host_call_ring::places];
+    std::uint64_t const round = 3 * (ticket / host_call_ring::places);
+    std::atomic_ref turn{record.turn};
+    while (turn != round) std::this_thread::yield();
+    record.request = request;
+    turn = round + 1;
+    while (turn != round + 2) std::this_thread::yield();
+    host_answer const answer = record.answer;
+    turn = round + 3;
+    return answer;
+  }
+
   std::vector<host_call_record> records_;
   host_call_ring ring_{};
   host_call_server server_;
@@ -74,13 +89,17 @@ TEST_F(CHostCalls, CarryErrors) {
   EXPECT_EQ(world_.rank().error_number, 2);
 }
 
-TEST_F(CHostCalls, DoNotStopTheLauncherWhileInputIsMissing) {
+TEST_F(CHostCalls, OfOtherRanksAreServedWhileARankWaitsForInput) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   int const old_input = dup(0);
   dup2(ends[0], 0);
+  // More requests than the ring has places, in the places that the other rank's leave.
   std::thread user{[&] {
-    while (!server_.is_blocked()) std::this_thread::yield();
+    constexpr int requests = 2 * host_call_ring::places;
+    while (served_ == 0) std::this_thread::yield();
+    int answers = 0;
+    for (; answers < requests; ++answers) ASSERT_EQ(ask({host_function::time_offset}).error, 0);
     ASSERT_EQ(write(ends[1], "x", 1), 1);
   }};
   EXPECT_EQ(quarry_c_getchar(), 'x');

@@ -238,6 +238,53 @@ int main(void) { char large[4000000]; memset(large, 1, sizeof large); int sum = 
         self.compile("a.c")
         self.run_program(ranks=2)
 
+    def test_divisions_by_zero_are_reported_with_their_place(self):
+        """A GPU does not notice them. The pass is for the GPU; --check-divisors lets it run on the CPU."""
+        for operation in "parts", "100 / parts", "100 % parts", "100u / (unsigned)parts", "100l % parts", "ten() / (char)parts":
+            self.write(a__c=f"""#include <stdio.h>
+#include <mpi.h>
+static volatile int parts = 1, unused;
+__attribute__((noinline)) static int ten(void) {{ unused = 1; return 10; }}
+int main(int argc, char **argv) {{
+  int rank, sum;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  parts = (rank + 1) % 3;
+  for (int i = 0; i < 2; ++i) sum = (int)({operation}) + ten();
+  MPI_Barrier(MPI_COMM_WORLD);
+  return (unused = sum) == 12345;
+}}
+""")
+            for level in "-O0", "-O2":
+                self.compile("a.c", level, "--check-divisors")
+                result = self.execute(TOOLS / "quarry-mpirun", "-n", 3, "./a.out")
+                expected = (0, "") if operation == "parts" else (136, "quarry-mpirun: rank 2 divides an integer by zero, a.c:10\n")
+                self.assertEqual((result.returncode, result.stderr), expected, operation + level)
+
+    def test_known_divisors_are_not_compared(self):
+        self.write(a__c="""int f(int, int); int main(int argc, char **argv) { (void)argv; return f(argc, 2 * argc); }
+__attribute__((noinline)) int f(int a, int b) {
+  int sum = a / 7 + a / (b | 1) + a % (int)sizeof(int);
+  for (int i = 2; i < 1000; ++i) sum += a % i;
+  if (b != 0) sum += a / b;
+  if (b > 3) sum *= a % b;
+  return sum;
+}
+""")
+        self.assertEqual(self.comparisons_of_divisors(), 0)
+        self.write(a__c="int f(int, int); int main(int argc, char **argv) { (void)argv; return f(argc, 2 * argc); }\n"
+                        "__attribute__((noinline)) int f(int a, int b) { return a / b * 3 + a % b; }\n")
+        self.assertEqual(self.comparisons_of_divisors(), 1)
+
+    def comparisons_of_divisors(self):
+        """In a.c, for the GPU."""
+        text = self.compile("a.c", "-save-temps")
+        scratch = self.scratch / next(self.scratch.iterdir())
+        calls = (scratch / "program.ptx").read_text().count("\tquarry_mpi_divides_by_zero, ")
+        shutil.rmtree(scratch)
+        self.assertIn(scratch.name, text)
+        return calls
+
     def test_rings_of_constants_compile(self):
         self.write(a__c="""#include <stdio.h>
 struct node { const struct node *next; int value; };

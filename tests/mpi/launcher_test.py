@@ -41,13 +41,14 @@ class Launcher(unittest.TestCase):
     def run_program(self, *words, **options):
         return subprocess.run(self.command(*words, **options), capture_output=True, text=True, timeout=100, check=False)
 
-    def interrupt(self, program, number, wanted_output):
+    def interrupt(self, program, number, wanted_output, ranks=4):
         """Sends the signal after the program has written what is wanted. Returns the result and the seconds until the end."""
-        process = subprocess.Popen(self.command(program, 4), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(self.command(program, ranks), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         begin = b""
         while wanted_output not in begin:
             self.assertTrue(select.select([process.stdout], [], [], 60)[0], "the program writes nothing")
             begin += os.read(process.stdout.fileno(), 4096)
+        time.sleep(0.1)  # an abort ends a rank that is still writing
         start = time.monotonic()
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
@@ -74,6 +75,12 @@ class Launcher(unittest.TestCase):
             self.assertEqual(err, f"quarry-mpirun: {name} ends the program\n")
             self.assertLess(seconds, GRACE)
 
+    def test_a_signal_ends_a_rank_that_never_waits_long(self):
+        """Alone it meets itself, so that no wait looks for an abort; on a GPU, many ranks can have such short waits."""
+        status, _, err, seconds = self.interrupt("waits", signal.SIGINT, b"first line\n", ranks=1)
+        self.assertEqual((status, err), (130, "quarry-mpirun: SIGINT ends the program\n"))
+        self.assertLess(seconds, GRACE)
+
     def test_a_signal_ends_ranks_that_compute(self):
         status, out, err, seconds = self.interrupt("computes", signal.SIGINT, b"first line\n")
         self.assertEqual(status, 130)
@@ -91,6 +98,16 @@ class Launcher(unittest.TestCase):
         self.assertEqual(process.wait(), 130)
         self.assertLess(time.monotonic() - start, GRACE)
         process.stdout.close()
+
+    def test_a_signal_ends_ranks_that_write_without_end(self):
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(self.command("writes", 3, "endless"), stdout=output, stderr=subprocess.PIPE)
+            time.sleep(0.5)
+            start = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, err), (130, b"quarry-mpirun: SIGINT ends the program\n"))
+            self.assertLess(time.monotonic() - start, GRACE)
 
     def test_ignored_signals_stay_ignored(self):
         """A shell lets its background jobs ignore SIGINT."""
@@ -135,6 +152,51 @@ class Launcher(unittest.TestCase):
         result = self.run_program("recurs", 400000000, "1")
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"-n 400000000: the ranks do not fit: .* of global variables .* are .* GB; the host has .* GB")
+
+    def test_static_variables_that_do_not_fit_are_refused_with_the_sum(self):
+        result = self.run_program("statics", 100000)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertRegex(result.stderr, r"-n 100000: the ranks do not fit: 16000\.0\d GB of global variables \(1600000\d\d bytes of each rank\) "
+                                        r"and .* GB for stacks and the ranks' state are 1600\d\.\d\d GB; the host has .* GB. Run with fewer ranks")
+
+    def test_text_on_standard_error_appears_without_an_end_of_line(self):
+        process = subprocess.Popen(self.command("writes", 2, "waits"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.assertTrue(select.select([process.stderr], [], [], 10)[0], "the text does not appear")
+        self.assertEqual(os.read(process.stderr.fileno(), 100), b"progress ..")
+        process.kill()
+        process.communicate(timeout=60)
+
+    def test_text_before_a_crash_is_not_lost(self):
+        result = self.run_program("writes", 2, "crashes")
+        self.assertEqual(result.returncode, -signal.SIGSEGV)
+        self.assertEqual(result.stdout, "begun")
+        self.assertIn("progress ..", result.stderr)
+
+    def test_output_to_a_pipe_that_does_not_block_is_complete(self):
+        """A program that shares the pipe, such as Node.js, may have set this."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        with open(reader, encoding="ascii") as output:
+            process = subprocess.Popen(self.command("writes", 3, "much"), stdout=writer)
+            os.close(writer)
+            time.sleep(0.5)  # the pipe is full
+            lines = output.read().splitlines()
+        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertEqual(sorted(lines), sorted(f"rank {rank}: line {line} of many" for rank in range(3) for line in range(20000)))
+
+    def test_one_signal_may_come_twice(self):
+        """timeout(1) sends its signal to the process and to its group."""
+        process = subprocess.Popen(self.command("computes", 4), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.readline()
+        time.sleep(0.1)  # an abort ends a rank that is still writing
+        start = time.monotonic()
+        for pause in 0.02, 0:
+            process.send_signal(signal.SIGINT)
+            time.sleep(pause)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertGreater(time.monotonic() - start, GRACE * 0.9)  # as after one signal
+        self.assertIn(b"rank 1: after the MPI call", err)
 
     def test_verbose_shows_the_stack(self):
         result = self.run_program("recurs", 3, "1", options=("--verbose",))
