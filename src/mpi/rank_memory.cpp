@@ -64,7 +64,8 @@ QUARRY_SLOW void* allocate_collectively(bytes size) {
   bytes const distance = distance_of(padded);
   bool const is_class =
       size_of_class(size_class_of(static_cast<std::uint32_t>(distance))) == distance;
-  if (!is_one_size || is_class || group.size() == 1) return allocate_for_program(size);
+  if (!is_one_size || group.size() == 1) return allocate_for_program(size);
+  if (is_class) return heap.malloc_all(distance);
   void* const part = packed_coalescing::malloc(heap, distance);
   return part != nullptr ? part : heap.malloc(padded);  // a slice may fit where 32 parts do not
 }

@@ -168,7 +168,7 @@ TEST(RankMemory, CollectiveCallsGiveAdjacentPartsOutsideTheSameBanks) {
     auto const distance = static_cast<std::int64_t>(padded % 64 == 0 ? padded + 16 : padded);
     std::uint64_t together = 0;
     for (std::size_t i = 1; i < parts.size(); ++i) together += parts[i] - parts[i - 1] == distance;
-    EXPECT_GT(together, 4u) << size;  // those of 32 ranks that happened to call together
+    EXPECT_GT(together, 1u) << size;  // those of 32 ranks that happened to call together
   }
 }
 
