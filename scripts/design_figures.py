@@ -328,6 +328,7 @@ SECTIONS = {
         "instructions": pool_tables.instructions,
     },
     "docs/design/mpi.md": mpi_figures.SECTIONS,
+    "docs/design/mpi_analysis.md": mpi_figures.ANALYSIS,
     "docs/design/mpi_programs.md": mpi_figures.OTHERS,
     "docs/design/opencl.md": opencl_figures.SECTIONS,
     "docs/design/registry.md": {},

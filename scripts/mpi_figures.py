@@ -182,5 +182,64 @@ def others(records):
     return [*lines, first, "|---" * len(head) + "|", *others_lines]  # all columns are text
 
 
+MALLOCS = {
+    "cuda": "CUDA's `malloc`",
+    "cuda-dynamic": "header",
+    "cuda-map": "no header",
+    "dynamic": "Quarry, no classes",
+    "collective": "Quarry, classes",
+}
+
+
+def compared(records, bench, keys):
+    """The records of a benchmark: {values of the keys: {malloc: record}}; a later record replaces an earlier one."""
+    found = {}
+    for record in records:
+        if record["bench"] == bench and "malloc" in record["params"]:
+            params = record["params"]
+            found.setdefault(tuple(params[key] for key in keys), {})[params["malloc"]] = record
+    return dict(sorted(found.items()))
+
+
+def ratio_text(by_malloc, is_rate):
+    """How much better Quarry with classes is than CUDA's malloc."""
+    ends = [by_malloc.get(name) for name in ("cuda", "collective")]
+    if None in ends or None in (ends[0]["value"], ends[1]["value"]):
+        return "–"
+    first, last = (end["value"] for end in ends)
+    return f"{last / first if is_rate else first / last:.3g}"
+
+
+def operations(records):
+    """The seed's figure 5: milliseconds of an operation."""
+    titles = {"reduce": "`MPI_Reduce`", "broadcast": "`MPI_Bcast`", "alltoall": "`MPI_Alltoall`", "messages": "all to all by allocated messages"}
+    rows, shown = [], []
+    for (operation, ranks, doubles), by_malloc in compared(records, "mpi/operation/time", ("operation", "ranks", "doubles")).items():
+        shown += by_malloc.values()
+        cells = [cell(by_malloc.get(name)) for name in MALLOCS]
+        rows.append([titles[operation], f"{ranks:,}", f"{doubles}", *cells, ratio_text(by_malloc, False)])
+    if not rows:
+        return ["Not measured yet: `scripts/run_mpi_malloc_bench.sh` measures."]
+    return [f"Milliseconds, {origin(shown)}", "", *table(["", "ranks", "doubles", *MALLOCS.values(), "ratio"], rows)]
+
+
+def workloads(records):
+    """The seed's figures 1 to 4: the rate of the work, and the time of malloc and free."""
+    units = {"gflops": "Gflop/s", "malloc": "µs", "free": "µs"}
+    rows, shown = [], []
+    for quantity in units:
+        for (workload, ranks, floats), by_malloc in compared(records, f"mpi/workload/{quantity}", ("workload", "ranks", "floats")).items():
+            if quantity != "gflops" and workload != "linear":
+                continue
+            shown += by_malloc.values()
+            title = f"{workload} work" if quantity == "gflops" else f"`{quantity}`"
+            cells = [value_text(by_malloc[name]["value"]) if name in by_malloc else "–" for name in MALLOCS]
+            rows.append([title, f"{ranks:,}", f"{floats}", units[quantity], *cells, ratio_text(by_malloc, quantity == "gflops")])
+    if not rows:
+        return ["Not measured yet: `scripts/run_mpi_malloc_bench.sh` measures."]
+    return [origin(shown), "", *table(["", "ranks", "floats", "unit", *MALLOCS.values(), "ratio"], rows)]
+
+
+ANALYSIS = {"operations": operations, "workloads": workloads}
 SECTIONS = {"costs": costs, "reports": reports}
 OTHERS = {"others": others}

@@ -6,12 +6,12 @@
 // `alltoall` is MPI_Alltoall. `alltoall by messages` is what GPU MPI's MPI_Alltoall does: a message to each rank, whose memory the
 // sender allocates and frees.
 //
-// usage: operations OPERATION DOUBLES      reduce, broadcast, alltoall, messages
+// usage: operations OPERATION DOUBLES [RUNS [WARM_UPS]]      reduce, broadcast, alltoall, messages; at most 11 runs
 #include "measure.h"
 
 #include <string.h>
 
-enum { runs = 11 };
+enum { most_runs = 11 };
 
 static int rank, size, count;
 
@@ -75,8 +75,11 @@ int main(int argc, char** argv) {
   count = argc > 2 ? atoi(argv[2]) : 4;
   int const is_all = name[0] == 'a' || name[0] == 'm';
   int const length = is_all ? count * size : count;
-  double times[runs];
-  for (int run = 0; run < runs + 1; ++run) {
+  int const wanted = argc > 3 ? atoi(argv[3]) : most_runs;
+  int const runs = wanted < 1 ? 1 : wanted < most_runs ? wanted : most_runs;
+  int const warm_ups = argc > 4 ? atoi(argv[4]) : 1;
+  double times[most_runs];
+  for (int run = 0; run < runs + warm_ups; ++run) {
     double* const a = malloc(length * sizeof *a);
     double* const b = malloc(length * sizeof *b);
     require(a != NULL && b != NULL, "malloc");
@@ -94,7 +97,7 @@ int main(int argc, char** argv) {
     free(a);
     free(b);
     double const median = median_of_ranks(seconds);
-    if (run > 0) times[run - 1] = median;
+    if (run >= warm_ups) times[run - warm_ups] = median;
   }
   if (rank == 0) {
     char params[160];
