@@ -39,16 +39,19 @@ constexpr call_model models[] = {
     {"MPI_Get_processor_name", uniform, value, -1, {array(0, varying), object(1, varying, word)}},
     {"MPI_Wtime", varying},
     {"MPI_Wtick"},
-    {"MPI_Abort", uniform, value, -1, {}, true},
+    {"MPI_Abort", uniform, value, -1, {}, ending::job},
     {"MPI_Error_string", uniform, value, -1, {array(1, of_inputs), object(2, of_inputs, word)}},
     {"MPI_Error_class", uniform, value, -1, {object(1, of_inputs, word)}},
     {"MPI_Comm_set_errhandler", uniform},
+    {"MPI_Comm_get_errhandler", uniform, value, -1, {object(1, varying, word)}},
+    {"MPI_Comm_create_errhandler", uniform, value, -1, {object(1, varying, word)}},
     {"MPI_Errhandler_set", uniform},
+    {"MPI_Errhandler_free", uniform, value, -1, {object(0, varying, word)}},
     // communicators
     {"MPI_Comm_rank", uniform, value, 0, {object(1, varying, word)}},
     {"MPI_Comm_size", uniform, value, 0, {object(1, of_world, word)}},
     {"MPI_Comm_dup", uniform, value, 0, {object(1, of_world, word)}},
-    {"MPI_Comm_split", uniform, value, 0, {object(3, varying, word)}},
+    {"MPI_Comm_split", uniform, value, 0, {object(3, of_part, word)}},
     {"MPI_Comm_free", uniform, value, -1, {object(0, uniform, word)}},
     {"MPI_Comm_compare", uniform, value, -1, {object(2, varying, word)}},
     {"MPI_Comm_set_name"},
@@ -63,11 +66,7 @@ constexpr call_model models[] = {
     {"MPI_Irsend", uniform, value, -1, {object(6, varying, word)}},
     {"MPI_Recv", uniform, value, -1, {buffer(0, varying, 1, 2), object(6, varying, status)}},
     {"MPI_Irecv", uniform, value, -1, {buffer(0, varying, 1, 2), object(6, varying, word)}},
-    {"MPI_Sendrecv",
-     uniform,
-     value,
-     -1,
-     {buffer(5, varying, 6, 7), object(11, varying, status)}},
+    {"MPI_Sendrecv", uniform, value, -1, {buffer(5, varying, 6, 7), object(11, varying, status)}},
     {"MPI_Sendrecv_replace",
      uniform,
      value,
@@ -136,6 +135,7 @@ constexpr call_model models[] = {
     {"MPI_Type_vector", uniform, value, -1, {object(4, varying, word)}},
     {"MPI_Type_commit", uniform, value, -1, {object(0, varying, word)}},
     {"MPI_Type_free", uniform, value, -1, {object(0, varying, word)}},
+    {"MPI_Type_get_extent", uniform, value, -1, {object(1, of_inputs, 8), object(2, of_inputs, 8)}},
     {"MPI_Type_size", uniform, value, -1, {object(1, of_inputs, word)}},
     // memory of the program, and what ends it
     {"malloc", uniform, memory},
@@ -147,14 +147,23 @@ constexpr call_model models[] = {
     {"strndup", uniform, memory},
     {"realloc", uniform, memory},
     {"free"},
-    {"exit", uniform, value, -1, {}, true},
-    {"_Exit", uniform, value, -1, {}, true},
-    {"_exit", uniform, value, -1, {}, true},
-    {"abort", uniform, value, -1, {}, true},
-    {"__assert_fail", uniform, value, -1, {}, true},
+    {"exit", uniform, value, -1, {}, ending::by_status},
+    {"_Exit", uniform, value, -1, {}, ending::by_status},
+    {"_exit", uniform, value, -1, {}, ending::by_status},
+    {"abort", uniform, value, -1, {}, ending::job},
+    {"__assert_fail", uniform, value, -1, {}, ending::job},
+    {"longjmp", uniform, value, -1, {}, ending::jump},
+    {"_longjmp", uniform, value, -1, {}, ending::jump},
+    {"siglongjmp", uniform, value, -1, {}, ending::jump},
+    {"setjmp", varying},
+    {"_setjmp", varying},
+    {"__sigsetjmp", varying},
+    {"atexit"},
     // strings and memory
-    {"memcpy", of_inputs, argument, -1, {array(0, of_inputs)}},
-    {"memmove", of_inputs, argument, -1, {array(0, of_inputs)}},
+    {"memcpy", of_inputs, argument, -1, {array(0, of_inputs)}, ending::none, false, true},
+    {"memmove", of_inputs, argument, -1, {array(0, of_inputs)}, ending::none, false, true},
+    {"mempcpy", of_inputs, inside, -1, {array(0, of_inputs)}, ending::none, false, true},
+    {"bzero", uniform, value, -1, {array(0, of_inputs)}},
     {"memset", of_inputs, argument, -1, {array(0, of_inputs)}},
     {"strcpy", of_inputs, argument, -1, {array(0, of_inputs)}},
     {"strncpy", of_inputs, argument, -1, {array(0, of_inputs)}},
@@ -164,14 +173,34 @@ constexpr call_model models[] = {
     {"snprintf", of_inputs, value, -1, {array(0, of_inputs)}},
     {"sscanf", of_inputs, value, -1, {all_from(2, of_inputs)}},
     {"__isoc99_sscanf", of_inputs, value, -1, {all_from(2, of_inputs)}},
+    {"vsprintf", of_inputs, value, -1, {array(0, of_inputs)}},
+    {"vsnprintf", of_inputs, value, -1, {array(0, of_inputs)}},
+    {"__isoc23_sscanf", of_inputs, value, -1, {all_from(2, of_inputs)}},
+    {"strftime", of_inputs, value, -1, {array(0, of_inputs)}},
+    {"stpcpy", of_inputs, inside, -1, {array(0, of_inputs)}},
     {"strchr", of_inputs, inside},
+    {"index", of_inputs, inside},
+    {"rindex", of_inputs, inside},
+    {"strchrnul", of_inputs, inside},
+    {"strcasestr", of_inputs, inside},
     {"strrchr", of_inputs, inside},
     {"strstr", of_inputs, inside},
     {"strpbrk", of_inputs, inside},
     {"memchr", of_inputs, inside},
     {"getenv", of_inputs, environment},
-    {"getopt", of_inputs},
-    {"getopt_long", of_inputs},
+    {"getopt", of_inputs, value, -1, {}, ending::none, true},
+    {"getopt_long", of_inputs, value, -1, {object(4, of_inputs, word)}, ending::none, true},
+    {"getopt_long_only", of_inputs, value, -1, {object(4, of_inputs, word)}, ending::none, true},
+    {"__ctype_b_loc"},
+    {"__ctype_tolower_loc"},
+    {"__ctype_toupper_loc"},
+    {"__errno_location", varying},
+    {"strerror", of_inputs},
+    {"setlocale", of_inputs},
+    {"sysconf", of_inputs},
+    {"getpagesize"},
+    {"qsort", uniform, value, -1, {array(0, varying)}},
+    {"qsort_r", uniform, value, -1, {array(0, varying), array(4, varying)}},
     // output: its functions write no memory of the program
     {"printf", varying},
     {"fprintf", varying},
@@ -183,8 +212,11 @@ constexpr call_model models[] = {
     {"fwrite", varying},
     {"fflush", varying},
     {"fclose", varying},
+    {"vprintf", varying},
+    {"vfprintf", varying},
     {"perror"},
     {"setbuf"},
+    {"setlinebuf"},
     {"setvbuf", varying},
     // input and the environment differ between ranks
     {"fgets", varying, argument, -1, {array(0, varying)}},
@@ -193,6 +225,26 @@ constexpr call_model models[] = {
     {"fscanf", varying, value, -1, {all_from(2, varying)}},
     {"__isoc99_scanf", varying, value, -1, {all_from(1, varying)}},
     {"__isoc99_fscanf", varying, value, -1, {all_from(2, varying)}},
+    {"__isoc23_scanf", varying, value, -1, {all_from(1, varying)}},
+    {"__isoc23_fscanf", varying, value, -1, {all_from(2, varying)}},
+    {"fopen", varying},
+    {"fopen64", varying},
+    {"fseek", varying},
+    {"fseeko", varying},
+    {"ftell", varying},
+    {"ftello", varying},
+    {"fgetpos", varying, value, -1, {array(1, varying)}},
+    {"fsetpos", varying},
+    {"rewind"},
+    {"clearerr"},
+    {"ungetc", varying},
+    {"fileno", varying},
+    {"isatty", varying},
+    {"access", varying},
+    {"mkdir", varying},
+    {"remove", varying},
+    {"rename", varying},
+    {"unlink", varying},
     {"fgetc", varying},
     {"getc", varying},
     {"getchar", varying},
@@ -204,6 +256,26 @@ constexpr call_model models[] = {
     {"clock_gettime", varying, value, -1, {object(1, varying, 16)}},
     {"gethostname", varying, value, -1, {array(0, varying)}},
     {"getpid", varying},
+    {"getppid", varying},
+    {"getuid", varying},
+    {"uname", varying, value, -1, {array(0, varying)}},
+    {"getrusage", varying, value, -1, {array(1, varying)}},
+    {"clock_getres", uniform, value, -1, {object(1, uniform, 16)}},
+    {"timespec_get", varying, value, -1, {object(0, varying, 16)}},
+    {"localtime", varying},
+    {"localtime_r", varying, value, -1, {array(1, varying)}},
+    {"gmtime", varying},
+    {"gmtime_r", varying, value, -1, {array(1, varying)}},
+    {"ctime", varying},
+    {"ctime_r", varying, value, -1, {array(1, varying)}},
+    {"asctime", varying},
+    {"asctime_r", varying, value, -1, {array(1, varying)}},
+    {"mktime", varying, value, -1, {array(0, varying)}},
+    {"timegm", varying, value, -1, {array(0, varying)}},
+    {"mrand48", varying},
+    {"erand48", varying, value, -1, {array(0, varying)}},
+    {"nrand48", varying, value, -1, {array(0, varying)}},
+    {"jrand48", varying, value, -1, {array(0, varying)}},
     {"rand", varying},
     {"random", varying},
     {"drand48", varying},
@@ -214,13 +286,17 @@ constexpr call_model models[] = {
     {"srand48"},
     {"sleep"},
     {"usleep"},
+    {"nanosleep", uniform, value, -1, {object(1, varying, 16)}},
+    {"sched_yield"},
 };
 
 /// Functions whose result depends on their arguments, and on the strings that these point to.
 constexpr char const* pure_functions =
-    " strlen strnlen strcmp strncmp strcasecmp strncasecmp strspn strcspn memcmp atoi atol atoll "
+    " strlen strnlen strcmp strncmp strcasecmp strncasecmp strspn strcspn strcoll memcmp bcmp div "
+    "ldiv lldiv difftime atoi atol atoll "
     "atof abs labs llabs toupper tolower isalpha isdigit isalnum isspace isupper islower isxdigit "
-    "ispunct isprint sqrt sin cos tan asin acos atan atan2 sinh cosh tanh exp exp2 log log2 log10 "
+    "ispunct isprint isblank iscntrl isgraph isascii toascii sqrt sin cos tan asin acos atan atan2 "
+    "sinh cosh tanh exp exp2 log log2 log10 "
     "pow fabs floor ceil round trunc fmod hypot cbrt fmin fmax rint nearbyint lround llround expm1 "
     "log1p copysign erf erfc tgamma lgamma ldexp asinh acosh atanh fma fdim remainder scalbn ilogb "
     "logb nextafter sqrtf sinf cosf tanf expf logf powf fabsf floorf ceilf roundf fmodf fminf "
@@ -229,15 +305,17 @@ constexpr char const* pure_functions =
 /// Functions that also write the end of the number through their second argument.
 constexpr char const* number_functions =
     " strtol strtoul strtoll strtoull strtod strtof __isoc23_strtol __isoc23_strtoul "
-    "__isoc23_strtoll __isoc23_strtoull ";
+    "__isoc23_strtoll __isoc23_strtoull strtold strtoimax strtoumax __isoc23_strtoimax "
+    "__isoc23_strtoumax ";
 
 constexpr call_model pure_model{"", of_inputs};
-constexpr call_model number_model{"", of_inputs, value, -1, {object(1, of_inputs, 8)}};
+constexpr call_model number_model{"",           of_inputs, value, -1,  {object(1, of_inputs, 8)},
+                                  ending::none, false,     false, true};
 constexpr call_model c_variable{"", uniform, variable};
 
 constexpr allocation_model allocations[] = {
-    {"malloc", 0},   {"calloc", 1, 0},      {"realloc", 1},
-    {"valloc", 0},   {"aligned_alloc", 1},  {"memalign", 1},
+    {"malloc", 0},           {"calloc", 1, 0},        {"realloc", 1},
+    {"valloc", 0},           {"aligned_alloc", 1},    {"memalign", 1},
     {"strdup", 0, -1, true}, {"strndup", 0, 1, true}, {"posix_memalign", 2},
 };
 

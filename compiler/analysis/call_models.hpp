@@ -16,26 +16,35 @@ enum class model : std::uint8_t {
   varying,    // may differ between ranks
   of_inputs,  // the same if all arguments, and the bytes that they point to, are the same
   of_world,   // the same if the communicator has all ranks
+  of_part,    // a part of a communicator: the same if it has all ranks
   collective  // the same if all ranks call, with one count, for a communicator of all ranks
 };
 
 /// What a function returns.
 enum class returned : std::uint8_t {
-  value,      // see call_model::result
-  memory,     // a new allocation
-  argument,   // its first argument
-  inside,     // a pointer into the object of its first argument
+  value,        // see call_model::result
+  memory,       // a new allocation
+  argument,     // its first argument
+  inside,       // a pointer into the object of its first argument
   environment,  // a string that all ranks share
-  variable    // the address of a variable of the C library
+  variable      // the address of a variable of the C library
+};
+
+/// Whether a call ends the job or leaves the function that calls it.
+enum class ending : std::uint8_t {
+  none,
+  job,        // nobody waits for a job that has ended
+  by_status,  // the job, if the first argument is a constant other than 0; else the rank alone
+  jump        // goes on in another function
 };
 
 /// Bytes that a call writes through a pointer.
 struct effect {
   std::int8_t argument = -1;  // the pointer; `rest` stands for it and all arguments after it
   model value = model::none;
-  std::int8_t count = -1;    // the argument that counts elements, or -1
-  std::int8_t type = -1;     // the argument with the MPI datatype of an element, or -1
-  std::uint16_t bytes = 0;   // the size without count and type; 0 if it is unknown
+  std::int8_t count = -1;   // the argument that counts elements, or -1
+  std::int8_t type = -1;    // the argument with the MPI datatype of an element, or -1
+  std::uint16_t bytes = 0;  // the size without count and type; 0 if it is unknown
   bool is_rest = false;
 };
 
@@ -45,7 +54,10 @@ struct call_model {
   returned kind = returned::value;
   std::int8_t communicator = -1;  // an argument
   std::array<effect, 4> effects{};
-  bool ends_job = false;
+  ending end = ending::none;
+  bool has_state = false;      // reads and writes the variables of getopt
+  bool copies = false;         // copies pointers from its second argument to its first
+  bool points_inside = false;  // writes a pointer into its first argument through its second
 };
 
 /// The model of a function, by its name in C; null if the analysis does not know the function.

@@ -26,9 +26,7 @@ namespace {
 
 constexpr char const* main_name = "quarry_mpi_program";
 
-std::string shown(StringRef function) {
-  return function == main_name ? "main" : function.str();
-}
+std::string shown(StringRef function) { return function == main_name ? "main" : function.str(); }
 
 allocation_model const* allocation_in(Instruction const& instruction) {
   auto const* const call = dyn_cast<CallBase>(&instruction);
@@ -72,8 +70,10 @@ std::string context_of(std::vector<std::uint32_t> const& path,
   for (std::size_t i = path.size() - 1; i-- > 0;) {
     CallBase const& call = *calls.at(path[i]);
     if (call.getFunction()->getName() == root_name) break;  // main
-    text += (text.empty() ? "called at " : ", from " + shown(call.getCalledFunction()->getName()) + ", "
-                                                       "called at ") +
+    text += (text.empty() ? "called at "
+                          : ", from " + shown(call.getCalledFunction()->getName()) +
+                                ", "
+                                "called at ") +
             place_of(call);
   }
   return text;
@@ -85,14 +85,18 @@ Value const* varying_size(uniformity const& facts, CallBase const& call,
   for (std::int8_t const argument : {model.size, model.count})
     if (argument >= 0 && facts.varies(call.getArgOperandUse(static_cast<unsigned>(argument))))
       return call.getArgOperand(static_cast<unsigned>(argument));
-  if (model.copies_text && facts.shows_varying(call.getArgOperand(0), 0)) return call.getArgOperand(0);
+  if (model.copies_text && facts.shows_varying(call.getArgOperand(0), 0, call))
+    return facts.varying_write(call.getArgOperand(0), 0, call) == nullptr
+               ? call.getArgOperand(0)
+               : facts.varying_write(call.getArgOperand(0), 0, call);
   return nullptr;
 }
 
 void classify(uniformity const& facts, CallBase const& call, allocation_model const& model,
               allocation_site& site) {
   if (!facts.is_collective(*call.getParent())) {
-    site.reason = "not all ranks call it equally often: " + why_not_collective(facts, *call.getParent());
+    site.reason =
+        "not all ranks call it equally often: " + why_not_collective(facts, *call.getParent());
   } else if (Value const* const size = varying_size(facts, call, model)) {
     site.kind = allocation_class::varying;
     site.reason = "all ranks call it; the size depends on " + why_varying(facts, *size);
@@ -194,7 +198,8 @@ std::string explain_source(std::vector<allocation_site> const& sites) {
         std::string const indent = line.substr(0, line.find_first_not_of(" \t"));
         for (allocation_site const* const site : found->second)
           text += indent + "/* " + name_of(site->kind) + " " + site->call +
-                  (site->context.empty() ? "" : ", " + site->context) + ": " + site->reason + " */\n";
+                  (site->context.empty() ? "" : ", " + site->context) + ": " + site->reason +
+                  " */\n";
       }
       text += line + '\n';
     }

@@ -22,12 +22,12 @@ struct allocation_site {
   std::string file;
   unsigned line = 0;
   unsigned column = 0;
-  std::string function;                 // whose body has the call
-  std::string context;                  // the calls that lead to it, the innermost first
-  std::string call;                     // such as malloc
+  std::string function;  // whose body has the call
+  std::string context;   // the calls that lead to it, the innermost first
+  std::string call;      // such as malloc
   allocation_class kind = allocation_class::none;
-  std::string reason;                   // a sentence
-  std::vector<std::uint32_t> path;      // path_of(call)
+  std::string reason;               // a sentence
+  std::vector<std::uint32_t> path;  // path_of(call)
 };
 
 /// Classifies each allocating call of the program in each context, in the order of the source. The

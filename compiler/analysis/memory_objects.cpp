@@ -18,79 +18,30 @@ using namespace llvm;
 
 namespace {
 
-/// A set has at most this many places of one object; more are joined to one with a stride.
-constexpr std::size_t max_places = 8;
 constexpr std::size_t max_contents = 64;
 
-std::uint64_t distance(std::int64_t a, std::int64_t b) {
-  return a < b ? static_cast<std::uint64_t>(b - a) : static_cast<std::uint64_t>(a - b);
-}
+/// Whether a value of the type can be a pointer. Copies of structures and unions can move pointers
+/// as numbers of 64 bits.
+bool holds_pointers(Type const* type) { return type->isPointerTy() || type->isIntegerTy(64); }
 
-/// The offset of a range with a stride, below the stride.
-std::int64_t reduced(std::int64_t offset, std::uint64_t stride) {
-  if (stride == 0) return offset;
-  auto const period = static_cast<std::int64_t>(stride);
-  return ((offset % period) + period) % period;
+/// Whether a structure, array or vector can contain pointers.
+bool contains_pointers(Type const* type) {
+  if (type->isSingleValueType() && !type->isVectorTy()) return holds_pointers(type);
+  for (Type const* const part : type->subtypes())
+    if (contains_pointers(part)) return true;
+  return false;
 }
-
-bool covers(byte_range const& wide, byte_range const& narrow) {
-  if (wide.stride == 0) return narrow.stride == 0 && wide.offset == narrow.offset;
-  return narrow.stride % wide.stride == 0 &&
-         distance(wide.offset, narrow.offset) % wide.stride == 0;
-}
-
-byte_range joined(byte_range const& a, byte_range const& b) {
-  std::uint64_t const stride =
-      std::gcd(std::gcd(a.stride, b.stride), distance(a.offset, b.offset));
-  return {reduced(a.offset, stride), stride, std::max(a.size, b.size)};
-}
-
-bool holds_pointers(Type const* type) { return type->isPointerTy(); }
 
 }  // namespace
 
-bool byte_range::overlaps(byte_range const& other) const {
-  constexpr std::uint64_t endless = std::uint64_t{1} << 40;
-  std::uint64_t const own_size = size == 0 ? endless : size;
-  std::uint64_t const other_size = other.size == 0 ? endless : other.size;
-  std::uint64_t const period = std::gcd(stride, other.stride);
-  if (period == 0)
-    return offset < other.offset ? distance(offset, other.offset) < own_size
-                                 : distance(offset, other.offset) < other_size;
-  auto const gap = static_cast<std::uint64_t>(reduced(other.offset - offset, period));
-  return gap < own_size || period - gap < other_size;
-}
-
-bool pointees::add(pointee const& added) {
-  if (is_unknown_) return false;
-  std::size_t same = 0;
-  for (pointee const& each : known_) {
-    if (each.object != added.object) continue;
-    if (covers(each.place, added.place)) return false;
-    ++same;
+bool is_for_differences(PtrToIntInst const& number) {
+  for (User const* const user : number.users()) {
+    auto const* const operation = dyn_cast<BinaryOperator>(user);
+    if (operation == nullptr || operation->getOpcode() != Instruction::Sub ||
+        !isa<PtrToIntInst>(operation->getOperand(0)) ||
+        !isa<PtrToIntInst>(operation->getOperand(1)))
+      return false;
   }
-  if (same + 1 < max_places) {
-    known_.push_back(added);
-    return true;
-  }
-  pointee all = added;
-  for (pointee const& each : known_)
-    if (each.object == added.object) all.place = joined(all.place, each.place);
-  std::erase_if(known_, [&](pointee const& each) { return each.object == added.object; });
-  known_.push_back(all);
-  return true;
-}
-
-bool pointees::add(pointees const& others) {
-  if (others.is_unknown_) return add_unknown();
-  bool is_changed = false;
-  for (pointee const& each : others.known_) is_changed |= add(each);
-  return is_changed;
-}
-
-bool pointees::add_unknown() {
-  if (is_unknown_) return false;
-  is_unknown_ = true;
   return true;
 }
 
@@ -133,9 +84,14 @@ void memory_objects::add_initial_contents(GlobalVariable const& variable, unsign
     objects_[object].is_escaped = true;
     return;
   }
+  add_contents(*variable.getInitializer(), object, 0);
+}
+
+bool memory_objects::add_contents(Constant const& contents, unsigned object, std::int64_t place) {
+  bool is_changed = false;
   auto const add = [&](auto const& self, Constant const* constant, std::int64_t offset) -> void {
     if (constant->getType()->isPointerTy()) {
-      store(object, {offset, 0, 8}, constant_pointees(constant));
+      is_changed |= store(object, {offset, 0, 8}, constant_pointees(constant));
     } else if (auto const* parts = dyn_cast<ConstantAggregate>(constant)) {
       auto* const structure = dyn_cast<StructType>(constant->getType());
       for (unsigned i = 0; i < parts->getNumOperands(); ++i) {
@@ -147,7 +103,8 @@ void memory_objects::add_initial_contents(GlobalVariable const& variable, unsign
       }
     }
   };
-  add(add, variable.getInitializer(), 0);
+  add(add, &contents, place);
+  return is_changed;
 }
 
 pointees memory_objects::moved(pointees const& base, GEPOperator const& step) const {
@@ -156,8 +113,7 @@ pointees memory_objects::moved(pointees const& base, GEPOperator const& step) co
   MapVector<Value*, APInt> variable;
   std::uint64_t stride = 0;
   bool const is_known = step.collectOffset(layout_, width, variable, offset);
-  for (auto const& [index, scale] : variable)
-    stride = std::gcd(stride, scale.abs().getZExtValue());
+  for (auto const& [index, scale] : variable) stride = std::gcd(stride, scale.abs().getZExtValue());
   if (!is_known) stride = 1;
   pointees result;
   if (base.is_unknown()) result.add_unknown();
@@ -236,6 +192,13 @@ pointees memory_objects::load(pointees const& where) const {
   return result;
 }
 
+pointees memory_objects::load_all(pointees const& where) const {
+  pointees result;
+  for (pointee const& each : where.known())
+    for (held_pointer const& content : objects_[each.object].contents) result.add(content.targets);
+  return result;
+}
+
 bool memory_objects::escape(pointees const& escaped) {
   bool is_changed = false;
   for (pointee const& each : escaped.known()) {
@@ -268,6 +231,7 @@ bool memory_objects::copy_contents(Value const* to, Value const* from) {
       }
     }
   }
+  if (targets.is_unknown()) is_changed |= escape(load_all(sources));
   if (sources.is_unknown()) {
     pointees unknown;
     unknown.add_unknown();
@@ -275,6 +239,22 @@ bool memory_objects::copy_contents(Value const* to, Value const* from) {
       is_changed |= store(target.object, everything, unknown);
   }
   return is_changed;
+}
+
+pointees memory_objects::inside(pointees const& base) {
+  pointees result;
+  for (pointee const& each : base.known()) result.add({each.object, everything});
+  if (base.is_unknown()) result.add_unknown();
+  return result;
+}
+
+/// Where a pointer can point that a library function makes of its arguments, as strtol does.
+pointees memory_objects::inside_arguments(CallBase const& call) const {
+  pointees result;
+  for (Use const& argument : call.args())
+    if (argument->getType()->isPointerTy()) result.add(inside(pointees_of(argument.get())));
+  if (result.known().empty()) result.add_unknown();  // a message brought it
+  return result;
 }
 
 bool memory_objects::visit_call(CallBase& call) {
@@ -285,13 +265,22 @@ bool memory_objects::visit_call(CallBase& call) {
     for (unsigned i = 0; i < std::min<std::size_t>(call.arg_size(), called->arg_size()); ++i)
       if (call.getArgOperand(i)->getType()->isPointerTy())
         is_changed |= give(called->getArg(i), pointees_of(call.getArgOperand(i)));
+    for (unsigned i = called->arg_size(); i < call.arg_size(); ++i)  // read as variable arguments
+      is_changed |= escape(pointees{pointees_of(call.getArgOperand(i))});
     return gives_pointer ? is_changed | give(&call, returned_[called]) : is_changed;
   }
-  call_model const* const row = called == nullptr ? nullptr : model_of(name_in_c(called->getName()));
+  call_model const* const row =
+      called == nullptr ? nullptr : model_of(name_in_c(called->getName()));
   bool passes_function = false;
   for (Use const& argument : call.args())
     passes_function |= isa<Function>(argument->stripPointerCasts());
   bool const is_model = called != nullptr && called->getName().starts_with(model_prefix);
+  if (is_model && gives_pointer) return give(&call, inside_arguments(call));
+  if (row != nullptr && row->copies)
+    is_changed |= copy_contents(call.getArgOperand(0), call.getArgOperand(1));
+  if (row != nullptr && row->points_inside && call.arg_size() > 1)
+    is_changed |= store(pointees{pointees_of(call.getArgOperand(1))},
+                        inside(pointees_of(call.getArgOperand(0))));
   if ((row == nullptr && !is_model) || passes_function)
     for (Use const& argument : call.args())
       if (argument->getType()->isPointerTy())
@@ -301,7 +290,8 @@ bool memory_objects::visit_call(CallBase& call) {
   switch (row == nullptr ? returned::value : row->kind) {
     case returned::memory:
     case returned::variable: {
-      Value const* const origin = row->kind == returned::memory ? &call : static_cast<Value*>(called);
+      Value const* const origin =
+          row->kind == returned::memory ? &call : static_cast<Value*>(called);
       auto const found = object_of_.find(origin);
       result.add({found == object_of_.end() ? new_object(origin) : found->second, {}});
       if (row->kind == returned::variable) {  // such as optarg
@@ -309,17 +299,19 @@ bool memory_objects::visit_call(CallBase& call) {
         text.add({environment_, everything});
         store(result, text);
       } else if (name_in_c(called->getName()) == "realloc") {
-        copy_contents(&call, call.getArgOperand(0));
+        result.add(pointees_of(call.getArgOperand(0)));  // the same object has grown
       }
       break;
     }
-    case returned::argument: result.add(pointees_of(call.getArgOperand(0))); break;
-    case returned::inside:
-      for (pointee const& each : pointees_of(call.getArgOperand(0)).known())
-        result.add({each.object, everything});
-      if (pointees_of(call.getArgOperand(0)).is_unknown()) result.add_unknown();
+    case returned::argument:
+      result.add(pointees_of(call.getArgOperand(0)));
       break;
-    case returned::environment: result.add({environment_, {}}); break;
+    case returned::inside:
+      result = inside(pointees_of(call.getArgOperand(0)));
+      break;
+    case returned::environment:
+      result.add({environment_, {}});
+      break;
     case returned::value:
       if (row == nullptr) result.add_unknown();
       break;
@@ -331,20 +323,55 @@ bool memory_objects::visit(Instruction& instruction) {
   auto const take = [&](pointees more) { return give(&instruction, std::move(more)); };
   if (auto* const copy = dyn_cast<MemTransferInst>(&instruction))
     return copy_contents(copy->getRawDest(), copy->getRawSource());
+  pointees unknown;
+  unknown.add_unknown();
+  if (isa<VAStartInst, VACopyInst>(instruction))  // the list has pointers to the arguments
+    return store(inside(pointees_of(instruction.getOperand(0))), unknown);
   if (isa<IntrinsicInst>(instruction) && !holds_pointers(instruction.getType())) return false;
   if (auto* const call = dyn_cast<CallBase>(&instruction)) return visit_call(*call);
   if (auto* const writer = dyn_cast<StoreInst>(&instruction)) {
-    if (!holds_pointers(writer->getValueOperand()->getType())) return false;
-    return store(pointees{pointees_of(writer->getPointerOperand())},
-                 pointees{pointees_of(writer->getValueOperand())});
+    Value const* const value = writer->getValueOperand();
+    pointees const where{pointees_of(writer->getPointerOperand())};
+    if (holds_pointers(value->getType())) return store(where, pointees{pointees_of(value)});
+    if (!contains_pointers(value->getType())) return false;
+    auto const* const constant = dyn_cast<Constant>(value);
+    if (constant == nullptr) return store(where, unknown);
+    bool is_changed = false;
+    for (pointee const& each : where.known())
+      is_changed |= each.place.stride == 0 ? add_contents(*constant, each.object, each.place.offset)
+                                           : store(each.object, everything, unknown);
+    return is_changed;
   }
   if (auto* const number = dyn_cast<PtrToIntInst>(&instruction))
-    return escape(pointees{pointees_of(number->getPointerOperand())});
+    return !is_for_differences(*number) &&
+           escape(pointees{pointees_of(number->getPointerOperand())});
+  if (auto* const exchange = dyn_cast<AtomicRMWInst>(&instruction))
+    return store(pointees{pointees_of(exchange->getPointerOperand())},
+                 pointees{pointees_of(exchange->getValOperand())}) |
+           escape(load_all(pointees_of(exchange->getPointerOperand()))) |
+           (exchange->getType()->isPointerTy() && take(unknown));
+  if (auto* const exchange = dyn_cast<AtomicCmpXchgInst>(&instruction))
+    return store(pointees{pointees_of(exchange->getPointerOperand())},
+                 pointees{pointees_of(exchange->getNewValOperand())}) |
+           escape(load_all(pointees_of(exchange->getPointerOperand())));
   if (auto* const end = dyn_cast<ReturnInst>(&instruction)) {
     Value const* const value = end->getReturnValue();
     if (value == nullptr || !holds_pointers(value->getType())) return false;
-    return returned_[instruction.getFunction()].add(pointees{pointees_of(value)});
+    bool const is_lost = instruction.getFunction()->hasAddressTaken();
+    return returned_[instruction.getFunction()].add(pointees{pointees_of(value)}) |
+           (is_lost && escape(pointees{pointees_of(value)}));
   }
+  // Parts of structures and vectors are not followed.
+  if (isa<InsertValueInst, InsertElementInst, TruncInst>(instruction)) {
+    bool is_changed = false;
+    for (Use const& operand : instruction.operands())
+      if (holds_pointers(operand->getType()))
+        is_changed |= escape(pointees{pointees_of(operand.get())});
+    return is_changed;
+  }
+  if (isa<LoadInst>(instruction) && !instruction.getType()->isPointerTy() &&
+      !instruction.getType()->isIntegerTy() && contains_pointers(instruction.getType()))
+    return escape(load_all(pointees_of(instruction.getOperand(0))));
   if (!holds_pointers(instruction.getType()) || isa<AllocaInst>(instruction)) return false;
   if (auto* const reader = dyn_cast<LoadInst>(&instruction))
     return take(load(pointees_of(reader->getPointerOperand())));
@@ -353,10 +380,25 @@ bool memory_objects::visit(Instruction& instruction) {
   bool is_changed = false;
   bool const passes_on = isa<PHINode, SelectInst, FreezeInst>(instruction) ||
                          (isa<CastInst>(instruction) && !isa<IntToPtrInst>(instruction));
-  if (!passes_on) return pointees_[&instruction].add_unknown();  // inttoptr, extractvalue, va_arg
+  if (auto* const number = dyn_cast<IntToPtrInst>(&instruction)) {
+    pointees const targets = pointees_of(number->getOperand(0));
+    return take(targets.known().empty() ? unknown : targets);
+  }
+  if (!passes_on && instruction.getType()->isIntegerTy()) {
+    for (Use const& operand : instruction.operands())
+      if (operand->getType()->isIntegerTy(64))
+        is_changed |= escape(pointees{pointees_of(operand.get())});
+    return is_changed;
+  }
+  if (!passes_on) return pointees_[&instruction].add_unknown();  // extractvalue, va_arg
   for (Use const& operand : instruction.operands())
     if (holds_pointers(operand->getType())) is_changed |= take(pointees_of(operand.get()));
   return is_changed;
+}
+
+bool memory_objects::is_getopt_variable(unsigned object) const {
+  auto const* const function = dyn_cast_or_null<Function>(objects_[object].origin);
+  return function != nullptr && name_in_c(function->getName()).starts_with("address_of_opt");
 }
 
 std::vector<object_write> memory_objects::accessed(Value const* pointer, std::uint64_t size) const {
@@ -383,11 +425,26 @@ std::vector<object_write> memory_objects::writes_of(Instruction& instruction, bo
         layout_.getTypeStoreSize(writer->getValueOperand()->getType()).getFixedValue());
     return result;
   }
+  if (auto* const exchange = dyn_cast<AtomicRMWInst>(&instruction)) {
+    add(exchange->getPointerOperand(),
+        layout_.getTypeStoreSize(exchange->getType()).getFixedValue());
+    return result;
+  }
+  if (auto* const exchange = dyn_cast<AtomicCmpXchgInst>(&instruction)) {
+    add(exchange->getPointerOperand(),
+        layout_.getTypeStoreSize(exchange->getNewValOperand()->getType()).getFixedValue());
+    return result;
+  }
   auto* const call = dyn_cast<CallBase>(&instruction);
   if (call == nullptr) return result;
   if (auto* const memory = dyn_cast<MemIntrinsic>(call)) {
     auto const* const size = dyn_cast<ConstantInt>(memory->getLength());
     add(memory->getRawDest(), size == nullptr ? 0 : size->getZExtValue());
+    return result;
+  }
+  if (isa<VAStartInst, VACopyInst>(call)) {
+    for (object_write write : accessed(call->getArgOperand(0), 0))
+      result.push_back({write.object, everything, &instruction});
     return result;
   }
   Function const* const called = call->getCalledFunction();
@@ -408,7 +465,18 @@ std::vector<object_write> memory_objects::writes_of(Instruction& instruction, bo
     for (unsigned i = first; i < std::min(last, call->arg_size()); ++i)
       if (call->getArgOperand(i)->getType()->isPointerTy())
         add(call->getArgOperand(i), written.bytes);
+    if (written.type < 0) continue;
+    // Elements of a type that the program made can lie before the pointer. If the type has absolute
+    // addresses, the pointer is null (MPI_BOTTOM).
+    if (!isa<ConstantInt>(call->getArgOperand(static_cast<unsigned>(written.type))))
+      for (object_write& each : result) each.range = everything;
+    unknown = unknown || isa<ConstantPointerNull>(call->getArgOperand(first));
   }
+  if (allocation_model const* const copy = allocation_of(row->name); copy && copy->copies_text)
+    add(call, 0);
+  if (row->has_state)
+    for (unsigned i = 0; i < objects_.size(); ++i)
+      if (is_getopt_variable(i)) result.push_back({i, everything, &instruction});
   return result;
 }
 

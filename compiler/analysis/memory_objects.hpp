@@ -3,6 +3,7 @@
 #pragma once
 
 #include "call_models.hpp"
+#include "pointees.hpp"
 
 #include <llvm/ADT/DenseMap.h>
 #include <llvm/IR/DataLayout.h>
@@ -10,45 +11,12 @@
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Operator.h>
 
-#include <cstdint>
 #include <vector>
 
 namespace quarry::compiler {
 
-/// Bytes of an object: those at `offset`, `offset + stride`, `offset + 2 * stride`, and so on, each
-/// time `size` bytes. `stride` 0 is one place. An array of structures has one range for each field.
-struct byte_range {
-  std::int64_t offset = 0;
-  std::uint64_t stride = 0;
-  std::uint64_t size = 0;  // 0: all bytes from `offset` on
-
-  [[nodiscard]] bool overlaps(byte_range const& other) const;
-  bool operator==(byte_range const&) const = default;
-};
-
-/// All bytes of an object.
-inline constexpr byte_range everything{0, 1, 1};
-
-/// Where a pointer can point: a place in an object. The size of the range is unused.
-struct pointee {
-  unsigned object;
-  byte_range place;
-};
-
-class pointees {
- public:
-  /// Adds where another pointer can point. Returns whether this changes the set.
-  bool add(pointee const& added);
-  bool add(pointees const& others);
-  bool add_unknown();
-
-  [[nodiscard]] bool is_unknown() const { return is_unknown_; }
-  [[nodiscard]] std::vector<pointee> const& known() const { return known_; }
-
- private:
-  std::vector<pointee> known_;
-  bool is_unknown_ = false;  // it can point anywhere
-};
+/// Whether the address is only subtracted from other addresses.
+bool is_for_differences(llvm::PtrToIntInst const& number);
 
 /// An instruction that writes bytes of an object.
 struct object_write {
@@ -76,6 +44,8 @@ class memory_objects {
   [[nodiscard]] std::size_t count() const { return objects_.size(); }
   /// Whether code that the analysis does not know can reach the object.
   [[nodiscard]] bool is_escaped(unsigned object) const { return objects_[object].is_escaped; }
+  /// Whether the object is a variable that getopt reads and writes.
+  [[nodiscard]] bool is_getopt_variable(unsigned object) const;
   /// The variable or the call; null for the strings of the environment.
   [[nodiscard]] llvm::Value const* origin(unsigned object) const { return objects_[object].origin; }
 
@@ -91,6 +61,7 @@ class memory_objects {
   };
 
   unsigned new_object(llvm::Value const* origin);
+  bool add_contents(llvm::Constant const& contents, unsigned object, std::int64_t place);
   void add_initial_contents(llvm::GlobalVariable const& variable, unsigned object);
   /// `more` is a copy: it may be an entry of the map that grows.
   bool give(llvm::Value const* pointer, pointees more);
@@ -100,8 +71,12 @@ class memory_objects {
   bool store(pointees const& where, pointees const& value);
   bool store(unsigned object, byte_range range, pointees const& value);
   [[nodiscard]] pointees load(pointees const& where) const;
+  /// What all pointers point to that the objects hold.
+  [[nodiscard]] pointees load_all(pointees const& where) const;
   bool escape(pointees const& escaped);
   pointees constant_pointees(llvm::Constant const* constant) const;
+  static pointees inside(pointees const& base);
+  pointees inside_arguments(llvm::CallBase const& call) const;
   pointees moved(pointees const& base, llvm::GEPOperator const& step) const;
 
   llvm::Module& model_;

@@ -2,6 +2,8 @@
 #include "model_program.hpp"
 
 #include "call_models.hpp"
+#include "job_ends.hpp"
+#include "library_calls.hpp"
 #include "model_values.hpp"
 
 #include <llvm/ADT/SCCIterator.h>
@@ -9,8 +11,8 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
-#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/ReplaceConstant.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Transforms/Scalar/SROA.h>
@@ -37,8 +39,7 @@ void set_path(CallBase& call, std::vector<std::uint32_t> const& path) {
   LLVMContext& context = call.getContext();
   SmallVector<Metadata*> numbers;
   for (std::uint32_t const each : path)
-    numbers.push_back(
-        ConstantAsMetadata::get(ConstantInt::get(Type::getInt32Ty(context), each)));
+    numbers.push_back(ConstantAsMetadata::get(ConstantInt::get(Type::getInt32Ty(context), each)));
   call.setMetadata(path_kind, MDTuple::get(context, numbers));
 }
 
@@ -69,70 +70,6 @@ class promoter {
   ModuleAnalysisManager modules_;
 };
 
-/// Ends blocks after calls that end the job.
-void end_at_exits(Function& function) {
-  SmallVector<CallInst*> ends;
-  for (Instruction& instruction : instructions(function)) {
-    auto* const call = dyn_cast<CallInst>(&instruction);
-    if (call == nullptr || call->getCalledFunction() == nullptr) continue;
-    auto const* const row = model_of(name_in_c(call->getCalledFunction()->getName()));
-    if (row != nullptr && row->ends_job) ends.push_back(call);
-  }
-  for (CallInst* const call : ends)
-    if (!isa<UnreachableInst>(call->getNextNode())) changeToUnreachable(call->getNextNode());
-}
-
-/// Removes the branches to blocks from which the function cannot return.
-void remove_ending_paths(Function& function) {
-  // From the blocks that return, backwards. A loop without exit counts as a path of its own: a
-  // program may serve messages for ever.
-  SmallPtrSet<BasicBlock*, 32> ending;
-  for (bool is_changed = true; is_changed;) {
-    is_changed = false;
-    for (BasicBlock& block : function) {
-      if (ending.contains(&block)) continue;
-      Instruction const* const last = block.getTerminator();
-      bool ends = isa<UnreachableInst>(last) || last->getNumSuccessors() > 0;
-      for (unsigned i = 0; i < last->getNumSuccessors(); ++i)
-        ends = ends && ending.contains(last->getSuccessor(i));
-      if (ends) is_changed |= ending.insert(&block).second;
-    }
-  }
-  if (ending.contains(&function.getEntryBlock())) return;  // e.g. a function that reports an error
-  for (BasicBlock& block : function) {
-    if (ending.contains(&block)) continue;
-    Instruction* const last = block.getTerminator();
-    if (auto* const branch = dyn_cast<BranchInst>(last); branch != nullptr && branch->isConditional()) {
-      for (unsigned i = 0; i < 2; ++i) {
-        BasicBlock* const ended = branch->getSuccessor(i);
-        if (!ending.contains(ended)) continue;
-        BasicBlock* const other = branch->getSuccessor(1 - i);
-        ended->removePredecessor(&block);
-        BranchInst::Create(other, branch->getIterator())->setDebugLoc(branch->getDebugLoc());
-        branch->eraseFromParent();
-        break;
-      }
-    } else if (auto* const table = dyn_cast<SwitchInst>(last)) {
-      for (auto each = table->case_begin(); each != table->case_end();) {
-        if (ending.contains(each->getCaseSuccessor())) {
-          each->getCaseSuccessor()->removePredecessor(&block);
-          each = table->removeCase(each);
-        } else {
-          ++each;
-        }
-      }
-    }
-  }
-  removeUnreachableBlocks(function);
-}
-
-/// Whether a function never returns.
-bool never_returns(Function& function) {
-  for (BasicBlock const& block : function)
-    if (isa<ReturnInst>(block.getTerminator())) return false;
-  return !function.isDeclaration();
-}
-
 /// The functions that the program has, callees first. Recursive ones have `true`.
 std::vector<std::pair<Function*, bool>> callees_first(Module& module) {
   CallGraph graph{module};
@@ -147,13 +84,13 @@ std::vector<std::pair<Function*, bool>> callees_first(Module& module) {
 }
 
 /// Inserts the bodies of called functions into `caller`.
-void insert_callees(Function& caller, std::set<Function*> const& recursive, unsigned& total) {
+void insert_callees(Function& caller, std::set<Function*> const& apart, unsigned& total) {
   SmallVector<CallBase*> calls;
   for (Instruction& instruction : instructions(caller))
     if (auto* const call = dyn_cast<CallBase>(&instruction)) calls.push_back(call);
   for (CallBase* const call : calls) {
     Function* const called = call->getCalledFunction();
-    if (called == nullptr || called->isDeclaration() || recursive.contains(called)) continue;
+    if (called == nullptr || called->isDeclaration() || apart.contains(called)) continue;
     unsigned const size = called->getInstructionCount();
     if (size > max_inserted || total + size > max_total) continue;
     auto const outer = path_of(*call);
@@ -185,9 +122,9 @@ void localise_globals(Module& module) {
   Function* const root = module.getFunction(root_name);
   SmallVector<GlobalVariable*> candidates;
   for (GlobalVariable& variable : module.globals()) {
-    bool const fits = variable.hasInitializer() && !variable.isConstant() &&
-                      module.getDataLayout().getTypeAllocSize(variable.getValueType()) <=
-                          max_local_global;
+    bool const fits =
+        variable.hasInitializer() && !variable.isConstant() &&
+        module.getDataLayout().getTypeAllocSize(variable.getValueType()) <= max_local_global;
     if (fits && !variable.getName().starts_with("llvm.")) candidates.push_back(&variable);
   }
   for (GlobalVariable* const variable : candidates) {
@@ -223,31 +160,35 @@ std::vector<std::uint32_t> path_of(CallBase const& call) {
   MDNode const* const node = call.getMetadata(path_kind);
   if (node == nullptr) return path;
   for (MDOperand const& operand : node->operands())
-    path.push_back(static_cast<std::uint32_t>(
-        mdconst::extract<ConstantInt>(operand.get())->getZExtValue()));
+    path.push_back(
+        static_cast<std::uint32_t>(mdconst::extract<ConstantInt>(operand.get())->getZExtValue()));
   return path;
 }
 
 std::unique_ptr<Module> make_model(Module const& program) {
   auto model = CloneModule(program);
+  expand_library_calls(*model);
+  auto const leaving = leaving_functions(*model);
   promoter promote;
   auto order = callees_first(*model);
-  std::set<Function*> recursive;
+  std::set<Function*> apart;  // functions that are not inserted
   unsigned total = 0;
   for (auto const& [function, is_recursive] : order) {
-    if (is_recursive) recursive.insert(function);
+    if (is_recursive || function->callsFunctionThatReturnsTwice()) apart.insert(function);
     total += function->getInstructionCount();
   }
   for (auto const& [function, is_recursive] : order) {
     end_at_exits(*function);
     removeUnreachableBlocks(*function);
     promote.run(*function);
-    insert_callees(*function, recursive, total);
+    insert_callees(*function, apart, total);
+    add_hidden_exits(*function, leaving);
     remove_ending_paths(*function);
-    if (never_returns(*function)) {
+    if (always_ends_job(*function)) {
       SmallVector<CallBase*> calls;
       for (User* const user : function->users())
-        if (auto* const call = dyn_cast<CallInst>(user); call && call->getCalledOperand() == function)
+        if (auto* const call = dyn_cast<CallInst>(user);
+            call && call->getCalledOperand() == function)
           calls.push_back(call);
       for (CallBase* const call : calls)
         if (!isa<UnreachableInst>(call->getNextNode())) changeToUnreachable(call->getNextNode());

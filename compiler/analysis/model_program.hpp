@@ -35,5 +35,6 @@ std::unique_ptr<llvm::Module> make_model(llvm::Module const& program);
 /// The prefix of model functions, and what such a call stands for.
 inline constexpr char const* model_prefix = "quarry.model.";
 llvm::StringRef original_name(llvm::CallBase const& call);
+void set_original_name(llvm::CallBase& call, llvm::StringRef name);
 
 }  // namespace quarry::compiler

@@ -20,11 +20,18 @@ constexpr char const* name_kind = "quarry.name";
 
 char const* word_of(model value) {
   switch (value) {
-    case model::varying: return "varying";
-    case model::of_inputs: return "of_inputs";
-    case model::of_world: return "of_world";
-    case model::collective: return "collective";
-    default: return "uniform";
+    case model::varying:
+      return "varying";
+    case model::of_inputs:
+      return "of_inputs";
+    case model::of_world:
+      return "of_world";
+    case model::collective:
+      return "collective";
+    case model::of_part:
+      return "of_part";
+    default:
+      return "uniform";
   }
 }
 
@@ -32,16 +39,6 @@ std::optional<std::uint64_t> constant_of(Value const* value) {
   auto const* const constant = dyn_cast<ConstantInt>(value);
   if (constant == nullptr || constant->isNegative()) return std::nullopt;
   return constant->getZExtValue();
-}
-
-/// The bytes of `count` elements of a basic type of mpi.h, whose bits 8 and above are its size.
-std::optional<std::uint64_t> bytes_of(CallBase const& call, effect const& written) {
-  if (written.bytes != 0) return written.bytes;
-  if (written.count < 0 || written.type < 0) return std::nullopt;
-  auto const count = constant_of(call.getArgOperand(written.count));
-  auto const type = constant_of(call.getArgOperand(written.type));
-  if (!count || !type || *type < 0x100 || (*type & 0x80) != 0) return std::nullopt;
-  return *count * (*type >> 8);
 }
 
 /// A local variable, and where a pointer points in it.
@@ -62,15 +59,23 @@ std::optional<place> place_in_local(Value* pointer, DataLayout const& layout) {
   return place{variable, offset.getZExtValue(), size->getFixedValue()};
 }
 
+bool has_array(Type const* type) {
+  if (type->isArrayTy()) return true;
+  for (Type const* const part : type->subtypes())
+    if (has_array(part)) return true;
+  return false;
+}
+
 /// The type of the value that is written: the variable's type if all of it is written, else a
-/// number of that many bytes. Null if no such type exists.
+/// number of that many bytes. Null if no such type exists. An array becomes one number, because
+/// a store of an array is split into stores of its elements, which hide no larger element.
 Type* type_of(place const& where, std::uint64_t bytes) {
   LLVMContext& context = where.variable->getContext();
   Type* const whole = where.variable->getAllocatedType();
   constexpr std::uint64_t max_fields = 1024;  // bytes of a structure that becomes values
   if (where.offset == 0 && bytes == where.size && bytes <= max_fields &&
       !where.variable->isArrayAllocation())
-    return whole;
+    return has_array(whole) ? Type::getIntNTy(context, static_cast<unsigned>(8 * bytes)) : whole;
   if (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8)
     return Type::getIntNTy(context, static_cast<unsigned>(8 * bytes));
   return nullptr;
@@ -80,16 +85,22 @@ Type* type_of(place const& where, std::uint64_t bytes) {
 SmallVector<Value*> inputs_of(CallBase const& call, call_model const& row, effect const& written) {
   SmallVector<Value*> inputs;
   switch (written.value) {
-    case model::of_world: inputs.push_back(call.getArgOperand(row.communicator)); break;
+    case model::of_world:
+      inputs.push_back(call.getArgOperand(row.communicator));
+      break;
     case model::collective:
       inputs.push_back(call.getArgOperand(row.communicator));
       for (std::int8_t const argument : {written.count, written.type})
         if (argument >= 0) inputs.push_back(call.getArgOperand(argument));
       break;
+    case model::of_part:
+      for (unsigned i = 0; i < 2; ++i) inputs.push_back(call.getArgOperand(i));
+      break;
     case model::of_inputs:
       for (Use const& argument : call.args()) inputs.push_back(argument.get());
       break;
-    default: break;
+    default:
+      break;
   }
   return inputs;
 }
@@ -102,7 +113,7 @@ bool replace_write(CallBase& call, call_model const& row, effect const& written,
   Value* const pointer = call.getArgOperand(argument);
   auto const where = place_in_local(pointer, layout);
   if (!where) return false;
-  auto bytes = bytes_of(call, written);
+  auto bytes = bytes_written(call, written);
   bool const is_partial = !bytes && written.value == model::of_inputs &&
                           where->variable->getAllocatedType()->isSingleValueType();
   if (is_partial) bytes = where->size;  // sscanf writes the whole variable or nothing
@@ -114,14 +125,12 @@ bool replace_write(CallBase& call, call_model const& row, effect const& written,
   builder.SetCurrentDebugLocation(call.getDebugLoc());
   for (Value*& input : inputs)
     if (input == pointer) input = builder.CreateLoad(type, pointer);
-  auto const callee = module.getOrInsertFunction(
-      std::string{model_prefix} + word_of(written.value) + "." +
-          std::to_string(module.getFunctionList().size()),
-      FunctionType::get(type, /*isVarArg=*/true));
+  auto const callee =
+      module.getOrInsertFunction(std::string{model_prefix} + word_of(written.value) + "." +
+                                     std::to_string(module.getFunctionList().size()),
+                                 FunctionType::get(type, /*isVarArg=*/true));
   CallInst* const value = builder.CreateCall(callee, inputs);
-  value->setMetadata(name_kind,
-                     MDTuple::get(module.getContext(),
-                                  MDString::get(module.getContext(), original_name(call))));
+  set_original_name(*value, original_name(call));
   builder.CreateStore(value, pointer);
   call.setArgOperand(argument, ConstantPointerNull::get(cast<PointerType>(pointer->getType())));
   return true;
@@ -158,11 +167,26 @@ void make_values_of(CallBase& call) {
 
 }  // namespace
 
+// The bytes of `count` elements of a basic type of mpi.h, whose bits 8 and above are its size.
+std::optional<std::uint64_t> bytes_written(CallBase const& call, effect const& written) {
+  if (written.bytes != 0) return written.bytes;
+  if (written.count < 0 || written.type < 0) return std::nullopt;
+  auto const count = constant_of(call.getArgOperand(written.count));
+  auto const type = constant_of(call.getArgOperand(written.type));
+  if (!count || !type || *type < 0x100 || (*type & 0x80) != 0) return std::nullopt;
+  return *count * (*type >> 8);
+}
+
 llvm::StringRef original_name(CallBase const& call) {
   if (MDNode const* const node = call.getMetadata(name_kind))
     return cast<MDString>(node->getOperand(0))->getString();
   Function const* const called = call.getCalledFunction();
   return called == nullptr ? StringRef{} : name_in_c(called->getName());
+}
+
+void set_original_name(CallBase& call, StringRef name) {
+  LLVMContext& context = call.getContext();
+  call.setMetadata(name_kind, MDTuple::get(context, MDString::get(context, name)));
 }
 
 void make_values(Module& model) {

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "call_models.hpp"
+
+#include <llvm/IR/InstrTypes.h>
 #include <llvm/IR/Module.h>
+
+#include <cstdint>
+#include <optional>
 
 namespace quarry::compiler {
 
@@ -17,5 +23,8 @@ namespace quarry::compiler {
 /// value. Pointers that a call only reads are replaced by null, too, if what the call writes does
 /// not depend on them. Nothing is replaced if the written bytes are not known.
 void make_values(llvm::Module& model);
+
+/// The number of bytes that a call writes; nothing if it is not a constant.
+std::optional<std::uint64_t> bytes_written(llvm::CallBase const& call, effect const& written);
 
 }  // namespace quarry::compiler

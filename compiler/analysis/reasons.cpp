@@ -24,9 +24,10 @@ std::string variable_of(Value const& value) {
   SmallVector<DbgValueInst*> intrinsics;
   SmallVector<DbgVariableRecord*> records;
   findDbgValues(intrinsics, const_cast<Value*>(&value), &records);
-  for (auto const* const each : intrinsics)
+  // The last of the list is the first that was given the value. Others are copies of it.
+  for (auto const* const each : llvm::reverse(intrinsics))
     if (each->getExpression()->getNumElements() == 0) return each->getVariable()->getName().str();
-  for (auto const* const each : records)
+  for (auto const* const each : llvm::reverse(records))
     if (each->getExpression()->getNumElements() == 0) return each->getVariable()->getName().str();
   auto const* const reader = dyn_cast<LoadInst>(&value);
   if (reader == nullptr) return {};
@@ -37,6 +38,25 @@ std::string variable_of(Value const& value) {
 std::string at(Instruction const& instruction) {
   std::string const place = place_of(instruction);
   return place.empty() ? std::string{} : " at " + place;
+}
+
+/// The branch that the program has. Clang makes a switch without a place for `break` and `return`
+/// in a scope whose variables end: its operand joins the numbers of the ways out, and the branch
+/// before the join is what a person sees.
+Instruction const& shown_branch(uniformity const& facts, Instruction const& branch) {
+  Instruction const* shown = &branch;
+  for (int steps = 0; steps < 8 && place_of(*shown).empty(); ++steps) {
+    auto const* const join = dyn_cast<PHINode>(shown->getOperand(0));
+    if (join == nullptr) break;
+    Instruction const* before = nullptr;
+    for (BasicBlock const* const block : join->blocks()) {
+      if (facts.has_varying_branch(*block)) before = block->getTerminator();
+      if (before == nullptr) before = facts.branch_over(*block);
+    }
+    if (before == nullptr || before == shown) break;
+    shown = before;
+  }
+  return *shown;
 }
 
 /// Searches from a varying value to the nearest place where ranks begin to differ.
@@ -71,29 +91,63 @@ class search {
     if (isa<PtrToIntInst, ICmpInst>(instruction))
       return facts_.is_source(instruction) ? "the address of an object" + at(*instruction)
                                            : std::string{};
+    if (auto const* const reader = dyn_cast<LoadInst>(instruction);
+        reader != nullptr && facts_.is_unknown(reader->getPointerOperand()))
+      return "memory at an address that the analysis does not know" + at(*reader);
     auto const* const call = dyn_cast<CallBase>(instruction);
+    if (call != nullptr && isa<VAStartInst>(call)) return "variable arguments" + at(*call);
     if (call == nullptr || isa<IntrinsicInst>(call)) return {};
     Function const* const called = call->getCalledFunction();
     if (called == nullptr) return "a call through a pointer" + at(*call);
     if (!called->isDeclaration()) return {};
+    call_model const* const row = model_of(original_name(*call));
+    bool const is_known = row != nullptr;
+    if (is_known && row->kind == returned::memory) return {};  // an allocation of some ranks
+    if (is_known && meets_others(*row) && !facts_.is_collective(*call->getParent())) return {};
     if (called->getName().starts_with(model_prefix)) {
       if (!facts_.is_source(call)) return {};
-    } else if (model_of(name_in_c(called->getName())) == nullptr) {
+    } else if (!is_known) {
       return original_name(*call).str() + at(*call) + ", which the analysis does not know";
     } else if (!facts_.is_source(call) && !call->getType()->isVoidTy() && facts_.varies(call)) {
       return {};
     }
     for (Use const& argument : call->args())
       if (depends_on(*call, argument)) return {};
-    return original_name(*call).str() + at(*call);
+    if (is_known && writer_of_inputs(*call) != nullptr) return {};
+    std::string const text = original_name(*call).str() + at(*call);
+    return is_known && meets_others(*row) ? text + ", whose communicator may not have all ranks"
+                                          : text;
+  }
+
+  /// The writer of varying bytes on which the call's result or writes depend.
+  Instruction const* writer_of_inputs(CallBase const& call) const {
+    auto const* const row = model_of(original_name(call));
+    bool depends = row != nullptr && row->result == model::of_inputs;
+    if (row == nullptr) return nullptr;
+    for (effect const& written : row->effects) depends |= written.value == model::of_inputs;
+    if (auto const* const copy = allocation_of(row->name)) depends |= copy->copies_text;
+    if (!depends) return nullptr;
+    for (Use const& argument : call.args())
+      if (argument->getType()->isPointerTy())
+        if (auto const* const writer = facts_.varying_write(argument.get(), 0, call);
+            writer != nullptr && writer != &call)
+          return writer;
+    return nullptr;
+  }
+
+  /// Whether what the function writes is the same in the ranks that call it together.
+  static bool meets_others(call_model const& row) {
+    return llvm::any_of(row.effects, [](effect const& written) {
+      return written.value == model::collective || written.value == model::of_world;
+    });
   }
 
   /// Whether a call's result or writes vary because an argument does.
   bool depends_on(CallBase const& call, Use const& argument) const {
     StringRef const name = original_name(call);
     auto const* const row = model_of(name);
-    bool const is_of_inputs = row != nullptr && row->result == model::of_inputs;
-    return is_of_inputs && facts_.varies(argument);
+    if (row == nullptr || !facts_.varies(argument)) return false;
+    return row->result == model::of_inputs || meets_others(*row);
   }
 
   void push_branch(BasicBlock const& block, Value const* before) {
@@ -101,18 +155,43 @@ class search {
     if (branch != nullptr) push(*branch, before);
   }
 
+  /// A value may be uniform in a loop and vary after it, if ranks leave the loop in different
+  /// iterations.
+  void push(Use const& use, Value const* before) {
+    if (!facts_.varies(use)) return;
+    push(*use.get(), before);
+    auto const* const made = dyn_cast<Instruction>(use.get());
+    if (made == nullptr || facts_.varies(made)) return;
+    CycleInfo cycles;
+    cycles.compute(*const_cast<Function*>(made->getFunction()));
+    auto const* const user = cast<Instruction>(use.getUser());
+    for (auto const* cycle = cycles.getCycle(made->getParent());
+         cycle != nullptr && !cycle->contains(user->getParent()); cycle = cycle->getParentCycle()) {
+      for (BasicBlock const* const block : cycle->blocks()) {
+        bool leaves = false;
+        for (BasicBlock const* const next : successors(block)) leaves |= !cycle->contains(next);
+        if (leaves && facts_.has_varying_branch(*block)) push(*block->getTerminator(), before);
+      }
+    }
+  }
+
   void expand(Value const& value) {
     if (auto const* const argument = dyn_cast<Argument>(&value)) {
       auto const* const call = dyn_cast_or_null<CallBase>(facts_.cause_of(argument));
       if (call != nullptr && argument->getArgNo() < call->arg_size())
-        push(*call->getArgOperand(argument->getArgNo()), &value);
+        push(call->getArgOperandUse(argument->getArgNo()), &value);
       return;
     }
     auto const* const instruction = dyn_cast<Instruction>(&value);
     if (instruction == nullptr) return;
     if (Instruction const* const cause = facts_.cause_of(instruction)) push(*cause, &value);
+    if (auto const* const copy = dyn_cast<MemTransferInst>(instruction))
+      if (auto const* const writer = facts_.varying_write(copy->getRawSource(), 0, *copy))
+        push(*writer, &value);
+    if (auto const* const call = dyn_cast<CallBase>(instruction))
+      if (Instruction const* const writer = writer_of_inputs(*call)) push(*writer, &value);
     for (Use const& operand : instruction->operands())
-      if (!isa<BasicBlock>(operand.get()) && facts_.varies(operand)) push(*operand.get(), &value);
+      if (!isa<BasicBlock>(operand.get())) push(operand, &value);
     if (auto const* const join = dyn_cast<PHINode>(instruction)) {
       for (BasicBlock const* const block : join->blocks()) {
         push_branch(*block, &value);
@@ -164,7 +243,7 @@ std::string why_not_collective(uniformity const& facts, BasicBlock const& block)
   if (branch != nullptr) {
     bool const is_loop = is_loop_exit(*branch, block);
     std::string const what = is_loop ? "the number of iterations of the loop" : "the branch";
-    return what + at(*branch) + " depends on " + search{facts}.from(*branch);
+    return what + at(shown_branch(facts, *branch)) + " depends on " + search{facts}.from(*branch);
   }
   Function const& function = *block.getParent();
   if (Instruction const* const call = facts.divergent_call_of(function))

@@ -56,7 +56,7 @@ struct uniformity::function_facts {
   std::map<BasicBlock const*, Instruction const*> branches;  // over blocks that are not collective
 };
 
-uniformity::uniformity(Module& model) : model_{model}, memory_{model} {
+uniformity::uniformity(Module& model) : model_{model}, memory_{model}, reaching_{model, memory_} {
   analyses_.registerPass([] { return PassInstrumentationAnalysis{}; });
   analyses_.registerPass([] { return DominatorTreeAnalysis{}; });
   analyses_.registerPass([] { return CycleAnalysis{}; });
@@ -82,8 +82,14 @@ uniformity::uniformity(Module& model) : model_{model}, memory_{model} {
       bool unknown = false;
       for (object_write const& write : memory_.writes_of(instruction, unknown))
         all_writes_[write.object].push_back(write);
-      if (isa<PtrToIntInst>(instruction)) sources_.insert(&instruction);
+      if (auto const* const number = dyn_cast<PtrToIntInst>(&instruction);
+          number != nullptr && !is_for_differences(*number))
+        sources_.insert(number);
+      if (auto const* const call = dyn_cast<CallBase>(&instruction);
+          call != nullptr && call->hasFnAttr(Attribute::ReturnsTwice))
+        jumping_functions_.insert(&function);
     }
+    if (jumping_functions_.contains(&function)) divergent_functions_[&function] = nullptr;
   }
   for (bool is_changed = true; is_changed;) {
     is_changed = false;
@@ -167,25 +173,51 @@ Instruction const* uniformity::cause_of(Value const* source) const {
   return found == causes_.end() ? nullptr : found->second;
 }
 
-Instruction const* uniformity::varying_write(Value const* pointer, std::uint64_t size) const {
+Instruction const* uniformity::varying_write(Value const* pointer, std::uint64_t size,
+                                             Instruction const& reader) const {
   for (object_write const& read : memory_.accessed(pointer, size)) {
-    for (object_write const& write : varying_writes_[read.object])
-      if (write.range.overlaps(read.range)) return write.writer;
+    bool const has_any = llvm::any_of(varying_writes_[read.object], [&](object_write const& write) {
+      return write.range.overlaps(read.range);
+    });
+    if (has_any) {
+      SmallVector<Instruction const*> writers;
+      for (object_write const& write : all_writes_[read.object])
+        if (varying_writers_.contains(write.writer) && write.range.overlaps(read.range))
+          writers.push_back(write.writer);
+      auto const hides = [&](Instruction const& other) {
+        return !varying_writers_.contains(&other);
+      };
+      if (auto const* const writer = reaching_.find(reader, pointer, read, writers, hides))
+        return writer;
+    }
     if (unknown_write_ != nullptr && memory_.is_escaped(read.object)) return unknown_write_;
   }
   return nullptr;
 }
 
-bool uniformity::shows_varying(Value const* pointer, std::uint64_t size) const {
-  return memory_.pointees_of(pointer).is_unknown() || varying_write(pointer, size) != nullptr;
+bool uniformity::shows_varying(Value const* pointer, std::uint64_t size,
+                               Instruction const& reader) const {
+  return is_unknown(pointer) || varying_write(pointer, size, reader) != nullptr;
 }
 
 bool uniformity::inputs_vary(CallBase const& call) const {
   for (Use const& argument : call.args()) {
     if (varies(argument)) return true;
-    if (argument->getType()->isPointerTy() && shows_varying(argument.get(), 0)) return true;
+    if (argument->getType()->isPointerTy() && shows_varying(argument.get(), 0, call)) return true;
   }
+  auto const* const row = model_of(original_name(call));
+  if (row == nullptr || !row->has_state) return false;
+  for (unsigned i = 0; i < memory_.count(); ++i)
+    if (memory_.is_getopt_variable(i) && !varying_writes_[i].empty()) return true;
   return false;
+}
+
+Value const* uniformity::copied_communicator(CallBase const& call) const {
+  StringRef const name = original_name(call);
+  if (name == "MPI_Comm_dup" && !call.arg_empty()) return call.getArgOperand(0);
+  bool const is_whole = name == "MPI_Comm_split" && call.arg_size() >= 2 &&
+                        is_collective(*call.getParent()) && !varies(call.getArgOperandUse(1));
+  return is_whole ? call.getArgOperand(0) : nullptr;
 }
 
 bool uniformity::is_world(Value const* communicator) const {
@@ -201,8 +233,9 @@ bool uniformity::is_world(Value const* communicator) const {
       for (Use const& operand : user->operands())
         if (operand->getType() == value->getType()) open.push_back(operand.get());
     } else if (auto const* const call = dyn_cast<CallBase>(value)) {
-      if (original_name(*call) != "MPI_Comm_dup" || call->arg_empty()) return false;
-      open.push_back(call->getArgOperand(0));
+      Value const* const original = copied_communicator(*call);
+      if (original == nullptr) return false;
+      open.push_back(original);
     } else if (auto const* const reader = dyn_cast<LoadInst>(value)) {
       if (memory_.pointees_of(reader->getPointerOperand()).is_unknown()) return false;
       for (object_write const& read : memory_.accessed(reader->getPointerOperand(), 4)) {
@@ -212,13 +245,17 @@ bool uniformity::is_world(Value const* communicator) const {
           if (auto const* const store = dyn_cast<StoreInst>(write.writer)) {
             open.push_back(store->getValueOperand());
           } else if (auto const* const copy = dyn_cast<CallBase>(write.writer);
-                     copy != nullptr && original_name(*copy) == "MPI_Comm_dup") {
-            open.push_back(copy->getArgOperand(0));
+                     copy != nullptr && copied_communicator(*copy) != nullptr) {
+            open.push_back(copied_communicator(*copy));
           } else if (!isa<MemSetInst>(write.writer)) {
             return false;
           }
         }
       }
+    } else if (auto const* const argument = dyn_cast<Argument>(value);
+               argument != nullptr && !argument->getParent()->hasAddressTaken()) {
+      for (User const* const user : argument->getParent()->users())
+        open.push_back(cast<CallBase>(user)->getArgOperand(argument->getArgNo()));
     } else {
       return false;
     }
@@ -230,11 +267,18 @@ bool uniformity::external_write_varies(CallBase const& call) const {
   Function const* const called = call.getCalledFunction();
   call_model const* const row = model_of(name_in_c(called->getName()));
   if (row == nullptr) return true;
+  if (row->has_state ||
+      (allocation_of(row->name) != nullptr && allocation_of(row->name)->copies_text))
+    return inputs_vary(call);
   for (effect const& written : row->effects) {
     switch (written.value) {
-      case model::varying: return true;
+      case model::varying:
+        return true;
       case model::of_inputs:
         if (inputs_vary(call)) return true;
+        break;
+      case model::of_part:
+        if (copied_communicator(call) == nullptr || !is_world(call.getArgOperand(0))) return true;
         break;
       case model::of_world:
         if (!is_world(call.getArgOperand(row->communicator))) return true;
@@ -243,7 +287,8 @@ bool uniformity::external_write_varies(CallBase const& call) const {
         if (!is_world(call.getArgOperand(row->communicator))) return true;
         if (written.count >= 0 && varies(call.getArgOperandUse(written.count))) return true;
         break;
-      default: break;
+      default:
+        break;
     }
   }
   return false;
@@ -253,6 +298,12 @@ bool uniformity::writes_varying(Instruction& instruction) const {
   if (!is_collective(*instruction.getParent())) return true;
   if (auto const* const store = dyn_cast<StoreInst>(&instruction))
     return varies(store->getOperandUse(0)) || varies(store->getOperandUse(1));
+  if (isa<VAStartInst, VACopyInst>(instruction)) return true;  // the arguments may vary
+  if (isa<AtomicRMWInst, AtomicCmpXchgInst>(instruction)) {
+    for (Use const& operand : instruction.operands())
+      if (varies(operand)) return true;
+    return false;
+  }
   auto& call = cast<CallBase>(instruction);
   if (auto const* const memory = dyn_cast<MemIntrinsic>(&call)) {
     for (unsigned i = 0; i < 3; ++i)
@@ -260,7 +311,7 @@ bool uniformity::writes_varying(Instruction& instruction) const {
     auto const* const copy = dyn_cast<MemTransferInst>(memory);
     auto const* const size = dyn_cast<ConstantInt>(memory->getLength());
     return copy != nullptr &&
-           shows_varying(copy->getRawSource(), size == nullptr ? 0 : size->getZExtValue());
+           shows_varying(copy->getRawSource(), size == nullptr ? 0 : size->getZExtValue(), *copy);
   }
   for (Use const& argument : call.args())
     if (argument->getType()->isPointerTy() && varies(argument)) return true;
@@ -301,6 +352,8 @@ bool uniformity::update_model_call(CallBase& call) {
     varies_now = inputs_vary(call);
   } else if (kind == "of_world") {
     varies_now = !is_world(call.getArgOperand(0));
+  } else if (kind == "of_part") {
+    varies_now = copied_communicator(call) == nullptr || !is_world(call.getArgOperand(0));
   } else if (kind == "collective") {
     varies_now = !is_collective(*call.getParent()) || !is_world(call.getArgOperand(0));
     for (unsigned i = 1; i < call.arg_size(); ++i)
@@ -325,6 +378,7 @@ bool uniformity::update_call(CallBase& call) {
       if (varies(end->getOperandUse(0)) || branch_over(block) != nullptr)
         is_changed |= add_source(&call, end);
     }
+    if (jumping_functions_.contains(called)) is_changed |= add_source(&call, nullptr);
     return is_changed;
   }
   if (called == nullptr) return call.isInlineAsm() ? false : add_source(&call, nullptr);
@@ -353,14 +407,33 @@ bool uniformity::compares_addresses(ICmpInst const& comparison) const {
   return false;
 }
 
+bool uniformity::subtracts_addresses(BinaryOperator const& difference) const {
+  auto const* const left = dyn_cast<PtrToIntInst>(difference.getOperand(0));
+  auto const* const right = dyn_cast<PtrToIntInst>(difference.getOperand(1));
+  if (left == nullptr || right == nullptr) return false;
+  pointees const a = memory_.pointees_of(left->getPointerOperand());
+  pointees const b = memory_.pointees_of(right->getPointerOperand());
+  bool is_one_object = !a.is_unknown() && !b.is_unknown();
+  for (pointee const& first : a.known())
+    for (pointee const& second : b.known())
+      is_one_object = is_one_object && first.object == second.object;
+  return !is_one_object;
+}
+
 bool uniformity::update(Function& function) {
   bool is_changed = false;
   for (Instruction& instruction : instructions(function)) {
-    if (auto const* const reader = dyn_cast<LoadInst>(&instruction)) {
+    if (isa<LoadInst, AtomicRMWInst, AtomicCmpXchgInst>(instruction)) {
+      Value const* const pointer = instruction.getOperand(0);
       auto const size =
-          model_.getDataLayout().getTypeStoreSize(reader->getType()).getFixedValue();
-      if (!sources_.contains(reader) && shows_varying(reader->getPointerOperand(), size))
-        is_changed |= add_source(reader, varying_write(reader->getPointerOperand(), size));
+          isa<LoadInst>(instruction)
+              ? model_.getDataLayout().getTypeStoreSize(instruction.getType()).getFixedValue()
+              : 8;
+      if (!sources_.contains(&instruction) && shows_varying(pointer, size, instruction))
+        is_changed |= add_source(&instruction, varying_write(pointer, size, instruction));
+    } else if (auto const* const difference = dyn_cast<BinaryOperator>(&instruction)) {
+      if (!sources_.contains(difference) && subtracts_addresses(*difference))
+        is_changed |= add_source(difference, nullptr);
     } else if (auto const* const comparison = dyn_cast<ICmpInst>(&instruction)) {
       if (!sources_.contains(comparison) && compares_addresses(*comparison))
         is_changed |= add_source(comparison, nullptr);
@@ -368,7 +441,8 @@ bool uniformity::update(Function& function) {
                call != nullptr && !isa<IntrinsicInst>(call)) {
       is_changed |= update_call(*call);
     }
-    if (isa<StoreInst, CallBase>(instruction)) is_changed |= update_writes(instruction);
+    if (instruction.mayWriteToMemory() || isa<CallBase>(instruction))
+      is_changed |= update_writes(instruction);
   }
   return is_changed;
 }

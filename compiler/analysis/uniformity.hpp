@@ -3,6 +3,7 @@
 #pragma once
 
 #include "memory_objects.hpp"
+#include "reaching_writes.hpp"
 
 #include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/Analysis/PostDominators.h>
@@ -32,8 +33,18 @@ class uniformity {
   [[nodiscard]] bool is_collective(llvm::BasicBlock const& block) const;
   [[nodiscard]] bool varies(llvm::Use const& use) const;
   [[nodiscard]] bool varies(llvm::Value const* value) const;
-  /// Whether the bytes of the object that the pointer shows may vary.
-  [[nodiscard]] bool shows_varying(llvm::Value const* pointer, std::uint64_t size) const;
+  /// Whether the bytes that `reader` sees through the pointer may vary. Size 0 stands for all bytes
+  /// from there on.
+  [[nodiscard]] bool shows_varying(llvm::Value const* pointer, std::uint64_t size,
+                                   llvm::Instruction const& reader) const;
+  /// The instruction that wrote such bytes; null if none did, or if it is not known.
+  [[nodiscard]] llvm::Instruction const* varying_write(llvm::Value const* pointer,
+                                                       std::uint64_t size,
+                                                       llvm::Instruction const& reader) const;
+  /// Whether a pointer can point anywhere.
+  [[nodiscard]] bool is_unknown(llvm::Value const* pointer) const {
+    return memory_.pointees_of(pointer).is_unknown();
+  }
 
   /// Why a value that depends on no varying operand varies: the instruction that wrote it to
   /// memory, the call that passed it, or null if the value is itself a source.
@@ -61,19 +72,23 @@ class uniformity {
   [[nodiscard]] bool external_write_varies(llvm::CallBase const& call) const;
   /// Whether the result depends on where objects lie in a rank's memory.
   [[nodiscard]] bool compares_addresses(llvm::ICmpInst const& comparison) const;
+  /// Whether two addresses in objects that may be different are subtracted.
+  [[nodiscard]] bool subtracts_addresses(llvm::BinaryOperator const& difference) const;
   [[nodiscard]] bool inputs_vary(llvm::CallBase const& call) const;
-  [[nodiscard]] llvm::Instruction const* varying_write(llvm::Value const* pointer,
-                                                       std::uint64_t size) const;
+  /// The communicator of which this call makes one with the same ranks; null if it does not.
+  [[nodiscard]] llvm::Value const* copied_communicator(llvm::CallBase const& call) const;
   /// Whether the communicator has all ranks.
   [[nodiscard]] bool is_world(llvm::Value const* communicator) const;
 
   llvm::Module& model_;
   memory_objects memory_;
+  reaching_writes reaching_;
   llvm::SmallPtrSet<llvm::Value const*, 32> sources_;
   std::map<llvm::Value const*, llvm::Instruction const*> causes_;
   std::map<llvm::Function const*, llvm::Instruction const*> divergent_functions_;
-  std::vector<std::vector<object_write>> varying_writes_;  // by object
-  std::vector<std::vector<object_write>> all_writes_;      // by object
+  llvm::SmallPtrSet<llvm::Function const*, 2> jumping_functions_;  // that call setjmp
+  std::vector<std::vector<object_write>> varying_writes_;          // by object
+  std::vector<std::vector<object_write>> all_writes_;              // by object
   llvm::SmallPtrSet<llvm::Instruction const*, 32> varying_writers_;
   llvm::Instruction const* unknown_write_ = nullptr;  // through a pointer that can point anywhere
   llvm::FunctionAnalysisManager analyses_;
