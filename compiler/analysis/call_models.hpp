@@ -57,6 +57,7 @@ struct call_model {
   ending end = ending::none;
   bool has_state = false;      // reads and writes the variables of getopt
   bool copies = false;         // copies pointers from its second argument to its first
+  bool calls_back = false;     // calls a function that it gets with pointers that it gets
   bool points_inside = false;  // writes a pointer into its first argument through its second
 };
 

@@ -24,10 +24,6 @@ using namespace llvm;
 
 namespace {
 
-constexpr char const* main_name = "quarry_mpi_program";
-
-std::string shown(StringRef function) { return function == main_name ? "main" : function.str(); }
-
 allocation_model const* allocation_in(Instruction const& instruction) {
   auto const* const call = dyn_cast<CallBase>(&instruction);
   if (call == nullptr || call->getCalledFunction() == nullptr ||
@@ -58,7 +54,7 @@ allocation_site site_of(CallBase const& call) {
   if (colon != std::string::npos)
     site.line = static_cast<unsigned>(std::stoul(place.substr(colon + 1)));
   if (call.getDebugLoc()) site.column = call.getDebugLoc().getCol();
-  site.function = shown(call.getFunction()->getName());
+  site.function = name_in_source(*call.getFunction());
   site.call = name_in_c(call.getCalledFunction()->getName()).str();
   return site;
 }
@@ -71,7 +67,7 @@ std::string context_of(std::vector<std::uint32_t> const& path,
     CallBase const& call = *calls.at(path[i]);
     if (call.getFunction()->getName() == root_name) break;  // main
     text += (text.empty() ? "called at "
-                          : ", from " + shown(call.getCalledFunction()->getName()) +
+                          : ", from " + name_in_source(*call.getCalledFunction()) +
                                 ", "
                                 "called at ") +
             place_of(call);

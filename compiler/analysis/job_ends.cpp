@@ -8,6 +8,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/PatternMatch.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/Local.h>
 
@@ -27,6 +28,22 @@ ending ending_of(CallBase const& call) {
   return row == nullptr ? ending::none : row->end;
 }
 
+/// Whether the branch to the call's block asks whether its argument is 0: `if (error) exit(error);`.
+bool is_never_zero(CallBase const& call) {
+  BasicBlock const* const block = call.getParent();
+  BasicBlock const* const before = block->getSinglePredecessor();
+  auto const* const branch =
+      before == nullptr ? nullptr : dyn_cast<BranchInst>(before->getTerminator());
+  if (call.arg_empty() || branch == nullptr || !branch->isConditional()) return false;
+  auto const* const comparison = dyn_cast<ICmpInst>(branch->getCondition());
+  if (comparison == nullptr || !comparison->isEquality() ||
+      comparison->getOperand(0) != call.getArgOperand(0) ||
+      !match(comparison->getOperand(1), PatternMatch::m_Zero()))
+    return false;
+  bool const is_taken_if_true = branch->getSuccessor(0) == block;
+  return (comparison->getPredicate() == CmpInst::ICMP_NE) == is_taken_if_true;
+}
+
 /// Whether a rank ends or jumps at this call while the job goes on.
 bool leaves(CallBase const& call) {
   switch (ending_of(call)) {
@@ -35,7 +52,7 @@ bool leaves(CallBase const& call) {
     case ending::by_status: {
       auto const* const status =
           call.arg_empty() ? nullptr : dyn_cast<ConstantInt>(call.getArgOperand(0));
-      return status == nullptr || (status->getZExtValue() & 0xff) == 0;
+      return status == nullptr ? !is_never_zero(call) : (status->getZExtValue() & 0xff) == 0;
     }
     default:
       return call.getCalledFunction() != nullptr &&

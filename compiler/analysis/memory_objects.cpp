@@ -52,6 +52,8 @@ memory_objects::memory_objects(Module& model) : model_{model}, layout_{model.get
   strings.add({environment_, {0, 1, 1}});
   store(lists_, everything, strings);
   for (GlobalVariable const& variable : model.globals()) new_object(&variable);
+  for (Function const& function : model)
+    if (function.hasAddressTaken()) new_object(&function);
   for (GlobalVariable const& variable : model.globals())
     add_initial_contents(variable, object_of_.lookup(&variable));
   for (Function& function : model) {
@@ -60,14 +62,19 @@ memory_objects::memory_objects(Module& model) : model_{model}, layout_{model.get
     for (Argument& argument : function.args()) {
       if (!argument.getType()->isPointerTy()) continue;
       if (is_root) pointees_[&argument].add({lists_, {}});
-      if (!is_root && function.hasAddressTaken()) pointees_[&argument].add_unknown();
     }
     for (Instruction& instruction : instructions(function))
       if (isa<AllocaInst>(instruction)) pointees_[&instruction].add({new_object(&instruction), {}});
   }
+  settle();
+  is_settled_ = true;
+  settle();
+}
+
+void memory_objects::settle() {
   for (bool is_changed = true; is_changed;) {
     is_changed = false;
-    for (Function& function : model)
+    for (Function& function : model_)
       for (Instruction& instruction : instructions(function)) is_changed |= visit(instruction);
   }
 }
@@ -206,6 +213,9 @@ bool memory_objects::escape(pointees const& escaped) {
     if (reached.is_escaped) continue;
     reached.is_escaped = true;
     is_changed = true;
+    if (auto const* const function = dyn_cast_or_null<Function>(reached.origin))
+      for (Argument const& argument : function->args())  // anybody can call it
+        if (argument.getType()->isPointerTy()) pointees_[&argument].add_unknown();
     auto const contents = reached.contents;
     for (held_pointer const& content : contents) escape(content.targets);
   }
@@ -253,28 +263,61 @@ pointees memory_objects::inside_arguments(CallBase const& call) const {
   pointees result;
   for (Use const& argument : call.args())
     if (argument->getType()->isPointerTy()) result.add(inside(pointees_of(argument.get())));
-  if (result.known().empty()) result.add_unknown();  // a message brought it
+  if (is_settled_ && result.known().empty()) result.add_unknown();  // a message brought it
   return result;
+}
+
+bool memory_objects::is_resolved(CallBase const& call) const {
+  pointees const targets = pointees_of(call.getCalledOperand());
+  return !targets.is_unknown() && !targets.known().empty() &&
+         llvm::all_of(targets.known(), [&](pointee const& each) {
+           auto const* const function = dyn_cast_or_null<Function>(origin(each.object));
+           return function != nullptr && !function->isDeclaration();
+         });
+}
+
+bool memory_objects::call_defined(CallBase& call, Function const& called) {
+  bool is_changed = false;
+  for (unsigned i = 0; i < call.arg_size(); ++i) {
+    if (!holds_pointers(call.getArgOperand(i)->getType())) continue;
+    pointees const targets = pointees_of(call.getArgOperand(i));
+    if (i < called.arg_size() && called.getArg(i)->getType()->isPointerTy())
+      is_changed |= give(called.getArg(i), targets);
+    else
+      is_changed |= escape(targets);  // a variable argument, or a number that is not followed
+  }
+  if (!call.getType()->isPointerTy()) return is_changed;
+  return is_changed | give(&call, pointees{returned_[&called]});
+}
+
+/// A call through a pointer.
+bool memory_objects::visit_indirect_call(CallBase& call) {
+  pointees const targets = pointees_of(call.getCalledOperand());
+  bool is_changed = false;
+  for (pointee const& each : targets.known())
+    if (auto const* const function = dyn_cast_or_null<Function>(origin(each.object));
+        function != nullptr && !function->isDeclaration())
+      is_changed |= call_defined(call, *function);
+  bool const is_open = is_settled_ || targets.is_unknown() || !targets.known().empty();
+  if (!is_open || is_resolved(call)) return is_changed;
+  for (Use const& argument : call.args())
+    if (holds_pointers(argument->getType()))
+      is_changed |= escape(pointees{pointees_of(argument.get())});
+  return is_changed | (call.getType()->isPointerTy() && pointees_[&call].add_unknown());
 }
 
 bool memory_objects::visit_call(CallBase& call) {
   bool is_changed = false;
   Function* const called = call.getCalledFunction();
   bool const gives_pointer = call.getType()->isPointerTy();
-  if (called != nullptr && !called->isDeclaration()) {
-    for (unsigned i = 0; i < std::min<std::size_t>(call.arg_size(), called->arg_size()); ++i)
-      if (call.getArgOperand(i)->getType()->isPointerTy())
-        is_changed |= give(called->getArg(i), pointees_of(call.getArgOperand(i)));
-    for (unsigned i = called->arg_size(); i < call.arg_size(); ++i)  // read as variable arguments
-      is_changed |= escape(pointees{pointees_of(call.getArgOperand(i))});
-    return gives_pointer ? is_changed | give(&call, returned_[called]) : is_changed;
-  }
-  call_model const* const row =
-      called == nullptr ? nullptr : model_of(name_in_c(called->getName()));
-  bool passes_function = false;
+  if (called == nullptr) return visit_indirect_call(call);
+  if (!called->isDeclaration()) return call_defined(call, *called);
+  call_model const* const row = model_of(name_in_c(called->getName()));
+  bool passes_function = row != nullptr && row->calls_back;
   for (Use const& argument : call.args())
-    passes_function |= isa<Function>(argument->stripPointerCasts());
-  bool const is_model = called != nullptr && called->getName().starts_with(model_prefix);
+    for (pointee const& each : pointees_of(argument.get()).known())
+      passes_function |= isa_and_nonnull<Function>(origin(each.object));
+  bool const is_model = called->getName().starts_with(model_prefix);
   if (is_model && gives_pointer) return give(&call, inside_arguments(call));
   if (row != nullptr && row->copies)
     is_changed |= copy_contents(call.getArgOperand(0), call.getArgOperand(1));
@@ -357,7 +400,8 @@ bool memory_objects::visit(Instruction& instruction) {
   if (auto* const end = dyn_cast<ReturnInst>(&instruction)) {
     Value const* const value = end->getReturnValue();
     if (value == nullptr || !holds_pointers(value->getType())) return false;
-    bool const is_lost = instruction.getFunction()->hasAddressTaken();
+    auto const object = object_of_.find(instruction.getFunction());
+    bool const is_lost = object != object_of_.end() && is_escaped(object->second);
     return returned_[instruction.getFunction()].add(pointees{pointees_of(value)}) |
            (is_lost && escape(pointees{pointees_of(value)}));
   }
@@ -382,7 +426,7 @@ bool memory_objects::visit(Instruction& instruction) {
                          (isa<CastInst>(instruction) && !isa<IntToPtrInst>(instruction));
   if (auto* const number = dyn_cast<IntToPtrInst>(&instruction)) {
     pointees const targets = pointees_of(number->getOperand(0));
-    return take(targets.known().empty() ? unknown : targets);
+    return take(is_settled_ && targets.known().empty() ? unknown : targets);
   }
   if (!passes_on && instruction.getType()->isIntegerTy()) {
     for (Use const& operand : instruction.operands())
@@ -394,90 +438,6 @@ bool memory_objects::visit(Instruction& instruction) {
   for (Use const& operand : instruction.operands())
     if (holds_pointers(operand->getType())) is_changed |= take(pointees_of(operand.get()));
   return is_changed;
-}
-
-bool memory_objects::is_getopt_variable(unsigned object) const {
-  auto const* const function = dyn_cast_or_null<Function>(objects_[object].origin);
-  return function != nullptr && name_in_c(function->getName()).starts_with("address_of_opt");
-}
-
-std::vector<object_write> memory_objects::accessed(Value const* pointer, std::uint64_t size) const {
-  std::vector<object_write> result;
-  for (pointee const& each : pointees_of(pointer).known()) {
-    byte_range range = each.place;
-    range.size = size;
-    result.push_back({each.object, range, nullptr});
-  }
-  return result;
-}
-
-std::vector<object_write> memory_objects::writes_of(Instruction& instruction, bool& unknown) const {
-  std::vector<object_write> result;
-  auto const add = [&](Value const* pointer, std::uint64_t size) {
-    unknown = unknown || pointees_of(pointer).is_unknown();
-    for (object_write write : accessed(pointer, size)) {
-      write.writer = &instruction;
-      result.push_back(write);
-    }
-  };
-  if (auto* const writer = dyn_cast<StoreInst>(&instruction)) {
-    add(writer->getPointerOperand(),
-        layout_.getTypeStoreSize(writer->getValueOperand()->getType()).getFixedValue());
-    return result;
-  }
-  if (auto* const exchange = dyn_cast<AtomicRMWInst>(&instruction)) {
-    add(exchange->getPointerOperand(),
-        layout_.getTypeStoreSize(exchange->getType()).getFixedValue());
-    return result;
-  }
-  if (auto* const exchange = dyn_cast<AtomicCmpXchgInst>(&instruction)) {
-    add(exchange->getPointerOperand(),
-        layout_.getTypeStoreSize(exchange->getNewValOperand()->getType()).getFixedValue());
-    return result;
-  }
-  auto* const call = dyn_cast<CallBase>(&instruction);
-  if (call == nullptr) return result;
-  if (auto* const memory = dyn_cast<MemIntrinsic>(call)) {
-    auto const* const size = dyn_cast<ConstantInt>(memory->getLength());
-    add(memory->getRawDest(), size == nullptr ? 0 : size->getZExtValue());
-    return result;
-  }
-  if (isa<VAStartInst, VACopyInst>(call)) {
-    for (object_write write : accessed(call->getArgOperand(0), 0))
-      result.push_back({write.object, everything, &instruction});
-    return result;
-  }
-  Function const* const called = call->getCalledFunction();
-  if (called == nullptr || !called->isDeclaration() || isa<IntrinsicInst>(call) ||
-      called->getName().starts_with(model_prefix))
-    return result;
-  call_model const* const row = model_of(name_in_c(called->getName()));
-  if (row == nullptr) {
-    unknown = true;
-    for (Use const& argument : call->args())
-      if (argument->getType()->isPointerTy()) add(argument.get(), 0);
-    return result;
-  }
-  for (effect const& written : row->effects) {
-    if (written.argument < 0) continue;
-    auto const first = static_cast<unsigned>(written.argument);
-    unsigned const last = written.is_rest ? call->arg_size() : first + 1;
-    for (unsigned i = first; i < std::min(last, call->arg_size()); ++i)
-      if (call->getArgOperand(i)->getType()->isPointerTy())
-        add(call->getArgOperand(i), written.bytes);
-    if (written.type < 0) continue;
-    // Elements of a type that the program made can lie before the pointer. If the type has absolute
-    // addresses, the pointer is null (MPI_BOTTOM).
-    if (!isa<ConstantInt>(call->getArgOperand(static_cast<unsigned>(written.type))))
-      for (object_write& each : result) each.range = everything;
-    unknown = unknown || isa<ConstantPointerNull>(call->getArgOperand(first));
-  }
-  if (allocation_model const* const copy = allocation_of(row->name); copy && copy->copies_text)
-    add(call, 0);
-  if (row->has_state)
-    for (unsigned i = 0; i < objects_.size(); ++i)
-      if (is_getopt_variable(i)) result.push_back({i, everything, &instruction});
-  return result;
 }
 
 }  // namespace quarry::compiler

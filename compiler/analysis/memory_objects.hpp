@@ -66,7 +66,13 @@ class memory_objects {
   /// `more` is a copy: it may be an entry of the map that grows.
   bool give(llvm::Value const* pointer, pointees more);
   bool visit(llvm::Instruction& instruction);
+  /// Visits all instructions until nothing changes.
+  void settle();
   bool visit_call(llvm::CallBase& call);
+  bool visit_indirect_call(llvm::CallBase& call);
+  bool call_defined(llvm::CallBase& call, llvm::Function const& called);
+  /// Whether a call through a pointer can only call functions that the program defines.
+  [[nodiscard]] bool is_resolved(llvm::CallBase const& call) const;
   bool copy_contents(llvm::Value const* to, llvm::Value const* from);
   bool store(pointees const& where, pointees const& value);
   bool store(unsigned object, byte_range range, pointees const& value);
@@ -87,7 +93,7 @@ class memory_objects {
   llvm::DenseMap<llvm::Function const*, pointees> returned_;
   unsigned environment_ = 0;  // strings of the command line and the environment
   unsigned lists_ = 0;        // arrays of pointers to them
-  bool stores_anywhere_ = false;
+  bool is_settled_ = false;   // pointers without a place so far have none that is known
 };
 
 }  // namespace quarry::compiler

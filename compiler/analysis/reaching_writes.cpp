@@ -52,6 +52,7 @@ std::uint64_t size_of(Value const* variable, DataLayout const& layout) {
 reaching_writes::reaching_writes(Module const& model, memory_objects const& memory)
     : layout_{model.getDataLayout()}, memory_{memory}, root_{model.getFunction(root_name)} {
   if (root_ == nullptr) return;
+  cycles_.compute(const_cast<Function&>(*root_));
   for (Instruction const& instruction : instructions(*root_)) add_overwrites(instruction);
 }
 
@@ -100,7 +101,8 @@ bool reaching_writes::has_one_instance(unsigned object, Value const* pointer) co
   auto const* const made = dyn_cast<Instruction>(origin);
   if (made == nullptr || made->getFunction() != root_) return false;
   if (auto const* const local = dyn_cast<AllocaInst>(made)) return local->isStaticAlloca();
-  return base_of(pointer, layout_).first == origin;
+  return cycles_.getCycle(made->getParent()) == nullptr ||
+         base_of(pointer, layout_).first == origin;
 }
 
 Instruction const* reaching_writes::find(Instruction const& reader, Value const* pointer,

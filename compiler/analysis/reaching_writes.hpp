@@ -4,6 +4,7 @@
 #include "memory_objects.hpp"
 
 #include <llvm/ADT/STLFunctionalExtras.h>
+#include <llvm/Analysis/CycleAnalysis.h>
 
 #include <vector>
 
@@ -14,8 +15,8 @@ namespace quarry::compiler {
 /// that one rank fills is uniform after MPI_Bcast, although it stays in memory.
 ///
 /// Only for objects of which a rank has one instance at the reader: global variables, and local
-/// variables and allocations of the function that starts the program. For others, all writes reach
-/// all readers.
+/// variables and allocations of the function that starts the program; an allocation in a loop only
+/// if the pointer is the one that this iteration made. For others, all writes reach all readers.
 class reaching_writes {
  public:
   reaching_writes(llvm::Module const& model, memory_objects const& memory);
@@ -37,6 +38,7 @@ class reaching_writes {
   llvm::DataLayout const& layout_;
   memory_objects const& memory_;
   llvm::Function const* root_;
+  llvm::CycleInfo cycles_;                                                    // of the root
   llvm::DenseMap<llvm::Value const*, std::vector<object_write>> overwrites_;  // by variable
 };
 

@@ -17,6 +17,11 @@ namespace quarry::compiler {
 
 using namespace llvm;
 
+std::string name_in_source(Function const& function) {
+  DISubprogram const* const description = function.getSubprogram();
+  return description == nullptr ? function.getName().str() : description->getName().str();
+}
+
 namespace {
 
 /// The name that the program gives a value; empty if it gives none.
@@ -86,6 +91,10 @@ class search {
 
   /// Where ranks begin to differ, if it is this value.
   std::string source_of(Value const& value) const {
+    if (auto const* const argument = dyn_cast<Argument>(&value);
+        argument != nullptr && facts_.is_source(argument) && facts_.cause_of(argument) == nullptr)
+      return "an argument of " + name_in_source(*argument->getParent()) +
+             ", which is called through a pointer";
     auto const* const instruction = dyn_cast<Instruction>(&value);
     if (instruction == nullptr) return {};
     if (isa<PtrToIntInst, ICmpInst>(instruction))
@@ -248,7 +257,7 @@ std::string why_not_collective(uniformity const& facts, BasicBlock const& block)
   Function const& function = *block.getParent();
   if (Instruction const* const call = facts.divergent_call_of(function))
     return why_not_collective(facts, *call->getParent());
-  return function.getName().str() + " is called through a pointer";
+  return name_in_source(function) + " is called through a pointer";
 }
 
 }  // namespace quarry::compiler

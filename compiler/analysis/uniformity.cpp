@@ -265,7 +265,8 @@ bool uniformity::is_world(Value const* communicator) const {
 
 bool uniformity::external_write_varies(CallBase const& call) const {
   Function const* const called = call.getCalledFunction();
-  call_model const* const row = model_of(name_in_c(called->getName()));
+  call_model const* const row =
+      called == nullptr ? nullptr : model_of(name_in_c(called->getName()));
   if (row == nullptr) return true;
   if (row->has_state ||
       (allocation_of(row->name) != nullptr && allocation_of(row->name)->copies_text))
