@@ -53,7 +53,7 @@ translation translate(program& whole, options const& asked, installation const& 
   connect_to_runtime(module, machine, runtime_functions, result.missing);
   if (!result.missing.empty()) return result;
   number_calls(module);
-  result.sites = classify_allocations(module);
+  result.sites = classify_allocations(module, asked.explains != explanation::none);
   if (asked.explains != explanation::none) return result;
   specialise(module, result.sites,
              asked.records_allocations ? allocation_calls::recorded : allocation_calls::served);

@@ -27,7 +27,7 @@ constexpr effect all_from(std::int8_t argument, model value) {
 }
 
 /// Functions that are in no table write through every pointer that they get, and return a varying
-/// value. MPI functions return the same code in all ranks: errors end the program.
+/// value. MPI functions return the same code in all ranks if errors end the program.
 constexpr call_model models[] = {
     // environment
     {"MPI_Init"},
@@ -111,8 +111,6 @@ constexpr call_model models[] = {
     {"MPI_Get_elements", uniform, value, -1, {object(2, varying, word)}},
     {"MPI_Request_free", uniform, value, -1, {object(0, varying, word)}},
     {"MPI_Cancel", uniform},
-    {"MPI_Buffer_attach"},
-    {"MPI_Buffer_detach", uniform, value, -1, {array(0, varying), object(1, varying, word)}},
     // collectives
     {"MPI_Barrier"},
     {"MPI_Bcast", uniform, value, 4, {buffer(0, collective, 1, 2)}},
@@ -131,9 +129,9 @@ constexpr call_model models[] = {
     {"MPI_Op_create", uniform, value, -1, {object(2, varying, word)}},
     {"MPI_Op_free", uniform, value, -1, {object(0, varying, word)}},
     // types
-    {"MPI_Type_contiguous", uniform, value, -1, {object(2, varying, word)}},
-    {"MPI_Type_vector", uniform, value, -1, {object(4, varying, word)}},
-    {"MPI_Type_commit", uniform, value, -1, {object(0, varying, word)}},
+    {"MPI_Type_contiguous", uniform, value, -1, {object(2, of_inputs, word)}},
+    {"MPI_Type_vector", uniform, value, -1, {object(4, of_inputs, word)}},
+    {"MPI_Type_commit"},
     {"MPI_Type_free", uniform, value, -1, {object(0, varying, word)}},
     {"MPI_Type_get_extent", uniform, value, -1, {object(1, of_inputs, 8), object(2, of_inputs, 8)}},
     {"MPI_Type_size", uniform, value, -1, {object(1, of_inputs, word)}},

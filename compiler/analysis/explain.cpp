@@ -89,13 +89,15 @@ Value const* varying_size(uniformity const& facts, CallBase const& call,
 }
 
 void classify(uniformity const& facts, CallBase const& call, allocation_model const& model,
-              allocation_site& site) {
+              bool has_reasons, allocation_site& site) {
   if (!facts.is_collective(*call.getParent())) {
-    site.reason =
-        "not all ranks call it equally often: " + why_not_collective(facts, *call.getParent());
+    if (has_reasons)
+      site.reason =
+          "not all ranks call it equally often: " + why_not_collective(facts, *call.getParent());
   } else if (Value const* const size = varying_size(facts, call, model)) {
     site.kind = allocation_class::varying;
-    site.reason = "all ranks call it; the size depends on " + why_varying(facts, *size);
+    if (has_reasons)
+      site.reason = "all ranks call it; the size depends on " + why_varying(facts, *size);
   } else {
     site.kind = allocation_class::uniform;
     site.reason = "all ranks call it, with one size";
@@ -117,7 +119,7 @@ char const* name_of(allocation_class kind) {
   return kind == allocation_class::uniform ? "CU" : kind == allocation_class::varying ? "CV" : "NO";
 }
 
-std::vector<allocation_site> classify_allocations(Module const& program) {
+std::vector<allocation_site> classify_allocations(Module const& program, bool has_reasons) {
   std::vector<allocation_site> sites;
   auto const calls = calls_of(program);
   bool const has_sites = std::ranges::any_of(
@@ -136,7 +138,7 @@ std::vector<allocation_site> classify_allocations(Module const& program) {
       allocation_site site = site_of(*calls.at(path.back()));
       site.path = path;
       site.context = context_of(path, calls);
-      classify(facts, call, *allocation, site);
+      classify(facts, call, *allocation, has_reasons, site);
       found.insert(path.back());
       sites.push_back(std::move(site));
     }

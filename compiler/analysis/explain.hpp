@@ -32,8 +32,8 @@ struct allocation_site {
 
 /// Classifies each allocating call of the program in each context, in the order of the source. The
 /// program's calls must have numbers (number_calls). Calls that the program cannot reach, or that
-/// lie on a path that ends the job, are none.
-std::vector<allocation_site> classify_allocations(llvm::Module const& program);
+/// lie on a path that ends the job, are none. Reasons take time, and are left out unless asked for.
+std::vector<allocation_site> classify_allocations(llvm::Module const& program, bool has_reasons);
 
 /// CU, CV or NO.
 char const* name_of(allocation_class kind);

@@ -194,6 +194,7 @@ void add_hidden_exits(Function& function, std::set<Function*> const& leaving) {
     CallInst* const condition = builder.CreateCall(varying);
     set_original_name(*condition, "exit");
     Instruction* const end = SplitBlockAndInsertIfThen(condition, next, /*Unreachable=*/true);
+    condition->getParent()->getTerminator()->setDebugLoc(call->getDebugLoc());
     builder.SetInsertPoint(end);
     builder.CreateCall(exit);
   }

@@ -139,7 +139,10 @@ bool replace_write(CallBase& call, call_model const& row, effect const& written,
 /// Whether what the call returns and writes is independent of the bytes that its pointers show.
 bool ignores_contents(call_model const& row) {
   bool ignores = row.result != model::of_inputs && row.kind == returned::value;
-  for (effect const& written : row.effects) ignores = ignores && written.value != model::of_inputs;
+  for (effect const& written : row.effects) {
+    bool const has_counts = written.value == model::collective && written.count < 0;
+    ignores = ignores && written.value != model::of_inputs && !has_counts;
+  }
   return ignores;
 }
 

@@ -45,23 +45,64 @@ std::string at(Instruction const& instruction) {
   return place.empty() ? std::string{} : " at " + place;
 }
 
-/// The branch that the program has. Clang makes a switch without a place for `break` and `return`
-/// in a scope whose variables end: its operand joins the numbers of the ways out, and the branch
-/// before the join is what a person sees.
-Instruction const& shown_branch(uniformity const& facts, Instruction const& branch) {
-  Instruction const* shown = &branch;
-  for (int steps = 0; steps < 8 && place_of(*shown).empty(); ++steps) {
-    auto const* const join = dyn_cast<PHINode>(shown->getOperand(0));
-    if (join == nullptr) break;
-    Instruction const* before = nullptr;
-    for (BasicBlock const* const block : join->blocks()) {
-      if (facts.has_varying_branch(*block)) before = block->getTerminator();
-      if (before == nullptr) before = facts.branch_over(*block);
-    }
-    if (before == nullptr || before == shown) break;
-    shown = before;
+/// The varying branches that decide by which block control comes to a join: those between the join
+/// and the nearest block that dominates it.
+SmallVector<Instruction const*> branches_before(uniformity const& facts, BasicBlock const& join) {
+  SmallVector<Instruction const*> found;
+  DominatorTree const dominators{*const_cast<Function*>(join.getParent())};
+  auto const* const node = dominators.getNode(&join);
+  BasicBlock const* const first =
+      node == nullptr || node->getIDom() == nullptr ? nullptr : node->getIDom()->getBlock();
+  SmallVector<BasicBlock const*> open;
+  SmallPtrSet<BasicBlock const*, 16> done;
+  auto const go_on_before = [&](BasicBlock const& block) {
+    for (BasicBlock const* const before : predecessors(&block))
+      if (done.insert(before).second) open.push_back(before);
+  };
+  go_on_before(join);
+  while (!open.empty()) {
+    BasicBlock const* const block = open.pop_back_val();
+    if (facts.has_varying_branch(*block)) found.push_back(block->getTerminator());
+    if (block != first) go_on_before(*block);
   }
-  return *shown;
+  return found;
+}
+
+/// The branch that the program has. Clang makes a switch without a place for `break` and `return`
+/// in a scope whose variables end: its operand joins the numbers of the ways out, and the branches
+/// before the join are what a person sees.
+Instruction const& shown_branch(uniformity const& facts, Instruction const& branch) {
+  std::deque<Instruction const*> open{&branch};
+  SmallPtrSet<Instruction const*, 16> done;
+  while (!open.empty() && done.size() < 64) {
+    Instruction const* const next = open.front();
+    open.pop_front();
+    if (!done.insert(next).second) continue;
+    if (next->isTerminator() && !place_of(*next).empty()) return *next;
+    if (auto const* const join = dyn_cast<PHINode>(next)) {
+      auto const before = branches_before(facts, *join->getParent());
+      open.insert(open.end(), before.begin(), before.end());
+    } else {
+      for (Use const& operand : next->operands())
+        if (auto const* const made = dyn_cast<Instruction>(operand.get())) open.push_back(made);
+    }
+  }
+  return branch;
+}
+
+/// The model of the function that a call of the program called.
+call_model const* row_of(CallBase const& call) {
+  Function const* const called = call.getCalledFunction();
+  if (called == nullptr) return nullptr;
+  bool const is_model = called->getName().starts_with(model_prefix);
+  return model_of(is_model ? original_name(call) : name_in_c(called->getName()));
+}
+
+/// Whether ranks differ after a call although they call it alike.
+bool is_varying(call_model const& row) {
+  return row.result == model::varying || llvm::any_of(row.effects, [](effect const& written) {
+           return written.value == model::varying;
+         });
 }
 
 /// Searches from a varying value to the nearest place where ranks begin to differ.
@@ -109,10 +150,10 @@ class search {
     Function const* const called = call->getCalledFunction();
     if (called == nullptr) return "a call through a pointer" + at(*call);
     if (!called->isDeclaration()) return {};
-    call_model const* const row = model_of(original_name(*call));
+    call_model const* const row = row_of(*call);
     bool const is_known = row != nullptr;
     if (is_known && row->kind == returned::memory) return {};  // an allocation of some ranks
-    if (is_known && meets_others(*row) && !facts_.is_collective(*call->getParent())) return {};
+    if (is_known && !is_varying(*row) && !facts_.is_collective(*call->getParent())) return {};
     if (called->getName().starts_with(model_prefix)) {
       if (!facts_.is_source(call)) return {};
     } else if (!is_known) {
@@ -130,15 +171,20 @@ class search {
 
   /// The writer of varying bytes on which the call's result or writes depend.
   Instruction const* writer_of_inputs(CallBase const& call) const {
-    auto const* const row = model_of(original_name(call));
+    auto const* const row = row_of(call);
     bool depends = row != nullptr && row->result == model::of_inputs;
     if (row == nullptr) return nullptr;
-    for (effect const& written : row->effects) depends |= written.value == model::of_inputs;
+    unsigned first = 0;
+    for (effect const& written : row->effects) {
+      bool const has_counts = written.value == model::collective && written.count < 0;
+      depends |= written.value == model::of_inputs || has_counts;
+      if (has_counts) first = static_cast<unsigned>(written.argument) + 1;
+    }
     if (auto const* const copy = allocation_of(row->name)) depends |= copy->copies_text;
     if (!depends) return nullptr;
-    for (Use const& argument : call.args())
-      if (argument->getType()->isPointerTy())
-        if (auto const* const writer = facts_.varying_write(argument.get(), 0, call);
+    for (unsigned i = first; i < call.arg_size(); ++i)
+      if (Value const* const argument = call.getArgOperand(i); argument->getType()->isPointerTy())
+        if (auto const* const writer = facts_.varying_write(argument, 0, call);
             writer != nullptr && writer != &call)
           return writer;
     return nullptr;
@@ -153,10 +199,12 @@ class search {
 
   /// Whether a call's result or writes vary because an argument does.
   bool depends_on(CallBase const& call, Use const& argument) const {
-    StringRef const name = original_name(call);
-    auto const* const row = model_of(name);
+    auto const* const row = row_of(call);
     if (row == nullptr || !facts_.varies(argument)) return false;
-    return row->result == model::of_inputs || meets_others(*row);
+    return row->result == model::of_inputs || llvm::any_of(row->effects, [](effect const& written) {
+             return written.value == model::of_inputs || written.value == model::of_world ||
+                    written.value == model::collective;
+           });
   }
 
   void push_branch(BasicBlock const& block, Value const* before) {
@@ -202,10 +250,8 @@ class search {
     for (Use const& operand : instruction->operands())
       if (!isa<BasicBlock>(operand.get())) push(operand, &value);
     if (auto const* const join = dyn_cast<PHINode>(instruction)) {
-      for (BasicBlock const* const block : join->blocks()) {
-        push_branch(*block, &value);
-        if (facts_.has_varying_branch(*block)) push(*block->getTerminator(), &value);
-      }
+      for (Instruction const* const branch : branches_before(facts_, *join->getParent()))
+        push(*branch, &value);
     } else if (isa<StoreInst, CallBase, ReturnInst>(instruction)) {
       push_branch(*instruction->getParent(), &value);
       if (Instruction const* const call = facts_.divergent_call_of(*instruction->getFunction()))
@@ -257,7 +303,9 @@ std::string why_not_collective(uniformity const& facts, BasicBlock const& block)
   Function const& function = *block.getParent();
   if (Instruction const* const call = facts.divergent_call_of(function))
     return why_not_collective(facts, *call->getParent());
-  return name_in_source(function) + " is called through a pointer";
+  return name_in_source(function) + (function.callsFunctionThatReturnsTwice()
+                                         ? " calls setjmp"
+                                         : " is called through a pointer");
 }
 
 }  // namespace quarry::compiler

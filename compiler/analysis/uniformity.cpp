@@ -3,6 +3,7 @@
 
 #include "model_program.hpp"
 
+#include <llvm/Analysis/ConstantFolding.h>
 #include <llvm/Analysis/CycleAnalysis.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/Analysis/TargetTransformInfoImpl.h>
@@ -41,6 +42,32 @@ class variation_info : public TargetTransformInfoImplCRTPBase<variation_info> {
  private:
   SmallPtrSetImpl<Value const*> const* sources_;
 };
+
+/// Whether errors of MPI no longer end the program after this instruction.
+bool keeps_errors(Instruction const& instruction) {
+  auto const* const call = dyn_cast<CallBase>(&instruction);
+  if (call == nullptr || call->getCalledFunction() == nullptr || call->arg_size() != 2)
+    return false;
+  StringRef const name = name_in_c(call->getCalledFunction()->getName());
+  auto const* const handler = dyn_cast<ConstantInt>(call->getArgOperand(1));
+  constexpr std::uint64_t errors_are_fatal = 1;  // of mpi.h
+  return (name == "MPI_Comm_set_errhandler" || name == "MPI_Errhandler_set") &&
+         (handler == nullptr || handler->getZExtValue() != errors_are_fatal);
+}
+
+/// Whether the bytes with which a variable begins are MPI_COMM_WORLD or no communicator.
+bool begins_as_world(Value const* origin, byte_range const& place, DataLayout const& layout) {
+  auto const* const variable = dyn_cast_or_null<GlobalVariable>(origin);
+  if (variable == nullptr || !variable->hasInitializer() ||
+      variable->getInitializer()->isNullValue())
+    return true;
+  if (place.stride != 0) return false;
+  Type* const word = Type::getInt32Ty(variable->getContext());
+  auto const* const first = dyn_cast_or_null<ConstantInt>(
+      ConstantFoldLoadFromConst(const_cast<Constant*>(variable->getInitializer()), word,
+                                APInt{64, static_cast<std::uint64_t>(place.offset)}, layout));
+  return first != nullptr && first->getZExtValue() <= 1;
+}
 
 StringRef model_kind(CallBase const& call) {
   Function const* const called = call.getCalledFunction();
@@ -88,6 +115,7 @@ uniformity::uniformity(Module& model) : model_{model}, memory_{model}, reaching_
       if (auto const* const call = dyn_cast<CallBase>(&instruction);
           call != nullptr && call->hasFnAttr(Attribute::ReturnsTwice))
         jumping_functions_.insert(&function);
+      errors_return_ = errors_return_ || keeps_errors(instruction);
     }
     if (jumping_functions_.contains(&function)) divergent_functions_[&function] = nullptr;
   }
@@ -239,7 +267,9 @@ bool uniformity::is_world(Value const* communicator) const {
     } else if (auto const* const reader = dyn_cast<LoadInst>(value)) {
       if (memory_.pointees_of(reader->getPointerOperand()).is_unknown()) return false;
       for (object_write const& read : memory_.accessed(reader->getPointerOperand(), 4)) {
-        if (memory_.is_escaped(read.object)) return false;
+        if (memory_.is_escaped(read.object) ||
+            !begins_as_world(memory_.origin(read.object), read.range, model_.getDataLayout()))
+          return false;
         for (object_write const& write : all_writes_[read.object]) {
           if (!write.range.overlaps(read.range)) continue;
           if (auto const* const store = dyn_cast<StoreInst>(write.writer)) {
@@ -286,7 +316,14 @@ bool uniformity::external_write_varies(CallBase const& call) const {
         break;
       case model::collective:
         if (!is_world(call.getArgOperand(row->communicator))) return true;
-        if (written.count >= 0 && varies(call.getArgOperandUse(written.count))) return true;
+        for (std::int8_t const argument : {written.count, written.type})
+          if (argument >= 0 && varies(call.getArgOperandUse(static_cast<unsigned>(argument))))
+            return true;
+        // The arrays of counts and places of MPI_Allgatherv.
+        for (unsigned i = static_cast<unsigned>(written.argument) + 1; i < call.arg_size(); ++i) {
+          Value const* const after = call.getArgOperand(i);
+          if (after->getType()->isPointerTy() && shows_varying(after, 0, call)) return true;
+        }
         break;
       default:
         break;
@@ -385,7 +422,8 @@ bool uniformity::update_call(CallBase& call) {
   if (called == nullptr) return call.isInlineAsm() ? false : add_source(&call, nullptr);
   if (!model_kind(call).empty()) return update_model_call(call);
   call_model const* const row = model_of(name_in_c(called->getName()));
-  bool varies_now = row == nullptr || row->result == model::varying;
+  bool varies_now = row == nullptr || row->result == model::varying ||
+                    (errors_return_ && name_in_c(called->getName()).starts_with("MPI_"));
   if (row != nullptr && row->kind == returned::memory)
     varies_now = !is_collective(*call.getParent());  // other ranks have no such allocation
   if (row != nullptr && row->result == model::of_inputs) varies_now = inputs_vary(call);

@@ -90,6 +90,7 @@ class uniformity {
   std::vector<std::vector<object_write>> varying_writes_;          // by object
   std::vector<std::vector<object_write>> all_writes_;              // by object
   llvm::SmallPtrSet<llvm::Instruction const*, 32> varying_writers_;
+  bool errors_return_ = false;  // functions of MPI can return an error in some ranks
   llvm::Instruction const* unknown_write_ = nullptr;  // through a pointer that can point anywhere
   llvm::FunctionAnalysisManager analyses_;
   std::map<llvm::Function const*, std::unique_ptr<function_facts>> facts_;
