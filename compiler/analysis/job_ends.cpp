@@ -100,14 +100,18 @@ bool is_leaving(Function& function, std::set<Function*> const& known, bool throu
 
 }  // namespace
 
+void end_after(CallInst& call) {
+  if (!isa<UnreachableInst>(call.getNextNode())) changeToUnreachable(call.getNextNode());
+}
+
 void end_at_exits(Function& function) {
-  SmallVector<CallInst*> ends;
+  SmallVector<WeakTrackingVH> ends;  // the end after one call can delete the next
   for (Instruction& instruction : instructions(function))
     if (auto* const call = dyn_cast<CallInst>(&instruction);
         call != nullptr && ending_of(*call) != ending::none)
       ends.push_back(call);
-  for (CallInst* const call : ends)
-    if (!isa<UnreachableInst>(call->getNextNode())) changeToUnreachable(call->getNextNode());
+  for (WeakTrackingVH const& end : ends)
+    if (auto* const call = dyn_cast_or_null<CallInst>(static_cast<Value*>(end))) end_after(*call);
 }
 
 void remove_ending_paths(Function& function) {

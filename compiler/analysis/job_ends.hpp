@@ -2,11 +2,15 @@
 // Paths of a program on which the job ends, and calls after which a rank leaves the others.
 #pragma once
 
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/Module.h>
 
 #include <set>
 
 namespace quarry::compiler {
+
+/// Ends the block after a call that does not return.
+void end_after(llvm::CallInst& call);
 
 /// Ends blocks after calls that do not return (exit, MPI_Abort, longjmp).
 void end_at_exits(llvm::Function& function);

@@ -185,13 +185,14 @@ std::unique_ptr<Module> make_model(Module const& program) {
     add_hidden_exits(*function, leaving);
     remove_ending_paths(*function);
     if (always_ends_job(*function)) {
-      SmallVector<CallBase*> calls;
+      SmallVector<WeakTrackingVH> calls;
       for (User* const user : function->users())
         if (auto* const call = dyn_cast<CallInst>(user);
             call && call->getCalledOperand() == function)
           calls.push_back(call);
-      for (CallBase* const call : calls)
-        if (!isa<UnreachableInst>(call->getNextNode())) changeToUnreachable(call->getNextNode());
+      for (WeakTrackingVH const& each : calls)
+        if (auto* const call = dyn_cast_or_null<CallInst>(static_cast<Value*>(each)))
+          end_after(*call);
     }
   }
   drop_unused(order);
