@@ -28,7 +28,7 @@ ending ending_of(CallBase const& call) {
   return row == nullptr ? ending::none : row->end;
 }
 
-/// Whether the branch to the call's block asks whether its argument is 0: `if (error) exit(error);`.
+/// Whether the branch to the call's block asks whether its argument is 0: if (error) exit(error).
 bool is_never_zero(CallBase const& call) {
   BasicBlock const* const block = call.getParent();
   BasicBlock const* const before = block->getSinglePredecessor();

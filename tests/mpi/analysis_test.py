@@ -27,11 +27,14 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import allocation_oracle
+
 TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
 SOURCES = Path(__file__).resolve().parent / "analysis"
 EXPECTED = re.compile(r"//\s*(?:\[(?P<context>[^\]]*)\] )?(?P<class>CU|CV|NO)(?P<reason>[ :].*)?$")
 PLACE = re.compile(r"([^\s,;:]+\.[ch]):(\d+)")
-RANKS = 5
+RUNS = ((5, 0), (4, 1), (7, 2))  # numbers of ranks and seeds
+ARGUMENTS = ("12", "34")
 
 
 def run(*words):
@@ -152,9 +155,16 @@ class AnalysisTest(unittest.TestCase):
         self.assertFalse(problems, "\n" + "\n".join(problems))
 
     def execute(self, path):
+        """Runs the program. All ranks make the collective calls of the classes."""
+        inputs = self.inputs(path)
+        sites = allocation_oracle.explain(TOOLS, inputs, ["--cpu-only"])
         program = self.folder / "program"
-        run(TOOLS / "quarry-mpicc", "-w", "--cpu-only", *self.inputs(path), "-o", program, "-lm")
-        run(TOOLS / "quarry-mpirun", "-n", RANKS, program, "12", "34")
+        allocation_oracle.compile_recorded(TOOLS, inputs, program, ["-lm"])
+        for ranks, seed in RUNS:
+            calls = allocation_oracle.run_recorded(TOOLS, program, ranks, ARGUMENTS, seed)
+            self.assertIsNotNone(calls, f"{path.name} fails with {ranks} ranks")
+            self.assertTrue(any(calls.values()), "no call was recorded")
+            self.assertEqual(allocation_oracle.contradictions(sites, calls), [], f"{ranks} ranks, seed {seed}")
 
     def test_the_programs_have_many_sites(self):
         texts = [path.read_text() for path in SOURCES.rglob("*.c")]

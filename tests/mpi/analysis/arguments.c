@@ -20,10 +20,10 @@ static void numbers(int argc, char** argv) {
   if (sscanf(argv[2], "%d", &k) != 1) exit(1);
   free(malloc((size_t)k));  // CU
   double const x = atof(argv[2]) * 1.5;
-  free(malloc((size_t)x));               // CU
-  free(malloc(strlen(argv[1]) + 1));     // CU
-  char* const copy = strdup(argv[1]);    // CU
-  free(malloc(strlen(copy) + 1));        // CU
+  free(malloc((size_t)x));             // CU
+  free(malloc(strlen(argv[1]) + 1));   // CU
+  char* const copy = strdup(argv[1]);  // CU
+  free(malloc(strlen(copy) + 1));      // CU
   free(copy);
   char const* const home = getenv("HOME");
   free(malloc(home == NULL ? 1 : strlen(home) + 1));  // CU
@@ -45,7 +45,7 @@ static void text(int rank) {
   free(malloc((size_t)atoi(equals + 1)));     // CU
   char name[32];
   snprintf(name, sizeof name, "out.%d", rank);
-  free(malloc(strlen(name) + 1));  // CV `rank` from MPI_Comm_rank
+  free(malloc(strlen(name) + 1));   // CV `rank` from MPI_Comm_rank
   char* const copy = strdup(name);  // CV from MPI_Comm_rank
   free(malloc(strlen(copy) + 1));   // CV from MPI_Comm_rank
   free(copy);
@@ -70,9 +70,14 @@ static void options(int argc, char** argv, int rank) {
   size_t length = 1;
   for (int option; (option = getopt(argc, argv, "n:f:")) != -1;) {
     switch (option) {
-      case 'n': count = atoi(optarg); break;
-      case 'f': length = strlen(optarg) + 1; break;
-      default: exit(1);
+      case 'n':
+        count = atoi(optarg);
+        break;
+      case 'f':
+        length = strlen(optarg) + 1;
+        break;
+      default:
+        exit(1);
     }
   }
   free(malloc((size_t)count));   // CU

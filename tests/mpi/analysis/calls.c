@@ -6,7 +6,7 @@
 
 static void* grab(size_t size) {
   return malloc(size);  // [grab(8)] CU
-                        // [if (rank < 2) free(grab(9))] NO by `if (rank < 2)`: `rank` from MPI_Comm_rank
+      // [if (rank < 2) free(grab(9))] NO by `if (rank < 2)`: `rank` from MPI_Comm_rank
 }
 
 static void* checked(size_t size) {
@@ -61,9 +61,7 @@ static void other_pointer(void) {
 
 static void (*const table[])(void) = {through_pointer, other_pointer};
 
-static void with_callback(void* (*allocate)(size_t), size_t size) {
-  free(allocate(size));
-}
+static void with_callback(void* (*allocate)(size_t), size_t size) { free(allocate(size)); }
 static void* plain(size_t size) {
   return malloc(size);  // CU
 }
@@ -106,7 +104,7 @@ int main(int argc, char** argv) {
   deep(4);
   deep_as_rank(rank);
   even(5);
-  free(malloc((size_t)sum_to(size)));  // CU
+  free(malloc((size_t)sum_to(size)));          // CU
   free(malloc((size_t)product_to(rank) + 1));  // CV from MPI_Comm_rank
   for (int i = 0; i < 2; ++i) table[i]();
   with_callback(plain, 24);

@@ -24,8 +24,8 @@ static int largest(MPI_Comm among, int value) {
 static void in_structure(int rank) {
   world w;
   open_world(&w, MPI_COMM_WORLD);
-  free(malloc((size_t)w.size));      // CU
-  free(malloc((size_t)w.rank + 1));  // CV from MPI_Comm_rank
+  free(malloc((size_t)w.size));                    // CU
+  free(malloc((size_t)w.rank + 1));                // CV from MPI_Comm_rank
   free(malloc((size_t)largest(w.all, rank) + 1));  // CU
   free(malloc((size_t)largest(w.part, rank) + 1));
   // CV from MPI_Comm_split
@@ -88,7 +88,8 @@ static void grid(int rank, int size) {
   double* const block = malloc(sizeof(double) * (size_t)(rows * columns));  // CU
   double* const left = column > 0 ? malloc(64) : NULL;
   // NO by `column > 0`: from MPI_Comm_rank
-  double* const edge = malloc(sizeof(double) * (size_t)(row == 0 ? 4 : 8));  // CV from MPI_Comm_rank
+  double* const edge =
+      malloc(sizeof(double) * (size_t)(row == 0 ? 4 : 8));  // CV from MPI_Comm_rank
   free(block);
   free(left);
   free(edge);

@@ -24,9 +24,9 @@ static void whole(int rank) {
   if (rank == 0) read_config(&c, rank);
   free(malloc((size_t)c.rows + 1));  // CV `rank` from MPI_Comm_rank
   MPI_Bcast(&c, sizeof c, MPI_BYTE, 0, MPI_COMM_WORLD);
-  free(malloc((size_t)c.rows));            // CU
+  free(malloc((size_t)c.rows));             // CU
   free(malloc((size_t)(c.tolerance * 8)));  // CU
-  free(malloc(strlen(c.name) + 1));        // CU
+  free(malloc(strlen(c.name) + 1));         // CU
 }
 
 static void by_field(int rank) {
@@ -49,8 +49,8 @@ static void through_parameter(int rank) {
   config c = {.columns = 3};
   read_config(&c, rank);
   share(&c);
-  free(malloc((size_t)c.rows));      // CU
-  free(malloc((size_t)c.columns));   // CU
+  free(malloc((size_t)c.rows));           // CU
+  free(malloc((size_t)c.columns));        // CU
   free(malloc((size_t)c.tolerance + 1));  // CU
 }
 
@@ -71,8 +71,8 @@ static void packed(int rank) {
   MPI_Bcast(buffer, sizeof buffer, MPI_CHAR, 0, MPI_COMM_WORLD);
   memcpy(&count, buffer, sizeof count);
   memcpy(&step, buffer + sizeof count, sizeof step);
-  free(malloc((size_t)count));            // CU
-  free(malloc((size_t)(8 * step) + 1));   // CU
+  free(malloc((size_t)count));           // CU
+  free(malloc((size_t)(8 * step) + 1));  // CU
 }
 
 static void in_heap(int rank) {

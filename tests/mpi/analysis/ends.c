@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(call)                                         \
-  do {                                                      \
-    int const code = (call);                                \
+#define CHECK(call)                                          \
+  do {                                                       \
+    int const code = (call);                                 \
     if (code != MPI_SUCCESS) fail(__FILE__, __LINE__, code); \
   } while (0)
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRY(call)                  \
-  do {                             \
-    int const status = (call);     \
+#define TRY(call)                   \
+  do {                              \
+    int const status = (call);      \
     if (status != 0) return status; \
   } while (0)
 
@@ -73,7 +73,7 @@ static int find(int const* values, int count, int wanted) {
 
 static void searches(int rank) {
   int const values[] = {4, 3, 2, 1, 0};
-  free(malloc((size_t)find(values, 5, 2)));  // CU
+  free(malloc((size_t)find(values, 5, 2)));         // CU
   free(malloc((size_t)find(values, 5, rank) + 1));  // CV from MPI_Comm_rank
   for (int i = 0; i < 3; ++i) {
     int j = 0;

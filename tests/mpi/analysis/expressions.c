@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 static void conditions(int rank, int size) {
-  free(malloc(rank == 0 ? 64 : 32));  // CV `rank` from MPI_Comm_rank
-  free(malloc(rank == 0 ? 64 : 64));  // CU
+  free(malloc(rank == 0 ? 64 : 32));       // CV `rank` from MPI_Comm_rank
+  free(malloc(rank == 0 ? 64 : 64));       // CU
   char* a = rank == 0 ? malloc(8) : NULL;  // NO by `rank == 0 ? malloc`: `rank` from MPI_Comm_rank
   char* b = size > 1 ? malloc(8) : NULL;   // CU
   free(a);
@@ -14,42 +14,59 @@ static void conditions(int rank, int size) {
   int const has_both = size > 1 && (c = malloc(8)) != NULL;  // CU
   free(c);
   c = NULL;
-  int const has_one = rank && (c = malloc(8)) != NULL;  // NO by `rank && (c`: `rank` from MPI_Comm_rank
+  int const has_one =
+      rank && (c = malloc(8)) != NULL;  // NO by `rank && (c`: `rank` from MPI_Comm_rank
   free(c);
   c = NULL;
   int const has_other = rank == 1 || (c = malloc(8)) != NULL;
   // NO by `rank == 1 || (c`: `rank` from MPI_Comm_rank
   free(c);
   int n;
-  free((n = size * 2, malloc((size_t)n)));  // CU
-  free((n = rank * 2, malloc((size_t)n)));  // CV `rank` from MPI_Comm_rank
+  free((n = size * 2, malloc((size_t)n)));                     // CU
+  free((n = rank * 2, malloc((size_t)n)));                     // CV `rank` from MPI_Comm_rank
   free(malloc((size_t)(has_both + has_one + has_other) + 1));  // CV from MPI_Comm_rank
 }
 
 static void switches(int rank, int size) {
   switch (size & 3) {
-    case 0: free(malloc(8)); break;  // CU
-    case 1: free(malloc(16));        // CU
+    case 0:
+      free(malloc(8));  // CU
+      break;
+    case 1:
+      free(malloc(16));  // CU
       // fall through
-    case 2: free(malloc(24)); break;  // CU
-    default: free(malloc(32));        // CU
+    case 2:
+      free(malloc(24));  // CU
+      break;
+    default:
+      free(malloc(32));  // CU
   }
   switch (rank & 3) {
-    case 0: free(malloc(8)); break;  // NO by `switch (rank & 3)`: `rank` from MPI_Comm_rank
-    case 1: free(malloc(16));        // NO by `switch (rank & 3)`: `rank` from MPI_Comm_rank
+    case 0:
+      free(malloc(8));  // NO by `switch (rank & 3)`: `rank` from MPI_Comm_rank
+      break;
+    case 1:
+      free(malloc(16));  // NO by `switch (rank & 3)`: `rank` from MPI_Comm_rank
       // fall through
-    default: free(malloc(32));  // NO by `switch (rank & 3)`: `rank` from MPI_Comm_rank
+    default:
+      free(malloc(32));  // NO by `switch (rank & 3)`: `rank` from MPI_Comm_rank
   }
   free(malloc(40));  // CU
   size_t bytes;
   switch (rank % 2) {
-    case 0: bytes = 8; break;
-    default: bytes = 16;
+    case 0:
+      bytes = 8;
+      break;
+    default:
+      bytes = 16;
   }
   free(malloc(bytes));  // CV `rank` from MPI_Comm_rank
   switch (size) {
-    case 1: bytes = 8; break;
-    default: bytes = 16;
+    case 1:
+      bytes = 8;
+      break;
+    default:
+      bytes = 16;
   }
   free(malloc(bytes));  // CU
 }

@@ -113,8 +113,8 @@ static void swap(int* a, int* b) {
 static void swapped(int rank) {
   int a = 8, b = rank + 1;
   swap(&a, &b);
-  free(malloc((size_t)a));  // CV `rank` from MPI_Comm_rank
-  free(malloc((size_t)b));  // CU
+  free(malloc((size_t)a));               // CV `rank` from MPI_Comm_rank
+  free(malloc((size_t)b));               // CU
   char *p = malloc(8), *q = malloc(16);  // CU
   if (rank == 0) {
     char* const t = p;

@@ -118,7 +118,8 @@ int main(int argc, char** argv) {
   void* aligned;
   if (posix_memalign(&aligned, 64, (size_t)size * 64) != 0) MPI_Abort(MPI_COMM_WORLD, 1);  // CU
   free(aligned);
-  if (posix_memalign(&aligned, 64, (size_t)rank * 64 + 64) != 0) exit(1);  // CV `rank` from MPI_Comm_rank
+  if (posix_memalign(&aligned, 64, (size_t)rank * 64 + 64) != 0) exit(1);
+  // CV `rank` from MPI_Comm_rank
   free(aligned);
   free(aligned_alloc(64, 128));  // CU
   MPI_Finalize();

@@ -84,19 +84,19 @@ static void reductions(int rank, int size) {
   MPI_Allgather(&mine, 1, MPI_INT, counts, 1, MPI_INT, MPI_COMM_WORLD);
   int total = 0;
   for (int i = 0; i < size; ++i) total += counts[i];
-  free(malloc((size_t)total));         // CU
-  free(malloc((size_t)counts[0]));     // CU
-  free(malloc((size_t)counts[rank]));  // CV `rank` from MPI_Comm_rank
+  free(malloc((size_t)total));                          // CU
+  free(malloc((size_t)counts[0]));                      // CU
+  free(malloc((size_t)counts[rank]));                   // CV `rank` from MPI_Comm_rank
   int* const all = malloc(sizeof(int) * (size_t)size);  // CU
   MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
-  free(malloc((size_t)all[size - 1]));  // CU
-  free(malloc((size_t)all[rank]));      // CV `rank` from MPI_Comm_rank
+  free(malloc((size_t)all[size - 1]));                      // CU
+  free(malloc((size_t)all[rank]));                          // CV `rank` from MPI_Comm_rank
   int* const gathered = calloc((size_t)size, sizeof(int));  // CU
   MPI_Gather(&mine, 1, MPI_INT, gathered, 1, MPI_INT, 0, MPI_COMM_WORLD);
   free(malloc((size_t)gathered[0] + 1));  // CV from MPI_Gather
   int part;
   MPI_Scatter(all, 1, MPI_INT, &part, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  free(malloc((size_t)part));  // CV `part` from MPI_Scatter
+  free(malloc((size_t)part));                                 // CV `part` from MPI_Scatter
   int* const exchanged = malloc(sizeof(int) * (size_t)size);  // CU
   MPI_Alltoall(all, 1, MPI_INT, exchanged, 1, MPI_INT, MPI_COMM_WORLD);
   free(malloc((size_t)exchanged[0]));  // CV from MPI_Alltoall

@@ -38,14 +38,14 @@ int main(int argc, char** argv) {
   // NO: the address of an object
   FILE* const file = fopen("/dev/null", "r");
   if (file != NULL) fclose(file);
-  free(malloc(8));  // CU
-  int* const a = malloc(4);  // CU
-  int* const b = malloc(4);  // CU
-  free(malloc(a < b ? 8 : 16));  // CV
+  free(malloc(8));                // CU
+  int* const a = malloc(4);       // CU
+  int* const b = malloc(4);       // CU
+  free(malloc(a < b ? 8 : 16));   // CV
   free(malloc(a == b ? 8 : 16));  // CU
   free(a);
   free(b);
-  volatile int seen = size;
+  int volatile seen = size;
   free(malloc((size_t)seen));  // CU
   seen = rank;
   free(malloc((size_t)seen + 1));  // CV from MPI_Comm_rank

@@ -26,17 +26,17 @@ static void branches(int rank, int size) {
 }
 
 static void sizes(int rank, int size, int argc, char** argv) {
-  free(malloc(sizeof(double) * (size_t)size));         // CU
-  free(malloc((size_t)atoi(argv[1]) * sizeof(int)));   // CU
-  free(malloc((size_t)argc));                          // CU
-  free(malloc(8 * (size_t)rank + 8));                  // CV `rank` from MPI_Comm_rank
-  free(calloc((size_t)size, sizeof(int)));             // CU
-  free(calloc((size_t)rank + 1, sizeof(int)));         // CV `rank` from MPI_Comm_rank
-  free(calloc(4, (size_t)rank + 1));                   // CV `rank` from MPI_Comm_rank
+  free(malloc(sizeof(double) * (size_t)size));        // CU
+  free(malloc((size_t)atoi(argv[1]) * sizeof(int)));  // CU
+  free(malloc((size_t)argc));                         // CU
+  free(malloc(8 * (size_t)rank + 8));                 // CV `rank` from MPI_Comm_rank
+  free(calloc((size_t)size, sizeof(int)));            // CU
+  free(calloc((size_t)rank + 1, sizeof(int)));        // CV `rank` from MPI_Comm_rank
+  free(calloc(4, (size_t)rank + 1));                  // CV `rank` from MPI_Comm_rank
   int const share = (size + 100 - rank - 1) / size;
-  free(malloc((size_t)share));                         // CV from MPI_Comm_rank
+  free(malloc((size_t)share));  // CV from MPI_Comm_rank
   int const rounded = (100 + size - 1) / size;
-  free(malloc((size_t)rounded * sizeof(double)));      // CU
+  free(malloc((size_t)rounded * sizeof(double)));  // CU
 }
 
 static void loops(int rank, int size) {

@@ -73,7 +73,7 @@ static tree* insert(tree* t, int key) {
 }
 
 static void rows(int rank, int size) {
-  double** const m = malloc(sizeof(double*) * (size_t)size);  // CU
+  double** const m = malloc(sizeof(double*) * (size_t)size);         // CU
   for (int i = 0; i < size; ++i) m[i] = malloc(sizeof(double) * 8);  // CU
   for (int i = 0; i < size; ++i) m[i][0] = i;
   free(malloc((size_t)m[size - 1][0] + 1));  // CU
@@ -102,8 +102,8 @@ static void parts(int rank, int size) {
     list[i].data = malloc((size_t)list[i].count);  // CU
   }
   for (int i = 0; i < size; ++i) free(malloc((size_t)list[i].count));  // CU
-  free(malloc((size_t)list[1].owner + 1));      // CV from MPI_Comm_rank
-  free(malloc((size_t)list[rank].count));       // CV `rank` from MPI_Comm_rank
+  free(malloc((size_t)list[1].owner + 1));                             // CV from MPI_Comm_rank
+  free(malloc((size_t)list[rank].count));  // CV `rank` from MPI_Comm_rank
   for (int i = 0; i < size; ++i) free(list[i].data);
   free(list);
 }
