@@ -409,7 +409,7 @@ def named_files(text):
 
 class NamedFiles(unittest.TestCase):
     def test_each_file_that_a_design_page_names_exists(self):
-        folders = ("include", "src", "tests", "bench", "scripts", "fortran", "examples")
+        folders = ("include", "src", "compiler", "tests", "bench", "scripts", "fortran", "examples")
         existing = {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
         missing = {
             f"{path.name}: {name}"
