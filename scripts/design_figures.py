@@ -330,7 +330,6 @@ SECTIONS = {
     "docs/design/mpi.md": mpi_figures.SECTIONS,
     "docs/design/mpi_analysis.md": mpi_figures.ANALYSIS,
     "docs/design/mpi_programs.md": mpi_figures.OTHERS,
-    "docs/design/mpi_analysis.md": {},
     "docs/design/opencl.md": opencl_figures.SECTIONS,
     "docs/design/registry.md": {},
     "docs/design/simt.md": {},
