@@ -211,7 +211,7 @@ struct plain_receive {
          (wanted.tag == MPI_ANY_TAG || wanted.tag == static_cast<std::int32_t>(head.tag));
 }
 
-/// Whether the message is in the slot and its extension, and its receiver need not acquire anything.
+/// Whether the message is in the slot and its extension, and its receiver need acquire nothing.
 [[nodiscard]] QUARRY_FAST bool is_here(own_mail_reader::arrival const& arrived) {
   return (arrived.head.about & (envelope::is_elsewhere | envelope::is_ordered)) == 0;
 }

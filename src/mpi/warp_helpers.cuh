@@ -21,14 +21,14 @@ struct warp_task {
 ///
 /// The rank writes the task to shared memory and arrives at the barrier `begin` (B), for which the
 /// helpers wait (H). They do their shares, and the first of them arrives at the barrier `end` (E)
-/// after all, for which the rank waits (W). Barriers of shared memory release when a thread arrives,
-/// and acquire when its wait ends. So the helpers see the task, and the rank sees what they wrote. A
-/// helper waits for nothing but its rank and, in a load, for a sender that waits for nothing; so
-/// helpers cannot be part of a deadlock.
+/// after all, for which the rank waits (W). Barriers of shared memory release when a thread
+/// arrives, and acquire when its wait ends. So the helpers see the task, and the rank sees what
+/// they wrote. A helper waits for nothing but its rank and, in a load, for a sender that waits for
+/// nothing; so helpers cannot be part of a deadlock.
 ///
 /// Rejected: the other lanes of the rank's own warp as helpers. As long as they exist, each branch
-/// of the rank takes longer: a message of 64 bytes 4.4 in place of 3.8 us to and fro, a barrier of 16
-/// ranks 1.4 in place of 1.3 us.
+/// of the rank takes longer: a message of 64 bytes 4.4 in place of 3.8 us to and fro, a barrier of
+/// 16 ranks 1.4 in place of 1.3 us.
 class warp_helpers {
  public:
   /// Whether ranks have helpers. All ranks have the same.
@@ -119,8 +119,8 @@ __device__ __noinline__ bool run_through_piece(warp_task task) {
   return true;
 }
 
-/// Does a task with the helpers. If its data is in the rank's stack, and other ranks have all pieces
-/// of shared memory, the rank does it alone.
+/// Does a task with the helpers. If its data is in the rank's stack, and other ranks have all
+/// pieces of shared memory, the rank does it alone.
 __device__ __noinline__ void run_by_warp(warp_task const& task) {
   if (__isGlobal(task.data)) return warp_helpers::run(task);
   if (claimed_pieces::piece_bytes() != 0 && run_through_piece(task)) return;
