@@ -115,7 +115,13 @@ class claimed_pieces {
 
   /// Claims 1, 2, 4 or 8 neighbouring pieces, at most `wanted` > 0. Claims none if no piece is
   /// free.
-  __device__ explicit claimed_pieces(std::uint32_t wanted) {
+  __device__ explicit claimed_pieces(std::uint32_t wanted)
+      : claimed_pieces{wanted, without_engine{}} {
+    if (count_ != 0) asm volatile("fence.proxy.async;" ::: "memory");  // (P)
+  }
+  /// The same for pieces that only threads use.
+  struct without_engine {};
+  __device__ claimed_pieces(std::uint32_t wanted, without_engine) {
     std::uint32_t const word = engine::shared_base();
     std::uint32_t seen;
     asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(seen) : "r"(word) : "memory");
@@ -148,7 +154,6 @@ class claimed_pieces {
     slots_ = count_ < max_slots ? count_ : max_slots;
     slot_pieces_ = count_ / slots_;
     slot_bytes_ = piece_bytes() * slot_pieces_;
-    asm volatile("fence.proxy.async;" ::: "memory");  // (P)
   }
   __device__ ~claimed_pieces() {
     if (count_ == 0) return;
@@ -160,6 +165,11 @@ class claimed_pieces {
   }
   claimed_pieces(claimed_pieces const&) = delete;
   [[nodiscard]] __device__ explicit operator bool() const { return count_ != 0; }
+
+  /// The first piece.
+  [[nodiscard]] __device__ char* memory() const {
+    return static_cast<char*>(__cvta_shared_to_generic(address_of(first_)));
+  }
 
   /// Copies from global to global memory. Addresses and size are multiples of 16; `size` > 0.
   ///

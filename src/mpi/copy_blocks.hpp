@@ -70,7 +70,7 @@ QUARRY_HD inline void copy_blocks(char* to, block_places const& to_places, char 
   } else if (all % 8 == 0) {
     copy_block_units<long_word>(to, to_places, from, from_places, blocks, size / 8);
   } else if (all % 4 == 0) {
-    copy_block_units<word>(to, to_places, from, from_places, blocks, size / 4);
+    copy_block_units<narrow_word>(to, to_places, from, from_places, blocks, size / 4);
   } else {
     copy_block_units<char>(to, to_places, from, from_places, blocks, size);
   }

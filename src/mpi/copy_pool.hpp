@@ -3,10 +3,14 @@
 #pragma once
 
 #include "quarry/core/abi.hpp"
+#include "quarry/core/config.hpp"
 
 #include <cstdint>
 
 namespace quarry::inline QUARRY_ABI::mpi {
+
+/// Whether ranks have helpers (warp_helpers.cuh), if they have 2^shift threads each.
+[[nodiscard]] QUARRY_HD constexpr bool helpers_exist(std::uint32_t shift) { return shift == 6; }
 
 struct copy_pool {
   static constexpr std::uint32_t pieces = 8;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr bytes default_heap = bytes{1} << 30;
 constexpr bytes page = 4096;
+constexpr bytes cpu_extension_budget = bytes{64} << 20;
 
 }  // namespace
 
@@ -47,6 +48,11 @@ cpu_world::cpu_world(needs const& wanted)
                &std::free},
       ranks_(wanted.ranks),
       mailboxes_(wanted.ranks),
+      extension_units_{extension_units_for(cpu_extension_budget, wanted.ranks, most_extended)},
+      extensions_{static_cast<std::uint64_t*>(
+                      std::calloc(std::size_t{wanted.ranks} * mail_slots * extension_units_ + 1,
+                                  sizeof(std::uint64_t))),
+                  &std::free},
       ends_(wanted.ranks),
       meeting_{
           std::make_unique<meeting_memory>(wanted.ranks, wanted.block_ranks, wanted.joins_lanes)} {
@@ -62,8 +68,19 @@ cpu_world::cpu_world(needs const& wanted)
   all_.environment = environ;
   all_.start_ns = simt::clock_ns();
   all_.ends = ends_.data();
-  quarry_mpi_layout = {records_.get(), wanted.record,     0, wanted.ranks, &all_,
-                       ranks_.data(),  mailboxes_.data(), {}};
+  if (extensions_ == nullptr)
+    throw out_of_memory{"long messages", cpu_extension_budget, "the host has no memory"};
+  quarry_mpi_layout = {records_.get(),
+                       wanted.record,
+                       0,
+                       wanted.ranks,
+                       &all_,
+                       ranks_.data(),
+                       mailboxes_.data(),
+                       extensions_.get(),
+                       extension_units_,
+                       0,
+                       {}};
   quarry_mpi_layout.set_heap(memory_.ref());
   for (std::uint32_t i = 0; i < wanted.ranks; ++i) {
     mailboxes_[i].initialise();

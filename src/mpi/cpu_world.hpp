@@ -50,6 +50,8 @@ class cpu_world {
   std::unique_ptr<char, void (*)(void*)> records_;
   std::vector<rank_state> ranks_;
   std::vector<mail> mailboxes_;
+  std::uint32_t extension_units_;
+  std::unique_ptr<std::uint64_t, void (*)(void*)> extensions_;
   std::vector<early_end> ends_;
   struct meeting_memory;
   std::unique_ptr<meeting_memory> meeting_;

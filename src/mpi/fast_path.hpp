@@ -6,6 +6,7 @@
 // their caller ends with a call of the general path.
 #pragma once
 
+#include "extension.hpp"
 #include "outgoing.hpp"
 #include "requests.hpp"
 
@@ -41,27 +42,52 @@ QUARRY_FAST void copy_small(char* to, char const* from, std::uint32_t size) {
   return word;
 }
 
-/// Copies the first `size` bytes of a message's words.
-QUARRY_FAST void copy_words(char* to, std::uint32_t size,
-                            std::uint32_t const (&words)[mail::most_words]) {
+/// A message of at most this many bytes is in an `arrival` as a whole.
+inline constexpr std::uint32_t most_brief = 12;
+
+/// Copies the data of a message of at most `most_brief` bytes.
+QUARRY_FAST void copy_brief(char* to, own_mail_reader::arrival const& arrived) {
+  std::uint32_t const size = arrived.head.size();
   if ((reinterpret_cast<std::uint64_t>(to) | size) % 4 == 0) {
     auto* const into = reinterpret_cast<std::uint32_t*>(to);
     QUARRY_UNROLL
     for (std::uint32_t i = 0; i < 3; ++i)
-      if (4 * i < size) into[i] = words[i];
-    if (size <= 12) return;
-    QUARRY_UNROLL
-    for (std::uint32_t i = 3; i < mail::most_words; ++i)
-      if (4 * i < size) into[i] = words[i];
+      if (4 * i < size) into[i] = arrived.words[i];
     return;
   }
-  std::uint32_t copy[mail::most_words];
-  QUARRY_UNROLL
-  for (std::uint32_t i = 0; i < mail::most_words; ++i) copy[i] = words[i];
-  auto const* const from = reinterpret_cast<char const*>(copy);
   QUARRY_NO_UNROLL
-  for (std::uint32_t i = 0; i < size; ++i) to[i] = from[i];
+  for (std::uint32_t i = 0; i < size; ++i) {
+    std::uint32_t const data = i < 4   ? arrived.words[0]
+                               : i < 8 ? arrived.words[1]
+                                       : arrived.words[2];
+    to[i] = static_cast<char>(data >> 8 * (i % 4));
+  }
 }
+
+/// Copies the data of a longer message in the slot. `first` is its first word.
+QUARRY_FAST void copy_all_words(char* to, std::uint32_t size, own_mail_reader const& mails,
+                                std::uint32_t first) {
+  numbered_units const later{mails.later_units(), mails.number()};
+  if ((reinterpret_cast<std::uint64_t>(to) | size) % 4 == 0) {
+    later.load<4, 3>(to + 4, size - 4, whole_share);
+    *reinterpret_cast<std::uint32_t*>(to) = first;
+    return;
+  }
+  later.load<1, 1>(to + 4, size - 4, whole_share);
+  QUARRY_NO_UNROLL
+  for (std::uint32_t i = 0; i < 4; ++i) to[i] = static_cast<char>(first >> 8 * i);
+}
+
+/// Copies the data of a message in the slot.
+QUARRY_FAST void copy_words(char* to, own_mail_reader const& mails,
+                            own_mail_reader::arrival const& arrived) {
+  std::uint32_t const size = arrived.head.size();
+  if (size <= most_brief) return copy_brief(to, arrived);
+  copy_all_words(to, size, mails, arrived.words[0]);
+}
+
+/// Whether many ranks look at their mailboxes at once, so that each load counts.
+[[nodiscard]] QUARRY_FAST bool is_crowded() { return !is_on_host() && layout().shift == 0; }
 
 inline constexpr std::uint32_t not_small = ~std::uint32_t{0};
 
@@ -185,17 +211,23 @@ struct plain_receive {
          (wanted.tag == MPI_ANY_TAG || wanted.tag == static_cast<std::int32_t>(head.tag));
 }
 
+/// Whether the message is in the slot and its extension, and its receiver need acquire nothing.
+[[nodiscard]] QUARRY_FAST bool is_here(own_mail_reader::arrival const& arrived) {
+  return (arrived.head.about & (envelope::is_elsewhere | envelope::is_ordered)) == 0;
+}
+[[nodiscard]] QUARRY_FAST bool is_brief(own_mail_reader::arrival const& arrived) {
+  return is_here(arrived) && arrived.head.size() <= most_brief;
+}
+
 /// Receives the message that has arrived. Returns false, and has done nothing, if it is not wanted
-/// or not in the slot.
+/// or not brief.
 [[nodiscard]] QUARRY_FAST bool take_fast(own_mail_reader& mails,
                                          own_mail_reader::arrival const& arrived,
                                          plain_receive const& wanted, MPI_Status* status) {
   envelope const& head = arrived.head;
   std::uint32_t const size = head.size();
-  if (!is_wanted(wanted, head) || size > wanted.room ||
-      (head.about & (envelope::is_elsewhere | envelope::is_ordered)) != 0)
-    return false;
-  copy_words(wanted.data, size, arrived.words);
+  if (!is_wanted(wanted, head) || size > wanted.room || !is_brief(arrived)) return false;
+  copy_brief(wanted.data, arrived);
   take_message(mails);
   set_status(status, static_cast<std::int32_t>(head.source), static_cast<std::int32_t>(head.tag),
              size);
@@ -203,23 +235,31 @@ struct plain_receive {
 }
 
 /// Copies the message in the slot to the list's kind of message.
-QUARRY_FAST void fill_node(message* node, own_mail_reader::arrival const& arrived) {
+template <std::uint32_t Most>
+QUARRY_FAST void fill_node(message* node, own_mail_reader const& mails,
+                           own_mail_reader::arrival const& arrived) {
   node->belongs_to = message::owner::node;
   node->head = arrived.head;
   node->size = arrived.head.size();
   node->data = node->inline_data();
-  copy_words(node->inline_data(), arrived.head.size(), arrived.words);
+  if constexpr (Most <= most_brief) {
+    copy_brief(node->inline_data(), arrived);
+  } else {
+    copy_words(node->inline_data(), mails, arrived);
+  }
 }
 
 /// What became of an attempt to receive.
 enum class fast_receive : std::uint32_t {
-  none,     // there is no message for it
-  refused,  // there is one, and the general path must take it
+  none,       // there is no message for it
+  refused,    // there is one, and the general path must take it
+  is_longer,  // there is one that fits and is not brief, and `is_here`
   taken
 };
 
 /// Puts the message that has arrived into the list of unexpected messages, unless that needs memory
-/// of the heap. Returns false, and has done nothing, then.
+/// of the heap, or the message is longer than `Most`. Returns false, and has done nothing, then.
+template <std::uint32_t Most>
 [[nodiscard]] QUARRY_FAST bool set_aside(rank_state& rank, own_mail_reader& mails,
                                          own_mail_reader::arrival const& arrived) {
   message* kept = rank.spare;
@@ -227,10 +267,10 @@ enum class fast_receive : std::uint32_t {
     mails.acquire();
     kept = message_elsewhere(arrived);
   } else {
-    if (kept == nullptr || (arrived.head.about & envelope::is_ordered) != 0) return false;
+    if (kept == nullptr || !is_here(arrived) || arrived.head.size() > Most) return false;
     rank.spare = kept->later;
     --rank.spares;
-    fill_node(kept, arrived);
+    fill_node<Most>(kept, mails, arrived);
   }
   take_message(mails);
   append_unexpected(rank, kept);
@@ -251,7 +291,7 @@ enum class fast_receive : std::uint32_t {
   }
   if (found == nullptr) return fast_receive::none;
   if (found->belongs_to != message::owner::node || found->size > wanted.room ||
-      rank.spares == most_spares)
+      found->size > most_inline || rank.spares == most_spares)
     return fast_receive::refused;
   (previous != nullptr ? previous->later : rank.unexpected_first) = found->later;
   if (rank.unexpected_last == found) rank.unexpected_last = previous;
@@ -273,25 +313,40 @@ enum class fast_receive : std::uint32_t {
   return result;
 }
 
-/// Receives a small message if it arrives soon. Returns false, and has received nothing, otherwise.
-[[nodiscard]] QUARRY_FAST bool receive_soon(rank_state& rank, plain_receive const& wanted,
-                                            MPI_Status* status) {
+/// A message that has arrived.
+struct longer_message {
+  std::uint32_t source;
+  std::uint32_t tag;
+  std::uint32_t size;
+};
+
+/// Receives a brief message if it arrives soon. Otherwise nothing has been received; `found` is set
+/// if the result is `is_longer`.
+[[nodiscard]] QUARRY_FAST fast_receive receive_soon(rank_state& rank, plain_receive const& wanted,
+                                                    MPI_Status* status, longer_message& found) {
   if (rank.unexpected_first != nullptr) {
     fast_receive const before = receive_unexpected(rank, wanted, status);
-    if (before != fast_receive::none) return before == fast_receive::taken;
+    if (before != fast_receive::none) return before;
   }
   own_mail_reader mails = reader_of(rank);
+  std::uint32_t taken = mails.taken();
   QUARRY_NO_UNROLL
   for (std::uint32_t looks = 0; looks < most_fast_looks; ++looks) {
     own_mail_reader::arrival arrived;
-    if (!mails.look(arrived)) {
+    if (!mails.look(arrived, taken, is_crowded())) {
       if (looks == 0) return_slots(mails);
       continue;
     }
-    if (take_fast(mails, arrived, wanted, status)) return true;
-    if (is_wanted(wanted, arrived.head) || !set_aside(rank, mails, arrived)) return false;
+    if (take_fast(mails, arrived, wanted, status)) return fast_receive::taken;
+    if (is_wanted(wanted, arrived.head)) {
+      if (!is_here(arrived) || arrived.size() > wanted.room) return fast_receive::refused;
+      found = {arrived.head.source, arrived.head.tag, arrived.size()};
+      return fast_receive::is_longer;
+    }
+    if (!set_aside<most_brief>(rank, mails, arrived)) return fast_receive::refused;
+    ++taken;
   }
-  return false;
+  return fast_receive::none;
 }
 
 /// Begins a receive of a plain type, if nothing speaks against it.
@@ -335,8 +390,9 @@ enum class fast_receive : std::uint32_t {
   return true;
 }
 
-/// Gives a short message to the first posted receive that matches, if it is plain and the message
-/// fits.
+/// Gives a message of at most `Most` bytes in the slot to the first posted receive that matches, if
+/// it is plain and the message fits.
+template <std::uint32_t Most>
 [[nodiscard]] QUARRY_FAST fast_receive receive_posted(rank_state& rank, own_mail_reader& mails,
                                                       own_mail_reader::arrival const& arrived) {
   request* previous = nullptr;
@@ -348,8 +404,7 @@ enum class fast_receive : std::uint32_t {
   }
   if (posted == nullptr) return fast_receive::none;
   std::uint32_t const size = arrived.head.size();
-  if (posted->freed != request::handle_kind::none ||
-      (arrived.head.about & (envelope::is_elsewhere | envelope::is_ordered)) != 0 ||
+  if (posted->freed != request::handle_kind::none || !is_here(arrived) || size > Most ||
       !is_plain(posted->type) ||
       size > posted->count * (static_cast<std::uint32_t>(posted->type) >> 8))
     return fast_receive::refused;
@@ -358,7 +413,11 @@ enum class fast_receive : std::uint32_t {
   posted->source = static_cast<std::int32_t>(arrived.head.source);
   posted->tag = static_cast<std::int32_t>(arrived.head.tag);
   posted->size = size;
-  copy_words(static_cast<char*>(posted->data), size, arrived.words);
+  if constexpr (Most <= most_brief) {
+    copy_brief(static_cast<char*>(posted->data), arrived);
+  } else {
+    copy_words(static_cast<char*>(posted->data), mails, arrived);
+  }
   posted->is_done = 1;
   take_message(mails);
   return fast_receive::taken;

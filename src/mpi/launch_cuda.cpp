@@ -91,8 +91,10 @@ std::uint32_t reserve_shared_memory(gpu_program const& program, std::uint64_t bl
 }
 
 /// How many threads a rank has, as a power of two. Ranks that share a warp run one after another
-/// where their paths differ, so each gets a warp if there are enough.
+/// where their paths differ, so each gets a warp if there are enough, and another one that helps it
+/// to copy if there are twice as many.
 std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads) {
+  if (asked.ranks_per_warp <= 1 && std::uint64_t{asked.ranks} * 64 <= most_threads) return 6;
   if (asked.ranks_per_warp == 0) return std::uint64_t{asked.ranks} * 32 <= most_threads ? 5 : 0;
   if (asked.ranks_per_warp > 32 || !std::has_single_bit(asked.ranks_per_warp))
     throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) +
@@ -120,8 +122,10 @@ gpu_memory memory_now() {
 constexpr bytes of_launcher = bytes{64} << 20;  // rings, tables, the program's code
 
 /// Throws bad_argument, which says what takes how much, if the ranks do not fit on the GPU.
-void check_memory(launch_options const& asked, bytes record_bytes, stack_choice const& stack) {
-  constexpr bytes of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes;
+void check_memory(launch_options const& asked, bytes record_bytes, std::uint32_t extension_units,
+                  stack_choice const& stack) {
+  bytes const of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes +
+                        mail_slots * sizeof(std::uint64_t) * extension_units;
   auto const [free_bytes, total] = memory_now();
   bytes const records = asked.ranks * record_bytes;
   bytes const ranks = records + asked.ranks * of_rank + of_launcher + stack.reserved;
@@ -177,7 +181,7 @@ void describe_launch(launch_options const& asked, gpu_program const& program, st
                "quarry-mpirun: %u ranks, %u a warp; at most %d registers a thread%s\n"
                "quarry-mpirun: stack of a rank: %llu bytes, from %s; %s are reserved\n"
                "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s%s\n",
-               asked.ranks, 32u >> shift, program.registers,
+               asked.ranks, shift < 5 ? 32u >> shift : 1u, program.registers,
                program.is_from_driver ? ", compiled by the driver" : "",
                static_cast<unsigned long long>(program.stack.size), program.stack.reason.c_str(),
                gigabytes(program.stack.reserved).c_str(),
@@ -241,11 +245,15 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   check(cudaMemcpy(&record_bytes, program.address_of("quarry_mpi_record_bytes"),
                    sizeof(record_bytes), cudaMemcpyDeviceToHost),
         "cudaMemcpy");
-  check_memory(asked, record_bytes, program.stack);
+  std::uint32_t const extension_units = extension_units_for(
+      extension_budget, asked.ranks, helpers_exist(shift) ? most_extended : most_extended_alone);
+  check_memory(asked, record_bytes, extension_units, program.stack);
   set_stack(program.stack);
   device_array<char> const records{record_bytes * asked.ranks};
   device_array<rank_state> const ranks{asked.ranks};
   device_array<mail> const mailboxes{asked.ranks};
+  device_array<std::uint64_t> const extensions{std::size_t{asked.ranks} * mail_slots *
+                                               extension_units};
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
   auto const threads = static_cast<std::uint64_t>(asked.ranks) << shift;
@@ -276,8 +284,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.host_calls = call_ring.data();
   initial.environment = environment.data();
   check(cudaMemcpy(all.data(), &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
-  launch_layout layout{records.data(), record_bytes,     shift, asked.ranks, all.data(),
-                       ranks.data(),   mailboxes.data(), {}};
+  launch_layout layout{
+      records.data(),   record_bytes,      shift,           asked.ranks, all.data(), ranks.data(),
+      mailboxes.data(), extensions.data(), extension_units, 0,           {}};
   layout.set_heap(memory->ref());
   check(cudaMemcpy(program.address_of("quarry_mpi_layout"), &layout, sizeof(layout),
                    cudaMemcpyHostToDevice),

@@ -23,10 +23,12 @@ struct envelope {
   std::uint32_t about;   // the context * 256, the flags, the number of bytes in the slot
 
   static constexpr std::uint32_t size_mask = 63;
+  static constexpr std::uint32_t is_long = 63;       // a size: the first word is the true one
   static constexpr std::uint32_t is_elsewhere = 64;  // the slot has the address of a `message`
   static constexpr std::uint32_t is_ordered = 128;   // the receiver sees what the sender wrote
 
   [[nodiscard]] QUARRY_HD std::uint32_t context() const { return about >> 8; }
+  /// The bytes of the message in the slot, or `is_long`.
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return about & size_mask; }
 };
 /// The order of (T), which `basic_mailbox` explains.
@@ -56,10 +58,11 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 /// Memory order.
 /// - (T) acquire, (B) release: the receiver reads all units of a message before (B), and the next
 ///   sender writes them after (T), so a new unit never precedes an old one. RMWs of other senders
-///   continue (B)'s release sequence. On the GPU (T) is
-///   relaxed: an acquire would empty the multiprocessor's cache, which has the stacks of all its
-///   ranks, and a GPU performs no store before the load that it depends on. No test can relax
-///   these two, since units are atomic.
+///   continue (B)'s release sequence. On the GPU both are relaxed. An acquire would empty the
+///   multiprocessor's cache, which has the stacks of all its ranks, and a release would wait for
+///   all of the rank's stores. Neither is needed: a GPU performs no store or RMW before a load
+///   that it depends on. (B) depends on the units' numbers, and the new units depend on (T). No
+///   test can relax these two, since units are atomic.
 /// - Units are relaxed. A number tells which message a unit belongs to, and it is in the same word
 ///   as the data.
 /// - A message that is `is_ordered` refers to other memory: an address, or what a collective has
@@ -69,9 +72,15 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 ///   close: a rank learns from a short message that another rank has copied its send buffer. That
 ///   copy is complete before the other rank's next message, because of the fence of (D).
 ///
+/// A slot may have an extension: more units, for the data of a message that is too long for the
+/// slot. They have the message's number, too, so that such a message needs no fence either. The
+/// slot then has the message's size. A message has arrived when its slot has; the receiver waits
+/// for units of the extension while it reads them, and the sender writes them without waiting for
+/// anything. On the CPU the data is there first, as plain bytes: (K) and (G) order it.
+///
 /// Numbers wrap after 2^32 messages. A long message's last units can stay in a slot for as long,
 /// and would then have the number of a message that has not arrived. So the receiver wipes each
-/// slot once in 2^31 messages.
+/// slot and its extension once in 2^31 messages.
 ///
 /// Rejected: a queue of messages in the heap (a sender exchanges its end, then links the message).
 /// It is never full, but costs two fences and one more round trip: 3.3 us a message on an H100.
@@ -108,6 +117,8 @@ class mail_slot {
   QUARRY_FAST mail_slot(basic_mailbox<Slots>& to, std::uint32_t ticket)
       : to_{&to}, ticket_{ticket}, returned_{ticket - Slots} {}
   [[nodiscard]] QUARRY_FAST std::uint32_t ticket() const { return ticket_; }
+  /// The number of the message's units.
+  [[nodiscard]] QUARRY_FAST std::uint32_t number() const { return ticket_ + 1; }
 
   /// Whether the message can be written.
   [[nodiscard]] QUARRY_FAST bool is_free() const { return ticket_ - returned_ < Slots; }
@@ -124,22 +135,30 @@ class mail_slot {
 #ifndef __CUDA_ARCH__
     write_ordered(head, words, word_at);
 #else
+    write_units(head, words, word_at);
+#endif
+  }
+  /// Writes a message without an order.
+  template <class Words>
+  QUARRY_FAST void write_units(envelope const& head, std::uint32_t words,
+                               Words const& word_at) const {
     std::uint64_t& first = to_->slots[ticket_ % Slots][0];
     store_units(first, head.tag, head.source);
     store_units(*(&first + 2), head.about, words != 0 ? word_at(0) : 0);
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 1; i < words; i += 2)
-      store_units(*(&first + 3 + i), word_at(i), i + 1 < words ? word_at(i + 1) : 0);
-#endif
+    write_rest(first, words, word_at);
+  }
+  /// Writes a message whose data is in the slot's extension: on the CPU already, on the GPU soon.
+  QUARRY_FAST void write_long(envelope head, std::uint32_t size) {
+    head.about |= envelope::is_long;
+    write(head, 3, [size](std::uint32_t i) { return i == 0 ? size : 0; });
   }
   /// Writes a message that is `is_ordered`.
   template <class Words>
-  QUARRY_HD void write_ordered(envelope const& head, std::uint32_t words, Words const& word_at) {
+  QUARRY_HD void write_ordered(envelope const& head, std::uint32_t words,
+                               Words const& word_at) const {
     auto& slot = to_->slots[ticket_ % Slots];
     store_units(slot[0], head.tag, head.source);
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 1; i < words; i += 2)
-      store_units(slot[3 + i], word_at(i), i + 1 < words ? word_at(i + 1) : 0);
+    write_rest(slot[0], words, word_at);
     simt::atomic_ref<std::uint64_t> const last{slot[3]};
     last.store(unit(words != 0 ? word_at(0) : 0), simt::relaxed);
     simt::atomic_ref<std::uint64_t>{slot[2]}.store(unit(head.about), ordered_store);  // (K)
@@ -148,6 +167,16 @@ class mail_slot {
  private:
   [[nodiscard]] QUARRY_FAST std::uint64_t unit(std::uint32_t data) const {
     return std::uint64_t{ticket_ + 1} << 32 | data;
+  }
+  /// Writes the words behind the first: two, or fours of them, as receivers read them.
+  template <class Words>
+  QUARRY_FAST void write_rest(std::uint64_t& first, std::uint32_t words,
+                              Words const& word_at) const {
+    std::uint32_t const end = words <= 3 ? words : (words + 2) / 4 * 4 + 1;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 1; i < end; i += 2)
+      store_units(*(&first + 3 + i), i < words ? word_at(i) : 0,
+                  i + 1 < words ? word_at(i + 1) : 0);
   }
   QUARRY_FAST void store_units(std::uint64_t& first, std::uint32_t left,
                                std::uint32_t right) const {
@@ -164,6 +193,16 @@ class mail_slot {
   std::uint32_t returned_;
 };
 
+/// The extensions of a mailbox's slots. `units` is their number for one slot, which may be 0.
+struct slot_extensions {
+  std::uint64_t* first = nullptr;
+  std::uint32_t units = 0;
+
+  [[nodiscard]] QUARRY_FAST std::uint64_t* of(std::uint32_t slot) const {
+    return first + std::uint64_t{slot} * units;
+  }
+};
+
 /// How far the receiver is. Only the receiver uses it.
 struct mail_position {
   std::uint32_t taken;     // messages
@@ -175,22 +214,35 @@ template <std::uint32_t Slots>
 class mail_reader {
  public:
   using mailbox = basic_mailbox<Slots>;
-  QUARRY_FAST mail_reader(mailbox& from, mail_position& position)
-      : from_{from}, position_{position} {}
+  QUARRY_FAST mail_reader(mailbox& from, mail_position& position, slot_extensions extensions = {})
+      : from_{from}, position_{position}, extensions_{extensions} {}
 
   /// Whether a message begins to arrive.
-  [[nodiscard]] QUARRY_FAST bool has_message() const {
-    return is_current(simt::atomic_ref<std::uint64_t>{slot()[0]}.load(simt::relaxed));
-  }
+  [[nodiscard]] QUARRY_FAST bool has_message() const { return has_message(taken()); }
+  /// How many messages were taken. A caller that looks often keeps it, for the looks.
+  [[nodiscard]] QUARRY_FAST std::uint32_t taken() const { return position_.taken; }
 
-  /// A message that has arrived.
+  /// A message that has arrived. More words would need registers for as long as the rank looks, and
+  /// a rank may have few. The others are in `later_units()`; the sender writes them without waiting
+  /// for anything, so that a reader need not wait long for their number.
   struct arrival {
     envelope head;
-    std::uint32_t words[mailbox::most_words];  // as many as the message has
+    std::uint32_t words[3];
+
+    [[nodiscard]] QUARRY_FAST bool is_long() const { return head.size() == envelope::is_long; }
+    [[nodiscard]] QUARRY_FAST std::uint32_t size() const {
+      return is_long() ? words[0] : head.size();
+    }
   };
-  /// Looks for the next message. Returns whether all of it has arrived.
-  [[nodiscard]] QUARRY_FAST bool look(arrival& found) const {
-    std::uint64_t* const units = slot();
+  /// Looks for the next message. Returns whether it has arrived, apart from its later words.
+  [[nodiscard]] QUARRY_FAST bool look(arrival& found) const { return look(found, taken(), false); }
+  /// The same for a caller that knows `taken()`. `is_crowded`: loads one unit before the others.
+  [[nodiscard]] QUARRY_FAST bool look(arrival& found, std::uint32_t taken, bool is_crowded) const {
+    std::uint64_t* const units = from_.slots[taken % Slots];
+    auto const is_current = [taken](std::uint64_t unit) {
+      return static_cast<std::uint32_t>(unit >> 32) == taken + 1;
+    };
+    if (is_crowded && !has_message(taken)) return false;
     simt::word_pair const a = simt::load_pair(units[0]);
     simt::word_pair const b = simt::load_pair(units[2]);
     simt::word_pair const c = simt::load_pair(units[4]);
@@ -200,19 +252,28 @@ class mail_reader {
     found.words[0] = static_cast<std::uint32_t>(b.second);
     found.words[1] = static_cast<std::uint32_t>(c.first);
     found.words[2] = static_cast<std::uint32_t>(c.second);
-    std::uint32_t const size = found.head.size();
-    if (!is_current(b.second) || (size > 4 && !(is_current(c.first) && is_current(c.second))))
+    if (!is_current(b.second) ||
+        (found.head.size() > 4 && !(is_current(c.first) && is_current(c.second))))
       return false;
-    if (size > 12 && !look_at_rest(units, found)) return false;
-    if (size <= 12) {
-      QUARRY_UNROLL
-      for (std::uint32_t i = 3; i < mailbox::most_words; ++i) found.words[i] = 0;
-    }
 #ifndef __CUDA_ARCH__
     acquire();
 #endif
     return true;
   }
+  /// The first word of a message that has arrived.
+  [[nodiscard]] QUARRY_FAST std::uint32_t first_word() const {
+    return static_cast<std::uint32_t>(
+        simt::atomic_ref<std::uint64_t>{slot()[mailbox::header_units]}.load(simt::relaxed));
+  }
+  /// The units of the message's second word and the next ones.
+  [[nodiscard]] QUARRY_FAST std::uint64_t* later_units() const {
+    return slot() + mailbox::header_units + 1;
+  }
+  /// The extension of the message's slot, and the number of its units.
+  [[nodiscard]] QUARRY_FAST std::uint64_t* extension() const {
+    return extensions_.of(position_.taken % Slots);
+  }
+  [[nodiscard]] QUARRY_FAST std::uint32_t number() const { return position_.taken + 1; }
   /// After it, the caller sees what the sender of an ordered message wrote before.
   QUARRY_HD void acquire() const {
     (void)simt::atomic_ref<std::uint64_t>{slot()[2]}.load(ordered_load);  // (G)
@@ -221,7 +282,11 @@ class mail_reader {
   /// Goes on to the next message.
   QUARRY_FAST void take() {
     std::uint32_t const taken = position_.taken;
-    if ((taken & 0x7fffffff) < Slots) wipe(slot(), taken + 1);
+    if ((taken & 0x7fffffff) < Slots) {
+      wipe(slot(), mailbox::units, taken + 1);
+      wipe(extension(), extensions_.units, taken + 1);
+      simt::fence_before_stores();  // on a GPU (B) orders no stores
+    }
     position_.taken = taken + 1;
     if (taken + 1 - position_.returned >= (Slots + 1) / 2) return_slots();
   }
@@ -234,49 +299,40 @@ class mail_reader {
     if (position_.taken < position_.returned)
       change -= std::uint64_t{1} << 32;  // the low half wraps: take back its carry
     position_.returned = position_.taken;
-    (void)simt::atomic_ref<std::uint64_t>{from_.tickets}.fetch_add(change, simt::release);  // (B)
+    simt::atomic_ref<std::uint64_t> const word{from_.tickets};
+#ifdef __CUDA_ARCH__
+    word.add_blindly(change);  // (B)
+#else
+    (void)word.fetch_add(change, simt::release);  // (B)
+#endif
   }
 
  private:
   [[nodiscard]] QUARRY_FAST std::uint64_t* slot() const {
     return from_.slots[position_.taken % Slots];
   }
-  [[nodiscard]] QUARRY_FAST bool is_current(std::uint64_t unit) const {
-    return static_cast<std::uint32_t>(unit >> 32) == position_.taken + 1;
-  }
-  /// Does the same for the words behind the first three. All loads are in flight at once.
-  [[nodiscard]] QUARRY_FAST bool look_at_rest(std::uint64_t* units, arrival& found) const {
-    constexpr std::uint32_t pairs = (mailbox::units - 6) / 2;
-    simt::word_pair rest[pairs];
-    QUARRY_UNROLL
-    for (std::uint32_t i = 0; i < pairs; ++i) rest[i] = simt::load_pair(units[6 + 2 * i]);
-    bool is_whole = true;
-    QUARRY_UNROLL
-    for (std::uint32_t i = 0; i < pairs; ++i) {
-      bool const is_part = 12 + 8 * i < found.head.size();
-      is_whole =
-          is_whole && (!is_part || (is_current(rest[i].first) && is_current(rest[i].second)));
-      found.words[3 + 2 * i] = static_cast<std::uint32_t>(rest[i].first);
-      found.words[4 + 2 * i] = static_cast<std::uint32_t>(rest[i].second);
-    }
-    return is_whole;
+  [[nodiscard]] QUARRY_FAST bool has_message(std::uint32_t taken) const {
+    simt::atomic_ref<std::uint64_t> const first{from_.slots[taken % Slots][0]};
+    return static_cast<std::uint32_t>(first.load(simt::relaxed) >> 32) == taken + 1;
   }
   /// Gives all units the number of the message that was taken, which does not come again before the
   /// slot is wiped again.
-  QUARRY_FAST static void wipe(std::uint64_t* units, std::uint32_t number) {
+  QUARRY_FAST static void wipe(std::uint64_t* units, std::uint32_t count, std::uint32_t number) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < mailbox::units; ++i)
+    for (std::uint32_t i = 0; i < count; ++i)
       simt::atomic_ref<std::uint64_t>{units[i]}.store(std::uint64_t{number} << 32, simt::relaxed);
   }
 
   mailbox& from_;
   mail_position& position_;
+  slot_extensions extensions_;
 };
 
 /// The mailbox of a rank.
-using mail = basic_mailbox<4>;
-using sender_slot = mail_slot<4>;
-using own_mail_reader = mail_reader<4>;
+inline constexpr std::uint32_t mail_slots = 4;
+using mail = basic_mailbox<mail_slots>;
+using sender_slot = mail_slot<mail_slots>;
+using own_mail_reader = mail_reader<mail_slots>;
 inline constexpr std::uint32_t most_inline = mail::most_words * 4;
 
 /// A message whose data is not in the slot, or that no receive has matched yet.

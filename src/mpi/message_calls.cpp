@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's functions that send and receive messages, and probe for them.
 #include "fast_path.hpp"
+#include "long_messages.hpp"
 #include "point_to_point.hpp"
 #include "requests.hpp"
 #include "scratch.hpp"
@@ -31,15 +32,15 @@ QUARRY_HD bool fits_buffer(rank_state& rank, int count, MPI_Datatype type) {
                                                 static_cast<bytes>(rank.attached_bytes);
 }
 
-/// Sends a message of a plain type that is too long for a slot in a kept message that is free, if
-/// nothing speaks against it. Returns false, and has done nothing, otherwise.
+/// Sends a message of a plain type that is too long for an extension in a kept message that is
+/// free, if nothing speaks against it. Returns false, and has done nothing, otherwise.
 [[nodiscard]] QUARRY_HD bool send_kept(rank_state& rank, void const* data, int count,
                                        MPI_Datatype type, int to, int tag, MPI_Comm handle,
                                        call which) {
   bytes const size = static_cast<bytes>(count) * (static_cast<std::uint32_t>(type) >> 8);
   small_membership at;
-  if (count < 0 || small_size(0, type) != 0 || size > most_eager || tag < 0 ||
-      !find_membership(rank, handle, at) || static_cast<std::uint32_t>(to) >= at.size)
+  if (count < 0 || small_size(0, type) != 0 || size > most_eager || size <= extended_bytes() ||
+      tag < 0 || !find_membership(rank, handle, at) || static_cast<std::uint32_t>(to) >= at.size)
     return false;
   message* const kept = free_kept(rank, size);
   if (kept == nullptr) return false;
@@ -52,6 +53,8 @@ QUARRY_HD bool fits_buffer(rank_state& rank, int count, MPI_Datatype type) {
   post(rank, target, *kept, reason_of(which, to, tag, at.context));
   return true;
 }
+
+}  // namespace
 
 QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int to, int tag,
                              MPI_Comm handle, mode how, call which, char const* function) {
@@ -93,6 +96,8 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
   *result = sent_request;
   return MPI_SUCCESS;
 }
+
+namespace {
 
 QUARRY_HD void set_up(request& wanted, void* data, int count, MPI_Datatype type, int from, int tag,
                       membership const& at) {
@@ -198,7 +203,11 @@ QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, i
       if (take_fast(mails, arrived, wanted, status) ||
           take_elsewhere(rank, mails, arrived, wanted, status))
         return MPI_SUCCESS;
-      if (is_wanted(wanted, arrived.head) || !set_aside(rank, mails, arrived)) break;
+      bool const is_wanted_here = is_wanted(wanted, arrived.head);
+      if (is_wanted_here && is_here(arrived) && arrived.size() <= wanted.room)
+        return receive_longer(wanted.data, arrived.size(), arrived.head.source, arrived.head.tag,
+                              status);
+      if (is_wanted_here || !set_aside<most_inline>(rank, mails, arrived)) break;
     }
   }
   return recv_checked(data, count, type, from, tag, handle, status, which, function);
@@ -220,6 +229,13 @@ QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_
                                  MPI_Datatype received_type, int from, int received_tag,
                                  MPI_Comm communicator, MPI_Status* status, char const* function) {
   rank_state& rank = self();
+  plain_receive plain;
+  if (is_plain_receive(rank, received, received_count, received_type, from, received_tag,
+                       communicator, plain) &&
+      sent_count <= static_cast<std::int64_t>(most_extended) &&
+      send_for_exchange(sent, static_cast<int>(sent_count), sent_type, to, sent_tag, communicator))
+    return recv_later(received, received_count, received_type, from, received_tag, communicator,
+                      status, call::sendrecv, function);
   membership* at = nullptr;
   if (int const error =
           check(rank, communicator, sent_count, sent_type, to, sent_tag, false, function, at))
@@ -264,8 +280,7 @@ QUARRY_HD int MPI_Send(void const* data, int count, MPI_Datatype type, int to, i
     case fast_send::refused:
       break;
   }
-  return send_checked(data, count, type, to, tag, communicator, mode::standard, call::send,
-                      "MPI_Send");
+  return send_longer(data, count, type, to, tag, communicator, nullptr);
 }
 QUARRY_HD int MPI_Ssend(void const* data, int count, MPI_Datatype type, int to, int tag,
                         MPI_Comm communicator) {
@@ -290,8 +305,7 @@ QUARRY_HD int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, 
     case fast_send::refused:
       break;
   }
-  return isend_checked(data, count, type, to, tag, communicator, mode::standard, call::isend,
-                       request, "MPI_Isend");
+  return send_longer(data, count, type, to, tag, communicator, request);
 }
 QUARRY_HD int MPI_Issend(void const* data, int count, MPI_Datatype type, int to, int tag,
                          MPI_Comm communicator, MPI_Request* request) {
@@ -335,9 +349,17 @@ QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int t
                        MPI_Comm communicator, MPI_Status* status) {
   rank_state& rank = self();
   plain_receive wanted;
-  if (is_plain_receive(rank, data, count, type, from, tag, communicator, wanted) &&
-      receive_soon(rank, wanted, status))
-    return MPI_SUCCESS;
+  if (is_plain_receive(rank, data, count, type, from, tag, communicator, wanted)) {
+    longer_message found;
+    switch (receive_soon(rank, wanted, status, found)) {
+      case fast_receive::taken:
+        return MPI_SUCCESS;
+      case fast_receive::is_longer:
+        return receive_longer(data, found.size, found.source, found.tag, status);
+      default:
+        break;
+    }
+  }
   return recv_later(data, count, type, from, tag, communicator, status, call::recv, "MPI_Recv");
 }
 
@@ -359,7 +381,15 @@ QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_t
     std::uint32_t ticket;
     switch (send_fast(sent, sent_count, sent_type, to, sent_tag, communicator, ticket)) {
       case fast_send::sent:
-        if (receive_soon(rank, wanted, status)) return MPI_SUCCESS;
+        longer_message found;
+        switch (receive_soon(rank, wanted, status, found)) {
+          case fast_receive::taken:
+            return MPI_SUCCESS;
+          case fast_receive::is_longer:
+            return receive_longer(received, found.size, found.source, found.tag, status);
+          default:
+            break;
+        }
         return recv_later(received, received_count, received_type, from, received_tag, communicator,
                           status, call::sendrecv, "MPI_Sendrecv");
       case fast_send::full:

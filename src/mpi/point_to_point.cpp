@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "point_to_point.hpp"
 
+#include "long_messages.hpp"
+
 namespace quarry::inline QUARRY_ABI::mpi {
 
 QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void const* data,
@@ -28,6 +30,15 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
       slot.write(in_slot, words, word);
     }
     note_activity();
+    return nullptr;
+  }
+  // Members of a new communicator share memory, so its messages must be ordered.
+  if (size <= extended_bytes() && how != mode::synchronous && is_dense(rank, type) &&
+      which != call::comm_split && which != call::comm_dup) {
+    sender_slot slot{mailbox_of(target)};
+    if (!slot.is_free()) wait_for_slot(rank, slot, reason);
+    write_any_extended(slot, target, head, static_cast<char const*>(data),
+                       static_cast<std::uint32_t>(size));
     return nullptr;
   }
   bool const is_copied = size <= most_eager || how == mode::buffered || !is_shared_memory(data) ||

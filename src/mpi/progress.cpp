@@ -2,9 +2,17 @@
 #include "progress.hpp"
 
 #include "fast_path.hpp"
+#include "long_messages.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
+
+/// The first posted receive that matches; null if there is none.
+[[nodiscard]] QUARRY_HD request* find_posted(rank_state& rank, envelope const& arrived) {
+  request* posted = rank.posted_first;
+  while (posted != nullptr && !matches(*posted, arrived)) posted = posted->next;
+  return posted;
+}
 
 /// The first posted receive that matches, no longer in the list; null if there is none.
 [[nodiscard]] QUARRY_HD request* take_posted(rank_state& rank, envelope const& arrived) {
@@ -20,12 +28,23 @@ namespace {
   return posted;
 }
 
+[[nodiscard]] QUARRY_HD bytes room_of(rank_state& rank, request const& receive) {
+  return receive.count * element_size(rank, receive.type);
+}
+
+/// Completes a receive whose buffer has the data.
+QUARRY_HD void complete(rank_state& rank, request& receive, envelope const& head, bytes size) {
+  receive.source = static_cast<std::int32_t>(head.source);
+  receive.tag = static_cast<std::int32_t>(head.tag);
+  receive.size = size;
+  receive.is_done = 1;
+  if (receive.freed != request::handle_kind::none) finish_freed(rank, receive);
+}
+
 /// Copies a message's data to the receive's buffer and completes the receive.
 QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& head, bytes size,
                          void const* data) {
-  receive.source = static_cast<std::int32_t>(head.source);
-  receive.tag = static_cast<std::int32_t>(head.tag);
-  bytes const room = receive.count * element_size(rank, receive.type);
+  bytes const room = room_of(rank, receive);
   receive.size = size < room ? size : room;
   if (size > room) receive.error = MPI_ERR_TRUNCATE;
   // A long copy is no wait, also if a wait has led here: the launcher looks for ranks that wait.
@@ -34,8 +53,7 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& hea
   if (receive.size >= long_copy) rank.waiting.call = 0;
   unpack(rank, receive.data, receive.type, static_cast<char const*>(data), receive.size);
   if (receive.size >= long_copy) rank.waiting.call = waiting;
-  receive.is_done = 1;
-  if (receive.freed != request::handle_kind::none) finish_freed(rank, receive);
+  complete(rank, receive, head, receive.size);
 }
 
 QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
@@ -43,9 +61,30 @@ QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
   finish_message(rank, arrived);
 }
 
+/// A copy of the message whose data is in the slot's extension; null if the heap has no memory.
+[[nodiscard]] QUARRY_HD message* copy_of_long(rank_state& rank, own_mail_reader const& mails,
+                                              own_mail_reader::arrival const& arrived) {
+  std::uint32_t const size = arrived.size();
+  message* node = rank.long_spare;
+  if (node != nullptr) {
+    rank.long_spare = node->later;
+    --rank.long_spares;
+  } else {
+    node = static_cast<message*>(allocate(sizeof(message) + extended_bytes()));
+    if (node == nullptr) return nullptr;
+  }
+  node->belongs_to = message::owner::node;
+  node->head = arrived.head;
+  node->size = size;
+  node->data = node->inline_data();
+  read_any_extended(mails, node->inline_data(), size);
+  return node;
+}
+
 /// A copy of the message in the slot; null if the heap has no memory.
-[[nodiscard]] QUARRY_HD message* copy_of(rank_state& rank,
+[[nodiscard]] QUARRY_HD message* copy_of(rank_state& rank, own_mail_reader const& mails,
                                          own_mail_reader::arrival const& arrived) {
+  if (arrived.is_long()) return copy_of_long(rank, mails, arrived);
   message* node = rank.spare;
   if (node != nullptr) {
     rank.spare = node->later;
@@ -54,7 +93,7 @@ QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
     node = static_cast<message*>(allocate(sizeof(message) + most_inline));
     if (node == nullptr) return nullptr;
   }
-  fill_node(node, arrived);
+  fill_node<most_inline>(node, mails, arrived);
   return node;
 }
 
@@ -68,6 +107,13 @@ QUARRY_SLOW void finish_message(rank_state& rank, message* received) {
     case message::owner::receiver:
       return release(received);
     case message::owner::node:
+      if (received->size > most_inline) {
+        if (rank.long_spares == most_long_spares) return release(received);
+        received->later = rank.long_spare;
+        rank.long_spare = received;
+        ++rank.long_spares;
+        return;
+      }
       if (rank.spares == most_spares) return release(received);
       make_spare(rank, received);
   }
@@ -96,21 +142,33 @@ QUARRY_SLOW void progress(rank_state& rank) {
       }
       continue;
     }
-    if (receive_posted(rank, mails, arrived) == fast_receive::taken) continue;
-    if (request* const posted = take_posted(rank, head)) {
+    if (receive_posted<most_inline>(rank, mails, arrived) == fast_receive::taken) continue;
+    if (arrived.is_long()) {
+      request* const posted = find_posted(rank, head);
+      if (posted != nullptr && is_plain(posted->type) && arrived.size() <= room_of(rank, *posted)) {
+        read_any_extended(mails, static_cast<char*>(posted->data), arrived.size());
+        take_message(mails);
+        complete(rank, *take_posted(rank, head), head, arrived.size());
+        continue;
+      }
+    } else if (request* const posted = take_posted(rank, head)) {
       alignas(8) char data[most_inline];
-      copy_words(data, head.size(), arrived.words);
+      copy_words(data, mails, arrived);
       take_message(mails);
       deliver(rank, *posted, head, head.size(), data);
       continue;
     }
-    message* const copy = copy_of(rank, arrived);
+    message* const copy = copy_of(rank, mails, arrived);
     if (copy == nullptr) {
       ++rank.looks_without_memory;
       return;
     }
     take_message(mails);
-    append_unexpected(rank, copy);
+    if (request* const posted = take_posted(rank, head)) {
+      deliver(rank, *posted, copy);
+    } else {
+      append_unexpected(rank, copy);
+    }
   }
   rank.looks_without_memory = 0;
 }

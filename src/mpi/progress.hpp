@@ -60,7 +60,7 @@ QUARRY_SLOW void progress(rank_state& rank);
 
 /// The calling rank's end of its mailbox.
 [[nodiscard]] QUARRY_FAST own_mail_reader reader_of(rank_state& rank) {
-  return {mailbox_of(rank.rank), rank.position};
+  return {mailbox_of(rank.rank), rank.position, extensions_of(rank.rank)};
 }
 
 /// Takes the message, and returns slots if half of them are used. A sender may wait for a slot.
@@ -111,6 +111,9 @@ QUARRY_HD inline void append_unexpected(rank_state& rank, message* arrived) {
 
 /// A rank keeps this many messages that were unexpected, for reuse.
 inline constexpr std::uint32_t most_spares = 16;
+
+/// And this many that were too long for a slot.
+inline constexpr std::uint32_t most_long_spares = 4;
 
 /// Keeps an unexpected message for reuse, after its receive.
 QUARRY_FAST void make_spare(rank_state& rank, message* received) {

@@ -4,6 +4,10 @@
 
 #include "c_library.hpp"
 
+#ifdef __CUDACC__
+#include "warp_helpers.cuh"
+#endif
+
 namespace quarry::inline QUARRY_ABI::mpi {
 
 namespace {
@@ -43,6 +47,7 @@ QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
 [[noreturn]] QUARRY_SLOW void end_rank(std::int32_t code) {
   finish_rank(self(), code);
 #ifdef __CUDA_ARCH__
+  warp_helpers::dismiss();
   asm volatile("exit;");
   __builtin_unreachable();
 #elif !defined(__CUDACC__)

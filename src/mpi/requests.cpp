@@ -210,8 +210,9 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
   return finish(rank, handle, status, "MPI_Wait");
 }
 
-/// Completes short sends and receives of plain types if they are done soon. Returns false
-/// otherwise; then some of them may be done, and none is freed.
+/// Completes sends in slots, and receives of plain types and at most `Most` bytes, if they are done
+/// soon. Returns false otherwise; then some of them may be done, and none is freed.
+template <std::uint32_t Most>
 [[nodiscard]] QUARRY_FAST bool wait_all_soon(rank_state& rank, int count, MPI_Request* handles,
                                              MPI_Status* statuses) {
   if (count < 0) return false;
@@ -227,10 +228,10 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
     while (asked->is_done == 0 && looks < most_fast_looks) {
       own_mail_reader::arrival arrived;
       if (++looks == 2) return_slots(mails);
-      if (!mails.look(arrived)) continue;
-      fast_receive const result = receive_posted(rank, mails, arrived);
+      if (!mails.look(arrived, mails.taken(), is_crowded())) continue;
+      fast_receive const result = receive_posted<Most>(rank, mails, arrived);
       if (result == fast_receive::refused) return false;
-      if (result == fast_receive::none && !set_aside(rank, mails, arrived)) return false;
+      if (result == fast_receive::none && !set_aside<Most>(rank, mails, arrived)) return false;
     }
     if (asked->is_done == 0 || asked->error != MPI_SUCCESS || !is_plain(asked->type)) return false;
     ++receives;
@@ -251,6 +252,13 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
     handles[i] = MPI_REQUEST_NULL;
   }
   return true;
+}
+
+/// Completes what the path for brief messages has not completed.
+QUARRY_SLOW int wait_all_longer(int count, MPI_Request* handles, MPI_Status* statuses) {
+  return wait_all_soon<most_inline>(self(), count, handles, statuses)
+             ? MPI_SUCCESS
+             : wait_all(count, handles, statuses);
 }
 
 /// Looks for a request that is done, and waits for one if `waits`. Returns its index; -1 if there
@@ -330,12 +338,14 @@ using namespace quarry::mpi;
 extern "C" {
 
 QUARRY_HD int MPI_Wait(MPI_Request* handle, MPI_Status* status) {
-  return wait_all_soon(self(), 1, handle, status) ? MPI_SUCCESS : wait_for(handle, status);
+  return wait_all_soon<most_brief>(self(), 1, handle, status) ? MPI_SUCCESS
+                                                              : wait_for(handle, status);
 }
 
 QUARRY_HD int MPI_Waitall(int count, MPI_Request* handles, MPI_Status* statuses) {
-  return wait_all_soon(self(), count, handles, statuses) ? MPI_SUCCESS
-                                                         : wait_all(count, handles, statuses);
+  return wait_all_soon<most_brief>(self(), count, handles, statuses)
+             ? MPI_SUCCESS
+             : wait_all_longer(count, handles, statuses);
 }
 
 QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {

@@ -23,6 +23,7 @@
 #include "error_handlers.cpp"
 #include "frame_memory.cpp"
 #include "host_calls.cpp"
+#include "long_messages.cpp"
 #include "meeting.cpp"
 #include "message_calls.cpp"
 #include "outgoing.cpp"
@@ -52,8 +53,13 @@ extern "C" __global__ void quarry_mpi_prepare() {
 extern "C" __global__ void quarry_mpi_run() {
   clear_block();
   claimed_pieces::initialise();
+  warp_helpers::initialise();
   std::uint32_t const thread = blockIdx.x * blockDim.x + threadIdx.x;
   std::uint32_t const shift = quarry_mpi_layout.shift;
-  if ((thread & ((1u << shift) - 1)) != 0 || thread >> shift >= layout().size) return;
+  if (thread >> shift >= layout().size) return;
+  std::uint32_t const lane = thread & ((1u << shift) - 1);
+  if (lane >= 32) warp_helpers::help();
+  if (lane != 0) return;
   run_rank(thread >> shift);
+  warp_helpers::dismiss();
 }

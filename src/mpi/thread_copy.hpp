@@ -16,13 +16,13 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// The bytes that one instruction of a GPU can load or store.
 #ifdef __CUDACC__
 using granule = uint4;
-using word = std::uint32_t;
+using narrow_word = std::uint32_t;
 using long_word = std::uint64_t;
 #else
 struct [[gnu::may_alias]] alignas(16) granule {
   std::uint32_t x, y, z, w;
 };
-using word [[gnu::may_alias]] = std::uint32_t;
+using narrow_word [[gnu::may_alias]] = std::uint32_t;
 using long_word [[gnu::may_alias]] = std::uint64_t;
 #endif
 inline constexpr std::uint32_t granule_bytes = sizeof(granule);
@@ -154,8 +154,8 @@ QUARRY_SLOW void copy_shifted_by(granule* to, granule const* from, bytes count,
 QUARRY_SLOW inline void copy_narrow(void* to, void const* from, std::uint32_t size) {
   auto const all =
       reinterpret_cast<std::uint64_t>(to) | reinterpret_cast<std::uint64_t>(from) | size;
-  if (all % sizeof(word) == 0) {
-    copy_units<word, 16>(to, from, size / sizeof(word));
+  if (all % sizeof(narrow_word) == 0) {
+    copy_units<narrow_word, 16>(to, from, size / sizeof(narrow_word));
   } else {
     copy_units<char, 16>(to, from, size);
   }
@@ -167,7 +167,7 @@ QUARRY_SLOW inline void copy_by_thread(void* to, void const* from, bytes size) {
       reinterpret_cast<std::uint64_t>(to) | reinterpret_cast<std::uint64_t>(from) | size;
   bool const is_aligned = all % granule_bytes == 0;
   // The latency of a load is waited for once for all words here, but once for each part below.
-  if (!is_aligned && (size <= 64 || (size <= 512 && all % sizeof(word) == 0)))
+  if (!is_aligned && (size <= 64 || (size <= 512 && all % sizeof(narrow_word) == 0)))
     return copy_narrow(to, from, static_cast<std::uint32_t>(size));
   auto* const out = static_cast<char*>(to);
   auto const* const in = static_cast<char const*>(from);
@@ -211,8 +211,8 @@ QUARRY_SLOW inline void move_by_thread(void* to, void const* from, bytes size) {
   bool const is_backward = target > source;
   if ((target | source | size) % sizeof(long_word) == 0) {
     move_units<long_word, 8>(to, from, size / sizeof(long_word), is_backward);
-  } else if ((target | source | size) % sizeof(word) == 0) {
-    move_units<word, 8>(to, from, size / sizeof(word), is_backward);
+  } else if ((target | source | size) % sizeof(narrow_word) == 0) {
+    move_units<narrow_word, 8>(to, from, size / sizeof(narrow_word), is_backward);
   } else {
     move_units<char, 16>(to, from, size, is_backward);
   }

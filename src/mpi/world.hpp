@@ -75,25 +75,28 @@ struct handle_table {
 
 /// The state of one rank. Only the rank uses it, except for fields marked otherwise.
 struct alignas(128) rank_state {
-  mail_position position;  // in its mailbox
-
+  // Messages and requests need these 96 bytes. Where ranks fill the GPU, each line of memory that a
+  // call touches costs time.
+  mail_position position;     // in its mailbox
   message* unexpected_first;  // messages that no receive has matched yet, in order of arrival
   message* unexpected_last;
   request* posted_first;  // receives that no message has matched yet, in order of calls
   request* posted_last;
   message* spare;  // for messages that no receive waits for
   std::uint32_t spares;
+  std::uint32_t spare_requests;
+  request* spare_request;  // for reuse
+  handle_table<request> requests;
+  std::uint32_t rank;
+  std::uint32_t memberships;
+  membership* member_of;
+
+  message* long_spare;  // for messages in extensions that no receive waits for
+  std::uint32_t long_spares;
   std::uint32_t next_kept;
   message*
       kept[4];   // messages that this rank has sent, for reuse after the receiver (outgoing.hpp)
   message sent;  // of a blocking send that waits for the receiver
-
-  std::uint32_t rank;
-  std::uint32_t memberships;
-  membership* member_of;
-  handle_table<request> requests;
-  request* spare_request;  // for reuse
-  std::uint32_t spare_requests;
   handle_table<derived_type> types;
   handle_table<user_op> ops;
   handle_table<error_handler> handlers;
@@ -188,7 +191,10 @@ struct launch_layout {
   std::uint32_t size;   // the number of ranks
   world* all;
   rank_state* ranks;
-  mail* mailboxes;             // of each rank
+  mail* mailboxes;                // of each rank
+  std::uint64_t* extensions;      // of each slot of each mailbox
+  std::uint32_t extension_units;  // of one slot: a multiple of 16
+  std::uint32_t unused;
   std::uint64_t heap_bits[2];  // a heap_ref; CUDA's constant memory accepts no constructor
 
   void set_heap(heap_ref heap) { std::memcpy(heap_bits, &heap, sizeof(heap)); }
@@ -198,7 +204,25 @@ struct launch_layout {
     return result;
   }
 };
-static_assert(sizeof(launch_layout) == 64);
+static_assert(sizeof(launch_layout) == 80);
+
+/// Extensions have room for messages of at most this many bytes.
+inline constexpr std::uint32_t most_extended = 4096;
+
+/// The same where ranks share warps: one thread copies longer messages faster in other ways.
+inline constexpr std::uint32_t most_extended_alone = 512;
+
+/// The units of a slot's extension for messages of at most `size` bytes, if all extensions may take
+/// `budget` bytes.
+[[nodiscard]] constexpr std::uint32_t extension_units_for(bytes budget, std::uint32_t ranks,
+                                                          std::uint32_t size) {
+  bytes const units = budget / (bytes{ranks} * mail_slots * sizeof(std::uint64_t)) / 16 * 16;
+  bytes const most = size / sizeof(std::uint32_t);
+  return static_cast<std::uint32_t>(units < most ? units : most);
+}
+/// Extensions of all ranks take at most so much memory of a GPU. With 262,144 ranks one has room
+/// for 128 bytes.
+inline constexpr bytes extension_budget = bytes{256} << 20;
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
@@ -234,6 +258,14 @@ namespace quarry::inline QUARRY_ABI::mpi {
 }
 [[nodiscard]] QUARRY_HD inline mail& mailbox_of(std::uint32_t rank) {
   return layout().mailboxes[rank];
+}
+[[nodiscard]] QUARRY_FAST slot_extensions extensions_of(std::uint32_t rank) {
+  std::uint32_t const units = layout().extension_units;
+  return {layout().extensions + std::uint64_t{rank} * (mail_slots * units), units};
+}
+/// The longest message that fits in an extension.
+[[nodiscard]] QUARRY_FAST std::uint32_t extended_bytes() {
+  return layout().extension_units * static_cast<std::uint32_t>(sizeof(std::uint32_t));
 }
 [[nodiscard]] QUARRY_HD inline rank_state& self() { return state_of(own_rank()); }
 

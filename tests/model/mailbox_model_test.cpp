@@ -4,11 +4,13 @@
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
+#include "mpi/extension.hpp"
 #include "mpi/mailbox.hpp"
 #include "quarry/simt/this_lane.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -20,7 +22,8 @@ constexpr std::uint32_t slots = 2;
 
 /// A mailbox of two slots and the messages of its senders. Message i has the tag i and, in each
 /// word, a value that depends on i and on the word. Messages with an even tag have 1 word, the
-/// others 5.
+/// others 5. Those with the tags 3, 7, ... have them in the slot's extension. They, and messages 1,
+/// 4, 7, ..., are written as on a GPU: their later words come after their head.
 class observed_mailbox {
  public:
   explicit observed_mailbox(std::uint32_t first) : first_{first} {}
@@ -29,6 +32,7 @@ class observed_mailbox {
     received_.clear();
     problem_.clear();
     memory_.initialise(first_);
+    for (auto& unit : extensions_) unit = std::uint64_t{first_} << 32;
     position_ = {first_, first_};
   }
   /// Sends messages [first, last).
@@ -40,8 +44,18 @@ class observed_mailbox {
         slot.look();
       }
       auto const word = [&](std::uint32_t k) { return value(i, k); };
+      if (i % 4 == 3) {
+        char data[5 * 4];
+        for (std::uint32_t k = 0; k < 5; ++k) put(data, k, value(i, k));
+        slot.write_long({i, 0, 0}, sizeof(data));
+        mpi::numbered_units const units{all_extensions().of(slot.ticket() % slots), slot.number()};
+        units.store<1>(data, sizeof(data), mpi::whole_share);
+        continue;
+      }
       mpi::envelope const head{i, 0, words(i) * 4};
-      if (i % 3 == 2) {
+      if (i % 3 == 1) {
+        slot.write_units(head, words(i), word);
+      } else if (i % 3 == 2) {
         slot.write_ordered(head, words(i), word);
       } else {
         slot.write(head, words(i), word);
@@ -50,14 +64,24 @@ class observed_mailbox {
   }
   /// Looks for a message once.
   bool receive_one() {
-    mpi::mail_reader<slots> reader{memory_, position_};
+    mpi::mail_reader<slots> reader{memory_, position_, all_extensions()};
     mpi::mail_reader<slots>::arrival arrived;
     if (!reader.look(arrived)) return false;
     std::uint32_t const tag = arrived.head.tag;
     received_.push_back(tag);
-    if (arrived.head.size() != words(tag) * 4) problem_ = "a message has another's size";
+    char data[5 * 4] = {};
+    put(data, 0, arrived.words[0]);
+    if (arrived.size() != words(tag) * 4) {
+      problem_ = "a message has another's size";
+    } else if (arrived.is_long()) {
+      mpi::numbered_units const units{reader.extension(), reader.number()};
+      units.load<1, 1>(data, arrived.size(), mpi::whole_share);
+    } else if (words(tag) > 1) {
+      mpi::numbered_units const units{reader.later_units(), reader.number()};
+      units.load<4, 1>(data + 4, arrived.size() - 4, mpi::whole_share);
+    }
     for (std::uint32_t k = 0; k < words(tag); ++k)
-      if (arrived.words[k] != value(tag, k)) problem_ = "a message has a word of another";
+      if (word_at(data, k) != value(tag, k)) problem_ = "a message has a word of another";
     reader.take();
     return true;
   }
@@ -65,7 +89,7 @@ class observed_mailbox {
   void receive(std::size_t count) {
     while (received_.size() < count)
       if (!receive_one()) simt::pause();
-    mpi::mail_reader<slots> reader{memory_, position_};
+    mpi::mail_reader<slots> reader{memory_, position_, all_extensions()};
     if (reader.has_slots_to_return()) reader.return_slots();
   }
 
@@ -94,8 +118,21 @@ class observed_mailbox {
     return 1000 * (tag + 1) + word;
   }
 
+  static void put(char* data, std::uint32_t word, std::uint32_t value) {
+    std::memcpy(data + 4 * word, &value, 4);
+  }
+  static std::uint32_t word_at(char const* data, std::uint32_t word) {
+    std::uint32_t value;
+    std::memcpy(&value, data + 4 * word, 4);
+    return value;
+  }
+  [[nodiscard]] mpi::slot_extensions all_extensions() { return {extensions_, extension_units}; }
+
+  static constexpr std::uint32_t extension_units = 8;
+
   std::uint32_t first_;
   mpi::basic_mailbox<slots> memory_{};
+  alignas(16) std::uint64_t extensions_[slots * extension_units]{};
   mpi::mail_position position_{};
   std::vector<std::uint32_t> received_;
   std::string problem_;
@@ -149,13 +186,19 @@ TEST(MailboxModel, NumbersWrap) {
     explore_all({0, 2, 4}, 4, 1, first);
 }
 
+TEST(MailboxModel, LongMessagesOfTwoSendersUseOneExtensionInTurn) {
+  QUARRY_TEST_USES_FIBERS();
+  explore_all({0, 4, 8}, 8, 1);
+}
+
 /// A unit that a long message left in a slot 2^32 messages ago has the number of the next message.
 /// The receiver has wiped it since, so the next long message is not taken before it is whole.
 TEST(MailboxModel, UnitsOfOldMessagesAreWipedBeforeTheirNumberReturns) {
   mpi::basic_mailbox<slots> memory{};
   memory.initialise(0x7fffffff);
   mpi::mail_position position{0x7fffffff, 0x7fffffff};
-  mpi::mail_reader<slots> reader{memory, position};
+  std::uint64_t extensions[slots * 4] = {};
+  mpi::mail_reader<slots> reader{memory, position, {extensions, 4}};
   mpi::mail_reader<slots>::arrival arrived;
   for (int i = 0; i < 3; ++i) {  // of the second, the slot is wiped
     mpi::mail_slot<slots> slot{memory};
@@ -165,6 +208,7 @@ TEST(MailboxModel, UnitsOfOldMessagesAreWipedBeforeTheirNumberReturns) {
     auto const& used = memory.slots[(position.taken - 1) % slots];
     if (position.taken - 1 != 0x80000000u) continue;
     for (std::uint64_t const unit : used) EXPECT_EQ(unit, std::uint64_t{0x80000001} << 32);
+    for (std::uint32_t k = 0; k < 4; ++k) EXPECT_EQ(extensions[k], std::uint64_t{0x80000001} << 32);
   }
 }
 
