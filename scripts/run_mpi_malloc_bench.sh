@@ -23,7 +23,11 @@ run() {
   local status=$?
   grep '^{' "$results/out.txt" >>"$lines"
   echo "-- $malloc $ranks ranks, $program $*: status $status, $((SECONDS - begin)) s"
-  [ "$status" -eq 0 ] || head -n 3 "$results/err.txt"
+  [ "$status" -ne 0 ] || return
+  head -n 3 "$results/err.txt"
+  [ "$program" = operations ] || return
+  printf '{"bench":"mpi/operation/time","params":{"system":"quarry-gpu","host":"%s","ranks":%d,"malloc":"%s","operation":"%s","doubles":%d,"error":"exit status %d"},"value":null,"unit":"ms","machine":"%s","date":"%s","commit":"%s"}\n' \
+    "$QUARRY_HOST" "$ranks" "$malloc" "$1" "$2" "$status" "$QUARRY_MACHINE" "$QUARRY_DATE" "$QUARRY_COMMIT" >>"$lines"
 }
 
 for malloc in cuda cuda-map cuda-dynamic dynamic collective; do

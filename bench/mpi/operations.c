@@ -31,6 +31,7 @@ static void messages(double* a, double* b) {
   for (int i = 0; i < size; ++i) {
     int const peer = (rank + i) % size;
     sent[i] = malloc((count + 2) * sizeof **sent);
+    require(sent[i] != NULL, "malloc");
     sent[i][0] = rank;
     sent[i][1] = count;
     memcpy(sent[i] + 2, a + peer * count, count * sizeof *a);
