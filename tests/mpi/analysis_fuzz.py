@@ -135,7 +135,7 @@ class Classes(Case):
             called.update(site for sizes in by_rank for site in sizes)
             alike = {site for site in alike if all(sizes.get(site) == by_rank[0].get(site) for sizes in by_rank)}
         keep = os.environ.get("QUARRY_MPI_KEEP")
-        if found and keep:
+        if found and keep and not options:
             shutil.copy(source, keep)
         source.unlink()
         program.unlink()
