@@ -32,10 +32,10 @@ test: ## build and run every test that needs no GPU, also under sanitizers; comp
 	@scripts/setup.sh python browser mpi fuzz
 	@scripts/run_tests.sh
 
-test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, each source compiled alone, mutants, fuzzing, all CUDA programs
+test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, each source compiled alone, mutants, fuzzing, all CUDA programs, test-mpi
 	@scripts/setup.sh fuzz
 	@failed=0; QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all || failed=1; \
-	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; exit $$failed
+	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; $(MAKE) test-mpi || failed=1; exit $$failed
 
 test-python: ## build the Python package's wheel, install it into a clean venv, and run its tests there
 	@scripts/setup.sh python browser
@@ -49,7 +49,7 @@ rmm-test: ## build the test and the example for users of RMM with RMM's packages
 	@scripts/setup.sh rmm
 	@$(common); build rmm rmm.rmm_memory_resource_test from_rmm_containers; ctest --preset rmm -R '^rmm\.'
 
-test-mpi: ## run the MPI programs of tests/mpi with 50 seeds; with MPI_TABLE and MPI_FOLDER, also programs that you have (scripts/mpi_programs.py)
+test-mpi: ## run the MPI programs of tests/mpi with 50 seeds, and 10,000 random functions; with MPI_TABLE and MPI_FOLDER, also programs that you have (scripts/mpi_programs.py)
 	@scripts/setup.sh mpi
 	@scripts/test_mpi.sh $(if $(MPI_TABLE),"$(MPI_TABLE)" "$(MPI_FOLDER)")
 

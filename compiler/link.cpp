@@ -105,6 +105,7 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
     std::printf("%s", explained(for_cpu.sites, asked.explains).c_str());
     return {};
   }
+  if (asked.records_allocations) std::printf("%s", explain_json(for_cpu.sites).c_str());
   constants embedded;
   bool const has_gpu_code = installed.has_gpu() && !asked.is_for_cpu_only;
   std::vector<variant> variants;

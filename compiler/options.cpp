@@ -135,6 +135,8 @@ class parser {
       asked.reports = true;
     } else if (word == "--record-allocations") {
       asked.records_allocations = true;
+    } else if (word == "--assume-collective") {
+      asked.assumes_collective = true;
     } else if (word == "--explain" || word == "--explain=text") {
       asked.explains = explanation::text;
     } else if (word == "--explain=json") {

@@ -31,6 +31,7 @@ struct options {
   bool shows_only = false;                   // --show: shows Clang's commands and runs none
   bool reports = false;                      // --report
   bool records_allocations = false;          // --record-allocations: for tests of the analysis
+  bool assumes_collective = false;           // --assume-collective: all allocations, for tests
   explanation explains = explanation::none;  // --explain
   bool keeps_scratch = false;                // -save-temps
   bool moves_frames = true;      // false after --stack-frames: no move_frames_to_heap on the CPU

@@ -54,6 +54,8 @@ translation translate(program& whole, options const& asked, installation const& 
   if (!result.missing.empty()) return result;
   number_calls(module);
   result.sites = classify_allocations(module, asked.explains != explanation::none);
+  if (asked.assumes_collective)
+    for (allocation_site& site : result.sites) site.kind = allocation_class::uniform;
   if (asked.explains != explanation::none) return result;
   specialise(module, result.sites,
              asked.records_allocations ? allocation_calls::recorded : allocation_calls::served);

@@ -81,6 +81,7 @@ struct uniformity::function_facts {
   PostDominatorTree post_dominators;
   UniformityInfo* info = nullptr;
   std::map<BasicBlock const*, Instruction const*> branches;  // over blocks that are not collective
+  std::map<BasicBlock const*, Instruction const*> ends;      // where such blocks lead to
 };
 
 uniformity::uniformity(Module& model) : model_{model}, memory_{model}, reaching_{model, memory_} {
@@ -137,6 +138,7 @@ void uniformity::analyse(Function& function) {
   // A block is not collective if a varying branch, or one in such a block, decides whether it is
   // executed: the blocks between a successor and the branch's nearest post-dominator.
   facts.branches.clear();
+  facts.ends.clear();
   SmallVector<std::pair<BasicBlock const*, Instruction const*>> open;
   for (BasicBlock const& block : function)
     if (facts.info->hasDivergentTerminator(block)) open.emplace_back(&block, block.getTerminator());
@@ -146,6 +148,8 @@ void uniformity::analyse(Function& function) {
     if (!done.insert(block).second) continue;
     auto const* const own = facts.post_dominators.getNode(block);
     auto const* const end = own == nullptr ? nullptr : own->getIDom();
+    if (end != nullptr && end->getBlock() != nullptr)
+      facts.ends.try_emplace(end->getBlock(), reason);
     for (BasicBlock const* const successor : successors(block)) {
       for (auto const* node = facts.post_dominators.getNode(successor);
            node != nullptr && node != end && node->getBlock() != nullptr; node = node->getIDom()) {
@@ -430,37 +434,34 @@ bool uniformity::update_call(CallBase& call) {
   return varies_now && add_source(&call, nullptr);
 }
 
-bool uniformity::compares_addresses(ICmpInst const& comparison) const {
-  Value const* const left = comparison.getOperand(0);
-  Value const* const right = comparison.getOperand(1);
-  if (!left->getType()->isPointerTy() || isa<ConstantPointerNull>(left) ||
-      isa<ConstantPointerNull>(right))
-    return false;
-  pointees const a = memory_.pointees_of(left);
-  pointees const b = memory_.pointees_of(right);
-  if (a.is_unknown() || b.is_unknown()) return true;
-  if (comparison.isEquality()) return false;
-  for (pointee const& first : a.known())
-    for (pointee const& second : b.known())
-      if (first.object != second.object) return true;
-  return false;
-}
-
-bool uniformity::subtracts_addresses(BinaryOperator const& difference) const {
-  auto const* const left = dyn_cast<PtrToIntInst>(difference.getOperand(0));
-  auto const* const right = dyn_cast<PtrToIntInst>(difference.getOperand(1));
-  if (left == nullptr || right == nullptr) return false;
-  pointees const a = memory_.pointees_of(left->getPointerOperand());
-  pointees const b = memory_.pointees_of(right->getPointerOperand());
-  bool is_one_object = !a.is_unknown() && !b.is_unknown();
-  for (pointee const& first : a.known())
-    for (pointee const& second : b.known())
-      is_one_object = is_one_object && first.object == second.object;
-  return !is_one_object;
+bool uniformity::add_joins(Function& function) {
+  function_facts const& facts = *facts_[&function];
+  bool is_changed = false;
+  for (auto const& [block, branch] : facts.ends)
+    for (PHINode const& join : block->phis())
+      if (!facts.branches.contains(block) && !join.hasConstantOrUndefValue())
+        is_changed |= add_source(&join, branch);
+  auto const& cycles = analyses_.getResult<CycleAnalysis>(function);
+  for (BasicBlock const& block : function)
+    for (auto const* cycle = cycles.getCycle(&block); cycle != nullptr;
+         cycle = cycle->getParentCycle()) {
+      Instruction const* branch = nullptr;
+      SmallVector<BasicBlock*> exits;
+      cycle->getExitingBlocks(exits);
+      for (BasicBlock const* const exit : exits)
+        if (branch == nullptr)
+          branch = has_varying_branch(*exit) ? exit->getTerminator() : branch_over(*exit);
+      if (branch == nullptr) continue;
+      for (Instruction const& instruction : block)
+        for (User const* const user : instruction.users())
+          if (!cycle->contains(cast<Instruction>(user)->getParent()))
+            is_changed |= add_source(&instruction, branch);
+    }
+  return is_changed;
 }
 
 bool uniformity::update(Function& function) {
-  bool is_changed = false;
+  bool is_changed = add_joins(function);
   for (Instruction& instruction : instructions(function)) {
     if (isa<LoadInst, AtomicRMWInst, AtomicCmpXchgInst>(instruction)) {
       Value const* const pointer = instruction.getOperand(0);

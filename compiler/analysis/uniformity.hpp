@@ -64,6 +64,10 @@ class uniformity {
   void analyse(llvm::Function& function);
   bool add_source(llvm::Value const* value, llvm::Instruction const* cause);
   bool update(llvm::Function& function);
+  /// LLVM's analysis overlooks joins and values that leave loops (LLVM issue 137277). Adds as
+  /// sources what is left of varying code outside of it: the joins where such code ends, and values
+  /// that leave a loop with a varying exit.
+  bool add_joins(llvm::Function& function);
   bool update_call(llvm::CallBase& call);
   bool update_model_call(llvm::CallBase& call);
   bool update_writes(llvm::Instruction& instruction);

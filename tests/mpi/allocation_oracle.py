@@ -16,8 +16,10 @@ def explain(tools, sources, options=()):
 
 
 def compile_recorded(tools, sources, program, options=()):
+    """Compiles a program that records its allocations. Returns its sites, as `explain` does."""
     command = [Path(tools) / "quarry-mpicc", "-w", "--cpu-only", "--record-allocations", *sources, "-o", program, *options]
-    subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=100, check=True)
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=100, check=True)
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def run_recorded(tools, program, ranks, arguments=(), seed=0, text=""):
