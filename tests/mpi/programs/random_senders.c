@@ -79,6 +79,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &own);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size > most_ranks) MPI_Abort(MPI_COMM_WORLD, 2);
   int const first = argc > 1 ? atoi(argv[1]) : 1, seeds = argc > 2 ? atoi(argv[2]) : 3;
   for (int seed = first; seed < first + seeds; seed++) {
     for (int round = 0; round < rounds; round++) {
