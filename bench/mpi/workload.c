@@ -3,7 +3,9 @@
 // allocates an array of floats, fills it, computes, and frees it.
 //
 //   mpi/workload/malloc, mpi/workload/free  us: the call, mean over all ranks
-//   mpi/workload/gflops                     of the work, mean over all ranks: the ranks' operations by the mean time
+//   mpi/workload/gflops                     of the work: the operations of all ranks by the mean time of a rank
+//
+// The ranks begin each part together. In the seed they did not, so that ranks whose malloc was slow worked while others waited.
 //
 // usage: workload FLOATS
 #include "measure.h"
@@ -36,15 +38,18 @@ static void run(work* compute, float expected, int count, double* times) {
   double const allocated = MPI_Wtime();
   require(data != NULL, "malloc");
   for (int i = 0; i < count; ++i) data[i] = (float)(i % 4);
+  MPI_Barrier(MPI_COMM_WORLD);  // so that all ranks work at the same time, whatever malloc took
   double const filled = MPI_Wtime();
   float const result = compute(data, count);
   double const computed = MPI_Wtime();
+  MPI_Barrier(MPI_COMM_WORLD);
+  double const before = MPI_Wtime();
   free(data);
   double const freed = MPI_Wtime();
   require(result == expected, "the work");
   own[0] = allocated - start;
   own[1] = computed - filled;
-  own[2] = freed - computed;
+  own[2] = freed - before;
   MPI_Allreduce(own, sums, 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   for (int i = 0; i < 3; ++i) times[i] = sums[i] / size;
 }
