@@ -2,9 +2,31 @@
 // Which results depend on where objects lie in a rank's memory.
 #include "uniformity.hpp"
 
+#include <llvm/IR/IntrinsicInst.h>
+
 namespace quarry::compiler {
 
 using namespace llvm;
+
+bool uniformity::reads_address(Instruction const& instruction) const {
+  if (auto const* const reader = dyn_cast<LoadInst>(&instruction)) {
+    DataLayout const& layout = model_.getDataLayout();
+    return reader->getType()->isIntegerTy() &&
+           memory_.may_hold_pointer(reader->getPointerOperand(),
+                                    layout.getTypeStoreSize(reader->getType()).getFixedValue());
+  }
+  auto const* const call = dyn_cast<IntrinsicInst>(&instruction);
+  if (call == nullptr) return false;
+  switch (call->getIntrinsicID()) {
+    case Intrinsic::readcyclecounter:
+    case Intrinsic::readsteadycounter:
+    case Intrinsic::returnaddress:
+    case Intrinsic::frameaddress:
+      return true;
+    default:
+      return false;
+  }
+}
 
 bool uniformity::compares_addresses(ICmpInst const& comparison) const {
   Value const* const left = comparison.getOperand(0);

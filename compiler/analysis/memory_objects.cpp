@@ -206,6 +206,16 @@ pointees memory_objects::load_all(pointees const& where) const {
   return result;
 }
 
+bool memory_objects::may_hold_pointer(Value const* address, std::uint64_t size) const {
+  for (object_write const& read : accessed(address, size)) {
+    // Arrays like argv have nothing else, and a variable like optind is a pointer or a number.
+    bool const is_known = read.object == lists_ || isa_and_nonnull<Function>(origin(read.object));
+    for (held_pointer const& held : objects_[read.object].contents)
+      if (held.range.overlaps(read.range) && !is_known) return true;
+  }
+  return false;
+}
+
 bool memory_objects::escape(pointees const& escaped) {
   bool is_changed = false;
   for (pointee const& each : escaped.known()) {

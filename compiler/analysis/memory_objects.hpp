@@ -42,6 +42,8 @@ class memory_objects {
                                                    std::uint64_t size) const;
 
   [[nodiscard]] std::size_t count() const { return objects_.size(); }
+  /// Whether the bytes may hold a pointer.
+  [[nodiscard]] bool may_hold_pointer(llvm::Value const* address, std::uint64_t size) const;
   /// Whether code that the analysis does not know can reach the object.
   [[nodiscard]] bool is_escaped(unsigned object) const { return objects_[object].is_escaped; }
   /// Whether the object is a variable that getopt reads and writes.

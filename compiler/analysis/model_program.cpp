@@ -91,6 +91,7 @@ void insert_callees(Function& caller, std::set<Function*> const& apart, unsigned
   for (CallBase* const call : calls) {
     Function* const called = call->getCalledFunction();
     if (called == nullptr || called->isDeclaration() || apart.contains(called)) continue;
+    if (called->isVarArg()) continue;  // its body would take the caller's variable arguments
     unsigned const size = called->getInstructionCount();
     if (size > max_inserted || total + size > max_total) continue;
     auto const outer = path_of(*call);

@@ -113,6 +113,7 @@ uniformity::uniformity(Module& model) : model_{model}, memory_{model}, reaching_
       if (auto const* const number = dyn_cast<PtrToIntInst>(&instruction);
           number != nullptr && !is_for_differences(*number))
         sources_.insert(number);
+      if (reads_address(instruction)) sources_.insert(&instruction);
       if (auto const* const call = dyn_cast<CallBase>(&instruction);
           call != nullptr && call->hasFnAttr(Attribute::ReturnsTwice))
         jumping_functions_.insert(&function);

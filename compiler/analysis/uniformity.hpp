@@ -74,6 +74,8 @@ class uniformity {
   bool write(object_write const& written);
   [[nodiscard]] bool writes_varying(llvm::Instruction& instruction) const;
   [[nodiscard]] bool external_write_varies(llvm::CallBase const& call) const;
+  /// Whether a number that is read may be an address, or the processor's own.
+  [[nodiscard]] bool reads_address(llvm::Instruction const& instruction) const;
   /// Whether the result depends on where objects lie in a rank's memory.
   [[nodiscard]] bool compares_addresses(llvm::ICmpInst const& comparison) const;
   /// Whether two addresses in objects that may be different are subtracted.
