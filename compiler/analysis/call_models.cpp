@@ -2,6 +2,9 @@
 #include "call_models.hpp"
 
 #include <llvm/ADT/StringMap.h>
+#include <llvm/IR/Function.h>
+
+#include <algorithm>
 
 namespace quarry::compiler {
 namespace {
@@ -353,6 +356,20 @@ call_model const* model_of(llvm::StringRef name) {
   if (is_in(pure_functions, name)) return &pure_model;
   if (is_in(number_functions, name)) return &number_model;
   return nullptr;
+}
+
+call_model const* model_of(llvm::CallBase const& call) {
+  llvm::Function const* const called = call.getCalledFunction();
+  call_model const* const row =
+      called == nullptr ? nullptr : model_of(name_in_c(called->getName()));
+  if (row == nullptr) return nullptr;
+  bool const reads_first = row->kind == returned::argument || row->kind == returned::inside;
+  int most = reads_first ? 0 : -1;
+  most = std::max<int>(most, row->communicator);
+  for (effect const& written : row->effects)
+    for (int const argument : {written.argument, written.count, written.type})
+      most = std::max(most, argument);
+  return most < static_cast<int>(call.arg_size()) ? row : nullptr;
 }
 
 allocation_model const* allocation_of(llvm::StringRef name) { return find_in(allocations, name); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <llvm/ADT/StringRef.h>
+#include <llvm/IR/InstrTypes.h>
 
 #include <array>
 #include <cstdint>
@@ -63,6 +64,10 @@ struct call_model {
 
 /// The model of a function, by its name in C; null if the analysis does not know the function.
 call_model const* model_of(llvm::StringRef name);
+
+/// The model of the function that is called; null also for a call through a pointer, and for a call
+/// with fewer arguments than the model names.
+call_model const* model_of(llvm::CallBase const& call);
 
 /// The arguments of an allocation function whose product is the size of the allocation.
 struct allocation_model {

@@ -46,7 +46,7 @@ std::map<std::uint32_t, CallBase const*> calls_of(Module const& program) {
 }
 
 /// The site of the program without its class.
-allocation_site site_of(CallBase const& call) {
+allocation_site site_of(CallBase const& call, StringRef name) {
   allocation_site site;
   std::string const place = place_of(call);
   auto const colon = place.rfind(':');
@@ -55,7 +55,7 @@ allocation_site site_of(CallBase const& call) {
     site.line = static_cast<unsigned>(std::stoul(place.substr(colon + 1)));
   if (call.getDebugLoc()) site.column = call.getDebugLoc().getCol();
   site.function = name_in_source(*call.getFunction());
-  site.call = name_in_c(call.getCalledFunction()->getName()).str();
+  site.call = name.str();
   return site;
 }
 
@@ -67,7 +67,7 @@ std::string context_of(std::vector<std::uint32_t> const& path,
     CallBase const& call = *calls.at(path[i]);
     if (call.getFunction()->getName() == root_name) break;  // main
     text += (text.empty() ? "called at "
-                          : ", from " + name_in_source(*call.getCalledFunction()) +
+                          : ", from " + name_in_source(*calls.at(path[i + 1])->getFunction()) +
                                 ", "
                                 "called at ") +
             place_of(call);
@@ -135,7 +135,8 @@ std::vector<allocation_site> classify_allocations(Module const& program, bool ha
       auto const& call = cast<CallBase>(instruction);
       auto const path = path_of(call);
       if (path.empty()) continue;
-      allocation_site site = site_of(*calls.at(path.back()));
+      allocation_site site =
+          site_of(*calls.at(path.back()), name_in_c(call.getCalledFunction()->getName()));
       site.path = path;
       site.context = context_of(path, calls);
       classify(facts, call, *allocation, has_reasons, site);
@@ -145,7 +146,7 @@ std::vector<allocation_site> classify_allocations(Module const& program, bool ha
   }
   for (auto const& [number, call] : calls) {
     if (allocation_in(*call) == nullptr || found.contains(number)) continue;
-    allocation_site site = site_of(*call);
+    allocation_site site = site_of(*call, name_in_c(call->getCalledFunction()->getName()));
     site.path = {number};
     site.reason = "no path from main that goes on leads to it";
     sites.push_back(std::move(site));

@@ -24,7 +24,7 @@ constexpr char const* hidden_exit = "quarry.model.exit";
 ending ending_of(CallBase const& call) {
   Function const* const called = call.getCalledFunction();
   if (called == nullptr) return ending::none;
-  auto const* const row = model_of(name_in_c(called->getName()));
+  auto const* const row = model_of(call);
   return row == nullptr ? ending::none : row->end;
 }
 

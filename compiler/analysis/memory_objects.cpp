@@ -322,7 +322,7 @@ bool memory_objects::visit_call(CallBase& call) {
   bool const gives_pointer = call.getType()->isPointerTy();
   if (called == nullptr) return visit_indirect_call(call);
   if (!called->isDeclaration()) return call_defined(call, *called);
-  call_model const* const row = model_of(name_in_c(called->getName()));
+  call_model const* const row = model_of(call);
   bool passes_function = row != nullptr && row->calls_back;
   for (Use const& argument : call.args())
     for (pointee const& each : pointees_of(argument.get()).known())

@@ -72,7 +72,7 @@ std::vector<object_write> memory_objects::writes_of(Instruction& instruction, bo
   if (called == nullptr || !called->isDeclaration() || isa<IntrinsicInst>(call) ||
       called->getName().starts_with(model_prefix))
     return result;
-  call_model const* const row = model_of(name_in_c(called->getName()));
+  call_model const* const row = model_of(*call);
   if (row == nullptr) {
     unknown = true;
     for (Use const& argument : call->args())
@@ -89,8 +89,8 @@ std::vector<object_write> memory_objects::writes_of(Instruction& instruction, bo
     if (written.type < 0) continue;
     // Elements of a type that the program made can lie before the pointer. If the type has absolute
     // addresses, the pointer is null (MPI_BOTTOM).
-    if (!isa<ConstantInt>(call->getArgOperand(static_cast<unsigned>(written.type))))
-      for (object_write& each : result) each.range = everything;
+    if (isa<ConstantInt>(call->getArgOperand(static_cast<unsigned>(written.type)))) continue;
+    for (object_write& each : result) each.range = everything;
     unknown = unknown || isa<ConstantPointerNull>(call->getArgOperand(first));
   }
   if (allocation_model const* const copy = allocation_of(row->name); copy && copy->copies_text)

@@ -147,7 +147,7 @@ bool ignores_contents(call_model const& row) {
 }
 
 void make_values_of(CallBase& call) {
-  auto const* const row = model_of(name_in_c(call.getCalledFunction()->getName()));
+  auto const* const row = model_of(call);
   if (row == nullptr) return;
   SmallVector<bool> is_written(call.arg_size(), false);
   for (effect const& written : row->effects) {

@@ -70,7 +70,7 @@ void reaching_writes::add_overwrites(Instruction const& instruction) {
   }
   Function const* const called = call->getCalledFunction();
   if (called == nullptr || !called->isDeclaration()) return;
-  call_model const* const row = model_of(name_in_c(called->getName()));
+  call_model const* const row = model_of(*call);
   if (row == nullptr) return;
   for (effect const& written : row->effects) {
     bool const is_certain = written.value == model::uniform || written.value == model::of_world ||

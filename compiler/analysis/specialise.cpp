@@ -103,6 +103,8 @@ class specialiser {
   }
 
   void serve(CallBase& call, int site) {
+    // The model may know which function a pointer of the program leads to.
+    if (call.getCalledFunction() == nullptr) return;
     if (wanted_ == allocation_calls::recorded) return record(call, site);
     Function const* const called = call.getCalledFunction();
     StringRef const name = name_in_c(called->getName());

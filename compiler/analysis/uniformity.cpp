@@ -35,7 +35,7 @@ class variation_info : public TargetTransformInfoImplCRTPBase<variation_info> {
     Function const* const called = call->getCalledFunction();
     if (called == nullptr || !called->isDeclaration()) return false;
     if (called->getName().starts_with(model_prefix)) return true;
-    auto const* const row = model_of(name_in_c(called->getName()));
+    auto const* const row = model_of(*call);
     return row != nullptr && row->result != model::of_inputs;
   }
 
@@ -299,9 +299,7 @@ bool uniformity::is_world(Value const* communicator) const {
 }
 
 bool uniformity::external_write_varies(CallBase const& call) const {
-  Function const* const called = call.getCalledFunction();
-  call_model const* const row =
-      called == nullptr ? nullptr : model_of(name_in_c(called->getName()));
+  call_model const* const row = model_of(call);
   if (row == nullptr) return true;
   if (row->has_state ||
       (allocation_of(row->name) != nullptr && allocation_of(row->name)->copies_text))
@@ -426,7 +424,7 @@ bool uniformity::update_call(CallBase& call) {
   }
   if (called == nullptr) return call.isInlineAsm() ? false : add_source(&call, nullptr);
   if (!model_kind(call).empty()) return update_model_call(call);
-  call_model const* const row = model_of(name_in_c(called->getName()));
+  call_model const* const row = model_of(call);
   bool varies_now = row == nullptr || row->result == model::varying ||
                     (errors_return_ && name_in_c(called->getName()).starts_with("MPI_"));
   if (row != nullptr && row->kind == returned::memory)

@@ -90,6 +90,13 @@ struct division {
   Integer quotient, remainder;
 };
 
+/// As the program's own divisions, reports a divisor of zero, with the place of the last MPI call.
+template <class T>
+QUARRY_HD division<T> divide(T value, T divisor) {
+  if (divisor == 0) quarry_mpi_divides_by_zero(own_record().place);
+  return {value / divisor, value % divisor};
+}
+
 }  // namespace
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
@@ -124,14 +131,10 @@ QUARRY_HD void* quarry_c_bsearch(void const* key, void const* data, unsigned lon
 QUARRY_HD int quarry_c_abs(int value) { return value < 0 ? -value : value; }
 QUARRY_HD long quarry_c_labs(long value) { return value < 0 ? -value : value; }
 QUARRY_HD long long quarry_c_llabs(long long value) { return value < 0 ? -value : value; }
-QUARRY_HD division<int> quarry_c_div(int value, int divisor) {
-  return {value / divisor, value % divisor};
-}
-QUARRY_HD division<long> quarry_c_ldiv(long value, long divisor) {
-  return {value / divisor, value % divisor};
-}
+QUARRY_HD division<int> quarry_c_div(int value, int divisor) { return divide(value, divisor); }
+QUARRY_HD division<long> quarry_c_ldiv(long value, long divisor) { return divide(value, divisor); }
 QUARRY_HD division<long long> quarry_c_lldiv(long long value, long long divisor) {
-  return {value / divisor, value % divisor};
+  return divide(value, divisor);
 }
 
 }  // extern "C"

@@ -26,6 +26,7 @@ QUARRY_SLOW void* allocate_compared(bytes size, bool is_collective) {
 }
 
 QUARRY_SLOW void free_compared(void* memory) {
+  if (layout().heap().owns(memory)) return layout().heap().free(memory);  // aligned_alloc
   // Without superblocks an address says nothing about who allocated it.
   if (the_world().malloc == malloc_kind::cuda) {
     simt::platform_malloc::free(memory);

@@ -25,6 +25,7 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 
 extern "C" char const quarry_mpi_gpu_places[], quarry_mpi_gpu_places_end[];
@@ -196,14 +197,16 @@ fault_core const& core_of_faults() {
 
 /// Reports a kernel that has failed, with what is known. Returns the exit status.
 int report_fault(std::string const& reason, int block, std::uint32_t shift) {
-  std::map<std::string, std::pair<std::uint64_t, std::uint32_t>> rows;  // first rank, count
+  std::map<std::string, std::set<std::uint64_t>> rows;  // the ranks
   auto const faults = core_of_faults().read(static_cast<std::uint32_t>(block));
+  std::set<std::uint64_t> ranks;  // a rank's helpers count as the rank
+  for (gpu_fault const& fault : faults) ranks.insert(fault.thread >> shift);
   for (gpu_fault const& fault : faults) {
     // If the file accuses a whole warp, its place is that of other ranks as well.
-    bool const has_function = faults.size() == 1 && !fault.function.empty();
+    bool const has_function = ranks.size() == 1 && !fault.function.empty();
     std::string const text =
         describe_kind(fault.kind) + (has_function ? " in " + fault.function + "()" : "");
-    ++rows.try_emplace(text, fault.thread >> shift, 0).first->second.second;
+    rows[text].insert(fault.thread >> shift);
   }
   auto const is_about_memory = [](std::string const& text) {
     return text.find("access") != std::string::npos || text.find("address") != std::string::npos;
@@ -211,9 +214,9 @@ int report_fault(std::string const& reason, int block, std::uint32_t shift) {
   bool is_access = is_about_memory(reason);
   for (auto const& [text, row] : rows) {
     std::string const others =
-        row.second > 1 ? " or one of the next " + std::to_string(row.second - 1) : "";
+        row.size() > 1 ? " or one of the next " + std::to_string(row.size() - 1) : "";
     std::fprintf(stderr, "quarry-mpirun: rank %llu%s: %s\n",
-                 static_cast<unsigned long long>(row.first), others.c_str(), text.c_str());
+                 static_cast<unsigned long long>(*row.begin()), others.c_str(), text.c_str());
     is_access = is_access || is_about_memory(text);
   }
   if (rows.empty()) std::fprintf(stderr, "quarry-mpirun: a rank has failed: %s\n", reason.c_str());

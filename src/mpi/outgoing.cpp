@@ -8,17 +8,10 @@ namespace {
   auto* const made = static_cast<message*>(allocate(sizeof(message) + capacity));
   if (made == nullptr) return nullptr;
   made->data = made->inline_data();
-  made->capacity = static_cast<std::uint32_t>(capacity);  // used for kept messages only
+  made->capacity = static_cast<std::uint32_t>(capacity);
   made->belongs_to = owner;
   made->is_taken = 1;
   return made;
-}
-
-/// Kept messages have 2^k bytes, so that few sizes replace each other.
-[[nodiscard]] QUARRY_HD bytes kept_capacity(bytes size) {
-  bytes capacity = 256;
-  while (capacity < size) capacity *= 2;
-  return capacity;
 }
 
 }  // namespace
@@ -34,7 +27,7 @@ namespace {
       release(kept);
       kept = nullptr;
     }
-    if (kept == nullptr) kept = allocate_message(kept_capacity(size), message::owner::sender);
+    if (kept == nullptr) kept = allocate_message(message_capacity(size), message::owner::sender);
     if (kept != nullptr) kept->is_taken = 0;
     return kept;
   }

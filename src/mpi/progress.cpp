@@ -66,12 +66,14 @@ QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
                                               own_mail_reader::arrival const& arrived) {
   std::uint32_t const size = arrived.size();
   message* node = rank.long_spare;
-  if (node != nullptr) {
+  if (node != nullptr && node->capacity >= size) {
     rank.long_spare = node->later;
     --rank.long_spares;
   } else {
-    node = static_cast<message*>(allocate(sizeof(message) + extended_bytes()));
+    bytes const capacity = message_capacity(size);
+    node = static_cast<message*>(allocate(sizeof(message) + capacity));
     if (node == nullptr) return nullptr;
+    node->capacity = static_cast<std::uint32_t>(capacity);
   }
   node->belongs_to = message::owner::node;
   node->head = arrived.head;

@@ -115,6 +115,13 @@ inline constexpr std::uint32_t most_spares = 16;
 /// And this many that were too long for a slot.
 inline constexpr std::uint32_t most_long_spares = 4;
 
+/// The memory of messages that ranks keep for reuse: 2^k bytes, so that few sizes replace each other.
+[[nodiscard]] QUARRY_HD inline bytes message_capacity(bytes size) {
+  bytes capacity = 256;
+  while (capacity < size) capacity *= 2;
+  return capacity;
+}
+
 /// Keeps an unexpected message for reuse, after its receive.
 QUARRY_FAST void make_spare(rank_state& rank, message* received) {
   received->later = rank.spare;
@@ -216,3 +223,6 @@ template <class Allocate>
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
+
+/// Ends the program because a rank divides by zero. `place`: the number of the place in the source.
+extern "C" [[noreturn]] QUARRY_SLOW void quarry_mpi_divides_by_zero(std::uint32_t place);
