@@ -115,7 +115,8 @@ inline constexpr std::uint32_t most_spares = 16;
 /// And this many that were too long for a slot.
 inline constexpr std::uint32_t most_long_spares = 4;
 
-/// The memory of messages that ranks keep for reuse: 2^k bytes, so that few sizes replace each other.
+/// The memory of messages that ranks keep for reuse: 2^k bytes, so that few sizes replace each
+/// other.
 [[nodiscard]] QUARRY_HD inline bytes message_capacity(bytes size) {
   bytes capacity = 256;
   while (capacity < size) capacity *= 2;
