@@ -146,7 +146,8 @@ TEST(RankMemory, LargerAlignmentsAndCopiesOfTextAreFreedLikeOthers) {
 
 TEST(RankMemory, CollectiveCallsGiveAdjacentPartsOutsideTheSameBanks) {
   QUARRY_TEST_USES_FIBERS();
-  // With sizes of a class, slices would lie at multiples of 64 bytes. Hardened heaps scatter slices.
+  // With sizes of a class, slices would lie at multiples of 64 bytes. Hardened heaps scatter
+  // slices.
   for (std::uint64_t const size : {800, 1024, 1600, 4096}) {
     std::array<text, 32> parts{};
     auto const result = run_on_fibers(32, 3, [&] {
