@@ -240,6 +240,17 @@ def workloads(records):
     return [origin(shown), "", *table(["", "ranks", "floats", "unit", *MALLOCS.values(), "ratio"], rows)]
 
 
-ANALYSIS = {"operations": operations, "workloads": workloads}
+def classes(records):
+    """The classes of the allocations of tests/mpi/programs, by scripts/mpi_report.py."""
+    found = {r["params"]["program"]: r for r in records if r["bench"] == "mpi/classes"}
+    if not found:
+        return ["Not counted yet: `scripts/mpi_report.py` counts them."]
+    kinds = ("CU", "CV", "NO")
+    rows = [[f"`{name}`", *(f"{r['params'][kind]}" for kind in kinds)] for name, r in sorted(found.items()) if r["value"]]
+    none = [f"`{name}`" for name, r in sorted(found.items()) if not r["value"]]
+    return [*table(["program", *kinds], rows), "", f"No allocation: {', '.join(none)}."]
+
+
+ANALYSIS = {"classes": classes, "operations": operations, "workloads": workloads}
 SECTIONS = {"costs": costs, "reports": reports}
 OTHERS = {"others": others}

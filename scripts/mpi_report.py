@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the stack and the spills of each program of tests/mpi/programs on a GPU, as JSON lines.
+"""Prints what quarry-mpicc says of each program of tests/mpi/programs, as JSON lines for bench/results.
 
-quarry-mpicc --report has the figures, for each limit of registers. The lines belong to bench/results.
+`stacks`: the stack and the spills on a GPU, for each limit of registers (--report). `classes`: how many allocations have which class
+(--explain).
 
-usage: scripts/mpi_report.py TOOLS      the folder with quarry-mpicc
+usage: scripts/mpi_report.py TOOLS stacks|classes      TOOLS: the folder with quarry-mpicc
 """
 
 import argparse
@@ -42,25 +43,44 @@ def figures_of(report):
     }
 
 
+def stack_of(compiler, source, folder):
+    """What a rank needs on a GPU."""
+    found = figures_of(run(compiler, "--report", source, "-o", Path(folder) / "program", *OPTIONS))
+    return "mpi/report", found, found["stack"][0], "bytes", "sm_90"
+
+
+def classes_of(compiler, source, folder):
+    """How many allocations, each in each context, have which class."""
+    del folder
+    sites = [json.loads(line) for line in run(compiler, "--explain=json", source, *OPTIONS).splitlines()]
+    found = {kind: sum(site["class"] == kind for site in sites) for kind in ("CU", "CV", "NO")}
+    return "mpi/classes", found, len(sites), "sites", "any"
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
+    return done.stdout
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tools", type=Path)
-    compiler = parser.parse_args().tools / "quarry-mpicc"
+    parser.add_argument("what", choices=["stacks", "classes"])
+    asked = parser.parse_args()
+    measure = stack_of if asked.what == "stacks" else classes_of
     for source in sorted((ROOT / "tests/mpi/programs").glob("*.c")):
         if source.stem.startswith("fails_"):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            command = [compiler, "--report", source, "-o", Path(folder) / "program", *OPTIONS]
-            done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{source}: {done.stderr}")
-        found = figures_of(done.stdout)
+            bench, found, value, unit, machine = measure(asked.tools / "quarry-mpicc", source, folder)
         record = {
-            "bench": "mpi/report",
+            "bench": bench,
             "params": {"program": source.stem, **found},
-            "value": found["stack"][0],
-            "unit": "bytes",
-            "machine": "sm_90",
+            "value": value,
+            "unit": unit,
+            "machine": machine,
             "date": os.environ.get("QUARRY_DATE", datetime.date.today().isoformat()),
             "commit": os.environ.get("QUARRY_COMMIT", "unknown"),
         }
