@@ -113,6 +113,8 @@ constexpr call_model models[] = {
     {"MPI_Get_count", uniform, value, -1, {object(2, varying, word)}},
     {"MPI_Get_elements", uniform, value, -1, {object(2, varying, word)}},
     {"MPI_Request_free", uniform, value, -1, {object(0, varying, word)}},
+    {"MPI_Buffer_attach", uniform, value, -1, {array(0, varying)}},
+    {"MPI_Buffer_detach", uniform, value, -1, {object(0, varying, 8), object(1, varying, word)}},
     {"MPI_Cancel", uniform},
     // collectives
     {"MPI_Barrier"},
