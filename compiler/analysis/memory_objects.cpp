@@ -66,12 +66,12 @@ memory_objects::memory_objects(Module& model) : model_{model}, layout_{model.get
     for (Instruction& instruction : instructions(function))
       if (isa<AllocaInst>(instruction)) pointees_[&instruction].add({new_object(&instruction), {}});
   }
-  settle();
+  run_to_fixpoint();
   is_settled_ = true;
-  settle();
+  run_to_fixpoint();
 }
 
-void memory_objects::settle() {
+void memory_objects::run_to_fixpoint() {
   for (bool is_changed = true; is_changed;) {
     is_changed = false;
     for (Function& function : model_)
@@ -232,7 +232,7 @@ bool memory_objects::escape(pointees const& escaped) {
   return is_changed;
 }
 
-bool memory_objects::give(Value const* pointer, pointees more) {
+bool memory_objects::add_pointees(Value const* pointer, pointees more) {
   return pointees_[pointer].add(more);
 }
 
@@ -292,12 +292,12 @@ bool memory_objects::call_defined(CallBase& call, Function const& called) {
     if (!holds_pointers(call.getArgOperand(i)->getType())) continue;
     pointees const targets = pointees_of(call.getArgOperand(i));
     if (i < called.arg_size() && called.getArg(i)->getType()->isPointerTy())
-      is_changed |= give(called.getArg(i), targets);
+      is_changed |= add_pointees(called.getArg(i), targets);
     else
       is_changed |= escape(targets);  // a variable argument, or a number that is not followed
   }
   if (!call.getType()->isPointerTy()) return is_changed;
-  return is_changed | give(&call, pointees{returned_[&called]});
+  return is_changed | add_pointees(&call, pointees{returned_[&called]});
 }
 
 /// A call through a pointer.
@@ -328,7 +328,7 @@ bool memory_objects::visit_call(CallBase& call) {
     for (pointee const& each : pointees_of(argument.get()).known())
       passes_function |= isa_and_nonnull<Function>(origin(each.object));
   bool const is_model = called->getName().starts_with(model_prefix);
-  if (is_model && gives_pointer) return give(&call, inside_arguments(call));
+  if (is_model && gives_pointer) return add_pointees(&call, inside_arguments(call));
   if (row != nullptr && row->copies)
     is_changed |= copy_contents(call.getArgOperand(0), call.getArgOperand(1));
   if (row != nullptr && row->points_inside && call.arg_size() > 1)
@@ -369,11 +369,13 @@ bool memory_objects::visit_call(CallBase& call) {
       if (row == nullptr) result.add_unknown();
       break;
   }
-  return is_changed | give(&call, result);
+  return is_changed | add_pointees(&call, result);
 }
 
 bool memory_objects::visit(Instruction& instruction) {
-  auto const take = [&](pointees more) { return give(&instruction, std::move(more)); };
+  auto const add_to_result = [&](pointees more) {
+    return add_pointees(&instruction, std::move(more));
+  };
   if (auto* const copy = dyn_cast<MemTransferInst>(&instruction))
     return copy_contents(copy->getRawDest(), copy->getRawSource());
   pointees unknown;
@@ -402,7 +404,7 @@ bool memory_objects::visit(Instruction& instruction) {
     return store(pointees{pointees_of(exchange->getPointerOperand())},
                  pointees{pointees_of(exchange->getValOperand())}) |
            escape(load_all(pointees_of(exchange->getPointerOperand()))) |
-           (exchange->getType()->isPointerTy() && take(unknown));
+           (exchange->getType()->isPointerTy() && add_to_result(unknown));
   if (auto* const exchange = dyn_cast<AtomicCmpXchgInst>(&instruction))
     return store(pointees{pointees_of(exchange->getPointerOperand())},
                  pointees{pointees_of(exchange->getNewValOperand())}) |
@@ -428,15 +430,15 @@ bool memory_objects::visit(Instruction& instruction) {
     return escape(load_all(pointees_of(instruction.getOperand(0))));
   if (!holds_pointers(instruction.getType()) || isa<AllocaInst>(instruction)) return false;
   if (auto* const reader = dyn_cast<LoadInst>(&instruction))
-    return take(load(pointees_of(reader->getPointerOperand())));
+    return add_to_result(load(pointees_of(reader->getPointerOperand())));
   if (auto* const step = dyn_cast<GetElementPtrInst>(&instruction))
-    return take(moved(pointees_of(step->getPointerOperand()), *cast<GEPOperator>(step)));
+    return add_to_result(moved(pointees_of(step->getPointerOperand()), *cast<GEPOperator>(step)));
   bool is_changed = false;
   bool const passes_on = isa<PHINode, SelectInst, FreezeInst>(instruction) ||
                          (isa<CastInst>(instruction) && !isa<IntToPtrInst>(instruction));
   if (auto* const number = dyn_cast<IntToPtrInst>(&instruction)) {
     pointees const targets = pointees_of(number->getOperand(0));
-    return take(is_settled_ && targets.known().empty() ? unknown : targets);
+    return add_to_result(is_settled_ && targets.known().empty() ? unknown : targets);
   }
   if (!passes_on && instruction.getType()->isIntegerTy()) {
     for (Use const& operand : instruction.operands())
@@ -446,7 +448,7 @@ bool memory_objects::visit(Instruction& instruction) {
   }
   if (!passes_on) return pointees_[&instruction].add_unknown();  // extractvalue, va_arg
   for (Use const& operand : instruction.operands())
-    if (holds_pointers(operand->getType())) is_changed |= take(pointees_of(operand.get()));
+    if (holds_pointers(operand->getType())) is_changed |= add_to_result(pointees_of(operand.get()));
   return is_changed;
 }
 

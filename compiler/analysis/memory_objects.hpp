@@ -66,10 +66,10 @@ class memory_objects {
   bool add_contents(llvm::Constant const& contents, unsigned object, std::int64_t place);
   void add_initial_contents(llvm::GlobalVariable const& variable, unsigned object);
   /// `more` is a copy: it may be an entry of the map that grows.
-  bool give(llvm::Value const* pointer, pointees more);
+  bool add_pointees(llvm::Value const* pointer, pointees more);
   bool visit(llvm::Instruction& instruction);
   /// Visits all instructions until nothing changes.
-  void settle();
+  void run_to_fixpoint();
   bool visit_call(llvm::CallBase& call);
   bool visit_indirect_call(llvm::CallBase& call);
   bool call_defined(llvm::CallBase& call, llvm::Function const& called);

@@ -12,7 +12,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 ///
 ///     publish, meeting, all read, meeting
 ///
-/// The first meeting makes the data visible. After the second one, nobody reads it any more, so
+/// The first meeting makes the data visible. After the second one, no rank reads it, so
 /// that its owner can change it. Both make progress, as all waits do, so that a rank that is still
 /// in a send to this rank is served.
 ///

@@ -45,7 +45,7 @@ class meeting {
   }
   QUARRY_SLOW static void finish_barrier(call which, std::uint32_t kind, unfinished rest);
 
-  /// Both.
+  /// Waits until all ranks have arrived, by both steps.
   QUARRY_SLOW static void barrier(call which, std::uint32_t kind);
   QUARRY_HD static void barrier(call which) { barrier(which, kind_of(which)); }
 

@@ -222,7 +222,8 @@ QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_t
   return of.result(communicator, function);
 }
 
-/// Each rank sends its part around a ring; after size - 1 steps every rank has all parts.
+/// In communicators that do not meet, each rank sends its part around a ring; after size - 1 steps
+/// every rank has all parts.
 QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                           parts const& into, MPI_Datatype received_type, MPI_Comm communicator,
                           char const* function) {
@@ -261,7 +262,7 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
   return of.result(communicator, function);
 }
 
-/// In step k each rank exchanges with the ranks at distance k.
+/// Without the direct way, each rank exchanges in step k with the ranks at distance k.
 QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype sent_type,
                          void* received, parts const& incoming, MPI_Datatype received_type,
                          MPI_Comm communicator, char const* function, bool has_one_size) {
