@@ -8,7 +8,7 @@ namespace quarry::compiler {
 /// What the program's allocating calls become.
 enum class allocation_calls {
   served,   // collective ones call the runtime's collective functions
-  recorded  // each one also reports its number in the list of sites and its size, for tests
+  recorded  // they stay, and each reports its number in the list of sites and its size, for tests
 };
 
 /// Hands the classes to the runtime. A call that all ranks make with one size calls

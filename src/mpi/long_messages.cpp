@@ -61,11 +61,12 @@ QUARRY_FAST int send_generally(void const* data, int count, MPI_Datatype type, i
                                             call::isend, request, "MPI_Isend");
 }
 
-/// Sends what is too long for the sender to copy alone.
-QUARRY_SLOW int send_longest(void const* data, int count, MPI_Datatype type, int to, int tag,
-                             MPI_Comm handle, MPI_Request* request) {
+/// Sends by an extension, alone or with helpers, or else by the general path.
+template <bool IsForHelpers>
+QUARRY_FAST int send_by_extension(void const* data, int count, MPI_Datatype type, int to, int tag,
+                                  MPI_Comm handle, MPI_Request* request) {
   std::uint32_t ticket;
-  fast_send const result = send_extended<true>(data, count, type, to, tag, handle, ticket);
+  fast_send const result = send_extended<IsForHelpers>(data, count, type, to, tag, handle, ticket);
   if (result == fast_send::refused)
     return send_generally(data, count, type, to, tag, handle, request);
   if (request != nullptr) *request = sent_request;
@@ -73,6 +74,12 @@ QUARRY_SLOW int send_longest(void const* data, int count, MPI_Datatype type, int
              ? MPI_SUCCESS
              : send_extended_with_ticket(data, count, type, to, tag, handle, ticket,
                                          request == nullptr ? call::send : call::isend);
+}
+
+/// Sends what is too long for the sender to copy alone.
+QUARRY_SLOW int send_longest(void const* data, int count, MPI_Datatype type, int to, int tag,
+                             MPI_Comm handle, MPI_Request* request) {
+  return send_by_extension<true>(data, count, type, to, tag, handle, request);
 }
 
 /// Takes the message whose data was copied.
@@ -94,16 +101,9 @@ QUARRY_SLOW int send_longer(void const* data, int count, MPI_Datatype type, int 
                             MPI_Comm handle, MPI_Request* request) {
   bytes const size = static_cast<bytes>(count) * (static_cast<std::uint32_t>(type) >> 8);
   if (size > extended_bytes()) return send_generally(data, count, type, to, tag, handle, request);
-  if (is_for_helpers(size)) return send_longest(data, count, type, to, tag, handle, request);
-  std::uint32_t ticket;
-  fast_send const result = send_extended<false>(data, count, type, to, tag, handle, ticket);
-  if (result == fast_send::refused)
-    return send_generally(data, count, type, to, tag, handle, request);
-  if (request != nullptr) *request = sent_request;
-  return result == fast_send::sent
-             ? MPI_SUCCESS
-             : send_extended_with_ticket(data, count, type, to, tag, handle, ticket,
-                                         request == nullptr ? call::send : call::isend);
+  return is_for_helpers(size)
+             ? send_longest(data, count, type, to, tag, handle, request)
+             : send_by_extension<false>(data, count, type, to, tag, handle, request);
 }
 
 QUARRY_SLOW bool send_for_exchange(void const* data, int count, MPI_Datatype type, int to, int tag,

@@ -76,9 +76,9 @@ QUARRY_SLOW void free_for_program(void* memory) {
   void* const base = has_own_warp() ? memory : heap.allocation_of(memory);
   if (base == memory || base == nullptr) {
     heap.free(memory);  // records a fault if it is not allocated
-  } else if (auto* const superblock = static_cast<detail::superblock*>(base);
-             superblock->index_of(memory) != detail::superblock::no_part) {
-    (void)packed_coalescing::free(heap, superblock, superblock->index_of(memory));
+  } else if (auto const index = static_cast<detail::superblock*>(base)->index_of(memory);
+             index != detail::superblock::no_part) {
+    (void)packed_coalescing::free(heap, static_cast<detail::superblock*>(base), index);
   } else {
     (void)dynamic_coalescing::free(heap, memory);
   }
