@@ -475,17 +475,5 @@ TEST(SliceSupply, TheLaneThatOpensARunGetsItsSlices) {
   }
 }
 
-TEST(SliceSupply, StallsAfterABoundedNumberOfStepsIfAnotherLaneKeepsTheRun) {
-  auto const owner = test::small_heap(2);
-  auto& state = test::state_of(owner);
-  size_class const id = size_class_of(640);
-  ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
-  EXPECT_EQ(owner.ref().malloc(net(640)), nullptr);
-  EXPECT_EQ(owner.fault_count(fault_kind::stalled), 1u);
-  state.run(id).unlock();
-  EXPECT_NE(owner.ref().malloc(net(640)), nullptr);
-  expect_sound(owner);
-}
-
 }  // namespace slice_supply_test
 }  // namespace quarry

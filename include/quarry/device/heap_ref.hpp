@@ -36,10 +36,10 @@ class heap_ref {
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     if (!is_usable()) return nullptr;
     bytes const padded = detail::hardening::padded(size);
-    if (padded > largest_slice())
-      return detail::hardening::prepare(*this, *state_, malloc_large(padded));
-    return detail::hardening::prepare(
-        *this, *state_, malloc_slice(size_class_of(static_cast<std::uint32_t>(padded))));
+    void* const result = padded > largest_slice()
+                             ? malloc_large(padded)
+                             : malloc_slice(size_class_of(static_cast<std::uint32_t>(padded)));
+    return detail::hardening::prepare(*this, *state_, result);
   }
 
   /// `malloc` for lanes that all request one size from one heap. It checks whether all requests are
@@ -52,10 +52,9 @@ class heap_ref {
     auto const id = size_class_of(static_cast<std::uint32_t>(padded));
     auto const group = simt::lane_group::coalesced<class malloc_all_site>();
     // One number identifies heap and class: states are aligned to 256 bytes; classes are fewer.
-    return detail::hardening::prepare(*this, *state_,
-                                      group.all_equal(reinterpret_cast<std::uint64_t>(state_) + id)
-                                          ? claim_ticket(group, id)
-                                          : malloc_slice(id));
+    bool const is_one_class = group.all_equal(reinterpret_cast<std::uint64_t>(state_) + id);
+    return detail::hardening::prepare(
+        *this, *state_, is_one_class ? claim_ticket(group, group, id) : malloc_slice(id));
   }
 
   /// Allocates `count` objects of `size` bytes, all zero; nullptr if their product overflows.
@@ -211,11 +210,9 @@ class heap_ref {
   struct location {
     fault_kind kind;
     bool is_large;
-    std::uint32_t segment;
-    std::uint32_t slice;
+    std::uint32_t segment, slice;
     detail::segment_use use;
-    std::uint32_t size;  // of the segment's slices
-    std::uint32_t slices;
+    std::uint32_t size, slices;  // the bytes of each slice of the segment, and how many it has
   };
 
   /// The source of a segment's entry for `locate` (segment_entry).
@@ -252,13 +249,19 @@ class heap_ref {
   }
 
   [[nodiscard]] QUARRY_HD void* malloc_slice(size_class id) const {
-    return claim_ticket(simt::lane_group::coalesced<class malloc_site>().match(state_, id), id);
+    auto const callers = simt::lane_group::coalesced<class malloc_site>();
+    return claim_ticket(callers, callers.match(state_, id), id);
   }
 
   /// The fast path: one atomic addition for the group; a member's ticket determines its slice. The
-  /// load of the class layout comes before the addition, so that both memory accesses overlap. The
-  /// lane with the counter's last ticket records that before any lane waits for tickets.
-  [[nodiscard]] QUARRY_HD void* claim_ticket(simt::lane_group const& group, size_class id) const {
+  /// layout is loaded first, so that both accesses overlap. The lane with the counter's last ticket
+  /// records that before any lane waits for tickets.
+  ///
+  /// `callers` called `malloc` together; `group` are those of them that want this class. If one
+  /// needs the slow path, all wait for it: while a lane that returned alone computes, the hardware
+  /// may not run a lane of its warp that replaces a run, for which other warps wait.
+  [[nodiscard]] QUARRY_HD void* claim_ticket(simt::lane_group const& callers,
+                                             simt::lane_group const& group, size_class id) const {
     std::uint32_t const index = simt::warp_hint() % detail::counters_per_class;
     detail::class_layout const layout = state_->layouts[id];
     word previous = 0;
@@ -268,18 +271,14 @@ class heap_ref {
     detail::segment_run const run = detail::ticket_counter::run_of(previous);
     detail::ticket_place const place = detail::ticket_counter::place_of(
         layout, run, index, detail::ticket_counter::ticket_of(previous) + group.rank());
-    if (place.is_last) record_used_up(id, run);
+    if (place.is_last) simt::indirect_call(&detail::slice_supply::record_used_up, *state_, id, run);
     void* result = nullptr;
     if (place.is_valid) result = address(place.segment, bytes{place.slice} * layout.size);
-    if (group.ballot(!place.is_valid) != 0) {
+    if (callers.ballot(!place.is_valid) != 0) {
       if (!place.is_valid) result = malloc_slow(id);
-      group.sync();  // keeps the lanes together in the kernel's next steps
+      callers.sync();
     }
     return result;
-  }
-
-  QUARRY_HD void record_used_up(size_class id, detail::segment_run run) const {
-    simt::indirect_call(&detail::slice_supply::record_used_up, *state_, id, run);
   }
 
   /// Serves the whole group, so that its lanes stay together in the kernel's next steps.

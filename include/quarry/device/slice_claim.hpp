@@ -22,24 +22,27 @@ struct slice_request {
   /// it fails.
   static constexpr std::uint32_t max_microseconds = 200'000;
 
-  enum class source : std::uint32_t { none, tickets, bits };
+  enum class source : std::uint8_t { none, tickets, bits };
 
   heap_state* state;
   size_class id;
-  std::uint32_t count;        // requested slices
-  simt::patience patience{};  // for the whole group
-  std::uint32_t random = 0;   // selects where the search begins
-  source origin = source::none;
+  std::uint32_t count;           // requested slices
+  simt::patience patience{};     // for the whole group
+  std::uint32_t random = 0;      // selects where the search begins
   std::uint32_t counter = 0;     // tickets: the index of the ticket counter
   std::uint32_t segment = 0;     // bits
   std::uint32_t generation = 0;  // the segment's generation that this lane knows
   std::uint32_t index = 0;       // bits: the index of the word in its segment
+  std::uint32_t returns = 0;     // how often segments had become free when the search began
   word value = 0;  // tickets: the counter's previous word; bits: the claimed slices of the word
-  bool was_full = false;      // bits: the word was full before the claim
-  std::uint32_t returns = 0;  // how often segments had become free when the search began
+  source origin = source::none;
+  bool was_full = false;         // bits: the word was full before the claim
+  bool is_stuck = false;         // the class's run has not changed for long
+  std::uint8_t seen_run = 0;     // a hash of the class's word for whose change the request waits
+  std::uint32_t seen_since = 0;  // patience::spent when it was first seen
 
   [[nodiscard]] QUARRY_HD bool is_impatient() const {
-    return patience.has_lasted(microseconds_to_impatience);
+    return is_stuck || patience.has_lasted(microseconds_to_impatience);
   }
   [[nodiscard]] QUARRY_HD bool is_late() const {
     return patience.has_lasted(microseconds_to_lateness);

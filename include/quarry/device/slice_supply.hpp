@@ -11,12 +11,16 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// Finds slices for one lane on behalf of its group when its ticket counter is used up.
 ///
-/// Lock-free, except for the replacement of a class's run: other lanes wait for the replacement,
-/// for a bounded number of steps in all (class_run). It searches in this order: tickets of the
-/// class's other counters; freed slices, with little effort, unless more than a sixteenth of the
-/// segments is free; free segments; unused tickets of other classes' runs; freed slices, with full
-/// effort. Fresh slices are much cheaper than freed slices, and a slice block that no lane claims
-/// from becomes free as a whole.
+/// It searches in this order: tickets of the class's other counters; freed slices, with little
+/// effort, unless more than a sixteenth of the segments is free; free segments; unused tickets of
+/// other classes' runs; freed slices, with full effort. Fresh slices are much cheaper than freed
+/// slices, and a slice block that no lane claims from becomes free as a whole.
+///
+/// Lock-free while a segment is free. One lane replaces a class's run, and other lanes wait for it.
+/// That lane may stand still for seconds: a GPU may let other lanes of its warp run instead, for as
+/// long as they compute. So a lane that has waited for `microseconds_to_own_segment` in which the
+/// class's run did not change takes a segment, the slices that it needs from it, and frees the
+/// others for the lanes that wait like it.
 ///
 /// A lane that takes a counter's last ticket records that at once. On CUDA, lanes of a warp that
 /// call a function together wait for each other where they leave it. So no lane may postpone work
@@ -27,7 +31,7 @@ class slice_supply {
   enum class supply : std::uint32_t {
     found,      // some or all of the requested slices, from one counter or one word
     exhausted,  // there are no slices
-    stalled     // other lanes replaced the class's run, or took all its slices, all the time
+    stalled     // other lanes took all slices and all segments, all the time
   };
 
   QUARRY_SLOW static supply acquire(slice_request& request) {
@@ -48,7 +52,10 @@ class slice_supply {
           !is_roomy(*request.state))
         return supply::exhausted;
       request.patience.spend();
-      if (result == outcome::wait) continue;
+      if (result == outcome::wait) {
+        if (simt::indirect_call(&take_segment, request, run)) return supply::found;
+        continue;
+      }
       if (empty_looks == 0 && simt::indirect_call(&stays_full, *request.state, request.id)) break;
       if (simt::indirect_call(&replace_run, request, run, empty_looks == full_look)) {
         if (request.origin != slice_request::source::none) return supply::found;
@@ -65,6 +72,62 @@ class slice_supply {
       simt::pause();
     }
     return supply::exhausted;
+  }
+
+  /// Opening a run takes about 30 us; on a busy GPU, more.
+  static constexpr std::uint32_t microseconds_to_own_segment = 1000;
+
+  /// Takes a segment for this request alone if the request has waited long while the class's word
+  /// stayed `run_word`. Its slices are the tickets of a run that no other lane knows. Frees the
+  /// slices that the request does not need. Returns false if it took no segment.
+  QUARRY_SLOW static bool take_segment(slice_request& request, word run_word) {
+    auto const seen =
+        static_cast<std::uint8_t>(mix(static_cast<std::uint32_t>(run_word ^ run_word >> 32)));
+    if (seen != request.seen_run) {
+      request.seen_run = seen;
+      request.seen_since = request.patience.spent();
+      request.is_stuck = false;
+    }
+    if (request.patience.spent() - request.seen_since < microseconds_to_own_segment * 1000)
+      return false;
+    if (!request.is_stuck) {  // first looks at slices that another lane left
+      request.is_stuck = true;
+      return false;
+    }
+    heap_state& state = *request.state;
+    size_class const id = request.id;
+    bit_tree::range const found = claim_segments(state, id, 1);
+    if (found.count == 0) return false;
+    segment_run const run = class_run::run_of(state.run(id).peek()).next(found.first, 1);
+    simt::indirect_call(&run_segments::cut_one, state, id, run, 0u);
+    simt::fence_before_stores();  // as before the counters of a run are opened
+    request.counter = 0;
+    request.value = run.encoded() << ticket_counter::ticket_bits;
+    request.origin = slice_request::source::tickets;
+    class_layout const& layout = state.layouts[id];
+    std::uint32_t const tickets = ticket_counter::tickets_of(layout, run, 0);
+    run_segments::closed_run closed{&state, id, run, 0, 0, false, {}};
+    closed.tickets[0] = request.count < tickets ? request.count : tickets;
+    closed.used_units = ((closed.tickets[0] - 1) >> layout.unit_shift) * counters_per_class + 1;
+    state.begin_return();
+    simt::indirect_call(&run_segments::return_run, closed);
+    state.end_return();
+    return true;
+  }
+
+  /// Claims up to `wanted` consecutive segments for class `id`. Finds none if `count` is 0.
+  QUARRY_HD static bit_tree::range claim_segments(heap_state& state, size_class id,
+                                                  std::uint32_t wanted) {
+    std::uint32_t const start =
+        is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
+    bit_tree::range const found = state.segment_tree().claim_front(wanted, start);
+    if (found.count == 0) return found;
+    state.free_segments.add(-static_cast<std::int32_t>(found.count));
+    state.segment_counts[id].add(found.count);
+    if constexpr (is_on(mitigation::poison)) {
+      for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
+    }
+    return found;
   }
 
   /// Whether the request fails after `looks` looks without success, the last of which saw all
@@ -348,17 +411,10 @@ class slice_supply {
     std::uint32_t const wanted = simt::indirect_call(&length_of_next_run, state, id);
     // Before the claim, so that a lane that finds no segment sees that this class may have some.
     set_has_run(state, id, true);
-    std::uint32_t const start =
-        is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
-    bit_tree::range const found = state.segment_tree().claim_front(wanted, start);
+    bit_tree::range const found = claim_segments(state, id, wanted);
     if (found.count == 0) {
       set_has_run(state, id, false);
       return false;
-    }
-    state.free_segments.add(-static_cast<std::int32_t>(found.count));
-    state.segment_counts[id].add(found.count);
-    if constexpr (is_on(mitigation::poison)) {
-      for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
     }
     segment_run const old = class_run::run_of(state.run(id).peek());
     // A late lane may have raised the count of used-up counters too far (segment_run). Then a

@@ -109,6 +109,9 @@ class patience {
     return spent_ > microseconds * 1000;
   }
 
+  /// The time of all steps, in nanoseconds.
+  [[nodiscard]] QUARRY_HD std::uint32_t spent() const { return spent_; }
+
  private:
   static constexpr std::uint32_t longest_step = 250'000;
 
