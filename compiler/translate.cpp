@@ -11,6 +11,7 @@
 #include "frame_memory.hpp"
 #include "lower.hpp"
 #include "memory_calls.hpp"
+#include "merge_arms.hpp"
 #include "zero_divisors.hpp"
 
 #include <llvm/Object/Archive.h>
@@ -53,6 +54,7 @@ translation translate(program& whole, options const& asked, installation const& 
   connect_to_runtime(module, machine, runtime_functions, result.missing);
   if (!result.missing.empty()) return result;
   number_calls(module);
+  merge_arms(module);
   result.sites = classify_allocations(module, asked.explains != explanation::none);
   if (asked.assumes_collective)
     for (allocation_site& site : result.sites) site.kind = allocation_class::uniform;

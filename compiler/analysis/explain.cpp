@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explain.hpp"
 
+#include "../merge_arms.hpp"
 #include "../unsupported.hpp"
 #include "call_models.hpp"
 #include "model_program.hpp"
@@ -45,18 +46,32 @@ std::map<std::uint32_t, CallBase const*> calls_of(Module const& program) {
   return calls;
 }
 
-/// The site of the program without its class.
-allocation_site site_of(CallBase const& call, StringRef name) {
+/// The site of the program, without its class, whose call in the source is at `location`.
+allocation_site site_at(DILocation const* location, CallBase const& call, StringRef name) {
   allocation_site site;
-  std::string const place = place_of(call);
+  std::string const place = place_of(location);
   auto const colon = place.rfind(':');
   site.file = place.substr(0, colon);
   if (colon != std::string::npos)
     site.line = static_cast<unsigned>(std::stoul(place.substr(colon + 1)));
-  if (call.getDebugLoc()) site.column = call.getDebugLoc().getCol();
+  if (location != nullptr) site.column = location->getColumn();
   site.function = name_in_source(*call.getFunction());
   site.call = name.str();
   return site;
+}
+
+/// The sites of a call of the program: those of the source that it serves.
+std::vector<allocation_site> sites_of(CallBase const& call, StringRef name) {
+  auto const places = merged_places(call);
+  if (places.empty()) return {site_at(call.getDebugLoc().get(), call, name)};
+  std::vector<allocation_site> sites;
+  for (DILocation const* const place : places) {
+    allocation_site& site = sites.emplace_back(site_at(place, call, name));
+    site.branch = place_of(call);
+    for (DILocation const* const other : places)
+      if (other != place) site.merged.push_back(place_of(other));
+  }
+  return sites;
 }
 
 /// «called at a.c:7, from f called at a.c:9»
@@ -104,6 +119,15 @@ void classify(uniformity const& facts, CallBase const& call, allocation_model co
   }
 }
 
+/// «; one call before the branch at a.c:3, with malloc at a.c:6»
+std::string merged_text(allocation_site const& site) {
+  if (site.branch.empty()) return {};
+  std::string text = "; one call before the branch at " + site.branch;
+  for (std::size_t i = 0; i < site.merged.size(); ++i)
+    text += (i == 0 ? ", with " + site.call + " at " : ", ") + site.merged[i];
+  return text;
+}
+
 bool is_before(allocation_site const& a, allocation_site const& b) {
   return std::tie(a.file, a.line, a.column, a.path) < std::tie(b.file, b.line, b.column, b.path);
 }
@@ -135,21 +159,26 @@ std::vector<allocation_site> classify_allocations(Module const& program, bool ha
       auto const& call = cast<CallBase>(instruction);
       auto const path = path_of(call);
       if (path.empty()) continue;
-      allocation_site site =
-          site_of(*calls.at(path.back()), name_in_c(call.getCalledFunction()->getName()));
-      site.path = path;
-      site.context = context_of(path, calls);
-      classify(facts, call, *allocation, has_reasons, site);
       found.insert(path.back());
-      sites.push_back(std::move(site));
+      allocation_site answer;
+      classify(facts, call, *allocation, has_reasons, answer);
+      for (allocation_site& site :
+           sites_of(*calls.at(path.back()), name_in_c(call.getCalledFunction()->getName()))) {
+        site.path = path;
+        site.context = context_of(path, calls);
+        site.kind = answer.kind;
+        site.reason = answer.reason + merged_text(site);
+        sites.push_back(std::move(site));
+      }
     }
   }
   for (auto const& [number, call] : calls) {
     if (allocation_in(*call) == nullptr || found.contains(number)) continue;
-    allocation_site site = site_of(*call, name_in_c(call->getCalledFunction()->getName()));
-    site.path = {number};
-    site.reason = "no path from main that goes on leads to it";
-    sites.push_back(std::move(site));
+    for (allocation_site& site : sites_of(*call, name_in_c(call->getCalledFunction()->getName()))) {
+      site.path = {number};
+      site.reason = "no path from main that goes on leads to it";
+      sites.push_back(std::move(site));
+    }
   }
   std::ranges::sort(sites, is_before);
   return sites;
@@ -176,6 +205,12 @@ std::string explain_json(std::vector<allocation_site> const& sites) {
       line.attribute("call", site.call);
       line.attribute("class", name_of(site.kind));
       line.attribute("reason", site.reason);
+      if (!site.branch.empty()) {
+        line.attribute("branch", site.branch);
+        line.attributeArray("merged", [&] {
+          for (std::string const& place : site.merged) line.value(place);
+        });
+      }
     });
     out << '\n';
   }

@@ -25,6 +25,8 @@ struct allocation_site {
   std::string function;  // whose body has the call
   std::string context;   // the calls that lead to it, the innermost first
   std::string call;      // such as malloc
+  std::string branch;  // the place of the branch before which one call serves several (merge_arms)
+  std::vector<std::string> merged;  // the places of the others that this call serves
   allocation_class kind = allocation_class::none;
   std::string reason;               // a sentence
   std::vector<std::uint32_t> path;  // path_of(call)

@@ -43,7 +43,7 @@ class specialiser {
     for (std::size_t i = 0; i < sites_.size(); ++i) {
       context* position = &roots[owners.at(sites_[i].path[0])];
       for (std::uint32_t const number : sites_[i].path) position = &position->calls[number];
-      position->site = static_cast<int>(i);
+      if (position->site < 0) position->site = static_cast<int>(i);  // merged sites are one call
     }
     // Copies are made of functions as they are: all of them before any root changes.
     std::vector<std::pair<CallBase*, Function*>> redirected;
