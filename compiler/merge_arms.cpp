@@ -226,19 +226,19 @@ class known_sites {
 
  private:
   using context = std::vector<std::uint32_t>;
-  struct contexts {
+  struct call_contexts {
     std::set<context> varying;
     std::set<context> collective;
   };
 
-  [[nodiscard]] contexts const& contexts_of(CallInst const& call) const {
-    static contexts const none;
+  [[nodiscard]] call_contexts const& contexts_of(CallInst const& call) const {
+    static call_contexts const none;
     auto const path = path_of(call);
     auto const found = path.empty() ? calls_.end() : calls_.find(path.back());
     return found == calls_.end() ? none : found->second;
   }
 
-  std::map<std::uint32_t, contexts> calls_;  // by number
+  std::map<std::uint32_t, call_contexts> calls_;  // by number
 };
 
 bool has_equal_arms(Module& program) {

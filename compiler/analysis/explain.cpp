@@ -6,6 +6,7 @@
 #include "call_models.hpp"
 #include "model_program.hpp"
 #include "reasons.hpp"
+#include "sync_safety.hpp"
 #include "uniformity.hpp"
 
 #include <llvm/IR/DebugInfoMetadata.h>
@@ -128,6 +129,22 @@ std::string merged_text(allocation_site const& site) {
   return text;
 }
 
+void judge_waiting(sync_safety const& safety, CallBase const& call, allocation_site& site) {
+  if (site.kind == allocation_class::none) return;
+  Instruction const* const waited = safety.wait_before(call);
+  site.is_sync_safe = waited == nullptr;
+  if (site.is_sync_safe) return;
+  auto const& wait = cast<CallBase>(*waited);
+  StringRef const name = original_name(wait);
+  site.wait = (name.empty() ? "a call through a pointer" : name.str()) + " at " + place_of(wait);
+}
+
+/// «; sync-safe», «; not sync-safe after MPI_Recv at a.c:9»
+std::string waiting_text(allocation_site const& site) {
+  if (site.kind == allocation_class::none) return {};
+  return site.is_sync_safe ? "; sync-safe" : "; not sync-safe after " + site.wait;
+}
+
 bool is_before(allocation_site const& a, allocation_site const& b) {
   return std::tie(a.file, a.line, a.column, a.path) < std::tie(b.file, b.line, b.column, b.path);
 }
@@ -151,6 +168,7 @@ std::vector<allocation_site> classify_allocations(Module const& program, bool ha
   if (!has_sites) return sites;
   auto const model = make_model(program);
   uniformity const facts{*model};
+  sync_safety const safety{*model, facts};
   std::set<std::uint32_t> found;
   for (Function const& function : *model) {
     for (Instruction const& instruction : instructions(function)) {
@@ -162,11 +180,14 @@ std::vector<allocation_site> classify_allocations(Module const& program, bool ha
       found.insert(path.back());
       allocation_site answer;
       classify(facts, call, *allocation, has_reasons, answer);
+      judge_waiting(safety, call, answer);
       for (allocation_site& site :
            sites_of(*calls.at(path.back()), name_in_c(call.getCalledFunction()->getName()))) {
         site.path = path;
         site.context = context_of(path, calls);
         site.kind = answer.kind;
+        site.is_sync_safe = answer.is_sync_safe;
+        site.wait = answer.wait;
         site.reason = answer.reason + merged_text(site);
         sites.push_back(std::move(site));
       }
@@ -187,7 +208,8 @@ std::vector<allocation_site> classify_allocations(Module const& program, bool ha
 std::string explain_text(std::vector<allocation_site> const& sites) {
   std::string text;
   for (allocation_site const& site : sites)
-    text += std::string{name_of(site.kind)} + "  " + title(site) + ": " + site.reason + '\n';
+    text += std::string{name_of(site.kind)} + "  " + title(site) + ": " + site.reason +
+            waiting_text(site) + '\n';
   return text;
 }
 
@@ -205,6 +227,8 @@ std::string explain_json(std::vector<allocation_site> const& sites) {
       line.attribute("call", site.call);
       line.attribute("class", name_of(site.kind));
       line.attribute("reason", site.reason);
+      line.attribute("sync_safe", site.is_sync_safe);
+      if (!site.wait.empty()) line.attribute("wait", site.wait);
       if (!site.branch.empty()) {
         line.attribute("branch", site.branch);
         line.attributeArray("merged", [&] {
@@ -233,7 +257,7 @@ std::string explain_source(std::vector<allocation_site> const& sites) {
         for (allocation_site const* const site : found->second)
           text += indent + "/* " + name_of(site->kind) + " " + site->call +
                   (site->context.empty() ? "" : ", " + site->context) + ": " + site->reason +
-                  " */\n";
+                  waiting_text(*site) + " */\n";
       }
       text += line + '\n';
     }

@@ -57,6 +57,10 @@ class uniformity {
   /// pointer.
   [[nodiscard]] llvm::Instruction const* divergent_call_of(llvm::Function const& function) const;
   [[nodiscard]] bool has_varying_branch(llvm::BasicBlock const& block) const;
+  /// The communicator of which this call makes one with the same ranks; null if it does not.
+  [[nodiscard]] llvm::Value const* copied_communicator(llvm::CallBase const& call) const;
+  /// Whether the communicator has all ranks.
+  [[nodiscard]] bool is_world(llvm::Value const* communicator) const;
 
  private:
   struct function_facts;
@@ -81,10 +85,6 @@ class uniformity {
   /// Whether two addresses in objects that may be different are subtracted.
   [[nodiscard]] bool subtracts_addresses(llvm::BinaryOperator const& difference) const;
   [[nodiscard]] bool inputs_vary(llvm::CallBase const& call) const;
-  /// The communicator of which this call makes one with the same ranks; null if it does not.
-  [[nodiscard]] llvm::Value const* copied_communicator(llvm::CallBase const& call) const;
-  /// Whether the communicator has all ranks.
-  [[nodiscard]] bool is_world(llvm::Value const* communicator) const;
 
   llvm::Module& model_;
   memory_objects memory_;
