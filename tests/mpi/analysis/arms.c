@@ -102,7 +102,7 @@ static void merged(int rank, int size, int n) {
   free(p);
 }
 
-static void apart(int rank, int n, int* shared, volatile int* flag) {
+static void apart(int rank, int n, int* shared, int volatile* flag) {
   char* p = NULL;
   if (rank % 2)
     p = malloc(24);  // NO by `if (rank % 2)`: `rank` from MPI_Comm_rank
@@ -136,7 +136,7 @@ static void apart(int rank, int n, int* shared, volatile int* flag) {
   }
   free(p);
   if (rank % 2) {
-    *shared = 16;  // may be the variable `table`
+    *shared = 16;               // may be the variable `table`
     p = malloc((size_t)table);  // NO by `if (rank % 2)`: `rank` from MPI_Comm_rank
   } else {
     p = malloc((size_t)table);  // NO by `if (rank % 2)`: `rank` from MPI_Comm_rank
