@@ -89,8 +89,9 @@ static void measure(int is_long, int in_arms, int count, char const* compiled) {
   }
   if (rank != 0) return;
   char params[160];
-  snprintf(params, sizeof params, "\"ranks\":%d,\"floats\":%d,\"arms\":\"%s\",\"work\":\"%s\",\"compiled\":\"%s\"", size, count,
-           is_long ? "long" : "short", in_arms ? "in arms" : "together", compiled);
+  snprintf(params, sizeof params,
+           "\"ranks\":%d,\"floats\":%d,\"arms\":\"%s\",\"work\":\"%s\",\"compiled\":\"%s\"", size,
+           count, is_long ? "long" : "short", in_arms ? "in arms" : "together", compiled);
   print_times("arms/malloc", params, samples_of[0], runs, 1e6, "us");
   print_times("arms/work", params, samples_of[1], runs, 1e6, "us");
 }

@@ -47,7 +47,8 @@ sync_safety::sync_safety(Module const& model, uniformity const& facts)
           call != nullptr && (kept_function(*call) != nullptr || calls_back(*call) ||
                               wait_of(*call).waits_for != company::none))
         calls_[call->getParent()].push_back(call);
-  has_meetings_ = are_aligned();
+  // An operation that returns an error need not wait for other ranks.
+  has_meetings_ = !facts.has_errors() && are_aligned();
   for (bool is_changed = true; is_changed;) {
     is_changed = false;
     for (Function const& function : model)

@@ -27,7 +27,8 @@ namespace quarry::compiler {
 ///     if (rank != 0) MPI_Barrier(world);  // 2nd of the others
 ///
 /// So there are no meetings but the start if some collective operation, of a communicator that may
-/// have all ranks, lies in code that is not collective, or has a communicator that varies.
+/// have all ranks, lies in code that is not collective, or has a communicator that varies. Neither
+/// are there if the program handles errors of MPI: an operation that fails in one rank ends there.
 ///
 /// Why no set of ranks blocks for ever, if ranks wait at all sync-safe calls for all others:
 ///
@@ -38,16 +39,16 @@ namespace quarry::compiler {
 /// is blocked in an operation before P. This operation is
 ///  - not another sync-safe call Q: Q comes before P in the order, A has passed Q, so all ranks
 ///    have arrived at Q, and B leaves it;
-///  - not an operation that waits for another rank, between the last meeting M before P and P: there
-///    is none on any path from M to P, by definition;
+///  - not an operation that waits for another rank, between the last meeting M before P and P:
+///    there is none on any path from M to P, by definition;
 ///  - not M: A has passed M, so that all ranks have begun M, and M ends, because ranks that wait
 ///    make progress;
 ///  - nothing before M: A has passed M, so that B has begun M. If M is the start, nothing is before
 ///    it.
 ///
 /// It depends on the assumptions of the analysis (docs/design/mpi_analysis.md), and on these: ranks
-/// wait for each other through MPI alone; a job ends if one of its ranks ends with an error; who
-/// waits makes progress.
+/// wait for each other through calls of MPI alone; a job ends if one of its ranks ends with an
+/// error; memory suffices; who waits makes progress.
 class sync_safety {
  public:
   sync_safety(llvm::Module const& model, uniformity const& facts);

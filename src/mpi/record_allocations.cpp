@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs call that quarry-mpicc --record-allocations and --meet-at-safe compiled, for tests of
-// its analysis.
+// What programs call that quarry-mpicc compiled with --record-allocations or --meet-at-safe, for
+// tests of its analysis.
 #include "meeting.hpp"
 
 #include <cstdio>
