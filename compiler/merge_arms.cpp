@@ -63,7 +63,7 @@ class arms {
     for (std::size_t i = 0; i < region_.size(); ++i)
       if (region_.size() > max_blocks || region_[i] == &block_ || !visit(*region_[i]))
         return std::nullopt;
-    if (calls_.size() < 2 || !has_one_entry() || has_loop()) return std::nullopt;
+    if (calls_.size() < 2 || !has_one_entry()) return std::nullopt;
     for (CallInst* const other : drop_begin(calls_))
       if (!are_equal(*calls_[0], *other)) return std::nullopt;
     for (Use const& argument : calls_[0]->args())  // also what only the first has to move
@@ -106,26 +106,20 @@ class arms {
     return true;
   }
 
-  /// Whether control comes to the allocations from the block alone.
+  /// Whether each path to an allocation comes from the block, and through no loop and no other
+  /// allocation.
   [[nodiscard]] bool has_one_entry() const {
-    for (BasicBlock* const block : region_)
-      for (BasicBlock* const before : predecessors(block))
-        if (before != &block_ && (!region_.contains(before) || ends_.contains(before)))
-          return false;
-    return true;
-  }
-
-  [[nodiscard]] bool has_loop() const {
-    // A block is done when all blocks before it are. Those of a loop are never done.
-    SmallPtrSet<BasicBlock*, 16> done{&block_};
+    // Such paths come to blocks of which all blocks before are known to be such.
+    SmallPtrSet<BasicBlock*, 16> found;
     for (bool is_changed = true; is_changed;) {
       is_changed = false;
       for (BasicBlock* const block : region_)
-        if (!done.contains(block) &&
-            all_of(predecessors(block), [&](BasicBlock* before) { return done.contains(before); }))
-          is_changed = done.insert(block).second;
+        if (!found.contains(block) && all_of(predecessors(block), [&](BasicBlock* before) {
+              return before == &block_ || (found.contains(before) && !ends_.contains(before));
+            }))
+          is_changed = found.insert(block).second;
     }
-    return done.size() != region_.size() + 1;
+    return found.size() == region_.size();
   }
 
   [[nodiscard]] bool are_equal(CallInst const& a, CallInst const& b) const {

@@ -12,12 +12,13 @@ the line, says what is expected:
     p = malloc(8);     // NO: f is called through a pointer
     return malloc(n);  // [f(8)] CU
                        // [f(rank)] CV `rank` from MPI_Comm_rank
+    p = malloc(8);     // NO by `if (rank == 0)`: `rank` from MPI_Comm_rank, one call
     p = malloc(8);     // CU; sync-safe
     p = malloc(8);     // CU; not sync-safe after MPI_Recv(&t
 
 `if (rank == 0)` is a part of the line of the branch. A source is a part of the line that the reason gives, from the name of the function on.
 Brackets have a part of the line of the call that leads to the allocation; if it lies on a deeper level, several parts, the innermost first,
-each after `<-`. What follows `after` is a part of the line of the call that waits. All contexts of a line need an expectation. Two allocations of a line need two comments, in the order of the line.
+each after `<-`. «One call» says that it is merged with others. What follows `after` is a part of the line of the call that waits. All contexts of a line need an expectation. Two allocations of a line need two comments, in the order of the line.
 """
 
 import json
@@ -101,6 +102,10 @@ class Sources:
             return self.unsafe(site, safety)
         if site["class"] != wanted_class:
             return f"class {site['class']}"
+        if wanted_class == "NO":
+            if ("branch" in site) != wanted.endswith(", one call"):
+                return "it is one call with another" if "branch" in site else "it is a call of its own"
+            wanted = wanted.removesuffix(", one call")
         if wanted.startswith(": "):
             return None if wanted[2:] in reason else f"`{wanted[2:]}` is missing"
         if wanted_class == "NO" and " by " in " " + wanted:

@@ -12,10 +12,10 @@ static char* two(int rank) {
   char* p;
   if (rank % 2 == 0)
     p = malloc(24);  // [first = two] CU: one call before the branch
-                     // [rank < 2] NO by `if (rank < 2)`: `rank` from MPI_Comm_rank
+                     // [rank < 2] NO by `if (rank < 2)`: `rank` from MPI_Comm_rank, one call
   else
     p = malloc(24);  // [first = two] CU: one call before the branch
-                     // [rank < 2] NO by `if (rank < 2)`: `rank` from MPI_Comm_rank
+                     // [rank < 2] NO by `if (rank < 2)`: `rank` from MPI_Comm_rank, one call
   return p;
 }
 
@@ -93,9 +93,9 @@ static void merged(int rank, int size, int n) {
   free(p);
   if (rank > 1) {  // the outer branch has other arms: the inner one is merged alone
     if (rank % 2)
-      p = malloc(32);  // NO by `if (rank > 1)`: `rank` from MPI_Comm_rank
+      p = malloc(32);  // NO by `if (rank > 1)`: `rank` from MPI_Comm_rank, one call
     else
-      p = malloc(32);  // NO by `if (rank > 1)`: `rank` from MPI_Comm_rank
+      p = malloc(32);  // NO by `if (rank > 1)`: `rank` from MPI_Comm_rank, one call
   } else {
     p = NULL;
   }
@@ -153,6 +153,26 @@ static void apart(int rank, int n, int* shared, int volatile* flag) {
       free(malloc(24));  // NO by `switch (rank & 1)`: `rank` from MPI_Comm_rank
     default:
       free(malloc(24));  // CU
+  }
+  if (rank > 1) {
+    switch (rank & 1) {  // no call here is collective, but rank 2 still allocates twice
+      case 0:
+        free(malloc(56));  // NO by `switch (rank & 1)`: `rank` from MPI_Comm_rank
+      default:
+        free(malloc(56));  // NO by `if (rank > 1)`: `rank` from MPI_Comm_rank
+    }
+    if (rank & 1) {
+      p = malloc(72);  // NO by `if (rank & 1)`: `rank` from MPI_Comm_rank
+      free(p);
+    } else if (rank & 2) {
+      do {
+        p = malloc(72);  // NO by `while (++own % 3)`: `rank` from MPI_Comm_rank
+        free(p);
+      } while (++own % 3);
+    } else {
+      p = malloc(72);  // NO by `else if (rank & 2)`: `rank` from MPI_Comm_rank
+      free(p);
+    }
   }
   if (rank % 2) {
     *flag = 1;
