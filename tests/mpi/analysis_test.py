@@ -102,10 +102,9 @@ class Sources:
             return self.unsafe(site, safety)
         if site["class"] != wanted_class:
             return f"class {site['class']}"
-        if wanted_class == "NO":
-            if ("branch" in site) != wanted.endswith(", one call"):
-                return "it is one call with another" if "branch" in site else "it is a call of its own"
-            wanted = wanted.removesuffix(", one call")
+        if ("branch" in site) != ("one call" in wanted):
+            return "it is one call with another" if "branch" in site else "it is a call of its own"
+        wanted = wanted.removesuffix(", one call")
         if wanted.startswith(": "):
             return None if wanted[2:] in reason else f"`{wanted[2:]}` is missing"
         if wanted_class == "NO" and " by " in " " + wanted:

@@ -74,9 +74,9 @@ static void merged(int rank, int size, int n) {
     free(p);
   }
   if (rank % 2)
-    p = malloc((size_t)rank + 1);  // CV `rank` from MPI_Comm_rank
+    p = malloc((size_t)rank + 1);  // CV `rank` from MPI_Comm_rank, one call
   else
-    p = malloc((size_t)rank + 1);  // CV `rank` from MPI_Comm_rank
+    p = malloc((size_t)rank + 1);  // CV `rank` from MPI_Comm_rank, one call
   free(p);
   if (rank == 0) goto inside;
   if (rank % 2) {

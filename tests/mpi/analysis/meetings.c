@@ -134,9 +134,9 @@ static void calls(int rank, int* numbers) {
   free(malloc(8));  // CU; sync-safe
   char* p;
   if (rank % 2)
-    p = malloc(48);  // CU; sync-safe
+    p = malloc(48);  // CU: one call before the branch; sync-safe
   else
-    p = malloc(48);  // CU; sync-safe
+    p = malloc(48);  // CU: one call before the branch; sync-safe
   free(p);
 }
 
