@@ -137,6 +137,12 @@ class parser {
       asked.records_allocations = true;
     } else if (word == "--assume-collective") {
       asked.assumes_collective = true;
+    } else if (word == "--meet-at-safe") {
+      asked.meets = meeting_place::sync_safe;
+    } else if (word == "--meet-at-collective") {
+      asked.meets = meeting_place::collective;
+    } else if (word == "--separate-arms") {
+      asked.merges_arms = false;
     } else if (word == "--explain" || word == "--explain=text") {
       asked.explains = explanation::text;
     } else if (word == "--explain=json") {

@@ -18,6 +18,9 @@ enum class product {
 /// How --explain shows the classes of allocations.
 enum class explanation { none, text, json, source };
 
+/// Where ranks wait for all others before they allocate, in tests.
+enum class meeting_place { none, sync_safe, collective };
+
 enum class input_kind { source, binary, library };
 
 struct input {
@@ -27,13 +30,15 @@ struct input {
 
 struct options {
   product wanted = product::executable;
-  bool is_verbose = false;                   // -v: shows the commands
-  bool shows_only = false;                   // --show: shows Clang's commands and runs none
-  bool reports = false;                      // --report
-  bool records_allocations = false;          // --record-allocations: for tests of the analysis
-  bool assumes_collective = false;           // --assume-collective: all allocations, for tests
-  explanation explains = explanation::none;  // --explain
-  bool keeps_scratch = false;                // -save-temps
+  bool is_verbose = false;                    // -v: shows the commands
+  bool shows_only = false;                    // --show: shows Clang's commands and runs none
+  bool reports = false;                       // --report
+  bool records_allocations = false;           // --record-allocations: for tests of the analysis
+  bool assumes_collective = false;            // --assume-collective: all allocations, for tests
+  meeting_place meets = meeting_place::none;  // --meet-at-safe, --meet-at-collective: for tests
+  bool merges_arms = true;                    // false after --separate-arms, to compare
+  explanation explains = explanation::none;   // --explain
+  bool keeps_scratch = false;                 // -save-temps
   bool moves_frames = true;      // false after --stack-frames: no move_frames_to_heap on the CPU
   bool checks_divisors = false;  // --check-divisors: report_zero_divisors also on the CPU
   bool is_for_cpu_only = false;  // --cpu-only

@@ -11,6 +11,7 @@
 #include "frame_memory.hpp"
 #include "lower.hpp"
 #include "memory_calls.hpp"
+#include "merge_arms.hpp"
 #include "zero_divisors.hpp"
 
 #include <llvm/Object/Archive.h>
@@ -28,6 +29,12 @@ void hide_functions(Module& module) {
     if (!value.isDeclaration() && !is_called_by_runtime && !value.hasAppendingLinkage())
       value.setLinkage(GlobalValue::InternalLinkage);
   }
+}
+
+allocation_calls calls_for(options const& asked) {
+  if (asked.records_allocations) return allocation_calls::recorded;
+  return asked.meets == meeting_place::none ? allocation_calls::served
+                                            : allocation_calls::preceded_by_meetings;
 }
 
 }  // namespace
@@ -53,12 +60,15 @@ translation translate(program& whole, options const& asked, installation const& 
   connect_to_runtime(module, machine, runtime_functions, result.missing);
   if (!result.missing.empty()) return result;
   number_calls(module);
+  if (asked.merges_arms) merge_arms(module);
   result.sites = classify_allocations(module, asked.explains != explanation::none);
   if (asked.assumes_collective)
     for (allocation_site& site : result.sites) site.kind = allocation_class::uniform;
   if (asked.explains != explanation::none) return result;
-  specialise(module, result.sites,
-             asked.records_allocations ? allocation_calls::recorded : allocation_calls::served);
+  if (asked.meets == meeting_place::collective)
+    for (allocation_site& site : result.sites)
+      site.is_sync_safe = site.kind != allocation_class::none;
+  specialise(module, result.sites, calls_for(asked));
   if (machine == target::gpu || asked.moves_frames) move_frames_to_heap(module);
   result.places = record_call_places(module, machine);
   privatize_globals(module, machine);

@@ -56,7 +56,10 @@ std::string path_of(StringRef folder, StringRef file) {
 }  // namespace
 
 std::string place_of(Instruction const& instruction) {
-  DILocation const* location = instruction.getDebugLoc().get();
+  return place_of(instruction.getDebugLoc().get());
+}
+
+std::string place_of(DILocation const* location) {
   if (location == nullptr) return {};
   while (location->getLine() == 0 && location->getInlinedAt() != nullptr)
     location = location->getInlinedAt();

@@ -40,6 +40,7 @@ std::string text_of(unsupported_list const& list);
 
 /// The place in the source that the instruction comes from, or an empty string.
 std::string place_of(llvm::Instruction const& instruction);
+std::string place_of(llvm::DILocation const* location);
 
 /// Reads bitcode. Throws a failure that has `name` if the bitcode is damaged.
 std::unique_ptr<llvm::Module> parse_module(std::string const& bitcode, std::string const& name,

@@ -11,7 +11,7 @@ folder=$1 preset=${2:-cuda}
 build "$preset" quarry-mpicc quarry-mpirun
 mkdir -p "$folder"
 install -s "build/$preset/mpi/quarry-mpirun" "$folder"
-install scripts/run_mpi_bench.sh scripts/run_mpi_malloc_bench.sh "$folder"
+install scripts/run_mpi_bench.sh scripts/run_mpi_malloc_bench.sh scripts/run_mpi_arms_bench.sh "$folder"
 commit >"$folder/COMMIT"
 for source in bench/mpi/*.c; do
   name=$(basename "$source" .c)
@@ -22,5 +22,6 @@ for name in cannon conjugate_gradient copies heat_1d heat_2d n_body ping_pong pr
   "build/$preset/mpi/quarry-mpicc" -O2 -std=gnu11 -include bench/mpi/whole_program.h -DQUARRY_PROGRAM="\"$name\"" \
     "tests/mpi/programs/$name.c" -o "$folder/$name.timed.quarry" -lm
 done
+"build/$preset/mpi/quarry-mpicc" -O2 --separate-arms bench/mpi/arms.c -o "$folder/arms-separate.quarry" -lm
 programs=("$folder"/*.quarry)
 step "$folder: ${#programs[@]} programs"

@@ -63,7 +63,7 @@ ROWS = [
 
 def benchmarks_of(records):
     """The records of the benchmarks on the host with a GPU that was measured last."""
-    found = [record for record in records if "system" in record["params"]]
+    found = [record for record in records if "system" in record["params"] and not record["bench"].startswith("mpi/arms/")]
     gpus = [r["params"]["host"] for r in found if r["params"]["system"] == "quarry-gpu"]
     return [record for record in found if gpus and record["params"]["host"] == gpus[-1]]
 
@@ -251,6 +251,29 @@ def classes(records):
     return [*table(["program", *kinds], rows), "", f"No allocation: {', '.join(none)}."]
 
 
-ANALYSIS = {"classes": classes, "operations": operations, "workloads": workloads}
+def arms(records):
+    """Ranks that allocate in two arms of a branch: the allocation and the work, with two calls and with one."""
+    found = {}
+    for record in records:
+        params = record["params"]
+        if record["bench"] in ("mpi/arms/malloc", "mpi/arms/work"):
+            key = (params["arms"], params["work"], params["ranks"], params["floats"])
+            found.setdefault(key, {})[record["bench"].split("/")[2], params["compiled"]] = record
+    rows, shown = [], []
+    for (kind, work, ranks, floats), by_run in sorted(found.items(), key=lambda each: (each[0][0] != "long", each[0][1] != "together", each[0][2:])):
+        pairs = [[by_run.get((quantity, compiled)) for compiled in ("two calls", "one call")] for quantity in ("malloc", "work")]
+        if not all(pairs[0] + pairs[1]):
+            continue
+        shown += pairs[0] + pairs[1]
+        ratios = [value_text(before["value"] / after["value"]) for before, after in pairs]
+        cells = [text for pair, ratio in zip(pairs, ratios) for text in (*map(cell, pair), ratio)]
+        rows.append([f"{kind}, work {work}", f"{ranks:,}", f"{floats}", *cells])
+    if not rows:
+        return ["Not measured yet: `scripts/run_mpi_arms_bench.sh` measures."]
+    head = ["arms", "ranks", "floats", "`malloc`, two calls", "one call", "ratio", "work, two calls", "one call", "ratio"]
+    return [f"Microseconds, {origin(shown)}", "", *table(head, rows)]
+
+
+ANALYSIS = {"arms": arms, "classes": classes, "operations": operations, "workloads": workloads}
 SECTIONS = {"costs": costs, "reports": reports}
 OTHERS = {"others": others}

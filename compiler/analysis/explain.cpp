@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explain.hpp"
 
+#include "../merge_arms.hpp"
 #include "../unsupported.hpp"
 #include "call_models.hpp"
 #include "model_program.hpp"
 #include "reasons.hpp"
+#include "sync_safety.hpp"
 #include "uniformity.hpp"
 
 #include <llvm/IR/DebugInfoMetadata.h>
@@ -45,18 +47,32 @@ std::map<std::uint32_t, CallBase const*> calls_of(Module const& program) {
   return calls;
 }
 
-/// The site of the program without its class.
-allocation_site site_of(CallBase const& call, StringRef name) {
+/// The site of the program, without its class, whose call in the source is at `location`.
+allocation_site site_at(DILocation const* location, CallBase const& call, StringRef name) {
   allocation_site site;
-  std::string const place = place_of(call);
+  std::string const place = place_of(location);
   auto const colon = place.rfind(':');
   site.file = place.substr(0, colon);
   if (colon != std::string::npos)
     site.line = static_cast<unsigned>(std::stoul(place.substr(colon + 1)));
-  if (call.getDebugLoc()) site.column = call.getDebugLoc().getCol();
+  if (location != nullptr) site.column = location->getColumn();
   site.function = name_in_source(*call.getFunction());
   site.call = name.str();
   return site;
+}
+
+/// The sites of a call of the program: those of the source that it serves.
+std::vector<allocation_site> sites_of(CallBase const& call, StringRef name) {
+  auto const places = merged_places(call);
+  if (places.empty()) return {site_at(call.getDebugLoc().get(), call, name)};
+  std::vector<allocation_site> sites;
+  for (DILocation const* const place : places) {
+    allocation_site& site = sites.emplace_back(site_at(place, call, name));
+    site.branch = place_of(call);
+    for (DILocation const* const other : places)
+      if (other != place) site.merged.push_back(place_of(other));
+  }
+  return sites;
 }
 
 /// «called at a.c:7, from f called at a.c:9»
@@ -104,6 +120,31 @@ void classify(uniformity const& facts, CallBase const& call, allocation_model co
   }
 }
 
+/// «; one call before the branch at a.c:3, with malloc at a.c:6»
+std::string merged_text(allocation_site const& site) {
+  if (site.branch.empty()) return {};
+  std::string text = "; one call before the branch at " + site.branch;
+  for (std::size_t i = 0; i < site.merged.size(); ++i)
+    text += (i == 0 ? ", with " + site.call + " at " : ", ") + site.merged[i];
+  return text;
+}
+
+void judge_waiting(sync_safety const& safety, CallBase const& call, allocation_site& site) {
+  if (site.kind == allocation_class::none) return;
+  Instruction const* const waited = safety.wait_before(call);
+  site.is_sync_safe = waited == nullptr;
+  if (site.is_sync_safe) return;
+  auto const& wait = cast<CallBase>(*waited);
+  StringRef const name = original_name(wait);
+  site.wait = (name.empty() ? "a call through a pointer" : name.str()) + " at " + place_of(wait);
+}
+
+/// «; sync-safe», «; not sync-safe after MPI_Recv at a.c:9»
+std::string waiting_text(allocation_site const& site) {
+  if (site.kind == allocation_class::none) return {};
+  return site.is_sync_safe ? "; sync-safe" : "; not sync-safe after " + site.wait;
+}
+
 bool is_before(allocation_site const& a, allocation_site const& b) {
   return std::tie(a.file, a.line, a.column, a.path) < std::tie(b.file, b.line, b.column, b.path);
 }
@@ -127,6 +168,7 @@ std::vector<allocation_site> classify_allocations(Module const& program, bool ha
   if (!has_sites) return sites;
   auto const model = make_model(program);
   uniformity const facts{*model};
+  sync_safety const safety{*model, facts};
   std::set<std::uint32_t> found;
   for (Function const& function : *model) {
     for (Instruction const& instruction : instructions(function)) {
@@ -135,21 +177,29 @@ std::vector<allocation_site> classify_allocations(Module const& program, bool ha
       auto const& call = cast<CallBase>(instruction);
       auto const path = path_of(call);
       if (path.empty()) continue;
-      allocation_site site =
-          site_of(*calls.at(path.back()), name_in_c(call.getCalledFunction()->getName()));
-      site.path = path;
-      site.context = context_of(path, calls);
-      classify(facts, call, *allocation, has_reasons, site);
       found.insert(path.back());
-      sites.push_back(std::move(site));
+      allocation_site answer;
+      classify(facts, call, *allocation, has_reasons, answer);
+      judge_waiting(safety, call, answer);
+      for (allocation_site& site :
+           sites_of(*calls.at(path.back()), name_in_c(call.getCalledFunction()->getName()))) {
+        site.path = path;
+        site.context = context_of(path, calls);
+        site.kind = answer.kind;
+        site.is_sync_safe = answer.is_sync_safe;
+        site.wait = answer.wait;
+        site.reason = answer.reason + merged_text(site);
+        sites.push_back(std::move(site));
+      }
     }
   }
   for (auto const& [number, call] : calls) {
     if (allocation_in(*call) == nullptr || found.contains(number)) continue;
-    allocation_site site = site_of(*call, name_in_c(call->getCalledFunction()->getName()));
-    site.path = {number};
-    site.reason = "no path from main that goes on leads to it";
-    sites.push_back(std::move(site));
+    for (allocation_site& site : sites_of(*call, name_in_c(call->getCalledFunction()->getName()))) {
+      site.path = {number};
+      site.reason = "no path from main that goes on leads to it";
+      sites.push_back(std::move(site));
+    }
   }
   std::ranges::sort(sites, is_before);
   return sites;
@@ -158,7 +208,8 @@ std::vector<allocation_site> classify_allocations(Module const& program, bool ha
 std::string explain_text(std::vector<allocation_site> const& sites) {
   std::string text;
   for (allocation_site const& site : sites)
-    text += std::string{name_of(site.kind)} + "  " + title(site) + ": " + site.reason + '\n';
+    text += std::string{name_of(site.kind)} + "  " + title(site) + ": " + site.reason +
+            waiting_text(site) + '\n';
   return text;
 }
 
@@ -176,6 +227,14 @@ std::string explain_json(std::vector<allocation_site> const& sites) {
       line.attribute("call", site.call);
       line.attribute("class", name_of(site.kind));
       line.attribute("reason", site.reason);
+      line.attribute("sync_safe", site.is_sync_safe);
+      if (!site.wait.empty()) line.attribute("wait", site.wait);
+      if (!site.branch.empty()) {
+        line.attribute("branch", site.branch);
+        line.attributeArray("merged", [&] {
+          for (std::string const& place : site.merged) line.value(place);
+        });
+      }
     });
     out << '\n';
   }
@@ -198,7 +257,7 @@ std::string explain_source(std::vector<allocation_site> const& sites) {
         for (allocation_site const* const site : found->second)
           text += indent + "/* " + name_of(site->kind) + " " + site->call +
                   (site->context.empty() ? "" : ", " + site->context) + ": " + site->reason +
-                  " */\n";
+                  waiting_text(*site) + " */\n";
       }
       text += line + '\n';
     }

@@ -25,8 +25,12 @@ struct allocation_site {
   std::string function;  // whose body has the call
   std::string context;   // the calls that lead to it, the innermost first
   std::string call;      // such as malloc
+  std::string branch;  // the place of the branch before which one call serves several (merge_arms)
+  std::vector<std::string> merged;  // the places of the others that this call serves
   allocation_class kind = allocation_class::none;
   std::string reason;               // a sentence
+  bool is_sync_safe = false;        // ranks could wait here for all others (sync_safety.hpp)
+  std::string wait;                 // why not: «MPI_Recv at a.c:9»
   std::vector<std::uint32_t> path;  // path_of(call)
 };
 

@@ -2,6 +2,7 @@
 #include "job_ends.hpp"
 
 #include "call_models.hpp"
+#include "call_waits.hpp"
 #include "model_program.hpp"
 
 #include <llvm/ADT/SmallPtrSet.h>
@@ -98,6 +99,36 @@ bool is_leaving(Function& function, std::set<Function*> const& known, bool throu
   return false;
 }
 
+/// Adds what the model must know of a path that is removed after this block: that ranks can wait
+/// there for others (waiting_end, meeting_end).
+void keep_waits(BasicBlock& block, BasicBlock& ended) {
+  CallBase const* waits = nullptr;
+  bool meets = false;
+  SmallVector<BasicBlock const*> open{&ended};
+  SmallPtrSet<BasicBlock const*, 8> done{&ended};
+  while (!open.empty()) {
+    BasicBlock const* const next = open.pop_back_val();
+    for (Instruction const& instruction : *next) {
+      auto const* const call = dyn_cast<CallBase>(&instruction);
+      if (call == nullptr) continue;
+      company const found = wait_of(*call).waits_for;
+      bool const is_unknown =
+          call->getCalledFunction() == nullptr ||
+          (found == company::none && !call->getCalledFunction()->isDeclaration());
+      if (found != company::none || is_unknown) waits = call;
+      meets = meets || is_unknown || found == company::together || found == company::all;
+    }
+    for (BasicBlock const* const after : successors(next))
+      if (done.insert(after).second) open.push_back(after);
+  }
+  if (waits == nullptr) return;
+  IRBuilder<> builder{block.getTerminator()};
+  builder.SetCurrentDebugLocation(waits->getDebugLoc());
+  FunctionCallee const mark = block.getModule()->getOrInsertFunction(
+      meets ? meeting_end : waiting_end, FunctionType::get(builder.getVoidTy(), false));
+  set_original_name(*builder.CreateCall(mark), original_name(*waits));
+}
+
 }  // namespace
 
 void end_after(CallInst& call) {
@@ -125,6 +156,7 @@ void remove_ending_paths(Function& function) {
       for (unsigned i = 0; i < 2; ++i) {
         BasicBlock* const ended = branch->getSuccessor(i);
         if (!ending.contains(ended)) continue;
+        keep_waits(block, *ended);
         BasicBlock* const other = branch->getSuccessor(1 - i);
         ended->removePredecessor(&block);
         BranchInst::Create(other, branch->getIterator())->setDebugLoc(branch->getDebugLoc());
@@ -134,6 +166,7 @@ void remove_ending_paths(Function& function) {
     } else if (auto* const table = dyn_cast<SwitchInst>(last)) {
       for (auto each = table->case_begin(); each != table->case_end();) {
         if (ending.contains(each->getCaseSuccessor())) {
+          keep_waits(block, *each->getCaseSuccessor());
           each->getCaseSuccessor()->removePredecessor(&block);
           each = table->removeCase(each);
         } else {
@@ -141,6 +174,7 @@ void remove_ending_paths(Function& function) {
         }
       }
       if (ending.contains(table->getDefaultDest()) && table->getNumCases() > 0) {
+        keep_waits(block, *table->getDefaultDest());
         BasicBlock* const other = table->case_begin()->getCaseSuccessor();
         table->getDefaultDest()->removePredecessor(&block);
         for (PHINode& join : other->phis())

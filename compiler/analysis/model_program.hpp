@@ -34,6 +34,10 @@ std::unique_ptr<llvm::Module> make_model(llvm::Module const& program);
 
 /// The prefix of model functions, and what such a call stands for.
 inline constexpr char const* model_prefix = "quarry.model.";
+/// Stand before a branch to a path that was removed because the job ends there, if a rank can wait
+/// on that path, or take part in a collective operation.
+inline constexpr char const* waiting_end = "quarry.model.end.waits";
+inline constexpr char const* meeting_end = "quarry.model.end.meets";
 llvm::StringRef original_name(llvm::CallBase const& call);
 void set_original_name(llvm::CallBase& call, llvm::StringRef name);
 

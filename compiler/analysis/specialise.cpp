@@ -43,7 +43,7 @@ class specialiser {
     for (std::size_t i = 0; i < sites_.size(); ++i) {
       context* position = &roots[owners.at(sites_[i].path[0])];
       for (std::uint32_t const number : sites_[i].path) position = &position->calls[number];
-      position->site = static_cast<int>(i);
+      if (position->site < 0) position->site = static_cast<int>(i);  // merged sites are one call
     }
     // Copies are made of functions as they are: all of them before any root changes.
     std::vector<std::pair<CallBase*, Function*>> redirected;
@@ -58,6 +58,8 @@ class specialiser {
   std::string signature(context const& at) const {
     std::string text;
     if (at.site >= 0 && wanted_ == allocation_calls::recorded) return std::to_string(at.site);
+    if (at.site >= 0 && wanted_ == allocation_calls::preceded_by_meetings)
+      return sites_[at.site].is_sync_safe ? "m" : "";
     if (at.site >= 0) return sites_[at.site].kind == allocation_class::uniform ? "u" : "";
     for (auto const& [number, next] : at.calls) {
       std::string const part = signature(next);
@@ -106,11 +108,18 @@ class specialiser {
     // The model may know which function a pointer of the program leads to.
     if (call.getCalledFunction() == nullptr) return;
     if (wanted_ == allocation_calls::recorded) return record(call, site);
+    if (wanted_ == allocation_calls::preceded_by_meetings) return meet_before(call);
     Function const* const called = call.getCalledFunction();
     StringRef const name = name_in_c(called->getName());
     if (name != "malloc" && name != "calloc") return;
     call.setCalledFunction(program_.getOrInsertFunction(("quarry_c_" + name + "_collective").str(),
                                                         called->getFunctionType()));
+  }
+
+  void meet_before(CallBase& call) {
+    IRBuilder<> builder{&call};
+    builder.CreateCall(
+        program_.getOrInsertFunction("quarry_mpi_meet_before_allocation", builder.getVoidTy()));
   }
 
   void record(CallBase& call, int site) {

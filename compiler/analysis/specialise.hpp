@@ -7,8 +7,9 @@ namespace quarry::compiler {
 
 /// What the program's allocating calls become.
 enum class allocation_calls {
-  served,   // collective ones call the runtime's collective functions
-  recorded  // they stay, and each reports its number in the list of sites and its size, for tests
+  served,    // collective ones call the runtime's collective functions
+  recorded,  // they stay, and each reports its number in the list of sites and its size, for tests
+  preceded_by_meetings  // at sync-safe ones ranks wait for all others, for tests on the CPU
 };
 
 /// Hands the classes to the runtime. A call that all ranks make with one size calls

@@ -57,6 +57,12 @@ class uniformity {
   /// pointer.
   [[nodiscard]] llvm::Instruction const* divergent_call_of(llvm::Function const& function) const;
   [[nodiscard]] bool has_varying_branch(llvm::BasicBlock const& block) const;
+  /// The communicator of which this call makes one with the same ranks; null if it does not.
+  [[nodiscard]] llvm::Value const* copied_communicator(llvm::CallBase const& call) const;
+  /// Whether the communicator has all ranks.
+  [[nodiscard]] bool is_world(llvm::Value const* communicator) const;
+  /// Whether functions of MPI can return an error in some ranks.
+  [[nodiscard]] bool has_errors() const { return errors_return_; }
 
  private:
   struct function_facts;
@@ -81,10 +87,6 @@ class uniformity {
   /// Whether two addresses in objects that may be different are subtracted.
   [[nodiscard]] bool subtracts_addresses(llvm::BinaryOperator const& difference) const;
   [[nodiscard]] bool inputs_vary(llvm::CallBase const& call) const;
-  /// The communicator of which this call makes one with the same ranks; null if it does not.
-  [[nodiscard]] llvm::Value const* copied_communicator(llvm::CallBase const& call) const;
-  /// Whether the communicator has all ranks.
-  [[nodiscard]] bool is_world(llvm::Value const* communicator) const;
 
   llvm::Module& model_;
   memory_objects memory_;
@@ -96,7 +98,7 @@ class uniformity {
   std::vector<std::vector<object_write>> varying_writes_;          // by object
   std::vector<std::vector<object_write>> all_writes_;              // by object
   llvm::SmallPtrSet<llvm::Instruction const*, 32> varying_writers_;
-  bool errors_return_ = false;  // functions of MPI can return an error in some ranks
+  bool errors_return_ = false;                        // see has_errors
   llvm::Instruction const* unknown_write_ = nullptr;  // through a pointer that can point anywhere
   llvm::FunctionAnalysisManager analyses_;
   std::map<llvm::Function const*, std::unique_ptr<function_facts>> facts_;

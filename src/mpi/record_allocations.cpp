@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of programs that quarry-mpicc --record-allocations compiled, for tests of its analysis.
-#include "rank.hpp"
+// What programs call that quarry-mpicc compiled with --record-allocations or --meet-at-safe, for
+// tests of its analysis.
+#include "meeting.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,4 +19,10 @@ extern "C" void quarry_mpi_record_allocation(std::uint32_t site, std::uint64_t s
   std::fprintf(file, "%u %u %llu\n", quarry::mpi::own_rank(), site,
                static_cast<unsigned long long>(size));
   std::fflush(file);
+}
+
+/// Waits until all ranks have called this. Ranks that wait in another call never meet these.
+extern "C" void quarry_mpi_meet_before_allocation() {
+  using namespace quarry::mpi;
+  meeting::barrier(call::memory);
 }

@@ -7,9 +7,10 @@ QUARRY_MPI_FUNCTIONS   how many random functions are compiled and run (1000)
 QUARRY_MPI_SECONDS     goes on with further functions for this time (0)
 QUARRY_MPI_FIRST_SEED  the seed of the first program (1)
 QUARRY_MPI_SEEDS       how many seeds of the scheduler programs with an order that is prone to deadlock get (100)
+QUARRY_MPI_MEETINGS    how many random programs run with meetings at their sync-safe allocations (15)
 QUARRY_MPI_KEEP        a folder for programs that contradict their classes
 
-usage: analysis_fuzz.py [-v] [Classes | WrongClasses | Order]
+usage: analysis_fuzz.py [-v] [Classes | WrongClasses | MergedArms | Meetings | Order]
 """
 
 import os
@@ -29,6 +30,7 @@ FUNCTIONS = int(os.environ.get("QUARRY_MPI_FUNCTIONS", "1000"))
 SECONDS = float(os.environ.get("QUARRY_MPI_SECONDS", "0"))
 FIRST_SEED = int(os.environ.get("QUARRY_MPI_FIRST_SEED", "1"))
 SEEDS = int(os.environ.get("QUARRY_MPI_SEEDS", "100"))
+MEETING_PROGRAMS = int(os.environ.get("QUARRY_MPI_MEETINGS", "15"))
 TOOLS = program_runs.quarry(os.environ.get("QUARRY_MPI_TOOLS"))
 FOLDER = TOOLS.compiler.parent
 FUNCTIONS_OF_A_PROGRAM = 50
@@ -110,9 +112,9 @@ class Case(unittest.TestCase):
         return outcome.lines()
 
 
-def write_program(folder, seed, functions=FUNCTIONS_OF_A_PROGRAM):
+def write_program(folder, seed, functions=FUNCTIONS_OF_A_PROGRAM, waits=None):
     source = Path(folder) / f"random_{seed}.c"
-    source.write_text(random_programs.program(seed, functions))
+    source.write_text(random_programs.program(seed, functions, waits))
     return source
 
 
@@ -183,6 +185,45 @@ class WrongClasses(Case):
         for seed in range(3):
             expected = self.run_ranks(right, 64, (), seed, heap)
             self.assertEqual(self.run_ranks(wrong, 64, (), seed, heap), expected)
+
+
+class MergedArms(Case):
+    def test_change_no_result(self):
+        source = write_program(self.folder, FIRST_SEED, 50)
+        sites = allocation_oracle.explain(FOLDER, [source], ("--cpu-only",))
+        self.assertTrue(any("branch" in site for site in sites))
+        merged, apart = self.compile(source, "merged"), self.compile(source, "apart", ("--separate-arms",))
+        for ranks, arguments in RUNS:
+            self.assertEqual(self.run_ranks(merged, ranks, arguments, 1), self.run_ranks(apart, ranks, arguments, 2))
+
+
+class Meetings(Case):
+    """Random programs end if ranks wait for all others at each sync-safe allocation."""
+
+    def ends(self, program, ranks, arguments, seed):
+        outcome = TOOLS.run(program, ranks, arguments, options=("--device", "cpu", "--seed", seed))
+        self.assertIsNotNone(outcome.status, f"{program.name}, {ranks} ranks, seed {seed}: {outcome.describe()}")
+        return outcome.status == 0
+
+    def test_at_sync_safe_allocations_end(self):
+        safe = collective = stuck = 0
+        for seed in range(FIRST_SEED, FIRST_SEED + MEETING_PROGRAMS):
+            source = write_program(self.folder, seed, 1 + seed % 3, "unequal" if seed % 4 == 0 else "chains")
+            sites = allocation_oracle.explain(FOLDER, [source], ("--cpu-only",))
+            safe += sum(site["sync_safe"] for site in sites)
+            collective += sum(site["class"] != "NO" for site in sites)
+            program = self.compile(source, f"meets_{seed}", ("--meet-at-safe",))
+            for ranks, arguments in RUNS[1:]:
+                for order in range(2):
+                    self.assertTrue(self.ends(program, ranks, arguments, seed + order), f"{source.name} is stuck with {ranks} ranks")
+            if seed < FIRST_SEED + 3:
+                program = self.compile(source, f"stuck_{seed}", ("--meet-at-collective",))
+                stuck += not all(self.ends(program, ranks, arguments, seed) for ranks, arguments in RUNS[1:])
+            for each in self.folder.iterdir():
+                each.unlink()
+        print(f"{MEETING_PROGRAMS} programs end; {safe} of {collective} collective sites are sync-safe", file=sys.stderr)
+        self.assertGreater(safe, 0)
+        self.assertGreater(stuck, 0, "no program is stuck if ranks wait at all collective allocations")
 
 
 class Order(Case):

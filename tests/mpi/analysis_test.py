@@ -12,10 +12,13 @@ the line, says what is expected:
     p = malloc(8);     // NO: f is called through a pointer
     return malloc(n);  // [f(8)] CU
                        // [f(rank)] CV `rank` from MPI_Comm_rank
+    p = malloc(8);     // NO by `if (rank == 0)`: `rank` from MPI_Comm_rank, one call
+    p = malloc(8);     // CU; sync-safe
+    p = malloc(8);     // CU; not sync-safe after MPI_Recv(&t
 
 `if (rank == 0)` is a part of the line of the branch. A source is a part of the line that the reason gives, from the name of the function on.
 Brackets have a part of the line of the call that leads to the allocation; if it lies on a deeper level, several parts, the innermost first,
-each after `<-`. All contexts of a line need an expectation. Two allocations of a line need two comments, in the order of the line.
+each after `<-`. «One call» says that it is merged with others. What follows `after` is a part of the line of the call that waits. All contexts of a line need an expectation. Two allocations of a line need two comments, in the order of the line.
 """
 
 import json
@@ -28,10 +31,11 @@ import unittest
 from pathlib import Path
 
 import allocation_oracle
+import program_runs
 
 TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
 SOURCES = Path(__file__).resolve().parent / "analysis"
-EXPECTED = re.compile(r"//\s*(?:\[(?P<context>[^\]]*)\] )?(?P<class>CU|CV|NO)(?P<reason>[ :].*)?$")
+EXPECTED = re.compile(r"//\s*(?:\[(?P<context>[^\]]*)\] )?(?P<class>CU|CV|NO)(?P<reason>[ :].*?)?(?:; (?P<safety>(?:not )?sync-safe.*))?$")
 PLACE = re.compile(r"([^\s,;:]+\.[ch]):(\d+)")
 RUNS = ((5, 0), (4, 1), (7, 2))  # numbers of ranks and seeds
 ARGUMENTS = ("12", "34")
@@ -55,7 +59,7 @@ def expectations(path):
         match = EXPECTED.search(line)
         if not match:
             continue
-        found.setdefault(site, []).append((match["context"], match["class"], (match["reason"] or "").rstrip()))
+        found.setdefault(site, []).append((match["context"], match["class"], (match["reason"] or "").rstrip(), match["safety"]))
     return found
 
 
@@ -80,11 +84,27 @@ class Sources:
         parts = [part.strip() for part in wanted.split(" <- ")]
         return len(lines) >= len(parts) and all(part in line for part, line in zip(parts, lines))
 
-    def disagreement(self, site, wanted_class, wanted):
+    def unsafe(self, site, wanted):
+        """What is wrong with the answer whether ranks can wait; None if it is right."""
+        if wanted is None or (wanted == "sync-safe") != site["sync_safe"]:
+            return None if wanted is None else f"sync_safe is {site['sync_safe']}"
+        if not site["sync_safe"]:
+            wait = wanted.removeprefix("not sync-safe after ")
+            found = re.fullmatch(r"(.*) at " + PLACE.pattern, site["wait"])
+            if wait != found[1] and wait not in self.line(found[2], found[3]):
+                return f"another call waits: {site['wait']}"
+        return None
+
+    def disagreement(self, site, wanted_class, wanted, safety):
         """What is wrong with the answer; None if it is right."""
         reason = site["reason"]
+        if self.unsafe(site, safety):
+            return self.unsafe(site, safety)
         if site["class"] != wanted_class:
             return f"class {site['class']}"
+        if ("branch" in site) != ("one call" in wanted):
+            return "it is one call with another" if "branch" in site else "it is a call of its own"
+        wanted = wanted.removesuffix(", one call")
         if wanted.startswith(": "):
             return None if wanted[2:] in reason else f"`{wanted[2:]}` is missing"
         if wanted_class == "NO" and " by " in " " + wanted:
@@ -138,7 +158,7 @@ class AnalysisTest(unittest.TestCase):
                 here = [site for site in sites if Path(site["file"]).name == source.name and site["line"] == line]
                 columns = sorted({site["column"] for site in here})
                 has_one_each = len(columns) > 1 and len(columns) == len(wanted)
-                for index, (context, kind, reason) in enumerate(wanted):
+                for index, (context, kind, reason, safety) in enumerate(wanted):
                     mine = [site for site in here if sources.has_context(site, context) and
                             (not has_one_each or site["column"] == columns[index])]
                     title = f"{source.name}:{line}: [{context or ''}] {kind} {reason}"
@@ -146,7 +166,7 @@ class AnalysisTest(unittest.TestCase):
                         problems.append(f"{title}: no such site; sites: {[site['context'] for site in here]}")
                     for site in mine:
                         used.add(json.dumps(site))
-                        wrong = sources.disagreement(site, kind, reason)
+                        wrong = sources.disagreement(site, kind, reason, safety)
                         if wrong:
                             problems.append(f"{title}: {wrong}: {site['class']} {site['context']}: {site['reason']}")
         for site in sites:
@@ -165,6 +185,22 @@ class AnalysisTest(unittest.TestCase):
             self.assertIsNotNone(calls, f"{path.name} fails with {ranks} ranks")
             self.assertTrue(any(calls.values()), "no call was recorded")
             self.assertEqual(allocation_oracle.contradictions(sites, calls), [], f"{ranks} ranks, seed {seed}")
+
+    def test_ranks_meet_at_sync_safe_allocations(self):
+        """Programs in which ranks wait for all others at each sync-safe allocation end."""
+        for path in sorted(SOURCES.glob("*.c")):
+            inputs = self.inputs(path)
+            for option, ends in (("--meet-at-safe", True), ("--meet-at-collective", False)):
+                if not ends and path.stem not in ("meetings", "unequal_meetings"):
+                    continue
+                program = self.folder / path.stem
+                run(TOOLS / "quarry-mpicc", "-w", "--cpu-only", option, *inputs, "-o", program, "-lm")
+                for ranks, seed in RUNS:
+                    command = [TOOLS / "quarry-mpirun", "-n", ranks, "--seed", seed, program, *ARGUMENTS]
+                    outcome = program_runs.run(command, 60, environment={"QUARRY_MPI_DEVICE": "cpu"})
+                    with self.subTest(path.stem, option=option, ranks=ranks, seed=seed):
+                        self.assertEqual(outcome.status == 0, ends, outcome.describe())
+                        self.assertEqual("deadlock" in outcome.err, not ends, outcome.describe())
 
     def test_the_programs_have_many_sites(self):
         texts = [path.read_text() for path in SOURCES.rglob("*.c")]

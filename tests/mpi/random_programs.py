@@ -57,10 +57,11 @@ STATE = VALUES + ["v[0]", "v[1]", "v[2]", "v[3]", "*p", "*q", "m.x", "k.y", "np-
 class Writer:
     """Writes one function and its helpers."""
 
-    def __init__(self, source, name):
+    def __init__(self, source, name, waits):
         self.random = source
         self.name = name
         self.rank_share = source.choice([0, 0.03, 0.03, 0.08, 0.2])
+        self.waits = waits
         self.labels = 0
         self.helpers = []  # (name, is common)
         self.in_helper = False
@@ -137,7 +138,9 @@ class Writer:
         if self.helpers and self.chance(0.12):
             return self.call(common)
         if self.chance(0.25):
-            return self.allocation()
+            return self.arms(depth, common) if self.chance(0.15) else self.allocation()
+        if common and self.waits and self.chance(0.06):
+            return self.unequal() if self.waits == "unequal" and self.chance(0.5) else self.chain()
         if common and self.chance(0.2):
             return [f"{self.pick('c0', 'c1')} = {self.common_value()} + {self.common_value()};"]
         return self.assignment()
@@ -175,6 +178,50 @@ class Writer:
         ]
         return [self.random.choice(choices)]
 
+    def arms(self, depth, common):
+        """A branch whose arms allocate, most often the same size."""
+        size = self.pick("8", f"{self.value(0)} % 61 + 4", f"{self.value(1)} % 61 + 4", f"({self.variable()} & 31) * sizeof(number) + 4")
+        conditions = [self.common_condition() if common and self.chance(0.3) else self.condition() for _ in range(self.random.randrange(1, 4))]
+        texts = []
+        for _ in range(len(conditions) + 1):
+            before = self.assignment() if self.chance(0.1) else []
+            call = f"t = malloc({size if self.chance(0.9) else self.value(0) + ' % 61 + 8'});"
+            own = call if self.chance(0.9) else f"t = calloc(1, {size});"
+            after = self.block(depth - 1, False, [], 1) if depth > 0 and self.chance(0.4) else []
+            texts.append([*before, own, f"*t = {self.value(0)};", *after])
+        lines = ["{ number *t;"]
+        if self.chance(0.3):
+            lines.append(f"switch ({self.value(1)} % {len(texts)}) {{")
+            for i, text in enumerate(texts):
+                lines += [f"case {i}:" if i + 1 < len(texts) else "default:", *text, "break;"]
+        else:
+            for condition, text in zip(conditions, texts):
+                lines += [f"if ({condition}) {{", *text, "} else {"]
+            lines += [*texts[-1], *(["}"] * (len(conditions) - 1))]
+        return [*lines, "}", f"{self.pick('a', 'd')} ^= *t; free(t); }}"]
+
+    def chain(self):
+        """Each rank waits for a message of the rank before it, and lets the next one go on after common code without collective calls."""
+        return [
+            *(["MPI_Barrier(W);"] if self.chance(0.5) else []),
+            "if (rank > 0) MPI_Recv(&t0, 1, MPI_UNSIGNED, (int)rank - 1, 3, W, MPI_STATUS_IGNORE);",
+            f"PROBE({self.common_value()});",
+            *self.allocation(),
+            "if (rank + 1 < size) MPI_Send(&t0, 1, MPI_UNSIGNED, (int)rank + 1, 3, W);",
+        ]
+
+    def unequal(self):
+        """Barriers that match, although they stand in different places of the source."""
+        condition = self.pick("rank == 0", "rank & 1", f"rank == {self.common_value()}")
+        return [
+            f"t = {condition};",
+            "if (t) MPI_Barrier(W);",
+            *(["MPI_Barrier(W);"] if self.chance(0.5) else []),
+            "{ int after = !t;",
+            *(line for _ in range(2) for line in self.allocation()),
+            "if (after) MPI_Barrier(W); }",
+        ]
+
     def collective(self):
         world = self.pick("W", "W", "W", "same", "same", "part")
         to = self.pick("a", "b", "d", "e", "c0", "c1", "v[0]", "v[1]", "m.x", "G0") if world != "part" else self.pick("a", "b", "v[2]")
@@ -195,6 +242,7 @@ class Writer:
             f"MPI_STATUS_IGNORE); {self.pick('a', 'v[0]', '*p')} = t1;",
             "MPI_Comm_free(&part); MPI_Comm_split(W, (int)(" + self.value() + " & 1), (int)rank, &part);",
             "MPI_Comm_free(&same); MPI_Comm_dup(W, &same);",
+            *(["MPI_Barrier(W);", f"MPI_Barrier({world});"] if self.waits else []),
             f"MPI_Comm_size({world}, &t); {self.pick('b', 'e')} = (number)t;",
             f"MPI_Comm_rank({world}, &t); {self.pick('b', 'e') if self.chance(self.rank_share * 4) else 't0'} = (number)t;",
         ]
@@ -309,12 +357,15 @@ class Writer:
         return text + "  MPI_Comm_free(&same);\n  MPI_Comm_free(&part);\n}\n#undef G0\n#undef G1\n"
 
 
-def program(seed, functions):
-    """The text of a program whose `main` calls the given number of random functions in turn."""
+def program(seed, functions, waits=None):
+    """The text of a program whose `main` calls the given number of random functions in turn.
+
+    `waits`: "chains" of ranks that wait for each other's messages; or "unequal", also barriers in code that is not common.
+    """
     source = random.Random(seed)
     text = PRELUDE
     for i in range(functions):
-        text += Writer(source, f"f{i}").function()
+        text += Writer(source, f"f{i}", waits).function()
     calls = "".join(f"  f{i}((number)rank, (number)size, argc);\n" for i in range(functions))
     return (
         f"{text}int main(int argc, char **argv) {{\n  int rank, size;\n  MPI_Init(&argc, &argv);\n"

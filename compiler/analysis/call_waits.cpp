@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call_waits.hpp"
+
+#include "call_models.hpp"
+#include "model_program.hpp"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Function.h>
+#include <llvm/IR/IntrinsicInst.h>
+
+#include <algorithm>
+
+namespace quarry::compiler {
+
+using namespace llvm;
+
+namespace {
+
+struct wait_row {
+  char const* name;
+  company waits_for;
+  std::int8_t communicator = -1;
+  std::int8_t count = -1;  // the argument that must not be 0
+  std::int8_t type = -1;
+};
+
+/// Functions of MPI that are in no table are collective operations of unknown ranks.
+constexpr wait_row rows[] = {
+    {"MPI_Init", company::none},  // in this runtime
+    {"MPI_Init_thread", company::none},
+    {"MPI_Initialized", company::none},
+    {"MPI_Finalized", company::none},
+    {"MPI_Query_thread", company::none},
+    {"MPI_Is_thread_main", company::none},
+    {"MPI_Get_version", company::none},
+    {"MPI_Get_library_version", company::none},
+    {"MPI_Get_processor_name", company::none},
+    {"MPI_Wtime", company::none},
+    {"MPI_Wtick", company::none},
+    {"MPI_Abort", company::none},
+    {"MPI_Error_string", company::none},
+    {"MPI_Error_class", company::none},
+    {"MPI_Comm_set_errhandler", company::none},
+    {"MPI_Comm_get_errhandler", company::none},
+    {"MPI_Comm_create_errhandler", company::none},
+    {"MPI_Errhandler_set", company::none},
+    {"MPI_Errhandler_free", company::none},
+    {"MPI_Comm_rank", company::none},
+    {"MPI_Comm_size", company::none},
+    {"MPI_Comm_compare", company::none},
+    {"MPI_Comm_set_name", company::none},
+    {"MPI_Isend", company::none},
+    {"MPI_Issend", company::none},
+    {"MPI_Ibsend", company::none},
+    {"MPI_Irsend", company::none},
+    {"MPI_Irecv", company::none},
+    {"MPI_Get_count", company::none},
+    {"MPI_Get_elements", company::none},
+    {"MPI_Request_free", company::none},
+    {"MPI_Cancel", company::none},
+    {"MPI_Buffer_attach", company::none},
+    {"MPI_Op_create", company::none},
+    {"MPI_Op_free", company::none},
+    {"MPI_Type_contiguous", company::none},
+    {"MPI_Type_vector", company::none},
+    {"MPI_Type_commit", company::none},
+    {"MPI_Type_free", company::none},
+    {"MPI_Type_get_extent", company::none},
+    {"MPI_Type_size", company::none},
+    {"MPI_Send", company::some},
+    {"MPI_Ssend", company::some},
+    {"MPI_Bsend", company::some},
+    {"MPI_Rsend", company::some},
+    {"MPI_Recv", company::some},
+    {"MPI_Sendrecv", company::some},
+    {"MPI_Sendrecv_replace", company::some},
+    {"MPI_Wait", company::some},
+    {"MPI_Waitall", company::some},
+    {"MPI_Waitany", company::some},
+    {"MPI_Waitsome", company::some},
+    {"MPI_Test", company::some},
+    {"MPI_Testall", company::some},
+    {"MPI_Testany", company::some},
+    {"MPI_Testsome", company::some},
+    {"MPI_Probe", company::some},
+    {"MPI_Iprobe", company::some},
+    {"MPI_Buffer_detach", company::some},
+    // Collective operations, but the last of their communicators: they match no other.
+    {"MPI_Comm_free", company::some},
+    {"MPI_Finalize", company::some},
+    {"MPI_Bcast", company::together, 4},
+    {"MPI_Reduce", company::together, 6},
+    {"MPI_Gather", company::together, 7},
+    {"MPI_Gatherv", company::together, 8},
+    {"MPI_Scatter", company::together, 7},
+    {"MPI_Scatterv", company::together, 8},
+    {"MPI_Allgatherv", company::together, 7},
+    {"MPI_Alltoallv", company::together, 8},
+    {"MPI_Scan", company::together, 5},
+    {"MPI_Exscan", company::together, 5},
+    {"MPI_Comm_dup", company::together, 0},
+    {"MPI_Comm_split", company::together, 0},
+    {"MPI_Barrier", company::all, 0},
+    {"MPI_Allreduce", company::all, 5, 2, 3},
+    {"MPI_Allgather", company::all, 6, 4, 5},
+    {"MPI_Alltoall", company::all, 6, 4, 5},
+};
+
+wait_row const* row_of(StringRef name) {
+  static StringMap<wait_row const*> const index = [] {
+    StringMap<wait_row const*> made;
+    for (wait_row const& row : rows) made.try_emplace(row.name, &row);
+    return made;
+  }();
+  auto const found = index.find(name);
+  return found == index.end() ? nullptr : found->second;
+}
+
+/// Whether the call moves data from each rank to each other one.
+bool has_data(CallBase const& call, wait_row const& row) {
+  if (row.count < 0) return true;
+  auto const* const count = dyn_cast<ConstantInt>(call.getArgOperand(row.count));
+  return count != nullptr && !count->isZero() && isa<ConstantInt>(call.getArgOperand(row.type));
+}
+
+}  // namespace
+
+call_wait wait_of(CallBase const& call) {
+  if (isa<IntrinsicInst>(call) || call.isInlineAsm()) return {};
+  Function const* const called = call.getCalledFunction();
+  if (called == nullptr) return {company::some};
+  if (called->getName() == waiting_end) return {company::some};
+  if (called->getName() == meeting_end) return {company::together};
+  if (called->getName().starts_with(model_prefix)) return {};
+  StringRef const name = name_in_c(called->getName());
+  if (!name.starts_with("MPI_")) {
+    // After setjmp, control may come from code that has waited.
+    bool const is_known = model_of(name) != nullptr && !call.hasFnAttr(Attribute::ReturnsTwice);
+    return {is_known ? company::none : company::some};
+  }
+  wait_row const* const row = row_of(name);
+  if (row == nullptr) return {company::together};
+  int const last = std::max({row->communicator, row->count, row->type});
+  if (last >= static_cast<int>(call.arg_size())) return {company::together};
+  bool const is_short = row->waits_for == company::all && !has_data(call, *row);
+  return {is_short ? company::together : row->waits_for, row->communicator};
+}
+
+}  // namespace quarry::compiler
