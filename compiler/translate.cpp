@@ -53,10 +53,12 @@ translation translate(program& whole, options const& asked, installation const& 
   connect_to_runtime(module, machine, runtime_functions, result.missing);
   if (!result.missing.empty()) return result;
   number_calls(module);
-  result.sites = classify_allocations(module, asked.explains != explanation::none);
+  bool const explains_classes =
+      asked.explains != explanation::none && asked.explains != explanation::arrays;
+  result.sites = classify_allocations(module, explains_classes);
   if (asked.assumes_collective)
     for (allocation_site& site : result.sites) site.kind = allocation_class::uniform;
-  if (asked.explains != explanation::none) return result;
+  if (explains_classes) return result;
   specialise(module, result.sites,
              asked.records_allocations ? allocation_calls::recorded : allocation_calls::served);
   if (machine == target::gpu || asked.moves_frames) move_frames_to_heap(module);
@@ -67,7 +69,14 @@ translation translate(program& whole, options const& asked, installation const& 
     std::string const error = link_math(module, installed.math);
     if (!error.empty()) throw failure{error};
   }
-  optimise(module, *generator, asked.level);
+  optimise(module, *generator, asked.level, [&](Module& inlined) {
+    if (asked.arrays == array_form::checked) {
+      result.arrays = interleave_arrays(inlined, lane_array_calls::checked);
+    } else if (machine == target::gpu && asked.arrays == array_form::interleaved) {
+      result.arrays = interleave_arrays(inlined, lane_array_calls::served);
+    }
+  });
+  if (asked.explains == explanation::arrays) return result;
   if (machine == target::gpu) call_memory_functions(module);
   if (machine == target::gpu || asked.checks_divisors) report_zero_divisors(module, result.places);
   std::string const error = write_code(module, *generator, machine, path);
