@@ -257,7 +257,8 @@ std::string text_of(std::vector<lane_array_site> const& sites) {
   std::string text;
   for (lane_array_site const& site : sites)
     text += site.call + " at " + site.place + ": " +
-            (site.width != 0 ? "interleaved, elements of " + std::to_string(site.width) + " bytes"
+            (site.width != 0 ? "interleaved, elements of " + std::to_string(site.width) +
+                                   (site.width == 1 ? " byte" : " bytes")
                              : "contiguous: " + site.refusal) +
             '\n';
   return text;

@@ -11,6 +11,7 @@
 #include "frame_memory.hpp"
 #include "lower.hpp"
 #include "memory_calls.hpp"
+#include "unrolling.hpp"
 #include "zero_divisors.hpp"
 
 #include <llvm/Object/Archive.h>
@@ -70,6 +71,7 @@ translation translate(program& whole, options const& asked, installation const& 
     if (!error.empty()) throw failure{error};
   }
   optimise(module, *generator, asked.level, [&](Module& inlined) {
+    if (machine == target::gpu) allow_unrolling(inlined);
     if (asked.arrays == array_form::checked) {
       result.arrays = interleave_arrays(inlined, lane_array_calls::checked);
     } else if (machine == target::gpu && asked.arrays == array_form::interleaved) {

@@ -57,10 +57,11 @@ static double of_two_widths(int count, int rank) {
 }
 
 static int as_bytes(int count, int rank) {
+  int const step = count > 1000 ? 6 : 4;
   unsigned char* data = malloc(count * 4);  // contiguous: an address may lie inside one
   int sum = 0;
-  for (int i = 0; i < count - 1; ++i) *(int*)(data + 4 * i + rank % 2) = i * rank;
-  for (int i = 0; i < count - 1; ++i) sum += *(int*)(data + 4 * i + rank % 2);
+  for (int i = 0; i < count; ++i) *(int*)(data + step * i) = i * rank;
+  for (int i = 0; i < count; ++i) sum += *(int*)(data + step * i);
   free(data);
   return sum;
 }
