@@ -195,8 +195,8 @@ def compared(records, bench, keys):
     """The records of a benchmark: {values of the keys: {malloc: record}}; a later record replaces an earlier one."""
     found = {}
     for record in records:
-        if record["bench"] == bench and "malloc" in record["params"]:
-            params = record["params"]
+        params = record["params"]
+        if record["bench"] == bench and "malloc" in params and params.get("arrays") != "interleaved":
             found.setdefault(tuple(params[key] for key in keys), {})[params["malloc"]] = record
     return dict(sorted(found.items()))
 
@@ -240,6 +240,39 @@ def workloads(records):
     return [origin(shown), "", *table(["", "ranks", "floats", "unit", *MALLOCS.values(), "ratio"], rows)]
 
 
+ORDERS = {
+    "walk": "all read in order",
+    "apart": "in order, from an own first element",
+    "random": "in random order",
+    "single": "one rank of a warp reads in order",
+}
+
+
+def arrays(records):
+    """Contiguous and interleaved arrays, by scripts/run_mpi_arrays_bench.sh."""
+    found = {}
+    for record in records:
+        params = record["params"]
+        if record["bench"] == "mpi/workload/gflops" and params.get("arrays") in ("contiguous", "interleaved"):
+            key = (f"{params['workload']} work", params["ranks"], f"{params['floats']} floats")
+        elif record["bench"] == "mpi/arrays":
+            key = (ORDERS[params["order"]], params["ranks"], f"{params['doubles']} doubles")
+        else:
+            continue
+        found.setdefault(key, {})[params["arrays"]] = record
+    rows, shown = [], []
+    for (title, ranks, size), forms in found.items():
+        if len(forms) < 2 or None in (record["value"] for record in forms.values()):
+            continue
+        first, last = forms["contiguous"], forms["interleaved"]
+        shown += (first, last)
+        ratio = f"{last['value'] / first['value']:.2f}"
+        rows.append([title, f"{ranks:,}", size, last["unit"], cell(first), cell(last), ratio])
+    if not rows:
+        return ["Not measured yet: `scripts/run_mpi_arrays_bench.sh` measures."]
+    return [origin(shown), "", *table(["", "ranks", "array", "unit", "contiguous", "interleaved", "ratio"], rows)]
+
+
 def classes(records):
     """The classes of the allocations of tests/mpi/programs, by scripts/mpi_report.py."""
     found = {r["params"]["program"]: r for r in records if r["bench"] == "mpi/classes"}
@@ -251,6 +284,6 @@ def classes(records):
     return [*table(["program", *kinds], rows), "", f"No allocation: {', '.join(none)}."]
 
 
-ANALYSIS = {"classes": classes, "operations": operations, "workloads": workloads}
+ANALYSIS = {"classes": classes, "operations": operations, "workloads": workloads, "arrays": arrays}
 SECTIONS = {"costs": costs, "reports": reports}
 OTHERS = {"others": others}

@@ -7,7 +7,7 @@
 # QUARRY_HOST, QUARRY_DATE and QUARRY_COMMIT as in run_mpi_bench.sh.
 set -uo pipefail
 folder=$1 results=$2
-export QUARRY_SYSTEM=quarry-gpu QUARRY_DATE=${QUARRY_DATE:-$(date -u +%F)} QUARRY_COMMIT=${QUARRY_COMMIT:-unknown}
+export QUARRY_SYSTEM=quarry-gpu QUARRY_ARRAYS=contiguous QUARRY_DATE=${QUARRY_DATE:-$(date -u +%F)} QUARRY_COMMIT=${QUARRY_COMMIT:-unknown}
 export QUARRY_HOST=${QUARRY_HOST:-$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)}
 export QUARRY_MACHINE="Quarry on $QUARRY_HOST"
 lines=$results/$QUARRY_DATE-$QUARRY_HOST.jsonl
@@ -37,7 +37,7 @@ for malloc in cuda cuda-map cuda-dynamic dynamic collective; do
   run $malloc 30 2048 operations alltoall 4
   run $malloc 60 256 operations messages 4
   run $malloc 120 2048 operations messages 4 1 0
-  for floats in 25 100 200 300 400; do run $malloc 30 12288 workload $floats; done
-  run $malloc 30 65536 workload 64
+  for floats in 25 100 200 300 400; do run $malloc 30 12288 workload.contiguous $floats; done
+  run $malloc 30 65536 workload.contiguous 64
 done
 rm -f "$results/out.txt" "$results/err.txt"
