@@ -3,6 +3,7 @@
 
 #include "analysis/call_models.hpp"
 #include "array_uses.hpp"
+#include "loop_versions.hpp"
 #include "unsupported.hpp"
 
 #include <llvm/ADT/MapVector.h>
@@ -13,7 +14,6 @@
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include <algorithm>
-#include <map>
 
 namespace quarry::compiler {
 namespace {
@@ -47,6 +47,15 @@ class interleaver {
       old->replaceAllUsesWith(served);
       old->eraseFromParent();
     }
+  }
+
+  /// Adds the distances of elements, and those of contiguous arrays.
+  void list_distances(usual_values& values) const {
+    SmallPtrSet<Value*, 8> listed;
+    for (auto const& [address, distance] : distances_)
+      if (isa<Instruction>(distance) && listed.insert(distance).second)
+        values.emplace_back(distance,
+                            ConstantInt::get(IntegerType::get(context_, 64), uses_.width));
   }
 
  private:
@@ -121,7 +130,8 @@ class interleaver {
       return distances_[&address] = IRBuilder<>{choice}.CreateSelect(choice->getCondition(), first,
                                                                      second, "distance");
     }
-    return distances_[&address] = distance_of(*cast<Instruction>(address).getOperand(0));
+    Value* const distance = distance_of(*cast<Instruction>(address).getOperand(0));
+    return distances_[&address] = distance;
   }
 
   /// The number of elements that an address moves on.
@@ -224,8 +234,8 @@ class interleaver {
   array_uses& uses_;
   lane_array_calls wanted_;
   LLVMContext& context_;
-  std::map<Value*, Value*> distances_;  // by address
-  Value* single_ = nullptr;             // the distance of all addresses
+  MapVector<Value*, Value*> distances_;  // by address
+  Value* single_ = nullptr;              // the distance of all addresses
   SmallVector<std::pair<CallInst*, CallInst*>> replaced_;
 };
 
@@ -237,6 +247,7 @@ std::vector<lane_array_site> interleave_arrays(Module& module, lane_array_calls 
     SetVector<CallInst*> allocations;
     for (Instruction& instruction : instructions(function))
       if (is_collective_allocation(instruction)) allocations.insert(&cast<CallInst>(instruction));
+    usual_values distances;
     while (!allocations.empty()) {
       array_uses uses = uses_of(*allocations.front());
       for (CallInst* const each : uses.allocations) {
@@ -246,8 +257,12 @@ std::vector<lane_array_site> interleave_arrays(Module& module, lane_array_calls 
         sites.push_back(std::move(site));
         allocations.remove(each);
       }
-      if (uses.refusal.empty()) interleaver{function, uses, wanted}.run();
+      if (!uses.refusal.empty()) continue;
+      interleaver change{function, uses, wanted};
+      change.run();
+      change.list_distances(distances);
     }
+    if (!distances.empty()) add_loop_versions(function, distances);
   }
   std::ranges::sort(sites, {}, [](auto const& site) { return std::tie(site.place, site.refusal); });
   return sites;

@@ -19,8 +19,8 @@ struct lane_array_site {
 /// What the allocations of interleaved arrays call.
 enum class lane_array_calls {
   served,  // the runtime's functions for the GPU
-  checked  // functions for tests on the CPU: element i is 3 * i elements from the start, and what
-           // lies between must not change
+  checked  // functions for tests on the CPU: most arrays are those of a rank between two others,
+           // whose elements must not change
 };
 
 /// Interleaves private arrays: element i of the lane with rank r, of those that allocate together,
