@@ -61,9 +61,17 @@ ROWS = [
 ]
 
 
+FORMS = ("contiguous", "interleaved")
+
+
+def compares_arrays(record):
+    """Whether the record is of scripts/run_mpi_arrays_bench.sh."""
+    return record["params"].get("arrays") in FORMS
+
+
 def benchmarks_of(records):
     """The records of the benchmarks on the host with a GPU that was measured last."""
-    found = [record for record in records if "system" in record["params"]]
+    found = [record for record in records if "system" in record["params"] and not compares_arrays(record)]
     gpus = [r["params"]["host"] for r in found if r["params"]["system"] == "quarry-gpu"]
     return [record for record in found if gpus and record["params"]["host"] == gpus[-1]]
 
@@ -196,7 +204,7 @@ def compared(records, bench, keys):
     found = {}
     for record in records:
         params = record["params"]
-        if record["bench"] == bench and "malloc" in params and params.get("arrays") != "interleaved":
+        if record["bench"] == bench and "malloc" in params and not compares_arrays(record):
             found.setdefault(tuple(params[key] for key in keys), {})[params["malloc"]] = record
     return dict(sorted(found.items()))
 
@@ -251,12 +259,12 @@ ORDERS = {
 def arrays(records):
     """Contiguous and interleaved arrays, by scripts/run_mpi_arrays_bench.sh."""
     found = {}
-    for record in records:
+    for record in filter(compares_arrays, records):
         params = record["params"]
-        if record["bench"] == "mpi/workload/gflops" and params.get("arrays") in ("contiguous", "interleaved"):
+        if record["bench"] == "mpi/workload/gflops":
             key = (f"{params['workload']} work", params["ranks"], f"{params['floats']} floats")
         elif record["bench"] == "mpi/arrays":
-            key = (ORDERS[params["order"]], params["ranks"], f"{params['doubles']} doubles")
+            key = (ORDERS[params["order"]], params["ranks"], f"{params['doubles']:,} doubles")
         else:
             continue
         found.setdefault(key, {})[params["arrays"]] = record
@@ -264,13 +272,13 @@ def arrays(records):
     for (title, ranks, size), forms in found.items():
         if len(forms) < 2 or None in (record["value"] for record in forms.values()):
             continue
-        first, last = forms["contiguous"], forms["interleaved"]
-        shown += (first, last)
+        first, last = (forms[form] for form in FORMS)
+        shown += forms.values()
         ratio = f"{last['value'] / first['value']:.2f}"
         rows.append([title, f"{ranks:,}", size, last["unit"], cell(first), cell(last), ratio])
     if not rows:
         return ["Not measured yet: `scripts/run_mpi_arrays_bench.sh` measures."]
-    return [origin(shown), "", *table(["", "ranks", "array", "unit", "contiguous", "interleaved", "ratio"], rows)]
+    return [origin(shown), "", *table(["", "ranks", "array", "unit", *FORMS, "ratio"], rows)]
 
 
 def classes(records):

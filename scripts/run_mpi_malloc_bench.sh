@@ -7,7 +7,7 @@
 # QUARRY_HOST, QUARRY_DATE and QUARRY_COMMIT as in run_mpi_bench.sh.
 set -uo pipefail
 folder=$1 results=$2
-export QUARRY_SYSTEM=quarry-gpu QUARRY_ARRAYS=contiguous QUARRY_DATE=${QUARRY_DATE:-$(date -u +%F)} QUARRY_COMMIT=${QUARRY_COMMIT:-unknown}
+export QUARRY_SYSTEM=quarry-gpu QUARRY_DATE=${QUARRY_DATE:-$(date -u +%F)} QUARRY_COMMIT=${QUARRY_COMMIT:-unknown}
 export QUARRY_HOST=${QUARRY_HOST:-$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)}
 export QUARRY_MACHINE="Quarry on $QUARRY_HOST"
 lines=$results/$QUARRY_DATE-$QUARRY_HOST.jsonl
