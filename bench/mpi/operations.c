@@ -4,14 +4,14 @@
 //   mpi/operation/time  ms: one operation, the median over all ranks
 //
 // `alltoall` is MPI_Alltoall. `alltoall by messages` is what GPU MPI's MPI_Alltoall does: a message to each rank, whose memory the
-// sender allocates and frees.
+// sender allocates and frees; up to 2,048 are on their way at once.
 //
 // usage: operations OPERATION DOUBLES [RUNS [WARM_UPS]]      reduce, broadcast, alltoall, messages; at most 11 runs
 #include "measure.h"
 
 #include <string.h>
 
-enum { most_runs = 11 };
+enum { most_runs = 11, most_at_once = 2048 };
 
 static int rank, size, count;
 
@@ -24,27 +24,32 @@ static void broadcast(double* a, double* b) {
 
 static void alltoall(double* a, double* b) { MPI_Alltoall(a, count, MPI_DOUBLE, b, count, MPI_DOUBLE, MPI_COMM_WORLD); }
 
-/// Each message lies in memory of its own, with a header, until all have arrived.
+/// Each message lies in memory of its own, with a header, until all of its window have arrived.
 static void messages(double* a, double* b) {
-  double** const sent = malloc(size * sizeof *sent);
-  MPI_Request* const requests = malloc(size * sizeof *requests);
-  for (int i = 0; i < size; ++i) {
-    int const peer = (rank + i) % size;
-    sent[i] = malloc((count + 2) * sizeof **sent);
-    require(sent[i] != NULL, "malloc");
-    sent[i][0] = rank;
-    sent[i][1] = count;
-    memcpy(sent[i] + 2, a + peer * count, count * sizeof *a);
-    MPI_Isend(sent[i], count + 2, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &requests[i]);
-  }
+  int const window = size < most_at_once ? size : most_at_once;
+  double** const sent = malloc(window * sizeof *sent);
+  MPI_Request* const requests = malloc(window * sizeof *requests);
   double* const received = malloc((count + 2) * sizeof *received);
-  for (int i = 0; i < size; ++i) {
-    int const peer = (rank + size - i) % size;
-    MPI_Recv(received, count + 2, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    memcpy(b + (int)received[0] * count, received + 2, count * sizeof *b);
+  for (int first = 0; first < size; first += window) {
+    int const past = first + window < size ? first + window : size;
+    for (int i = first; i < past; ++i) {
+      int const peer = (rank + i) % size;
+      double* const message = malloc((count + 2) * sizeof *message);
+      require(message != NULL, "malloc");
+      message[0] = rank;
+      message[1] = count;
+      memcpy(message + 2, a + peer * count, count * sizeof *a);
+      MPI_Isend(message, count + 2, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, &requests[i - first]);
+      sent[i - first] = message;
+    }
+    for (int i = first; i < past; ++i) {
+      int const peer = (rank + size - i) % size;
+      MPI_Recv(received, count + 2, MPI_DOUBLE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      memcpy(b + (int)received[0] * count, received + 2, count * sizeof *b);
+    }
+    MPI_Waitall(past - first, requests, MPI_STATUSES_IGNORE);
+    for (int i = first; i < past; ++i) free(sent[i - first]);
   }
-  MPI_Waitall(size, requests, MPI_STATUSES_IGNORE);
-  for (int i = 0; i < size; ++i) free(sent[i]);
   free(received);
   free(requests);
   free(sent);

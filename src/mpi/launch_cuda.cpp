@@ -25,6 +25,7 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <set>
 #include <thread>
 
@@ -188,6 +189,18 @@ void describe_launch(launch_options const& asked, gpu_program const& program, st
                gigabytes(program.stack.reserved).c_str(),
                static_cast<unsigned long long>(record_bytes), gigabytes(of_heap.size).c_str(),
                attempts.c_str());
+}
+
+/// What went wrong in the ranks' heap: allocations that failed, wrong frees.
+void describe_faults(heap const& memory) {
+  auto const first = memory.first_fault();
+  if (!first) return;
+  std::ostringstream text;
+  text << *first;
+  for (std::uint32_t kind = 1; kind < static_cast<std::uint32_t>(fault_kind::count_); ++kind)
+    if (auto const count = memory.fault_count(static_cast<fault_kind>(kind)); count != 0)
+      text << "; " << count << " of kind " << name_of(static_cast<fault_kind>(kind));
+  std::fprintf(stderr, "quarry-mpirun: faults in the heap: first %s\n", text.str().c_str());
 }
 
 fault_core const& core_of_faults() {
@@ -361,6 +374,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   if (core_of_faults().exists()) end_after_fault(ended_by_driver);
   if (status != cudaSuccess) end_after_fault(cudaGetErrorString(status));
   output.end();
+  if (asked.is_verbose) describe_faults(*memory);
   return watch.end();
 }
 
