@@ -21,6 +21,19 @@ namespace quarry::compiler {
 
 using namespace llvm;
 
+namespace {
+
+struct change_pass : PassInfoMixin<change_pass> {
+  std::function<void(Module&)> change;
+
+  PreservedAnalyses run(Module& module, ModuleAnalysisManager&) {
+    change(module);
+    return PreservedAnalyses::none();
+  }
+};
+
+}  // namespace
+
 void initialise_back_ends() {
   InitializeAllTargetInfos();
   InitializeAllTargets();
@@ -42,12 +55,17 @@ std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gp
                                  Reloc::PIC_, model, CodeGenOptLevel::Default)};
 }
 
-void optimise(Module& module, TargetMachine& machine, unsigned level) {
+void optimise(Module& module, TargetMachine& machine, unsigned level,
+              std::function<void(Module&)> const& after_inlining) {
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager components;
   ModuleAnalysisManager modules;
   PassBuilder builder{&machine};
+  if (level > 0 && after_inlining)
+    builder.registerOptimizerEarlyEPCallback([&](ModulePassManager& passes, OptimizationLevel) {
+      passes.addPass(change_pass{{}, after_inlining});
+    });
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);

@@ -5,6 +5,7 @@
 
 #include <llvm/Target/TargetMachine.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,8 +17,11 @@ void initialise_back_ends();
 /// LLVM's code generator for the machine.
 std::unique_ptr<llvm::TargetMachine> machine_for(target machine, std::string const& gpu);
 
-/// Runs LLVM's default optimisation of level `level` (0 to 3).
-void optimise(llvm::Module& module, llvm::TargetMachine& machine, unsigned level);
+/// Runs LLVM's default optimisation of level `level` (0 to 3). From level 1 on, `after_inlining`
+/// changes the module between the insertion of functions with what it simplifies, and passes that
+/// combine memory accesses.
+void optimise(llvm::Module& module, llvm::TargetMachine& machine, unsigned level,
+              std::function<void(llvm::Module&)> const& after_inlining);
 
 /// Joins the functions that the module calls from the bitcode `library`. Returns an error message,
 /// or an empty string.

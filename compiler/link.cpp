@@ -92,7 +92,8 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   program cpu{target::cpu};
   translation for_gpu;
   auto for_cpu_later = std::async(std::launch::async, [&] { return work(cpu, "program.o"); });
-  if (!asked.is_for_cpu_only && asked.explains == explanation::none)
+  bool const explains_arrays = asked.explains == explanation::arrays;
+  if (!asked.is_for_cpu_only && (asked.explains == explanation::none || explains_arrays))
     for_gpu = work(gpu, "program.ptx");
   translation for_cpu = for_cpu_later.get();
   for (auto& [name, entry] : for_cpu.missing)
@@ -101,6 +102,10 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
     throw failure{text_of(for_gpu.missing) + "the program needs what ranks cannot have: " +
                   std::to_string(for_gpu.missing.size()) + " names"};
 
+  if (explains_arrays) {
+    std::printf("%s", text_of(asked.is_for_cpu_only ? for_cpu.arrays : for_gpu.arrays).c_str());
+    return {};
+  }
   if (asked.explains != explanation::none) {
     std::printf("%s", explained(for_cpu.sites, asked.explains).c_str());
     return {};

@@ -149,6 +149,13 @@ class parser {
       asked.explains = explanation::json;
     } else if (word == "--explain=source") {
       asked.explains = explanation::source;
+    } else if (word == "--explain=arrays") {
+      asked.explains = explanation::arrays;
+    } else if (word == "--contiguous-arrays") {
+      asked.arrays = array_form::contiguous;
+    } else if (word == "--check-arrays") {
+      asked.arrays = array_form::checked;
+      asked.is_for_cpu_only = true;
     } else if (word == "--stack-frames") {
       asked.moves_frames = false;
     } else if (word == "--check-divisors") {
@@ -297,6 +304,8 @@ std::string help_text() {
          "  --explain          print which allocations all ranks call, with one size, and why not\n"
          "  --explain=json     the same, a line of JSON for each\n"
          "  --explain=source   the same as comments in the source\n"
+         "  --explain=arrays   print which private arrays are interleaved on a GPU, and why not\n"
+         "  --contiguous-arrays  interleave no arrays\n"
          "  --show             print Clang's commands and run none\n"
          "  -v                 print each command\n"
          "  -save-temps        keep the temporary files and print their folder\n"

@@ -16,7 +16,14 @@ enum class product {
 };
 
 /// How --explain shows the classes of allocations.
-enum class explanation { none, text, json, source };
+enum class explanation { none, text, json, source, arrays };
+
+/// How private arrays lie (lane_arrays.hpp).
+enum class array_form {
+  contiguous,   // --contiguous-arrays
+  interleaved,  // on the GPU
+  checked       // --check-arrays: interleaved on both machines, for tests on the CPU
+};
 
 /// Where ranks wait for all others before they allocate, in tests.
 enum class meeting_place { none, sync_safe, collective };
@@ -38,7 +45,8 @@ struct options {
   meeting_place meets = meeting_place::none;  // --meet-at-safe, --meet-at-collective: for tests
   bool merges_arms = true;                    // false after --separate-arms, to compare
   explanation explains = explanation::none;   // --explain
-  bool keeps_scratch = false;                 // -save-temps
+  array_form arrays = array_form::interleaved;
+  bool keeps_scratch = false;    // -save-temps
   bool moves_frames = true;      // false after --stack-frames: no move_frames_to_heap on the CPU
   bool checks_divisors = false;  // --check-divisors: report_zero_divisors also on the CPU
   bool is_for_cpu_only = false;  // --cpu-only

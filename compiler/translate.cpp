@@ -12,6 +12,7 @@
 #include "lower.hpp"
 #include "memory_calls.hpp"
 #include "merge_arms.hpp"
+#include "unrolling.hpp"
 #include "zero_divisors.hpp"
 
 #include <llvm/Object/Archive.h>
@@ -61,10 +62,12 @@ translation translate(program& whole, options const& asked, installation const& 
   if (!result.missing.empty()) return result;
   number_calls(module);
   if (asked.merges_arms) merge_arms(module);
-  result.sites = classify_allocations(module, asked.explains != explanation::none);
+  bool const explains_classes =
+      asked.explains != explanation::none && asked.explains != explanation::arrays;
+  result.sites = classify_allocations(module, explains_classes);
   if (asked.assumes_collective)
     for (allocation_site& site : result.sites) site.kind = allocation_class::uniform;
-  if (asked.explains != explanation::none) return result;
+  if (explains_classes) return result;
   if (asked.meets == meeting_place::collective)
     for (allocation_site& site : result.sites)
       site.is_sync_safe = site.kind != allocation_class::none;
@@ -77,7 +80,15 @@ translation translate(program& whole, options const& asked, installation const& 
     std::string const error = link_math(module, installed.math);
     if (!error.empty()) throw failure{error};
   }
-  optimise(module, *generator, asked.level);
+  optimise(module, *generator, asked.level, [&](Module& inlined) {
+    if (machine == target::gpu) allow_unrolling(inlined);
+    if (asked.arrays == array_form::checked) {
+      result.arrays = interleave_arrays(inlined, lane_array_calls::checked);
+    } else if (machine == target::gpu && asked.arrays == array_form::interleaved) {
+      result.arrays = interleave_arrays(inlined, lane_array_calls::served);
+    }
+  });
+  if (asked.explains == explanation::arrays) return result;
   if (machine == target::gpu) call_memory_functions(module);
   if (machine == target::gpu || asked.checks_divisors) report_zero_divisors(module, result.places);
   std::string const error = write_code(module, *generator, machine, path);

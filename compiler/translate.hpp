@@ -3,6 +3,7 @@
 
 #include "analysis/explain.hpp"
 #include "installation.hpp"
+#include "lane_arrays.hpp"
 #include "options.hpp"
 #include "program.hpp"
 #include "unsupported.hpp"
@@ -18,6 +19,7 @@ struct translation {
   unsupported_list missing;         // if not empty, the fields below are empty
   std::vector<std::string> places;  // of MPI calls and of divisions, by number
   std::vector<allocation_site> sites;
+  std::vector<lane_array_site> arrays;
 };
 
 /// Everything between joined bitcode and code, which is written to `path`: an object for the CPU,

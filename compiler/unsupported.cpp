@@ -45,7 +45,7 @@ std::pair<std::string, unsigned> split(std::string const& place) {
 
 /// The file as a path from the current folder, if it lies there, else with all folders. Debug
 /// information splits a path at the folder that it shares with the folder of the compilation.
-std::string path_of(StringRef folder, StringRef file) {
+std::string joined_path(StringRef folder, StringRef file) {
   namespace fs = std::filesystem;
   fs::path const whole = fs::path{folder.str()} / file.str();
   std::string const here = fs::current_path().string() + "/";
@@ -63,7 +63,7 @@ std::string place_of(DILocation const* location) {
   if (location == nullptr) return {};
   while (location->getLine() == 0 && location->getInlinedAt() != nullptr)
     location = location->getInlinedAt();
-  return path_of(location->getDirectory(), location->getFilename()) + ":" +
+  return joined_path(location->getDirectory(), location->getFilename()) + ":" +
          std::to_string(location->getLine());
 }
 
@@ -85,8 +85,8 @@ void add_uses(unsupported_list& list, std::string const& name, std::string const
       variable->getDebugInfo(descriptions);
       for (auto const* description : descriptions)
         add_place(list, name, reason,
-                  path_of(description->getVariable()->getDirectory(),
-                          description->getVariable()->getFilename()) +
+                  joined_path(description->getVariable()->getDirectory(),
+                              description->getVariable()->getFilename()) +
                       ":" + std::to_string(description->getVariable()->getLine()));
     } else if (isa<Constant>(user) && !isa<GlobalValue>(user)) {
       add_uses(list, name, reason, *user);

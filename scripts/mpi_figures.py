@@ -61,9 +61,18 @@ ROWS = [
 ]
 
 
+FORMS = ("contiguous", "interleaved")
+
+
+def compares_arrays(record):
+    """Whether the record is of scripts/run_mpi_arrays_bench.sh."""
+    return record["params"].get("arrays") in FORMS
+
+
 def benchmarks_of(records):
     """The records of the benchmarks on the host with a GPU that was measured last."""
-    found = [record for record in records if "system" in record["params"] and not record["bench"].startswith("mpi/arms/")]
+    benches = {row.bench for row in ROWS} | {"mpi/failed"}
+    found = [record for record in records if record["bench"] in benches and not compares_arrays(record)]
     gpus = [r["params"]["host"] for r in found if r["params"]["system"] == "quarry-gpu"]
     return [record for record in found if gpus and record["params"]["host"] == gpus[-1]]
 
@@ -195,8 +204,8 @@ def compared(records, bench, keys):
     """The records of a benchmark: {values of the keys: {malloc: record}}; a later record replaces an earlier one."""
     found = {}
     for record in records:
-        if record["bench"] == bench and "malloc" in record["params"]:
-            params = record["params"]
+        params = record["params"]
+        if record["bench"] == bench and "malloc" in params and not compares_arrays(record):
             found.setdefault(tuple(params[key] for key in keys), {})[params["malloc"]] = record
     return dict(sorted(found.items()))
 
@@ -240,6 +249,39 @@ def workloads(records):
     return [origin(shown), "", *table(["", "ranks", "floats", "unit", *MALLOCS.values(), "ratio"], rows)]
 
 
+ORDERS = {
+    "walk": "all read in order",
+    "apart": "in order, from an own first element",
+    "random": "in random order",
+    "single": "one rank of a warp reads in order",
+}
+
+
+def arrays(records):
+    """Contiguous and interleaved arrays, by scripts/run_mpi_arrays_bench.sh."""
+    found = {}
+    for record in filter(compares_arrays, records):
+        params = record["params"]
+        if record["bench"] == "mpi/workload/gflops":
+            key = (f"{params['workload']} work", params["ranks"], f"{params['floats']} floats")
+        elif record["bench"] == "mpi/arrays":
+            key = (ORDERS[params["order"]], params["ranks"], f"{params['doubles']:,} doubles")
+        else:
+            continue
+        found.setdefault(key, {})[params["arrays"]] = record
+    rows, shown = [], []
+    for (title, ranks, size), forms in found.items():
+        if len(forms) < 2 or None in (record["value"] for record in forms.values()):
+            continue
+        first, last = (forms[form] for form in FORMS)
+        shown += forms.values()
+        ratio = f"{last['value'] / first['value']:.2f}"
+        rows.append([title, f"{ranks:,}", size, last["unit"], cell(first), cell(last), ratio])
+    if not rows:
+        return ["Not measured yet: `scripts/run_mpi_arrays_bench.sh` measures."]
+    return [origin(shown), "", *table(["", "ranks", "array", "unit", *FORMS, "ratio"], rows)]
+
+
 def classes(records):
     """The classes of the allocations of tests/mpi/programs, by scripts/mpi_report.py."""
     found = {r["params"]["program"]: r for r in records if r["bench"] == "mpi/classes"}
@@ -274,6 +316,6 @@ def arms(records):
     return [f"Microseconds, {origin(shown)}", "", *table(head, rows)]
 
 
-ANALYSIS = {"arms": arms, "classes": classes, "operations": operations, "workloads": workloads}
+ANALYSIS = {"arms": arms, "arrays": arrays, "classes": classes, "operations": operations, "workloads": workloads}
 SECTIONS = {"costs": costs, "reports": reports}
 OTHERS = {"others": others}

@@ -47,8 +47,8 @@ fi
 
 if [[ $parts == *" workload "* ]]; then
   for malloc in "${mallocs[@]}"; do
-    for floats in 25 100 200 300 400; do run $malloc 30 12288 workload $floats; done
-    run $malloc 30 65536 workload 64
+    for floats in 25 100 200 300 400; do run $malloc 30 12288 workload.contiguous $floats; done
+    run $malloc 30 65536 workload.contiguous 64
   done
 fi
 

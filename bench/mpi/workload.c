@@ -67,9 +67,9 @@ static void measure(char const* name, work* compute, int count, double operation
     for (int k = 0; k < 3 && i >= warm_ups; ++k) samples_of[k][i - warm_ups] = times[k];
   }
   if (rank != 0) return;
-  char params[120];
-  snprintf(params, sizeof params, "\"ranks\":%d,\"malloc\":\"%s\",\"workload\":\"%s\",\"floats\":%d", size,
-           setting("QUARRY_MPI_MALLOC"), name, count);
+  char params[160];
+  snprintf(params, sizeof params, "\"ranks\":%d,\"malloc\":\"%s\",\"arrays\":\"%s\",\"workload\":\"%s\",\"floats\":%d", size,
+           setting("QUARRY_MPI_MALLOC"), setting("QUARRY_ARRAYS"), name, count);
   for (int i = 0; i < runs; ++i) rates[i] = size * operations / samples_of[1][i] * 1e-9;
   print_times("workload/malloc", params, samples_of[0], runs, 1e6, "us");
   print_times("workload/gflops", params, rates, runs, 1.0, "Gflop/s");

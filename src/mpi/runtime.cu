@@ -32,6 +32,7 @@
 #include "point_to_point.cpp"
 #include "progress.cpp"
 #include "rank.cpp"
+#include "rank_arrays.cpp"
 #include "rank_memory.cpp"
 #include "reduction.cpp"
 #include "requests.cpp"
