@@ -5,6 +5,7 @@ Records of the benchmarks have params.system, and params.host, on which the syst
 """
 
 from dataclasses import dataclass, field
+from statistics import median
 
 from bench_records import value_text, x_text
 from markdown import table
@@ -316,6 +317,33 @@ def arms(records):
     return [f"Microseconds, {origin(shown)}", "", *table(head, rows)]
 
 
-ANALYSIS = {"arms": arms, "arrays": arrays, "classes": classes, "operations": operations, "workloads": workloads}
+def programs(records):
+    """The programs of tests/mpi/programs with three allocators: the median of runs, each of which is a record."""
+    names = ("cuda", "dynamic", "collective")
+    found, shown = {}, []
+    for record in records:
+        params = record["params"]
+        if record["bench"] == "mpi/program/time" and record["value"] is not None:
+            found.setdefault((params["program"], params["ranks"]), {}).setdefault(params["malloc"], []).append(record["value"])
+            shown.append(record)
+    if not found:
+        return ["Not measured yet: `scripts/run_mpi_malloc_bench.sh` measures."]
+    rows = []
+    for (program, ranks), by_malloc in sorted(found.items()):
+        cells = [spread_text(by_malloc.get(name)) for name in names]
+        medians = [median(by_malloc[name]) for name in names[1:]]
+        rows.append([f"`{program}`", f"{ranks:,}", *cells, f"{medians[0] / medians[1]:.2f}"])
+    head = ["program", "ranks", *(MALLOCS[name] for name in names), "what classes gain"]
+    return [f"Milliseconds, {origin(shown)}", "", *table(head, rows)]
+
+
+def spread_text(values):
+    """The median, and in brackets the smallest and the largest value."""
+    if not values:
+        return "failed"
+    return f"{value_text(median(values))} ({value_text(min(values))}–{value_text(max(values))})"
+
+
+ANALYSIS = {"arms": arms, "arrays": arrays, "classes": classes, "operations": operations, "programs": programs, "workloads": workloads}
 SECTIONS = {"costs": costs, "reports": reports}
 OTHERS = {"others": others}
