@@ -42,7 +42,8 @@ void initialise_back_ends() {
   InitializeAllAsmParsers();
 }
 
-std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gpu) {
+std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gpu,
+                                           unsigned level) {
   std::string const triple = machine == target::gpu ? "nvptx64-nvidia-cuda" : "x86_64-pc-linux-gnu";
   std::string error;
   Target const* const found = TargetRegistry::lookupTarget(triple, error);
@@ -50,9 +51,10 @@ std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gp
   bool const is_gpu = machine == target::gpu;
   // LLVM builds tables of relative addresses for the small code model, which PTX cannot express.
   auto const model = is_gpu ? CodeModel::Large : CodeModel::Small;
-  return std::unique_ptr<TargetMachine>{
-      found->createTargetMachine(triple, is_gpu ? gpu : "x86-64", is_gpu ? "+ptx83" : "", {},
-                                 Reloc::PIC_, model, CodeGenOptLevel::Default)};
+  // ptxas optimises the GPU's code at every level.
+  auto const effort = !is_gpu && level == 0 ? CodeGenOptLevel::None : CodeGenOptLevel::Default;
+  return std::unique_ptr<TargetMachine>{found->createTargetMachine(
+      triple, is_gpu ? gpu : "x86-64", is_gpu ? "+ptx83" : "", {}, Reloc::PIC_, model, effort)};
 }
 
 void optimise(Module& module, TargetMachine& machine, unsigned level,

@@ -14,8 +14,9 @@ namespace quarry::compiler {
 /// Makes LLVM's code generators ready. Must be called once, before other functions here.
 void initialise_back_ends();
 
-/// LLVM's code generator for the machine.
-std::unique_ptr<llvm::TargetMachine> machine_for(target machine, std::string const& gpu);
+/// LLVM's code generator for the machine. At level 0 the one for the CPU compiles fast.
+std::unique_ptr<llvm::TargetMachine> machine_for(target machine, std::string const& gpu,
+                                                 unsigned level);
 
 /// Runs LLVM's default optimisation of level `level` (0 to 3). From level 1 on, `after_inlining`
 /// changes the module between the insertion of functions with what it simplifies, and passes that

@@ -8,11 +8,14 @@ QUARRY_MPI_SECONDS     goes on with further functions for this time (0)
 QUARRY_MPI_FIRST_SEED  the seed of the first program (1)
 QUARRY_MPI_SEEDS       how many seeds of the scheduler programs with an order that is prone to deadlock get (100)
 QUARRY_MPI_MEETINGS    how many random programs run with meetings at their sync-safe allocations (15)
+QUARRY_MPI_JOBS        how many programs are compiled and run at a time (the number of processors)
 QUARRY_MPI_KEEP        a folder for programs that contradict their classes
 
 usage: analysis_fuzz.py [-v] [Classes | WrongClasses | MergedArms | Meetings | Order]
 """
 
+import collections
+import concurrent.futures
 import os
 import shutil
 import sys
@@ -29,11 +32,12 @@ import random_programs  # noqa: E402
 FUNCTIONS = int(os.environ.get("QUARRY_MPI_FUNCTIONS", "1000"))
 SECONDS = float(os.environ.get("QUARRY_MPI_SECONDS", "0"))
 FIRST_SEED = int(os.environ.get("QUARRY_MPI_FIRST_SEED", "1"))
+JOBS = int(os.environ.get("QUARRY_MPI_JOBS", str(os.cpu_count())))
 SEEDS = int(os.environ.get("QUARRY_MPI_SEEDS", "100"))
 MEETING_PROGRAMS = int(os.environ.get("QUARRY_MPI_MEETINGS", "15"))
 TOOLS = program_runs.quarry(os.environ.get("QUARRY_MPI_TOOLS"))
 FOLDER = TOOLS.compiler.parent
-FUNCTIONS_OF_A_PROGRAM = 50
+FUNCTIONS_OF_A_PROGRAM = 100
 RUNS = ((1, ()), (2, ("x",)), (3, ()), (5, ("x", "y")), (8, ()))  # ranks and arguments
 ONE_RUN = ((3, ()),)
 
@@ -118,51 +122,69 @@ def write_program(folder, seed, functions=FUNCTIONS_OF_A_PROGRAM, waits=None):
     return source
 
 
-class Classes(Case):
-    def check(self, seed, functions, options=()):
-        """The contradictions of a program, how many sites were like CU in all runs, and how many of these are CU."""
-        source = write_program(self.folder, seed, functions)
+def check(seed, functions, options=()):
+    """The contradictions of a program, how many sites were like CU in all runs, and how many of these are CU."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = write_program(folder, seed, functions)
         program = source.with_suffix("")
         sites = allocation_oracle.compile_recorded(FOLDER, [source], program, ("-O0", *options))
         found = []
         alike, called = set(range(len(sites))), set()
         for ranks, arguments in RUNS:
             calls = allocation_oracle.run_recorded(FOLDER, program, ranks, arguments, seed)
-            self.assertIsNotNone(calls, f"{source.name} fails with {ranks} ranks")
+            if calls is None:
+                found.append(f"seed {seed} fails with {ranks} ranks")
+                continue
             found += [f"seed {seed}, {ranks} ranks: {each}" for each in allocation_oracle.contradictions(sites, calls)]
-            by_rank = [{} for _ in calls]
+            by_rank = [collections.defaultdict(list) for _ in calls]
             for sizes, own in zip(by_rank, calls.values()):
                 for site, size in own:
-                    sizes.setdefault(site, []).append(size)
-            called.update(site for sizes in by_rank for site in sizes)
+                    sizes[site].append(size)
+            called.update(*by_rank)
             alike = {site for site in alike if all(sizes.get(site) == by_rank[0].get(site) for sizes in by_rank)}
         keep = os.environ.get("QUARRY_MPI_KEEP")
         if found and keep and not options:
             shutil.copy(source, keep)
-        source.unlink()
-        program.unlink()
-        alike &= called
-        return found, len(alike), sum(sites[site]["class"] == "CU" for site in alike)
+    alike &= called
+    return found, len(alike), sum(sites[site]["class"] == "CU" for site in alike)
+
+
+class Classes(Case):
+    def programs(self):
+        """Seeds, and the number of functions of each program."""
+        begin = time.monotonic()
+        done, seed = 0, FIRST_SEED
+        while done < FUNCTIONS or time.monotonic() - begin < SECONDS:
+            count = FUNCTIONS_OF_A_PROGRAM if SECONDS else min(FUNCTIONS_OF_A_PROGRAM, FUNCTIONS - done)
+            yield seed, count
+            done += count
+            seed += 1
 
     def test_hold_in_random_programs(self):
         begin = time.monotonic()
-        found, done, seed, alike, known = [], 0, FIRST_SEED, 0, 0
-        while done < FUNCTIONS or time.monotonic() - begin < SECONDS:
-            count = FUNCTIONS_OF_A_PROGRAM if SECONDS else min(FUNCTIONS_OF_A_PROGRAM, FUNCTIONS - done)
-            more, of_runs, of_both = self.check(seed, count)
-            for each in more[:1]:
-                print(each, file=sys.stderr, flush=True)
-            found += more
-            alike += of_runs
-            known += of_both
-            done += count
-            seed += 1
+        found, done, alike, known = [], 0, 0, 0
+        programs = self.programs()
+        with concurrent.futures.ProcessPoolExecutor(JOBS) as workers:
+            running = {}
+            while True:
+                while len(running) < JOBS and (program := next(programs, None)):
+                    running[workers.submit(check, *program)] = program
+                if not running:
+                    break
+                for each in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
+                    done += running.pop(each)[1]
+                    more, of_runs, of_both = each.result()
+                    for text in more[:1]:
+                        print(text, file=sys.stderr, flush=True)
+                    found += more
+                    alike += of_runs
+                    known += of_both
         seconds = time.monotonic() - begin
         print(f"{done} functions in {seconds:.0f} s; of {alike} sites that all ranks call alike in these runs, {known} are CU", file=sys.stderr)
         self.assertEqual(found, [])
 
     def test_that_are_wrong_are_found(self):
-        found, _, _ = self.check(FIRST_SEED, 5, ("--assume-collective",))
+        found, _, _ = check(FIRST_SEED, 5, ("--assume-collective",))
         self.assertTrue(found)
 
 
