@@ -42,8 +42,7 @@ void initialise_back_ends() {
   InitializeAllAsmParsers();
 }
 
-std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gpu,
-                                           unsigned level) {
+std::unique_ptr<TargetMachine> machine_for(target machine, std::string const& gpu, unsigned level) {
   std::string const triple = machine == target::gpu ? "nvptx64-nvidia-cuda" : "x86_64-pc-linux-gnu";
   std::string error;
   Target const* const found = TargetRegistry::lookupTarget(triple, error);

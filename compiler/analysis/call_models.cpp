@@ -19,6 +19,14 @@ constexpr std::uint16_t status = 24;  // MPI_Status
 constexpr effect buffer(std::int8_t argument, model value, std::int8_t count, std::int8_t type) {
   return {argument, value, count, type};
 }
+/// `count` elements for each rank, one rank after the other.
+constexpr effect parts(std::int8_t argument, model value, std::int8_t count, std::int8_t type) {
+  return {argument, value, count, type, 0, false, of_ranks::in_order};
+}
+/// Elements for each rank, at places that an argument has.
+constexpr effect places(std::int8_t argument, model value, std::int8_t type) {
+  return {argument, value, -1, type, 0, false, of_ranks::at_places};
+}
 constexpr effect object(std::int8_t argument, model value, std::uint16_t bytes) {
   return {argument, value, -1, -1, bytes};
 }
@@ -121,14 +129,14 @@ constexpr call_model models[] = {
     {"MPI_Bcast", uniform, value, 4, {buffer(0, collective, 1, 2)}},
     {"MPI_Reduce", uniform, value, -1, {buffer(1, varying, 2, 3)}},
     {"MPI_Allreduce", uniform, value, 5, {buffer(1, collective, 2, 3)}},
-    {"MPI_Gather", uniform, value, -1, {array(3, varying)}},
-    {"MPI_Gatherv", uniform, value, -1, {array(3, varying)}},
+    {"MPI_Gather", uniform, value, -1, {parts(3, varying, 4, 5)}},
+    {"MPI_Gatherv", uniform, value, -1, {places(3, varying, 6)}},
     {"MPI_Scatter", uniform, value, -1, {buffer(3, varying, 4, 5)}},
     {"MPI_Scatterv", uniform, value, -1, {buffer(4, varying, 5, 6)}},
-    {"MPI_Allgather", uniform, value, 6, {effect{3, collective, 4}}},
-    {"MPI_Allgatherv", uniform, value, 7, {array(3, collective)}},
-    {"MPI_Alltoall", uniform, value, -1, {array(3, varying)}},
-    {"MPI_Alltoallv", uniform, value, -1, {array(4, varying)}},
+    {"MPI_Allgather", uniform, value, 6, {parts(3, collective, 4, 5)}},
+    {"MPI_Allgatherv", uniform, value, 7, {places(3, collective, 6)}},
+    {"MPI_Alltoall", uniform, value, -1, {parts(3, varying, 4, 5)}},
+    {"MPI_Alltoallv", uniform, value, -1, {places(4, varying, 7)}},
     {"MPI_Scan", uniform, value, -1, {buffer(1, varying, 2, 3)}},
     {"MPI_Exscan", uniform, value, -1, {buffer(1, varying, 2, 3)}},
     {"MPI_Op_create", uniform, value, -1, {object(2, varying, word)}},

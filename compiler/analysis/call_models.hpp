@@ -39,6 +39,13 @@ enum class ending : std::uint8_t {
   jump        // goes on in another function
 };
 
+/// Whether a call writes `count` elements, or so many for each rank.
+enum class of_ranks : std::uint8_t {
+  none,
+  in_order,  // one part after the other
+  at_places  // each at its own displacement
+};
+
 /// Bytes that a call writes through a pointer.
 struct effect {
   std::int8_t argument = -1;  // the pointer; `rest` stands for it and all arguments after it
@@ -47,6 +54,7 @@ struct effect {
   std::int8_t type = -1;    // the argument with the MPI datatype of an element, or -1
   std::uint16_t bytes = 0;  // the size without count and type; 0 if it is unknown
   bool is_rest = false;
+  of_ranks ranks = of_ranks::none;
 };
 
 struct call_model {

@@ -9,6 +9,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/PatternMatch.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/Local.h>
@@ -88,13 +89,21 @@ SmallPtrSet<BasicBlock*, 32> ending_blocks(Function& function) {
   return ending;
 }
 
+/// Whether a library function can call a function of the program.
+bool calls_back(CallBase const& call) {
+  Function const* const called = call.getCalledFunction();
+  if (called == nullptr || !called->isDeclaration() || isa<IntrinsicInst>(call)) return false;
+  if (call_model const* const row = model_of(call)) return row->calls_back;
+  return llvm::any_of(call.args(), [](Use const& each) { return isa<Function>(each.get()); });
+}
+
 bool is_leaving(Function& function, std::set<Function*> const& known, bool through_pointers) {
   for (Instruction const& instruction : instructions(function)) {
     auto const* const call = dyn_cast<CallBase>(&instruction);
     if (call == nullptr || call->isInlineAsm()) continue;
     Function* const called = call->getCalledFunction();
-    if (leaves(*call) || known.contains(called) || (called == nullptr && through_pointers))
-      return true;
+    bool const is_indirect = called == nullptr || calls_back(*call);
+    if (leaves(*call) || known.contains(called) || (is_indirect && through_pointers)) return true;
   }
   return false;
 }
@@ -211,8 +220,10 @@ void add_hidden_exits(Function& function, std::set<Function*> const& leaving) {
     auto* const call = dyn_cast<CallInst>(&instruction);
     if (call == nullptr || call->isInlineAsm()) continue;
     Function* const called = call->getCalledFunction();
-    bool const is_known = called != nullptr && called->isDeclaration();
-    if (!is_known && leaving.contains(called)) calls.push_back(call);
+    bool const is_declared = called != nullptr && called->isDeclaration();
+    if (leaving.contains(calls_back(*call) ? nullptr : called) &&
+        (!is_declared || calls_back(*call)))
+      calls.push_back(call);
   }
   Module& module = *function.getParent();
   IRBuilder<> builder{module.getContext()};

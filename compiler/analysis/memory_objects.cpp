@@ -48,6 +48,7 @@ bool is_for_differences(PtrToIntInst const& number) {
 memory_objects::memory_objects(Module& model) : model_{model}, layout_{model.getDataLayout()} {
   environment_ = new_object(nullptr);
   lists_ = new_object(nullptr);
+  options_ = new_object(nullptr);
   pointees strings;
   strings.add({environment_, {0, 1, 1}});
   store(lists_, everything, strings);
@@ -80,7 +81,7 @@ void memory_objects::run_to_fixpoint() {
 }
 
 unsigned memory_objects::new_object(Value const* origin) {
-  objects_.push_back({origin, {}, false});
+  objects_.emplace_back().origin = origin;
   auto const number = static_cast<unsigned>(objects_.size() - 1);
   if (origin != nullptr) object_of_[origin] = number;
   return number;
@@ -99,6 +100,9 @@ bool memory_objects::add_contents(Constant const& contents, unsigned object, std
   auto const add = [&](auto const& self, Constant const* constant, std::int64_t offset) -> void {
     if (constant->getType()->isPointerTy()) {
       is_changed |= store(object, {offset, 0, 8}, constant_pointees(constant));
+    } else if (isa<ConstantExpr>(constant)) {  // the number of an address
+      pointees const targets = constant_pointees(constant);
+      is_changed |= store(object, {offset, 0, 8}, targets) | escape(targets);
     } else if (auto const* parts = dyn_cast<ConstantAggregate>(constant)) {
       auto* const structure = dyn_cast<StructType>(constant->getType());
       for (unsigned i = 0; i < parts->getNumOperands(); ++i) {
@@ -174,11 +178,11 @@ bool memory_objects::store(unsigned object, byte_range range, pointees const& va
   return true;
 }
 
-bool memory_objects::store(pointees const& where, pointees const& value) {
+bool memory_objects::store(pointees const& where, pointees const& value, std::uint64_t size) {
   bool is_changed = false;
   for (pointee const& each : where.known()) {
     byte_range range = each.place;
-    range.size = 8;
+    range.size = size;
     is_changed |= store(each.object, range, value);
     if (objects_[each.object].is_escaped) is_changed |= escape(value);
   }
@@ -186,16 +190,31 @@ bool memory_objects::store(pointees const& where, pointees const& value) {
   return is_changed;
 }
 
-pointees memory_objects::load(pointees const& where) const {
+pointees memory_objects::load(pointees const& where, std::uint64_t size) const {
   pointees result;
   if (where.is_unknown()) result.add_unknown();
   for (pointee const& each : where.known()) {
     byte_range range = each.place;
-    range.size = 8;
+    range.size = size;
     for (held_pointer const& content : objects_[each.object].contents)
       if (content.range.overlaps(range)) result.add(content.targets);
     if (objects_[each.object].is_escaped) result.add_unknown();
   }
+  return result;
+}
+
+/// Where a value can point that the program reads. If it is a part of a pointer, or a number in
+/// which one lies: where that pointer can point.
+pointees memory_objects::load(LoadInst const& reader) const {
+  pointees const& where = pointees_of(reader.getPointerOperand());
+  if (!holds_pointers(reader.getType())) {
+    auto const size = layout_.getTypeStoreSize(reader.getType()).getFixedValue();
+    return may_hold_pointer(reader.getPointerOperand(), size) ? inside(load(where, size))
+                                                              : pointees{};
+  }
+  pointees result = load(where, pointer_size);
+  bool const is_lost = reader.getType()->isPointerTy() && result.known().empty();
+  if (is_settled_ && is_lost && !where.known().empty()) result.add_unknown();
   return result;
 }
 
@@ -372,6 +391,19 @@ bool memory_objects::visit_call(CallBase& call) {
   return is_changed | add_pointees(&call, result);
 }
 
+/// A number can point to where the pointers point of which its operands are parts.
+bool memory_objects::add_parts(Instruction const& number) {
+  bool const is_number = number.getType()->isFloatingPointTy() ||
+                         (number.getType()->isIntegerTy() && !number.getType()->isIntegerTy(1));
+  bool is_changed = false;
+  if (!is_number || isa<CallBase>(number)) return false;
+  for (Use const& operand : number.operands())
+    if (auto const found = pointees_.find(operand.get());
+        found != pointees_.end() && !operand->getType()->isPointerTy())
+      is_changed |= add_pointees(&number, inside(pointees{found->second}));
+  return is_changed;
+}
+
 bool memory_objects::visit(Instruction& instruction) {
   auto const add_to_result = [&](pointees more) {
     return add_pointees(&instruction, std::move(more));
@@ -388,7 +420,11 @@ bool memory_objects::visit(Instruction& instruction) {
     Value const* const value = writer->getValueOperand();
     pointees const where{pointees_of(writer->getPointerOperand())};
     if (holds_pointers(value->getType())) return store(where, pointees{pointees_of(value)});
-    if (!contains_pointers(value->getType())) return false;
+    if (!contains_pointers(value->getType())) {
+      pointees const parts{pointees_of(value)};
+      return !parts.known().empty() &&
+             store(where, parts, layout_.getTypeStoreSize(value->getType()).getFixedValue());
+    }
     auto const* const constant = dyn_cast<Constant>(value);
     if (constant == nullptr) return store(where, unknown);
     bool is_changed = false;
@@ -397,9 +433,13 @@ bool memory_objects::visit(Instruction& instruction) {
                                            : store(each.object, everything, unknown);
     return is_changed;
   }
-  if (auto* const number = dyn_cast<PtrToIntInst>(&instruction))
-    return !is_for_differences(*number) &&
-           escape(pointees{pointees_of(number->getPointerOperand())});
+  if (auto* const number = dyn_cast<PtrToIntInst>(&instruction)) {
+    if (is_for_differences(*number)) return false;
+    pointees targets{pointees_of(number->getPointerOperand())};
+    bool const is_new = escape(targets);
+    targets.add_unknown();  // not all that happens to numbers is followed
+    return add_to_result(targets) | is_new;
+  }
   if (auto* const exchange = dyn_cast<AtomicRMWInst>(&instruction))
     return store(pointees{pointees_of(exchange->getPointerOperand())},
                  pointees{pointees_of(exchange->getValOperand())}) |
@@ -423,14 +463,18 @@ bool memory_objects::visit(Instruction& instruction) {
     for (Use const& operand : instruction.operands())
       if (holds_pointers(operand->getType()))
         is_changed |= escape(pointees{pointees_of(operand.get())});
-    return is_changed;
+    return is_changed | add_parts(instruction);
   }
-  if (isa<LoadInst>(instruction) && !instruction.getType()->isPointerTy() &&
-      !instruction.getType()->isIntegerTy() && contains_pointers(instruction.getType()))
-    return escape(load_all(pointees_of(instruction.getOperand(0))));
-  if (!holds_pointers(instruction.getType()) || isa<AllocaInst>(instruction)) return false;
-  if (auto* const reader = dyn_cast<LoadInst>(&instruction))
-    return add_to_result(load(pointees_of(reader->getPointerOperand())));
+  if (auto const* const reader = dyn_cast<LoadInst>(&instruction);
+      reader != nullptr && !holds_pointers(reader->getType())) {
+    if (contains_pointers(reader->getType()))
+      return escape(load_all(pointees_of(reader->getPointerOperand())));
+    pointees const parts = load(*reader);
+    return !parts.known().empty() && (escape(parts) | add_to_result(parts));
+  }
+  if (isa<AllocaInst>(instruction)) return false;
+  if (!holds_pointers(instruction.getType())) return add_parts(instruction);
+  if (auto* const reader = dyn_cast<LoadInst>(&instruction)) return add_to_result(load(*reader));
   if (auto* const step = dyn_cast<GetElementPtrInst>(&instruction))
     return add_to_result(moved(pointees_of(step->getPointerOperand()), *cast<GEPOperator>(step)));
   bool is_changed = false;
@@ -444,12 +488,12 @@ bool memory_objects::visit(Instruction& instruction) {
     for (Use const& operand : instruction.operands())
       if (operand->getType()->isIntegerTy(64))
         is_changed |= escape(pointees{pointees_of(operand.get())});
-    return is_changed;
+    return is_changed | add_parts(instruction);
   }
   if (!passes_on) return pointees_[&instruction].add_unknown();  // extractvalue, va_arg
   for (Use const& operand : instruction.operands())
     if (holds_pointers(operand->getType())) is_changed |= add_to_result(pointees_of(operand.get()));
-  return is_changed;
+  return is_changed | add_parts(instruction);
 }
 
 }  // namespace quarry::compiler

@@ -46,12 +46,14 @@ class memory_objects {
   [[nodiscard]] bool may_hold_pointer(llvm::Value const* address, std::uint64_t size) const;
   /// Whether code that the analysis does not know can reach the object.
   [[nodiscard]] bool is_escaped(unsigned object) const { return objects_[object].is_escaped; }
-  /// Whether the object is a variable that getopt reads and writes.
+  /// Whether getopt reads and writes the object.
   [[nodiscard]] bool is_getopt_variable(unsigned object) const;
-  /// The variable or the call; null for the strings of the environment.
+  /// The variable or the call; null for the environment and the state of getopt.
   [[nodiscard]] llvm::Value const* origin(unsigned object) const { return objects_[object].origin; }
 
  private:
+  static constexpr std::uint64_t pointer_size = 8;
+
   struct held_pointer {
     byte_range range;
     pointees targets;
@@ -68,6 +70,7 @@ class memory_objects {
   /// `more` is a copy: it may be an entry of the map that grows.
   bool add_pointees(llvm::Value const* pointer, pointees more);
   bool visit(llvm::Instruction& instruction);
+  bool add_parts(llvm::Instruction const& number);
   /// Visits all instructions until nothing changes.
   void run_to_fixpoint();
   bool visit_call(llvm::CallBase& call);
@@ -76,9 +79,10 @@ class memory_objects {
   /// Whether a call through a pointer can only call functions that the program defines.
   [[nodiscard]] bool is_resolved(llvm::CallBase const& call) const;
   bool copy_contents(llvm::Value const* to, llvm::Value const* from);
-  bool store(pointees const& where, pointees const& value);
+  bool store(pointees const& where, pointees const& value, std::uint64_t size = pointer_size);
   bool store(unsigned object, byte_range range, pointees const& value);
-  [[nodiscard]] pointees load(pointees const& where) const;
+  [[nodiscard]] pointees load(pointees const& where, std::uint64_t size) const;
+  [[nodiscard]] pointees load(llvm::LoadInst const& reader) const;
   /// What all pointers point to that the objects hold.
   [[nodiscard]] pointees load_all(pointees const& where) const;
   bool escape(pointees const& escaped);
@@ -95,6 +99,7 @@ class memory_objects {
   llvm::DenseMap<llvm::Function const*, pointees> returned_;
   unsigned environment_ = 0;  // strings of the command line and the environment
   unsigned lists_ = 0;        // arrays of pointers to them
+  unsigned options_ = 0;      // what getopt remembers
   bool is_settled_ = false;   // pointers without a place so far have none that is known
 };
 

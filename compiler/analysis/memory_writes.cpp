@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What instructions read and write, after memory_objects has found where pointers can point.
+#include "formats.hpp"
 #include "memory_objects.hpp"
 #include "model_program.hpp"
 
@@ -13,7 +14,8 @@ using namespace llvm;
 
 bool memory_objects::is_getopt_variable(unsigned object) const {
   auto const* const function = dyn_cast_or_null<Function>(objects_[object].origin);
-  return function != nullptr && name_in_c(function->getName()).starts_with("address_of_opt");
+  return object == options_ ||
+         (function != nullptr && name_in_c(function->getName()).starts_with("address_of_opt"));
 }
 
 std::vector<object_write> memory_objects::accessed(Value const* pointer, std::uint64_t size) const {
@@ -87,11 +89,18 @@ std::vector<object_write> memory_objects::writes_of(Instruction& instruction, bo
       if (call->getArgOperand(i)->getType()->isPointerTy())
         add(call->getArgOperand(i), written.bytes);
     if (written.type < 0) continue;
-    // Elements of a type that the program made can lie before the pointer. If the type has absolute
-    // addresses, the pointer is null (MPI_BOTTOM).
-    if (isa<ConstantInt>(call->getArgOperand(static_cast<unsigned>(written.type)))) continue;
+    // Elements of a type that the program made can lie before the pointer, as those of a rank whose
+    // place is negative. If the type has absolute addresses, the pointer is null (MPI_BOTTOM).
+    bool const is_basic =
+        isa<ConstantInt>(call->getArgOperand(static_cast<unsigned>(written.type)));
+    if (is_basic && written.ranks != of_ranks::at_places) continue;
     for (object_write& each : result) each.range = everything;
     unknown = unknown || isa<ConstantPointerNull>(call->getArgOperand(first));
+  }
+  if (has_conversion(*call, 'n')) {
+    unknown = true;  // perhaps through a list of arguments
+    for (Use const& argument : call->args())
+      if (argument->getType()->isPointerTy()) add(argument.get(), 0);
   }
   if (allocation_model const* const copy = allocation_of(row->name); copy && copy->copies_text)
     add(call, 0);

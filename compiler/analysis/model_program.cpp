@@ -20,6 +20,7 @@
 #include <llvm/Transforms/Utils/Cloning.h>
 #include <llvm/Transforms/Utils/Local.h>
 
+#include <map>
 #include <set>
 
 namespace quarry::compiler {
@@ -145,6 +146,34 @@ void localise_globals(Module& module) {
   }
 }
 
+bool has_address_as_number(Constant const& constant) {
+  auto const* const expression = dyn_cast<ConstantExpr>(&constant);
+  return expression != nullptr && (expression->getOpcode() == Instruction::PtrToInt ||
+                                   llvm::any_of(expression->operands(), [](Use const& each) {
+                                     return has_address_as_number(*cast<Constant>(each.get()));
+                                   }));
+}
+
+/// Makes instructions of constants that have the address of a variable as a number: it varies.
+void expand_addresses(Function& function) {
+  std::map<ConstantExpr*, Instruction*> made;
+  SmallVector<Instruction*> open;
+  for (Instruction& instruction : instructions(function)) open.push_back(&instruction);
+  while (!open.empty()) {
+    for (Use& operand : open.pop_back_val()->operands()) {
+      auto* const constant = dyn_cast<ConstantExpr>(operand.get());
+      if (constant == nullptr || !has_address_as_number(*constant)) continue;
+      auto const [position, is_new] = made.try_emplace(constant, nullptr);
+      if (is_new) {
+        position->second = constant->getAsInstruction();
+        position->second->insertBefore(function.getEntryBlock().getFirstInsertionPt());
+        open.push_back(position->second);
+      }
+      operand.set(position->second);
+    }
+  }
+}
+
 }  // namespace
 
 void number_calls(Module& program) {
@@ -203,6 +232,8 @@ std::unique_ptr<Module> make_model(Module const& program) {
     make_values(*model);
     promote.run(*model);
   }
+  for (Function& function : *model)
+    if (!function.isDeclaration()) expand_addresses(function);
   return model;
 }
 

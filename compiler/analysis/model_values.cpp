@@ -2,6 +2,7 @@
 #include "model_values.hpp"
 
 #include "call_models.hpp"
+#include "formats.hpp"
 #include "model_program.hpp"
 
 #include <llvm/Analysis/ValueTracking.h>
@@ -159,7 +160,7 @@ void make_values_of(CallBase& call) {
       if (call.getArgOperand(i)->getType()->isPointerTy()) replace_write(call, *row, written, i);
     }
   }
-  if (!ignores_contents(*row)) return;
+  if (!ignores_contents(*row) || has_conversion(call, 'n')) return;
   for (unsigned i = 0; i < call.arg_size(); ++i) {
     Value* const argument = call.getArgOperand(i);
     if (!is_written[i] && isa<PointerType>(argument->getType()) && !isa<Constant>(argument) &&
@@ -173,7 +174,7 @@ void make_values_of(CallBase& call) {
 // The bytes of `count` elements of a basic type of mpi.h, whose bits 8 and above are its size.
 std::optional<std::uint64_t> bytes_written(CallBase const& call, effect const& written) {
   if (written.bytes != 0) return written.bytes;
-  if (written.count < 0 || written.type < 0) return std::nullopt;
+  if (written.count < 0 || written.type < 0 || written.ranks != of_ranks::none) return std::nullopt;
   auto const count = constant_of(call.getArgOperand(written.count));
   auto const type = constant_of(call.getArgOperand(written.type));
   if (!count || !type || *type < 0x100 || (*type & 0x80) != 0) return std::nullopt;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uniformity.hpp"
 
+#include "formats.hpp"
 #include "model_program.hpp"
 
 #include <llvm/Analysis/ConstantFolding.h>
@@ -234,9 +235,16 @@ bool uniformity::shows_varying(Value const* pointer, std::uint64_t size,
 }
 
 bool uniformity::inputs_vary(CallBase const& call) const {
+  if (has_conversion(call, 'p')) return true;
+  bool const compares_bytes = original_name(call) == "memcmp" || original_name(call) == "bcmp";
   for (Use const& argument : call.args()) {
     if (varies(argument)) return true;
-    if (argument->getType()->isPointerTy() && shows_varying(argument.get(), 0, call)) return true;
+    if (!argument->getType()->isPointerTy()) continue;
+    if (shows_varying(argument.get(), 0, call)) return true;
+    auto const* const size = dyn_cast<ConstantInt>(call.getArgOperand(call.arg_size() - 1));
+    if (compares_bytes &&
+        memory_.may_hold_pointer(argument.get(), size == nullptr ? 0 : size->getZExtValue()))
+      return true;
   }
   auto const* const row = model_of(original_name(call));
   if (row == nullptr || !row->has_state) return false;
@@ -300,7 +308,7 @@ bool uniformity::is_world(Value const* communicator) const {
 
 bool uniformity::external_write_varies(CallBase const& call) const {
   call_model const* const row = model_of(call);
-  if (row == nullptr) return true;
+  if (row == nullptr || has_conversion(call, 'n')) return true;
   if (row->has_state ||
       (allocation_of(row->name) != nullptr && allocation_of(row->name)->copies_text))
     return inputs_vary(call);
