@@ -65,7 +65,6 @@ constexpr call_model models[] = {
     {"MPI_Comm_split", uniform, value, 0, {object(3, of_part, word)}},
     {"MPI_Comm_free", uniform, value, -1, {object(0, uniform, word)}},
     {"MPI_Comm_compare", uniform, value, -1, {object(2, varying, word)}},
-    {"MPI_Comm_set_name"},
     // messages
     {"MPI_Send"},
     {"MPI_Ssend"},
@@ -119,11 +118,9 @@ constexpr call_model models[] = {
     {"MPI_Probe", uniform, value, -1, {object(3, varying, status)}},
     {"MPI_Iprobe", uniform, value, -1, {object(3, varying, word), object(4, varying, status)}},
     {"MPI_Get_count", uniform, value, -1, {object(2, varying, word)}},
-    {"MPI_Get_elements", uniform, value, -1, {object(2, varying, word)}},
     {"MPI_Request_free", uniform, value, -1, {object(0, varying, word)}},
     {"MPI_Buffer_attach", uniform, value, -1, {array(0, varying)}},
     {"MPI_Buffer_detach", uniform, value, -1, {object(0, varying, 8), object(1, varying, word)}},
-    {"MPI_Cancel", uniform},
     // collectives
     {"MPI_Barrier"},
     {"MPI_Bcast", uniform, value, 4, {buffer(0, collective, 1, 2)}},
