@@ -34,13 +34,19 @@ std::vector<std::string> common_words(options const& asked, installation const& 
 }
 
 /// Bitcode without optimisation, since passes must see the program first.
-std::vector<std::string> const to_bitcode{
-    "-O1",        "-Xclang", "-disable-llvm-passes", "-g",
-    "-emit-llvm", "-c",      "-fno-builtin-malloc",  "-fno-builtin-printf"};
+std::vector<std::string> to_bitcode(options const& asked) {
+  std::vector<std::string> words{
+      "-O1",        "-Xclang", "-disable-llvm-passes", "-g",
+      "-emit-llvm", "-c",      "-fno-builtin-malloc",  "-fno-builtin-printf"};
+  if (asked.level == 0)  // nothing uses lifetimes and types of memory
+    append(words, {"-Xclang", "-disable-lifetime-markers", "-fno-strict-aliasing"});
+  if (asked.records_allocations) words.push_back("-gline-tables-only");
+  return words;
+}
 
 command for_gpu(options const& asked, installation const& parts) {
   auto words = common_words(asked, parts);
-  append(words, to_bitcode);
+  append(words, to_bitcode(asked));
   append(words,
          {"--target=nvptx64-nvidia-cuda", "-march=" + asked.gpu, "-nogpulib", "-w", "-idirafter",
           "/usr/local/include", "-idirafter", "/usr/include/x86_64-linux-gnu", "-idirafter",
@@ -51,7 +57,7 @@ command for_gpu(options const& asked, installation const& parts) {
 
 command for_cpu(options const& asked, installation const& parts, std::string const& object) {
   auto words = clang_command(asked, parts);
-  append(words, to_bitcode);
+  append(words, to_bitcode(asked));
   words.push_back("-fPIC");
   if (asked.writes_dependencies) {
     if (!asked.names_dependency_file)
