@@ -52,9 +52,9 @@ bool leaves(CallBase const& call) {
     case ending::jump:
       return true;
     case ending::by_status: {
-      auto const* const status =
+      auto const* const code =
           call.arg_empty() ? nullptr : dyn_cast<ConstantInt>(call.getArgOperand(0));
-      return status == nullptr ? !is_never_zero(call) : (status->getZExtValue() & 0xff) == 0;
+      return code == nullptr ? !is_never_zero(call) : (code->getZExtValue() & 0xff) == 0;
     }
     default:
       return call.getCalledFunction() != nullptr &&

@@ -36,12 +36,12 @@ void expand_next_word(CallBase& call, Value* text, Value* state) {
   if (text != nullptr) start = builder.CreateSelect(builder.CreateIsNull(text), start, text);
   FunctionCallee const search = call.getModule()->getOrInsertFunction(
       "strpbrk", FunctionType::get(pointer, {pointer, pointer}, false));
-  CallInst* const word = builder.CreateCall(search, {start, call.getArgOperand(1)});
-  word->copyMetadata(call);
-  set_original_name(*word, original_name(call));
-  builder.CreateStore(word, state);
-  builder.CreateStore(builder.getInt8(0), word);
-  call.replaceAllUsesWith(word);
+  CallInst* const next = builder.CreateCall(search, {start, call.getArgOperand(1)});
+  next->copyMetadata(call);
+  set_original_name(*next, original_name(call));
+  builder.CreateStore(next, state);
+  builder.CreateStore(builder.getInt8(0), next);
+  call.replaceAllUsesWith(next);
   call.eraseFromParent();
 }
 
