@@ -6,14 +6,21 @@
 #include "pointees.hpp"
 
 #include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/DenseSet.h>
+#include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/IR/DataLayout.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Operator.h>
 
+#include <deque>
 #include <vector>
 
 namespace quarry::compiler {
+
+/// Whether a value of the type can be a pointer. Copies of structures and unions can move pointers
+/// as numbers of 64 bits.
+bool holds_pointers(llvm::Type const* type);
 
 /// Whether the address is only subtracted from other addresses.
 bool is_for_differences(llvm::PtrToIntInst const& number);
@@ -62,6 +69,7 @@ class memory_objects {
     llvm::Value const* origin = nullptr;
     std::vector<held_pointer> contents;  // the pointers that it holds
     bool is_escaped = false;
+    llvm::SmallPtrSet<llvm::Instruction const*, 4> readers;  // that have been visited
   };
 
   unsigned new_object(llvm::Value const* origin);
@@ -71,8 +79,11 @@ class memory_objects {
   bool add_pointees(llvm::Value const* pointer, pointees more);
   bool visit(llvm::Instruction& instruction);
   bool add_parts(llvm::Instruction const& number);
-  /// Visits all instructions until nothing changes.
+  /// Visits all instructions until nothing changes. In between it visits those that a change wakes,
+  /// which saves most rounds.
   void run_to_fixpoint();
+  void wake(llvm::Value const& user);
+  void wake_readers(unsigned object);
   bool visit_call(llvm::CallBase& call);
   bool visit_indirect_call(llvm::CallBase& call);
   bool call_defined(llvm::CallBase& call, llvm::Function const& called);
@@ -81,6 +92,7 @@ class memory_objects {
   bool copy_contents(llvm::Value const* to, llvm::Value const* from);
   bool store(pointees const& where, pointees const& value, std::uint64_t size = pointer_size);
   bool store(unsigned object, byte_range range, pointees const& value);
+  bool hold(unsigned object, byte_range range, pointees const& value);
   [[nodiscard]] pointees load(pointees const& where, std::uint64_t size) const;
   [[nodiscard]] pointees load(llvm::LoadInst const& reader) const;
   /// What all pointers point to that the objects hold.
@@ -97,6 +109,8 @@ class memory_objects {
   llvm::DenseMap<llvm::Value const*, unsigned> object_of_;  // variables and allocating calls
   mutable llvm::DenseMap<llvm::Value const*, pointees> pointees_;
   llvm::DenseMap<llvm::Function const*, pointees> returned_;
+  std::deque<llvm::Instruction*> woken_;
+  llvm::DenseSet<llvm::Instruction const*> is_awake_;
   unsigned environment_ = 0;  // strings of the command line and the environment
   unsigned lists_ = 0;        // arrays of pointers to them
   unsigned options_ = 0;      // what getopt remembers
