@@ -161,7 +161,10 @@ class Writer:
             13: f"u.n = {value}; a = u.bytes[{self.value(0)} & 3]; u.bytes[1] = (unsigned char)b;",
             14: f"sprintf(text, \"%u\", {value} % 1000); d = (number)atoi(text);",
             15: f"s = small_of({self.pointer()}, {value}); *s.p = s.n;",
-            16: self.pick(f"__sync_fetch_and_add({self.pointer()}, {value});", f"kept = (unsigned long){self.place()}; *(number *)kept = {value};"),
+            16: self.pick(f"__sync_fetch_and_add({self.pointer()}, {value});", f"kept = (unsigned long){self.place()}; *(number *)kept = {value};",
+                          "q = __atomic_exchange_n(&p, q, __ATOMIC_SEQ_CST);", "a = memcmp(&p, &q, sizeof p) < 0;",
+                          "for (t = 0; t < (int)sizeof q; t++) ((char *)&q)[t] = ((char *)&p)[t];",
+                          f"sprintf(text, \"%*u%n\", (int)({value} % 20) + 1, 7u, &t); d = (number)t;"),
         }[kind]
         return [inner]
 
