@@ -15,7 +15,6 @@
 #include "unrolling.hpp"
 #include "zero_divisors.hpp"
 
-#include <llvm/IR/DebugInfo.h>
 #include <llvm/Object/Archive.h>
 
 namespace quarry::compiler {
@@ -72,7 +71,6 @@ translation translate(program& whole, options const& asked, installation const& 
   if (asked.meets == meeting_place::collective)
     for (allocation_site& site : result.sites)
       site.is_sync_safe = site.kind != allocation_class::none;
-  if (asked.records_allocations) StripDebugInfo(module);  // a test compiles many such programs
   specialise(module, result.sites, calls_for(asked));
   if (machine == target::gpu || asked.moves_frames) move_frames_to_heap(module);
   result.places = record_call_places(module, machine);

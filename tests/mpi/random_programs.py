@@ -163,8 +163,8 @@ class Writer:
             15: f"s = small_of({self.pointer()}, {value}); *s.p = s.n;",
             16: self.pick(f"__sync_fetch_and_add({self.pointer()}, {value});", f"kept = (unsigned long){self.place()}; *(number *)kept = {value};",
                           "q = __atomic_exchange_n(&p, q, __ATOMIC_SEQ_CST);", "a = memcmp(&p, &q, sizeof p) < 0;",
-                          "for (t = 0; t < (int)sizeof q; t++) ((char *)&q)[t] = ((char *)&p)[t];",
-                          f"sprintf(text, \"%*u%n\", (int)({value} % 20) + 1, 7u, &t); d = (number)t;"),
+                          "for (unsigned at = 0; at < sizeof q; at++) ((char *)&q)[at] = ((char *)&p)[at];",
+                          f"{{ int letters = 0; sprintf(text, \"%*u%n\", (int)({value} % 20) + 1, 7u, &letters); d = (number)letters; }}"),
         }[kind]
         return [inner]
 
