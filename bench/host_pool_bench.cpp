@@ -18,7 +18,7 @@
 #include "quarry/platform/host_pages.hpp"
 
 #ifdef __CUDACC__
-#include "quarry/host/resources/cuda_memory_resource.cuh"
+#include "quarry/host/interop/cuda_memory_resource.cuh"
 #endif
 
 #include <memory_resource>

@@ -25,7 +25,7 @@ find_package(CUDAToolkit QUIET)
 find_path(QUARRY_CCCL_INCLUDE cuda/memory_resource
   HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include
   PATH_SUFFIXES cccl . include/cccl include
-  DOC "The folder that contains cuda/memory_resource of NVIDIA's CCCL; only quarry/host/resources/cuda_memory_resource.cuh needs it")
+  DOC "The folder that contains cuda/memory_resource of NVIDIA's CCCL; only quarry/host/interop/cuda_memory_resource.cuh needs it")
 
 if(QUARRY_WITH_CUDA)
   message(STATUS "Quarry: builds for CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}, and for the CPU")

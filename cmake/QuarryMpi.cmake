@@ -35,7 +35,7 @@ set(quarry_mpi_cubins "")
 set(quarry_mpi_registers 32 64 128 255)
 if(QUARRY_WITH_CUDA)
   set(ptx ${mpi_folder}/runtime.ptx)
-  file(GLOB runtime_headers CONFIGURE_DEPENDS src/mpi/*.hpp src/mpi/*.cuh include/quarry/device/*.hpp include/quarry/simt/*.hpp include/quarry/core/*.hpp)
+  file(GLOB runtime_headers CONFIGURE_DEPENDS src/mpi/*.hpp src/mpi/*.cuh include/quarry/device/*.hpp include/quarry/device/detail/*.hpp include/quarry/simt/*.hpp include/quarry/core/*.hpp)
   file(MAKE_DIRECTORY ${mpi_folder})
   add_custom_command(OUTPUT ${ptx}
     COMMAND ${CMAKE_CUDA_COMPILER} -arch=sm_${QUARRY_ARCHITECTURES} -rdc=true -ptx -std=c++20 -O3 --expt-relaxed-constexpr

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMM's containers and adaptors over a pool of Quarry; see docs/guide/from_rmm.md. CMake builds it
 // if RMM is installed (QUARRY_RMM).
-#include "quarry/host/resources/rmm_memory_resource.cuh"
+#include "quarry/host/interop/rmm_memory_resource.cuh"
 
 #include <rmm/device_buffer.hpp>
 #include <rmm/device_uvector.hpp>

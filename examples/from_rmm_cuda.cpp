@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools as resources of CCCL and of Thrust; see docs/guide/from_rmm.md. Needs nvcc and a GPU.
-#include "quarry/host/resources/cuda_memory_resource.cuh"
+#include "quarry/host/interop/cuda_memory_resource.cuh"
+#include "quarry/host/interop/thrust_memory_resource.cuh"
 #include "quarry/host/resources/failure_callback_resource.hpp"
 #include "quarry/host/resources/nvtx_ranges.hpp"
 #include "quarry/host/resources/ranged_resource.hpp"
-#include "quarry/host/resources/thrust_memory_resource.cuh"
 
 #include <thrust/device_vector.h>
 #include <thrust/execution_policy.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Relaxes one labelled memory order at a time (include/quarry/device/orders.hpp, opencl/orders.cl, src/mpi/*orders.hpp). Under
+# Relaxes one labelled memory order at a time (include/quarry/device/detail/orders.hpp, opencl/orders.cl, src/mpi/*orders.hpp). Under
 # ThreadSanitizer, runs the tests that must detect this mutant. Prints a line for each label. Exits with 1 if the tests miss a
 # mutant. Each mutant takes about a minute.
 # usage: scripts/check_mutants.sh [LABEL...]      (TEST_SECONDS: the time limit for the tests of one mutant, 600)
@@ -32,10 +32,10 @@ program_of() { [[ $1 == mpi-* ]] && echo mpi_tests || echo mutant_tests; }
 
 mkdir -p build
 labels=("$@")
-[ $# -gt 0 ] || mapfile -t labels < <(sed -n 's/.*is_mutant("\([A-Z]\)").*/\1/p' include/quarry/device/orders.hpp | sort -u
+[ $# -gt 0 ] || mapfile -t labels < <(sed -n 's/.*is_mutant("\([A-Z]\)").*/\1/p' include/quarry/device/detail/orders.hpp | sort -u
   sed -n 's/^#ifndef QUARRY_ORDER_\(.\)$/opencl-\1/p' opencl/orders.cl
   sed -n 's/.*is_mutant("\(mpi-[A-Z]\)").*/\1/p' src/mpi/*orders.hpp)
-[ ${#labels[@]} -gt 0 ] || fail "no label in include/quarry/device/orders.hpp"
+[ ${#labels[@]} -gt 0 ] || fail "no label in include/quarry/device/detail/orders.hpp"
 for program in $(for label in "${labels[@]}"; do program_of "$label"; done | sort -u); do check '' "$program"; done
 missed=0
 for label in "${labels[@]}"; do check "$label" "$(program_of "$label")" || missed=$((missed + 1)); done

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools that serve from a plan.
-#include "quarry/host/registry/held_at_fork.hpp"
+#include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/trace/planned_pool.hpp"
 
 #include "plain_class.hpp"

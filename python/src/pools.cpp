@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resources, and pools over them.
+#include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/host/pools/pool.hpp"
-#include "quarry/host/registry/held_at_fork.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/host_resource.hpp"

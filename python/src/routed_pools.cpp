@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools that a routing table chooses from.
-#include "quarry/host/registry/held_at_fork.hpp"
+#include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/trace/routed_pool.hpp"
 
 #include "module.hpp"

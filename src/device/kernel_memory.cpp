@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/kernel_memory.hpp"
+#include "quarry/device/detail/kernel_memory.hpp"
 
 #include "memory.hpp"
 #include "quarry/core/errors.hpp"

@@ -2,7 +2,7 @@
 #include "quarry/host/allocators.hpp"
 
 #include "host/allocator_handles.hpp"
-#include "quarry/host/registry/held_at_fork.hpp"
+#include "quarry/host/detail/held_at_fork.hpp"
 
 #include <array>
 #include <atomic>

@@ -2,7 +2,7 @@
 #include "quarry/host/any_allocator.hpp"
 
 #include "host/allocator_handles.hpp"
-#include "quarry/host/resources/make_room.hpp"
+#include "quarry/host/detail/make_room.hpp"
 
 namespace quarry::inline QUARRY_ABI {
 

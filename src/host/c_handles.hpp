@@ -5,7 +5,7 @@
 
 #include "quarry/core/errors.hpp"
 #include "quarry/host/c_extension.hpp"
-#include "quarry/host/registry/process_state.hpp"
+#include "quarry/host/detail/process_state.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory orders of meetings that a test can relax (quarry/device/orders.hpp says how).
+// Memory orders of meetings that a test can relax (quarry/device/detail/orders.hpp says how).
 #pragma once
 
-#include "quarry/device/orders.hpp"
+#include "quarry/device/detail/orders.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 

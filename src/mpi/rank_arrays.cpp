@@ -4,7 +4,7 @@
 #include "c_library.hpp"
 #include "rank_memory.hpp"
 
-#include "quarry/device/coalescing/superblock.hpp"
+#include "quarry/device/detail/superblock.hpp"
 
 using namespace quarry::mpi;
 

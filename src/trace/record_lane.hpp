@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/registry/single_writer.hpp"
+#include "quarry/host/detail/single_writer.hpp"
 #include "quarry/trace/recorder.hpp"
 
 #include <array>

@@ -2,7 +2,7 @@
 #include "quarry/trace/recorder.hpp"
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/registry/held_at_fork.hpp"
+#include "quarry/host/detail/held_at_fork.hpp"
 #include "trace/event_output.hpp"
 #include "trace/event_ticks.hpp"
 #include "trace/lane_merge.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/core/errors.hpp"
 
+#include "quarry/device/detail/kernel_memory.hpp"
 #include "quarry/device/heap.hpp"
-#include "quarry/device/kernel_memory.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/simt/launch.hpp"

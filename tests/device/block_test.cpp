@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/block.hpp"
+#include "quarry/device/detail/block.hpp"
 
 #include "quarry/simt/launch.hpp"
 #include "quarry/simt/this_lane.hpp"

@@ -2,7 +2,7 @@
 // Each mitigation has a kernel that must cause exactly one kind of fault record. Builds without the
 // mitigation, or without any mitigation, run the same kernels and must record nothing. This shows
 // that the mitigation finds the error.
-#include "quarry/device/hardening.hpp"
+#include "quarry/device/detail/hardening.hpp"
 
 #include "support/backends.hpp"
 

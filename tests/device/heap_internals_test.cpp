@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/heap_internals.hpp"
+#include "quarry/device/detail/heap_internals.hpp"
 
 #include "quarry/device/heap.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/heap_state.hpp"
+#include "quarry/device/detail/heap_state.hpp"
 
 #include "support/state_of.hpp"
 

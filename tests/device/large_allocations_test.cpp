@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/large_allocations.hpp"
+#include "quarry/device/detail/large_allocations.hpp"
 
 #include "support/state_of.hpp"
 

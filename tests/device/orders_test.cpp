@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/orders.hpp"
+#include "quarry/device/detail/orders.hpp"
 
 #include <gtest/gtest.h>
 

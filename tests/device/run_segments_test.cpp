@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/run_segments.hpp"
+#include "quarry/device/detail/run_segments.hpp"
 
-#include "quarry/device/hardening.hpp"
+#include "quarry/device/detail/hardening.hpp"
 #include "support/state_of.hpp"
 
 #include <gtest/gtest.h>

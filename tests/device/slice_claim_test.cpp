@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/slice_claim.hpp"
+#include "quarry/device/detail/slice_claim.hpp"
 
 #include "support/state_of.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/slice_return.hpp"
+#include "quarry/device/detail/slice_return.hpp"
 
 #include "support/state_of.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/slice_supply.hpp"
+#include "quarry/device/detail/slice_supply.hpp"
 
 #include "quarry/simt/launch.hpp"
 #include "support/fibers_allowed.hpp"

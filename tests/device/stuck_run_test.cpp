@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request whose class has no run for long, because the lane that replaces the run stands still.
-#include "quarry/device/slice_supply.hpp"
+#include "quarry/device/detail/slice_supply.hpp"
 
 #include "support/state_of.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/ticket_counters.hpp"
+#include "quarry/device/detail/ticket_counters.hpp"
 
 #include "quarry/simt/launch.hpp"
 #include "support/state_of.hpp"

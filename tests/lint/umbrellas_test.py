@@ -63,8 +63,21 @@ class Umbrellas(unittest.TestCase):
                 self.assertTrue(files, f"{umbrella}.hpp: no file is called {pattern}")
                 for path in files:
                     name = path.relative_to(INCLUDE_FOLDER / "quarry").as_posix()
-                    if name not in EXCLUDED or umbrella == "trace":
+                    if "detail" not in path.parts and (name not in EXCLUDED or umbrella == "trace"):
                         self.assertIn(name, has, f"{umbrella}.hpp does not include {name}")
+
+    def test_no_umbrella_names_a_header_that_only_the_library_includes(self):
+        for path in sorted((INCLUDE_FOLDER / "quarry").glob("*.hpp")):
+            named = INCLUDE.findall(path.read_text(encoding="utf-8"))
+            self.assertEqual([name for name in named if "/detail/" in name], [], path.name)
+
+    def test_public_headers_have_something_for_users(self):
+        """A header with `detail` alone belongs into a folder `detail`, and a header there has nothing else."""
+        for path in sorted((INCLUDE_FOLDER / "quarry").rglob("*.hpp")):
+            names = set(re.findall(r"^namespace quarry::inline QUARRY_ABI(::\w+)? {", path.read_text(encoding="utf-8"), re.MULTILINE))
+            if names:
+                is_detail = names == {"::detail"}
+                self.assertEqual(is_detail, path.parent.name == "detail", path)
 
     def test_no_umbrella_includes_headers_that_need_other_libraries(self):
         self.assertFalse(reached("quarry/quarry.hpp") & set(EXCLUDED))

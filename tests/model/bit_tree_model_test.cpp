@@ -3,7 +3,7 @@
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
-#include "quarry/device/bit_tree.hpp"
+#include "quarry/device/detail/bit_tree.hpp"
 
 #include <gtest/gtest.h>
 

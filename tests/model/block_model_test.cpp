@@ -4,7 +4,7 @@
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
-#include "quarry/device/block.hpp"
+#include "quarry/device/detail/block.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
 
-#include "quarry/device/block.hpp"
-#include "quarry/device/segment_table.hpp"
+#include "quarry/device/detail/block.hpp"
+#include "quarry/device/detail/segment_table.hpp"
 
 #include <gtest/gtest.h>
 

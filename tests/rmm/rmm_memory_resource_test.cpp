@@ -2,7 +2,7 @@
 // The build compiles this file where RMM is installed: see QUARRY_RMM in tests/CMakeLists.txt. The
 // first tests need no GPU: a pool of host memory reports itself as GPU memory, and no code accesses
 // that memory.
-#include "quarry/host/resources/rmm_memory_resource.cuh"
+#include "quarry/host/interop/rmm_memory_resource.cuh"
 
 #include "host/pools/immediate_streams.hpp"
 #include "quarry/host/resources/host_resource.hpp"

@@ -11,7 +11,7 @@
 #include "quarry/core/version.h"
 
 /// The layout number of the state that all copies of Quarry in a process share
-/// (host/registry/process_state.hpp). Raise it whenever a type of `process_state`, `registration`,
+/// (host/detail/process_state.hpp). Raise it whenever a type of `process_state`, `registration`,
 /// `process_lists` or type-stable memory changes in its layout or in the meaning of its bits.
 /// Copies with different numbers share nothing. src/host/registry/process_layout.cpp does not
 /// compile if a layout changed.

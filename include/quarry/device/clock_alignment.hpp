@@ -2,7 +2,7 @@
 // Which time of the host corresponds to a time of the device?
 #pragma once
 
-#include "quarry/device/kernel_memory.hpp"
+#include "quarry/device/detail/kernel_memory.hpp"
 #include "quarry/simt/clock.hpp"
 #include "quarry/simt/launch.hpp"
 

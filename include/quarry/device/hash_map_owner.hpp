@@ -3,8 +3,8 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/device/detail/kernel_memory.hpp"
 #include "quarry/device/hash_map.hpp"
-#include "quarry/device/kernel_memory.hpp"
 #include "quarry/simt/launch.hpp"
 
 #include <algorithm>

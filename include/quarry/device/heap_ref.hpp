@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/device/hardening.hpp"
-#include "quarry/device/large_allocations.hpp"
+#include "quarry/device/detail/hardening.hpp"
+#include "quarry/device/detail/large_allocations.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 #include <cstring>

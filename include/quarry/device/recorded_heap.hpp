@@ -3,8 +3,8 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/device/detail/kernel_memory.hpp"
 #include "quarry/device/heap.hpp"
-#include "quarry/device/kernel_memory.hpp"
 #include "quarry/simt/atomic.hpp"
 #include "quarry/simt/clock.hpp"
 #include "quarry/simt/lane_group.hpp"

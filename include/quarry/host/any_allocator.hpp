@@ -4,8 +4,8 @@
 #pragma once
 
 #include "quarry/core/export.hpp"
-#include "quarry/host/pools/poison.hpp"
-#include "quarry/host/registry/held_at_fork.hpp"
+#include "quarry/host/detail/held_at_fork.hpp"
+#include "quarry/host/detail/poison.hpp"
 #include "quarry/host/resources/tracked_resource.hpp"
 
 #include <algorithm>

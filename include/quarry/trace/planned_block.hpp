@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/pools/poison.hpp"
+#include "quarry/host/detail/poison.hpp"
 #include "quarry/host/pools/pool_options.hpp"
 #include "quarry/host/registry/registry.hpp"
 #include "quarry/host/resources/resource.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/pools/cuda_streams.hpp"
-#include "quarry/host/resources/make_room.hpp"
+#include "quarry/host/detail/make_room.hpp"
 
 #include "platform/cuda_calls.hpp"
 

@@ -3,8 +3,8 @@
 // (process_state.hpp).
 #pragma once
 
-#include "quarry/host/registry/held_at_fork.hpp"
-#include "quarry/host/registry/process_state.hpp"
+#include "quarry/host/detail/held_at_fork.hpp"
+#include "quarry/host/detail/process_state.hpp"
 #include "quarry/host/registry/registry.hpp"
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/type_stable_memory.hpp"
-#include "quarry/host/resources/make_room.hpp"
+#include "quarry/host/detail/type_stable_memory.hpp"
+#include "quarry/host/detail/make_room.hpp"
 
 #include "host/registry/process_lists.hpp"
 #include "platform/host_address_space.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/coalescing/segment_header.hpp"
+#include "quarry/device/detail/segment_header.hpp"
 
 #include "quarry/simt/launch.hpp"
 #include "support/backends.hpp"

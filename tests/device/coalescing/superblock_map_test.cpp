@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/coalescing/superblock_map.hpp"
+#include "quarry/device/detail/superblock_map.hpp"
 
 #include "quarry/simt/launch.hpp"
 #include "quarry/simt/this_lane.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/device/coalescing/superblock.hpp"
+#include "quarry/device/detail/superblock.hpp"
 
-#include "quarry/device/coalescing/segment_header.hpp"
+#include "quarry/device/detail/segment_header.hpp"
 #include "quarry/simt/launch.hpp"
 #include "quarry/simt/this_lane.hpp"
 #include "support/coalescing.hpp"

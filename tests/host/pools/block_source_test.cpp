@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/pools/block_source.hpp"
+#include "quarry/host/detail/block_source.hpp"
 
 #include "quarry/host/pools/pool_options.hpp"
 

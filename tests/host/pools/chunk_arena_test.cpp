@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/pools/chunk_arena.hpp"
 
+#include "quarry/host/detail/owned_arena.hpp"
 #include "quarry/host/pools/caching_arena.hpp"
-#include "quarry/host/pools/owned_arena.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/pools/chunk_owners.hpp"
+#include "quarry/host/detail/chunk_owners.hpp"
 
 #include "quarry/host/pools/free_chunks.hpp"
 

@@ -4,7 +4,7 @@
 #include "conformance/resources.hpp"
 
 #ifdef __CUDACC__
-#include "quarry/host/resources/cuda_memory_resource.cuh"
+#include "quarry/host/interop/cuda_memory_resource.cuh"
 
 #include <cuda_runtime_api.h>
 #endif

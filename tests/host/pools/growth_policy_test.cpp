@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/pools/growth_policy.hpp"
+#include "quarry/host/detail/growth_policy.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/pools/owned_arena.hpp"
+#include "quarry/host/detail/owned_arena.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #else
 #define COMPILER_HAS_FEATURE 0
 #endif
-#include "quarry/host/pools/poison.hpp"
+#include "quarry/host/detail/poison.hpp"
 
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/pools/quick_lists.hpp"
+#include "quarry/host/detail/quick_lists.hpp"
 
 #include <gtest/gtest.h>
 

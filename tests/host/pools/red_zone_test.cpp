@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/pools/red_zone.hpp"
+#include "quarry/host/detail/red_zone.hpp"
 
-#include "quarry/host/pools/poison.hpp"
+#include "quarry/host/detail/poison.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/pools/reserved_memory.hpp"
+#include "quarry/host/detail/reserved_memory.hpp"
 
 #include "quarry/host/pools/caching_arena.hpp"
 

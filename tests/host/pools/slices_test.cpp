@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/pools/slices.hpp"
+#include "quarry/host/detail/slices.hpp"
 
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"

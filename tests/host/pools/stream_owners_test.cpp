@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/pools/stream_owners.hpp"
+#include "quarry/host/detail/stream_owners.hpp"
 
 #include "host/pools/simulated_streams.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/base_table.hpp"
+#include "quarry/host/detail/base_table.hpp"
 
 #include <gtest/gtest.h>
 

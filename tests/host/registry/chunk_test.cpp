@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/chunk.hpp"
+#include "quarry/host/detail/chunk.hpp"
 
 #include <gtest/gtest.h>
 

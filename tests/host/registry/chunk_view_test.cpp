@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/chunk_view.hpp"
+#include "quarry/host/detail/chunk_view.hpp"
 
 #include <gtest/gtest.h>
 

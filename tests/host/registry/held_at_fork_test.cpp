@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/held_at_fork.hpp"
+#include "quarry/host/detail/held_at_fork.hpp"
 
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/thread_arenas.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/object_starts.hpp"
+#include "quarry/host/detail/object_starts.hpp"
 
 #include <gtest/gtest.h>
 

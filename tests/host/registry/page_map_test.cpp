@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/page_map.hpp"
+#include "quarry/host/detail/page_map.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/install loads several copies of the library into one process.
-#include "quarry/host/registry/process_state.hpp"
+#include "quarry/host/detail/process_state.hpp"
 
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/single_writer.hpp"
+#include "quarry/host/detail/single_writer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/slice_block.hpp"
+#include "quarry/host/detail/slice_block.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/registry/type_stable_memory.hpp"
+#include "quarry/host/detail/type_stable_memory.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // These tests need the headers of the CUDA toolkit; without the headers, this file is empty. The
 // tests on a GPU also need a CUDA compiler.
 #if __has_include(<cuda_runtime_api.h>)
-#include "quarry/host/resources/cuda_memory_resource.cuh"
+#include "quarry/host/interop/cuda_memory_resource.cuh"
 
 #include "host/pools/immediate_streams.hpp"
 #include "host/pools/recording_source.hpp"

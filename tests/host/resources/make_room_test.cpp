@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/resources/make_room.hpp"
+#include "quarry/host/detail/make_room.hpp"
 
 #include <gtest/gtest.h>
 

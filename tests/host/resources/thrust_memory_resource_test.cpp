@@ -2,7 +2,7 @@
 // These tests need the headers of the CUDA toolkit; without the headers, this file is empty. The
 // tests that run Thrust's algorithms also need a CUDA compiler and a GPU.
 #if __has_include(<cuda_runtime_api.h>)
-#include "quarry/host/resources/thrust_memory_resource.cuh"
+#include "quarry/host/interop/thrust_memory_resource.cuh"
 
 #include "host/pools/immediate_streams.hpp"
 #include "quarry/host/resources/host_resource.hpp"

@@ -3,7 +3,7 @@
 
 #include "quarry/core/errors.hpp"
 #include "quarry/device/coalescing/coalescing_ref.hpp"
-#include "quarry/device/kernel_memory.hpp"
+#include "quarry/device/detail/kernel_memory.hpp"
 
 #include <bit>
 #include <optional>

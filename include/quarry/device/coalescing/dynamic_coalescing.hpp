@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/device/coalescing/segment_header.hpp"
+#include "quarry/device/detail/segment_header.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI {

@@ -5,9 +5,9 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/device/coalescing/lane_span.hpp"
-#include "quarry/device/coalescing/superblock.hpp"
+#include "quarry/device/detail/heap_internals.hpp"
+#include "quarry/device/detail/superblock.hpp"
 #include "quarry/device/fault.hpp"
-#include "quarry/device/heap_internals.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/bytes.hpp"
-#include "quarry/device/coalescing/superblock.hpp"
+#include "quarry/device/detail/superblock.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/device/coalescing/superblock.hpp"
-#include "quarry/device/coalescing/superblock_map.hpp"
+#include "quarry/device/detail/superblock.hpp"
+#include "quarry/device/detail/superblock_map.hpp"
 #include "quarry/simt/lane_group.hpp"
 #include "quarry/simt/this_lane.hpp"
 

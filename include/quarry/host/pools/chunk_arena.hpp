@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/pools/chunk_owners.hpp"
+#include "quarry/host/detail/chunk_owners.hpp"
+#include "quarry/host/detail/quick_lists.hpp"
 #include "quarry/host/pools/free_chunks.hpp"
 #include "quarry/host/pools/placement.hpp"
-#include "quarry/host/pools/quick_lists.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
-#include "quarry/host/registry/chunk_table.hpp"
+#include "quarry/host/detail/chunk_table.hpp"
 
 #include <array>
 #include <set>

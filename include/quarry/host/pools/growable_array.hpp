@@ -2,8 +2,8 @@
 // Arrays that grow and shrink as a simulation runs: in a pool, or in pages of their own.
 #pragma once
 
+#include "quarry/host/detail/growth_policy.hpp"
 #include "quarry/host/operations.hpp"
-#include "quarry/host/pools/growth_policy.hpp"
 #include "quarry/platform/page_source.hpp"
 
 #include <optional>

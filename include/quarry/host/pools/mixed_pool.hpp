@@ -2,8 +2,8 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
+#include "quarry/host/detail/make_room.hpp"
 #include "quarry/host/pools/pool.hpp"
-#include "quarry/host/resources/make_room.hpp"
 
 #include <array>
 #include <bit>

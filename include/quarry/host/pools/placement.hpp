@@ -2,7 +2,7 @@
 // The interface that a pool needs of the placement of its allocations.
 #pragma once
 
-#include "quarry/host/registry/chunk_table.hpp"
+#include "quarry/host/detail/chunk_table.hpp"
 
 #include <concepts>
 #include <cstdint>

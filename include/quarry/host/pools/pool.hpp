@@ -2,12 +2,12 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/block_source.hpp"
+#include "quarry/host/detail/block_source.hpp"
+#include "quarry/host/detail/poison.hpp"
+#include "quarry/host/detail/red_zone.hpp"
+#include "quarry/host/detail/slices.hpp"
 #include "quarry/host/pools/caching_arena.hpp"
-#include "quarry/host/pools/poison.hpp"
 #include "quarry/host/pools/pool_options.hpp"
-#include "quarry/host/pools/red_zone.hpp"
-#include "quarry/host/pools/slices.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 #include <algorithm>

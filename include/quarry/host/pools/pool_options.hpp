@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/block_source.hpp"
+#include "quarry/host/detail/block_source.hpp"
 #include "quarry/host/pools/heuristic.hpp"
 
 #include <string>

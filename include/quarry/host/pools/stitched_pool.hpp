@@ -2,10 +2,10 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/host/detail/make_room.hpp"
+#include "quarry/host/detail/poison.hpp"
+#include "quarry/host/detail/reserved_memory.hpp"
 #include "quarry/host/pools/chunk_arena.hpp"
-#include "quarry/host/pools/poison.hpp"
-#include "quarry/host/pools/reserved_memory.hpp"
-#include "quarry/host/resources/make_room.hpp"
 #include "quarry/host/resources/resource.hpp"
 #include "quarry/platform/page_source.hpp"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/block_source.hpp"
-#include "quarry/host/pools/stream_owners.hpp"
+#include "quarry/host/detail/block_source.hpp"
+#include "quarry/host/detail/stream_owners.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/detail/held_at_fork.hpp"
+#include "quarry/host/detail/make_room.hpp"
 #include "quarry/host/pools/pool.hpp"
-#include "quarry/host/registry/held_at_fork.hpp"
-#include "quarry/host/resources/make_room.hpp"
 
 #include <atomic>
 #include <map>

@@ -16,8 +16,8 @@
 #pragma once
 
 #include "quarry/core/export.hpp"
+#include "quarry/host/detail/page_map.hpp"
 #include "quarry/host/registry/memory_location.hpp"
-#include "quarry/host/registry/page_map.hpp"
 
 #include <iosfwd>
 #include <mutex>

@@ -3,8 +3,8 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/poison.hpp"
-#include "quarry/host/resources/make_room.hpp"
+#include "quarry/host/detail/make_room.hpp"
+#include "quarry/host/detail/poison.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 #include <algorithm>

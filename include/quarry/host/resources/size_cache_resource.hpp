@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/poison.hpp"
+#include "quarry/host/detail/poison.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 #include <algorithm>

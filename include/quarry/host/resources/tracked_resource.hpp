@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/registry/held_at_fork.hpp"
+#include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/host/registry/registry.hpp"
 #include "quarry/host/resources/resource.hpp"
 #include "quarry/host/resources/resource_adaptor.hpp"

@@ -3,8 +3,8 @@
 // mitigation is off.
 #pragma once
 
-#include "quarry/device/heap_internals.hpp"
-#include "quarry/device/heap_state.hpp"
+#include "quarry/device/detail/heap_internals.hpp"
+#include "quarry/device/detail/heap_state.hpp"
 #include "quarry/device/mitigations.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail::hardening {

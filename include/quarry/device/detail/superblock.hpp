@@ -3,7 +3,7 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/core/bytes.hpp"
-#include "quarry/device/orders.hpp"
+#include "quarry/device/detail/orders.hpp"
 #include "quarry/simt/atomic.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/registry/chunk_view.hpp"
+#include "quarry/host/detail/chunk_view.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
-#include "quarry/host/registry/process_state.hpp"
-#include "quarry/host/registry/single_writer.hpp"
-#include "quarry/host/registry/type_stable_memory.hpp"
+#include "quarry/host/detail/process_state.hpp"
+#include "quarry/host/detail/single_writer.hpp"
+#include "quarry/host/detail/type_stable_memory.hpp"
 
 #include <algorithm>
 #include <atomic>

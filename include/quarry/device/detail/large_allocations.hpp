@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/device/slice_supply.hpp"
+#include "quarry/device/detail/slice_supply.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "quarry/core/size_classes.hpp"
-#include "quarry/device/block.hpp"
+#include "quarry/device/detail/block.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
-#include "quarry/host/registry/chunk_table.hpp"
+#include "quarry/host/detail/chunk_table.hpp"
 
 #include <array>
 #include <utility>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/device/bit_tree.hpp"
-#include "quarry/device/block.hpp"
+#include "quarry/device/detail/bit_tree.hpp"
+#include "quarry/device/detail/block.hpp"
+#include "quarry/device/detail/segment_table.hpp"
+#include "quarry/device/detail/ticket_counters.hpp"
 #include "quarry/device/fault.hpp"
-#include "quarry/device/segment_table.hpp"
-#include "quarry/device/ticket_counters.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/device/heap_state.hpp"
+#include "quarry/device/detail/heap_state.hpp"
 #include "quarry/simt/indirect_call.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {

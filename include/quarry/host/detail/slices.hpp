@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/registry/slice_block.hpp"
-#include "quarry/host/resources/make_room.hpp"
+#include "quarry/host/detail/make_room.hpp"
+#include "quarry/host/detail/slice_block.hpp"
 
 #include <algorithm>
 #include <array>

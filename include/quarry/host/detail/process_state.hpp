@@ -4,7 +4,7 @@
 #pragma once
 
 #include "quarry/core/export.hpp"
-#include "quarry/host/registry/single_writer.hpp"
+#include "quarry/host/detail/single_writer.hpp"
 
 #include <atomic>
 #include <cstdint>

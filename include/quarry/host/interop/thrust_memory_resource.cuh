@@ -4,7 +4,7 @@
 #pragma once
 
 #include "quarry/core/config.hpp"
-#include "quarry/host/resources/cuda_memory_resource.cuh"
+#include "quarry/host/interop/cuda_memory_resource.cuh"
 
 #include <nv/target>
 

@@ -2,7 +2,7 @@
 // The owners of free chunks: the second template parameter of chunk_arena.
 #pragma once
 
-#include "quarry/host/registry/chunk_table.hpp"
+#include "quarry/host/detail/chunk_table.hpp"
 
 #include <cstdint>
 #include <memory>

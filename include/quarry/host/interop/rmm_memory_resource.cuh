@@ -3,7 +3,7 @@
 // adaptors. Tested with RMM 26.10. Needs RMM's headers and the libraries that RMM links.
 #pragma once
 
-#include "quarry/host/resources/cuda_memory_resource.cuh"
+#include "quarry/host/interop/cuda_memory_resource.cuh"
 
 #include <rmm/error.hpp>
 #if __has_include(<rmm/process_is_exiting.hpp>)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/device/slice_return.hpp"
+#include "quarry/device/detail/slice_return.hpp"
 #include "quarry/simt/this_lane.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "quarry/core/export.hpp"
-#include "quarry/host/registry/chunk_table.hpp"
-#include "quarry/host/registry/process_state.hpp"
+#include "quarry/host/detail/chunk_table.hpp"
+#include "quarry/host/detail/process_state.hpp"
 
 #include <atomic>
 

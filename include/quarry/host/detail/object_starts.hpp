@@ -3,9 +3,9 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
-#include "quarry/host/registry/single_writer.hpp"
-#include "quarry/host/registry/type_stable_memory.hpp"
-#include "quarry/host/resources/make_room.hpp"
+#include "quarry/host/detail/make_room.hpp"
+#include "quarry/host/detail/single_writer.hpp"
+#include "quarry/host/detail/type_stable_memory.hpp"
 
 #include <array>
 #include <new>

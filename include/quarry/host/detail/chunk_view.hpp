@@ -2,11 +2,11 @@
 // The readers' view of a pool's chunks, for any thread.
 #pragma once
 
-#include "quarry/host/registry/base_table.hpp"
-#include "quarry/host/registry/chunk.hpp"
-#include "quarry/host/registry/object_starts.hpp"
-#include "quarry/host/registry/single_writer.hpp"
-#include "quarry/host/registry/slice_block.hpp"
+#include "quarry/host/detail/base_table.hpp"
+#include "quarry/host/detail/chunk.hpp"
+#include "quarry/host/detail/object_starts.hpp"
+#include "quarry/host/detail/single_writer.hpp"
+#include "quarry/host/detail/slice_block.hpp"
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/device/slice_bitmap.hpp"
+#include "quarry/device/detail/slice_bitmap.hpp"
 #include "quarry/simt/indirect_call.hpp"
 #include "quarry/simt/this_lane.hpp"
 

@@ -3,9 +3,9 @@
 // other classes.
 #pragma once
 
+#include "quarry/device/detail/run_segments.hpp"
+#include "quarry/device/detail/slice_claim.hpp"
 #include "quarry/device/mitigations.hpp"
-#include "quarry/device/run_segments.hpp"
-#include "quarry/device/slice_claim.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/bytes.hpp"
-#include "quarry/host/registry/single_writer.hpp"
+#include "quarry/host/detail/single_writer.hpp"
 
 #include <cstdint>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/registry/base_table.hpp"
-#include "quarry/host/registry/object_starts.hpp"
-#include "quarry/host/registry/single_writer.hpp"
-#include "quarry/host/registry/type_stable_memory.hpp"
-#include "quarry/host/resources/make_room.hpp"
+#include "quarry/host/detail/base_table.hpp"
+#include "quarry/host/detail/make_room.hpp"
+#include "quarry/host/detail/object_starts.hpp"
+#include "quarry/host/detail/single_writer.hpp"
+#include "quarry/host/detail/type_stable_memory.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/owned_arena.hpp"
+#include "quarry/host/detail/make_room.hpp"
+#include "quarry/host/detail/owned_arena.hpp"
 #include "quarry/host/pools/stream_order.hpp"
-#include "quarry/host/resources/make_room.hpp"
 
 #include <algorithm>
 #include <optional>

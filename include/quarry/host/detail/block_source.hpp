@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/reserved_memory.hpp"
+#include "quarry/host/detail/reserved_memory.hpp"
 #include "quarry/host/resources/resource.hpp"
 
 #include <algorithm>

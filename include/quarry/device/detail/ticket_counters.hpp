@@ -3,7 +3,7 @@
 // size class.
 #pragma once
 
-#include "quarry/device/segment_table.hpp"
+#include "quarry/device/detail/segment_table.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/core/bits.hpp"
-#include "quarry/device/orders.hpp"
+#include "quarry/device/detail/orders.hpp"
 #include "quarry/simt/indirect_call.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
