@@ -84,8 +84,7 @@ gpu-test: ## run the tests that need a GPU, on this machine
 
 plots: ## draw docs/plots and rewrite the tables of README and docs from bench/results
 	@scripts/setup.sh plots
-	@.venv/bin/python scripts/plot_bench.py
-	@python3 scripts/readme_table.py
+	@.venv/bin/python -m scripts.figures --draw
 
 format: ## format every C++ and CUDA source
 	@scripts/setup.sh format

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""README and docs show the figures of bench/results, as scripts/readme_table.py writes them.
+"""README and docs show the figures of bench/results, as scripts/figures writes them.
 
 The test refuses a measurement that is typed into a page of docs/design, except in LOG, or into a
 guide with measured parts. LOG records experiments and their conditions, and is not updated. A file that a page names must exist.
@@ -16,24 +16,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DESIGN = ROOT / "docs" / "design"
-sys.path.insert(0, str(ROOT / "scripts"))
-from coalesced_claims import CLAIMS, measured  # noqa: E402
-from design_figures import GUIDES, SECTIONS  # noqa: E402
-from heuristic_figures import (  # noqa: E402
-    PUBLISHED_OUTCOMES,
-    SETTINGS,
-    Outcome,
-    calls_fall,
-    cbg_calls_least,
-    front_of,
-    memory_grows,
-    percent_on_front,
-    percent_places,
-    percent_reserves_most,
-    steps_that_grow,
-)
-from mpi_figures import costs, others  # noqa: E402
-from plugin_figures import training  # noqa: E402
+sys.path.insert(0, str(ROOT))
+from scripts.figures import heuristics, pages  # noqa: E402
+from scripts.figures.claims import CLAIMS  # noqa: E402
+from scripts.figures.heuristics import PUBLISHED_OUTCOMES, Outcome  # noqa: E402
+from scripts.figures.mpi import MPI, others  # noqa: E402
+from scripts.figures.records import Records  # noqa: E402
+from scripts.figures.table import Table, ratio, value  # noqa: E402
+from scripts.figures.training import training  # noqa: E402
 
 PAGE = "coalescing.md"
 LOG = "measurement_log.md"
@@ -134,11 +124,11 @@ def typed_measurements(text, constants=()):
 
 
 def check(design=None):
-    """The exit status of `readme_table.py --check`, and its output."""
-    command = [sys.executable, ROOT / "scripts" / "readme_table.py", "--check"]
+    """The exit status of `python3 -m scripts.figures --check`, and its output."""
+    command = [sys.executable, "-m", "scripts.figures", "--check"]
     if design:
         command += ["--design", design]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -181,10 +171,10 @@ class Figures(unittest.TestCase):
 
 class TypedMeasurements(unittest.TestCase):
     def test_only_the_log_has_typed_measurements(self):
-        pages = sorted(DESIGN.glob("*.md")) + [ROOT / name for name in GUIDES]
-        self.assertIn(DESIGN / LOG, pages)
+        texts = sorted(DESIGN.glob("*.md")) + [ROOT / name for name in pages.GUIDES]
+        self.assertIn(DESIGN / LOG, texts)
         problems = []
-        for path in pages:
+        for path in texts:
             if path.name == LOG:
                 continue
             constants = CONSTANTS.get(path.name, {})
@@ -194,8 +184,8 @@ class TypedMeasurements(unittest.TestCase):
         self.assertEqual(problems, [], "\n" + "\n".join(problems))
 
     def test_scripts_write_every_page_except_the_log(self):
-        pages = {path.name for path in DESIGN.glob("*.md")} - {LOG}
-        self.assertEqual(pages, {Path(name).name for name in SECTIONS})
+        names = {path.name for path in DESIGN.glob("*.md")} - {LOG}
+        self.assertEqual(names, set(pages.DESIGN))
 
     def test_the_log_would_be_refused_as_a_design_page(self):
         found, _ = typed_measurements((DESIGN / LOG).read_text(encoding="utf-8"))
@@ -242,6 +232,60 @@ class TypedMeasurements(unittest.TestCase):
         self.assertEqual(typed_measurements("It waits.", ["2 ms"]), ([], ["2 ms"]))
 
 
+class Engine(unittest.TestCase):
+    """What a specification of a table makes of records."""
+
+    def table(self, *records, **more):
+        """A table of these (machine, allocator, bytes, value): rows are sizes."""
+        table = Table(
+            rows={f"{size} B": {"bench": "b", "bytes": size} for size in (8, 16)},
+            columns={
+                "a": {"allocator": "quarry"},
+                "÷": ratio({"allocator": "other"}, {"allocator": "quarry"}),
+            },
+            cell=value(),
+            head="{machine}, {origin}",
+            missing="`b`",
+            **more,
+        )
+        return table(Records([self.record(*each) for each in records]))
+
+    def record(self, machine, allocator, size, number, date="2026-01-02", **params):
+        params |= {"allocator": allocator, "bytes": size}
+        where = {"machine": machine, "date": date, "commit": f"commit {number}"}
+        return {"bench": "b", "params": params, "value": number, "unit": "ns"} | where
+
+    def test_a_table_shows_the_first_machine_and_the_origin_of_its_points_alone(self):
+        lines = self.table(
+            ("x86", "quarry", 8, 1),
+            ("nvidia", "quarry", 8, 2),
+            ("nvidia", "other", 8, 3),
+            ("nvidia", "other", 16, 4),
+        )
+        self.assertEqual(
+            lines,
+            [
+                "| nvidia, 2026-01-02, commits commit 2, commit 3 | a | ÷ |",
+                "|---|---:|---:|",
+                "| 8 B | 2 | 1.5 |",
+            ],
+        )
+
+    def test_a_later_record_replaces_an_earlier_one_and_a_failure_has_no_number(self):
+        old, new = ("m", "quarry", 8, 5, "2026-01-01"), ("m", "quarry", 8, 6, "2026-01-03")
+        self.assertEqual(self.table(new, old)[2:], ["| 8 B | 6 | – |"])
+        self.assertEqual(self.table(old, ("m", "quarry", 8, None)), self.table())
+
+    def test_each_machine_can_have_a_table_and_rows_without_points_can_stay(self):
+        records = [("m", "quarry", 8, 1), ("n", "quarry", 16, 2)]
+        self.assertEqual([line[:6] for line in self.table(*records, each=True)[2::2]], ["| 8 B ", "| n, 2", "| 16 B"])
+        self.assertEqual(self.table(*records, keep=True)[3:], ["| 16 B | – | – |"])
+
+    def test_without_records_the_program_is_named(self):
+        self.assertEqual(self.table(), ["Not measured yet: `make bench` runs `b`."])
+        self.assertEqual(self.table(("m", "quarry", 8, 1), needs=("other",)), self.table())
+
+
 class Training(unittest.TestCase):
     """The table of bench/python_plugins.py."""
 
@@ -258,15 +302,14 @@ class Training(unittest.TestCase):
         }
 
     def test_each_session_of_the_last_day_has_its_rows(self):
-        lines = training(
-            [
-                self.record("step_ms", 9, date="2026-01-01", commit="old"),
-                self.record("step_ms", 20.04),
-                self.record("step_ms spread", 1.234),
-                self.record("peak_reserved", 3 << 30, first_block="4GiB"),
-                self.record("step_ms", 25, commit="d", allocator="pool"),
-            ]
-        )
+        records = [
+            self.record("step_ms", 9, date="2026-01-01", commit="old"),
+            self.record("step_ms", 20.04),
+            self.record("step_ms spread", 1.234),
+            self.record("peak_reserved", 3 << 30, first_block="4GiB"),
+            self.record("step_ms", 25, commit="d", allocator="pool"),
+        ]
+        lines = training(Records(records))
         self.assertIn("a factor of up to 1.23:", lines[1])
         self.assertEqual(
             lines[5:],
@@ -278,7 +321,7 @@ class Training(unittest.TestCase):
         )
 
     def test_without_records_the_program_is_named(self):
-        self.assertEqual(training([]), ["Not measured yet: `bench/python_plugins.py`."])
+        self.assertEqual(training(Records([])), ["Not measured yet: `bench/python_plugins.py`."])
 
 
 class MpiTables(unittest.TestCase):
@@ -292,8 +335,11 @@ class MpiTables(unittest.TestCase):
         params |= {"error": "exit status 124"}
         return self.record(system, 0, bench="mpi/failed", **params) | {"value": None, "unit": ""}
 
+    def costs(self, records):
+        return MPI["costs"](Records(records))
+
     def test_a_row_has_both_systems_and_says_whether_the_goal_is_met(self):
-        lines = costs(
+        lines = self.costs(
             [
                 self.record("quarry-gpu", 9),
                 self.record("quarry-gpu", 4.0),
@@ -314,22 +360,22 @@ class MpiTables(unittest.TestCase):
                 ["5", "", "no end in time", "–", "–", "≤ 1.2: **missed** |"],
             ],
         )
-        self.assertEqual(costs([self.record("open-mpi", 3)])[0][:16], "Not measured yet")
+        self.assertEqual(self.costs([self.record("open-mpi", 3)])[0][:16], "Not measured yet")
 
     def test_a_program_has_a_row_for_its_last_commit(self):
         def tried(device, equal, commit="b", reason="", ranks=(4,)):
             params = {"repository": "o/r", "program": "p", "commit": commit, "device": device}
             params |= {"ranks": ranks, "compiles": True, "equal": equal, "reason": reason}
-            return {"bench": "mpi/others", "params": params}
+            where = {"machine": "m", "date": "2026-01-02", "value": 1, "unit": ""}
+            return {"bench": "mpi/others", "params": params} | where
 
-        lines = others(
-            [
-                tried("gpu", True, commit="a"),
-                tried("cpu", False, reason="x"),
-                tried("cpu", True, ranks=(4, 1000)),
-                tried("gpu", False, reason="no stack"),
-            ]
-        )
+        records = [
+            tried("gpu", True, commit="a"),
+            tried("cpu", False, reason="x"),
+            tried("cpu", True, ranks=(4, 1000)),
+            tried("gpu", False, reason="no stack"),
+        ]
+        lines = others(Records(records))
         self.assertIn("Equal output: 1 of 1 on the CPU, 0 of 1 on the GPU.", lines[0])
         self.assertEqual(lines[-1], "| p | o/r b | yes | yes (4, 1,000) | **no** | no stack |")
 
@@ -344,8 +390,7 @@ class Verdicts(unittest.TestCase):
             def value(self, phase, workload, mode, grid, allocator, floats):
                 return {"cuda": 6.0, "cuda+header-warp": header, "cuda+map-warp": map_}[allocator]
 
-        _, _, _, quantities, holds = CLAIMS[0]
-        return measured(Cases(), "none", quantities, holds)
+        return CLAIMS[0].verdict(Cases(), "none")
 
     def test_a_condition_that_the_figures_meet_is_a_yes(self):
         self.assertEqual(self.claim_a(1.5, 2.0), "yes: header-warp 4, map-warp 3")
@@ -369,37 +414,37 @@ class PosterClaims(unittest.TestCase):
         return outcomes
 
     def test_the_poster_has_sixteen_outcomes_of_nineteen_settings(self):
-        self.assertEqual(len(SETTINGS), 19)
+        self.assertEqual(len(heuristics.SETTINGS), 19)
         self.assertEqual(len(PUBLISHED_OUTCOMES), 16)
-        self.assertLess(set(PUBLISHED_OUTCOMES), set(SETTINGS))
+        self.assertLess(set(PUBLISHED_OUTCOMES), set(heuristics.SETTINGS))
 
     def test_the_front_has_no_outcome_that_another_one_beats(self):
         outcomes = [Outcome(3, 9), Outcome(1, 20), Outcome(3, 8), Outcome(4, 8), Outcome(9, 2)]
-        self.assertEqual(front_of(outcomes), [Outcome(1, 20), Outcome(3, 8), Outcome(9, 2)])
+        self.assertEqual(heuristics.front_of(outcomes), [Outcome(1, 20), Outcome(3, 8), Outcome(9, 2)])
 
     def test_claims_hold_for_the_poster_itself(self):
-        for judge in (calls_fall, memory_grows, cbg_calls_least, percent_reserves_most):
+        for judge in (heuristics.calls_fall, heuristics.memory_grows, heuristics.cbg_calls_least, heuristics.percent_reserves_most):
             self.assertTrue(judge(PUBLISHED_OUTCOMES).startswith("yes"), judge)
-        self.assertEqual(steps_that_grow(PUBLISHED_OUTCOMES), "8 of 12")
+        self.assertEqual(heuristics.steps_that_grow(PUBLISHED_OUTCOMES), "8 of 12")
 
     def test_one_other_outcome_changes_the_verdict(self):
         more_calls = self.changed(blocks_12=(45, 17), blocks_7_cbg=(13, 13))
-        self.assertEqual(calls_fall(more_calls), "in part: 44 → 45, 47 → 9, 10 → 4")
-        self.assertEqual(cbg_calls_least(more_calls), "in part: 4 of 5")
-        self.assertTrue(memory_grows(self.changed(blocks_12_cbg=(4, 9))).startswith("in part"))
-        self.assertTrue(percent_reserves_most(self.changed(blocks_5=(18, 73))).startswith("no"))
+        self.assertEqual(heuristics.calls_fall(more_calls), "in part: 44 → 45, 47 → 9, 10 → 4")
+        self.assertEqual(heuristics.cbg_calls_least(more_calls), "in part: 4 of 5")
+        self.assertTrue(heuristics.memory_grows(self.changed(blocks_12_cbg=(4, 9))).startswith("in part"))
+        self.assertTrue(heuristics.percent_reserves_most(self.changed(blocks_5=(18, 73))).startswith("no"))
 
     def test_a_percentage_must_coalesce_and_be_unbeaten_to_be_on_the_front(self):
         ended = {"percent_50": (3, 4), "percent_75": (0, 50), "percent_90": (90, 90)}
-        self.assertEqual(percent_on_front(self.changed(**ended)), "yes: Percent(50)")
+        self.assertEqual(heuristics.percent_on_front(self.changed(**ended)), "yes: Percent(50)")
         beaten = self.changed(**ended, blocks_2=(2, 4))
-        self.assertEqual(percent_on_front(beaten), "no")
+        self.assertEqual(heuristics.percent_on_front(beaten), "no")
 
     def test_percentages_have_places_by_cost(self):
         costs = {"percent_50": 3, "percent_75": 1, "percent_90": 2}
         outcomes = self.changed(**{name: (1, 1, 1, cost) for name, cost in costs.items()})
         only = {name: each for name, each in outcomes.items() if each.cost_ms}
-        self.assertEqual(percent_places(only), "3, 1, 2")
+        self.assertEqual(heuristics.percent_places(only), "3, 1, 2")
 
 
 def named_files(text):

@@ -1,17 +1,14 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the figures of figures.py from bench/results as docs/plots/<figure>.<machine>.png and .svg.
+"""Draws the figures of plots.py from bench/results as docs/plots/<figure>.<machine>.png and .svg.
 
 Points and bars are medians; whiskers go from p10 to p90. A failure is a text at its x. Needs
 matplotlib, which `make plots` installs.
 """
 
-import argparse
 import io
 import math
 import sys
 import textwrap
-from pathlib import Path
 
 import matplotlib
 
@@ -32,120 +29,55 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E402
 from PIL import Image  # noqa: E402
 
-from bench_records import (  # noqa: E402
-    NAMES,
-    PLOTS,
-    RESULTS,
-    machines,
-    origin,
-    read_records,
-    value_text,
-    x_text,
-)
-from coalesced_figures import COALESCED_FIGURES  # noqa: E402
-from figures import FIGURES  # noqa: E402
-from heuristic_figures import NAME as HEURISTICS  # noqa: E402
-from heuristic_plot import heuristic_drawing  # noqa: E402
-from opencl_figures import NAMES as OPENCL_NAMES  # noqa: E402
-from opencl_figures import OPENCL_FIGURES  # noqa: E402
+from .draw_heuristics import heuristic_drawing  # noqa: E402
+from .heuristics import NAME as HEURISTICS  # noqa: E402
+from .names import NAMES, OPENCL_NAMES  # noqa: E402
+from .plots import COALESCED_FIGURES, FIGURES, OPENCL_FIGURES  # noqa: E402
+from .records import flat, origin, value_text, x_text  # noqa: E402
 
 # Colour-blind readers can distinguish these colours. Line styles and markers also differ, for
 # black-and-white print.
-COLOURS = {
-    "quarry": "#c8102e",
-    "quarry-hardened": "#e88a97",
-    "cuda": "#4f8a10",
-    "libc": "#1f5aa6",
-    "mimalloc": "#d98300",
-    "bump": "#777777",
-    "+header-block": "#0072b2",
-    "+map-block": "#56b4e9",
-    "+header-warp": "#6a3d9a",
-    "+map-warp": "#cc79a7",
-    "+dynamic": "#e69f00",
-    "+reserved": "#7a4a12",
-    "+packed": "#009e73",
-    "quarry-reserve": "#e69f00",
-    "quarry-none": "#c8102e",
-    "quarry-low": "#e69f00",
-    "quarry-high": "#7a4a12",
-    "ring": "#777777",
-    "kma": "#0072b2",
-    "kma-list": "#6a3d9a",
-    "kma-cache": "#6a3d9a",
-    "kma-ring": "#009e73",
-    "kma-none": "#0072b2",
-    "kma-low": "#56b4e9",
-    "kma-high": "#6a3d9a",
+# allocator: colour, marker, line
+LOOKS = {
+    "quarry": ("#c8102e", "o", "-"),
+    "quarry-hardened": ("#e88a97", "v", "--"),
+    "cuda": ("#4f8a10", "s", "-."),
+    "libc": ("#1f5aa6", "s", "-."),
+    "mimalloc": ("#d98300", "^", ":"),
+    "bump": ("#777777", "D", "--"),
+    "+header-block": ("#0072b2", "<", "-"),
+    "+map-block": ("#56b4e9", ">", "--"),
+    "+header-warp": ("#6a3d9a", "^", "-"),
+    "+map-warp": ("#cc79a7", "v", "--"),
+    "+dynamic": ("#e69f00", "P", ":"),
+    "+reserved": ("#7a4a12", "X", "-."),
+    "+packed": ("#009e73", "*", "-"),
+    "quarry-reserve": ("#e69f00", "P", "-"),
+    "quarry-none": ("#c8102e", "o", "-"),
+    "quarry-low": ("#e69f00", "P", "--"),
+    "quarry-high": ("#7a4a12", "X", "-."),
+    "ring": ("#777777", "D", (0, (1, 1))),
+    "kma": ("#0072b2", "s", "--"),
+    "kma-list": ("#6a3d9a", "^", "-."),
+    "kma-cache": ("#6a3d9a", "^", "-."),
+    "kma-ring": ("#009e73", "<", ":"),
+    "kma-none": ("#0072b2", "s", "--"),
+    "kma-low": ("#56b4e9", ">", "-."),
+    "kma-high": ("#6a3d9a", "^", ":"),
 }
-MARKERS = {
-    "quarry": "o",
-    "cuda": "s",
-    "libc": "s",
-    "mimalloc": "^",
-    "bump": "D",
-    "+header-block": "<",
-    "+map-block": ">",
-    "+header-warp": "^",
-    "+map-warp": "v",
-    "+dynamic": "P",
-    "+reserved": "X",
-    "+packed": "*",
-    "quarry-reserve": "P",
-    "quarry-none": "o",
-    "quarry-low": "P",
-    "quarry-high": "X",
-    "ring": "D",
-    "kma": "s",
-    "kma-list": "^",
-    "kma-cache": "^",
-    "kma-ring": "<",
-    "kma-none": "s",
-    "kma-low": ">",
-    "kma-high": "^",
-}
-LINES = {
-    "quarry-hardened": "--",
-    "cuda": "-.",
-    "libc": "-.",
-    "mimalloc": ":",
-    "bump": "--",
-    "+map-block": "--",
-    "+map-warp": "--",
-    "+dynamic": ":",
-    "+reserved": "-.",
-    "quarry-low": "--",
-    "quarry-high": "-.",
-    "ring": (0, (1, 1)),
-    "kma": "--",
-    "kma-list": "-.",
-    "kma-cache": "-.",
-    "kma-ring": ":",
-    "kma-none": "--",
-    "kma-low": "-.",
-    "kma-high": ":",
-}
+OTHER_LOOK = ("#6a3d9a", "v", "-")
 WIDE = {"quarry", "quarry-none"}
 OVER_WIDE = {"quarry-reserve", "quarry-low", "quarry-high"}  # often the same values as a wide line
 MAX_GROUPS_OF_BARS = 5
 
 
-def look_of(looks, allocator, fallback):
+def look_of(allocator):
     """The look of an allocator. A way of coalescing looks the same over each upstream heap."""
-    return looks.get(allocator, looks.get("+" + allocator.partition("+")[2], fallback))
-
-
-def colour_of(allocator):
-    return look_of(COLOURS, allocator, "#6a3d9a")
+    return LOOKS.get(allocator, LOOKS.get("+" + allocator.partition("+")[2], OTHER_LOOK))
 
 
 def medians(found):
-    return [
-        point.median
-        for series in found.values()
-        for point in series.values()
-        if point.median is not None
-    ]
+    return [point.median for point in flat(found) if point.median is not None]
 
 
 def whiskers(series):
@@ -167,7 +99,7 @@ def name_failures(axes, failed, allocator):
             ha="center",
             rotation=90,
             fontsize=7.5,
-            color=colour_of(allocator),
+            color=look_of(allocator)[0],
             zorder=5,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
         )
@@ -181,13 +113,13 @@ def draw_lines(axes, panel, found):
                 list(series),
                 [math.nan if p.median is None else p.median for p in series.values()],
                 yerr=whiskers(series.values()),
-                marker=look_of(MARKERS, allocator, "v"),
+                marker=look_of(allocator)[1],
                 markersize=4.5 if is_wide else 3.5,
                 linewidth=2.4 if is_wide else 1.3,
-                linestyle=look_of(LINES, allocator, "-"),
+                linestyle=look_of(allocator)[2],
                 elinewidth=1,
                 capsize=2.5,
-                color=colour_of(allocator),
+                color=look_of(allocator)[0],
                 zorder=5 if allocator in OVER_WIDE else 4 if is_wide else 3,
             )
         failed = [(x, p.error) for x, p in series.items() if p.median is None]
@@ -228,7 +160,7 @@ def draw_bars(axes, panel, found, upright):
         good = {x: point for x, point in series.items() if point.median is not None}
         places = [groups.index(x) + shift for x in good]
         heights = [point.median for point in good.values()]
-        axes.bar(places, heights, width * 0.92, color=colour_of(allocator))
+        axes.bar(places, heights, width * 0.92, color=look_of(allocator)[0])
         lengths = whiskers(good.values())
         if any(map(any, lengths)):
             axes.errorbar(
@@ -264,7 +196,7 @@ def set_scale(axes, found, room, is_logarithmic=False):
     """Sets a logarithmic axis if values differ much. `room`: the free share of the height at the
     top."""
     values = medians(found)
-    tops = values + [p.values.get("p90", 0) for series in found.values() for p in series.values()]
+    tops = values + [point.values.get("p90", 0) for point in flat(found)]
     if min(values) <= 0 or (max(values) / min(values) < 8 and not is_logarithmic):
         axes.set_ylim(0, (max(tops) or 1) / (1 - room))
         return
@@ -287,16 +219,14 @@ def draw_panel(axes, panel, found, columns):
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: value_text(y)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
-    unit = next(
-        p.unit for series in found.values() for p in series.values() if p.median is not None
-    )
+    unit = next(point.unit for point in flat(found) if point.median is not None)
     axes.set_ylabel(f"{unit.replace('us', 'µs')}, {panel.better}")
     axes.set_title(panel.title, loc="left", fontweight="bold")
 
 
-def draw(figure, machine, records, folder):
+def draw(figure, machine, data, folder):
     """Draws a figure. Returns the stem of its files, or None if no panel has a value."""
-    panels = [(panel, panel.points(records, machine)) for panel in figure.panels]
+    panels = [(panel, panel.points(data, machine)) for panel in figure.panels]
     panels = [(panel, found) for panel, found in panels if medians(found)]
     if not panels:
         return None
@@ -315,7 +245,7 @@ def draw(figure, machine, records, folder):
         draw_panel(axes, panel, found, columns)
         if figure.legend_in_panels:
             add_legend_beside(axes, found)
-    everything = [p for _, found in panels for series in found.values() for p in series.values()]
+    everything = [point for _, found in panels for point in flat(found)]
     measured = f"{machine}{common_params(everything)}, {origin(everything)}"
     drawing.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
     shown = {  # by label, so a way of coalescing appears once for all upstream heaps
@@ -368,18 +298,18 @@ def handle(name, label, has_lines):
     return plt.Line2D(
         [],
         [],
-        color=colour_of(name),
+        color=look_of(name)[0],
         label=textwrap.fill(label, 24),
-        marker=look_of(MARKERS, name, "v") if has_lines else "s",
+        marker=look_of(name)[1] if has_lines else "s",
         markersize=4.5,
-        linestyle=look_of(LINES, name, "-") if has_lines else "",
+        linestyle=look_of(name)[2] if has_lines else "",
         linewidth=2.4 if name in WIDE else 1.3,
     )
 
 
 def common_params(everything):
     """`, 1,048,576 threads` if all points have that number of threads."""
-    found = {point.threads for point in everything}
+    found = {point.params.get("threads") for point in everything}
     return f", {found.pop():,} threads" if len(found) == 1 and None not in found else ""
 
 
@@ -397,34 +327,22 @@ def save(drawing, stem, keeps_rare_colours):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--results", type=Path, default=RESULTS, help="folder of *.jsonl (bench/results)"
-    )
-    parser.add_argument(
-        "--output", type=Path, default=PLOTS, help="folder for the plots (docs/plots)"
-    )
-    options = parser.parse_args()
-    records = read_records(options.results)
-    options.output.mkdir(parents=True, exist_ok=True)
-    for old in [*options.output.glob("*.png"), *options.output.glob("*.svg")]:
+def draw_all(data, folder):
+    """Draws all figures in place of those in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
         old.unlink()
     stems = [
-        draw(figure, machine, records, options.output)
-        for machine in machines(records)
+        draw(figure, machine, data, folder)
+        for machine in data.machines()
         for figure in [*FIGURES, *COALESCED_FIGURES, *OPENCL_FIGURES]
     ]
-    for machine in machines(records):
-        drawing = heuristic_drawing(records, machine)
+    for machine in data.machines():
+        drawing = heuristic_drawing(data, machine)
         if drawing:
             stems.append(f"{HEURISTICS}.{machine}")
-            save(drawing, options.output / stems[-1], True)
+            save(drawing, folder / stems[-1], True)
     if not any(stems):
-        sys.exit(f"error: no records with a value in {options.results}; run `make bench` first")
+        sys.exit("error: the results have no record with a value; run `make bench` first")
     for stem in filter(None, stems):
-        print(f"-- {options.output / stem}.{{png,svg}}")
-
-
-if __name__ == "__main__":
-    main()
+        print(f"-- {folder / stem}.{{png,svg}}")

@@ -10,8 +10,7 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from bench_records import origin, value_text
-from heuristic_figures import (
+from .heuristics import (
     BLOCKS,
     PERCENTS,
     PUBLISHED_OUTCOMES,
@@ -22,6 +21,7 @@ from heuristic_figures import (
     front_of,
     sweeps,
 )
+from .records import origin, value_text
 
 NOTE = (
     "Replay with the poster's rules and blocks of at least 1 MiB.\nA number at an end of a line"
@@ -158,9 +158,9 @@ def legend_entries():
     yield Line2D([], [], label="front", **FRONT)
 
 
-def heuristic_drawing(records, machine):
-    """The figure of a machine's records; None if it has none."""
-    found = sweeps(records, machine)
+def heuristic_drawing(data, machine):
+    """The figure of a machine; None if it has no records."""
+    found = sweeps(data, machine)
     if not found:
         return None
     panels = [("the poster's program (its Fig. 1)", PUBLISHED_OUTCOMES, None)]

@@ -76,3 +76,11 @@ GRAPH = {
     },
     "gpu": {},
 }
+
+# By the benchmark that repeats each figure.
+FIGURES = {
+    "opencl/pair": PAIR,
+    "opencl/pairs": PAIRS,
+    "opencl/allocate": ALLOCATE,
+    "opencl/graph": GRAPH,
+}

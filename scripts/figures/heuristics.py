@@ -2,13 +2,14 @@
 """The published heuristics on traces: Fig. 1 of the poster, and its claims, from bench/results.
 
 The poster is Belcher, McFadden and Beckingsale, "Using Umpire's Coalescing Heuristics to Improve
-Memory Performance", 2022. heuristic_plot.py draws its Fig. 2 from the same outcomes.
+Memory Performance", 2022. draw_heuristics.py draws its Fig. 2 from the same outcomes.
 """
 
 from dataclasses import dataclass
 
-from bench_records import origin, points, value_text
-from markdown import first_with, missing, table
+from .records import origin, value_text
+from .table import markdown as table
+from .table import missing
 
 BENCH = "trace/heuristic/"
 NAME = "trace-heuristics"  # of the plot
@@ -100,11 +101,11 @@ def tuned_setting_of(params):
     return ", ".join(parts)
 
 
-def sweeps(records, machine):
+def sweeps(data, machine):
     """{trace: Sweep} of a machine's records; empty if there are none."""
 
     def found(quantity, rules):
-        return points(records, machine, BENCH + quantity, "trace", {"rules": rules})
+        return data.points(machine, BENCH + quantity, "trace", {"rules": rules})
 
     in_use = found("peak", "none").get("in use", {})
     result = {
@@ -151,11 +152,10 @@ def column(outcomes):
 def with_sweeps(write):
     """A function that writes the lines of a part of the page, from the sweeps."""
 
-    def part(records):
-        machine = first_with(records, [f"{BENCH}peak"])
-        if machine is None:
+    def part(data):
+        found = next(filter(None, (sweeps(data, machine) for machine in data.machines())), None)
+        if found is None:
             return missing("`trace_heuristics_bench`")
-        found = sweeps(records, machine)
         everything = [point for sweep in found.values() for point in sweep.points]
         return [f"{origin(everything)}:", "", *write(found)]
 
@@ -292,4 +292,4 @@ def claims_table(found):
     return table(["", "the poster's program", *TRACES.values()], rows)
 
 
-SECTIONS = {"fig1": poster_table, "fig1-traces": trace_table, "poster-claims": claims_table}
+HEURISTICS = {"fig1": poster_table, "fig1-traces": trace_table, "poster-claims": claims_table}

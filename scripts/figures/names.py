@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of allocators in bench/results and in the tables and plots, in their order."""
+
+ALLOCATORS = {
+    "quarry": "Quarry",
+    "quarry-hardened": "Quarry, hardened",
+    "cuda": "CUDA's malloc",
+    "libc": "C library's malloc",
+    "mimalloc": "mimalloc",
+    "bump": "floor (one counter, never a free)",
+}
+# The ways of coalescing. The name of such an allocator is <upstream>+<way>.
+WAYS = {
+    "header-block": "header, block",
+    "map-block": "map, block",
+    "header-warp": "header, warp",
+    "map-warp": "map, warp",
+    "dynamic": "dynamic",
+    "reserved": "reserved",
+    "packed": "packed",
+}
+UPSTREAMS = ("quarry", "cuda", "libc")
+NAMES = ALLOCATORS | {
+    f"{upstream}+{way}": label for upstream in UPSTREAMS for way, label in WAYS.items()
+}
+HOST_NAMES = {
+    "quarry": "Quarry",
+    "cudaMallocAsync": "cudaMallocAsync",
+    "torch-2.11.0+cu130": "PyTorch 2.11, from C++",
+    "cudaMalloc": "cudaMalloc",
+    "libc": "C library's malloc",
+    "libc-keeps": "malloc that keeps freed memory",
+    "mimalloc": "mimalloc",
+    "pmr-unsynchronized": "std::pmr pool",
+    "pmr-up-to-1-MiB": "std::pmr pool up to 1 MiB",
+}
+POOL_NAMES = {
+    "quarry": "**pool, fast_fit**",
+    "quarry-untracked": "the same, not tracked",
+    "quarry-segregated-fit": "pool, segregated_fit",
+    "quarry-best-fit": "pool, oldest best fit",
+    "quarry-lowest-best-fit": "pool, lowest best fit",
+    "quarry-stitched": "stitched pool, lowest best fit",
+    "quarry-stitched-fast-fit": "stitched pool, fast_fit",
+    "quarry-stream": "stream pool, a stream without work",
+    "quarry-cuda-mr": "the same with a lock, as `cuda::mr` resource",
+    "quarry-arenas": "**a pool for each thread** (`thread_arenas`)",
+    "quarry-synchronized": "one pool with a lock (`synchronized_resource`)",
+} | {name: text for name, text in HOST_NAMES.items() if name != "quarry"}
+STRATEGIES = {
+    "fast_fit": "**pool, fast_fit** (the default)",
+    "segregated_fit": "pool, segregated_fit",
+    "oldest_best_fit": "pool, oldest best fit",
+    "lowest_best_fit": "pool, lowest best fit",
+    "stitched-64-KiB": "stitched pool, lowest best fit, pages of 64 KiB",
+    "stitched-2-MiB": "the same, pages of 2 MiB",
+    "stitched-fast_fit-64-KiB": "stitched pool, fast_fit, pages of 64 KiB",
+    "stitched-fast_fit-2-MiB": "the same, pages of 2 MiB",
+}
+OPENCL_NAMES = {
+    "quarry": "Quarry",
+    "quarry-reserve": "Quarry, reserve of each work-item",
+    "quarry-none": "Quarry, 8 B",
+    "quarry-low": "Quarry, 8 or 16 B",
+    "quarry-high": "Quarry, 4 to 64 B",
+    "ring": "ring (never frees)",
+    "kma": "KMA",
+    "kma-list": "KMA, ArrayList",
+    "kma-cache": "KMA, keeps spare nodes",
+    "kma-ring": "KMA's ring",
+    "kma-none": "KMA, 8 B",
+    "kma-low": "KMA, 8 or 16 B",
+    "kma-high": "KMA, 4 to 64 B",
+}
+
+
+def heading(allocator):
+    names = OPENCL_NAMES | ALLOCATORS | HOST_NAMES
+    name = names.get(allocator, allocator).split(" (")[0]
+    return f"**{name}**" if allocator == "quarry" else name
