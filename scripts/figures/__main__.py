@@ -19,12 +19,22 @@ DOCS = ROOT / "docs"
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts.figures", description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a table is out of date")
-    parser.add_argument("--draw", action="store_true", help="draw the plots first (needs matplotlib)")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of *.jsonl (bench/results)")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 if a table is out of date"
+    )
+    parser.add_argument(
+        "--draw", action="store_true", help="draw the plots first (needs matplotlib)"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="folder of *.jsonl (bench/results)"
+    )
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
-    parser.add_argument("--plots", type=Path, default=DOCS / "plots", help="folder of the plots (docs/plots)")
-    parser.add_argument("--design", type=Path, default=DOCS / "design", help="folder of the design pages")
+    parser.add_argument(
+        "--plots", type=Path, default=DOCS / "plots", help="folder of the plots (docs/plots)"
+    )
+    parser.add_argument(
+        "--design", type=Path, default=DOCS / "design", help="folder of the design pages"
+    )
     options = parser.parse_args()
     if not options.readme.is_file():
         sys.exit(f"error: there is no {options.readme}")
@@ -38,7 +48,9 @@ def main():
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             print(f"-- {path}: up to date")
         elif options.check:
-            sys.exit(f"error: {path} does not show {options.results}; run python3 -m scripts.figures")
+            sys.exit(
+                f"error: {path} does not show {options.results}; run python3 -m scripts.figures"
+            )
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

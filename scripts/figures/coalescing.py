@@ -281,7 +281,12 @@ def verdicts(cases):
     everything = flat(cases.points("total", "linear", "none", "paper"))
     head = ["", "the paper's claim, against CUDA's malloc", "its speed-up", *MODES.values()]
     rows = [
-        [claim.key, claim.verdict_text, claim.paper, *(claim.verdict(cases, mode) for mode in MODES)]
+        [
+            claim.key,
+            claim.verdict_text,
+            claim.paper,
+            *(claim.verdict(cases, mode) for mode in MODES),
+        ]
         for claim in CLAIMS
     ]
     return [
@@ -307,9 +312,7 @@ def map_costs(cases):
             names = [f"{cases.platform}+{way}-{group}" for way in ("map", "header")]
             texts = [cases.ratio_text(*((*case, name, n) for name in names)) for n in sizes]
             rows.append([f"{groups}, {mode_name}", *texts])
-    return markdown(
-        ["H: all four phases, map ÷ header", *(f"{n} floats" for n in sizes)], rows
-    )
+    return markdown(["H: all four phases, map ÷ header", *(f"{n} floats" for n in sizes)], rows)
 
 
 def other_grids(cases):
@@ -343,13 +346,13 @@ def cost(cases):
             for phase in ("allocate", "free")
         ]
         if all(map(all, pairs)):
-            texts = [
-                value_text(number) for pair in pairs for number in (*pair, pair[0] / pair[1])
-            ]
+            texts = [value_text(number) for pair in pairs for number in (*pair, pair[0] / pair[1])]
             both = sum(pair[0] for pair in pairs) / sum(pair[1] for pair in pairs)
             rows.append([mode_name, *texts, value_text(both)])
     head = ["400 floats over Quarry, cycles (median)"]
-    head += [f"{phase}: {name}" for phase in ("malloc", "free") for name in ("dynamic", "static", "÷")]
+    head += [
+        f"{phase}: {name}" for phase in ("malloc", "free") for name in ("dynamic", "static", "÷")
+    ]
     return [f"On {cases.machine}:", "", *goals(cases), *markdown([*head, "both: ÷"], rows)]
 
 

@@ -75,7 +75,8 @@ SHARES = Table(
     head="size",
     words=lambda view: {"origin": origin(flat(share_series(view)))},
     rows=lambda view: {
-        size_text(size): {"bytes": size} for size in sorted(set().union(*share_series(view).values()))
+        size_text(size): {"bytes": size}
+        for size in sorted(set().union(*share_series(view).values()))
     },
     columns=lambda view: {"by the size classes": computed_share}
     | {f"measured, {machine} (heap)": {"machine": machine} for machine in share_series(view)},
@@ -122,7 +123,9 @@ GOALS = [
     goal("malloc, heap never reset", "heap/warm/malloc", (64, 1024, 4096), 60_000),
     goal("malloc, new heap", "heap/state/fresh", (16, 4096), 60_000),
     goal("churn from 16 B", "heap/churn", (256, 4096), 6000, 4000),
-    goal("time to fill a freed half again", "heap/reuse/fill", (64, 256, 1024, 4096), 10, 3, 1, 0.3),
+    goal(
+        "time to fill a freed half again", "heap/reuse/fill", (64, 256, 1024, 4096), 10, 3, 1, 0.3
+    ),
 ]
 
 

@@ -50,7 +50,11 @@ def result(point):
     """The median, and in brackets p10 and p90; or why the program failed."""
     if point.median is None:
         return FAILURES.get(point.error, "failed")
-    return range_text(point.values, "median", "p10", "p90") if "p10" in point.values else median_of(point)
+    return (
+        range_text(point.values, "median", "p10", "p90")
+        if "p10" in point.values
+        else median_of(point)
+    )
 
 
 def median_of(point):
@@ -95,7 +99,9 @@ def table(rows, columns, head, script, before="{origin}", **more):
         machines = dict.fromkeys(point.machine for point in view.shown)
         return {"origin": f"{'; '.join(machines)}. {origin(view.shown)}."}
 
-    missing = script if isinstance(script, list) else [f"Not measured yet: `scripts/{script}` measures."]
+    missing = (
+        script if isinstance(script, list) else [f"Not measured yet: `scripts/{script}` measures."]
+    )
     fixed = {"any_machine": True, "keep": True, "cell": last, "words": words}
     return Table(rows, columns, head=head, missing=missing, before=before, **fixed, **more)
 
@@ -163,7 +169,11 @@ COSTS = [
 def cost_rows(view):
     """Of the host with a GPU that was measured last. A failed run has no value."""
     benches = {cost.bench for cost in COSTS} | {"mpi/failed"}
-    found = [r for r in view.data.records if r["bench"] in benches and not_forms(r["params"].get("arrays"))]
+    found = [
+        r
+        for r in view.data.records
+        if r["bench"] in benches and not_forms(r["params"].get("arrays"))
+    ]
     gpus = [r["params"]["host"] for r in found if r["params"]["system"] == "quarry-gpu"]
     rows = []
     for cost in COSTS if gpus else []:
@@ -173,9 +183,7 @@ def cost_rows(view):
             is_failure = (
                 record["bench"] == "mpi/failed" and params["program"] == cost.bench.split("/")[1]
             )
-            is_measured = (
-                record["bench"] == cost.bench and cost.selection.items() <= params.items()
-            )
+            is_measured = record["bench"] == cost.bench and cost.selection.items() <= params.items()
             if params["host"] == gpus[-1] and (is_measured or is_failure):
                 row = by_ranks.setdefault(params["ranks"], {"cost": cost})
                 row.setdefault(params["system"], []).append(Point.of(record))
@@ -205,7 +213,9 @@ def report_columns(view):
 def program_rows(bench):
     def rows(view):
         found = {r["params"]["program"]: r for r in view.data.matching(None, bench, {})}
-        return {f"`{name}`": {1: [Point.of(r)]} for name, r in sorted(found.items()) if r["value"] != 0}
+        return {
+            f"`{name}`": {1: [Point.of(r)]} for name, r in sorted(found.items()) if r["value"] != 0
+        }
 
     return rows
 
@@ -362,7 +372,9 @@ def timed_rows(view):
     rows = {}
     for (program, ranks), row in sorted(found.items()):
         good = {name: [p for p in points if p.median is not None] for name, points in row.items()}
-        rows[f"`{program}`", f"{ranks:,}"] = {name: points for name, points in good.items() if points}
+        rows[f"`{program}`", f"{ranks:,}"] = {
+            name: points for name, points in good.items() if points
+        }
     return {titles: row for titles, row in rows.items() if row}
 
 

@@ -30,7 +30,9 @@ def device_columns(view):
     columns = []
     for device in DEVICES.values():
         selection = {"machine": device.machine, "device": device.is_this}
-        if any(view.data.matching(device.machine, "opencl/utilisation", {"device": device.is_this})):
+        if any(
+            view.data.matching(device.machine, "opencl/utilisation", {"device": device.is_this})
+        ):
             columns += [
                 (f"{device.title}: before a failure", selection | {"bench": "opencl/utilisation"}),
                 ("again", selection | {"bench": "opencl/reuse"}),

@@ -57,7 +57,9 @@ def rewritten(path, text, tables, data):
 
 def rewritten_readme(text, data):
     if len(README_MARK.findall(text)) != 1:
-        raise SystemExit("error: README.md must hold one figures:begin and, after it, one figures:end")
+        raise SystemExit(
+            "error: README.md must hold one figures:begin and, after it, one figures:end"
+        )
     lines = ["<!-- figures:begin -->", "", *overview.comparison(data), "", "<!-- figures:end -->"]
     return README_MARK.sub(lambda _: "\n".join(lines), text)
 

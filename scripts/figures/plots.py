@@ -48,7 +48,11 @@ class Figure:
 def picture(name, title, machine, folder="", heading="### "):
     """The lines of a plot in a page."""
     path = f"{folder}{name}.{machine}"
-    return [*([heading + title, ""] if heading else []), f"[![{title}]({path}.png)]({path}.svg)", ""]
+    return [
+        *([heading + title, ""] if heading else []),
+        f"[![{title}]({path}.png)]({path}.svg)",
+        "",
+    ]
 
 
 def rate(title, bench, x="bytes", selection=None):

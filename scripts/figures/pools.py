@@ -61,7 +61,11 @@ def run_text(view, selection):
     view.seen.append(point)
     values = {"median": point.median, "low": min(point.runs), "high": max(point.runs)}
     text = range_text(values, "median", "low", "high")
-    return value_text(point.median) if value_text(values["low"]) == value_text(values["high"]) else text
+    return (
+        value_text(point.median)
+        if value_text(values["low"]) == value_text(values["high"])
+        else text
+    )
 
 
 def pair_text(view, selection):
@@ -95,7 +99,9 @@ def memory_kind(view):
 
 
 def threads_rows(view):
-    found, work = (view.points(f"host/threads/{bench}", "threads") for bench in ("pairs", "pair_cpu"))
+    found, work = (
+        view.points(f"host/threads/{bench}", "threads") for bench in ("pairs", "pair_cpu")
+    )
     order = list(POOL_NAMES)
     return {
         POOL_NAMES.get(name, name): {"allocator": name}

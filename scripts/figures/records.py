@@ -187,4 +187,6 @@ def point_text(point):
 
 def range_text(values, middle, low, high, words="–"):
     """A value, and in brackets its range."""
-    return f"{value_text(values[middle])} ({value_text(values[low])}{words}{value_text(values[high])})"
+    return (
+        f"{value_text(values[middle])} ({value_text(values[low])}{words}{value_text(values[high])})"
+    )

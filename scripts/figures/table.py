@@ -95,9 +95,11 @@ class Table:
         rows = self.rows(view) if callable(self.rows) else self.rows
         for title, selection in pairs_of(rows):
             texts = [
-                view.text(column, selection)
-                if callable(column)
-                else view.text(self.cell, selection | column)
+                (
+                    view.text(column, selection)
+                    if callable(column)
+                    else view.text(self.cell, selection | column)
+                )
                 for _, column in columns
             ]
             if self.keep or any(text is not None for text in texts):

@@ -46,7 +46,11 @@ def title_of(params):
 def training(data):
     """The time of a step and the reserved memory of two models, in each session."""
     machine, records = next(
-        ((machine, found) for machine in data.machines() if (found := shown_records(data, machine))),
+        (
+            (machine, found)
+            for machine in data.machines()
+            if (found := shown_records(data, machine))
+        ),
         (None, []),
     )
     if machine is None:
@@ -65,8 +69,12 @@ def training(data):
     for commit, (runs, rows) in sessions.items():
         session = f"{commit}, {', '.join(map(str, sorted(runs)))} runs"
         for title, values in rows.items():
-            found = [(values.get((program, name)), size) for program, name, size in COLUMNS.values()]
-            texts = [DASH if number is None else value_text(number / size) for number, size in found]
+            found = [
+                (values.get((program, name)), size) for program, name, size in COLUMNS.values()
+            ]
+            texts = [
+                DASH if number is None else value_text(number / size) for number, size in found
+            ]
             lines.append([title, session, *texts])
     return [
         f"{machine}, {records[-1]['date']}. Medians of the runs. In one session, the times of a step in "

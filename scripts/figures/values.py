@@ -63,7 +63,11 @@ def opencl(bench, unit, selection, allocators):
             def text(data, bench=bench, machine=device.machine, selection=selection | more):
                 point = data.point(machine, f"opencl/{bench}", **selection)
                 is_measured = point and point.median is not None
-                return f"{value_text(point.median)} {unit} on {machine}" if is_measured else NOT_MEASURED
+                return (
+                    f"{value_text(point.median)} {unit} on {machine}"
+                    if is_measured
+                    else NOT_MEASURED
+                )
 
             found[f"opencl-{name}-{suffix}"] = text
     return found
@@ -104,9 +108,7 @@ VALUES = {
             "allocate-ring": "ring",
         },
     ),
-    **opencl(
-        "free_list", "ms", {"items": 64}, {"spans-bitmap": "bitmap", "spans-queue": "queue"}
-    ),
+    **opencl("free_list", "ms", {"items": 64}, {"spans-bitmap": "bitmap", "spans-queue": "queue"}),
     **graphs("graph", {"items": 64}),
     **graphs("graph-4608", {"items": 4608}),
     **graphs("graph-large", {"items": 65536, "edges": 1 << 24}),
