@@ -174,14 +174,59 @@ def goals(cases):
     return [*markdown(["12 × 1024 threads, barrier", "goal", "measured"], rows), ""]
 
 
-def claim_figures(cases):
-    """Claims A to K and N: the paper's text and figures, and the measurements."""
-    rows = [
-        [claim.key, claim.text, claim.paper, *(claim.figures(cases, mode) for mode in MODES)]
-        for claim in CLAIMS
-        if claim.text
+def dynamic_costs(cases):
+    """What choosing the superblock at run time costs, beside a choice by the compiler."""
+    rows = []
+    for mode, mode_name in MODES.items():
+        pairs = [
+            [
+                cases.value(
+                    *(phase, "linear", mode, "paper", f"quarry+{way}", 400), statistic="median"
+                )
+                for way in ("dynamic", "header-warp")
+            ]
+            for phase in ("allocate", "free")
+        ]
+        if all(map(all, pairs)):
+            texts = [value_text(number) for pair in pairs for number in (*pair, pair[0] / pair[1])]
+            both = sum(pair[0] for pair in pairs) / sum(pair[1] for pair in pairs)
+            rows.append([mode_name, *texts, value_text(both)])
+    head = ["400 floats over Quarry, cycles (median)"]
+    head += [
+        f"{phase}: {name}" for phase in ("malloc", "free") for name in ("dynamic", "static", "÷")
     ]
-    return [*markdown(["", "the paper's claim", "its speed-up", *MODES.values()], rows), ""]
+    return [*markdown([*head, "both: ÷"], rows), ""]
+
+
+def map_costs(cases):
+    """Claim H: the time with the map, divided by the time with headers, over CUDA's malloc."""
+    sizes = (4, 24, 100, 400)
+    rows = []
+    for mode, mode_name in MODES.items():
+        case = ("total", "linear", mode, "paper")
+        for group, groups in {"warp": "warps", "block": "thread blocks"}.items():
+            names = [f"{cases.platform}+{way}-{group}" for way in ("map", "header")]
+            texts = [cases.ratio_text(*((*case, name, n) for name in names)) for n in sizes]
+            rows.append([f"{groups}, {mode_name}", *texts])
+    head = ["H: all four phases, map ÷ header", *(f"{n} floats" for n in sizes)]
+    return [*markdown(head, rows), ""]
+
+
+def other_grids(cases):
+    """Claim O: other numbers of thread blocks."""
+    grids = {"paper": "12 thread blocks", "24": "24", "48": "48", "96": "96"}
+    grids["full"] = "one a multiprocessor"
+    names = (cases.platform, "bump")
+    rows = [
+        [mode_name]
+        + [
+            cases.ratio_text(*(("total", "linear", mode, grid, name, 100) for name in names))
+            for grid in grids
+        ]
+        for mode, mode_name in MODES.items()
+    ]
+    head = [f"O: {NAMES[cases.platform]} ÷ floor, all four phases, 100 floats", *grids.values()]
+    return [*markdown(head, rows), ""]
 
 
 def decline(cases):
@@ -233,10 +278,13 @@ def machine_section(cases):
     ]
     yield from [f"## {cases.machine}", "", f"{origin(everything)}. Mean ± standard deviation over"]
     yield from ["runs, the median in brackets; the best of a column in bold.", ""]
-    yield from ["### Goals", "", *goals(cases), "### The paper's claims", ""]
-    text = f"Speed-ups over {platform}. All ways allocate from {platform}, in {GRIDS['paper']}."
-    yield from [text, "", *claim_figures(cases), *decline(cases)]
-    yield from [*steps(cases), *few_floats(cases)]
+    yield from ["### Goals", "", *goals(cases), *dynamic_costs(cases)]
+    yield from ["### The paper's claims", ""]
+    yield "[The design](../design/coalescing.md#claims) has claims A to K and N, with verdicts."
+    yield f"All ways allocate from {platform}, in {GRIDS['paper']}."
+    yield ""
+    yield from [*map_costs(cases), *decline(cases), *steps(cases), *few_floats(cases)]
+    yield from other_grids(cases)
     for figure in COALESCED_FIGURES:
         if any(panel.points(cases.data, cases.machine) for panel in figure.panels):
             yield from picture(figure.name, figure.title, cases.machine)
@@ -265,28 +313,18 @@ def page(data):
     return "\n".join([INTRODUCTION, *lines]).rstrip() + "\n"
 
 
-# --- docs/design/coalescing.md, of the first machine
+# --- docs/design/coalescing.md
 
 
-def design_part(write):
-    def lines(data):
-        cases = next(iter(all_cases(data)), None)
-        return write(cases) if cases else missing("`coalesced_unit_bench`")
-
-    return lines
-
-
-@design_part
-def verdicts(cases):
+def verdicts(data):
+    """Of the first machine."""
+    cases = next(iter(all_cases(data)), None)
+    if cases is None:
+        return missing("`coalesced_unit_bench`")
     everything = flat(cases.points("total", "linear", "none", "paper"))
     head = ["", "the paper's claim, against CUDA's malloc", "its speed-up", *MODES.values()]
     rows = [
-        [
-            claim.key,
-            claim.verdict_text,
-            claim.paper,
-            *(claim.verdict(cases, mode) for mode in MODES),
-        ]
+        [claim.key, claim.text, claim.paper, *(claim.verdict(cases, mode) for mode in MODES)]
         for claim in CLAIMS
     ]
     return [
@@ -295,65 +333,7 @@ def verdicts(cases):
         "the figures meet the condition.",
         "",
         *markdown(head, rows),
-        "",
-        *map_costs(cases),
-        "",
-        *other_grids(cases),
     ]
 
 
-def map_costs(cases):
-    """Claim H: the time with the map, divided by the time with headers, over CUDA's malloc."""
-    sizes = (4, 24, 100, 400)
-    rows = []
-    for mode, mode_name in MODES.items():
-        case = ("total", "linear", mode, "paper")
-        for group, groups in {"warp": "warps", "block": "thread blocks"}.items():
-            names = [f"{cases.platform}+{way}-{group}" for way in ("map", "header")]
-            texts = [cases.ratio_text(*((*case, name, n) for name in names)) for n in sizes]
-            rows.append([f"{groups}, {mode_name}", *texts])
-    return markdown(["H: all four phases, map ÷ header", *(f"{n} floats" for n in sizes)], rows)
-
-
-def other_grids(cases):
-    """Claim O: other numbers of thread blocks."""
-    grids = {"paper": "12 thread blocks", "24": "24", "48": "48", "96": "96"}
-    grids["full"] = "one a multiprocessor"
-    names = (cases.platform, "bump")
-    rows = [
-        [mode_name]
-        + [
-            cases.ratio_text(*(("total", "linear", mode, grid, name, 100) for name in names))
-            for grid in grids
-        ]
-        for mode, mode_name in MODES.items()
-    ]
-    head = [f"O: {NAMES[cases.platform]} ÷ floor, all four phases, 100 floats", *grids.values()]
-    return markdown(head, rows)
-
-
-@design_part
-def cost(cases):
-    rows = []
-    for mode, mode_name in MODES.items():
-        pairs = [
-            [
-                cases.value(
-                    *(phase, "linear", mode, "paper", f"quarry+{way}", 400), statistic="median"
-                )
-                for way in ("dynamic", "header-warp")
-            ]
-            for phase in ("allocate", "free")
-        ]
-        if all(map(all, pairs)):
-            texts = [value_text(number) for pair in pairs for number in (*pair, pair[0] / pair[1])]
-            both = sum(pair[0] for pair in pairs) / sum(pair[1] for pair in pairs)
-            rows.append([mode_name, *texts, value_text(both)])
-    head = ["400 floats over Quarry, cycles (median)"]
-    head += [
-        f"{phase}: {name}" for phase in ("malloc", "free") for name in ("dynamic", "static", "÷")
-    ]
-    return [f"On {cases.machine}:", "", *goals(cases), *markdown([*head, "both: ÷"], rows)]
-
-
-TABLES = {"claims": verdicts, "cost": cost}
+TABLES = {"claims": verdicts}

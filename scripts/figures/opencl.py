@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The OpenCL heap: docs/design/opencl.md."""
 
-from .plots import DEVICES, OPENCL_FIGURES, picture
-from .records import flat, origin, value_text, x_text
+from .plots import DEVICES
+from .records import value_text, x_text
 from .table import Table, digits, value
-
-
-def plots(data):
-    """The plots of all devices."""
-    lines = []
-    for device, figure in zip(DEVICES.values(), OPENCL_FIGURES):
-        found = [panel.points(data, device.machine) for panel in figure.panels]
-        everything = [point for panel in found for point in flat(panel)]
-        if everything:
-            lines += picture(figure.name, figure.title, device.machine, "../plots/", "")
-            lines += [f"{device.title}: {origin(everything)}. {figure.note}", ""]
-    return lines[:-1] or ["Not measured yet: `opencl_heap_bench`."]
-
 
 # Sizes of opencl_utilisation_bench, and the goal for the share of the heap before a failure.
 SHARES = {
@@ -71,7 +58,6 @@ def both(write):
 
 
 TABLES = {
-    "plots": plots,
     "utilisation": Table(
         missing=["Not measured yet: `opencl_utilisation_bench`."],
         any_machine=True,

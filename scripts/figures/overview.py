@@ -9,7 +9,7 @@ date.
 from . import heuristics, kma
 from .names import ALLOCATORS, HOST_NAMES, heading
 from .plots import DEVICES, FIGURES, OPENCL_FIGURES, VM, picture
-from .pools import HOST_CASES, HOST_ROWS, lookup_case, strategies
+from .pools import HOST_CASES, HOST_ROWS, lookup_case
 from .pools import runs as runs_of
 from .records import flat, origin, point_text, value_text, x_text
 from .table import DASH, Table, View, markdown
@@ -235,10 +235,6 @@ def main_figures(data):
         "",
         *notes(main_points(View(data, machine))),
         *(["", *hosts] if hosts else []),
-        "",
-        "Time and memory of each placement of a host pool ([more](../design/pools.md#cost)):",
-        "",
-        *strategies(HOST_CASES[1:], ((80, 1),))(data),
     ]
 
 
@@ -280,12 +276,11 @@ def figure_section(figure, machine, data):
 
 
 def heuristic_section(machine, data):
-    """The plot of the published heuristics. Its tables are in a design page."""
+    """The plot of the published heuristics."""
     if not heuristics.sweeps(data, machine):
         return
     yield from picture(heuristics.NAME, heuristics.TITLE, machine)
-    tables = "../design/traces.md#the-posters-figures"
-    yield f"[Traces]({tables}) has the tables, and what the plot shows."
+    yield "[Traces](../design/traces.md#the-posters-figures) says what the plot shows."
     yield ""
 
 
@@ -303,12 +298,12 @@ mean nothing.
 """
 
 
-def page(data):
-    """docs/plots/README.md."""
-    lines = [INTRODUCTION, *main_figures(data)]
+def page(data, tables):
+    """docs/plots/README.md. `tables`: the lines of tables that design pages do not show."""
+    lines = [INTRODUCTION, *main_figures(data), "", "## Tables of the design", "", *tables]
     failed = data.failures()
     for machine in data.machines():
-        lines += ["", f"## {machine}", ""]
+        lines += [f"## {machine}", ""]
         for program, reason in sorted(failed.get(machine, {}).items()):
             lines += [f"`{program}` failed: {reason}.", ""]
         for figure in [*FIGURES, *OPENCL_FIGURES]:

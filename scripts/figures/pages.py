@@ -16,7 +16,7 @@ MARK = re.compile(r"<!-- figures:([\w-]+):begin -->\n(.*?)<!-- figures:\1:end --
 VALUE = re.compile(r"<!-- value:([\w-]+) -->(.*?)<!-- /value -->", re.DOTALL)
 README_MARK = re.compile(r"<!-- figures:begin -->\n.*?<!-- figures:end -->", re.DOTALL)
 
-DESIGN = {  # pages of docs/design: the function that writes each part
+TABLES = {  # page of docs/design: the functions that write its tables
     "coalescing.md": coalescing.TABLES,
     "heap.md": heap.TABLES,
     "lane_arrays.md": {"lane_arrays": heap.LANE_ARRAYS},
@@ -31,8 +31,57 @@ DESIGN = {  # pages of docs/design: the function that writes each part
     "streams.md": {},
     "traces.md": traces.TABLES,
 }
+# A design page shows one table. Its other tables are in docs/plots/README.md, with these titles.
+APART = {
+    "heap.md": {"memory": "Memory of a heap", "hardened": "Cost of the hardened mode"},
+    "pools.md": {"strategies": "Time and memory of placements"},
+    "pool_costs.md": {
+        "bookkeeping": "Bookkeeping of a pool",
+        "excess": "Memory of pools beyond the peak",
+        "mesh": "Pools in a mesh code",
+        "arrays": "Growable arrays",
+        "instructions": "Instructions of a pool",
+    },
+    "mpi.md": {"reports": "Stacks and spills of MPI programs"},
+    "mpi_analysis.md": {
+        "arms": "Allocations in two arms of a branch",
+        "classes": "Classes of the allocations of MPI programs",
+        "programs": "Times of MPI programs by allocator",
+        "workloads": "Work on arrays of ranks by allocator",
+        "arrays": "Contiguous and interleaved arrays of ranks",
+    },
+    "opencl.md": {"utilisation": "Requested share of an OpenCL heap"},
+    "traces.md": {
+        "fig1": "The poster's settings on a trace of its shape",
+        "fig1-traces": "The poster's settings on real traces",
+        "poster-claims": "The poster's claims",
+        "separations": "Pools separated by what a trace shows",
+        "rates": "Events a second",
+        "recording": "Cost of recording",
+        "kernels": "Cost of recording in kernels",
+        "upstream": "Times of the upstream",
+        "python_recording": "Cost of recording in Python",
+    },
+}
+DESIGN = {
+    page: {name: write for name, write in tables.items() if name not in APART.get(page, {})}
+    for page, tables in TABLES.items()
+}
 GUIDES = {"docs/guide/pytorch.md": {"training": training.training}}
-WHOLE = {"README.md": overview.page, "coalescing.md": coalescing.page}  # pages of docs/plots
+
+
+def apart(data):
+    """The tables of design pages that docs/plots/README.md shows."""
+    for page, titles in APART.items():
+        for name, title in titles.items():
+            yield from [f"### {title}", "", f"For [{page}](../design/{page}).", ""]
+            yield from [*TABLES[page][name](data), ""]
+
+
+WHOLE = {  # pages of docs/plots
+    "README.md": lambda data: overview.page(data, list(apart(data))),
+    "coalescing.md": coalescing.page,
+}
 
 
 def rewritten(path, text, tables, data):

@@ -119,29 +119,8 @@ def mesh_columns(view):
     return {}
 
 
-def strategies(cases, traces):
-    """The time and the memory of each strategy, over simulated memory."""
-
-    def held(view, selection):
-        return value(digits(".2f"))(view, selection | {"bench": selection["bench"] + "_held"})
-
-    return Table(
-        missing="`host_strategies_bench`",
-        needs=("host/strategy/pair", "host/strategy/step"),
-        before="Over simulated memory on {machine}, {origin}. Each cell: ns (of a pair, or\nof a step "
-        "of the trace; median); peak of the reserved bytes ÷ peak of the allocated bytes.",
-        rows=[(title, {"allocator": name}) for name, title in STRATEGIES.items()],
-        columns={case.title: {"bench": "host/strategy/pair"} | case.selection() for case in cases}
-        | {
-            f"trace, seed {seed}, {steps} steps": {
-                "bench": "host/strategy/step",
-                "steps": steps,
-                "seed": seed,
-            }
-            for steps, seed in traces
-        },
-        cell=joined("; ", value(), held),
-    )
+def held(view, selection):
+    return value(digits(".2f"))(view, selection | {"bench": selection["bench"] + "_held"})
 
 
 MESH = {
@@ -168,7 +147,7 @@ POLICIES = {
     "history-16": "recorded history",
     "paged": "pages of its own",
 }
-THREADS = "host/threads/"
+THREADS, STEP = "host/threads/", "host/strategy/step"
 POOLS = {
     "pairs": Table(
         missing="`host_pool_bench`",
@@ -184,7 +163,22 @@ POOLS = {
         },
         cell=pair_text,
     ),
-    "strategies": strategies(HOST_CASES, ((80, 1), (60, 7), (120, 5))),
+    # The time and the memory of each strategy, over simulated memory.
+    "strategies": Table(
+        missing="`host_strategies_bench`",
+        needs=("host/strategy/pair", STEP),
+        before="Over simulated memory on {machine}, {origin}. Each cell: ns (of a pair, or\nof a step "
+        "of the trace; median); peak of the reserved bytes ÷ peak of the allocated bytes.",
+        rows=[(title, {"allocator": name}) for name, title in STRATEGIES.items()],
+        columns={
+            case.title: {"bench": "host/strategy/pair"} | case.selection() for case in HOST_CASES
+        }
+        | {
+            f"trace, seed {seed}, {steps} steps": {"bench": STEP, "steps": steps, "seed": seed}
+            for steps, seed in ((80, 1), (60, 7), (120, 5))
+        },
+        cell=joined("; ", value(), held),
+    ),
 }
 COSTS = {
     "excess": Table(

@@ -155,7 +155,7 @@ class Figures(unittest.TestCase):
     def test_a_page_without_one_of_its_parts_is_refused(self):
         status, output = self.changed("<!-- figures:claims:begin -->", "")
         self.assertEqual(status, 1)
-        self.assertIn(f"{PAGE} has the parts ['cost']; it must have ['claims', 'cost']", output)
+        self.assertIn(f"{PAGE} has the parts []; it must have ['claims']", output)
 
     def test_a_figure_typed_into_a_sentence_is_refused(self):
         marker = "<!-- value:registers -->"
@@ -186,6 +186,16 @@ class TypedMeasurements(unittest.TestCase):
     def test_scripts_write_every_page_except_the_log(self):
         names = {path.name for path in DESIGN.glob("*.md")} - {LOG}
         self.assertEqual(names, set(pages.DESIGN))
+
+    def test_a_design_page_has_one_table_at_most_and_links_to_its_others(self):
+        headings = re.findall(r"^### (.*)$", (DESIGN.parent / "plots/README.md").read_text(encoding="utf-8"), re.M)
+        for name, tables in pages.DESIGN.items():
+            self.assertLessEqual(len(tables), 1, name)
+            text = (DESIGN / name).read_text(encoding="utf-8")
+            for title in pages.APART.get(name, {}).values():
+                self.assertIn(title, headings)
+                anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+                self.assertIn(f"(../plots/README.md#{anchor})", text)
 
     def test_the_log_would_be_refused_as_a_design_page(self):
         found, _ = typed_measurements((DESIGN / LOG).read_text(encoding="utf-8"))
