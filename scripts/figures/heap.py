@@ -89,8 +89,8 @@ def memory(data):
 
 
 HARDENED = [  # title, benchmark, sizes
-    ("malloc,", "heap/single/malloc", (16, 256, 4096)),
-    ("free,", "heap/single/free", (16, 256, 4096)),
+    ("malloc,", "heap/single/malloc", (16, 64, 256, 4096)),
+    ("free,", "heap/single/free", (16, 64, 256, 4096)),
     ("malloc, mixed sizes from 16 B up to", "heap/mixed/malloc", (256, 4096)),
     ("free, mixed sizes from 16 B up to", "heap/mixed/free", (256, 4096)),
     ("churn from 16 B up to", "heap/churn", (256, 1024, 4096)),

@@ -197,24 +197,21 @@ def series_of(outcomes):
     return {v: [outcomes[f"blocks:{n}{v}"] for n in BLOCKS] for v in VARIANTS}
 
 
-def verdict(held, count):
-    return "yes" if held == count else "in part" if held else "no"
+def verdict(held, text):
+    """`held`: whether each case meets the claim."""
+    return f"{'yes' if all(held) else 'in part' if any(held) else 'no'}: {text}"
 
 
 def calls_fall(outcomes):
-    ends, held = [], 0
-    for row in series_of(outcomes).values():
-        held += all(a.coalesces >= b.coalesces for a, b in zip(row, row[1:]))
-        ends.append(f"{row[0].coalesces:,} → {row[-1].coalesces:,}")
-    return f"{verdict(held, len(VARIANTS))}: {', '.join(ends)}"
+    rows = series_of(outcomes).values()
+    held = [all(a.coalesces >= b.coalesces for a, b in zip(row, row[1:])) for row in rows]
+    return verdict(held, ", ".join(f"{r[0].coalesces:,} → {r[-1].coalesces:,}" for r in rows))
 
 
 def memory_grows(outcomes):
-    ends, held = [], 0
-    for row in series_of(outcomes).values():
-        held += row[0].overhead < row[-1].overhead
-        ends.append(f"{row[0].overhead:.0f} → {row[-1].overhead:.0f} %")
-    return f"{verdict(held, len(VARIANTS))}: {', '.join(ends)}"
+    rows = series_of(outcomes).values()
+    held = [row[0].overhead < row[-1].overhead for row in rows]
+    return verdict(held, ", ".join(f"{r[0].overhead:.0f} → {r[-1].overhead:.0f} %" for r in rows))
 
 
 def steps_that_grow(outcomes):
@@ -224,11 +221,11 @@ def steps_that_grow(outcomes):
 
 
 def cbg_calls_least(outcomes):
-    plain, high_water, before = series_of(outcomes).values()
-    held = sum(
-        c.coalesces <= min(a.coalesces, b.coalesces) for a, b, c in zip(plain, high_water, before)
-    )
-    return f"{verdict(held, len(BLOCKS))}: {held} of {len(BLOCKS)}"
+    held = [
+        before.coalesces <= min(plain.coalesces, high_water.coalesces)
+        for plain, high_water, before in zip(*series_of(outcomes).values())
+    ]
+    return verdict(held, f"{sum(held)} of {len(held)}")
 
 
 def cbg_is_the_sweet_spot(outcomes):

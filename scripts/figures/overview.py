@@ -158,13 +158,6 @@ ROWS = [
     ("make a heap of 8 GiB", "heap/init/construct", {}),
     ("registers of a kernel that allocates", "heap/registers/malloc", {}),
 ]
-HARDENED_ROWS = [  # with the hardened heap in Quarry's column
-    ("malloc, 64 B", "heap/single/malloc", {"bytes": 64}),
-    ("malloc, 4096 B", "heap/single/malloc", {"bytes": 4 * KIB}),
-    ("free, 64 B", "heap/single/free", {"bytes": 64}),
-    ("free, 4096 B", "heap/single/free", {"bytes": 4 * KIB}),
-    ("churn, 16 to 256 B", "heap/churn", {"bytes": 256}),
-]
 
 
 def main_rows(view):
@@ -175,9 +168,6 @@ def main_rows(view):
         names = [name for name in found if name in ROW_NAMES]
         names.sort(key="quarry".__eq__)  # Quarry's commit comes last
         rows.append((title, {name: found[name][None] for name in names}))
-    for title, bench, selection in HARDENED_ROWS:
-        found = view.points(bench, None, selection).get("quarry-hardened")
-        rows.append((f"hardened mode: {title}", {"quarry": found[None]} if found else {}))
     return [(title, row) for title, row in rows if row]
 
 

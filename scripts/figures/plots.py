@@ -55,110 +55,94 @@ def picture(name, title, machine, folder="", heading="### "):
     ]
 
 
-def rate(title, bench, x="bytes", selection=None):
-    return Panel(title, HIGHER, f"heap/{bench}", x, selection)
+def panels(better, benches, x="bytes", **selection):
+    """A panel for each benchmark of the heap: `title: bench, title: bench`."""
+    titles = (each.split(": ") for each in benches.split(", "))
+    return [Panel(title, better, f"heap/{bench}", x, selection) for title, bench in titles]
 
 
-def cost(title, bench, x="bytes", selection=None):
-    return Panel(title, LOWER, f"heap/{bench}", x, selection)
-
-
-def costs(title, **benches):
-    """Benchmarks side by side, by their labels."""
-    labels = {label.replace("_", " "): f"heap/{bench}" for label, bench in benches.items()}
-    return Panel(title, LOWER, side_by_side=labels)
+def side_by_side(title, benches):
+    """One panel of several benchmarks, by their labels."""
+    labels = dict(each.split(": ") for each in benches.split(", "))
+    benches = {label: f"heap/{bench}" for label, bench in labels.items()}
+    return Panel(title, LOWER, side_by_side=benches)
 
 
 ONCE = "Each thread allocates once, then frees: "
+STATES = "new heap: state/fresh, after another size: state/used, after a reset: state/reset"
+GRAPH = "init: graph/init, insert: graph/insert, delete: graph/delete, expand: graph/expand"
+USE = "malloc: in_use/malloc, use: in_use/use, free: in_use/free, all three: in_use/total"
 FIGURES = [
     Figure(
         "one-size",
         ONCE + "one size, heap reset before each round",
-        [rate("malloc", "single/malloc"), rate("free", "single/free")],
+        panels(HIGHER, "malloc: single/malloc, free: single/free"),
     ),
     Figure(
         "mixed-sizes",
         ONCE + "a random size from 16 B up to …",
-        [rate("malloc", "mixed/malloc"), rate("free", "mixed/free")],
+        panels(HIGHER, "malloc: mixed/malloc, free: mixed/free"),
     ),
     Figure(
         "used-heap",
         ONCE + "one size, heap never reset",
-        [rate("malloc", "warm/malloc"), rate("free", "warm/free")],
+        panels(HIGHER, "malloc: warm/malloc, free: warm/free"),
     ),
     Figure(
         "states",
         "Each thread allocates once, one size, from a heap in one of three states",
-        [
-            rate("new heap", "state/fresh"),
-            rate("after another size", "state/used"),
-            rate("after a reset", "state/reset"),
-        ],
+        panels(HIGHER, STATES),
         columns=3,
     ),
     Figure(
         "scaling",
         "Time until all threads have allocated, or freed, once",
         [
-            cost(f"{call} of {size} B", f"scaling/{call}", "threads", {"bytes": size})
+            panel
             for call in ("malloc", "free")
             for size in (64, 512)
+            for panel in panels(LOWER, f"{call} of {size} B: scaling/{call}", "threads", bytes=size)
         ],
     ),
     Figure(
         "churn",
         "Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …",
-        [rate("malloc and free", "churn"), cost("failed", "churn/failures")],
+        panels(HIGHER, "malloc and free: churn") + panels(LOWER, "failed: churn/failures"),
     ),
     Figure(
         "fragmentation",
         "Distance from the lowest address in use to the highest, divided by the requested bytes",
-        [cost("one size", "fragmentation/span"), cost("16 B up to …", "fragmentation/mixed_span")],
+        panels(LOWER, "one size: fragmentation/span, 16 B up to …: fragmentation/mixed_span"),
     ),
     Figure(
         "fill",
         "Threads allocate until each malloc fails, free a random half, and fill the heap again",
-        [
-            rate("requested share of a full heap", "utilisation/share"),
-            cost("time to fill", "utilisation/fill"),
-            rate("share of that half allocated again", "reuse/share"),
-            cost("time to fill again", "reuse/fill"),
-        ],
+        panels(HIGHER, "requested share of a full heap: utilisation/share")
+        + panels(LOWER, "time to fill: utilisation/fill")
+        + panels(HIGHER, "share of that half allocated again: reuse/share")
+        + panels(LOWER, "time to fill again: reuse/fill"),
     ),
     Figure(
         "large",
         "Large allocations: time until each thread has one",
-        [
-            cost("malloc", "large/malloc"),
-            cost("free", "large/free"),
-            rate("threads served", "large/successes"),
-        ],
+        panels(LOWER, "malloc: large/malloc, free: large/free")
+        + panels(HIGHER, "threads served: large/successes"),
         columns=3,
     ),
     Figure(
         "graph-and-work",
         "Real work: a graph whose arrays grow and shrink; arrays that are filled and summed",
         [
-            costs(
-                "graph",
-                **{step: f"graph/{step}" for step in ("init", "insert", "delete", "expand")},
-            ),
-            costs(
-                "128 bytes a thread, summed",
-                malloc="in_use/malloc",
-                use="in_use/use",
-                free="in_use/free",
-                all_three="in_use/total",
-                one_kernel="in_use/one_kernel",
-            ),
+            side_by_side("graph", GRAPH),
+            side_by_side("128 bytes a thread, summed", f"{USE}, one kernel: in_use/one_kernel"),
         ],
     ),
     Figure(
         "set-up",
         "Cost of a heap before its first allocation",
         [
-            costs("host time", make="init/construct", reset="init/reset"),
-            costs("registers of a kernel", malloc="registers/malloc", free="registers/free"),
+            side_by_side("host time", "make: init/construct, reset: init/reset"),
+            side_by_side("registers of a kernel", "malloc: registers/malloc, free: registers/free"),
         ],
     ),
 ]
