@@ -19,10 +19,11 @@ DOCS = ROOT / "docs"
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts.figures", description=__doc__.splitlines()[0])
-    parser.add_argument(
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 if a table is out of date"
     )
-    parser.add_argument(
+    mode.add_argument(
         "--draw", action="store_true", help="draw the plots first (needs matplotlib)"
     )
     parser.add_argument(
