@@ -23,9 +23,7 @@ def main():
     mode.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 if a table is out of date"
     )
-    mode.add_argument(
-        "--draw", action="store_true", help="draw the plots first (needs matplotlib)"
-    )
+    mode.add_argument("--draw", action="store_true", help="draw the plots first (needs matplotlib)")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help="folder of *.jsonl (bench/results)"
     )

@@ -10,8 +10,8 @@ import math
 from .claims import CLAIMS, MODES
 from .names import NAMES, WAYS
 from .plots import COALESCED_FIGURES, GRIDS, picture
-from .records import flat, origin, point_text, value_text
-from .table import DASH, markdown, missing
+from .records import flat, origin, value_text
+from .table import Number, Table, View, at, markdown, median_or_error, missing, ratio, value
 
 SIZES = (100, 200, 300, 400)
 MAIN, OTHERS = ("linear", "quadratic"), ("strided", "gather", "scan")
@@ -27,39 +27,46 @@ a *barrier* before each phase, all threads work at the same time.
 """
 
 
-class Cases:
-    """Finds the points of one machine by phase, workload, mode, grid, allocator and floats."""
+BARRIER = {"mode": "barrier"}
+DYNAMIC, STATIC = {"allocator": "quarry+dynamic"}, {"allocator": "quarry+header-warp"}
+
+
+def case(phase, **selection):
+    return {"bench": f"coalesced/unit/{phase}", "workload": "linear", "grid": "paper"} | selection
+
+
+def columns_of(sizes):
+    return {f"{n} floats": {"floats": n} for n in sizes}
+
+
+class Cases(View):
+    """The records of coalesced_unit_bench on one machine."""
 
     def __init__(self, data, machine):
-        self.data, self.machine, self.found = data, machine, {}
-        found = {name for mode in MODES for grid in GRIDS for name in self.allocators(mode, grid)}
-        self.platform = "cuda" if "cuda" in found else "libc"
-        self.exists = any(
-            bench.startswith("coalesced/unit/") for host, bench in data.by_bench if host == machine
-        )
+        super().__init__(data, machine)
+        totals = self.points("coalesced/unit/total", None, {"workload": "linear"})
+        self.platform = "cuda" if "cuda" in totals else "libc"
 
-    def points(self, phase, *case):
-        if (phase, *case) not in self.found:
-            selection = dict(zip(("workload", "mode", "grid"), case))
-            self.found[phase, *case] = self.data.points(
-                self.machine, f"coalesced/unit/{phase}", "floats", selection
-            )
-        return self.found[phase, *case]
+    def value(self, phase, workload, mode, grid, allocator, floats):
+        """The mean of a measurement."""
+        selection = {"workload": workload, "mode": mode, "grid": grid, "floats": floats}
+        point = self.point(case(phase, allocator=allocator, **selection))
+        return point and point.values.get("mean")
 
-    def point(self, phase, workload, mode, grid, allocator, floats):
-        return self.points(phase, workload, mode, grid).get(allocator, {}).get(floats)
+    def series(self, phase, **selection):
+        """{allocator: {floats: Point}}"""
+        selection = case(phase, **selection)
+        return self.points(selection.pop("bench"), "floats", selection)
 
-    def value(self, *selection, statistic="mean"):
-        point = self.point(*selection)
-        return None if point is None else point.values.get(statistic)
+    def rows(self, mode, grid, selection):
+        """A row for each allocator: its name, and the selection."""
+        names = self.series("total", mode=mode, grid=grid)
+        more = selection | {"mode": mode, "grid": grid}
+        return {full_name(name): more | {"allocator": name} for name in names}
 
-    def ratio_text(self, *pair, statistic="mean"):
-        """The quotient of two selections as text."""
-        values = [self.value(*selection, statistic=statistic) for selection in pair]
-        return value_text(values[0] / values[1]) if all(values) else DASH
-
-    def allocators(self, mode, grid):
-        return list(self.points("total", "linear", mode, grid))
+    def table(self, head, rows, columns, cell, **more):
+        lines = Table(rows, columns, cell, head, **more).lines_of(self.data, self.machine)
+        return [*lines, ""] if lines else []
 
 
 def full_name(allocator):
@@ -67,84 +74,58 @@ def full_name(allocator):
     return f"{WAYS[way]} / {NAMES[upstream]}" if way else NAMES[allocator].split(" (")[0]
 
 
-def ratio(numerator, denominator):
-    """(mean, sd, median) of the quotient of two points, with the deviation of independent means."""
-    if (
-        numerator is None
-        or denominator is None
-        or not denominator.values.get("mean")
-        or not numerator.values
-    ):
-        return None
-    mean = numerator.values["mean"] / denominator.values["mean"]
-    relative = [
-        point.values["sd"] / point.values["mean"] if point.values["mean"] else 0
-        for point in (numerator, denominator)
-    ]
-    middle = numerator.median / denominator.median if denominator.median else math.nan
-    return mean, mean * math.hypot(*relative), middle
+def statistics_text(mean, deviation, middle):
+    return Number("{} ± {} ({})".format(*map(value_text, (mean, deviation, middle))), mean)
 
 
-def ratio_text(found):
-    return "{} ± {} ({})".format(*map(value_text, found)) if found else DASH
+def quotient(base, inverse):
+    """Writes the base allocator's time divided by the cell's, or the inverse. The deviation is that
+    of independent means."""
+
+    def text(view, selection):
+        if selection["allocator"] == base:
+            return None
+        pair = [view.point(selection | more) for more in ({"allocator": base}, {})]
+        above, below = reversed(pair) if inverse else pair
+        if not above or not below or not below.values.get("mean") or not above.values:
+            return None
+        mean = above.values["mean"] / below.values["mean"]
+        relative = (
+            point.values["sd"] / point.values["mean"] if point.values["mean"] else 0
+            for point in (above, below)
+        )
+        middle = above.median / below.median if below.median else math.nan
+        return statistics_text(mean, mean * math.hypot(*relative), middle)
+
+    return text
 
 
-def bold_table(title, sizes, rows, best):
-    """Rows of (title, numbers or None), with the best of each column in bold."""
-    tops = [
-        best((numbers[0] for numbers in column if numbers), default=None)
-        for column in zip(*(numbers for _, numbers in rows))
-    ]
-    texts = [
-        [name]
-        + [
-            f"**{ratio_text(n)}**" if n and n[0] == top else ratio_text(n)
-            for n, top in zip(numbers, tops)
-        ]
-        for name, numbers in rows
-    ]
-    return [*markdown([title, *(f"{n} floats" for n in sizes)], texts), ""]
+def quotients(cases, phase, workload, sizes, mode, grid, base, inverse=False):
+    rows = cases.rows(mode, grid, case(phase, workload=workload))
+    head, best = f"{workload}, {MODES[mode]}", min if inverse else max
+    return cases.table(head, rows, columns_of(sizes), quotient(base, inverse), best=best)
 
 
-def ratios(cases, phase, workloads, sizes, mode, grid, base, inverse=False, best=max):
-    """Tables of the base allocator's time in a phase, divided by that of each allocator, or the
-    inverse."""
-    for workload in workloads:
-        rows = []
-        for allocator in cases.allocators(mode, grid):
-            names = (allocator, base) if inverse else (base, allocator)
-            numbers = [
-                ratio(*(cases.point(phase, workload, mode, grid, name, n) for name in names))
-                for n in sizes
-            ]
-            if allocator != base and any(numbers):
-                rows.append((full_name(allocator), numbers))
-        if rows:
-            yield from bold_table(f"{workload}, {MODES[mode]}", sizes, rows, best)
-
-
-def microseconds(point):
+def microseconds(view, selection):
+    point = view.point(selection)
     if point is None or not point.values:
         return None
-    return tuple(point.values[name] / point.params["mhz"] for name in ("mean", "sd", "median"))
+    return statistics_text(
+        *(point.values[s] / point.params["mhz"] for s in ("mean", "sd", "median"))
+    )
 
 
 def times(cases, phase, mode, grid):
-    rows = []
-    for allocator in cases.allocators(mode, grid):
-        found = [cases.point(phase, "linear", mode, grid, allocator, n) for n in SIZES]
-        if any(point and point.values for point in found):
-            rows.append((full_name(allocator), list(map(microseconds, found))))
-    return bold_table(f"{phase} (µs), {MODES[mode]}", SIZES, rows, min)
+    rows, head = cases.rows(mode, grid, case(phase)), f"{phase} (µs), {MODES[mode]}"
+    return cases.table(head, rows, columns_of(SIZES), microseconds, best=min)
 
 
 def goals(cases):
     """The goals of the project for this benchmark, on the paper's grid with barriers."""
-    case = ("barrier", "paper")
-    names = [name for name in cases.allocators(*case) if name.partition("+")[0] == "quarry"]
+    names = [name for name in cases.series("total", **BARRIER) if name.split("+")[0] == "quarry"]
 
     def best_of(phase, workload, floats):
-        found = {name: cases.value(phase, workload, *case, name, floats) for name in names}
+        found = {n: cases.value(phase, workload, "barrier", "paper", n, floats) for n in names}
         found = {name: time for name, time in found.items() if time}
         best = min(found, key=found.get, default=None)
         return best, found.get(best)
@@ -152,12 +133,12 @@ def goals(cases):
     rows = []
     for workload in MAIN:
         for n in SIZES:
-            floor = cases.value("total", workload, *case, "bump", n)
+            floor = cases.value("total", workload, "barrier", "paper", "bump", n)
             best, time = best_of("total", workload, n)
             if floor and best:
                 text = f"{time / floor:.3f} ({full_name(best)})"
                 rows.append([f"best total ÷ floor's, {workload}, {n}", "≤ 1.05", text])
-    slow = cases.value("allocate", "linear", *case, cases.platform, 400)
+    slow = cases.value("allocate", "linear", "barrier", "paper", cases.platform, 400)
     best, time = best_of("allocate", "linear", 400)
     if slow and best:
         text = f"{value_text(slow / time)} ({full_name(best)})"
@@ -165,7 +146,7 @@ def goals(cases):
     for phase in ("allocate", "free"):
         for upstream in ("quarry", cases.platform):
             pair = [
-                cases.value(phase, "linear", *case, f"{upstream}+{way}", 400)
+                cases.value(phase, "linear", "barrier", "paper", f"{upstream}+{way}", 400)
                 for way in ("dynamic", "header-warp")
             ]
             if all(pair):
@@ -174,98 +155,98 @@ def goals(cases):
     return [*markdown(["12 × 1024 threads, barrier", "goal", "measured"], rows), ""]
 
 
+def both_phases(view, selection):
+    """The quotient of the times of malloc and free together."""
+    sums = [
+        [view.point(case(phase) | selection | way) for phase in ("allocate", "free")]
+        for way in (DYNAMIC, STATIC)
+    ]
+    if not all(sums[0] + sums[1]):
+        return None
+    above, below = (sum(point.median for point in points) for points in sums)
+    return value_text(above / below)
+
+
 def dynamic_costs(cases):
     """What choosing the superblock at run time costs, beside a choice by the compiler."""
-    rows = []
-    for mode, mode_name in MODES.items():
-        pairs = [
-            [
-                cases.value(
-                    *(phase, "linear", mode, "paper", f"quarry+{way}", 400), statistic="median"
-                )
-                for way in ("dynamic", "header-warp")
-            ]
-            for phase in ("allocate", "free")
-        ]
-        if all(map(all, pairs)):
-            texts = [value_text(number) for pair in pairs for number in (*pair, pair[0] / pair[1])]
-            both = sum(pair[0] for pair in pairs) / sum(pair[1] for pair in pairs)
-            rows.append([mode_name, *texts, value_text(both)])
-    head = ["400 floats over Quarry, cycles (median)"]
-    head += [
-        f"{phase}: {name}" for phase in ("malloc", "free") for name in ("dynamic", "static", "÷")
-    ]
-    return [*markdown([*head, "both: ÷"], rows), ""]
+    columns = []
+    for title, phase in (("malloc", "allocate"), ("free", "free")):
+        columns.append((f"{title}: dynamic", case(phase) | DYNAMIC))
+        columns.append((f"{title}: static", case(phase) | STATIC))
+        columns.append((f"{title}: ÷", at(ratio(DYNAMIC, STATIC), **case(phase))))
+    rows = {title: {"mode": mode, "floats": 400} for mode, title in MODES.items()}
+    head = "400 floats over Quarry, cycles (median)"
+    return cases.table(head, rows, [*columns, ("both: ÷", both_phases)], value())
+
+
+def mean_quotient(view, selection):
+    """Of the allocators `pair`, by their mean times."""
+    selection = dict(selection)
+    above, below = ({"allocator": name} for name in selection.pop("pair"))
+    return ratio(above, below, statistic="mean")(view, selection)
 
 
 def map_costs(cases):
     """Claim H: the time with the map, divided by the time with headers, over CUDA's malloc."""
-    sizes = (4, 24, 100, 400)
-    rows = []
+    rows = {}
     for mode, mode_name in MODES.items():
-        case = ("total", "linear", mode, "paper")
-        for group, groups in {"warp": "warps", "block": "thread blocks"}.items():
-            names = [f"{cases.platform}+{way}-{group}" for way in ("map", "header")]
-            texts = [cases.ratio_text(*((*case, name, n) for name in names)) for n in sizes]
-            rows.append([f"{groups}, {mode_name}", *texts])
-    head = ["H: all four phases, map ÷ header", *(f"{n} floats" for n in sizes)]
-    return [*markdown(head, rows), ""]
+        for group, title in (("warp", "warps"), ("block", "thread blocks")):
+            pair = [f"{cases.platform}+{way}-{group}" for way in ("map", "header")]
+            rows[f"{title}, {mode_name}"] = case("total", mode=mode, pair=pair)
+    head, sizes = "H: all four phases, map ÷ header", (4, 24, 100, 400)
+    return cases.table(head, rows, columns_of(sizes), mean_quotient, keep=True)
 
 
 def other_grids(cases):
     """Claim O: other numbers of thread blocks."""
-    grids = {"paper": "12 thread blocks", "24": "24", "48": "48", "96": "96"}
-    grids["full"] = "one a multiprocessor"
-    names = (cases.platform, "bump")
-    rows = [
-        [mode_name]
-        + [
-            cases.ratio_text(*(("total", "linear", mode, grid, name, 100) for name in names))
-            for grid in grids
-        ]
-        for mode, mode_name in MODES.items()
-    ]
-    head = [f"O: {NAMES[cases.platform]} ÷ floor, all four phases, 100 floats", *grids.values()]
-    return [*markdown(head, rows), ""]
+    grids = {"12 thread blocks": "paper"} | {n: n for n in ("24", "48", "96")}
+    grids["one a multiprocessor"] = "full"
+    more = {"pair": (cases.platform, "bump"), "floats": 100}
+    rows = {title: case("total", mode=mode, **more) for mode, title in MODES.items()}
+    columns = {title: {"grid": grid} for title, grid in grids.items()}
+    head = f"O: {NAMES[cases.platform]} ÷ floor, all four phases, 100 floats"
+    return cases.table(head, rows, columns, mean_quotient, keep=True)
 
 
 def decline(cases):
     """Claim L: performance falls as arrays grow. Divides the rate at 400 floats by that at 100."""
-    rows = []
-    for workload, power in (("linear", 1), ("quadratic", 2)):
-        for allocator in cases.allocators("barrier", "paper"):
-            texts = []
-            for mode in MODES:
-                short, long = (
-                    cases.value("work", workload, mode, "paper", allocator, n) for n in (100, 400)
-                )
-                texts.append(f"{4**power * short / long:.3g}" if short and long else DASH)
-            rows.append([f"{workload}, {full_name(allocator)}", *texts])
-    title = "L: performance falls as arrays grow: rate at 400 floats ÷ rate at 100"
-    return [*markdown([title, *MODES.values()], rows), ""]
+    operations = {"linear": 4, "quadratic": 16}  # at 400 floats, divided by those at 100
+
+    def text(view, selection):
+        def write(quotient):
+            return f"{operations[selection['workload']] * quotient:.3g}"
+
+        return ratio({"floats": 100}, {"floats": 400}, write, "mean")(view, selection)
+
+    rows = {
+        f"{workload}, {full_name(name)}": case("work", workload=workload, allocator=name)
+        for workload in operations
+        for name in cases.series("total", **BARRIER)
+    }
+    columns = {title: {"mode": mode} for mode, title in MODES.items()}
+    head = "L: performance falls as arrays grow: rate at 400 floats ÷ rate at 100"
+    return cases.table(head, rows, columns, text, keep=True)
 
 
 def steps(cases):
     """Claim M: CUDA's malloc rounds up to steps of 20 floats."""
-    found = cases.points("allocate", "linear", "barrier", "paper")
-    sizes = sorted({n for series in found.values() for n in series})
-    rows = [
-        [full_name(name), *(point_text(series.get(n)) for n in sizes)]
+    found = cases.series("allocate", **BARRIER)
+    columns = {str(n): {"floats": n} for n in sorted(set().union(*found.values()))}
+    rows = {
+        full_name(name): case("allocate", allocator=name, **BARRIER)
         for name, series in found.items()
         if len(series) > len(SIZES)
-    ]
-    head = ["M: malloc by floats (median, cycles)", *map(str, sizes)]
-    return [*markdown(head, rows), ""] if rows else []
+    }
+    return cases.table("M: malloc by floats (median, cycles)", rows, columns, median_or_error)
 
 
 def few_floats(cases):
     """Claim N: fewer than 25 floats, if there are records."""
     for mode in MODES:
-        found = cases.points("work", "linear", mode, "paper").get(cases.platform, {})
-        sizes = [n for n in found if n < 25]
+        sizes = [n for n in cases.series("work", mode=mode).get(cases.platform, {}) if n < 25]
         if sizes:
             yield from ["N: speed-up of the work for few floats.", ""]
-            yield from ratios(cases, "work", ("linear",), sizes, mode, "paper", cases.platform)
+            yield from quotients(cases, "work", "linear", sizes, mode, "paper", cases.platform)
 
 
 def machine_section(cases):
@@ -274,7 +255,7 @@ def machine_section(cases):
         point
         for mode in MODES
         for grid in GRIDS
-        for point in flat(cases.points("total", "linear", mode, grid))
+        for point in flat(cases.series("total", mode=mode, grid=grid))
     ]
     yield from [f"## {cases.machine}", "", f"{origin(everything)}. Mean ± standard deviation over"]
     yield from ["runs, the median in brackets; the best of a column in bold.", ""]
@@ -291,20 +272,22 @@ def machine_section(cases):
     for grid, threads in GRIDS.items():
         yield from [f"### Speed-up of the work over {platform}, {threads}", ""]
         for mode in MODES:
-            yield from ratios(cases, "work", MAIN, SIZES, mode, grid, cases.platform)
-            yield from ratios(cases, "work", OTHERS, (100, 400), mode, grid, cases.platform)
+            for workload in MAIN + OTHERS:
+                sizes = SIZES if workload in MAIN else (100, 400)
+                yield from quotients(cases, "work", workload, sizes, mode, grid, cases.platform)
         yield from [f"### Time of malloc and free, {threads}", ""]
         for phase in ("allocate", "free"):
             for mode in MODES:
                 yield from times(cases, phase, mode, grid)
         yield from [f"### Time of all four phases ÷ the floor's, {threads}", ""]
         for mode in MODES:
-            yield from ratios(cases, "total", MAIN, SIZES, mode, grid, "bump", True, min)
+            for workload in MAIN:
+                yield from quotients(cases, "total", workload, SIZES, mode, grid, "bump", True)
 
 
 def all_cases(data):
-    cases = (Cases(data, machine) for machine in data.machines())
-    return [found for found in cases if found.exists]
+    machines = [m for m in data.machines() if (m, "coalesced/unit/total") in data.by_bench]
+    return [Cases(data, machine) for machine in machines]
 
 
 def page(data):
@@ -321,7 +304,7 @@ def verdicts(data):
     cases = next(iter(all_cases(data)), None)
     if cases is None:
         return missing("`coalesced_unit_bench`")
-    everything = flat(cases.points("total", "linear", "none", "paper"))
+    everything = flat(cases.series("total", mode="none"))
     head = ["", "the paper's claim, against CUDA's malloc", "its speed-up", *MODES.values()]
     rows = [
         [claim.key, claim.text, claim.paper, *(claim.verdict(cases, mode) for mode in MODES)]

@@ -301,13 +301,14 @@ GAIN = last("cuda", "collective", write=quotient(rounded))
 RATE_GAIN = last("collective", "cuda", write=quotient(rounded))
 
 
-def operation_rows(view):
-    keys = ("operation", "ranks", "doubles")
-    found = pivot(view.data, "mpi/operation/time", keys, "malloc", arrays=not_forms)
-    return {
-        (OPERATIONS[name], f"{ranks:,}", f"{doubles}"): row
-        for (name, ranks, doubles), row in sorted(found.items())
-    }
+def pivoted(bench, keys, column, titles, **selection):
+    """Rows of a pivot in the order of its keys. `titles` gets their values."""
+
+    def rows(view):
+        found = pivot(view.data, bench, keys, column, **selection)
+        return {titles(*key): row for key, row in sorted(found.items())}
+
+    return rows
 
 
 def workload_rows(view):
@@ -367,33 +368,26 @@ def arm_columns():
         yield "ratio", last(*keys, write=quotient(value_text))
 
 
-def timed_rows(view):
-    found = pivot(view.data, "mpi/program/time", ("program", "ranks"), "malloc")
-    rows = {}
-    for (program, ranks), row in sorted(found.items()):
-        good = {name: [p for p in points if p.median is not None] for name, points in row.items()}
-        rows[f"`{program}`", f"{ranks:,}"] = {
-            name: points for name, points in good.items() if points
-        }
-    return {titles: row for titles, row in rows.items() if row}
+def good_runs(row, name):
+    return [point for point in row.get(name, []) if point.median is not None]
 
 
 def all_runs(name):
     """The median of all runs, and in brackets the smallest and the largest."""
 
     def text(view, row):
-        values = [point.median for point in row.get(name, [])]
-        view.seen += row.get(name, [])
-        if not values:
-            return "failed"
-        return range_text([median(values), min(values), max(values)], 0, 1, 2)
+        points = good_runs(row, name)
+        view.seen += points
+        values = [point.median for point in points]
+        numbers = values and [median(values), min(values), max(values)]
+        return range_text(numbers, 0, 1, 2) if values else "failed"
 
     return text
 
 
 def class_gain(view, row):
-    pair = [median(point.median for point in row[name]) for name in ("dynamic", "collective")]
-    return f"{pair[0] / pair[1]:.2f}"
+    runs = [[p.median for p in good_runs(row, name)] for name in ("dynamic", "collective")]
+    return f"{median(runs[0]) / median(runs[1]):.2f}" if all(runs) else DASH
 
 
 def no_allocation(view):
@@ -434,7 +428,13 @@ ANALYSIS = {
     ),
     # The seed's figure 5.
     "operations": table(
-        operation_rows,
+        pivoted(
+            "mpi/operation/time",
+            ("operation", "ranks", "doubles"),
+            "malloc",
+            lambda name, ranks, doubles: (OPERATIONS[name], f"{ranks:,}", f"{doubles}"),
+            arrays=not_forms,
+        ),
         last_of(MALLOCS) | {"ratio": GAIN},
         ("", "ranks", "doubles"),
         "run_mpi_malloc_bench.sh",
@@ -442,7 +442,12 @@ ANALYSIS = {
     ),
     # The programs of tests/mpi/programs. Each run is a record.
     "programs": table(
-        timed_rows,
+        pivoted(
+            "mpi/program/time",
+            ("program", "ranks"),
+            "malloc",
+            lambda program, ranks: (f"`{program}`", f"{ranks:,}"),
+        ),
         {MALLOCS[name]: all_runs(name) for name in ("cuda", "dynamic", "collective")}
         | {"what classes gain": class_gain},
         ("program", "ranks"),

@@ -216,7 +216,7 @@ HOST = Table(
 
 
 def main_figures(data):
-    if not data.records:
+    if not data.machines():
         return ["No figures yet: `make bench` measures this machine."]
     machine = data.machines()[0]
     hosts = HOST(data)

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from .names import HOST_NAMES, POOL_NAMES, STRATEGIES
+from .names import POOL_NAMES, STRATEGIES
 from .records import range_text, value_text
 from .table import Table, at, digits, joined, ratio, value
 

@@ -57,10 +57,12 @@ class Records:
 
     def __init__(self, records):
         self.records = sorted(records, key=lambda record: record["date"])
-        self.by_bench = defaultdict(list)
+        self.by_bench, self.by_allocator = defaultdict(list), defaultdict(list)
         for record in self.records:
-            self.by_bench[record["machine"], record["bench"]].append(record)
-            self.by_bench[None, record["bench"]].append(record)
+            for machine in (None, record["machine"]):
+                self.by_bench[machine, record["bench"]].append(record)
+                allocator = record["params"].get("allocator")
+                self.by_allocator[machine, record["bench"], allocator].append(record)
 
     def machines(self):
         """The machines, those with a GPU first. MPI's tables choose machines themselves (mpi.py)."""
@@ -69,7 +71,10 @@ class Records:
 
     def matching(self, machine, bench, selection):
         """The records whose params match. A function in `selection` tests the param's value."""
-        for record in self.by_bench.get((machine, bench), []):
+        records = self.by_bench.get((machine, bench), [])
+        if "allocator" in selection:
+            records = self.by_allocator.get((machine, bench, selection["allocator"]), [])
+        for record in records:
             params = record["params"]
             if all(
                 value(params.get(name)) if callable(value) else params.get(name) == value
@@ -97,6 +102,7 @@ class Records:
         }
 
     def point(self, machine, bench, allocator="quarry", **selection):
+        selection["allocator"] = allocator
         return self.points(machine, bench, None, selection).get(allocator, {}).get(None)
 
     def runs(self, machine, bench, selection):

@@ -7,7 +7,7 @@ points that the table shows, for their dates and commits.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from . import records
 from .records import point_text, value_text
@@ -27,6 +27,29 @@ def markdown(head, rows, right=True):
         "| " + " | ".join(head) + " |",
         "|---" + rest * (len(head) - 1) + "|",
         *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+
+
+class Number(str):
+    """A text with the number that `Table.best` compares."""
+
+    def __new__(cls, text, number):
+        result = super().__new__(cls, text)
+        result.number = number
+        return result
+
+
+def bold(rows, best):
+    """The rows with the best of each column in bold."""
+    columns = list(zip(*rows))
+    numbers = [[text.number for text in column if isinstance(text, Number)] for column in columns]
+    tops = [best(column, default=None) for column in numbers]
+    return [
+        [
+            f"**{text}**" if isinstance(text, Number) and text.number == top else text
+            for text, top in zip(row, tops)
+        ]
+        for row in rows
     ]
 
 
@@ -79,7 +102,7 @@ class Table:
     any_machine: bool = False  # one table for all machines
     keep: bool = False  # rows without a point too
     right: bool = True
-    last: Callable | None = None  # a function of the view: rows at the end
+    best: Callable | None = None  # max or min: the best of each column is bold
     words: Callable | None = None  # of the view: {word: text} for `head` and the texts
 
     def machines(self, data):
@@ -116,7 +139,7 @@ class Table:
         words |= self.words(view) if self.words else {}
         head = self.head if isinstance(self.head, tuple) else (self.head,)
         titles = [title.format(**words) for title in (*head, *(title for title, _ in columns))]
-        rows += self.last(view) if self.last else []
+        rows = bold(rows, self.best) if self.best else rows
         before = [*self.before.format(**words).split("\n"), ""] if self.before else []
         after = ["", *self.after.format(**words).split("\n")] if self.after else []
         return [*before, *markdown(titles, rows, self.right), *after]
