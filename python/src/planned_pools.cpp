@@ -15,7 +15,6 @@ namespace quarry::python {
 namespace {
 
 using namespace nb::literals;
-using planned_pool_counts;
 
 /// The class that Python sees: a planned pool with a lock.
 class planned_pool_handle {

@@ -16,7 +16,6 @@ namespace quarry::python {
 namespace {
 
 using namespace nb::literals;
-using plan;
 
 /// Reads another trace, and reports how many events are read.
 class reporting_reader final : public trace::reader {

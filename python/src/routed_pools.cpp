@@ -16,7 +16,6 @@ namespace quarry::python {
 namespace {
 
 using namespace nb::literals;
-using routing_table;
 
 /// A routed pool with a lock, whose placement is chosen at run time.
 class locked_routed_pool {

@@ -25,7 +25,6 @@ namespace quarry::python {
 namespace {
 
 using namespace nb::literals;
-using routing_table;
 
 class separate_settings {
  public:
@@ -92,16 +91,16 @@ void add_routing(nb::module_& core) {
           "pool"_a, "min_size"_a = 0, "max_size"_a = nb::none(), "call_site"_a = "", "phase"_a = "",
           "Sizes are in bytes; both limits are included. `max_size` None means no maximum. An "
           "empty `call_site` means any call site, and an empty `phase` any phase of the program.")
-      .add("pool", &trace::route::pool, "The number of the pool, below 16.")
-      .add("min_size", &trace::route::min_size, "The smallest size in bytes.")
+      .add("pool", &route::pool, "The number of the pool, below 16.")
+      .add("min_size", &route::min_size, "The smallest size in bytes.")
       .add(
           "max_size",
           [](route const& route) {
             return route.max_size == no_limit ? std::optional<bytes>{} : route.max_size;
           },
           "The largest size in bytes. None: no maximum.")
-      .add("call_site", &trace::route::call_site, "Empty: any call site.")
-      .add("phase", &trace::route::phase, "Empty: any phase.")
+      .add("call_site", &route::call_site, "Empty: any call site.")
+      .add("phase", &route::phase, "Empty: any phase.")
       .add_method(
           "__eq__", [](route const& route, route const& other) { return route == other; },
           nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
