@@ -15,6 +15,7 @@
 
 namespace {
 
+using namespace quarry;
 using namespace quarry::trace;
 
 void record_peak(std::string const& trace, char const* allocator, bench::bytes peak) {

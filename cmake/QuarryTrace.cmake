@@ -4,9 +4,9 @@
 find_package(ZLIB QUIET)
 add_library(quarry_trace src/trace/byte_source.cpp src/trace/candidates.cpp src/trace/codec.cpp src/trace/compare_keys.cpp src/trace/event.cpp src/trace/file_writer.cpp
   src/trace/json_line.cpp src/trace/line_reader.cpp src/trace/open_trace.cpp src/trace/option_names.cpp
-  src/trace/placement.cpp src/trace/plan.cpp src/trace/plan_file.cpp src/trace/pytorch_snapshot.cpp
+  src/trace/placement.cpp src/trace/plan.cpp src/trace/pytorch_snapshot.cpp
   src/trace/quarry_reader.cpp src/trace/reader.cpp src/trace/recorder.cpp src/trace/repetition.cpp src/trace/replay.cpp
-  src/trace/rmm_log.cpp src/trace/rmm_writer.cpp src/trace/routing.cpp src/trace/select_allocator.cpp src/trace/separate.cpp src/trace/text_log.cpp
+  src/trace/rmm_log.cpp src/trace/rmm_writer.cpp src/trace/select_allocator.cpp src/trace/separate.cpp src/trace/text_log.cpp
   src/trace/tune.cpp src/trace/umpire_line.cpp src/trace/umpire_log.cpp src/trace/unpickler.cpp)
 add_library(quarry::trace ALIAS quarry_trace)
 set_target_properties(quarry_trace PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 9 EXPORT_NAME trace POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden

@@ -39,7 +39,7 @@ void translate(std::exception_ptr const& thrown, void*) {
     raise("ResourceFailed", failed.message());
   } catch (trace::bad_trace const& failed) {
     raise("BadTrace", failed.message());
-  } catch (trace::bad_plan const& failed) {
+  } catch (bad_plan const& failed) {
     raise("BadPlan", failed.message());
   } catch (error const& failed) {
     raise("Error", failed.message());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools that serve from a plan.
 #include "quarry/host/detail/held_at_fork.hpp"
-#include "quarry/trace/planned_pool.hpp"
+#include "quarry/host/pools/planned_pool.hpp"
 
 #include "plain_class.hpp"
 #include "pool_parts.hpp"
@@ -15,12 +15,11 @@ namespace quarry::python {
 namespace {
 
 using namespace nb::literals;
-using trace::planned_pool_counts;
 
 /// The class that Python sees: a planned pool with a lock.
 class planned_pool_handle {
  public:
-  planned_pool_handle(std::string const& resource, trace::plan const& plan,
+  planned_pool_handle(std::string const& resource, quarry::plan const& plan,
                       pool_options const& fallback, int device, std::uint32_t lookahead,
                       recorder_handle const* handle)
       : recorded_{target_of(handle),
@@ -29,7 +28,7 @@ class planned_pool_handle {
                   std::in_place,
                   pool_upstream(resource, device, fallback.name, target_of(handle)),
                   plan,
-                  trace::planned_pool_options{.fallback = fallback, .lookahead = lookahead}} {}
+                  planned_pool_options{.fallback = fallback, .lookahead = lookahead}} {}
 
   std::uint64_t allocate(bytes size, bytes alignment) {
     std::scoped_lock const lock{mutex_};
@@ -64,8 +63,8 @@ class planned_pool_handle {
  private:
   std::mutex mutex_;
   detail::held_at_fork held_{mutex_};  // a child of a fork may use the pool
-  trace::recorded_resource<trace::planned_pool<any_resource>> recorded_;
-  trace::planned_pool<any_resource>& pool_ = recorded_.upstream();
+  trace::recorded_resource<planned_pool<any_resource>> recorded_;
+  planned_pool<any_resource>& pool_ = recorded_.upstream();
 };
 
 void add_counts(nb::module_& core) {
@@ -101,7 +100,7 @@ void add_planned_pools(nb::module_& core) {
   add_counts(core);
   nb::class_<handle>(core, "PlannedPool",
                      "Serves requests from a plan, and unplanned requests from a pool.")
-      .def(nb::init<std::string, trace::plan const&, pool_options const&, int, std::uint32_t,
+      .def(nb::init<std::string, plan const&, pool_options const&, int, std::uint32_t,
                     recorder_handle const*>(),
            "resource"_a, "plan"_a, "options"_a, nb::kw_only(), "device"_a, "lookahead"_a,
            "recorder"_a.none(), without_gil{})

@@ -16,7 +16,6 @@ namespace quarry::python {
 namespace {
 
 using namespace nb::literals;
-using trace::plan;
 
 /// Reads another trace, and reports how many events are read.
 class reporting_reader final : public trace::reader {
@@ -46,7 +45,7 @@ plan make_plan(trace::reader& source, trace::plan_options options, progress_repo
 std::uint64_t planned_allocations(plan const& value) {
   return static_cast<std::uint64_t>(std::ranges::count_if(
       value.allocations,
-      [](trace::planned_allocation const& each) { return each.offset != trace::not_planned; }));
+      [](planned_allocation const& each) { return each.offset != not_planned; }));
 }
 
 }  // namespace
@@ -67,9 +66,7 @@ void add_plans(nb::module_& core) {
           "Allocations in one repetition; 0 if nothing repeats.")
       .add_method(
           "save",
-          [](plan const& value, std::filesystem::path const& path) {
-            trace::save(value, path.string());
-          },
+          [](plan const& value, std::filesystem::path const& path) { save(value, path.string()); },
           "path"_a, without_gil{}, nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
           "Writes a file for `load_plan` and for C++ programs.")
       .add_method("__len__", [](plan const& value) { return value.allocations.size(); })
@@ -77,9 +74,8 @@ void add_plans(nb::module_& core) {
           "__eq__", [](plan const& value, plan const& other) { return value == other; },
           nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
   core.def(
-      "load_plan",
-      [](std::filesystem::path const& path) { return trace::load_plan(path.string()); }, "path"_a,
-      without_gil{}, nb::sig("def load_plan(path: str | os.PathLike[str]) -> Plan"),
+      "load_plan", [](std::filesystem::path const& path) { return load_plan(path.string()); },
+      "path"_a, without_gil{}, nb::sig("def load_plan(path: str | os.PathLike[str]) -> Plan"),
       "Reads a plan that `Plan.save` wrote. Raises BadPlan if the file is no plan or is damaged.");
   core.def(
       "plan_file",

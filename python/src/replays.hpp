@@ -21,7 +21,7 @@ class replay_settings {
   replay_settings(std::string const& strategy, pool_options const& pool, double us_per_allocation,
                   double us_per_gib, double us_per_free, std::uint64_t stream_delay,
                   std::size_t max_samples, std::optional<std::string> const& resource, int device,
-                  std::optional<trace::routing_table> routing, std::optional<trace::plan> plan)
+                  std::optional<routing_table> routing, std::optional<plan> plan)
       : options{.placement = trace::strategy_named(strategy),
                 .pool = pool,
                 .cost = cost_of(us_per_allocation, us_per_free, us_per_gib),
@@ -50,8 +50,8 @@ class replay_settings {
 
  private:
   std::unique_ptr<any_resource> upstream_;
-  std::optional<trace::routing_table> routing_;
-  std::optional<trace::plan> plan_;
+  std::optional<routing_table> routing_;
+  std::optional<plan> plan_;
 };
 
 /// The result as the arguments of ReplayResult. Needs Python's lock.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools that a routing table chooses from.
 #include "quarry/host/detail/held_at_fork.hpp"
-#include "quarry/trace/routed_pool.hpp"
+#include "quarry/host/pools/routed_pool.hpp"
 
 #include "module.hpp"
 #include "pool_parts.hpp"
@@ -16,7 +16,6 @@ namespace quarry::python {
 namespace {
 
 using namespace nb::literals;
-using trace::routing_table;
 
 /// A routed pool with a lock, whose placement is chosen at run time.
 class locked_routed_pool {
@@ -106,7 +105,7 @@ class locked_routed_pool_of final : public locked_routed_pool {
 
   std::mutex mutex_;
   detail::held_at_fork held_{mutex_};  // a child of a fork may use the pool
-  trace::routed_pool<any_resource, Placement> pool_;
+  routed_pool<any_resource, Placement> pool_;
   std::shared_ptr<trace::recorder> recorder_;
   std::uint32_t allocator_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Routing tables, and separation of temporary from permanent allocations.
-#include "quarry/trace/routing.hpp"
+#include "quarry/host/pools/routing.hpp"
 
 #include "quarry/core/errors.hpp"
 #include "quarry/trace/compare_keys.hpp"
@@ -25,7 +25,6 @@ namespace quarry::python {
 namespace {
 
 using namespace nb::literals;
-using trace::routing_table;
 
 class separate_settings {
  public:
@@ -80,36 +79,35 @@ routing_table learn(trace::trace_source const& source, std::string const& key,
 }  // namespace
 
 void add_routing(nb::module_& core) {
-  plain_class<trace::route>{core, "Route",
-                            "Sends the allocations of some sizes, call sites and phases to a pool."}
+  plain_class<route>{core, "Route",
+                     "Sends the allocations of some sizes, call sites and phases to a pool."}
       .add_method(
           "__init__",
-          [](trace::route* self, std::uint32_t pool, bytes min_size, std::optional<bytes> max_size,
+          [](route* self, std::uint32_t pool, bytes min_size, std::optional<bytes> max_size,
              std::string call_site, std::string phase) {
-            new (self) trace::route{pool, min_size, limit_of(max_size), std::move(call_site),
-                                    std::move(phase)};
+            new (self)
+                route{pool, min_size, limit_of(max_size), std::move(call_site), std::move(phase)};
           },
           "pool"_a, "min_size"_a = 0, "max_size"_a = nb::none(), "call_site"_a = "", "phase"_a = "",
           "Sizes are in bytes; both limits are included. `max_size` None means no maximum. An "
           "empty `call_site` means any call site, and an empty `phase` any phase of the program.")
-      .add("pool", &trace::route::pool, "The number of the pool, below 16.")
-      .add("min_size", &trace::route::min_size, "The smallest size in bytes.")
+      .add("pool", &route::pool, "The number of the pool, below 16.")
+      .add("min_size", &route::min_size, "The smallest size in bytes.")
       .add(
           "max_size",
-          [](trace::route const& route) {
+          [](route const& route) {
             return route.max_size == no_limit ? std::optional<bytes>{} : route.max_size;
           },
           "The largest size in bytes. None: no maximum.")
-      .add("call_site", &trace::route::call_site, "Empty: any call site.")
-      .add("phase", &trace::route::phase, "Empty: any phase.")
+      .add("call_site", &route::call_site, "Empty: any call site.")
+      .add("phase", &route::phase, "Empty: any phase.")
       .add_method(
-          "__eq__",
-          [](trace::route const& route, trace::route const& other) { return route == other; },
+          "__eq__", [](route const& route, route const& other) { return route == other; },
           nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
   nb::class_<routing_table>(core, "RoutingTable",
                             "Which of several pools serves an allocation: the first route that "
                             "matches counts, else pool 0.")
-      .def(nb::init<std::vector<trace::route>>(), "routes"_a = std::vector<trace::route>{},
+      .def(nb::init<std::vector<route>>(), "routes"_a = std::vector<route>{},
            "Raises BadArgument if a pool's number is 16 or more, a size range is empty, or a call "
            "site or a phase has a line break.")
       .def_static(

@@ -119,7 +119,7 @@ def test_tune_prints_the_command_that_replays_the_best_setting(layered_file, tmp
     assert found["pool"]["peak_reserved"] == values["best"]["peak_reserved"]
     assert found["upstream_us"] == pytest.approx(values["best"]["upstream_us"])
     shown = run("tune", layered_file, *words).stdout
-    assert f"\n{values['command']}\n" in shown and "quarry::trace::routed_pool" in shown
+    assert f"\n{values['command']}\n" in shown and "quarry::routed_pool" in shown
     at = command.index("--separate")
     command[at : at + 2] = ["--routes", tmp_path / "routes"]
     again = json.loads(run(*command, "--json").stdout)

@@ -184,8 +184,8 @@ std::string code_for(replay_options const& options) {
   std::string const device = "quarry::device_resource{device}";
   auto const pool_with = [&](char const* placement) {
     if (options.routing != nullptr)
-      return std::string{"quarry::trace::routed_pool<quarry::device_resource, "} + placement +
-             "> memory{\n    " + device + ", quarry::trace::routing_table::load(path),\n    " +
+      return std::string{"quarry::routed_pool<quarry::device_resource, "} + placement +
+             "> memory{\n    " + device + ", quarry::routing_table::load(path),\n    " +
              options_of_pool(pool) + "};\n";
     return std::string{"quarry::pool<quarry::device_resource, "} + placement + "> memory{\n    " +
            device + ",\n    " + options_of_pool(pool) + "};\n";
@@ -205,12 +205,11 @@ std::string code_for(replay_options const& options) {
       return "quarry::stream_pool memory{\n    " + device + ", quarry::cuda_streams{},\n    " +
              options_of_stream_pool(pool) + "};\n";
     case strategy::planned:
-      return "quarry::trace::planned_pool memory{\n    " + device +
-             ", quarry::trace::load_plan(path),\n    {.fallback = " + options_of_pool(pool) +
-             "}};\n";
+      return "quarry::planned_pool memory{\n    " + device +
+             ", quarry::load_plan(path),\n    {.fallback = " + options_of_pool(pool) + "}};\n";
     case strategy::planned_streams:
-      return "quarry::trace::planned_stream_pool memory{\n    " + device +
-             ", quarry::cuda_streams{}, quarry::trace::load_plan(path),\n    {.fallback = " +
+      return "quarry::planned_stream_pool memory{\n    " + device +
+             ", quarry::cuda_streams{}, quarry::load_plan(path),\n    {.fallback = " +
              options_of_stream_pool(pool) + "}};\n";
     case strategy::direct:
       break;

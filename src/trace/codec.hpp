@@ -2,6 +2,7 @@
 // Encodes and decodes the chunks of trace files (docs/format/trace.md).
 #pragma once
 
+#include "quarry/core/detail/crc32c.hpp"
 #include "quarry/trace/event.hpp"
 
 #include <array>
@@ -26,8 +27,7 @@ enum class chunk_kind : std::uint8_t { events = 1, names = 2 };
 /// An event has at most this number of bytes: a tag and nine varints.
 inline constexpr std::size_t max_event_bytes = 1 + 9 * 10;
 
-/// CRC-32C (Castagnoli), continued from `crc`, the checksum of the bytes before. 0 begins one.
-[[nodiscard]] std::uint32_t crc32c(std::span<unsigned char const> data, std::uint32_t crc = 0);
+using detail::crc32c;
 
 inline void store32(unsigned char* target, std::uint32_t value) {
   static_assert(std::endian::native == std::endian::little);

@@ -3,16 +3,16 @@
 // `wait(event)` and `counts()`. Those that follow a plan also have `use()`.
 #pragma once
 
+#include "quarry/host/pools/planned_pool.hpp"
+#include "quarry/host/pools/planned_stream_pool.hpp"
 #include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/routed_pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/pools/stream_pool.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/platform/simulated_pages.hpp"
-#include "quarry/trace/planned_pool.hpp"
-#include "quarry/trace/planned_stream_pool.hpp"
 #include "quarry/trace/replay.hpp"
-#include "quarry/trace/routed_pool.hpp"
 
 #include <algorithm>
 #include <chrono>

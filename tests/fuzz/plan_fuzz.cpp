@@ -47,12 +47,12 @@ namespace {
   return with_checksum(text);
 }
 
-void serve(trace::plan const& served, byte_source& input) {
-  trace::planned_pool_options options{.fallback = {.first_block = 4096, .next_block = 4096}};
+void serve(plan const& served, byte_source& input) {
+  planned_pool_options options{.fallback = {.first_block = 4096, .next_block = 4096}};
   options.fallback.max_bytes = bytes{1} << 40;
   options.lookahead = static_cast<std::uint32_t>(input.range(0, 20));
   try {
-    trace::planned_pool tested{simulated_resource{}, served, options};
+    planned_pool tested{simulated_resource{}, served, options};
     std::map<std::uint64_t, bytes> live;
     std::size_t next = 0;
     while (!input.is_exhausted()) {
@@ -95,16 +95,16 @@ void run_plan(byte_source& input) {
     text = plan_text(input);
   }
   file.write(text);
-  trace::plan read;
+  plan read;
   try {
-    read = trace::load_plan(file.path());
-  } catch (trace::bad_plan const& refused) {
+    read = load_plan(file.path());
+  } catch (bad_plan const& refused) {
     expect(refused.message().starts_with(file.path()), "a refusal that does not name the file");
     return;
   }
-  expect(trace::audit(read).empty(), "a plan was accepted that violates an invariant");
-  trace::save(read, copy.path());
-  expect(trace::load_plan(copy.path()) == read, "the copy differs");
+  expect(audit(read).empty(), "a plan was accepted that violates an invariant");
+  save(read, copy.path());
+  expect(load_plan(copy.path()) == read, "the copy differs");
   serve(read, input);
 }
 

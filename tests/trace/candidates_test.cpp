@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The code of settings.
 #include "quarry/host/pools/cuda_streams.hpp"
+#include "quarry/host/pools/planned_pool.hpp"
+#include "quarry/host/pools/planned_stream_pool.hpp"
 #include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/routed_pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/pools/stream_pool.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/platform/cuda_pages.hpp"
-#include "quarry/trace/planned_pool.hpp"
-#include "quarry/trace/planned_stream_pool.hpp"
-#include "quarry/trace/routed_pool.hpp"
 #include "quarry/trace/tune.hpp"
 
 #include <gtest/gtest.h>
@@ -18,6 +18,7 @@
 
 namespace {
 
+using namespace quarry;
 using namespace quarry::trace;
 using quarry::heuristic;
 
@@ -77,9 +78,9 @@ TEST(Candidates, CodeOfSeparatedPoolsLoadsTheirRoutes) {
   for (auto const& each : all) EXPECT_EQ(each.routing, &table);
   // clang-format off
   EXPECT_CODE(all[1],
-      quarry::trace::routed_pool<quarry::device_resource,
+      quarry::routed_pool<quarry::device_resource,
                                  quarry::chunk_arena<quarry::lowest_best_fit>> memory{
-          quarry::device_resource{device}, quarry::trace::routing_table::load(path),
+          quarry::device_resource{device}, quarry::routing_table::load(path),
           {.first_block = 1048576, .next_block = 1048576, .growth_percent = 0,
            .coalesce = quarry::heuristic::never()}};);
   // clang-format on
@@ -98,14 +99,14 @@ TEST(Candidates, CodeOfOtherStrategiesHasTheirOptions) {
       {.first_block = 4096, .next_block = 8192, .growth_percent = 4, .alignment = 512,
        .max_bytes = 1073741824}};);
   tested.placement = strategy::planned;
-  EXPECT_CODE(tested, quarry::trace::planned_pool memory{
-      quarry::device_resource{device}, quarry::trace::load_plan(path),
+  EXPECT_CODE(tested, quarry::planned_pool memory{
+      quarry::device_resource{device}, quarry::load_plan(path),
       {.fallback = {.first_block = 4096, .next_block = 8192, .growth_percent = 4,
                     .alignment = 512, .max_bytes = 1073741824,
                     .coalesce = quarry::heuristic::never()}}};);
   tested.placement = strategy::planned_streams;
-  EXPECT_CODE(tested, quarry::trace::planned_stream_pool memory{
-      quarry::device_resource{device}, quarry::cuda_streams{}, quarry::trace::load_plan(path),
+  EXPECT_CODE(tested, quarry::planned_stream_pool memory{
+      quarry::device_resource{device}, quarry::cuda_streams{}, quarry::load_plan(path),
       {.fallback = {.first_block = 4096, .next_block = 8192, .growth_percent = 4,
                     .alignment = 512, .max_bytes = 1073741824}}};);
   tested.placement = strategy::direct;

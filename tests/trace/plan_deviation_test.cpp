@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded programs that deviate from their plans.
-#include "quarry/trace/planned_pool.hpp"
+#include "quarry/host/pools/planned_pool.hpp"
+#include "quarry/trace/plan.hpp"
 #include "quarry/trace/reader.hpp"
 #include "quarry/trace/replay.hpp"
 
@@ -12,6 +13,7 @@
 
 namespace {
 
+using namespace quarry;
 using namespace quarry::trace;
 using quarry::bytes;
 

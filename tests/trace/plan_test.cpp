@@ -12,6 +12,7 @@
 
 namespace {
 
+using namespace quarry;
 using namespace quarry::trace;
 using quarry::bytes;
 

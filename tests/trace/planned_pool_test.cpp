@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/planned_pool.hpp"
+#include "quarry/host/pools/planned_pool.hpp"
 
 #include "conformance/resource_conformance.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
+#include "quarry/trace/plan.hpp"
 #include "quarry/trace/replay.hpp"
 
 #include <gtest/gtest.h>
@@ -21,11 +22,11 @@ namespace planned_pool_test {
 struct planned_on_the_host {
   static constexpr bytes alignment = 256;
   static constexpr bool is_touchable = true;
-  trace::planned_pool<host_resource> source{
+  planned_pool<host_resource> source{
       host_resource{}, plan_of_equal_places(), {.fallback = {.alignment = alignment}}};
 
-  [[nodiscard]] static trace::plan plan_of_equal_places() {
-    trace::plan result{.alignment = 4096, .size = 100 * 4096};
+  [[nodiscard]] static plan plan_of_equal_places() {
+    plan result{.alignment = 4096, .size = 100 * 4096};
     for (std::uint64_t i = 0; i < 100; ++i) result.allocations.push_back({4096, 4096 * i, i + 100});
     return result;
   }
@@ -52,6 +53,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(PlannedPool, ResourceConformance,
 
 namespace {
 
+using namespace quarry;
 using namespace quarry::trace;
 using quarry::bytes;
 using quarry::host_resource;

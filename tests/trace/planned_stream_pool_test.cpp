@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/planned_stream_pool.hpp"
+#include "quarry/host/pools/planned_stream_pool.hpp"
 
 #include "host/pools/simulated_streams.hpp"
 #include "quarry/host/resources/host_resource.hpp"
@@ -14,6 +14,7 @@
 
 namespace {
 
+using namespace quarry;
 using namespace quarry::trace;
 using quarry::bytes;
 using quarry::host_resource;

@@ -5,9 +5,9 @@
 
 #include "quarry/core/export.hpp"
 #include "quarry/host/pools/pool_options.hpp"
+#include "quarry/host/pools/routing.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/trace/event.hpp"
-#include "quarry/trace/routing.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -16,9 +16,12 @@
 #include <string>
 #include <vector>
 
+namespace quarry::inline QUARRY_ABI {
+struct plan;
+}
+
 namespace quarry::inline QUARRY_ABI::trace {
 
-struct plan;
 
 /// How the pool places allocations.
 enum class strategy : std::uint8_t {
@@ -65,7 +68,7 @@ struct replay_options {
   name_table const* call_sites = nullptr;
   /// Of `planned` and `planned_streams`: the replayer copies it. `pool` has the options of the
   /// fallback. If the plan's block exceeds the capacity or the memory, no allocation succeeds
-  trace::plan const* plan = nullptr;
+  quarry::plan const* plan = nullptr;
   /// Of the strategies with streams: how long the work of a stream takes, in nanoseconds of the
   /// trace's time
   std::uint64_t stream_delay = 1'000'000;

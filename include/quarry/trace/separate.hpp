@@ -2,8 +2,8 @@
 #pragma once
 
 #include "quarry/core/export.hpp"
+#include "quarry/host/pools/routing.hpp"
 #include "quarry/trace/event.hpp"
-#include "quarry/trace/routing.hpp"
 
 #include <cstdint>
 #include <memory>

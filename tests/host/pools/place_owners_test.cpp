@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/place_owners.hpp"
+#include "quarry/host/pools/place_owners.hpp"
 
 #include "host/pools/simulated_streams.hpp"
 
@@ -7,7 +7,7 @@
 
 namespace {
 
-using namespace quarry::trace;
+using namespace quarry;
 using quarry::test::simulated_streams;
 using owners = place_owners<simulated_streams>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/routing.hpp"
+#include "quarry/host/pools/routing.hpp"
 
 #include "quarry/core/errors.hpp"
 
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <random>
 
-namespace quarry::trace {
+namespace quarry {
 namespace routing_test {
 
 std::string file(std::string const& name) { return testing::TempDir() + "/routing_" + name; }
@@ -90,4 +90,4 @@ TEST(RoutingTable, AFileWithAFaultIsRefusedByItsLine) {
 }
 
 }  // namespace routing_test
-}  // namespace quarry::trace
+}  // namespace quarry

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 
 /// Sends the allocations of these sizes from this call site, in this phase of the program, to a
 /// pool.
@@ -64,4 +64,4 @@ class QUARRY_API routing_table {
   std::uint32_t pools_ = 1;
 };
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/pools/plan.hpp"
 #include "quarry/host/pools/stream_order.hpp"
-#include "quarry/trace/plan.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 
 /// Which stream freed each byte of a plan's range last, and the events after which other streams
 /// may use these bytes.
@@ -157,4 +157,4 @@ class place_owners {
   std::uint64_t events_ = 0, waits_ = 0;
 };
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

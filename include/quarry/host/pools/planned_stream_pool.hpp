@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/pools/place_owners.hpp"
+#include "quarry/host/pools/planned_memory.hpp"
 #include "quarry/host/pools/stream_pool.hpp"
-#include "quarry/trace/place_owners.hpp"
-#include "quarry/trace/planned_memory.hpp"
 
 #include <utility>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 
 struct planned_stream_pool_options {
   /// Of the pool that serves other requests; see `planned_pool_options::fallback`
@@ -103,4 +103,4 @@ class planned_stream_pool : public planned_memory<Resource, stream_pool<Resource
   place_owners<Order> owners_;
 };
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

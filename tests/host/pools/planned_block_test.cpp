@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/planned_block.hpp"
+#include "quarry/host/pools/planned_block.hpp"
 
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace quarry::trace;
+using namespace quarry;
 using quarry::bytes;
 using quarry::host_resource;
 using quarry::memory_location;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/planned_places.hpp"
+#include "quarry/host/pools/planned_places.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-using namespace quarry::trace;
+using namespace quarry;
 using quarry::bytes;
 
 plan plan_of_offsets(std::vector<bytes> const& offsets) {

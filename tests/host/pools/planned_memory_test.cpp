@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/planned_memory.hpp"
+#include "quarry/host/pools/planned_memory.hpp"
 
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
@@ -13,7 +13,7 @@
 
 namespace {
 
-using namespace quarry::trace;
+using namespace quarry;
 using quarry::bytes;
 using quarry::pool_options;
 using quarry::simulated_resource;

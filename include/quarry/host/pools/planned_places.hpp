@@ -3,7 +3,7 @@
 
 #include "quarry/core/bits.hpp"
 #include "quarry/host/pools/placement.hpp"
-#include "quarry/trace/plan.hpp"
+#include "quarry/host/pools/plan.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 
 /// A set of numbers below a limit, with the nearest number on either side. O(log limit).
 class number_set {
@@ -197,4 +197,4 @@ class planned_places {
   bytes granted_ = 0;
 };
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

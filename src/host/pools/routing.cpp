@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/routing.hpp"
+#include "quarry/host/pools/routing.hpp"
 
 #include "quarry/core/errors.hpp"
 
@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 constexpr char const* file_heading = "quarry-routes 1";
@@ -102,4 +102,4 @@ void routing_table::save(std::string const& path) const {
   if (!file) throw resource_failed{path + ": cannot write the file", std::strerror(errno)};
 }
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

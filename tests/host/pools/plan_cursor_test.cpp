@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/plan_cursor.hpp"
+#include "quarry/host/pools/plan_cursor.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 namespace {
 
-using namespace quarry::trace;
+using namespace quarry;
 using quarry::bytes;
 
 plan plan_of_sizes(std::vector<bytes> const& all, std::uint64_t period_begin) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/trace/routed_pool.hpp"
+#include "quarry/host/pools/routed_pool.hpp"
 
 #include "quarry/core/bytes.hpp"
 #include "quarry/host/resources/host_resource.hpp"
@@ -12,7 +12,7 @@
 #include <map>
 #include <random>
 
-namespace quarry::trace {
+namespace quarry {
 namespace routed_pool_test {
 
 using namespace quarry::literals;
@@ -117,4 +117,4 @@ TEST(RoutedPool, AllocationsOfAllPoolsKeepTheirContents) {
 }
 
 }  // namespace routed_pool_test
-}  // namespace quarry::trace
+}  // namespace quarry

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/trace/plan.hpp"
+#include "quarry/host/pools/plan.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 
 /// Follows a program through its plan: tells which planned allocation a request is.
 ///
@@ -98,4 +98,4 @@ class plan_cursor {
   std::uint64_t jumps_ = 0;
 };
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/pools/planned_memory.hpp"
 #include "quarry/host/pools/pool.hpp"
-#include "quarry/trace/planned_memory.hpp"
 
 #include <utility>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 
 struct planned_pool_options {
   /// Of the pool that serves unplanned requests. `max_bytes` limits both together; `alignment` may
@@ -68,4 +68,4 @@ class QUARRY_POISONS planned_pool : public planned_memory<Resource, Fallback> {
   [[nodiscard]] bytes bookkeeping() const { return sizeof(*this) + this->footprint(); }
 };
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

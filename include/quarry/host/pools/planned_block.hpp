@@ -2,10 +2,10 @@
 #pragma once
 
 #include "quarry/host/detail/poison.hpp"
+#include "quarry/host/pools/planned_places.hpp"
 #include "quarry/host/pools/pool_options.hpp"
 #include "quarry/host/registry/registry.hpp"
 #include "quarry/host/resources/resource.hpp"
-#include "quarry/trace/planned_places.hpp"
 
 #include <concepts>
 #include <optional>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 
 /// The block of a plan's size, in which the places of the plan lie. The registry knows the places
 /// in use as allocations.
@@ -149,4 +149,4 @@ class QUARRY_POISONS planned_block {
   void* memory_ = nullptr;
 };
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

@@ -3,7 +3,7 @@
 
 #include "quarry/core/errors.hpp"
 #include "quarry/host/pools/pool.hpp"
-#include "quarry/trace/routing.hpp"
+#include "quarry/host/pools/routing.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 
 /// Several pools over one resource. A routing table chooses the pool of each allocation, so that
 /// temporary and permanent allocations share no blocks.
@@ -178,4 +178,4 @@ class routed_pool {
   std::uint64_t invalid_frees_ = 0;
 };
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes and reads plans: docs/format/plan.md.
-#include "quarry/trace/plan.hpp"
-#include "trace/codec.hpp"
+#include "quarry/core/detail/crc32c.hpp"
+#include "quarry/host/pools/plan.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,7 @@
 #include <memory>
 #include <string_view>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 namespace {
 
 constexpr std::string_view first_line = "quarry-plan 1";
@@ -29,7 +29,7 @@ using file_handle = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 }
 
 [[nodiscard]] std::uint32_t checksum(std::string_view text) {
-  return codec::crc32c({reinterpret_cast<unsigned char const*>(text.data()), text.size()});
+  return detail::crc32c({reinterpret_cast<unsigned char const*>(text.data()), text.size()});
 }
 
 /// The lines of a plan file, with their numbers for errors.
@@ -171,4 +171,4 @@ plan load_plan(std::string const& path) {
   return result;
 }
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI

@@ -2,9 +2,9 @@
 // The common part of `planned_pool` and `planned_stream_pool`.
 #pragma once
 
+#include "quarry/host/pools/plan_cursor.hpp"
+#include "quarry/host/pools/planned_block.hpp"
 #include "quarry/host/registry/memory_location.hpp"
-#include "quarry/trace/plan_cursor.hpp"
-#include "quarry/trace/planned_block.hpp"
 
 #include <algorithm>
 #include <concepts>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace quarry::inline QUARRY_ABI::trace {
+namespace quarry::inline QUARRY_ABI {
 
 /// What all planned pools count. `allocations` = `planned` + `unplanned` + `occupied`.
 template <class FallbackCounts>
@@ -171,7 +171,7 @@ class QUARRY_POISONS planned_memory {
   template <class Options>
   [[nodiscard]] static Options fallback_options(std::string const& pool, plan const& served,
                                                 Options options) {
-    if (auto const problems = trace::audit(served); !problems.empty())
+    if (auto const problems = quarry::audit(served); !problems.empty())
       throw bad_argument{pool + ": the plan is wrong: " + problems.front()};
     if (options.alignment > served.alignment)
       throw bad_argument{pool + ": the fallback's alignment is " +
@@ -201,4 +201,4 @@ class QUARRY_POISONS planned_memory {
   base_counts counts_ = {};        // `count_all` adds the rest
 };
 
-}  // namespace quarry::inline QUARRY_ABI::trace
+}  // namespace quarry::inline QUARRY_ABI
