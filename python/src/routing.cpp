@@ -95,14 +95,14 @@ void add_routing(nb::module_& core) {
       .add("min_size", &route::min_size, "The smallest size in bytes.")
       .add(
           "max_size",
-          [](route const& route) {
-            return route.max_size == no_limit ? std::optional<bytes>{} : route.max_size;
+          [](route const& each) {
+            return each.max_size == no_limit ? std::optional<bytes>{} : each.max_size;
           },
           "The largest size in bytes. None: no maximum.")
       .add("call_site", &route::call_site, "Empty: any call site.")
       .add("phase", &route::phase, "Empty: any phase.")
       .add_method(
-          "__eq__", [](route const& route, route const& other) { return route == other; },
+          "__eq__", [](route const& each, route const& other) { return each == other; },
           nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"));
   nb::class_<routing_table>(core, "RoutingTable",
                             "Which of several pools serves an allocation: the first route that "
