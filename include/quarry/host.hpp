@@ -14,6 +14,7 @@
 #include "quarry/host/pools/locked_stream_pool.hpp"
 #include "quarry/host/pools/mixed_pool.hpp"
 #include "quarry/host/pools/place_owners.hpp"
+#include "quarry/host/pools/placements.hpp"
 #include "quarry/host/pools/plan.hpp"
 #include "quarry/host/pools/plan_cursor.hpp"
 #include "quarry/host/pools/planned_block.hpp"

@@ -9,16 +9,7 @@ from quarry import _core
 from quarry.sizes import format_size
 
 FORMATS = ["quarry", "pytorch", "rmm", "umpire", "text"]
-STRATEGIES = [
-    "fast",
-    "lowest-best-fit",
-    "oldest-best-fit",
-    "stitched",
-    "streams",
-    "direct",
-    "planned",
-    "planned-streams",
-]
+STRATEGIES = list(_core.strategies)
 
 
 def information() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/host/pools/chunk_arena.hpp"
+#include "quarry/host/pools/placements.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/trace/recorded_resource.hpp"
 
@@ -57,12 +57,8 @@ template <class Pool>
 /// Calls `make.operator()<Placement>()` for the placement of this name. Throws `bad_argument`.
 template <class Make>
 [[nodiscard]] auto with_placement(std::string const& name, Make const& make) {
-  if (name == "fast_fit") return make.template operator()<fast_fit>();
-  if (name == "segregated_fit") return make.template operator()<chunk_arena<segregated_fit>>();
-  if (name == "oldest_best_fit") return make.template operator()<chunk_arena<oldest_best_fit>>();
-  if (name == "lowest_best_fit") return make.template operator()<chunk_arena<lowest_best_fit>>();
-  throw bad_argument{"pool: there is no placement '" + name +
-                     "'; there are fast_fit, segregated_fit, oldest_best_fit and lowest_best_fit"};
+  return quarry::with_placement(
+      name, make, [](std::string const& reason) { throw bad_argument{"pool: " + reason}; });
 }
 
 }  // namespace quarry::python

@@ -2,6 +2,7 @@
 // Makes allocators from texts. A text is parsed into terms, which are built from the outside in.
 #include "quarry/host/allocators.hpp"
 #include "quarry/host/pools/mixed_pool.hpp"
+#include "quarry/host/pools/placements.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/file_resource.hpp"
 #include "quarry/host/resources/fixed_size_resource.hpp"
@@ -307,21 +308,13 @@ class builder {
       return true;
     });
     arguments.end();
-    auto const make_with =
-        [&]<class Strategy>(std::type_identity<Strategy>) -> std::unique_ptr<allocator_model> {
-      return std::make_unique<pool_model<pool<any_resource, Strategy>>>(std::move(upstream),
-                                                                        options);
-    };
-    if (placement == "fast_fit") return make_with(std::type_identity<fast_fit>{});
-    if (placement == "segregated_fit")
-      return make_with(std::type_identity<chunk_arena<segregated_fit>>{});
-    if (placement == "oldest_best_fit")
-      return make_with(std::type_identity<chunk_arena<oldest_best_fit>>{});
-    if (placement == "lowest_best_fit")
-      return make_with(std::type_identity<chunk_arena<lowest_best_fit>>{});
-    refuse(description_, placement_position,
-           "there is no placement '" + placement +
-               "'; there are fast_fit, segregated_fit, oldest_best_fit and lowest_best_fit");
+    return with_placement(
+        placement,
+        [&]<class Placement>() -> std::unique_ptr<allocator_model> {
+          return std::make_unique<pool_model<pool<any_resource, Placement>>>(std::move(upstream),
+                                                                             options);
+        },
+        [&](std::string const& reason) { refuse(description_, placement_position, reason); });
   }
   [[nodiscard]] bool boolean(term const& value) {
     if (value.is == term::form::word && value.text == "true") return true;

@@ -2,6 +2,7 @@
 // The settings that `tune` tries, and their code.
 #include "quarry/host/pools/stream_pool.hpp"
 #include "quarry/trace/tune.hpp"
+#include "trace/strategies.hpp"
 
 #include <algorithm>
 #include <string>
@@ -182,7 +183,7 @@ std::vector<replay_options> published_candidates(heuristic_rules rules) {
 std::string code_for(replay_options const& options) {
   pool_options const& pool = options.pool;
   std::string const device = "quarry::device_resource{device}";
-  auto const pool_with = [&](char const* placement) {
+  auto const pool_with = [&](std::string const& placement) {
     if (options.routing != nullptr)
       return std::string{"quarry::routed_pool<quarry::device_resource, "} + placement +
              "> memory{\n    " + device + ", quarry::routing_table::load(path),\n    " +
@@ -190,13 +191,12 @@ std::string code_for(replay_options const& options) {
     return std::string{"quarry::pool<quarry::device_resource, "} + placement + "> memory{\n    " +
            device + ",\n    " + options_of_pool(pool) + "};\n";
   };
+  std::string result;
+  if (with_placement_of(options.placement, [&]<class Placement>() {
+        result = pool_with(std::string{code_of_placement<Placement>()});
+      }))
+    return result;
   switch (options.placement) {
-    case strategy::fast:
-      return pool_with("quarry::fast_fit");
-    case strategy::lowest_best_fit:
-      return pool_with("quarry::chunk_arena<quarry::lowest_best_fit>");
-    case strategy::oldest_best_fit:
-      return pool_with("quarry::chunk_arena<quarry::oldest_best_fit>");
     case strategy::stitched:
       return "quarry::stitched_pool<quarry::cuda_pages> memory{\n    quarry::cuda_pages{device},\n"
              "    " +
@@ -211,7 +211,7 @@ std::string code_for(replay_options const& options) {
       return "quarry::planned_stream_pool memory{\n    " + device +
              ", quarry::cuda_streams{}, quarry::load_plan(path),\n    {.fallback = " +
              options_of_stream_pool(pool) + "}};\n";
-    case strategy::direct:
+    default:
       break;
   }
   return "quarry::device_resource memory{device};  // no pool\n";

@@ -2,18 +2,15 @@
 // The texts of strategies, heuristics, goals and keys.
 #include "quarry/trace/separate.hpp"
 #include "quarry/trace/tune.hpp"
+#include "trace/strategies.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
-
-constexpr std::array strategies{
-    strategy::fast,     strategy::lowest_best_fit, strategy::oldest_best_fit,
-    strategy::stitched, strategy::streams,         strategy::direct,
-    strategy::planned,  strategy::planned_streams};
 
 constexpr std::array goals{tune_goal::front, tune_goal::best, tune_goal::all};
 
@@ -33,29 +30,21 @@ template <class Values>
 }  // namespace
 
 char const* name_of(strategy placement) {
-  switch (placement) {
-    case strategy::fast:
-      return "fast";
-    case strategy::lowest_best_fit:
-      return "lowest-best-fit";
-    case strategy::oldest_best_fit:
-      return "oldest-best-fit";
-    case strategy::stitched:
-      return "stitched";
-    case strategy::streams:
-      return "streams";
-    case strategy::direct:
-      return "direct";
-    case strategy::planned:
-      return "planned";
-    case strategy::planned_streams:
-      return "planned-streams";
-  }
+  for (strategy_entry const& each : strategy_entries)
+    if (each.value == placement) return each.name;
   return "unknown";
 }
 
 strategy strategy_named(std::string const& name) {
-  return value_named(name, strategies, "strategy", "strategies");
+  std::array<strategy, strategy_entries.size()> all{};
+  std::ranges::transform(strategy_entries, all.begin(), &strategy_entry::value);
+  return value_named(name, all, "strategy", "strategies");
+}
+
+std::vector<strategy_text> strategy_texts() {
+  std::vector<strategy_text> result;
+  for (strategy_entry const& each : strategy_entries) result.push_back({each.name, each.help});
+  return result;
 }
 
 char const* name_of(tune_goal goal) {

@@ -7,6 +7,7 @@
 #include "quarry/trace/reader.hpp"
 #include "trace/address_map.hpp"
 #include "trace/replay_memory.hpp"
+#include "trace/strategies.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -250,18 +251,13 @@ std::unique_ptr<Base> make_stitched(replay_options const& options, memory_locati
 
 template <class Base, class Upstream>
 std::unique_ptr<Base> make(replay_options const& options, Upstream upstream) {
+  std::unique_ptr<Base> result;
+  if (with_placement_of(options.placement, [&]<class Placement>() {
+        result = std::make_unique<replayer_of<plain_pool<Upstream, Placement>, Base>>(
+            options, std::move(upstream));
+      }))
+    return result;
   switch (options.placement) {
-    case strategy::fast:
-      return std::make_unique<replayer_of<plain_pool<Upstream, fast_fit>, Base>>(
-          options, std::move(upstream));
-    case strategy::lowest_best_fit:
-      return std::make_unique<
-          replayer_of<plain_pool<Upstream, chunk_arena<lowest_best_fit>>, Base>>(
-          options, std::move(upstream));
-    case strategy::oldest_best_fit:
-      return std::make_unique<
-          replayer_of<plain_pool<Upstream, chunk_arena<oldest_best_fit>>, Base>>(
-          options, std::move(upstream));
     case strategy::direct:
       return std::make_unique<replayer_of<no_pool<Upstream>, Base>>(options, std::move(upstream));
     case strategy::planned:
@@ -279,6 +275,8 @@ std::unique_ptr<Base> make(replay_options const& options, Upstream upstream) {
       } else {
         return make_stitched<Base>(options, location_of(upstream));
       }
+    default:
+      break;
   }
   throw bad_argument{"replay: there is no such strategy"};
 }
@@ -297,22 +295,11 @@ template <class Base>
 std::unique_ptr<Base> make_routed(replay_options const& options) {
   if (options.upstream != nullptr)
     throw bad_argument{"replay: a routing table needs simulated memory, but `upstream` is set"};
-  switch (options.placement) {
-    case strategy::fast:
-      return std::make_unique<replayer_of<routed<fast_fit>, Base>>(options, options);
-    case strategy::lowest_best_fit:
-      return std::make_unique<replayer_of<routed<chunk_arena<lowest_best_fit>>, Base>>(options,
-                                                                                       options);
-    case strategy::oldest_best_fit:
-      return std::make_unique<replayer_of<routed<chunk_arena<oldest_best_fit>>, Base>>(options,
-                                                                                       options);
-    case strategy::stitched:
-    case strategy::streams:
-    case strategy::planned:
-    case strategy::planned_streams:
-    case strategy::direct:
-      break;
-  }
+  std::unique_ptr<Base> result;
+  if (with_placement_of(options.placement, [&]<class Placement>() {
+        result = std::make_unique<replayer_of<routed<Placement>, Base>>(options, options);
+      }))
+    return result;
   throw bad_argument{std::string{"replay: the strategy "} + name_of(options.placement) +
                      " takes no routing table"};
 }

@@ -22,7 +22,6 @@ struct plan;
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-
 /// How the pool places allocations.
 enum class strategy : std::uint8_t {
   fast,             ///< `pool<Resource, fast_fit>`, the default of `pool`
@@ -37,6 +36,13 @@ enum class strategy : std::uint8_t {
 [[nodiscard]] QUARRY_API char const* name_of(strategy placement);
 /// Throws `bad_argument`, which lists the names.
 [[nodiscard]] QUARRY_API strategy strategy_named(std::string const& name);
+
+struct strategy_text {
+  std::string name;
+  std::string help;  ///< what the strategy is, in a few words
+};
+/// The names of all strategies, for the help of a command line.
+[[nodiscard]] QUARRY_API std::vector<strategy_text> strategy_texts();
 
 /// A heuristic by its text: `never`, or `percent:N`, `blocks:N`, `cost:N`, each followed by any of
 /// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (the rules of Umpire's

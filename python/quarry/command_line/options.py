@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from quarry import _core
 from quarry.errors import BadArgument
 
 
@@ -110,9 +111,9 @@ Allocator = Annotated[
 Strategy = Annotated[
     str,
     strategy_option(
-        "How the pool finds memory: fast, lowest-best-fit, oldest-best-fit, stitched (moves free "
-        "pages), streams (in the order of CUDA's streams), planned or planned-streams (with --plan), "
-        "or direct (no pool)."
+        "How the pool finds memory: "
+        + ", ".join(f"{name} ({help})" for name, help in _core.strategies.items())
+        + "."
     ),
 ]
 Heuristic = Annotated[
