@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The placements by their names: one table for all that choose a placement by its name, or name one.
+// The names of placements: one table for all that choose a placement by its name, or show one.
 #pragma once
 
 #include "quarry/core/errors.hpp"
