@@ -100,6 +100,9 @@ struct heap_state {
   word classes_with_run[2];
   // bit c: the run of class c may have a segment of which no slice was allocated; a hint
   word classes_with_untouched[2];
+  // bit c: a lane that waited long takes a segment for class c, whose other slices it will free; a
+  // hint
+  word classes_with_taker[2];
   fault_log faults;
   // When a search of all memory found nothing for a class: `free_segments.returns()` + 1 at that
   // time; 0: never

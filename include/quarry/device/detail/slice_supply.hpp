@@ -80,6 +80,9 @@ class slice_supply {
   /// Takes a segment for this request alone if the request has waited long while the class's word
   /// stayed `run_word`. Its slices are the tickets of a run that no other lane knows. Frees the
   /// slices that the request does not need. Returns false if it took no segment.
+  ///
+  /// If many lanes wait, one of them takes a segment and the others get its slices. But the one may
+  /// stand still, too; then the others take segments of their own after a longer time.
   QUARRY_SLOW static bool take_segment(slice_request& request, word run_word) {
     auto const seen =
         static_cast<std::uint8_t>(mix(static_cast<std::uint32_t>(run_word ^ run_word >> 32)));
@@ -94,6 +97,22 @@ class slice_supply {
       request.is_stuck = true;
       return false;
     }
+    size_class const id = request.id;
+    simt::atomic_ref<word> takers{request.state->classes_with_taker[id / bits_per_word]};
+    word const own = word{1} << id % bits_per_word;
+    bool const is_first = (takers.load(simt::relaxed) & own) == 0 &&         // (L)
+                          (takers.fetch_or(own, simt::relaxed) & own) == 0;  // (L)
+    if (!is_first &&
+        request.patience.spent() - request.seen_since < microseconds_if_taker_is_stuck * 1000)
+      return false;
+    bool const has_taken = simt::indirect_call(&take_free_segment, request);
+    if (is_first) takers.fetch_and(~own, simt::relaxed);  // (L)
+    return has_taken;
+  }
+
+  static constexpr std::uint32_t microseconds_if_taker_is_stuck = 10'000;
+
+  QUARRY_SLOW static bool take_free_segment(slice_request& request) {
     heap_state& state = *request.state;
     size_class const id = request.id;
     bit_tree::range const found = claim_segments(state, id, 1);
