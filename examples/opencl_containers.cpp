@@ -60,7 +60,7 @@ int run(cl::Device const& device) {
   quarry_vector_init(&seen, sizeof(cl_uint));
   {
     quarry::opencl::mapped_heap const mapped{heap};
-    if (!quarry_map_init(mapped.get(), &map, 256)) return 1;  // twice as many places as keys
+    if (!quarry_map_init(mapped.get(), &map, 256)) return 1;  // twice as many buckets as keys
     quarry_map_empty(mapped.get(), &map, 0, 1);
   }
   auto const maps = buffer_of(context, &map, 1);
