@@ -17,7 +17,7 @@ class reader;
 
 struct plan_options {
   bytes alignment = 256;  ///< a power of two from 16 to 16384
-  /// Plans one period of a trace that repeats itself, and what comes before the period
+  /// Plans one period of a trace that repeats itself, and the allocations before the period
   bool finds_period = true;
   /// Placing stops after about this number of steps, or as soon as the size exceeds the lower bound
   /// by at most 1/1000. A step compares two allocations. The first result may need more steps

@@ -54,8 +54,8 @@ class place_owners {
     needed_.clear();
     for (std::size_t i = segment_at(offset), end = segment_at(offset + size); i < end; ++i) {
       auto const [owner, number] = frees_[i];
-      if (owner == nobody || (owner == user && user != unknown)) continue;
-      if (owner == unknown || number > states_[owner].covered) return false;
+      if (owner == no_owner || (owner == user && user != unknown_owner)) continue;
+      if (owner == unknown_owner || number > states_[owner].covered) return false;
       if (std::ranges::find(needed_, owner) == needed_.end()) needed_.push_back(owner);
     }
     for (std::uint32_t const owner : needed_) {
@@ -73,15 +73,15 @@ class place_owners {
   /// Records that `handle` freed the place [offset, offset + size), in the order of its work. From
   /// the second stream on, also records an event. O(segments of the place).
   void record_free(Order& order, stream handle, bytes offset, bytes size) noexcept {
-    std::uint32_t owner = unknown;
+    std::uint32_t owner = unknown_owner;
     try {
       owner = owner_of(order, handle);
     } catch (...) {  // no memory for a new stream, or no such stream: no stream may use the bytes
     }
-    std::uint64_t const number = owner == unknown ? 0 : ++states_[owner].frees;
+    std::uint64_t const number = owner == unknown_owner ? 0 : ++states_[owner].frees;
     for (std::size_t i = segment_at(offset), end = segment_at(offset + size); i < end; ++i)
       frees_[i] = {owner, number};
-    if (owner == unknown || states_.size() < 2) return;
+    if (owner == unknown_owner || states_.size() < 2) return;
     try {
       auto const event = order.record(handle);
       ++events_;
@@ -118,12 +118,12 @@ class place_owners {
   [[nodiscard]] std::uint64_t waits() const { return waits_; }
 
  private:
-  static constexpr std::uint32_t nobody = ~std::uint32_t{0};  // the bytes were never used
-  static constexpr std::uint32_t unknown = nobody - 1;        // a stream that has no state
-  static constexpr std::size_t max_streams = 4096;            // more streams are `unknown`
+  static constexpr std::uint32_t no_owner = ~std::uint32_t{0};  // the bytes were never used
+  static constexpr std::uint32_t unknown_owner = no_owner - 1;  // a stream without a state
+  static constexpr std::size_t max_streams = 4096;              // more streams are `unknown_owner`
 
   struct latest_free {
-    std::uint32_t owner = nobody;
+    std::uint32_t owner = no_owner;
     std::uint64_t number = 0;
   };
   struct stream_state {
@@ -137,7 +137,7 @@ class place_owners {
   [[nodiscard]] std::uint32_t owner_of(Order& order, stream handle) {
     auto const identity = order.identity(handle);
     if (auto const found = numbers_.find(identity); found != numbers_.end()) return found->second;
-    if (states_.size() == max_streams) return unknown;
+    if (states_.size() == max_streams) return unknown_owner;
     auto const number = static_cast<std::uint32_t>(states_.size());
     if (needed_.capacity() <= number) needed_.reserve(2 * number + 8);
     numbers_.emplace(identity, number);
