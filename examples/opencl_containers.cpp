@@ -41,7 +41,7 @@ cl::Buffer buffer_of(cl::Context const& context, T* data, std::size_t count) {
 int run(cl::Device const& device) {
   cl::Context const context{device};
   cl::CommandQueue const queue{context, device};
-  quarry::opencl::heap heap{context, device, queue, {.size = 16 << 20}};
+  quarry::opencl::heap heap{context, device, queue, {.bytes = 16 << 20}};
   cl::Program const program = quarry::opencl::build(context, device, kernels);
   auto const launch = [&](char const* name, std::size_t items, auto const&... arguments) {
     cl::Kernel kernel{program, name};

@@ -100,7 +100,7 @@ int run(char const* file) {
   }
   cl::Context const context{device};
   cl::CommandQueue const queue{context, device, CL_QUEUE_PROFILING_ENABLE};
-  quarry::opencl::heap heap{context, device, queue, {.size = 8'000'000 + pairs.size() * 96}};
+  quarry::opencl::heap heap{context, device, queue, {.bytes = 8'000'000 + pairs.size() * 96}};
   cl::Program const program = quarry::opencl::build(context, device, kernels);
 
   // The host allocates the graph. Kernels get its reference as an argument.

@@ -263,10 +263,9 @@ static inline void quarry_restore_hint(quarry_heap heap, uint id, uint span, uin
     quarry_store_relaxed(hint_word, quarry_hint_of(span, word));
 }
 
-// Closes a span of which the caller emptied a word, or lists the span as empty. Does nothing if the
-// span has allocated slots. An empty span stays open and is listed if it is the span of the
-// caller's place or area, or the first span of its class. So a class that allocates and frees one
-// slot in turn opens no spans.
+// Closes a span of which the caller emptied a word, if the span has no allocated slots. If the span
+// is the one of the caller's place or area, or the first one of its class, keeps it open and lists
+// it as possibly empty. So a class that allocates and frees one slot in turn opens no spans.
 QUARRY_OUT_OF_LINE static void quarry_close_or_list_span(quarry_heap heap, uint id, uint span) {
   uint const place = quarry_place_of_seed(heap, quarry_seed()),
              area = place & QUARRY_LAYOUT(heap, area_mask);

@@ -140,7 +140,7 @@ static inline uint quarry_put_back(quarry_heap heap, uint span, uint word, uint 
     quarry_list_words(heap, span, quarry_summary_word(heap, span, word), 1u << (word & 31u));
   return before;
 }
-// Undoes a claim of slots in a span that has another class.
+// Puts back bits that the caller should not hold, and lists the span as possibly empty.
 QUARRY_OUT_OF_LINE static void quarry_undo_claim(quarry_heap heap, uint span, uint word,
                                                  uint bits) {
   (void)quarry_put_back(heap, span, word, bits);

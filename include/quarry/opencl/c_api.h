@@ -79,8 +79,8 @@ typedef uint32_t quarry_opencl_ref;
  * caller knows. */
 typedef struct quarry_opencl_heap_options {
   uint64_t size;      /* sizeof(quarry_opencl_heap_options); 0: the fields up to places */
-  uint64_t heap_size; /* bytes of the buffer, metadata included; below 64 GiB */
-  uint64_t max_size;  /* maximum bytes for growth; 0: the heap cannot grow */
+  uint64_t bytes;     /* of the buffer, including metadata; below 64 GiB */
+  uint64_t max_bytes; /* limit for growth; 0: the heap cannot grow */
   uint64_t places;    /* hints of each size class, a power of two up to 65536; 0: by the device */
   uint64_t debug;     /* 1: a debug heap, for programs built with -DQUARRY_DEBUG=1; else 0 */
 } quarry_opencl_heap_options;
@@ -98,7 +98,7 @@ static inline quarry_opencl_heap_options quarry_opencl_heap_default_options(void
 }
 
 /* Makes a heap. `options` may be null. The queue must be a queue of this context and device.
- * QUARRY_BAD_ARGUMENT if an option is out of range, if heap_size exceeds the device's largest
+ * QUARRY_BAD_ARGUMENT if an option is out of range, if `bytes` exceeds the device's largest
  * buffer, or if a field that this library does not know is not 0. */
 quarry_status quarry_opencl_heap_create(cl_context context, cl_device_id device,
                                         cl_command_queue queue,
@@ -120,7 +120,7 @@ quarry_status quarry_opencl_heap_size(quarry_opencl_heap* heap, uint64_t* size);
 
 /* Moves the heap into a buffer of `size` bytes. References stay valid. The heap's buffer changes,
  * so set the kernels' arguments again. QUARRY_BAD_ARGUMENT if `size` is less than the heap's size,
- * or more than max_size or the device's largest buffer. */
+ * or more than max_bytes or the device's largest buffer. */
 quarry_status quarry_opencl_heap_grow(quarry_opencl_heap* heap, uint64_t size);
 
 /* Makes all memory free. All earlier references become invalid. */

@@ -18,8 +18,8 @@
 namespace quarry::inline QUARRY_ABI::opencl {
 
 struct heap_options {
-  bytes size = 64_MiB;  ///< of the buffer, including metadata: 1 to 4 % of `max_size`
-  bytes max_size = 0;   ///< maximum for `grow`, below 64 GiB; 0: the heap cannot grow
+  quarry::bytes bytes = 64_MiB;  ///< of the buffer, including metadata: 1 to 4 % of `max_bytes`
+  quarry::bytes max_bytes = 0;   ///< limit for `grow`, below 64 GiB; 0: the heap cannot grow
   /// The number of hints of each size class, a power of two. A hint says where the work-items of a
   /// place allocate next; with more hints, fewer work-items meet at one word. 0: 64, or 16,384 on
   /// GPUs; fewer in small heaps.
@@ -69,7 +69,7 @@ class QUARRY_API heap {
 
   /// Moves the heap into a buffer of `size` bytes. References stay valid. `buffer()` changes, so
   /// set the kernels' arguments again. Throws `bad_argument` and changes nothing if `size` is less
-  /// than `size()` or more than `max_size`. Throws `opencl_error` if the device has no memory for
+  /// than `size()` or more than `max_bytes`. Throws `opencl_error` if the device has no memory for
   /// both buffers. O(size).
   void grow(bytes size);
 
