@@ -127,6 +127,10 @@ class Snippets(unittest.TestCase):
         if found:
             self.fail("\n" + "\n".join(found))
 
+    def test_readme_is_short(self):
+        lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        self.assertLessEqual(len(lines), 150, "move the rest to docs/guide or CONTRIBUTING.md")
+
 
 class PlantedViolations(unittest.TestCase):
     """Pages that break the rule, and pages that follow it."""

@@ -74,7 +74,7 @@ struct alignas(16) class_layout {
 };
 
 /// The slice that a ticket stands for.
-struct ticket_place {
+struct ticket_slice {
   bool is_valid;  // false: the counter's run is used up
   bool is_last;   // this ticket was the counter's last ticket
   std::uint32_t segment;
@@ -155,7 +155,7 @@ class ticket_counter {
   }
 
   /// The slice of ticket `ticket` of counter `counter` in `run`.
-  [[nodiscard]] QUARRY_HD static ticket_place place_of(class_layout const& layout, segment_run run,
+  [[nodiscard]] QUARRY_HD static ticket_slice slice_of(class_layout const& layout, segment_run run,
                                                        std::uint32_t counter,
                                                        std::uint32_t ticket) {
     std::uint32_t const unit_offset = ticket & ((1u << layout.unit_shift) - 1);
