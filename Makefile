@@ -9,7 +9,8 @@ MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
 data := data/debian-12-depends.el.gz
-sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '*.cuh' '*.cu' '*.h')
+sources = $$(git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '*.cuh' '*.cu' '*.h' '*.cl')
+fortran_sources = $$(git ls-files --cached --others --exclude-standard '*.f90')
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -86,9 +87,12 @@ plots: ## draw docs/plots and rewrite the tables of README and docs from bench/r
 	@scripts/setup.sh plots
 	@.venv/bin/python -m scripts.figures --draw
 
-format: ## format every C++ and CUDA source
+format: ## format every C++, CUDA, OpenCL and Fortran source
 	@scripts/setup.sh format
 	@clang-format-19 -i $(sources)
+	@for file in $(fortran_sources); do \
+	  text=$$(findent -ifree -i2 -k2 -c2 < $$file) && printf '%s\n' "$$text" > $$file; \
+	done
 	@git status --short
 
 tidy: ## look for likely mistakes with clang-tidy

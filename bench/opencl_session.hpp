@@ -15,7 +15,7 @@ struct opencl_session {
   bytes heap_size;
   cl::Context context{device};
   cl::CommandQueue queue{context, device, CL_QUEUE_PROFILING_ENABLE};
-  quarry::opencl::heap heap{context, device, queue, {.size = heap_size}};
+  quarry::opencl::heap heap{context, device, queue, {.bytes = heap_size}};
 
   opencl_session(cl::Device const& chosen, bytes size)
       : device{chosen}, name{chosen.getInfo<CL_DEVICE_NAME>()}, heap_size{size} {}

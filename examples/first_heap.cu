@@ -23,12 +23,12 @@ __global__ void destroy(quarry::heap_ref heap, vertex** vertices) {
 }
 
 int main() {
-  quarry::heap heap{{.bytes = 1_GiB}};
   vertex** vertices = nullptr;
   if (cudaMalloc(&vertices, 65'536 * sizeof(vertex*)) != cudaSuccess) {
     std::printf("no GPU\n");
     return 0;
   }
+  quarry::heap heap{{.bytes = 1_GiB}};
   build<<<256, 256>>>(heap.ref(), vertices);
   destroy<<<256, 256>>>(heap.ref(), vertices);
   if (auto const fault = heap.first_fault()) std::cerr << *fault << '\n';

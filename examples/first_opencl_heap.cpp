@@ -30,7 +30,7 @@ int run(cl::Device const& device) {
 
   cl::Context const context{device};
   cl::CommandQueue const queue{context, device};
-  quarry::opencl::heap heap{context, device, queue, {.size = 16 << 20}};
+  quarry::opencl::heap heap{context, device, queue, {.bytes = 16 << 20}};
   cl::Program const program = quarry::opencl::build(context, device, kernels);
 
   cl_uint list = 0;

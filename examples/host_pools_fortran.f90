@@ -25,15 +25,18 @@ program host_pools_fortran
   do row = 1, rows
     field(:, row) = row * scratch
   end do
-  call check(abs(sum(field) - 1.5_real64 * columns * rows * (rows + 1) / 2) < 1.0_real64, 'the sum of the field')
+  call check(abs(sum(field) - 1.5_real64 * columns * rows * (rows + 1) / 2) < 1.0_real64, &
+    'the sum of the field')
   call pool%deallocate(scratch)
   call check(.not. associated(scratch), 'a freed array is null')
 
   call pool%label(c_loc(field(1, 1)), 'density')
   call quarry_find(c_loc(field(17, 200)), record)
   call pool%id(id)
-  print '(a, i0, a, i0)', 'the element is in ', record%size, ' bytes of allocator ', record%allocator
-  call check(record%size == 8_int64 * columns * rows .and. record%allocator == id, 'the record of an element')
+  print '(a, i0, a, i0)', 'the element is in ', record%size, ' bytes of allocator ', &
+    record%allocator
+  call check(record%size == 8_int64 * columns * rows .and. record%allocator == id, &
+    'the record of an element')
 
   call pool%counts(counts)
   print '(i0, a, i0, a)', counts%allocated, ' bytes allocated of ', counts%reserved, ' reserved'

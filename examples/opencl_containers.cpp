@@ -41,7 +41,7 @@ cl::Buffer buffer_of(cl::Context const& context, T* data, std::size_t count) {
 int run(cl::Device const& device) {
   cl::Context const context{device};
   cl::CommandQueue const queue{context, device};
-  quarry::opencl::heap heap{context, device, queue, {.size = 16 << 20}};
+  quarry::opencl::heap heap{context, device, queue, {.bytes = 16 << 20}};
   cl::Program const program = quarry::opencl::build(context, device, kernels);
   auto const launch = [&](char const* name, std::size_t items, auto const&... arguments) {
     cl::Kernel kernel{program, name};
@@ -60,7 +60,7 @@ int run(cl::Device const& device) {
   quarry_vector_init(&seen, sizeof(cl_uint));
   {
     quarry::opencl::mapped_heap const mapped{heap};
-    if (!quarry_map_init(mapped.get(), &map, 256)) return 1;  // twice as many places as keys
+    if (!quarry_map_init(mapped.get(), &map, 256)) return 1;  // twice as many buckets as keys
     quarry_map_empty(mapped.get(), &map, 0, 1);
   }
   auto const maps = buffer_of(context, &map, 1);

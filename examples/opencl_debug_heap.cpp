@@ -18,7 +18,7 @@ __kernel void overrun(quarry_heap heap) {
 int run(cl::Device const& device) {
   cl::Context const context{device};
   cl::CommandQueue const queue{context, device};
-  quarry::opencl::heap heap{context, device, queue, {.size = 16 << 20, .debug = true}};
+  quarry::opencl::heap heap{context, device, queue, {.bytes = 16 << 20, .debug = true}};
   cl::Program const program = heap.build(kernels);
 
   cl::Kernel overrun{program, "overrun"};

@@ -90,7 +90,7 @@ int run(char const* file) {
   for (auto const& [source, target] : edges) pairs.push_back({{source, target}});
   auto const count = static_cast<cl_uint>(pairs.size());
   // The number of vertices is not known yet. This table suffices for as many vertices as edges.
-  cl_uint const places = std::bit_ceil(std::max(4 * count, 2u));
+  cl_uint const buckets = std::bit_ceil(std::max(4 * count, 2u));
 
   cl::Device const device = choose_device();
   if (device() == nullptr) {
@@ -100,7 +100,7 @@ int run(char const* file) {
   }
   cl::Context const context{device};
   cl::CommandQueue const queue{context, device, CL_QUEUE_PROFILING_ENABLE};
-  quarry::opencl::heap heap{context, device, queue, {.size = 8'000'000 + pairs.size() * 96}};
+  quarry::opencl::heap heap{context, device, queue, {.bytes = 8'000'000 + pairs.size() * 96}};
   cl::Program const program = quarry::opencl::build(context, device, kernels);
 
   // The host allocates the graph. Kernels get its reference as an argument.
@@ -109,7 +109,7 @@ int run(char const* file) {
     quarry::opencl::mapped_heap const mapped{heap};
     graph = quarry_malloc(mapped.get(), sizeof(quarry_graph));
     auto* const allocated = static_cast<quarry_graph*>(quarry_at(mapped.get(), graph));
-    if (graph == 0 || !quarry_map_init(mapped.get(), allocated, places))
+    if (graph == 0 || !quarry_map_init(mapped.get(), allocated, buckets))
       throw std::runtime_error{"the heap has no memory for the table"};
   }
   cl::Buffer const input{context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,

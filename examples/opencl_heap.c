@@ -116,7 +116,7 @@ int main(void) {
   first = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof reference, &reference, &status);
   check_cl(status, "clCreateBuffer");
 
-  options.heap_size = 1 << 20;
+  options.bytes = 1 << 20;
   check(quarry_opencl_heap_create(context, device, queue, &options, &heap));
   check(quarry_opencl_heap_buffer(heap, &buffer));
   check(quarry_opencl_build(context, device, kernels, NULL, &program));

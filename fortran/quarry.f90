@@ -1,9 +1,10 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! Host pools for Fortran: typed arrays in a pool's memory, over the C API of quarry/host/c_api.h.
 !
-! Each procedure that may fail is a subroutine whose last argument is `status`, one of the quarry_* states below. If the caller
-! omits `status`, a failure prints quarry_last_error() and ends the program by `error stop`. Sizes are bytes in integer(int64). Any
-! thread may call all procedures; calls on one pool take turns.
+! Each procedure that may fail is a subroutine whose last argument is `status`, one of the quarry_*
+! states below. If the caller omits `status`, a failure prints quarry_last_error() and ends the
+! program by `error stop`. Sizes are bytes in integer(int64). Any thread may call all procedures;
+! calls on one pool take turns.
 module quarry
   use, intrinsic :: iso_c_binding, only: c_associated, c_f_pointer, c_int, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
@@ -14,21 +15,26 @@ module quarry
   implicit none
   private
 
-  public :: quarry_pool, quarry_stream_pool, quarry_segment, quarry_pool_options, quarry_pool_counts, quarry_record
-  public :: quarry_ok, quarry_out_of_memory, quarry_bad_argument, quarry_resource_failed, quarry_not_in_use, quarry_internal, &
-    quarry_destroyed
+  public :: quarry_pool, quarry_stream_pool, quarry_segment, quarry_pool_options, &
+    quarry_pool_counts, quarry_record
+  public :: quarry_ok, quarry_out_of_memory, quarry_bad_argument, quarry_resource_failed, &
+    quarry_not_in_use, quarry_internal, quarry_destroyed
   public :: quarry_host, quarry_device, quarry_pinned, quarry_managed, quarry_file, quarry_shared
-  public :: quarry_pool_default_options, quarry_find, quarry_copy, quarry_fill, quarry_report, quarry_last_error
+  public :: quarry_pool_default_options, quarry_find, quarry_copy, quarry_fill, quarry_report, &
+    quarry_last_error
   public :: quarry_version, quarry_version_text
-  public :: quarry_add_alias, quarry_remove_alias, quarry_destroy, quarry_deallocate, quarry_reallocate, quarry_move
+  public :: quarry_add_alias, quarry_remove_alias, quarry_destroy, quarry_deallocate, &
+    quarry_reallocate, quarry_move
 
-  ! A handle of a pool, which `create` makes, or of a named allocator, which `make`, `lookup` or `owner_of` returns. A copy by `=`
-  ! is a handle of the same pool. After a destroy, calls on all copies fail with quarry_destroyed. So handles are not finalised: a
-  ! pool whose variable goes out of scope without `destroy` keeps its memory. A variable with a named allocator may get another
+  ! A handle of a pool, which `create` makes, or of a named allocator, which `make`, `lookup` or
+  ! `owner_of` returns. A copy by `=` is a handle of the same pool. After a destroy, calls on all
+  ! copies fail with quarry_destroyed. So handles are not finalised: a pool whose variable goes out
+  ! of scope without `destroy` keeps its memory. A variable with a named allocator may get another
   ! allocator or a new pool at any time.
   !
-  ! allocate(array, extents, status) and deallocate(array, status) take pointers of rank 1 to 3 to real64, real32, int32 and int64;
-  ! allocate(memory, size, status) and deallocate(memory, status) take a type(c_ptr). The procedures have the comments.
+  ! allocate(array, extents, status) and deallocate(array, status) take pointers of rank 1 to 3 to
+  ! real64, real32, int32 and int64; allocate(memory, size, status) and deallocate(memory, status)
+  ! take a type(c_ptr). The procedures have the comments.
   type :: quarry_pool
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -53,8 +59,8 @@ module quarry
     include 'quarry_array_bindings.inc'  ! more procedures of both generics
   end type
 
-  ! The targets of arrays without elements. Such arrays take no memory of the pool, because c_loc returns no address by which they
-  ! could be freed.
+  ! The targets of arrays without elements. Such arrays take no memory of the pool, because c_loc
+  ! returns no address by which they could be freed.
   real(real64), target :: no_real64(0)
   real(real32), target :: no_real32(0)
   integer(int32), target :: no_int32(0)
@@ -62,9 +68,9 @@ module quarry
 
 contains
 
-  ! Makes a pool over `resource`, for instance quarry_host. Fails with quarry_bad_argument if an option is out of range, or if
-  ! `pool` is already a pool without a name, which would be lost. Fails with quarry_resource_failed if the system refuses. A failed
-  ! call does not change `pool`.
+  ! Makes a pool over `resource`, for instance quarry_host. Fails with quarry_bad_argument if an
+  ! option is out of range, or if `pool` is already a pool without a name, which would be lost.
+  ! Fails with quarry_resource_failed if the system refuses. A failed call does not change `pool`.
   subroutine create(pool, resource, options, status)
     class(quarry_pool), intent(inout) :: pool
     integer(c_int), intent(in) :: resource
@@ -86,9 +92,10 @@ contains
     call take_handle(pool, code, handle, .false., status)
   end subroutine
 
-  ! Makes an allocator from a text, such as 'pool(device(0), first_block=1GiB)', and gives it a name, by which any part of the
-  ! program finds it. The C++ header allocators.hpp defines these texts. Trailing blanks are ignored. Fails with quarry_bad_argument
-  ! if the name is in use, if the text is invalid, or if `pool` is a pool without a name. A failed call does not change `pool`.
+  ! Makes an allocator from a text, such as 'pool(device(0), first_block=1GiB)', and gives it a
+  ! name, by which any part of the program finds it. The C++ header allocators.hpp defines these
+  ! texts. Trailing blanks are ignored. Fails with quarry_bad_argument if the name is in use, if the
+  ! text is invalid, or if `pool` is a pool without a name. A failed call does not change `pool`.
   subroutine make(pool, name, description, status)
     class(quarry_pool), intent(inout) :: pool
     character(*), intent(in) :: name
@@ -102,8 +109,8 @@ contains
     call take_handle(pool, code, handle, .true., status)
   end subroutine
 
-  ! Sets `pool` to the allocator of that name or alias. Fails with quarry_bad_argument if there is no such allocator, or if `pool`
-  ! is a pool without a name. A failed call does not change `pool`.
+  ! Sets `pool` to the allocator of that name or alias. Fails with quarry_bad_argument if there is
+  ! no such allocator, or if `pool` is a pool without a name. A failed call does not change `pool`.
   subroutine lookup(pool, name, status)
     class(quarry_pool), intent(inout) :: pool
     character(*), intent(in) :: name
@@ -116,8 +123,9 @@ contains
     call take_handle(pool, code, handle, .true., status)
   end subroutine
 
-  ! Sets `pool` to the named allocator of the allocation that contains `address`. Fails with quarry_bad_argument if there is no such
-  ! allocator, or if `pool` is a pool without a name. A failed call does not change `pool`.
+  ! Sets `pool` to the named allocator of the allocation that contains `address`. Fails with
+  ! quarry_bad_argument if there is no such allocator, or if `pool` is a pool without a name. A
+  ! failed call does not change `pool`.
   subroutine owner_of(pool, address, status)
     class(quarry_pool), intent(inout) :: pool
     type(c_ptr), intent(in) :: address
@@ -130,7 +138,8 @@ contains
     call take_handle(pool, code, handle, .true., status)
   end subroutine
 
-  ! Refuses to overwrite the handle of a pool without a name: only the variable and its copies have that handle.
+  ! Refuses to overwrite the handle of a pool without a name: only the variable and its copies have
+  ! that handle.
   function would_lose_a_pool(pool, call_name, status) result(would)
     class(quarry_pool), intent(in) :: pool
     character(*), intent(in) :: call_name
@@ -138,7 +147,8 @@ contains
     logical :: would
 
     would = c_associated(pool%handle) .and. .not. pool%has_name
-    if (would) call refuse('quarry_pool ' // call_name // ': this is a pool without a name; destroy it first', status)
+    if (would) call refuse('quarry_pool ' // call_name // &
+      ': this is a pool without a name; destroy it first', status)
   end function
 
   subroutine take_handle(pool, code, handle, has_name, status)
@@ -155,7 +165,8 @@ contains
     call finish_call(code, status)
   end subroutine
 
-  ! Gives an allocator a second name. Fails with quarry_bad_argument if there is no allocator `name`, or if `alias` is in use.
+  ! Gives an allocator a second name. Fails with quarry_bad_argument if there is no allocator
+  ! `name`, or if `alias` is in use.
   subroutine quarry_add_alias(alias, name, status)
     character(*), intent(in) :: alias
     character(*), intent(in) :: name
@@ -172,8 +183,9 @@ contains
     call finish_call(c_allocator_remove_alias(c_text(alias)), status)
   end subroutine
 
-  ! Destroys the allocator of that name with its aliases. Fails with quarry_bad_argument and changes nothing if there is no such
-  ! allocator, if a pool takes its blocks from the allocator, or if its memory was not freed and `discards` is not true.
+  ! Destroys the allocator of that name with its aliases. Fails with quarry_bad_argument and changes
+  ! nothing if there is no such allocator, if a pool takes its blocks from the allocator, or if its
+  ! memory was not freed and `discards` is not true.
   subroutine quarry_destroy(name, discards, status)
     character(*), intent(in) :: name
     logical, intent(in), optional :: discards
@@ -185,8 +197,9 @@ contains
     call finish_call(c_allocator_destroy(c_text(name), is_discarded), status)
   end subroutine
 
-  ! Frees an allocation of any named allocator and sets `memory` to null. Null is ignored. Fails with quarry_bad_argument and
-  ! changes nothing if `memory` is not the base address of such an allocation.
+  ! Frees an allocation of any named allocator and sets `memory` to null. Null is ignored. Fails
+  ! with quarry_bad_argument and changes nothing if `memory` is not the base address of such an
+  ! allocation.
   subroutine quarry_deallocate(memory, status)
     type(c_ptr), intent(inout) :: memory
     integer, intent(out), optional :: status
@@ -197,9 +210,10 @@ contains
     call finish_call(code, status)
   end subroutine
 
-  ! Resizes an allocation of a named allocator to `size` bytes: copies the contents to a new allocation of the same allocator, and
-  ! sets `memory` to its address. Fails with quarry_bad_argument if `memory` is null or not the base address of such an allocation,
-  ! or if the size is negative, and with quarry_out_of_memory. A failed call changes nothing.
+  ! Resizes an allocation of a named allocator to `size` bytes: copies the contents to a new
+  ! allocation of the same allocator, and sets `memory` to its address. Fails with
+  ! quarry_bad_argument if `memory` is null or not the base address of such an allocation, or if the
+  ! size is negative, and with quarry_out_of_memory. A failed call changes nothing.
   subroutine quarry_reallocate(memory, size, status)
     type(c_ptr), intent(inout) :: memory
     integer(int64), intent(in) :: size
@@ -208,7 +222,8 @@ contains
     integer(c_int) :: code
 
     if (size < 0) then
-      call refuse('quarry_reallocate: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
+      call refuse('quarry_reallocate: the size of ' // trim(decimal(size)) // &
+        ' bytes is negative', status)
       return
     end if
     code = c_reallocate(memory, size, moved)
@@ -216,8 +231,8 @@ contains
     call finish_call(code, status)
   end subroutine
 
-  ! Moves an allocation to the named allocator `target`: copies the contents to a new allocation and sets `memory` to its address.
-  ! Fails as quarry_reallocate does.
+  ! Moves an allocation to the named allocator `target`: copies the contents to a new allocation and
+  ! sets `memory` to its address. Fails as quarry_reallocate does.
   subroutine quarry_move(memory, target, status)
     type(c_ptr), intent(inout) :: memory
     type(quarry_pool), intent(in) :: target
@@ -230,9 +245,10 @@ contains
     call finish_call(code, status)
   end subroutine
 
-  ! Destroys the pool and returns all its memory, including allocations in use: pointers to them become invalid. Does nothing if
-  ! `pool` is null. Fails with quarry_destroyed if a copy was destroyed before; `pool` is null then, too. Fails with
-  ! quarry_bad_argument if the pool has a name; quarry_destroy destroys it by that name.
+  ! Destroys the pool and returns all its memory, including allocations in use: pointers to them
+  ! become invalid. Does nothing if `pool` is null. Fails with quarry_destroyed if a copy was
+  ! destroyed before; `pool` is null then, too. Fails with quarry_bad_argument if the pool has a
+  ! name; quarry_destroy destroys it by that name.
   subroutine destroy(pool, status)
     class(quarry_pool), intent(inout) :: pool
     integer, intent(out), optional :: status
@@ -259,24 +275,26 @@ contains
     end if
   end subroutine
 
-  ! The same, then takes a block for the difference if less than `wanted` bytes are reserved. Fails with quarry_bad_argument if the
-  ! pool has no name, or if `wanted` is negative.
+  ! The same, then takes a block for the difference if less than `wanted` bytes are reserved. Fails
+  ! with quarry_bad_argument if the pool has no name, or if `wanted` is negative.
   subroutine coalesce(pool, wanted, status)
     class(quarry_pool), intent(in) :: pool
     integer(int64), intent(in) :: wanted
     integer, intent(out), optional :: status
 
     if (.not. pool%has_name) then
-      call refuse('quarry_pool coalesce: this is a pool without a name; release returns its blocks', status)
+      call refuse( &
+        'quarry_pool coalesce: this is a pool without a name; release returns its blocks', status)
     else if (wanted < 0) then
-      call refuse('quarry_pool coalesce: the size of ' // trim(decimal(wanted)) // ' bytes is negative', status)
+      call refuse('quarry_pool coalesce: the size of ' // trim(decimal(wanted)) // &
+        ' bytes is negative', status)
     else
       call finish_call(c_allocator_coalesce(pool%handle, wanted), status)
     end if
   end subroutine
 
-  ! Sets `size` to the requested bytes of the allocation with the base address `memory`. Fails with quarry_not_in_use and sets
-  ! `size` to 0 if the pool has no such allocation.
+  ! Sets `size` to the requested bytes of the allocation with the base address `memory`. Fails with
+  ! quarry_not_in_use and sets `size` to 0 if the pool has no such allocation.
   subroutine size_of(pool, memory, size, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(in) :: memory
@@ -291,7 +309,8 @@ contains
     end if
   end subroutine
 
-  ! The counts of the pool; zeros if the call fails. For a named allocator the counts of blocks are 0.
+  ! The counts of the pool; zeros if the call fails. For a named allocator the counts of blocks are
+  ! 0.
   subroutine counts(pool, counted, status)
     class(quarry_pool), intent(in) :: pool
     type(quarry_pool_counts), intent(out) :: counted
@@ -323,8 +342,8 @@ contains
     call finish_call(c_pool_get_overruns(pool%handle, count), status)
   end subroutine
 
-  ! Labels an allocation for reports until it is freed. Trailing blanks are ignored. Fails with quarry_not_in_use if `memory` is not
-  ! an allocation of this pool.
+  ! Labels an allocation for reports until it is freed. Trailing blanks are ignored. Fails with
+  ! quarry_not_in_use if `memory` is not an allocation of this pool.
   subroutine label(pool, memory, name, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(in) :: memory
@@ -352,7 +371,8 @@ contains
     end if
   end subroutine
 
-  ! Finds the allocation of any pool that contains `address`. Fails with quarry_not_in_use if no allocation contains it.
+  ! Finds the allocation of any pool that contains `address`. Fails with quarry_not_in_use if no
+  ! allocation contains it.
   subroutine quarry_find(address, record, status)
     type(c_ptr), intent(in) :: address
     type(quarry_record), intent(out) :: record
@@ -361,8 +381,9 @@ contains
     call finish_call(c_find(address, record), status)
   end subroutine
 
-  ! Copies `size` bytes between any two allocations or parts of them. The copy is complete on return. Fails with quarry_bad_argument
-  ! and accesses no memory if an address is in no allocation, or if fewer than `size` bytes follow it there.
+  ! Copies `size` bytes between any two allocations or parts of them. The copy is complete on
+  ! return. Fails with quarry_bad_argument and accesses no memory if an address is in no allocation,
+  ! or if fewer than `size` bytes follow it there.
   subroutine quarry_copy(target, source, size, status)
     type(c_ptr), intent(in) :: target
     type(c_ptr), intent(in) :: source
@@ -370,14 +391,15 @@ contains
     integer, intent(out), optional :: status
 
     if (size < 0) then
-      call refuse('quarry_copy: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
+      call refuse('quarry_copy: the size of ' // trim(decimal(size)) // ' bytes is negative', &
+        status)
     else
       call finish_call(c_copy(target, source, size), status)
     end if
   end subroutine
 
-  ! Sets `size` bytes of an allocation to `value`, from 0 to 255. The work is complete on return. Fails as quarry_copy does, and if
-  ! `value` is out of range.
+  ! Sets `size` bytes of an allocation to `value`, from 0 to 255. The work is complete on return.
+  ! Fails as quarry_copy does, and if `value` is out of range.
   subroutine quarry_fill(memory, value, size, status)
     type(c_ptr), intent(in) :: memory
     integer(c_int), intent(in) :: value
@@ -385,14 +407,15 @@ contains
     integer, intent(out), optional :: status
 
     if (size < 0) then
-      call refuse('quarry_fill: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
+      call refuse('quarry_fill: the size of ' // trim(decimal(size)) // ' bytes is negative', &
+        status)
     else
       call finish_call(c_fill(memory, value, size), status)
     end if
   end subroutine
 
-  ! Writes a line for each allocation in use and each allocator to the file `path`, or to standard error if there is no `path`.
-  ! Fails with quarry_resource_failed if the file cannot be written.
+  ! Writes a line for each allocation in use and each allocator to the file `path`, or to standard
+  ! error if there is no `path`. Fails with quarry_resource_failed if the file cannot be written.
   subroutine quarry_report(path, status)
     character(*), intent(in), optional :: path
     integer, intent(out), optional :: status
@@ -404,8 +427,9 @@ contains
     end if
   end subroutine
 
-  ! Allocates `size` bytes. `memory` is null unless quarry_ok. Size 0 returns a unique address. Fails with quarry_out_of_memory if
-  ! the resource or the pool's limit refuses, and with quarry_bad_argument if the size is negative.
+  ! Allocates `size` bytes. `memory` is null unless quarry_ok. Size 0 returns a unique address.
+  ! Fails with quarry_out_of_memory if the resource or the pool's limit refuses, and with
+  ! quarry_bad_argument if the size is negative.
   subroutine allocate_bytes(pool, memory, size, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(out) :: memory
@@ -414,14 +438,15 @@ contains
 
     memory = c_null_ptr
     if (size < 0) then
-      call refuse('quarry_pool allocate: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
+      call refuse('quarry_pool allocate: the size of ' // trim(decimal(size)) // &
+        ' bytes is negative', status)
     else
       call finish_call(c_allocate(pool, size, memory), status)
     end if
   end subroutine
 
-  ! Frees an allocation and sets `memory` to null. Null is ignored. Fails with quarry_not_in_use and changes nothing if `memory` is
-  ! not an allocation of this pool.
+  ! Frees an allocation and sets `memory` to null. Null is ignored. Fails with quarry_not_in_use and
+  ! changes nothing if `memory` is not an allocation of this pool.
   subroutine deallocate_bytes(pool, memory, status)
     class(quarry_pool), intent(in) :: pool
     type(c_ptr), intent(inout) :: memory
@@ -434,8 +459,8 @@ contains
 
   include 'quarry_arrays.inc'  ! from array_procedures.f90.in
 
-  ! Allocates memory for an array of `rank` extents with elements of `element` bytes. `memory` is null after a failure, and if the
-  ! array `is_empty`, which is not a failure.
+  ! Allocates memory for an array of `rank` extents with elements of `element` bytes. `memory` is
+  ! null after a failure, and if the array `is_empty`, which is not a failure.
   subroutine allocate_elements(pool, rank, extents, element, memory, is_empty, status)
     class(quarry_pool), intent(in) :: pool
     integer, intent(in) :: rank
@@ -450,20 +475,23 @@ contains
     memory = c_null_ptr
     is_empty = .false.
     if (size(extents) /= rank) then
-      call refuse('quarry_pool allocate: ' // trim(decimal(size(extents, kind=int64))) // ' extents for an array of rank ' // &
-        trim(decimal(int(rank, int64))), status)
+      call refuse('quarry_pool allocate: ' // trim(decimal(size(extents, kind=int64))) // &
+        ' extents for an array of rank ' // trim(decimal(int(rank, int64))), status)
       return
     end if
     if (any(extents < 0)) then
-      call refuse('quarry_pool allocate: an extent of ' // trim(product_text(extents)) // ' is negative', status)
+      call refuse('quarry_pool allocate: an extent of ' // trim(product_text(extents)) // &
+        ' is negative', status)
       return
     end if
     bytes = element
     do dimension = 1, rank
-      ! An extent of 0 does not allow larger extents before it, because the strides of an array are products of extents.
+      ! An extent of 0 does not allow larger extents before it, because the strides of an array are
+      ! products of extents.
       if (bytes > huge(bytes) / max(1_int64, extents(dimension))) then
-        call refuse('quarry_pool allocate: ' // trim(product_text(extents)) // ' elements of ' // trim(decimal(element)) // &
-          ' bytes are more than ' // trim(decimal(huge(bytes))) // ' bytes', status)
+        call refuse('quarry_pool allocate: ' // trim(product_text(extents)) // ' elements of ' // &
+          trim(decimal(element)) // ' bytes are more than ' // trim(decimal(huge(bytes))) // &
+          ' bytes', status)
         return
       end if
       bytes = bytes * extents(dimension)

@@ -1,7 +1,8 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! The C API of quarry/host/c_api.h as Fortran sees it. Programs use the module quarry.
 module quarry_c
-  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, &
+    c_size_t
   implicit none
   public
 
@@ -26,7 +27,8 @@ module quarry_c
     enumerator :: quarry_shared = 5
   end enum
 
-  ! The counts of a pool. All are bytes except `allocations_in_use`, the blocks and `invalid_frees`, which are numbers.
+  ! The counts of a pool. All are bytes except `allocations_in_use`, the blocks and `invalid_frees`,
+  ! which are numbers.
   type, bind(c) :: quarry_pool_counts
     integer(c_int64_t) :: reserved = 0
     integer(c_int64_t) :: peak_reserved = 0
@@ -73,7 +75,8 @@ module quarry_c
   end type
 
   interface
-    function c_pool_fill_options(options, size) bind(c, name='quarry_pool_fill_options') result(code)
+    function c_pool_fill_options(options, size) bind(c, name='quarry_pool_fill_options') &
+      result(code)
       import :: c_int, c_int64_t, c_pool_options
       type(c_pool_options), intent(out) :: options
       integer(c_int64_t), value :: size
@@ -130,7 +133,8 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_pool_get_overruns(pool, overruns) bind(c, name='quarry_pool_get_overruns') result(code)
+    function c_pool_get_overruns(pool, overruns) bind(c, name='quarry_pool_get_overruns') &
+      result(code)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: pool
       integer(c_int64_t), intent(inout) :: overruns
@@ -181,7 +185,8 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_allocator_make(name, description, allocator) bind(c, name='quarry_allocator_make') result(code)
+    function c_allocator_make(name, description, allocator) bind(c, name='quarry_allocator_make') &
+      result(code)
       import :: c_char, c_int, c_ptr
       character(kind=c_char), intent(in) :: name(*)
       character(kind=c_char), intent(in) :: description(*)
@@ -203,27 +208,31 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_allocator_add_alias(alias, name) bind(c, name='quarry_allocator_add_alias') result(code)
+    function c_allocator_add_alias(alias, name) bind(c, name='quarry_allocator_add_alias') &
+      result(code)
       import :: c_char, c_int
       character(kind=c_char), intent(in) :: alias(*)
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int) :: code
     end function
 
-    function c_allocator_remove_alias(alias) bind(c, name='quarry_allocator_remove_alias') result(code)
+    function c_allocator_remove_alias(alias) bind(c, name='quarry_allocator_remove_alias') &
+      result(code)
       import :: c_char, c_int
       character(kind=c_char), intent(in) :: alias(*)
       integer(c_int) :: code
     end function
 
-    function c_allocator_destroy(name, discards) bind(c, name='quarry_allocator_destroy') result(code)
+    function c_allocator_destroy(name, discards) bind(c, name='quarry_allocator_destroy') &
+      result(code)
       import :: c_char, c_int
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int), value :: discards
       integer(c_int) :: code
     end function
 
-    function c_allocator_allocate(allocator, size, memory) bind(c, name='quarry_allocator_allocate') result(code)
+    function c_allocator_allocate(allocator, size, memory) &
+      bind(c, name='quarry_allocator_allocate') result(code)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: allocator
       integer(c_int64_t), value :: size
@@ -231,14 +240,16 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_allocator_deallocate(allocator, memory) bind(c, name='quarry_allocator_deallocate') result(code)
+    function c_allocator_deallocate(allocator, memory) &
+      bind(c, name='quarry_allocator_deallocate') result(code)
       import :: c_int, c_ptr
       type(c_ptr), value :: allocator
       type(c_ptr), value :: memory
       integer(c_int) :: code
     end function
 
-    function c_allocator_size_of(allocator, memory, size) bind(c, name='quarry_allocator_size_of') result(code)
+    function c_allocator_size_of(allocator, memory, size) &
+      bind(c, name='quarry_allocator_size_of') result(code)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: allocator
       type(c_ptr), value :: memory
@@ -252,14 +263,16 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_allocator_get_counts(allocator, counts) bind(c, name='quarry_allocator_get_counts') result(code)
+    function c_allocator_get_counts(allocator, counts) &
+      bind(c, name='quarry_allocator_get_counts') result(code)
       import :: c_allocator_counts, c_int, c_ptr
       type(c_ptr), value :: allocator
       type(c_allocator_counts), intent(inout) :: counts
       integer(c_int) :: code
     end function
 
-    function c_allocator_label(allocator, memory, name) bind(c, name='quarry_allocator_label') result(code)
+    function c_allocator_label(allocator, memory, name) bind(c, name='quarry_allocator_label') &
+      result(code)
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: allocator
       type(c_ptr), value :: memory
@@ -280,7 +293,8 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_reallocate(memory, size, result_address) bind(c, name='quarry_reallocate') result(code)
+    function c_reallocate(memory, size, result_address) bind(c, name='quarry_reallocate') &
+      result(code)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: memory
       integer(c_int64_t), value :: size
@@ -317,14 +331,16 @@ module quarry_c
       integer(c_size_t) :: length
     end function
 
-    function c_allocator_coalesce(allocator, wanted) bind(c, name='quarry_allocator_coalesce') result(code)
+    function c_allocator_coalesce(allocator, wanted) bind(c, name='quarry_allocator_coalesce') &
+      result(code)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: allocator
       integer(c_int64_t), value :: wanted
       integer(c_int) :: code
     end function
 
-    function c_stream_pool_create(options, pool) bind(c, name='quarry_stream_pool_create') result(code)
+    function c_stream_pool_create(options, pool) bind(c, name='quarry_stream_pool_create') &
+      result(code)
       import :: c_int, c_pool_options, c_ptr
       type(c_pool_options), intent(in), optional :: options
       type(c_ptr), intent(out) :: pool
@@ -337,7 +353,8 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_stream_pool_allocate(pool, size, stream, memory) bind(c, name='quarry_stream_pool_allocate') result(code)
+    function c_stream_pool_allocate(pool, size, stream, memory) &
+      bind(c, name='quarry_stream_pool_allocate') result(code)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: pool
       integer(c_int64_t), value :: size
@@ -346,7 +363,8 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_stream_pool_deallocate(pool, memory, stream) bind(c, name='quarry_stream_pool_deallocate') result(code)
+    function c_stream_pool_deallocate(pool, memory, stream) &
+      bind(c, name='quarry_stream_pool_deallocate') result(code)
       import :: c_int, c_ptr
       type(c_ptr), value :: pool
       type(c_ptr), value :: memory
@@ -361,7 +379,8 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_stream_pool_forget(pool, stream) bind(c, name='quarry_stream_pool_forget') result(code)
+    function c_stream_pool_forget(pool, stream) bind(c, name='quarry_stream_pool_forget') &
+      result(code)
       import :: c_int, c_ptr
       type(c_ptr), value :: pool
       type(c_ptr), value :: stream
@@ -374,7 +393,8 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_stream_pool_get_counts(pool, counts) bind(c, name='quarry_stream_pool_get_counts') result(code)
+    function c_stream_pool_get_counts(pool, counts) bind(c, name='quarry_stream_pool_get_counts') &
+      result(code)
       import :: c_int, c_ptr, quarry_pool_counts
       type(c_ptr), value :: pool
       type(quarry_pool_counts), intent(inout) :: counts
@@ -395,7 +415,8 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_segment_allocate(segment, name, size, memory) bind(c, name='quarry_segment_allocate') result(code)
+    function c_segment_allocate(segment, name, size, memory) &
+      bind(c, name='quarry_segment_allocate') result(code)
       import :: c_char, c_int, c_int64_t, c_ptr
       type(c_ptr), value :: segment
       character(kind=c_char), intent(in) :: name(*)
@@ -419,7 +440,8 @@ module quarry_c
       integer(c_int) :: code
     end function
 
-    function c_segment_offset_of(segment, memory, offset) bind(c, name='quarry_segment_offset_of') result(code)
+    function c_segment_offset_of(segment, memory, offset) &
+      bind(c, name='quarry_segment_offset_of') result(code)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: segment
       type(c_ptr), value :: memory

@@ -10,8 +10,9 @@ module quarry_segments
 
   public :: quarry_segment
 
-  ! One opening of a segment. The segment is removed when the last process has closed it. Offsets are the same in all processes;
-  ! addresses are not. The type is a handle, as quarry_pool is. Trailing blanks of names are ignored.
+  ! One opening of a segment. The segment is removed when the last process has closed it. Offsets
+  ! are the same in all processes; addresses are not. The type is a handle, as quarry_pool is.
+  ! Trailing blanks of names are ignored.
   type :: quarry_segment
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -27,9 +28,10 @@ module quarry_segments
 
 contains
 
-  ! Opens segment `name`, or makes it with `size` bytes. Size 0, or no size, opens an existing segment. Fails with
-  ! quarry_bad_argument if the size is negative, or if `segment` is already open. Fails with quarry_resource_failed if the system
-  ! refuses. A failed call does not change `segment`.
+  ! Opens segment `name`, or makes it with `size` bytes. Size 0, or no size, opens an existing
+  ! segment. Fails with quarry_bad_argument if the size is negative, or if `segment` is already
+  ! open. Fails with quarry_resource_failed if the system refuses. A failed call does not change
+  ! `segment`.
   subroutine open_segment(segment, name, size, status)
     class(quarry_segment), intent(inout) :: segment
     character(*), intent(in) :: name
@@ -42,7 +44,8 @@ contains
     wanted = 0
     if (present(size)) wanted = size
     if (wanted < 0) then
-      call refuse('quarry_segment open: the size of ' // trim(decimal(wanted)) // ' bytes is negative', status)
+      call refuse('quarry_segment open: the size of ' // trim(decimal(wanted)) // &
+        ' bytes is negative', status)
       return
     end if
     if (c_associated(segment%handle)) then
@@ -65,7 +68,8 @@ contains
     call finish_call(c_segment_close(handle), status)
   end subroutine
 
-  ! Returns the memory of that name and adds a reference. New memory is zeroed. `memory` is null unless quarry_ok.
+  ! Returns the memory of that name and adds a reference. New memory is zeroed. `memory` is null
+  ! unless quarry_ok.
   subroutine allocate_name(segment, memory, name, size, status)
     class(quarry_segment), intent(in) :: segment
     type(c_ptr), intent(out) :: memory
@@ -75,13 +79,15 @@ contains
 
     memory = c_null_ptr
     if (size < 0) then
-      call refuse('quarry_segment allocate: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
+      call refuse('quarry_segment allocate: the size of ' // trim(decimal(size)) // &
+        ' bytes is negative', status)
     else
       call finish_call(c_segment_allocate(segment%handle, c_text(name), size, memory), status)
     end if
   end subroutine
 
-  ! The same for an existing name. Fails with quarry_not_in_use and sets `memory` to null if the name does not exist.
+  ! The same for an existing name. Fails with quarry_not_in_use and sets `memory` to null if the
+  ! name does not exist.
   subroutine find(segment, memory, name, status)
     class(quarry_segment), intent(in) :: segment
     type(c_ptr), intent(out) :: memory
@@ -91,8 +97,8 @@ contains
     call finish_call(c_segment_find(segment%handle, c_text(name), memory), status)
   end subroutine
 
-  ! Drops a reference and sets `memory` to null. Fails with quarry_not_in_use and changes nothing if this opening has no reference
-  ! to the memory.
+  ! Drops a reference and sets `memory` to null. Fails with quarry_not_in_use and changes nothing if
+  ! this opening has no reference to the memory.
   subroutine release(segment, memory, status)
     class(quarry_segment), intent(in) :: segment
     type(c_ptr), intent(inout) :: memory
@@ -104,8 +110,8 @@ contains
     call finish_call(code, status)
   end subroutine
 
-  ! The offset of `memory` in the segment, in bytes. Fails with quarry_bad_argument and sets `offset` to 0 if `memory` lies outside
-  ! of the segment.
+  ! The offset of `memory` in the segment, in bytes. Fails with quarry_bad_argument and sets
+  ! `offset` to 0 if `memory` lies outside of the segment.
   subroutine offset_of(segment, memory, offset, status)
     class(quarry_segment), intent(in) :: segment
     type(c_ptr), intent(in) :: memory
@@ -116,8 +122,8 @@ contains
     call finish_call(c_segment_offset_of(segment%handle, memory, offset), status)
   end subroutine
 
-  ! The address of that offset in this process. Fails with quarry_bad_argument and sets `memory` to null if the offset lies outside
-  ! of the segment.
+  ! The address of that offset in this process. Fails with quarry_bad_argument and sets `memory` to
+  ! null if the offset lies outside of the segment.
   subroutine at(segment, offset, memory, status)
     class(quarry_segment), intent(in) :: segment
     integer(int64), intent(in) :: offset
@@ -126,7 +132,8 @@ contains
 
     memory = c_null_ptr
     if (offset < 0) then
-      call refuse('quarry_segment at: the offset ' // trim(decimal(offset)) // ' is negative', status)
+      call refuse('quarry_segment at: the offset ' // trim(decimal(offset)) // ' is negative', &
+        status)
     else
       call finish_call(c_segment_at(segment%handle, offset, memory), status)
     end if

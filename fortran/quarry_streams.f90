@@ -10,9 +10,9 @@ module quarry_streams
 
   public :: quarry_stream_pool
 
-  ! Device memory of one GPU. A stream reuses memory that it freed at once. Another stream reuses that memory only after the pool
-  ! has made it wait. `stream` is a cudaStream_t as type(c_ptr); c_null_ptr is the legacy default stream. The type is a handle, as
-  ! quarry_pool is.
+  ! Device memory of one GPU. A stream reuses memory that it freed at once. Another stream reuses
+  ! that memory only after the pool has made it wait. `stream` is a cudaStream_t as type(c_ptr);
+  ! c_null_ptr is the legacy default stream. The type is a handle, as quarry_pool is.
   type :: quarry_stream_pool
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -29,9 +29,9 @@ module quarry_streams
 
 contains
 
-  ! Makes a pool of the GPU `options%device`. Fails with quarry_bad_argument if an option is out of range, if the options have red
-  ! zones or backtraces, or if `pool` is already a pool. Fails with quarry_resource_failed if there is no CUDA. A failed call does
-  ! not change `pool`.
+  ! Makes a pool of the GPU `options%device`. Fails with quarry_bad_argument if an option is out of
+  ! range, if the options have red zones or backtraces, or if `pool` is already a pool. Fails with
+  ! quarry_resource_failed if there is no CUDA. A failed call does not change `pool`.
   subroutine create(pool, options, status)
     class(quarry_stream_pool), intent(inout) :: pool
     type(quarry_pool_options), intent(in), optional :: options
@@ -55,8 +55,8 @@ contains
     call finish_call(code, status)
   end subroutine
 
-  ! Waits until the streams are done, destroys the pool and returns all its memory, including allocations in use. Does nothing if
-  ! `pool` is null.
+  ! Waits until the streams are done, destroys the pool and returns all its memory, including
+  ! allocations in use. Does nothing if `pool` is null.
   subroutine destroy(pool, status)
     class(quarry_stream_pool), intent(inout) :: pool
     integer, intent(out), optional :: status
@@ -77,15 +77,16 @@ contains
 
     memory = c_null_ptr
     if (size < 0) then
-      call refuse('quarry_stream_pool allocate: the size of ' // trim(decimal(size)) // ' bytes is negative', status)
+      call refuse('quarry_stream_pool allocate: the size of ' // trim(decimal(size)) // &
+        ' bytes is negative', status)
     else
       call finish_call(c_stream_pool_allocate(pool%handle, size, stream, memory), status)
     end if
   end subroutine
 
-  ! Frees memory after the work that `stream` has now, and sets `memory` to null. If other streams used the memory, the caller must
-  ! first make `stream` wait for them. Fails with quarry_not_in_use and changes nothing if `memory` is not an allocation of this
-  ! pool.
+  ! Frees memory after the work that `stream` has now, and sets `memory` to null. If other streams
+  ! used the memory, the caller must first make `stream` wait for them. Fails with quarry_not_in_use
+  ! and changes nothing if `memory` is not an allocation of this pool.
   subroutine deallocate_bytes(pool, memory, stream, status)
     class(quarry_stream_pool), intent(in) :: pool
     type(c_ptr), intent(inout) :: memory

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// An array list: chunks of consecutive elements. (Seed: KMA's ArrayList.) Growing it is one
-// allocation; finding an element is O(chunks). Use it where work-items produce runs of elements that
-// a later kernel walks; use a vector where elements are found from their index.
+// An array list: chunks of consecutive elements, as KMA's ArrayList has them. Growing the list is
+// one allocation; finding an element is O(chunks). Use an array list if work-items produce runs of
+// elements that a later kernel walks. Use a vector if kernels find elements by their index.
 #pragma once
 
 #include "group.cl"
 #include "list.cl"
 
-// A chunk's elements follow it.
+// A chunk header; the chunk's elements follow it.
 typedef struct quarry_array_chunk {
   quarry_ref next;
-  uint first, count;  // indices of its elements
+  uint first, count;  // the index of the chunk's first element; the number of its elements
   uint unused;
 } quarry_array_chunk;
 
-// A list of zeros, but for element_bytes, is empty.
+// A list whose fields are 0, except for element_bytes, is empty.
 typedef struct quarry_array_list {
   uint element_bytes;
   uint size;
-  quarry_ref newest;  // a list of chunks
+  quarry_ref newest;  // the newest chunk, which begins a list of all chunks
 } quarry_array_list;
 
 static inline void quarry_array_list_init(__global quarry_array_list* list, uint element_bytes) {
@@ -26,14 +26,16 @@ static inline void quarry_array_list_init(__global quarry_array_list* list, uint
   list->size = 0u;
   list->newest = 0u;
 }
-static inline __global quarry_array_chunk* quarry_array_chunk_at(quarry_heap heap, quarry_ref chunk) {
+static inline __global quarry_array_chunk* quarry_array_chunk_at(quarry_heap heap,
+                                                                 quarry_ref chunk) {
   return (__global quarry_array_chunk*)quarry_at(heap, chunk);
 }
 static inline __global uchar* quarry_array_elements(quarry_heap heap, quarry_ref chunk) {
   return (__global uchar*)quarry_at(heap, chunk) + sizeof(quarry_array_chunk);
 }
 
-// Takes `count` indices. Returns the first; QUARRY_NONE, with nothing taken, if there are not as many.
+// Takes `count` indices and returns the first. Returns QUARRY_NONE and takes no index if fewer than
+// `count` are left.
 static inline uint quarry_array_list_take(__global quarry_array_list* list, uint count) {
   uint first = quarry_load_relaxed(&list->size);
   while (count < QUARRY_NONE - first) {
@@ -44,10 +46,12 @@ static inline uint quarry_array_list_take(__global quarry_array_list* list, uint
   return QUARRY_NONE;
 }
 
-// Adds `count` consecutive elements, whose bytes are not set. Returns the chunk that has them, or null
-// if `count` is 0; or if there is no memory, or no index below 2^32 - 2: then records a fault. Then
-// nothing changes.
-static inline quarry_ref quarry_array_list_grow_chunk(quarry_heap heap, __global quarry_array_list* list, ulong count) {
+// Adds `count` consecutive elements, whose bytes are not set, and returns their chunk. Returns null
+// and adds nothing if `count` is 0. Also returns null, adds nothing and records a fault if there is
+// no memory or no index below 2^32 - 2.
+static inline quarry_ref quarry_array_list_grow_chunk(quarry_heap heap,
+                                                      __global quarry_array_list* list,
+                                                      ulong count) {
   if (count == 0u) return 0u;
   if (count >= QUARRY_NONE) {
     quarry_record_out_of_memory(heap, ~(ulong)0u);
@@ -68,9 +72,10 @@ static inline quarry_ref quarry_array_list_grow_chunk(quarry_heap heap, __global
   return chunk;
 }
 
-// Adds `count` consecutive elements. Returns the first, and writes its index; a null pointer if `count` is
-// 0, or if there is no memory or no index, which the heap's faults then say: then nothing changes.
-static inline __global void* quarry_array_list_grow(quarry_heap heap, __global quarry_array_list* list, uint count,
+// Adds `count` consecutive elements. Returns the first element and writes its index. Returns null
+// and adds nothing in the cases of quarry_array_list_grow_chunk.
+static inline __global void* quarry_array_list_grow(quarry_heap heap,
+                                                    __global quarry_array_list* list, uint count,
                                                     uint* index) {
   quarry_ref const chunk = quarry_array_list_grow_chunk(heap, list, count);
   if (chunk == 0u) return 0;
@@ -78,15 +83,19 @@ static inline __global void* quarry_array_list_grow(quarry_heap heap, __global q
   return quarry_array_elements(heap, chunk);
 }
 
-// The same for all work-items of a group by one allocation, each with a count of its own, 0 included: all
-// of them get their elements, or none. `scratch`: QUARRY_GROUP_WORDS words of local memory.
-static inline __global void* quarry_array_list_grow_local(quarry_heap heap, __global quarry_array_list* list,
-                                                          uint count, uint* index, __local uint* scratch) {
+// Adds elements for all work-items of a group by one allocation. Each work-item passes its own
+// count, which may be 0. Either all work-items get their elements, or none does. `scratch`:
+// QUARRY_GROUP_WORDS words of local memory.
+static inline __global void* quarry_array_list_grow_local(quarry_heap heap,
+                                                          __global quarry_array_list* list,
+                                                          uint count, uint* index,
+                                                          __local uint* scratch) {
   uint const item = quarry_local_item(), items = quarry_local_items();
   scratch[item] = count;
   barrier(CLK_LOCAL_MEM_FENCE);
   if (item == 0u) {
-    quarry_ref const fresh = quarry_array_list_grow_chunk(heap, list, quarry_sum_before(scratch, items));
+    quarry_ref const fresh =
+        quarry_array_list_grow_chunk(heap, list, quarry_sum_before(scratch, items));
     scratch[items] = fresh;
     scratch[items + 1u] = fresh == 0u ? 0u : quarry_array_chunk_at(heap, fresh)->first;
   }
@@ -99,9 +108,11 @@ static inline __global void* quarry_array_list_grow_local(quarry_heap heap, __gl
   return quarry_array_elements(heap, chunk) + (ulong)offset * list->element_bytes;
 }
 
-// The element, or a null pointer. O(chunks).
-static inline __global void* quarry_array_list_get(quarry_heap heap, __global quarry_array_list* list, uint index) {
-  for (quarry_ref chunk = quarry_load_acquire(&list->newest); chunk != 0u; chunk = quarry_list_next(heap, chunk)) {
+// Returns the element with this index, or null. O(chunks).
+static inline __global void* quarry_array_list_get(quarry_heap heap,
+                                                   __global quarry_array_list* list, uint index) {
+  for (quarry_ref chunk = quarry_load_acquire(&list->newest); chunk != 0u;
+       chunk = quarry_list_next(heap, chunk)) {
     __global quarry_array_chunk* const at = quarry_array_chunk_at(heap, chunk);
     if (index - at->first < at->count)
       return quarry_array_elements(heap, chunk) + (ulong)(index - at->first) * list->element_bytes;
@@ -109,7 +120,7 @@ static inline __global void* quarry_array_list_get(quarry_heap heap, __global qu
   return 0;
 }
 
-// Frees all elements, and returns how many there were. No other work-item may use the list meanwhile.
+// Frees all elements and returns their number. Requires that no other work-item uses the list.
 static inline uint quarry_array_list_clear(quarry_heap heap, __global quarry_array_list* list) {
   uint const size = list->size;
   (void)quarry_list_clear(heap, &list->newest);

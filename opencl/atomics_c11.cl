@@ -7,8 +7,8 @@
 #if !defined(QUARRY_AS_CPP) && QUARRY_TIER == 1
 
 #define QUARRY_SHARED(at) ((volatile __global atomic_uint*)(at))
-#define QUARRY_RMW(name, function, order)                                              \
-  static inline uint quarry_##name##_##order(__global uint* at, uint value) {          \
+#define QUARRY_RMW(name, function, order)                                                 \
+  static inline uint quarry_##name##_##order(__global uint* at, uint value) {             \
     return function(QUARRY_SHARED(at), value, memory_order_##order, memory_scope_device); \
   }
 #define QUARRY_RMWS(order)                          \

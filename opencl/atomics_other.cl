@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tier 3 of atomics.cl: atomics of OpenCL C 1.2 between all fences that it has. Loads and stores are
-// RMWs, because a plain access may be served by a cache that other work-groups do not share.
+// Tier 3 of atomics.cl: each atomic of OpenCL C 1.2 stands between all fences of OpenCL C 1.2.
+// Loads and stores are RMWs, because a cache that other work-groups do not share may serve a plain
+// access.
 #pragma once
 
 #include "atomics.cl"

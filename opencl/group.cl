@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocations of a whole work-group: one claim serves up to 32 work-items, and each of them gets an
-// allocation of its own, which any work-item may free.
+// Allocations of a whole work-group: one claim serves up to 32 work-items. Each work-item gets an
+// allocation of its own, and any work-item may free it.
 //
-// All work-items of the group must call, the same number of times. They may pass different heaps. GPUs
-// whose sub-groups claim together need only the barrier, which makes them meet. Elsewhere one work-item
-// of 32 claims for those that pass the same heap; the others allocate alone.
+// All work-items of the group must call, the same number of times. They may pass different heaps.
+// On GPUs whose sub-groups claim together, the group needs only the barrier, so that the work-items
+// call at the same time. Elsewhere one work-item of 32 claims for those that pass the same heap,
+// and the other work-items allocate alone.
 //
-// Pass the scratch as a kernel's argument. PoCL 3.1 gives an array that a kernel declares as __local
-// to two groups at once, on two threads.
+// Pass the scratch memory as an argument of the kernel. PoCL 3.1 may give an array that a kernel
+// declares as __local to two groups on two threads at the same time.
 #pragma once
 
 #include "heap.cl"
 
-#define QUARRY_NOTHING 0xffffffffffffffffUL  // as a size: this work-item wants no memory
+#define QUARRY_NOTHING 0xffffffffffffffffUL  // as a size: the work-item requests no memory
 
-// Words of local memory that quarry_malloc_group needs for a group of `size` work-items.
+// The words of local memory that quarry_malloc_group needs for a group of `size` work-items.
 #define QUARRY_GROUP_WORDS(size) (2u * (size) + 2u)
 
-// Replaces each of `count` numbers by the sum of those before it, modulo 2^32. Returns the sum of all.
+// Replaces each of `count` numbers by the sum of the numbers before it, modulo 2^32. Returns the
+// sum of all numbers.
 static inline ulong quarry_sum_before(__local uint* numbers, uint count) {
   ulong total = 0u;
   for (uint i = 0; i < count; ++i) {
@@ -38,13 +40,16 @@ static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __lo
 
 #else
 
-// A class is below 64, so its word also has the lower half of the heap's address, but for 6 bits: two
-// heaps are never as close. `references` has the upper half before the claim.
-static inline uint quarry_low_address(quarry_heap heap) { return (uint)(ulong)heap & ~(QUARRY_MAX_CLASSES - 1u); }
+// A class is below 64. So its word has room for the lower half of the heap's address without the 6
+// lowest bits; two heaps are never closer than 64 bytes. Before the claim, `references` has the
+// upper half of the address.
+static inline uint quarry_low_address(quarry_heap heap) {
+  return (uint)(ulong)heap & ~(QUARRY_MAX_CLASSES - 1u);
+}
 static inline uint quarry_high_address(quarry_heap heap) { return (uint)((ulong)heap >> 32u); }
 
-// Leaves the classes of the work-items [first, end) that pass `heap`. The others get QUARRY_NONE as
-// their class and, if they had a class, as their reference.
+// Keeps the classes of those work-items in [first, end) that pass `heap`. Sets the class of each
+// other work-item to QUARRY_NONE, and its reference, too, if it had a class.
 static inline void quarry_select_heap(quarry_heap heap, uint first, uint end, __local uint* classes,
                                       __local uint* references) {
   uint const low = quarry_low_address(heap), high = quarry_high_address(heap);
@@ -57,8 +62,8 @@ static inline void quarry_select_heap(quarry_heap heap, uint first, uint end, __
   }
 }
 
-// Claims for the work-items [first, end): `classes` has their classes, or QUARRY_NONE. Writes their
-// references, 0 where no memory was found.
+// Claims slots for the work-items [first, end), whose classes, or QUARRY_NONE, are in `classes`.
+// Writes their references; a reference is 0 if no memory was found.
 static inline void quarry_claim_for(quarry_heap heap, uint first, uint end, __local uint* classes,
                                     __local uint* references) {
   uint const shift = quarry_span_shift(heap);
@@ -80,24 +85,25 @@ static inline void quarry_claim_for(quarry_heap heap, uint first, uint end, __lo
       references[other] = 0u;
       --wanted;
       if (is_out) continue;
-      references[other] =
-          quarry_base_of_span(heap, found.span) + (found.word * 32u + quarry_lowest_bit(found.bits)) * units;
+      references[other] = quarry_base_of_span(heap, found.span) +
+                          (found.word * 32u + quarry_lowest_bit(found.bits)) * units;
       found.bits &= found.bits - 1u;
     }
   }
 }
 
-// Allocates `bytes` bytes for each work-item, as quarry_malloc does; QUARRY_NOTHING gives null and no
-// fault. `scratch`: QUARRY_GROUP_WORDS words of local memory.
+// Allocates `bytes` bytes for each work-item, as quarry_malloc does. For QUARRY_NOTHING it returns
+// null and records no fault. `scratch`: QUARRY_GROUP_WORDS words of local memory.
 static inline quarry_ref quarry_malloc_group(quarry_heap heap, ulong bytes, __local uint* scratch) {
   uint const item = quarry_local_item(), items = quarry_local_items();
   __local uint* const classes = scratch;
   __local uint* const references = scratch + items;
   ulong const padded = quarry_padded(heap, bytes);
-  uint const units = padded > quarry_most_bytes(heap) ? 0u : quarry_units_of(padded);
+  uint const units = padded > quarry_max_bytes(heap) ? 0u : quarry_units_of(padded);
   bool const is_small = units != 0u && units <= 1u << (quarry_span_shift(heap) - 2u);
   classes[item] = QUARRY_NONE;
-  if (is_small) classes[item] = quarry_class_of(units, quarry_span_shift(heap)) | quarry_low_address(heap);
+  if (is_small)
+    classes[item] = quarry_class_of(units, quarry_span_shift(heap)) | quarry_low_address(heap);
   references[item] = quarry_high_address(heap);
   barrier(CLK_LOCAL_MEM_FENCE);
   if (item % 32u == 0u) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list: a reference to its newest node, 0 at first. A node is an allocation that begins with the
-// reference of the next node; what follows is the user's. Any work-item may push at any time. Walk
-// or clear a list in a later kernel or on the host, or when no other work-item changes it.
+// A list: a reference to its newest node, initially 0. A node is an allocation that begins with the
+// reference of the next node; the other bytes belong to the user. Any work-item may push at any
+// time. Walk or clear a list in a later kernel, on the host, or while no other work-item changes
+// it.
 #pragma once
 
 #include "heap.cl"
 
-// Puts `node` first. Returns false, and changes nothing, if `node` is null: the list would lose all others.
-// Lock-free: repeats only if another work-item pushed meanwhile.
+// Inserts `node` at the front. Returns false and changes nothing if `node` is null, since a null
+// node would disconnect all other nodes. Lock-free: repeats only if another work-item pushed at the
+// same time.
 static inline bool quarry_list_push(quarry_heap heap, __global quarry_ref* list, quarry_ref node) {
   if (node == 0u) return false;
   __global quarry_ref* const next = (__global quarry_ref*)quarry_at(heap, node);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ordered map from 32-bit keys to 32-bit values: a skip list. Work-items add at any time and walk
-// the entries in the order of their keys; nobody waits. Entries are not removed one by one. (Seed:
-// KMA's tree, which has the depth of a list if keys come sorted. Here the height of an entry is a
-// hash of its key, so a search takes O(log n) steps on average whatever the order.)
+// An ordered map from 32-bit keys to 32-bit values: a skip list. Work-items add entries and walk
+// them in the order of their keys at any time. No work-item waits. Single entries cannot be
+// removed. (Seed: KMA's tree, whose depth is the number of keys if the keys come sorted. Here the
+// height of an entry is a hash of its key, so a search takes O(log n) steps on average for any
+// order of insertion.)
 #pragma once
 
 #include "heap.cl"
 
-#define QUARRY_SKIP_LEVELS 12u  // for some 16 million entries: each level has a quarter of the one below
+// Enough for 16 million entries, since a level has a quarter of the entries of the level below.
+#define QUARRY_SKIP_LEVELS 12u
 
-// Followed by the other `height` - 1 links.
+// The other `height` - 1 links follow the entry.
 typedef struct quarry_skip_entry {
   uint key;
   uint value;
@@ -17,7 +19,7 @@ typedef struct quarry_skip_entry {
   quarry_ref next[1];
 } quarry_skip_entry;
 
-// The fields are atomics while kernels run. A map of zeros is empty.
+// All fields are atomics while kernels run. A map whose fields are 0 is empty.
 typedef struct quarry_ordered_map {
   uint size;
   quarry_ref first[QUARRY_SKIP_LEVELS];
@@ -26,9 +28,9 @@ typedef struct quarry_ordered_map {
 static inline __global quarry_skip_entry* quarry_skip_entry_at(quarry_heap heap, quarry_ref entry) {
   return (__global quarry_skip_entry*)quarry_at(heap, entry);
 }
-// The link of a level behind `entry`, or the first one if `entry` is null.
-static inline __global uint* quarry_skip_link(quarry_heap heap, __global quarry_ordered_map* map, quarry_ref entry,
-                                              uint level) {
+// The link of a level behind `entry`, or the first link of this level if `entry` is null.
+static inline __global uint* quarry_skip_link(quarry_heap heap, __global quarry_ordered_map* map,
+                                              quarry_ref entry, uint level) {
   return entry == 0u ? map->first + level : quarry_skip_entry_at(heap, entry)->next + level;
 }
 static inline uint quarry_skip_height(uint key) {
@@ -39,10 +41,11 @@ static inline uint quarry_skip_height(uint key) {
   return min(height, QUARRY_SKIP_LEVELS);
 }
 
-// The last entry of `level` whose key is less than `key`, and the one behind it; null: before all,
-// behind all. Begins behind `entry`.
-static inline quarry_ref quarry_skip_search(quarry_heap heap, __global quarry_ordered_map* map, quarry_ref entry,
-                                            uint level, uint key, quarry_ref* next) {
+// Returns the last entry of `level` whose key is less than `key`, and writes the entry behind it.
+// Null means that there is no entry before, or none behind. Begins the search behind `entry`.
+static inline quarry_ref quarry_skip_search(quarry_heap heap, __global quarry_ordered_map* map,
+                                            quarry_ref entry, uint level, uint key,
+                                            quarry_ref* next) {
   for (;;) {
     *next = quarry_load_acquire(quarry_skip_link(heap, map, entry, level));
     if (*next == 0u || quarry_skip_entry_at(heap, *next)->key >= key) return entry;
@@ -51,23 +54,28 @@ static inline quarry_ref quarry_skip_search(quarry_heap heap, __global quarry_or
 }
 
 // Returns the entry with the smallest key that is not less than `key`, or null.
-static inline quarry_ref quarry_ordered_map_lower_bound(quarry_heap heap, __global quarry_ordered_map* map, uint key) {
+static inline quarry_ref quarry_ordered_map_lower_bound(quarry_heap heap,
+                                                        __global quarry_ordered_map* map,
+                                                        uint key) {
   quarry_ref entry = 0u, next = 0u;
-  for (uint level = QUARRY_SKIP_LEVELS; level-- > 0u;) entry = quarry_skip_search(heap, map, entry, level, key, &next);
+  for (uint level = QUARRY_SKIP_LEVELS; level-- > 0u;)
+    entry = quarry_skip_search(heap, map, entry, level, key, &next);
   return next;
 }
-static inline quarry_ref quarry_ordered_map_find(quarry_heap heap, __global quarry_ordered_map* map, uint key) {
+static inline quarry_ref quarry_ordered_map_find(quarry_heap heap, __global quarry_ordered_map* map,
+                                                 uint key) {
   quarry_ref const found = quarry_ordered_map_lower_bound(heap, map, key);
   return found != 0u && quarry_skip_entry_at(heap, found)->key == key ? found : 0u;
 }
-// The entry with the next key, or null.
+// Returns the entry with the next larger key, or null.
 static inline quarry_ref quarry_ordered_map_next(quarry_heap heap, quarry_ref entry) {
   return quarry_load_acquire(quarry_skip_entry_at(heap, entry)->next);
 }
 
-// Returns the entry of `key`; if there is none, adds one with `value`. `is_new`: whether this call
-// added it. Returns null, and adds nothing, if there is no memory.
-static inline quarry_ref quarry_ordered_map_ensure(quarry_heap heap, __global quarry_ordered_map* map, uint key,
+// Returns the entry of `key`. If there is no such entry, adds one with `value` and sets `is_new`.
+// Returns null and adds nothing if there is no memory.
+static inline quarry_ref quarry_ordered_map_ensure(quarry_heap heap,
+                                                   __global quarry_ordered_map* map, uint key,
                                                    uint value, bool* is_new) {
   quarry_ref before[QUARRY_SKIP_LEVELS];
   quarry_ref entry = 0u, next = 0u;
@@ -77,7 +85,8 @@ static inline quarry_ref quarry_ordered_map_ensure(quarry_heap heap, __global qu
   if (next != 0u && quarry_skip_entry_at(heap, next)->key == key) return next;
 
   uint const height = quarry_skip_height(key);
-  quarry_ref const fresh = quarry_malloc(heap, sizeof(quarry_skip_entry) + (ulong)(height - 1u) * 4u);
+  quarry_ref const fresh =
+      quarry_malloc(heap, sizeof(quarry_skip_entry) + (ulong)(height - 1u) * 4u);
   if (fresh == 0u) return 0u;
   __global quarry_skip_entry* const at = quarry_skip_entry_at(heap, fresh);
   at->key = key;
@@ -95,14 +104,15 @@ static inline quarry_ref quarry_ordered_map_ensure(quarry_heap heap, __global qu
     do {
       before[level] = quarry_skip_search(heap, map, before[level], level, key, &next);
       quarry_store_relaxed(at->next + level, next);
-    } while (quarry_cas_acq_rel(quarry_skip_link(heap, map, before[level], level), next, fresh) != next);
+    } while (quarry_cas_acq_rel(quarry_skip_link(heap, map, before[level], level), next, fresh) !=
+             next);
   }
   (void)quarry_add_relaxed(&map->size, 1u);
   *is_new = true;
   return fresh;
 }
 
-// Frees all entries, and returns how many there were. No other work-item may use the map meanwhile.
+// Frees all entries and returns their number. Requires that no other work-item uses the map.
 static inline uint quarry_ordered_map_clear(quarry_heap heap, __global quarry_ordered_map* map) {
   uint count = 0u;
   quarry_ref entry = map->first[0];

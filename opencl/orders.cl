@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory orders that correctness depends on, each with a label that the code argues. A test build
-// that defines one of them as `relaxed` must fail.
+// Memory orders that correctness depends on, each with a label. The files that use an order argue
+// its label. A test build that defines one of these orders as `relaxed` must fail.
 #pragma once
 
 #include "atomics_c11.cl"

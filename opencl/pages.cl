@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages: claims of spans and of runs of pages. A claim sets the bits of one word after the other, from
-// the last word to the first. If another work-item has one of them, it clears those that it set, and
-// looks behind the page that the other one has; so no work-item waits. Claims begin with the last
-// word because runs that begin at one page then meet at their ends: the second claim looks behind the
-// first one's last page, and leaves no gap.
+// Pages: claims of spans and of runs of pages.
 //
-// Memory order. (F) clears page bits after the last access of their owner; (P) sets them before the
-// first access of the next one. The bits change only by RMWs, so (P) synchronizes with (F).
+// Race: two claims may want the same page. A claim sets the bits of one word after the other, from
+// the last word to the first. If another work-item has a page of the run, the claim clears its own
+// bits, and searches behind that page. So no work-item waits. Claims begin with the last word,
+// because two runs that begin at one page then meet at their ends. The second claim continues
+// behind the last page of the first one, so no gap remains between them.
+//
+// Memory order. Page bits change only by RMWs.
+//
+//   label  statement                        partner  guarantee
+//   (F)    a free clears the bits, release  (P)      the owner's accesses happen before
+//   (P)    a claim sets the bits, acquire   (F)      the next owner's accesses
 #pragma once
 
 #include "heap_layout.cl"
@@ -21,7 +26,9 @@ static inline __global uint* quarry_words(quarry_heap heap) { return (__global u
 static inline __global uint* quarry_page_word(quarry_heap heap, uint word) {
   return quarry_words(heap) + QUARRY_LAYOUT(heap, page_bits) + word;
 }
-static inline uint quarry_page_words(quarry_heap heap) { return QUARRY_LAYOUT(heap, page_tree.count); }
+static inline uint quarry_page_words(quarry_heap heap) {
+  return QUARRY_LAYOUT(heap, page_tree.count);
+}
 
 // Clears page bits of one word.
 static inline void quarry_free_page_bits(quarry_heap heap, uint word, uint bits) {
@@ -29,8 +36,8 @@ static inline void quarry_free_page_bits(quarry_heap heap, uint word, uint bits)
     quarry_tree_insert(quarry_words(heap), &heap->page_tree, word);
 }
 
-// Sets page bits of one word. Returns 0; or those of them that were set before, and then changes
-// nothing for longer than a moment.
+// Sets page bits of one word. Returns 0 if all these bits were clear. Otherwise returns the bits
+// that were set before, and undoes its own change.
 static inline uint quarry_claim_page_bits(quarry_heap heap, uint word, uint bits) {
   __global uint* const at = quarry_page_word(heap, word);
   uint const before = QUARRY_ATOMIC(or, QUARRY_ORDER_P)(at, bits);  // (P)
@@ -40,7 +47,7 @@ static inline uint quarry_claim_page_bits(quarry_heap heap, uint word, uint bits
   }
   if ((before | bits) == ~0u) {
     quarry_tree_remove(quarry_words(heap), &heap->page_tree, word);
-    if (quarry_load_relaxed(at) != ~0u)  // a page was freed before the removal
+    if (quarry_load_relaxed(at) != ~0u)  // a page was freed before this work-item removed the word
       quarry_tree_insert(quarry_words(heap), &heap->page_tree, word);
   }
   return 0u;
@@ -58,14 +65,14 @@ static inline void quarry_free_run(quarry_heap heap, uint first, uint count) {
     quarry_free_page_bits(heap, word, quarry_bits_in_word(first, count, word));
 }
 
-// Frees pages that quarry_claim_span or quarry_claim_pages returned.
+// Frees pages that quarry_claim_span or quarry_claim_pages claimed.
 static inline void quarry_free_pages(quarry_heap heap, uint first, uint count) {
   (void)quarry_add_relaxed(&heap->used_pages, 0u - count);
   quarry_free_run(heap, first, count);
 }
 
-// Claims pages [first, first + count). Returns QUARRY_NONE; or, with nothing claimed, the last page
-// that another work-item has.
+// Claims the pages [first, first + count). Returns QUARRY_NONE if it claimed them. Otherwise claims
+// nothing and returns the last page that another work-item has.
 static inline uint quarry_claim_run(quarry_heap heap, uint first, uint count) {
   uint const end = first + count;
   for (uint word = (end - 1u) >> 5u;; --word) {
@@ -79,8 +86,8 @@ static inline uint quarry_claim_run(quarry_heap heap, uint first, uint count) {
   }
 }
 
-// Claims a span: the lowest one that is free, or for areas above 0 one not far above it, so that
-// several areas open spans without meeting. Returns QUARRY_NONE if no 16 pages of one span are free.
+// Claims the lowest free span. For areas above 0, claims a span not far above it, so that several
+// areas open spans without a conflict. Returns QUARRY_NONE if no span has 16 free pages.
 static inline uint quarry_claim_span(quarry_heap heap, uint area) {
   uint const words = quarry_page_words(heap);
   uint const lowest = quarry_tree_next(quarry_words(heap), &heap->page_tree, 0u);
@@ -102,8 +109,8 @@ static inline uint quarry_claim_span(quarry_heap heap, uint area) {
   return QUARRY_NONE;
 }
 
-// Claims `count` consecutive pages: the first run that is long enough. Returns QUARRY_NONE if there
-// is none. A run that another work-item claims meanwhile is skipped, and `met` becomes true.
+// Claims the first run of `count` consecutive free pages. Returns QUARRY_NONE if there is no such
+// run. Skips a run that another work-item claims at the same time, and then sets `met`.
 static inline uint quarry_claim_pages(quarry_heap heap, uint count, bool* met) {
   uint const words = quarry_page_words(heap);
   uint start = 0u, length = 0u;  // of the free run that ends before `page`

@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a malloc looks for a free slot.
 //
-// A place is a sub-group of 32 neighbours, or several of them. For each class it has a hint: the
-// word of slot bits where its work-items look first. So sub-groups meet at one word only if there
-// are more of them than places. The work-item that fills a word moves the hint to the next word of
-// its lease: a few words that no other place got. After the last one, the hint names nothing, and
-// one work-item finds a new lease:
+// A place is a sub-group of 32 neighbours, or several of them. For each class a place has a hint:
+// the word of slot bits where its work-items look first. So sub-groups meet at one word only if
+// there are more sub-groups than places. The work-item that fills a word moves the hint to the next
+// word of its lease. A lease is a few words that no other place has. After the last word of the
+// lease, the hint is empty, and one work-item finds a new lease:
 //
-//   1. in the span that was opened last for its area, which is several places. A ticket counts the
-//      leases of this span, so each goes to one place.
-//   2. else in a span that it opens, if half of the heap is free: so places share leases only in
-//      heaps that are used
+//   1. in the span that was opened last for the place's area, which is several places. A ticket
+//      counts the leases of this span, so each lease goes to one place.
+//   2. else in a span that the work-item opens, if half of the heap is free. So places share leases
+//      only in heaps that are more than half full.
 //   3. else at a listed word of a listed span. Searches begin at different spans and words.
-//   4. else in a span that it opens. A malloc also opens one after other work-items claimed a few
-//      listed words before it. In a kernel that only allocates, few words have free slots, and all
-//      searches would meet there.
+//   4. else in a span that the work-item opens. A malloc also opens a span after other work-items
+//      claimed a few listed words before it. In a kernel that only allocates, few words have free
+//      slots, and all searches would meet at these words.
 //
-// A word that fills stays listed until a search of step 3 finds it full: to unlist it takes three
-// steps in a row, and most kernels never search.
+// A word that fills stays listed until a search of step 3 finds it full. Unlisting a word takes
+// three dependent steps, and most kernels never search.
 //
-// All this is advice: only slot bits decide. A work-item that reads an old hint or ticket finds no
-// free bit, or another class, and goes on. So these words are relaxed. No work-item waits: if another
-// one looks for a lease, it reads the hint again, a bounded number of times, and then finds a lease
-// for itself.
+// All these words are advice, and only slot bits decide. A work-item that reads an old hint or
+// ticket finds no free bit, or another class, and goes on. So the accesses to these words are
+// relaxed. No work-item waits. If another work-item looks for a lease, the caller reads the hint
+// again a bounded number of times, and then finds a lease for itself.
 #pragma once
 
 #include "spans.cl"
 #include "work_items.cl"
 
-#define QUARRY_MOVING 0x80000000u     // a hint: a work-item looks for a lease
-#define QUARRY_LOOKS_AT_HINT 128u     // while another work-item looks for a lease
-#define QUARRY_LOOKS_AT_TICKET 64u    // while another one opens a span: if all opened spans, none would be left
-#define QUARRY_CLAIMS 256u            // of a malloc; each that fails means that others claimed
-#define QUARRY_LEASES_OF_LISTED 4u    // that a malloc tries before it opens a span rather than search
+#define QUARRY_MOVING 0x80000000u  // a hint: a work-item looks for a lease
+#define QUARRY_LOOKS_AT_HINT 128u  // maximum, while another work-item looks for a lease
+// Maximum, while another work-item opens a span. If all work-items opened spans, none would remain.
+#define QUARRY_LOOKS_AT_TICKET 64u
+#define QUARRY_CLAIMS 256u          // of a malloc; each claim that fails means that others claimed
+#define QUARRY_LEASES_OF_LISTED 4u  // maximum that a malloc tries before it opens a span
 
-// Spreads work-items over slots: neighbours get neighbouring bits.
+// Distributes work-items over slots: neighbours get neighbouring bits.
 static inline uint quarry_seed(void) {
   return quarry_group() * quarry_local_items() + quarry_local_item();
 }
@@ -42,21 +43,25 @@ static inline uint quarry_place_of_seed(quarry_heap heap, uint seed) {
   return (seed >> 5u) & QUARRY_LAYOUT(heap, place_mask);
 }
 
-// A hint is a span and 1, in 23 bits, and a word, in 8 bits. 0 names nothing, and QUARRY_MOVING says
-// that a work-item looks for a lease. A ticket is the same, with the first word of the next lease in
-// its 9 uppermost bits. It changes by compare-and-swap: an addition by each of 100 work-items, after the
-// last lease is gone, would wrap it, and it would give away full words.
+// A hint consists of a span plus 1 in 23 bits, and a word in 8 bits. Hint 0 names no word.
+// QUARRY_MOVING says that a work-item looks for a lease. A ticket has the same fields, and the
+// first word of the next lease in its 9 uppermost bits. It changes by compare-and-swap. Additions
+// by 100 work-items after the last lease would wrap the ticket, and it would then hand out full
+// words.
 static inline uint quarry_hint_of(uint span, uint word) { return (span + 1u) | word << 23u; }
 static inline uint quarry_span_of_hint(uint hint) { return (hint & 0x7fffffu) - 1u; }
 static inline uint quarry_word_of_hint(uint hint) { return hint >> 23u & 0xffu; }
 static inline __global uint* quarry_hint(quarry_heap heap, uint id, uint place) {
-  return quarry_words(heap) + QUARRY_LAYOUT(heap, hints) + id * (QUARRY_LAYOUT(heap, place_mask) + 1u) + place;
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, hints) +
+         id * (QUARRY_LAYOUT(heap, place_mask) + 1u) + place;
 }
 static inline __global uint* quarry_ticket(quarry_heap heap, uint id, uint area) {
-  return quarry_words(heap) + QUARRY_LAYOUT(heap, tickets) + id * (QUARRY_LAYOUT(heap, area_mask) + 1u) + area;
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, tickets) +
+         id * (QUARRY_LAYOUT(heap, area_mask) + 1u) + area;
 }
 static inline __global uint* quarry_openers(quarry_heap heap, uint id, uint area) {
-  return quarry_words(heap) + QUARRY_LAYOUT(heap, openers) + id * (QUARRY_LAYOUT(heap, area_mask) + 1u) + area;
+  return quarry_words(heap) + QUARRY_LAYOUT(heap, openers) +
+         id * (QUARRY_LAYOUT(heap, area_mask) + 1u) + area;
 }
 
 // A work-item that looks for slots.
@@ -79,8 +84,8 @@ typedef struct quarry_slots {
   uint span, word, bits;
 } quarry_slots;
 
-// The hint for the next word of a lease; 0 if the lease ends, or `hint` names nothing. In a class with
-// fewer words it may name a word that no slot has, which looks full.
+// The hint for the next word of a lease. Returns 0 if the lease ends or `hint` names no word. In a
+// class with fewer words the hint may name a word that no slot has; such a word looks full.
 static inline uint quarry_next_hint(quarry_heap heap, uint hint) {
   uint const next = quarry_word_of_hint(hint) + 1u;
   return hint == 0u || (next & (QUARRY_LAYOUT(heap, lease_words) - 1u)) == 0u
@@ -88,29 +93,35 @@ static inline uint quarry_next_hint(quarry_heap heap, uint hint) {
              : quarry_hint_of(quarry_span_of_hint(hint), next);
 }
 
-// The steps below return a hint: the first word of a lease, or 0.
+// Each of the steps below returns a hint, the first word of a lease, or 0.
 
-// 1: `words` words, a multiple of a lease, that the area's ticket gives away. Each try that fails means
-// that another work-item got a lease, so a span has no lease left after as many tries as it has words.
-static inline uint quarry_lease_by_ticket(quarry_heap heap, quarry_search const* search, uint words) {
+// Step 1: takes `words` words, a multiple of a lease, from the area's ticket. Each try that fails
+// means that another work-item got a lease. So after as many tries as a span has words, the span
+// has no lease left.
+static inline uint quarry_lease_by_ticket(quarry_heap heap, quarry_search const* search,
+                                          uint words) {
   __global uint* const ticket = quarry_ticket(heap, search->id, search->area);
   uint next = quarry_load_relaxed(ticket), seen = ~next;
   for (uint attempt = 0; attempt < search->words && seen != next; ++attempt) {
     if (attempt != 0u) next = seen;
-    if (quarry_span_of_hint(next) >= QUARRY_LAYOUT(heap, spans) || next >> 23u >= search->words) return 0u;
+    if (quarry_span_of_hint(next) >= QUARRY_LAYOUT(heap, spans) || next >> 23u >= search->words)
+      return 0u;
     seen = quarry_cas_relaxed(ticket, next, next + (words << 23u));
   }
   uint const span = quarry_span_of_hint(next);
-  bool const has_class = seen == next && quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u;
+  bool const has_class =
+      seen == next && quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u;
   return has_class ? quarry_hint_of(span, next >> 23u) : 0u;
 }
 
-// A listed word of a span that is not full. Unlists words that are.
-static inline uint quarry_find_in_span(quarry_heap heap, quarry_search const* search, uint span, uint mixed) {
+// Returns a listed word of a span that is not full. Unlists words that are full.
+static inline uint quarry_find_in_span(quarry_heap heap, quarry_search const* search, uint span,
+                                       uint mixed) {
   uint const parts = QUARRY_LAYOUT(heap, summary_words);
   for (uint turn = 0; turn < parts; ++turn) {
     uint const part = (turn + (mixed >> 8u)) % parts;
-    uint listed = quarry_load_relaxed(quarry_summary_word(heap, span, part * 32u)), full = 0u, found = 0u;
+    uint listed = quarry_load_relaxed(quarry_summary_word(heap, span, part * 32u)), full = 0u,
+         found = 0u;
     while (listed != 0u && found == 0u) {
       uint const bit = quarry_pick_bits(listed, 1u, mixed >> 27u);
       uint const word = part * 32u + quarry_lowest_bit(bit);
@@ -126,7 +137,7 @@ static inline uint quarry_find_in_span(quarry_heap heap, quarry_search const* se
   return 0u;
 }
 
-// 3: a listed word of a listed span. Looks at each span at most twice.
+// Step 3: returns a listed word of a listed span. Looks at each span at most twice.
 static inline uint quarry_find_listed(quarry_heap heap, quarry_search const* search) {
   __global uint* const tree = quarry_class_tree(heap, search->id);
   uint const mixed = search->place * 0x9e3779b1u;
@@ -142,14 +153,17 @@ static inline uint quarry_find_listed(quarry_heap heap, quarry_search const* sea
     bool const has_class = quarry_load_relaxed(quarry_span_class(heap, span)) == search->id + 1u;
     uint const found = has_class ? quarry_find_in_span(heap, search, span, mixed) : 0u;
     if (found != 0u) return found;
-    if (!has_class || !quarry_has_listed_word(heap, span)) quarry_unlist_span(heap, search->id, span);
+    if (!has_class || !quarry_has_listed_word(heap, span))
+      quarry_unlist_span(heap, search->id, span);
     ++span;
   }
 }
 
-// 2 and 4: the first lease of a span that this work-item opens. 0: opened none, because `limit`
-// work-items open spans for this area now. QUARRY_NONE: no span is free.
-static inline uint quarry_lease_in_new_span(quarry_heap heap, quarry_search const* search, uint limit) {
+// Steps 2 and 4: returns the first lease of a span that this work-item opens. Returns 0 and opens
+// no span if `limit` work-items open spans for this area now. Returns QUARRY_NONE if no span is
+// free.
+static inline uint quarry_lease_in_new_span(quarry_heap heap, quarry_search const* search,
+                                            uint limit) {
   __global uint* const openers = quarry_openers(heap, search->id, search->area);
   if (quarry_load_relaxed(openers) >= limit) return 0u;
   uint span = QUARRY_NONE;
@@ -165,17 +179,21 @@ static inline uint quarry_lease_in_new_span(quarry_heap heap, quarry_search cons
   return span == QUARRY_NONE ? QUARRY_NONE : quarry_hint_of(span, 0u);
 }
 
-// A new lease. 0: no span is free, and no word listed. `prefers_spans`: opens a span although half of the
-// heap is used. While one work-item opens a span, the others look for its leases; after a while, three
-// more may open one, and in the end any. So they do not use the heap up because one of them is slow.
-static inline uint quarry_find_lease(quarry_heap heap, quarry_search const* search, bool prefers_spans) {
+// Returns a new lease, or 0 if no span is free and no word is listed. `prefers_spans`: opens a span
+// although half of the heap is used. While one work-item opens a span, the others look for its
+// leases. After a while three more work-items may open a span, and in the end any work-item may. So
+// a slow work-item does not make the others use up the heap.
+static inline uint quarry_find_lease(quarry_heap heap, quarry_search const* search,
+                                     bool prefers_spans) {
   for (uint look = 0; look <= 8u * QUARRY_LOOKS_AT_TICKET; ++look) {
     uint lease = quarry_lease_by_ticket(heap, search, QUARRY_LAYOUT(heap, lease_words));
     if (lease != 0u) return lease;
-    bool const saves =
-        !prefers_spans && quarry_load_relaxed(&heap->used_pages) >= QUARRY_LAYOUT(heap, usable_pages) >> 1u;
+    bool const saves = !prefers_spans && quarry_load_relaxed(&heap->used_pages) >=
+                                             QUARRY_LAYOUT(heap, usable_pages) >> 1u;
     bool const searches = (saves && look == 0u) || look == QUARRY_LOOKS_AT_TICKET;
-    uint const limit = look < QUARRY_LOOKS_AT_TICKET ? 1u : look < 8u * QUARRY_LOOKS_AT_TICKET ? 4u : QUARRY_NONE;
+    uint const limit = look < QUARRY_LOOKS_AT_TICKET        ? 1u
+                       : look < 8u * QUARRY_LOOKS_AT_TICKET ? 4u
+                                                            : QUARRY_NONE;
     if (!searches) lease = quarry_lease_in_new_span(heap, search, limit);
     bool const is_full = lease == QUARRY_NONE;
     if (searches || is_full) lease = quarry_find_listed(heap, search);
@@ -184,8 +202,10 @@ static inline uint quarry_find_lease(quarry_heap heap, quarry_search const* sear
   return 0u;
 }
 
-// The word to look at after `hint`, in which the caller found no free slot. 0: there is none.
-QUARRY_OUT_OF_LINE static uint quarry_find_word(quarry_heap heap, uint id, uint hint, bool prefers_spans) {
+// Returns the word to look at after `hint`, whose word had no free slot for the caller; 0 if there
+// is no such word.
+QUARRY_OUT_OF_LINE static uint quarry_find_word(quarry_heap heap, uint id, uint hint,
+                                                bool prefers_spans) {
   quarry_search const search = quarry_search_of(heap, id);
   __global uint* const hint_word = quarry_hint(heap, id, search.place);
   for (uint look = 0; look < QUARRY_LOOKS_AT_HINT; ++look) {
@@ -205,13 +225,13 @@ QUARRY_OUT_OF_LINE static uint quarry_find_word(quarry_heap heap, uint id, uint 
   return lease;
 }
 
-// Claims up to `count` slots of class `id`. None: the class has no free slot and no span is free, or
-// others claimed each word that this work-item found.
+// Claims up to `count` slots of class `id`. Claims none if the class has no free slot and no span
+// is free, or if other work-items claimed the slots of each word that this work-item found.
 static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
   uint const seed = quarry_seed();
   __global uint* const hint_word = quarry_hint(heap, id, quarry_place_of_seed(heap, seed));
   uint hint = quarry_load_relaxed(hint_word);
-  uint leases = 0u;  // that this malloc found, or others for its place
+  uint leases = 0u;  // leases that this malloc found, or that others found for its place
   quarry_slots found = {0u, 0u, 0u};
   for (uint claim = 0; claim < QUARRY_CLAIMS; ++claim) {
     if (hint != 0u && hint != QUARRY_MOVING) {
@@ -235,20 +255,20 @@ static inline quarry_slots quarry_claim(quarry_heap heap, uint id, uint count) {
   return found;
 }
 
-// Moves the hint of the caller's place back to a word in which the caller freed a slot, if it names the
-// next word. So sub-groups whose mallocs and frees alternate stay at one word.
+// If the hint of the caller's place names the next word, moves the hint back to the word in which
+// the caller freed a slot. So sub-groups whose mallocs and frees alternate stay at one word.
 static inline void quarry_restore_hint(quarry_heap heap, uint id, uint span, uint word) {
   __global uint* const hint_word = quarry_hint(heap, id, quarry_place_of_seed(heap, quarry_seed()));
   if (quarry_load_relaxed(hint_word) == quarry_hint_of(span, word + 1u))
     quarry_store_relaxed(hint_word, quarry_hint_of(span, word));
 }
 
-// Closes a span of which the caller emptied a word, unless the span has allocated slots, or should stay
-// open: then lists it as empty. An empty span stays open if it is the one of the caller's place, or of
-// its area, or the first of its class. So a class that allocates and frees one slot in turn opens no
-// spans.
+// Closes a span of which the caller emptied a word, if the span has no allocated slots. If the span
+// is the one of the caller's place or area, or the first one of its class, keeps it open and lists
+// it as possibly empty. So a class that allocates and frees one slot in turn opens no spans.
 QUARRY_OUT_OF_LINE static void quarry_close_or_list_span(quarry_heap heap, uint id, uint span) {
-  uint const place = quarry_place_of_seed(heap, quarry_seed()), area = place & QUARRY_LAYOUT(heap, area_mask);
+  uint const place = quarry_place_of_seed(heap, quarry_seed()),
+             area = place & QUARRY_LAYOUT(heap, area_mask);
   if (quarry_span_of_hint(quarry_load_relaxed(quarry_hint(heap, id, place))) == span ||
       quarry_span_of_hint(quarry_load_relaxed(quarry_ticket(heap, id, area))) == span ||
       quarry_tree_next(quarry_class_tree(heap, id), &heap->span_tree, 0u) == span)

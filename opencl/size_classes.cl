@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Size classes of slots, in units of 16 bytes: 1 to 8, then eight classes to each doubling up to an
-// eighth of a span, then spans of 7, 6, 5 and 4 slots. At least 80 % of a full span is requested
-// bytes, rounded up to units, for any one size above 8 units.
+// Size classes of slots, in units of 16 bytes. The classes are 1 to 8 units, then eight classes to
+// each doubling up to an eighth of a span, then slots of which a span has 7, 6, 5 and 4. If all
+// requests have one size above 8 units, at least 80 % of a full span is requested bytes, rounded up
+// to units.
 #pragma once
 
 #include "heap_layout.cl"
 
-// Index of the highest bit that is set. Requires a value above 0.
+// The index of the highest bit that is set. Requires a value above 0.
 static inline uint quarry_highest_bit(uint value) { return 31u - clz(value); }
-static inline uint quarry_lowest_bit(uint value) { return quarry_highest_bit(value & (0u - value)); }
+static inline uint quarry_lowest_bit(uint value) {
+  return quarry_highest_bit(value & (0u - value));
+}
 
 // `span_shift`: log2 of a span's units.
 static inline uint quarry_class_of(uint units, uint span_shift) {

@@ -2,7 +2,7 @@
 // Numbers of work-items and groups, for kernels of one, two and three dimensions.
 #pragma once
 
-// The number of the work-item in its group, and how many the group has.
+// The number of the work-item in its group, and the number of work-items in the group.
 static inline uint quarry_local_item(void) {
   uint const row = (uint)get_local_id(1) + (uint)get_local_size(1) * (uint)get_local_id(2);
   return (uint)get_local_id(0) + (uint)get_local_size(0) * row;

@@ -55,7 +55,7 @@ find_missing_packages() {
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
   fi
   if wants python; then need_python_header; fi
-  if wants format; then need_command clang-format-19 clang-format-19 'make format'; fi
+  if wants format; then need_command clang-format-19 clang-format-19 'make format'; need_command findent findent 'make format, for Fortran'; fi
   if wants fuzz; then
     need_command clang++-19 clang-19 'make fuzz'
     clang_has_fuzzer || need libclang-rt-19-dev 'libFuzzer and the sanitizers of Clang'

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host pools: all of host/ except for the headers that need MPI, NVTX, CCCL, RMM or Thrust.
+// Host pools: all of host/ except for the C API and the headers that need MPI, NVTX, CCCL, RMM or
+// Thrust.
 #pragma once
 
 #include "quarry/core/bytes.hpp"

@@ -60,7 +60,7 @@ def queue():
 
 @pytest.fixture
 def heap(queue):
-    with qo.Heap(queue, 1 << 20, max_size=4 << 20) as heap:
+    with qo.Heap(queue, 1 << 20, max_bytes=4 << 20) as heap:
         yield heap
         assert heap.usage().allocations_in_use == 0
         heap.audit()

@@ -195,19 +195,19 @@ class _Keyed(_Container):
 
 
 class Map(_Keyed):
-    """A hash map with a table of `places` places; twice the expected number of keys is a good number. Kernels:
+    """A hash map with a table of `buckets` buckets; twice the expected number of keys is a good number. Kernels:
     `__global quarry_map*` (opencl/map.cl). Raises OutOfMemory if the heap has no memory for the table."""
 
     words = 4
     name = "map"
     size_at = 2
 
-    def __init__(self, heap: Heap, places: int) -> None:
+    def __init__(self, heap: Heap, buckets: int) -> None:
         super().__init__(heap)
-        if not 0 < places <= 1 << 31:
-            raise BadArgument(f"{type(self).__name__}: {places} places are not between 1 and 2**31")
+        if not 0 < buckets <= 1 << 31:
+            raise BadArgument(f"{type(self).__name__}: {buckets} buckets are not between 1 and 2**31")
         with self._open(changes=True) as (mapped, struct):
-            mapped.call("map_init", byref(struct), c_uint32(places))
+            mapped.call("map_init", byref(struct), c_uint32(buckets))
 
     def erase(self, key: int) -> None:
         """Removes a key. Raises BadArgument if the map does not have it."""

@@ -43,8 +43,8 @@ static_assert(static_cast<int>(allocation_state::unknown) == QUARRY_OPENCL_ALLOC
 quarry_opencl_heap_options default_options() {
   heap_options const usual;
   return {.size = sizeof(quarry_opencl_heap_options),
-          .heap_size = usual.size,
-          .max_size = usual.max_size,
+          .bytes = usual.bytes,
+          .max_bytes = usual.max_bytes,
           .places = usual.places,
           .debug = usual.debug ? 1u : 0u};
 }
@@ -188,8 +188,8 @@ quarry_status quarry_opencl_heap_create(cl_context context, cl_device_id device,
                                  "; it must be 0 or 1"};
     auto made = std::make_unique<c_heap>(
         quarry::opencl::heap{given.context, given.device, given.queue,
-                             heap_options{.size = wanted.heap_size,
-                                          .max_size = wanted.max_size,
+                             heap_options{.bytes = wanted.bytes,
+                                          .max_bytes = wanted.max_bytes,
                                           .places = static_cast<uint32_t>(wanted.places),
                                           .debug = wanted.debug == 1}});
     *heap = static_cast<quarry_opencl_heap*>(

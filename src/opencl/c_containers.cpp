@@ -271,14 +271,14 @@ quarry_status quarry_opencl_queue_clear(quarry_opencl_heap* heap, quarry_opencl_
 }
 
 quarry_status quarry_opencl_map_init(quarry_opencl_heap* heap, quarry_opencl_map* map,
-                                     uint32_t places) {
+                                     uint32_t buckets) {
   constexpr auto call = "quarry_opencl_map_init";
   return on(heap, call, map, [&](quarry_heap mapped, quarry_map* target) {
-    if (places == 0 || places > QUARRY_MAP_MOST_PLACES)
-      throw bad_argument{std::string{call} + ": " + std::to_string(places) +
-                         " places are not between 1 and 2^31"};
-    if (!quarry_map_init(mapped, target, places))
-      return no_memory(call, std::to_string(places) + " places of 4 bytes");
+    if (buckets == 0 || buckets > QUARRY_MAP_MAX_BUCKETS)
+      throw bad_argument{std::string{call} + ": " + std::to_string(buckets) +
+                         " buckets are not between 1 and 2^31"};
+    if (!quarry_map_init(mapped, target, buckets))
+      return no_memory(call, std::to_string(buckets) + " buckets of 4 bytes");
     (void)quarry_map_empty(mapped, target, 0, 1);
     return QUARRY_OK;
   });
@@ -333,8 +333,8 @@ quarry_status quarry_opencl_map_read(quarry_opencl_heap* heap, quarry_opencl_map
   return on(heap, call, map, [&](quarry_heap mapped, quarry_map* target) {
     check_result(call, count);
     entry_writer to{keys, values, capacity, *count};
-    for (std::uint64_t place = 0; place < quarry_map_places(target) && !to.is_full(); ++place) {
-      quarry_ref entry = *quarry_map_place(mapped, target, static_cast<uint>(place));
+    for (std::uint64_t bucket = 0; bucket < quarry_map_buckets(target) && !to.is_full(); ++bucket) {
+      quarry_ref entry = *quarry_map_bucket(mapped, target, static_cast<uint>(bucket));
       for (; entry != 0 && !to.is_full(); entry = quarry_map_entry_at(mapped, entry)->chain)
         to.add(quarry_map_entry_at(mapped, entry)->key, *quarry_map_value(mapped, entry));
     }

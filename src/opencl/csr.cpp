@@ -14,8 +14,8 @@ using namespace opencl_c;
 
 csr csr_of(quarry_heap heap, quarry_graph* graph) {
   std::vector<std::pair<std::uint32_t, quarry_ref>> nodes;  // by id
-  for (std::uint64_t place = 0; place < quarry_map_places(graph); ++place) {
-    quarry_ref node = *quarry_map_place(heap, graph, static_cast<uint>(place));
+  for (std::uint64_t bucket = 0; bucket < quarry_map_buckets(graph); ++bucket) {
+    quarry_ref node = *quarry_map_bucket(heap, graph, static_cast<uint>(bucket));
     for (; node != 0; node = quarry_map_entry_at(heap, node)->chain)
       nodes.emplace_back(quarry_map_entry_at(heap, node)->key, node);
   }

@@ -62,7 +62,7 @@ struct heap::shared_state {
 
   /// The plan of the heap at its present size.
   [[nodiscard]] opencl_c::quarry_heap_state plan() const {
-    auto state = plan_heap(options.size, options.places, is_gpu, options.max_size);
+    auto state = plan_heap(options.bytes, options.places, is_gpu, options.max_bytes);
     state.has_trailers = options.debug ? 1 : 0;
     return state;
   }
@@ -96,9 +96,9 @@ heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueu
   shared.options = options;
   checked([&] {
     shared.is_gpu = (device.getInfo<CL_DEVICE_TYPE>() & CL_DEVICE_TYPE_GPU) != 0;
-    shared.options.max_size = std::max(options.size, options.max_size);
+    shared.options.max_bytes = std::max(options.bytes, options.max_bytes);
     (void)shared.plan();
-    shared.refuse_more_than_device_has(options.size);
+    shared.refuse_more_than_device_has(options.bytes);
     if (tier_of(device) == atomics_tier::other)
       if (auto const stale = count_stale_messages(context, device, shared.queue); stale != 0)
         throw opencl_error{"this device does not order memory between work-groups: " +
@@ -106,14 +106,14 @@ heap::heap(cl::Context const& context, cl::Device const& device, cl::CommandQueu
     auto const program = opencl::build(context, device, own_kernels);
     shared.initialise = cl::Kernel{program, "quarry_initialise_heap"};
     shared.add_pages = cl::Kernel{program, "quarry_add_pages_to_heap"};
-    shared.buffer = cl::Buffer{context, CL_MEM_READ_WRITE, options.size};
+    shared.buffer = cl::Buffer{context, CL_MEM_READ_WRITE, options.bytes};
   });
   reset();
 }
 
 cl::Buffer const& heap::buffer() const { return state_->buffer; }
 cl::CommandQueue const& heap::queue() const { return state_->queue; }
-bytes heap::size() const { return state_->options.size; }
+bytes heap::size() const { return state_->options.bytes; }
 bool heap::is_debug() const { return state_->options.debug; }
 
 heap::shared_state& heap::unmapped(char const* function) const {
@@ -143,11 +143,11 @@ void heap::reset() {
 
 void heap::grow(bytes size) {
   auto& shared = unmapped("grow");
-  auto const old_size = shared.options.size;
-  if (size < old_size || size > shared.options.max_size)
+  auto const old_size = shared.options.bytes;
+  if (size < old_size || size > shared.options.max_bytes)
     throw bad_argument{"opencl::heap: cannot grow from " + std::to_string(old_size) + " to " +
-                       std::to_string(size) + " bytes; max_size is " +
-                       std::to_string(shared.options.max_size)};
+                       std::to_string(size) + " bytes; max_bytes is " +
+                       std::to_string(shared.options.max_bytes)};
   auto state = shared.plan();
   auto const pages = state.usable_pages;
   (void)resize(state, size);
@@ -172,7 +172,7 @@ void heap::grow(bytes size) {
     queue.finish();
     shared.buffer = larger;
   });
-  shared.options.size = size;
+  shared.options.bytes = size;
 }
 
 heap_faults heap::faults() const {
@@ -232,7 +232,7 @@ mapped_heap::mapped_heap(heap const& heap) : heap_{heap.state_}, memory_{nullptr
   checked([&] {
     shared.queue.finish();
     memory_ = shared.queue.enqueueMapBuffer(shared.buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
-                                            shared.options.size);
+                                            shared.options.bytes);
   });
   shared.is_mapped = true;
   auto const state = shared.plan();

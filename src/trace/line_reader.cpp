@@ -78,9 +78,9 @@ void line_reader::end() {
 std::size_t line_reader::read(std::span<event> events) {
   target_ = events;
   filled_ = 0;
-  std::size_t const left_over = std::min(overflow_.size(), events.size());
-  std::copy_n(overflow_.begin(), left_over, events.begin());
-  overflow_.erase(overflow_.begin(), overflow_.begin() + static_cast<std::ptrdiff_t>(left_over));
+  std::size_t const left_over = std::min(pending_.size(), events.size());
+  std::copy_n(pending_.begin(), left_over, events.begin());
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(left_over));
   filled_ = left_over;
   while (filled_ < events.size() && !is_at_end_) {
     std::optional<std::string_view> line;

@@ -38,7 +38,7 @@ class line_reader : public reader {
     if (filled_ < target_.size())
       target_[filled_++] = added;
     else
-      overflow_.push_back(added);
+      pending_.push_back(added);
   }
 
  private:
@@ -49,9 +49,9 @@ class line_reader : public reader {
 
   std::unique_ptr<byte_source> source_;
   char const* format_name_;
-  std::span<event> target_;      // of the present call of `read`
-  std::size_t filled_ = 0;       // events of `target_` that are set
-  std::vector<event> overflow_;  // events of the last line that `target_` had no space for
+  std::span<event> target_;     // of the present call of `read`
+  std::size_t filled_ = 0;      // events of `target_` that are set
+  std::vector<event> pending_;  // events of the last line that `target_` had no space for
   std::uint64_t line_number_ = 0;
   std::uint64_t lines_read_ = 0;  // lines that were not refused
   bool is_at_end_ = false, has_events_ = false;

@@ -43,7 +43,7 @@ class search {
   [[nodiscard]] placement_result run() {
     best_.offsets.assign(problem_.allocations.size(), 0);
     if (all_.empty()) return best_;
-    try_order("greedy, latest free first", latest_free_first({}), no_limit_);
+    try_order("greedy, latest free first", latest_free_first({}), no_limit);
     try_skyline("skyline, largest area first", skyline_rule::area);
     try_skyline("skyline, longest lifetime first", skyline_rule::duration);
     try_sorted("greedy, largest first", [&](auto i) { return double(at(i).size); });
@@ -198,7 +198,6 @@ class search {
 
   /// The sweep leaves out allocations smaller than the lower bound divided by this number.
   static constexpr bytes smallest_of_sweep = 8192;
-  static constexpr bytes no_limit_ = std::numeric_limits<bytes>::max();
 
   placement_problem const& problem_;
   bytes lower_bound_, target_;

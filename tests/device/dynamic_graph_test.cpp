@@ -60,7 +60,7 @@ TYPED_TEST(DynamicGraph, ReportsAFullTableAndKeepsItsEdges) {
     ASSERT_EQ(kept.size(), 8u);
     std::uint32_t const known = kept.begin()->first;
     EXPECT_EQ(graph.insert({{known, 77}}).front(), change_result::done)
-        << "a known vertex needs no place";
+        << "a known vertex needs no cell";
     EXPECT_EQ(graph.erase({{1000, 1}}).front(), change_result::absent);
   }
 }

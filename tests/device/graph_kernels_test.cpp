@@ -17,7 +17,7 @@ TYPED_TEST(GraphKernels, WorkWithoutResults) {
   auto const heap = backend.make_heap({.bytes = 1_MiB, .segment_bytes = 64_KiB});
   typename TypeParam::template array<graph_vertex> table(4);
   dynamic_graph_ref<> const graph{heap.ref(), table.data(), 4};
-  backend.run({}, make_graph_places{table.data(), 4});
+  backend.run({}, make_graph_cells{table.data(), 4});
   typename TypeParam::template array<test_edge> edges(2);
   edges[0] = {1, 2};
   edges[1] = {1, 3};

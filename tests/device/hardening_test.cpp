@@ -64,7 +64,7 @@ TYPED_TEST(Hardening, CanaryDetectsAWriteOneByteBeyondTheEnd) {
   TypeParam const backend;
   auto const heap = backend.make_heap(small);
   backend.run({1, 1}, write_at_the_end{heap.ref(), 40, 0, 1});
-  expect_only(heap, fault_kind::overflow, has_canary ? 1 : 0);
+  expect_only(heap, fault_kind::overrun, has_canary ? 1 : 0);
   EXPECT_TRUE(heap.audit().empty());
   EXPECT_TRUE(heap.live_allocations().empty()) << "the free still releases the memory";
 }
@@ -74,7 +74,7 @@ TYPED_TEST(Hardening, CanaryDetectsAWriteOneByteBeyondWholeSegments) {
   auto const heap = backend.make_heap(small);
   // Without a canary the byte would belong to the next segment.
   backend.run({1, 1}, write_at_the_end{heap.ref(), 100'000, has_canary ? 0 : -1, 1});
-  expect_only(heap, fault_kind::overflow, has_canary ? 1 : 0);
+  expect_only(heap, fault_kind::overrun, has_canary ? 1 : 0);
   EXPECT_TRUE(heap.live_allocations().empty());
 }
 
@@ -87,7 +87,7 @@ TYPED_TEST(Hardening, CanaryDetectsExactlyTheWritesIntoItsEightBytes) {
     auto const distance = static_cast<std::int64_t>(random.below(16)) - 8;
     std::uint32_t const flipped = 1 + random.below(255);
     backend.run({1, 1}, write_at_the_end{heap.ref(), random.below(2000), distance, flipped});
-    expect_only(heap, fault_kind::overflow, has_canary && distance >= 0 ? 1 : 0);
+    expect_only(heap, fault_kind::overrun, has_canary && distance >= 0 ? 1 : 0);
   }
 }
 

@@ -193,7 +193,7 @@ TYPED_TEST(HashMap, RefusesMoreKeysThanItHasPlacesAndKeepsTheInsertedKeys) {
     auto const kept = map.content();
     ASSERT_EQ(kept.size(), 8u);
     EXPECT_EQ(map.change({{false, 99}}).front().first, change_result::absent);
-    // An erased key keeps its place: the same key can be inserted again, another key cannot.
+    // An erased key keeps its cell: the same key can be inserted again, another key cannot.
     std::uint64_t const known = kept.begin()->first;
     EXPECT_EQ(map.change({{false, known}}).front().first, change_result::done);
     EXPECT_EQ(map.change({{true, 99}}).front().first, change_result::table_full);
@@ -217,7 +217,7 @@ TYPED_TEST(HashMap, HasNoPlacesForMoreThan2To31Keys) {
   for (std::uint32_t const capacity : {0x8000'0001u, 0xFFFF'FFFFu}) {
     backend.run({}, make_map{heap.ref(), capacity, map.data()});
     EXPECT_EQ(map[0].capacity(), 0u);
-    EXPECT_TRUE(heap.live_allocations().empty()) << "a map without places has memory";
+    EXPECT_TRUE(heap.live_allocations().empty()) << "a map without cells has memory";
   }
 }
 

@@ -265,7 +265,7 @@ TYPED_TEST(IdSet, ReusesThePlacesOfErasedMembersInAFullHeap) {
   for (std::uint32_t const kept : {4u, 8u, 14u}) {
     TypeParam const backend{1};
     auto const memory = backend.make_heap({.bytes = 64_KiB, .segment_bytes = 64_KiB});
-    // the only segment serves arrays of 1,024 places, so the set cannot grow further
+    // the only segment serves arrays of 1,024 cells, so the set cannot grow further
     typename TypeParam::template array<std::uint64_t> block(1);
     typename TypeParam::template array<id_set> set(1);
     typename TypeParam::template array<std::uint32_t> refused(1);
@@ -273,7 +273,7 @@ TYPED_TEST(IdSet, ReusesThePlacesOfErasedMembersInAFullHeap) {
     sound[0] = 1;
     backend.run({}, replace_members{memory.ref(), set.data(), kept, refused.data(), sound.data()});
     EXPECT_TRUE(sound[0]) << kept;
-    EXPECT_LE(refused[0], 1u) << kept << ": only the last places may stay unused";
+    EXPECT_LE(refused[0], 1u) << kept << ": only the last cells may stay unused";
     backend.run({}, clear_set{memory.ref(), set.data()});
     expect_sound(memory);
   }
@@ -306,7 +306,7 @@ TYPED_TEST(IdSet, KeepsItsMembersWhenThereIsNoMemoryToGrow) {
     }
     EXPECT_EQ(expected.size(), 4u);
     EXPECT_EQ(set.members_among(ids), expected);
-    // The place of an erased member serves another id although the set cannot grow.
+    // The cell of an erased member serves another id although the set cannot grow.
     EXPECT_EQ(set.change({{false, *expected.begin()}}).front(), change_result::done);
     EXPECT_EQ(set.change({{true, 100}}).front(), change_result::done);
     expected.erase(expected.begin());

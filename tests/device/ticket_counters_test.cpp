@@ -57,7 +57,7 @@ TEST(TicketCounter, MapsEachTicketToItsOwnSliceAndReachesAllSlices) {
       std::uint32_t lasts = 0;
       std::uint32_t valid = 0;
       for (std::uint32_t ticket = 0; !is_exhausted; ++ticket) {
-        auto const place = ticket_counter::place_of(layout, run, counter, ticket);
+        auto const place = ticket_counter::slice_of(layout, run, counter, ticket);
         is_exhausted = !place.is_valid;
         lasts += place.is_last ? 1 : 0;
         if (is_exhausted) break;
@@ -70,12 +70,12 @@ TEST(TicketCounter, MapsEachTicketToItsOwnSliceAndReachesAllSlices) {
         seen[index] = true;
         ++reached;
         ASSERT_EQ(place.is_last,
-                  !ticket_counter::place_of(layout, run, counter, ticket + 1).is_valid);
+                  !ticket_counter::slice_of(layout, run, counter, ticket + 1).is_valid);
       }
       EXPECT_EQ(ticket_counter::tickets_of(layout, run, counter), valid);
       EXPECT_EQ(lasts, valid == 0 ? 0u : 1u);
       EXPECT_FALSE(
-          ticket_counter::place_of(layout, run, counter, ticket_counter::ticket_limit).is_valid);
+          ticket_counter::slice_of(layout, run, counter, ticket_counter::ticket_limit).is_valid);
     }
     EXPECT_EQ(reached, seen.size());
   }
@@ -97,12 +97,12 @@ TEST(TicketCounter, HasRoomForAllTicketsOfTheLongestRun) {
       std::uint32_t const last = ((last_unit + 1) << layout.unit_shift) - 1;
       ASSERT_LE(last, ticket_counter::ticket_limit / 2)
           << "`rewind` sets a used-up counter to this ticket";
-      auto const place = ticket_counter::place_of(layout, run, counter, last);
+      auto const place = ticket_counter::slice_of(layout, run, counter, last);
       EXPECT_TRUE(place.is_valid && place.is_last);
       EXPECT_EQ(place.segment, 5 + longest - 1);
       EXPECT_EQ(place.slice, layout.slice.slices() - 1);
-      EXPECT_FALSE(ticket_counter::place_of(layout, run, counter, last + 1).is_valid);
-      EXPECT_FALSE(ticket_counter::place_of(layout, run, counter, ticket_counter::ticket_limit / 2)
+      EXPECT_FALSE(ticket_counter::slice_of(layout, run, counter, last + 1).is_valid);
+      EXPECT_FALSE(ticket_counter::slice_of(layout, run, counter, ticket_counter::ticket_limit / 2)
                        .is_valid);
     }
   }
@@ -110,9 +110,9 @@ TEST(TicketCounter, HasRoomForAllTicketsOfTheLongestRun) {
 
 TEST(TicketCounter, HasNoTicketInAnEmptyRun) {
   for (auto const& layout : layouts_of(64_KiB)) {
-    EXPECT_FALSE(ticket_counter::place_of(layout, segment_run{}, 0, 0).is_valid);
+    EXPECT_FALSE(ticket_counter::slice_of(layout, segment_run{}, 0, 0).is_valid);
     EXPECT_FALSE(
-        ticket_counter::place_of(layout, segment_run{}.next(3, 0), counters_per_class - 1, 0)
+        ticket_counter::slice_of(layout, segment_run{}.next(3, 0), counters_per_class - 1, 0)
             .is_valid);
   }
 }

@@ -1,5 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Checks the Fortran module: facts, refusals and their messages, and that freed memory no longer counts.
+! Checks the Fortran module: facts, refusals and their messages, and that freed memory no longer
+! counts.
 program fortran_test
   use, intrinsic :: iso_c_binding, only: c_associated, c_f_pointer, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
@@ -54,7 +55,8 @@ contains
     write (error_unit, '(4a)') 'failed: ', fact, '; the last error is: ', quarry_last_error()
   end subroutine
 
-  ! Checks that the preceding call returned the status `wanted`, and that the message contains `part`.
+  ! Checks that the preceding call returned the status `wanted`, and that the message contains
+  ! `part`.
   subroutine check_refused(status, wanted, part, fact)
     integer, intent(in) :: status, wanted
     character(*), intent(in) :: part, fact
@@ -127,28 +129,33 @@ contains
     integer :: status
 
     call pool%allocate(memory, 10_int64, c_null_ptr, status)
-    call check(status == quarry_bad_argument .and. .not. c_associated(memory), 'an invalid stream pool')
+    call check(status == quarry_bad_argument .and. .not. c_associated(memory), &
+      'an invalid stream pool')
     call pool%counts(counts, status)
-    call check(status == quarry_bad_argument .and. counts%reserved == 0, 'counts of an invalid stream pool')
+    call check(status == quarry_bad_argument .and. counts%reserved == 0, &
+      'counts of an invalid stream pool')
     options%red_zone = 8
     call pool%create(options, status)
     call check_refused(status, quarry_bad_argument, 'no red zones', 'a stream pool with red zones')
     options = quarry_pool_options()
     options%first_block = -1
     call pool%create(options, status)
-    call check_refused(status, quarry_bad_argument, 'an option is negative', 'a stream pool with a negative block')
+    call check_refused(status, quarry_bad_argument, 'an option is negative', &
+      'a stream pool with a negative block')
 
     call pool%create(status=status)
     if (status == quarry_ok) call pool%allocate(memory, 1000_int64, c_null_ptr, status)
     if (status /= quarry_ok) then  ! no CUDA, or no GPU
-      call check(status == quarry_resource_failed .or. status == quarry_out_of_memory, 'a stream pool without CUDA')
+      call check(status == quarry_resource_failed .or. status == quarry_out_of_memory, &
+        'a stream pool without CUDA')
       call pool%destroy()
       return
     end if
     call pool%create(status=status)
     call check_refused(status, quarry_bad_argument, 'destroy it first', 'a second stream pool')
     call pool%counts(counts)
-    call check(counts%allocated == 1000 .and. counts%allocations_in_use == 1, 'a stream pool counts')
+    call check(counts%allocated == 1000 .and. counts%allocations_in_use == 1, &
+      'a stream pool counts')
     call pool%share(c_null_ptr)
     call pool%forget(c_null_ptr)
     call pool%deallocate(memory, c_null_ptr)
@@ -188,8 +195,8 @@ contains
     call fields%allocate(array, [10_int64, 20_int64])
     array = 1.5_real64
     call found%counts(totals)
-    call check(totals%allocated == 1600 .and. totals%allocations_in_use == 1 .and. totals%reserved == 1048576, &
-      'an allocator counts')
+    call check(totals%allocated == 1600 .and. totals%allocations_in_use == 1 .and. &
+      totals%reserved == 1048576, 'an allocator counts')
     call found%size_of(c_loc(array), size)
     call check(size == 1600, 'an allocator knows sizes')
     call found%label(c_loc(array), 'density')
@@ -198,13 +205,15 @@ contains
     call check(number == found_number, 'the owner of an address')
 
     call found%lookup('none', status)
-    call check_refused(status, quarry_bad_argument, "there is no allocator 'none'", 'an unknown name')
+    call check_refused(status, quarry_bad_argument, "there is no allocator 'none'", &
+      'an unknown name')
     call found%id(number)
     call check(number == found_number, 'a failed lookup changes nothing')
     call fields%destroy(status)
     call check_refused(status, quarry_bad_argument, 'the pool has a name', 'destroy by the handle')
     call quarry_destroy('fields', status=status)
-    call check_refused(status, quarry_bad_argument, '1 allocations of 1600 bytes', 'destroy with allocated memory')
+    call check_refused(status, quarry_bad_argument, '1 allocations of 1600 bytes', &
+      'destroy with allocated memory')
     call quarry_destroy('densities', status=status)
     call check_refused(status, quarry_bad_argument, 'is an alias', 'destroy an alias')
     call other%owner_of(c_null_ptr, status)
@@ -242,7 +251,8 @@ contains
     call second_pool%id(second)
     call check(first == second, 'the first pool keeps its name')
     call first_pool%make('first', 'host', status)
-    call check_refused(status, quarry_bad_argument, "there is an allocator 'first'", 'make with a name in use')
+    call check_refused(status, quarry_bad_argument, "there is an allocator 'first'", &
+      'make with a name in use')
     call first_pool%id(second)
     call check(first /= second, 'a failed make changes nothing')
     call quarry_destroy('second')
@@ -273,13 +283,16 @@ contains
     call pool%create(quarry_host)
     call pool%id(number)
     call pool%lookup('named', status)
-    call check_refused(status, quarry_bad_argument, 'lookup: this is a pool without a name', 'lookup')
+    call check_refused(status, quarry_bad_argument, 'lookup: this is a pool without a name', &
+      'lookup')
     call pool%owner_of(memory, status)
-    call check_refused(status, quarry_bad_argument, 'owner_of: this is a pool without a name', 'owner_of')
+    call check_refused(status, quarry_bad_argument, 'owner_of: this is a pool without a name', &
+      'owner_of')
     call pool%make('other', 'host', status)
     call check_refused(status, quarry_bad_argument, 'make: this is a pool without a name', 'make')
     call pool%create(quarry_host, status=status)
-    call check_refused(status, quarry_bad_argument, 'create: this is a pool without a name', 'create')
+    call check_refused(status, quarry_bad_argument, 'create: this is a pool without a name', &
+      'create')
     call pool%id(same)
     call check(same == number, 'a refused call changes nothing')
     call pool%destroy()
@@ -305,7 +318,8 @@ contains
     call quarry_reallocate(memory, 1000_int64)
     call quarry_find(memory, record)
     call first%id(number)
-    call check(record%size == 1000 .and. record%allocator == number, 'reallocated in the same allocator')
+    call check(record%size == 1000 .and. record%allocator == number, &
+      'reallocated in the same allocator')
     call quarry_move(memory, second)
     call owner%owner_of(memory)
     call quarry_find(memory, record)
@@ -319,7 +333,8 @@ contains
     call quarry_deallocate(memory, status)
     call check(status == quarry_ok, 'null is ignored')
     call quarry_deallocate(copy, status)
-    call check_refused(status, quarry_bad_argument, 'is in no allocation', 'a double free by the address')
+    call check_refused(status, quarry_bad_argument, 'is in no allocation', &
+      'a double free by the address')
     call quarry_reallocate(memory, 10_int64, status)
     call check_refused(status, quarry_bad_argument, 'nullptr', 'reallocate null')
     call quarry_destroy('one')
@@ -334,18 +349,20 @@ contains
 
     call pool%release()
     call pool%counts(counts)
-    call check(counts%allocated == 0 .and. counts%allocations_in_use == 0 .and. counts%reserved == 0, &
-      fact // ': no allocation is left')
+    call check(counts%allocated == 0 .and. counts%allocations_in_use == 0 .and. &
+      counts%reserved == 0, fact // ': no allocation is left')
   end subroutine
 
   subroutine default_options_are_those_of_the_library()
     type(quarry_pool_options) :: defaults, library
 
     library = quarry_pool_default_options()
-    call check(defaults%first_block == library%first_block .and. defaults%next_block == library%next_block, 'default blocks')
-    call check(defaults%growth_percent == library%growth_percent .and. defaults%alignment == library%alignment, &
-      'default growth, alignment')
-    call check(defaults%max_bytes == 0 .and. library%max_bytes == 0 .and. defaults%device == library%device, 'no limit, device')
+    call check(defaults%first_block == library%first_block .and. &
+      defaults%next_block == library%next_block, 'default blocks')
+    call check(defaults%growth_percent == library%growth_percent .and. &
+      defaults%alignment == library%alignment, 'default growth, alignment')
+    call check(defaults%max_bytes == 0 .and. library%max_bytes == 0 .and. &
+      defaults%device == library%device, 'no limit, device')
     call check(library%red_zone == 0 .and. .not. library%keeps_backtraces, 'default checks')
     call check(.not. (allocated(library%directory) .or. allocated(library%name)), 'default texts')
   end subroutine
@@ -407,11 +424,14 @@ contains
     call pool%allocate(c3, [2, 3, 5])
     call pool%allocate(d3, n)
     call check(all([size(a1), size(b1), size(c1), size(d1)] == 2), 'extents of rank 1')
-    call check(all([shape(a2), shape(b2), shape(c2), shape(d2)] == [2, 3, 2, 3, 2, 3, 2, 3]), 'extents of rank 2')
-    call check(all([shape(a3), shape(b3), shape(c3), shape(d3)] == [2, 3, 5, 2, 3, 5, 2, 3, 5, 2, 3, 5]), 'extents of rank 3')
+    call check(all([shape(a2), shape(b2), shape(c2), shape(d2)] == [2, 3, 2, 3, 2, 3, 2, 3]), &
+      'extents of rank 2')
+    call check(all([shape(a3), shape(b3), shape(c3), shape(d3)] == &
+      [2, 3, 5, 2, 3, 5, 2, 3, 5, 2, 3, 5]), 'extents of rank 3')
     call check(all([lbound(a1), lbound(b2), lbound(c3), lbound(d3)] == 1), 'lower bounds')
     call pool%counts(counts)
-    call check(counts%allocated == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. counts%allocations_in_use == 12, 'counts of twelve arrays')
+    call check(counts%allocated == (8 + 4 + 4 + 8) * (2 + 6 + 30) .and. &
+      counts%allocations_in_use == 12, 'counts of twelve arrays')
     ! Sets all arrays before it checks any: the arrays must not overlap.
     a1 = 1
     b1 = 2
@@ -440,9 +460,12 @@ contains
     call pool%deallocate(b3)
     call pool%deallocate(c3)
     call pool%deallocate(d3)
-    call check(.not. (associated(a1) .or. associated(b1) .or. associated(c1) .or. associated(d1)), 'freed, rank 1')
-    call check(.not. (associated(a2) .or. associated(b2) .or. associated(c2) .or. associated(d2)), 'freed, rank 2')
-    call check(.not. (associated(a3) .or. associated(b3) .or. associated(c3) .or. associated(d3)), 'freed, rank 3')
+    call check(.not. (associated(a1) .or. associated(b1) .or. associated(c1) .or. &
+      associated(d1)), 'freed, rank 1')
+    call check(.not. (associated(a2) .or. associated(b2) .or. associated(c2) .or. &
+      associated(d2)), 'freed, rank 2')
+    call check(.not. (associated(a3) .or. associated(b3) .or. associated(c3) .or. &
+      associated(d3)), 'freed, rank 3')
     call check_no_allocation_is_left(pool, 'twelve arrays')
     call pool%destroy()
   end subroutine
@@ -483,33 +506,41 @@ contains
     type(quarry_pool) :: pool
     real(real64), pointer :: line(:), plane(:, :)
     integer(int32), pointer :: box(:, :, :)
-    integer(int64), parameter :: root = 3037000500_int64  ! the smallest number whose square exceeds int64
+    ! the smallest number whose square exceeds int64
+    integer(int64), parameter :: root = 3037000500_int64
     integer :: status
 
     call pool%create(quarry_host)
     call pool%allocate(line, [-1], status)
-    call check_refused(status, quarry_bad_argument, 'an extent of -1 is negative', 'a negative extent')
+    call check_refused(status, quarry_bad_argument, 'an extent of -1 is negative', &
+      'a negative extent')
     call check(.not. associated(line), 'a negative extent returns null')
     ! The product of the extents is positive.
     call pool%allocate(plane, [-3, -5], status)
-    call check_refused(status, quarry_bad_argument, 'an extent of -3 x -5 is negative', 'two negative extents')
+    call check_refused(status, quarry_bad_argument, 'an extent of -3 x -5 is negative', &
+      'two negative extents')
     call pool%allocate(plane, [0, -5], status)
     call check_refused(status, quarry_bad_argument, '0 x -5', 'a negative extent of an empty array')
     call pool%allocate(plane, [root, root], status)
-    call check_refused(status, quarry_bad_argument, '3037000500 x 3037000500 elements of 8 bytes', 'too many elements')
+    call check_refused(status, quarry_bad_argument, &
+      '3037000500 x 3037000500 elements of 8 bytes', 'too many elements')
     call check(.not. associated(plane), 'too many elements return null')
     ! An int64 can hold the number of elements, but not the number of bytes.
     call pool%allocate(line, [2_int64**60], status)
-    call check_refused(status, quarry_bad_argument, 'more than 9223372036854775807 bytes', 'too many bytes')
+    call check_refused(status, quarry_bad_argument, 'more than 9223372036854775807 bytes', &
+      'too many bytes')
     call pool%allocate(box, [2_int64**32, 2_int64**32, 0_int64], status)
-    call check_refused(status, quarry_bad_argument, '4294967296 x 4294967296 x 0', 'strides that overflow')
+    call check_refused(status, quarry_bad_argument, '4294967296 x 4294967296 x 0', &
+      'strides that overflow')
     call pool%allocate(box, [0_int64, 2_int64**32, 2_int64**32], status)
     call check(status == quarry_ok .and. size(box, 3, int64) == 2_int64**32, 'strides of 0')
     call pool%deallocate(box)
     call pool%allocate(box, [2, 3], status)
-    call check_refused(status, quarry_bad_argument, '2 extents for an array of rank 3', 'too few extents')
+    call check_refused(status, quarry_bad_argument, '2 extents for an array of rank 3', &
+      'too few extents')
     call pool%allocate(line, [2_int64**60 - 1], status)
-    call check_refused(status, quarry_out_of_memory, '9223372036854775800', 'the most that can be asked for')
+    call check_refused(status, quarry_out_of_memory, '9223372036854775800', &
+      'the most that can be asked for')
     call check(.not. associated(line), 'too large returns null')
     call check_no_allocation_is_left(pool, 'refusals')
     call pool%destroy()
@@ -566,21 +597,26 @@ contains
     integer :: status
 
     call invalid%allocate(line, [5], status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'an array of an invalid pool')
+    call check_refused(status, quarry_bad_argument, 'the pool is null', &
+      'an array of an invalid pool')
     call invalid%allocate(line, [0], status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'an empty array of an invalid pool')
+    call check_refused(status, quarry_bad_argument, 'the pool is null', &
+      'an empty array of an invalid pool')
     call check(.not. associated(line), 'an invalid pool returns null')
     call invalid%deallocate(line, status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'a free with an invalid pool')
+    call check_refused(status, quarry_bad_argument, 'the pool is null', &
+      'a free with an invalid pool')
     call invalid%allocate(memory, 5_int64, status)
     call check_refused(status, quarry_bad_argument, 'the pool is null', 'memory of an invalid pool')
     call invalid%counts(counts, status)
     call check_refused(status, quarry_bad_argument, 'the pool is null', 'counts of an invalid pool')
     call check(counts%reserved == 0 .and. counts%invalid_frees == 0, 'counts of no pool are zeros')
     call invalid%id(id, status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'the number of an invalid pool')
+    call check_refused(status, quarry_bad_argument, 'the pool is null', &
+      'the number of an invalid pool')
     call invalid%release(status)
-    call check_refused(status, quarry_bad_argument, 'the pool is null', 'release of an invalid pool')
+    call check_refused(status, quarry_bad_argument, 'the pool is null', &
+      'release of an invalid pool')
     call invalid%destroy()
   end subroutine
 
@@ -635,7 +671,8 @@ contains
     call check_refused(status, quarry_destroyed, 'was destroyed', 'an array of a destroyed pool')
     call check(.not. associated(line), 'a destroyed pool returns null')
     call same%counts(totals, status)
-    call check_refused(status, quarry_destroyed, 'quarry_pool_get_counts', 'counts of a destroyed pool')
+    call check_refused(status, quarry_destroyed, 'quarry_pool_get_counts', &
+      'counts of a destroyed pool')
     call same%destroy(status)
     call check_refused(status, quarry_destroyed, 'quarry_pool_destroy', 'a second destroy')
     call same%destroy(status)
@@ -740,14 +777,15 @@ contains
     call pool%allocate(line, [-1], status)
     call check_refused(status, quarry_bad_argument, 'negative', 'the message of the module')
     call pool%allocate(memory, 2_int64**62, status)
-    call check_refused(status, quarry_out_of_memory, '4611686018427387904', 'the message of the library after the module')
+    call check_refused(status, quarry_out_of_memory, '4611686018427387904', &
+      'the message of the library after the module')
     call pool%allocate(line, [-1], status)
     call check_refused(status, quarry_bad_argument, 'negative', 'the message of the module again')
     call pool%allocate(line, [1], status)
     call check_refused(status, quarry_ok, 'negative', 'success keeps the message')
     message = quarry_last_error()
-    call check(message == 'quarry_pool allocate: an extent of -1 is negative' .and. len(message) == 49, &
-      'the message has its exact length')
+    call check(message == 'quarry_pool allocate: an extent of -1 is negative' .and. &
+      len(message) == 49, 'the message has its exact length')
     call pool%deallocate(line)
     call check_no_allocation_is_left(pool, 'messages')
     call pool%destroy()
@@ -767,15 +805,18 @@ contains
     call pool%id(id)
     call quarry_find(c_loc(plane(10, 20)), record)
     call check(record%allocator == id .and. id > 0, 'the pool of the record of the last element')
-    call check(c_associated(record%base, c_loc(plane(1, 1))) .and. record%size == 1600, 'the range of the record')
-    call check(record%resource == quarry_host .and. record%device == 0, 'the resource of the record')
+    call check(c_associated(record%base, c_loc(plane(1, 1))) .and. record%size == 1600, &
+      'the range of the record')
+    call check(record%resource == quarry_host .and. record%device == 0, &
+      'the resource of the record')
     call pool%label(c_loc(plane(1, 1)), 'velocity  ')
     call quarry_report(text_file)
     call check(has_line('1600 bytes  velocity'), 'the report has the name of the array')
     call check(has_line('plain fields (allocator'), 'the report has the name of the pool')
     call remove_text_file()
     call quarry_report('/nonexistent/report', status)
-    call check_refused(status, quarry_resource_failed, '/nonexistent/report', 'a report to a missing directory')
+    call check_refused(status, quarry_resource_failed, '/nonexistent/report', &
+      'a report to a missing directory')
     call pool%deallocate(plane)
     call check_no_allocation_is_left(pool, 'records')
     call pool%destroy()
@@ -793,7 +834,8 @@ contains
     call check(all(source == 16843009), 'a fill')
     destination = 0
     call quarry_copy(c_loc(destination(51)), c_loc(source(1)), 200_int64)
-    call check(all(destination(:50) == 0) .and. all(destination(51:) == 16843009), 'a copy into the midst')
+    call check(all(destination(:50) == 0) .and. all(destination(51:) == 16843009), &
+      'a copy into the midst')
     call quarry_copy(c_loc(destination(51)), c_loc(source(1)), 201_int64, status)
     call check_refused(status, quarry_bad_argument, '1 more', 'a copy beyond the end')
     call quarry_copy(c_loc(destination(1)), c_loc(source(1)), -1_int64, status)
@@ -801,7 +843,8 @@ contains
     call quarry_fill(c_loc(destination(1)), 0, -1_int64, status)
     call check_refused(status, quarry_bad_argument, '-1 bytes is negative', 'a negative fill')
     call quarry_fill(c_loc(destination(1)), 256, 400_int64, status)
-    call check_refused(status, quarry_bad_argument, '256 is no byte', 'a fill value that is no byte')
+    call check_refused(status, quarry_bad_argument, '256 is no byte', &
+      'a fill value that is no byte')
     call quarry_fill(c_null_ptr, 0, 1_int64, status)
     call check(status == quarry_bad_argument, 'a fill of the null address')
     call check(all(destination(51:) == 16843009), 'refused calls change no memory')
@@ -821,7 +864,8 @@ contains
     options%first_block = 65536
     options%directory = '/nonexistent'
     call pool%create(quarry_file, options, status)
-    call check_refused(status, quarry_resource_failed, '/nonexistent', 'files in a missing directory')
+    call check_refused(status, quarry_resource_failed, '/nonexistent', &
+      'files in a missing directory')
     options%directory = '.'
     call pool%create(quarry_file, options)
     call pool%allocate(line, [1000])
@@ -849,7 +893,8 @@ contains
     code = 0
     call execute_command_line('"' // trim(self) // '" stop 2> ' // text_file, exitstat=code)
     call check(code == 1, 'the program ends with 1')
-    call check(has_line('quarry: quarry_pool_create: there is no resource 7'), 'the program says why')
+    call check(has_line('quarry: quarry_pool_create: there is no resource 7'), &
+      'the program says why')
     call remove_text_file()
   end subroutine
 

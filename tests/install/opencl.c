@@ -29,7 +29,7 @@ int main(void) {
     return 0; /* there is no device */
   context = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
   queue = clCreateCommandQueueWithProperties(context, device, NULL, NULL);
-  options.heap_size = 1 << 20;
+  options.bytes = 1 << 20;
   if (quarry_opencl_heap_create(context, device, queue, &options, &heap) != QUARRY_OK)
     return failed("create");
   if (quarry_pool_release((quarry_pool*)heap) != QUARRY_BAD_ARGUMENT ||

@@ -19,7 +19,7 @@ int main() {
     for (auto const& device : devices) {
       cl::Context const context{device};
       cl::CommandQueue const queue{context, device};
-      quarry::opencl::heap const heap{context, device, queue, {.size = 1 << 20}};
+      quarry::opencl::heap const heap{context, device, queue, {.bytes = 1 << 20}};
       auto const program = quarry::opencl::build(
           context, device, "__kernel void use(quarry_heap heap) { quarry_malloc(heap, 100); }");
       cl::Kernel kernel{program, "use"};

@@ -16,16 +16,17 @@ FOLDERS = [
     "bench",
     "examples",
     "opencl",
+    "fortran",
     "compiler",
     "python",
     "scripts",
     "cmake",
 ]
 CODE = {".hpp", ".cuh", ".h", ".cpp", ".cu", ".c", ".cl", ".py"}
-WITH_LICENCE = CODE | {".sh", ".cmake"}
+WITH_LICENCE = CODE | {".sh", ".cmake", ".f90"}
 LONGEST = 500
 WIDEST = 100
-FORMATTED = {".hpp", ".cuh", ".h", ".cpp", ".cu"}  # by clang-format: make format
+FORMATTED = {".hpp", ".cuh", ".h", ".cpp", ".cu", ".cl", ".f90"}  # by make format
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
 # Rule -> path -> why this file is excepted. An entry that is not needed is also refused.
@@ -255,9 +256,11 @@ class PlantedViolations(unittest.TestCase):
         self.assertIn("src/a.cpp: 501 lines", found[0])
 
     def test_a_line_of_101_columns_is_caught_and_a_line_of_100_passes(self):
-        found = self.planted("width", {"src/a.cpp": "/" * 101, "src/b.cpp": "/" * 100})
-        self.assertEqual(len(found), 1)
-        self.assertIn("src/a.cpp: line 1: 101 columns", found[0])
+        for suffix in ["cpp", "cl", "f90"]:
+            sources = {f"src/a.{suffix}": "/" * 101, f"src/b.{suffix}": "/" * 100}
+            found = self.planted("width", sources)
+            self.assertEqual(len(found), 1)
+            self.assertIn(f"src/a.{suffix}: line 1: 101 columns", found[0])
 
     def test_a_conditional_in_device_code_is_caught_and_elsewhere_passes(self):
         found = self.planted(

@@ -12,7 +12,7 @@ A page shows code in a ```cpp block whose first line is a comment that names a f
 The lines below the comment must stand in that file, one after the other. The file may indent all of them by
 the same number of spaces. The file must be listed in examples/CMakeLists.txt.
 
-README also has a table of claims: each row ends with a file and with functions that the file has.
+CONTRIBUTING has a table of claims: each row ends with a file and with functions that the file has.
 """
 
 import re
@@ -94,8 +94,8 @@ def snippets(root):
 
 
 def claim_problems(root):
-    """A line for each row of README's table of claims whose file or function does not exist."""
-    page = root / "README.md"
+    """A line for each row of the table of claims in CONTRIBUTING whose file or function does not exist."""
+    page = root / "CONTRIBUTING.md"
     if not page.is_file():
         return
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
@@ -106,7 +106,7 @@ def claim_problems(root):
         source = path.read_text(encoding="utf-8") if path.is_file() else ""
         for function in re.findall(r"\w+", row.group(2)):
             if not re.search(rf"\b{function}\(", source):
-                yield f"README.md:{number}: {row.group(1)} has no function {function}"
+                yield f"CONTRIBUTING.md:{number}: {row.group(1)} has no function {function}"
 
 
 def violations(root):
@@ -121,11 +121,15 @@ def violations(root):
 class Snippets(unittest.TestCase):
     def test_each_block_of_the_guide_is_a_part_of_an_example(self):
         self.assertTrue(any(snippets(ROOT)), f"no C++ in {ROOT}/docs/guide: nothing was checked")
-        readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-        self.assertTrue(any(map(CLAIM.match, readme)), "README has no table of claims")
+        page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()
+        self.assertTrue(any(map(CLAIM.match, page)), "CONTRIBUTING has no table of claims")
         found = violations(ROOT)
         if found:
             self.fail("\n" + "\n".join(found))
+
+    def test_readme_is_short(self):
+        lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+        self.assertLessEqual(len(lines), 150, "move the rest to docs/guide or CONTRIBUTING.md")
 
 
 class PlantedViolations(unittest.TestCase):
@@ -190,7 +194,7 @@ class PlantedViolations(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder).resolve()
             (root / "one.hpp").write_text("int f(int a);\nint g;\n", encoding="utf-8")
-            (root / "README.md").write_text(
+            (root / "CONTRIBUTING.md").write_text(
                 "| claim | `one.hpp` | `f` |\n"
                 "| claim | `one.hpp` | `f`, `g` |\n"
                 "| claim | `two.hpp` | `f` |\n",
@@ -199,8 +203,8 @@ class PlantedViolations(unittest.TestCase):
             self.assertEqual(
                 violations(root),
                 [
-                    "README.md:2: one.hpp has no function g",
-                    "README.md:3: two.hpp has no function f",
+                    "CONTRIBUTING.md:2: one.hpp has no function g",
+                    "CONTRIBUTING.md:3: two.hpp has no function f",
                 ],
             )
 

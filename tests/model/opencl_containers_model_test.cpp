@@ -98,7 +98,7 @@ class model_map : public model<quarry_map> {
     for (uint key = 1; key <= keys_; ++key) ++wanted[key];
     std::erase_if(wanted, [](auto const& one) { return one.second == 0; });
     uint size = 0;
-    for (auto entry = *quarry_map_place(heap, container, 0); entry != 0; ++size) {
+    for (auto entry = *quarry_map_bucket(heap, container, 0); entry != 0; ++size) {
       auto const* const one = quarry_map_entry_at(heap, entry);
       if (entry <= QUARRY_MAP_RETIRED || one->next != 0) return "an erased entry is in the chain";
       ++found[one->key];

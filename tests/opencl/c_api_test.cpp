@@ -216,7 +216,7 @@ TEST(OpenclCApi, AHeapGrowsUpToItsMaximumAndKeepsItsReferences) {
     for (bytes const wrong : {bytes{0}, 1_MiB - 1, 4_MiB + 1, ~bytes{0}})
       f.all.expect_refused(
           quarry_opencl_heap_grow(f.heap, wrong), QUARRY_BAD_ARGUMENT,
-          "cannot grow from 1048576 to " + std::to_string(wrong) + " bytes; max_size is 4194304");
+          "cannot grow from 1048576 to " + std::to_string(wrong) + " bytes; max_bytes is 4194304");
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_size(f.heap, &size));
     QUARRY_EXPECT(f.all, size == 1_MiB && f.usage().usable == usable);
     QUARRY_EXPECT_OK(f.all, quarry_opencl_heap_buffer(f.heap, &after));

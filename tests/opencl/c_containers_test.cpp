@@ -403,8 +403,8 @@ TEST(OpenclCContainers, ArgumentsOutOfRangeAndAFullHeapChangeNothing) {
     refused(quarry_opencl_array_list_read(f.heap, &list, 0, 1, &word), "exceed the size");
     refused(quarry_opencl_vector_write(f.heap, &vector, 0, 1, &word), "exceed the size");
     refused(quarry_opencl_map_set(f.heap, &map, 1, 1), "the map has no table");
-    refused(quarry_opencl_map_init(f.heap, &map, 0), "0 places");
-    refused(quarry_opencl_map_init(f.heap, &map, 0x80000001u), "2147483649 places");
+    refused(quarry_opencl_map_init(f.heap, &map, 0), "0 buckets");
+    refused(quarry_opencl_map_init(f.heap, &map, 0x80000001u), "2147483649 buckets");
     has_no_memory(quarry_opencl_map_init(f.heap, &map, 0x80000000u));
     has_no_memory(quarry_opencl_vector_push(f.heap, &vector, 1u << 30, &word));
     has_no_memory(quarry_opencl_array_list_grow(f.heap, &list, ~0u, &word, &memory));

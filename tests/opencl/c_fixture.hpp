@@ -49,8 +49,8 @@ struct c_fixture {
                      bool debug = false)
       : device{chosen} {
     quarry_opencl_heap_options options = quarry_opencl_heap_default_options();
-    options.heap_size = size;
-    options.max_size = max_size;
+    options.bytes = size;
+    options.max_bytes = max_size;
     options.debug = debug ? 1 : 0;
     QUARRY_EXPECT_OK(all, quarry_opencl_heap_create(context(), device(), queue(), &options, &heap));
   }

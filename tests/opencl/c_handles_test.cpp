@@ -189,7 +189,7 @@ TEST(OpenclCHandles, ObjectsAndOptionsThatDoNotFitMakeNoHeap) {
         "quarry_opencl_count_stale_messages: the queue belongs to another context");
 
     auto const usual = quarry_opencl_heap_default_options();
-    QUARRY_EXPECT(f.all, usual.heap_size == 64_MiB && usual.max_size == 0 && usual.places == 0);
+    QUARRY_EXPECT(f.all, usual.bytes == 64_MiB && usual.max_bytes == 0 && usual.places == 0);
     auto const refuses_options = [&](auto const& change, std::string const& text) {
       struct {
         quarry_opencl_heap_options known = quarry_opencl_heap_default_options();
@@ -201,8 +201,8 @@ TEST(OpenclCHandles, ObjectsAndOptionsThatDoNotFitMakeNoHeap) {
     auto const refuses_size = [&](bytes size, bytes max_size, std::string const& text) {
       refuses_options(
           [&](auto& options) {
-            options.known.heap_size = size;
-            options.known.max_size = max_size;
+            options.known.bytes = size;
+            options.known.max_bytes = max_size;
           },
           text);
     };
@@ -251,7 +251,7 @@ TEST(OpenclCHandles, AHeapRetainsItsObjectsUntilItIsDestroyed) {
     auto const before = references_of(context);
     quarry_opencl_heap* heap = nullptr;
     quarry_opencl_heap_options options = quarry_opencl_heap_default_options();
-    options.heap_size = 1_MiB;
+    options.bytes = 1_MiB;
     cl_mem buffer = nullptr;
     {
       cl::CommandQueue const queue{context, device};
@@ -265,7 +265,7 @@ TEST(OpenclCHandles, AHeapRetainsItsObjectsUntilItIsDestroyed) {
       // Refused calls and programs keep no references.
       auto const with_heap = references_of(context);
       quarry_opencl_heap* none = nullptr;
-      options.heap_size = 0;
+      options.bytes = 0;
       (void)quarry_opencl_heap_create(context(), device(), queue(), &options, &none);
       QUARRY_EXPECT(all, references_of(context) <= with_heap);
       buffer = own;

@@ -184,7 +184,7 @@ TEST(OpenclQueueForLong, PushesAndPopsNeedNoMoreMemory) {
       }
       peak = std::max(peak, allocations(f));
     }
-    EXPECT_LE(peak, 6u) << most;  // the queue, and rings of 64 up to 1024 places
+    EXPECT_LE(peak, 6u) << most;  // the queue, and rings of 64 up to 1024 cells
     EXPECT_EQ(quarry_queue_trim(f.heap, f.container), peak - 2);
     EXPECT_EQ(quarry_queue_clear(f.heap, f.container), 0u);
     EXPECT_EQ(f.audit(), "");
@@ -200,7 +200,7 @@ TEST(OpenclQueueForLong, AQueueThatIsNeverEmptyNeedsNoMoreMemory) {
     ASSERT_EQ(value, i);
     ASSERT_TRUE(quarry_queue_push(f.heap, f.container, values + i)) << i;
   }
-  EXPECT_EQ(allocations(f), 13u) << "the queue, and rings of 64 up to 131,072 places";
+  EXPECT_EQ(allocations(f), 13u) << "the queue, and rings of 64 up to 131,072 cells";
   EXPECT_EQ(quarry_queue_clear(f.heap, f.container), values);
   EXPECT_EQ(f.audit(), "");
 }
@@ -248,7 +248,7 @@ TEST(OpenclQueueWithoutMemory, APushThatFailsChangesNothingAndOneAfterAPopWorks)
     EXPECT_EQ(allocations(f), before);
   }
   EXPECT_GE(pushed, 100'000u) << "of 1 MiB, 8 bytes for each value";
-  for (; popped < pushed; ++popped) {  // until the last ring has places
+  for (; popped < pushed; ++popped) {  // until the last ring has free cells
     ASSERT_TRUE(quarry_queue_pop(f.heap, f.container, &value));
     ASSERT_EQ(value, popped);
   }
@@ -283,11 +283,11 @@ TEST(OpenclQueueWithoutMemory, AQueueThatWasFullServesManyValuesAfterItIsEmpty) 
 TEST(OpenclMapWithoutMemory, AMapWithoutATableHasNoEntriesAndGetsNone) {
   fixture<quarry_map> f;
   auto const before = allocations(f);
-  for (uint const places : {0u, 0x8000'0001u, ~0u, 1u << 20}) {  // the last one needs 4 MiB
+  for (uint const buckets : {0u, 0x8000'0001u, ~0u, 1u << 20}) {  // the last one needs 4 MiB
     *f.container = {77, 77, 77, 77};
-    EXPECT_FALSE(quarry_map_init(f.heap, f.container, places)) << places;
+    EXPECT_FALSE(quarry_map_init(f.heap, f.container, buckets)) << buckets;
     EXPECT_EQ(f.container->table, 0u);
-    EXPECT_EQ(quarry_map_places(f.container), 0u);
+    EXPECT_EQ(quarry_map_buckets(f.container), 0u);
     EXPECT_FALSE(quarry_map_empty(f.heap, f.container, 0, 1));
     bool is_new = true;
     EXPECT_EQ(quarry_map_ensure(f.heap, f.container, 1, 2, &is_new), 0u);
@@ -300,7 +300,7 @@ TEST(OpenclMapWithoutMemory, AMapWithoutATableHasNoEntriesAndGetsNone) {
     quarry_graph_builder builder = quarry_graph_builder_empty();
     EXPECT_FALSE(quarry_graph_add_edge(f.heap, f.container, 1, 2, &builder));
     quarry_graph_finish(f.heap, &builder);
-    EXPECT_EQ(allocations(f), before) << places;
+    EXPECT_EQ(allocations(f), before) << buckets;
     EXPECT_EQ(f.audit(), "");
   }
   EXPECT_EQ(refusals(f), 1u) << "of 4 MiB";
@@ -308,7 +308,7 @@ TEST(OpenclMapWithoutMemory, AMapWithoutATableHasNoEntriesAndGetsNone) {
 TEST(OpenclMapForLong, PlacesAreRoundedUpAndMoreEntriesThanPlacesFit) {
   fixture<quarry_map> f;
   make_table(f, 1000);
-  EXPECT_EQ(quarry_map_places(f.container), 1024u);
+  EXPECT_EQ(quarry_map_buckets(f.container), 1024u);
   bool is_new = false;
   for (uint key = 0; key < 5000; ++key)
     ASSERT_NE(quarry_map_ensure(f.heap, f.container, key * 7, key, &is_new), 0u) << key;

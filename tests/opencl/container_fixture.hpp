@@ -37,8 +37,8 @@ struct fixture {
   uint* local() { return scratch[simt::this_place().block].data(); }
 };
 
-inline void make_table(fixture<quarry_map>& f, uint places) {
-  ASSERT_TRUE(quarry_map_init(f.heap, f.container, places));
+inline void make_table(fixture<quarry_map>& f, uint buckets) {
+  ASSERT_TRUE(quarry_map_init(f.heap, f.container, buckets));
   quarry_map_empty(f.heap, f.container, 0, 1);
 }
 

@@ -349,8 +349,8 @@ void expect_balanced(fixture<quarry_map>& f, std::vector<uint> const& balance) {
   }
   ASSERT_EQ(f.container->size, size);
   uint in_chains = 0;
-  for (uint place = 0; place < quarry_map_places(f.container); ++place)
-    for (auto entry = *quarry_map_place(f.heap, f.container, place); entry != 0;
+  for (uint bucket = 0; bucket < quarry_map_buckets(f.container); ++bucket)
+    for (auto entry = *quarry_map_bucket(f.heap, f.container, bucket); entry != 0;
          entry = quarry_map_entry_at(f.heap, entry)->chain)
       ++in_chains;
   ASSERT_EQ(in_chains, size) << "an erased entry is still in its chain";
@@ -382,7 +382,7 @@ TEST(OpenclMapOnThreads, OfAKeyThatManyAddAndEraseThereIsOneEntryAtMost) {
   }
 }
 TEST(OpenclMap, AnotherTableAcceptsAllEntries) {
-  for (uint const places : {64u, 8u, 1u}) {
+  for (uint const buckets : {64u, 8u, 1u}) {
     fixture<quarry_map> f;
     make_table(f, 8);
     bool is_new = false;
@@ -392,7 +392,7 @@ TEST(OpenclMap, AnotherTableAcceptsAllEntries) {
     EXPECT_EQ(quarry_map_free_erased(f.heap, f.container), 1u);
 
     quarry_map other = {};
-    ASSERT_TRUE(quarry_map_init(f.heap, &other, places));
+    ASSERT_TRUE(quarry_map_init(f.heap, &other, buckets));
     ASSERT_TRUE(quarry_map_empty(f.heap, &other, 0, 1));
     for (uint item = 0; item < 3; ++item)
       EXPECT_TRUE(quarry_map_move(f.heap, f.container, &other, item, 3));

@@ -50,9 +50,9 @@ __kernel void churn_containers(quarry_heap heap, __global quarry_queue* queue,
       atomic_inc((volatile __global uint*)(wrong + 1));
   }
 }
-__kernel void prepare(quarry_heap heap, __global quarry_map* map, uint places,
+__kernel void prepare(quarry_heap heap, __global quarry_map* map, uint buckets,
                       __global uint* wrong) {
-  if (!quarry_map_init(heap, map, places) || !quarry_map_empty(heap, map, 0u, 1u)) *wrong = 1u;
+  if (!quarry_map_init(heap, map, buckets) || !quarry_map_empty(heap, map, 0u, 1u)) *wrong = 1u;
 }
 )opencl";
 

@@ -100,7 +100,7 @@ TEST(OpenclTwoHeapsInKernels, WorkItemsOfOneCallAllocateFromTheHeapThatEachOnePa
       fixture f{device, scaled(128_MiB), "", 0, is_debug};
       // In a heap of less than 64 MiB pages are smaller, so spans of a class differ.
       opencl::heap const second{
-          f.context, device, f.queue, {.size = scaled(60_MiB), .debug = is_debug}};
+          f.context, device, f.queue, {.bytes = scaled(60_MiB), .debug = is_debug}};
       f.program = f.heap.build(kernels, "-DWAY=" + std::to_string(way));
       constexpr std::size_t local = 96;
       cl_uint counts[2] = {0, 0};
@@ -123,7 +123,7 @@ TEST(OpenclTwoHeapsInKernels, AFreeInTheWrongHeapIsAFaultAndChangesNothing) {
   on_each_device([](cl::Device const& device) -> std::string {
     constexpr cl_uint items = 256;
     fixture f{device, scaled(16_MiB), kernels};
-    opencl::heap const empty{f.context, device, f.queue, {.size = scaled(16_MiB)}};
+    opencl::heap const empty{f.context, device, f.queue, {.bytes = scaled(16_MiB)}};
     cl::Buffer const references{f.context, CL_MEM_READ_WRITE, items * sizeof(cl_uint)};
     cl_uint none = 0;
     cl::Buffer const accepted{f.context, CL_MEM_COPY_HOST_PTR, sizeof none, &none};

@@ -68,7 +68,7 @@ struct fixture {
   fixture(cl::Device const& chosen, bytes size, char const* kernels, bytes max_size = 0,
           bool debug = false)
       : device{chosen},
-        heap{context, device, queue, {.size = size, .max_size = max_size, .debug = debug}},
+        heap{context, device, queue, {.bytes = size, .max_bytes = max_size, .debug = debug}},
         program{heap.build(kernels)} {
     end_after(60);
   }

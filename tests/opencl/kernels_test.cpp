@@ -187,7 +187,7 @@ TEST(OpenclKernels, AHeapThatGrowsKeepsItsAllocationsAndServesMore) {
       return std::to_string(before) + " fit before";
     try {
       f.heap.grow(scaled(17_MiB));
-      return "it grew beyond max_size";
+      return "it grew beyond max_bytes";
     } catch (bad_argument const&) {
     }
     f.heap.grow(scaled(16_MiB));

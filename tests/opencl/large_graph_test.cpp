@@ -17,10 +17,10 @@ namespace opencl_large_graph_test {
 using namespace opencl_c;
 
 constexpr char const* kernels = R"opencl(
-// Allocates a graph; `places`: of its table. `result`: its reference, and then the wrong calls.
-__kernel void make_graph(quarry_heap heap, uint places, __global uint* result) {
+// Allocates a graph; `buckets`: of its table. `result`: its reference, and then the wrong calls.
+__kernel void make_graph(quarry_heap heap, uint buckets, __global uint* result) {
   quarry_ref const at = quarry_malloc(heap, sizeof(quarry_graph));
-  if (at == 0u || !quarry_map_init(heap, (__global quarry_graph*)quarry_at(heap, at), places))
+  if (at == 0u || !quarry_map_init(heap, (__global quarry_graph*)quarry_at(heap, at), buckets))
     result[1] = 1u;
   result[0] = at;
 }

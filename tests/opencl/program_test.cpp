@@ -92,7 +92,7 @@ TEST(OpenclProgram, OnPoclABuildCompilesNoKernel) {
     cl::CommandQueue const queue{context, device};
     auto const program = opencl::build(context, device, kernels);
     if (auto const built = kernels_of_pocl(); !built.empty()) return "compiled: " + built.front();
-    opencl::heap const heap{context, device, queue, {.size = 1_MiB}};
+    opencl::heap const heap{context, device, queue, {.bytes = 1_MiB}};
     cl::Kernel use{program, "use"};
     use.setArg(0, heap.buffer());
     queue.enqueueNDRangeKernel(use, cl::NullRange, 64, 64);

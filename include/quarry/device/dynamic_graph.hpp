@@ -14,9 +14,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A vertex with its neighbours. A vertex keeps its place in the table until the graph is cleared.
+/// A vertex with its neighbours. A vertex keeps its cell in the table until the graph is cleared.
 struct graph_vertex {
-  std::uint32_t id;  // atomic; id_set::none: the place is free
+  std::uint32_t id;  // atomic; id_set::none: the cell is free
   id_set neighbours;
 };
 
@@ -24,15 +24,15 @@ struct graph_vertex {
 /// passed by value.
 ///
 /// A vertex is any 32-bit id except id_set::none. Ids need not be known in advance: the first edge
-/// from an id claims a place in a table of fixed capacity, by open addressing. The vertex keeps the
-/// place after its last edge is deleted. A target needs no place. Each vertex has an id_set of
+/// from an id claims a cell in a table of fixed capacity, by open addressing. The vertex keeps the
+/// cell after its last edge is deleted. A target needs no cell. Each vertex has an id_set of
 /// neighbours, so an edge costs O(1) expected for any degree of its source.
 ///
 /// Any lane may call any function at any time. A lane waits only while another lane replaces the
 /// array of the same vertex (id_set). An edge orders no other memory: a lane that finds an edge in
 /// the same kernel may not see other writes of the lane that inserted it.
 ///
-/// Memory order. (V) reads or claims the place of an id. The rest of the place was initialised
+/// Memory order. (V) reads or claims the cell of an id. The rest of the cell was initialised
 /// before the kernel began.
 template <class Heap = heap_ref>
 class dynamic_graph_ref {
@@ -43,7 +43,7 @@ class dynamic_graph_ref {
 
   /// Inserts an edge and returns `done`. Otherwise returns `duplicate`, `out_of_memory`,
   /// `table_full` or `reserved_id`, and the edges are unchanged. If the result is `out_of_memory`,
-  /// `source` keeps a place in the table.
+  /// `source` keeps a cell in the table.
   [[nodiscard]] QUARRY_HD change_result insert_edge(std::uint32_t source,
                                                     std::uint32_t target) const {
     if (source == id_set::none || target == id_set::none) return change_result::reserved_id;
@@ -71,14 +71,14 @@ class dynamic_graph_ref {
     return vertex == nullptr ? 0 : vertex->neighbours.size();
   }
 
-  /// The number of places in the table. A lookup of a missing id costs O(capacity) once the table
+  /// The number of cells in the table. A lookup of a missing id costs O(capacity) once the table
   /// is full, and O(1) expected while a quarter of it is free.
   [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
 
-  /// The vertex in a place below `capacity`, for iteration over all vertices.
-  [[nodiscard]] QUARRY_HD graph_vertex& at(std::uint32_t place) const { return table_[place]; }
-  [[nodiscard]] QUARRY_HD std::uint32_t id_at(std::uint32_t place) const {
-    return simt::atomic_ref<std::uint32_t>{table_[place].id}.load(simt::relaxed);  // (V)
+  /// The vertex in a cell below `capacity`, for iteration over all vertices.
+  [[nodiscard]] QUARRY_HD graph_vertex& at(std::uint32_t cell) const { return table_[cell]; }
+  [[nodiscard]] QUARRY_HD std::uint32_t id_at(std::uint32_t cell) const {
+    return simt::atomic_ref<std::uint32_t>{table_[cell].id}.load(simt::relaxed);  // (V)
   }
 
   [[nodiscard]] QUARRY_HD Heap heap() const { return heap_; }
@@ -87,16 +87,16 @@ class dynamic_graph_ref {
   [[nodiscard]] QUARRY_HD graph_vertex* find(std::uint32_t id) const {
     if (id == id_set::none) return nullptr;
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      std::uint32_t const place = (mix(id) + step) & (capacity_ - 1);
-      std::uint32_t const found = id_at(place);
-      if (found == id) return &table_[place];
+      std::uint32_t const cell = (mix(id) + step) & (capacity_ - 1);
+      std::uint32_t const found = id_at(cell);
+      if (found == id) return &table_[cell];
       if (found == id_set::none) break;
     }
     return nullptr;
   }
 
   /// Returns null if other vertices fill the table. Two lanes that add the same id meet at the
-  /// first free place: one lane claims the place, and the other lane finds the id there.
+  /// first free cell: one lane claims the cell, and the other lane finds the id there.
   [[nodiscard]] QUARRY_HD graph_vertex* find_or_add(std::uint32_t id) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       graph_vertex& vertex = table_[(mix(id) + step) & (capacity_ - 1)];
@@ -114,14 +114,14 @@ class dynamic_graph_ref {
   std::uint32_t capacity_ = 0;  // a power of two
 };
 
-/// Makes every place of the table free. Forgets the old vertices without freeing their memory.
-struct make_graph_places {
+/// Makes every cell of the table free. Forgets the old vertices without freeing their memory.
+struct make_graph_cells {
   graph_vertex* table;
   std::uint32_t capacity;
 
   QUARRY_HD void operator()() const {
-    auto const place = simt::this_place();
-    for (std::uint64_t i = place.rank(); i < capacity; i += place.count())
+    auto const lane = simt::this_place();
+    for (std::uint64_t i = lane.rank(); i < capacity; i += lane.count())
       table[i] = {id_set::none, {}};
   }
 };
@@ -132,8 +132,8 @@ struct clear_graph {
   dynamic_graph_ref<Heap> graph;
 
   QUARRY_HD void operator()() const {
-    auto const place = simt::this_place();
-    for (std::uint64_t i = place.rank(); i < graph.capacity(); i += place.count()) {
+    auto const lane = simt::this_place();
+    for (std::uint64_t i = lane.rank(); i < graph.capacity(); i += lane.count()) {
       graph_vertex& vertex = graph.at(static_cast<std::uint32_t>(i));
       vertex.neighbours.clear(graph.heap());
       vertex.id = id_set::none;
@@ -165,7 +165,7 @@ class dynamic_graph {
   dynamic_graph(Launch launch, Heap heap, std::span<std::byte> memory)
       : launch_{std::move(launch)},
         ref_{heap, reinterpret_cast<graph_vertex*>(memory.data()), capacity_of(memory)} {
-    launch_(lanes(), make_graph_places{&ref_.at(0), ref_.capacity()});
+    launch_(lanes(), make_graph_cells{&ref_.at(0), ref_.capacity()});
   }
   dynamic_graph(dynamic_graph const&) = delete;
   dynamic_graph& operator=(dynamic_graph const&) = delete;

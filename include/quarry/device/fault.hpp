@@ -18,7 +18,7 @@ enum class fault_kind : std::uint32_t {
   bad_alignment,     ///< the alignment is not a power of two, or exceeds the segment size
   /// Hardened: bytes past the end of the allocation were overwritten. The free of the allocation
   /// detects this and completes.
-  overflow,
+  overrun,
   /// Hardened: freed memory was written to. A later malloc or free detects this and completes.
   use_after_free,
   wrong_version,  ///< the kernel was built for another heap layout or other mitigations
@@ -31,7 +31,7 @@ enum class fault_kind : std::uint32_t {
   count_  ///< the number of kinds
 };
 
-/// One fault. The call that recorded it changed nothing, except for `overflow` and
+/// One fault. The call that recorded it changed nothing, except for `overrun` and
 /// `use_after_free`.
 struct fault {
   fault_kind kind = fault_kind::none;

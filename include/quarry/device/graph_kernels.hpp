@@ -10,8 +10,8 @@ namespace quarry::inline QUARRY_ABI {
 /// Calls `work(i)` for this lane's share of [0, count).
 template <class Work>
 QUARRY_HD void share_work(std::uint64_t count, Work work) {
-  auto const place = simt::this_place();
-  for (std::uint64_t i = place.rank(); i < count; i += place.count()) work(i);
+  auto const lane = simt::this_place();
+  for (std::uint64_t i = lane.rank(); i < count; i += lane.count()) work(i);
 }
 
 /// Inserts a batch of edges in any order. `Edge` has `source` and `target`. If `results` is not
@@ -62,8 +62,8 @@ struct find_edges {
   }
 };
 
-/// First pass of an export to compressed sparse rows: writes the id (id_set::none for a free place)
-/// and the degree of each place of the table. The exclusive sum of the degrees gives the start of
+/// First pass of an export to compressed sparse rows: writes the id (id_set::none for a free cell)
+/// and the degree of each cell of the table. The exclusive sum of the degrees gives the start of
 /// each row for `fill_rows`. No lane may change the graph during the two passes.
 template <class Heap = heap_ref>
 struct measure_rows {
@@ -73,18 +73,18 @@ struct measure_rows {
 
   QUARRY_HD void operator()() const {
     share_work(graph.capacity(), [this](std::uint64_t i) {
-      auto const place = static_cast<std::uint32_t>(i);
-      ids[i] = graph.id_at(place);
-      degrees[i] = graph.at(place).neighbours.size();
+      auto const cell = static_cast<std::uint32_t>(i);
+      ids[i] = graph.id_at(cell);
+      degrees[i] = graph.at(cell).neighbours.size();
     });
   }
 };
 
-/// Second pass: writes the row of each place, unsorted, and sets `ends` to the end of each row.
+/// Second pass: writes the row of each cell, unsorted, and sets `ends` to the end of each row.
 ///
 /// `lanes_per_row` neighbouring lanes share a row, so that a vertex with many edges does not keep
 /// one lane busy while all other lanes wait. Use 32 for a GPU and 1 for a CPU. Memory order: (K)
-/// assigns places of a row; the places are read only after the kernel.
+/// assigns positions in a row; the positions are read only after the kernel.
 template <class Heap = heap_ref>
 struct fill_rows {
   dynamic_graph_ref<Heap> graph;
@@ -94,13 +94,13 @@ struct fill_rows {
 
   QUARRY_HD void operator()() const {
     share_work(std::uint64_t{graph.capacity()} * lanes_per_row, [this](std::uint64_t i) {
-      auto const place = static_cast<std::uint32_t>(i / lanes_per_row);
-      if (graph.id_at(place) == id_set::none) return;
-      simt::atomic_ref<std::uint64_t> const end{ends[place]};
-      graph.at(place).neighbours.for_each(static_cast<std::uint32_t>(i % lanes_per_row),
-                                          lanes_per_row, [&](std::uint32_t id) {
-                                            columns[end.fetch_add(1, simt::relaxed)] = id;  // (K)
-                                          });
+      auto const cell = static_cast<std::uint32_t>(i / lanes_per_row);
+      if (graph.id_at(cell) == id_set::none) return;
+      simt::atomic_ref<std::uint64_t> const end{ends[cell]};
+      graph.at(cell).neighbours.for_each(static_cast<std::uint32_t>(i % lanes_per_row),
+                                         lanes_per_row, [&](std::uint32_t id) {
+                                           columns[end.fetch_add(1, simt::relaxed)] = id;  // (K)
+                                         });
     });
   }
 };

@@ -13,11 +13,11 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A place in the table of a hash_map. Zeroed memory is an empty place.
+/// A cell in the table of a hash_map. Zeroed memory is an empty cell.
 template <class Key, class Value>
-struct hash_map_place {
-  std::uint32_t state;  // atomic: the number of insertions << 2 | the kind of the place
-  Key key;              // Guarded by: `state`; written once, when the place is first claimed
+struct hash_map_cell {
+  std::uint32_t state;  // atomic: the number of insertions << 2 | the kind of the cell
+  Key key;              // Guarded by: `state`; written once, when the cell is first claimed
   Value value;          // atomic
 };
 
@@ -25,11 +25,11 @@ struct hash_map_place {
 /// entries inline.
 ///
 /// Invariants:
-///   1. a key has at most one place, and never changes it; no place between the key's hash position
-///   and its place is empty;
-///   2. a place changes from empty to busy to full, and then between full, tombstone and busy; only
-///   an empty place gets a key.
-/// So an erased key keeps its place, and a later insertion of the key reuses the place. `capacity`
+///   1. a key has at most one cell, and never changes it; no cell between the key's hash position
+///   and its cell is empty;
+///   2. a cell changes from empty to busy to full, and then between full, tombstone and busy; only
+///   an empty cell gets a key.
+/// So an erased key keeps its cell, and a later insertion of the key reuses the cell. `capacity`
 /// limits the number of different keys inserted since the memory was zeroed. In return, lanes read
 /// keys without a lock. A map whose keys keep changing must be rebuilt from time to time. Use at
 /// most 3/4 of the capacity; beyond that, probe sequences get long.
@@ -42,7 +42,7 @@ struct hash_map_place {
 ///
 /// Memory order. (F) publishes key, value and the lane's earlier writes with release. (A) acquires,
 /// so the plain read of the key follows its write. Later RMWs continue the release sequence that
-/// (F) heads. (X) erases with release, after the lane read the value. (T) claims the place with
+/// (F) heads. (X) erases with release, after the lane read the value. (T) claims the cell with
 /// acquire, before a lane writes to it again; so the eraser gets the value that it erased. (Z)
 /// writes the value with release and (G) reads it with acquire. So if (G) reads a value that is too
 /// new, (C) sees at least the state under which that value was written, and `find` retries.
@@ -54,44 +54,44 @@ class hash_map_ref {
                 "values are atomics");
 
  public:
-  using place = hash_map_place<Key, Value>;
+  using cell = hash_map_cell<Key, Value>;
 
   hash_map_ref() = default;
 
-  /// Makes a map in zeroed memory for `capacity` places, a power of two.
-  QUARRY_HD hash_map_ref(place* places, std::uint32_t capacity)
-      : places_{places}, capacity_{capacity} {}
+  /// Makes a map in zeroed memory for `capacity` cells, a power of two.
+  QUARRY_HD hash_map_ref(cell* cells, std::uint32_t capacity)
+      : cells_{cells}, capacity_{capacity} {}
 
   /// Makes an empty map on a heap with room for at least `capacity` keys. Returns a map without
-  /// places if there is no memory, or if `capacity` exceeds 2^31. O(capacity).
+  /// cells if there is no memory, or if `capacity` exceeds 2^31. O(capacity).
   template <class Heap>
   [[nodiscard]] QUARRY_HD static hash_map_ref make(Heap const& heap, std::uint32_t capacity) {
     if (capacity > 1u << 31) return {};
     std::uint32_t const granted = capacity <= 1 ? 1 : 2u << highest_one(capacity - 1);
-    auto* const places = static_cast<place*>(heap.malloc(bytes{granted} * sizeof(place)));
-    if (places == nullptr) return {};
-    std::memset(static_cast<void*>(places), 0, bytes{granted} * sizeof(place));
-    return {places, granted};
+    auto* const cells = static_cast<cell*>(heap.malloc(bytes{granted} * sizeof(cell)));
+    if (cells == nullptr) return {};
+    std::memset(static_cast<void*>(cells), 0, bytes{granted} * sizeof(cell));
+    return {cells, granted};
   }
 
   /// Frees the memory that `make` allocated. No other lane may use the map or a copy of it.
   template <class Heap>
   QUARRY_HD void destroy(Heap const& heap) {
-    heap.free(places_);
+    heap.free(cells_);
     *this = {};
   }
 
   [[nodiscard]] QUARRY_HD std::uint32_t capacity() const { return capacity_; }
 
   /// Inserts the key and returns `done`. Returns `duplicate` if the map has the key, or
-  /// `table_full` if there is no place, and then changes nothing.
+  /// `table_full` if there is no cell, and then changes nothing.
   [[nodiscard]] QUARRY_HD change_result insert(Key key, Value value) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      place& target = place_at(key, step);
+      cell& target = cell_at(key, step);
       simt::atomic_ref<std::uint32_t> const state{target.state};
       std::uint32_t current = await_state(target);
-      while (kind(current) == empty_place || (kind(current) == tombstone && target.key == key)) {
-        bool const is_new = kind(current) == empty_place;
+      while (kind(current) == empty_cell || (kind(current) == tombstone && target.key == key)) {
+        bool const is_new = kind(current) == empty_cell;
         std::uint32_t const next_state =
             (current | 3) + 1;  // increments the number of insertions and clears the kind
         if (!state.compare_exchange(current, next_state + busy, simt::acquire)) {  // (T)
@@ -111,7 +111,7 @@ class hash_map_ref {
   /// Returns whether the map has the key. Sets `value` to the key's value at one moment of the
   /// call.
   [[nodiscard]] QUARRY_HD bool find(Key key, Value& value) const {
-    place* const target = place_of(key);
+    cell* const target = cell_of(key);
     if (target == nullptr) return false;
     for (;;) {
       std::uint32_t const current = await_state(*target);
@@ -125,7 +125,7 @@ class hash_map_ref {
   /// Removes the key, sets `value` to its value, which no other lane gets, and returns `done`.
   /// Returns `absent` if the map does not have the key.
   [[nodiscard]] QUARRY_HD change_result erase(Key key, Value& value) const {
-    place* const target = place_of(key);
+    cell* const target = cell_of(key);
     if (target == nullptr) return change_result::absent;
     for (;;) {
       std::uint32_t current = await_state(*target);
@@ -140,21 +140,21 @@ class hash_map_ref {
     }
   }
 
-  /// Calls `visit(key, value)` for the places `first`, `first` + `stride`, and so on, so that
+  /// Calls `visit(key, value)` for the cells `first`, `first` + `stride`, and so on, so that
   /// `stride` lanes together visit all keys.
   template <class Visit>
   QUARRY_HD void for_each(std::uint32_t first, std::uint32_t stride, Visit visit) const {
     for (std::uint64_t i = first; i < capacity_; i += stride) {
-      place& target = places_[i];
+      cell& target = cells_[i];
       Value value;
-      if (kind(await_state(target)) != empty_place && find(target.key, value))
+      if (kind(await_state(target)) != empty_cell && find(target.key, value))
         visit(target.key, value);
     }
   }
 
  private:
-  static constexpr std::uint32_t empty_place = 0;  // never had a key
-  static constexpr std::uint32_t busy = 1;         // a lane is writing the place
+  static constexpr std::uint32_t empty_cell = 0;  // never had a key
+  static constexpr std::uint32_t busy = 1;        // a lane is writing the cell
   static constexpr std::uint32_t full = 2;
   static constexpr std::uint32_t tombstone = 3;  // the key was erased
 
@@ -165,12 +165,12 @@ class hash_map_ref {
     std::memcpy(&bits, &key, sizeof(Key));
     return mix(static_cast<std::uint32_t>(bits) ^ mix(static_cast<std::uint32_t>(bits >> 32)));
   }
-  [[nodiscard]] QUARRY_HD place& place_at(Key key, std::uint32_t step) const {
-    return places_[(hash(key) + step) & (capacity_ - 1)];
+  [[nodiscard]] QUARRY_HD cell& cell_at(Key key, std::uint32_t step) const {
+    return cells_[(hash(key) + step) & (capacity_ - 1)];
   }
 
-  /// Waits until no lane writes the place, and returns its state.
-  [[nodiscard]] QUARRY_HD static std::uint32_t await_state(place& target) {
+  /// Waits until no lane writes the cell, and returns its state.
+  [[nodiscard]] QUARRY_HD static std::uint32_t await_state(cell& target) {
     simt::atomic_ref<std::uint32_t> const state{target.state};
     for (;;) {
       std::uint32_t const current = state.load(simt::acquire);  // (A)
@@ -179,17 +179,17 @@ class hash_map_ref {
     }
   }
 
-  /// The place that the key has or had; null if the key was never inserted.
-  [[nodiscard]] QUARRY_HD place* place_of(Key key) const {
+  /// The cell that the key has or had; null if the key was never inserted.
+  [[nodiscard]] QUARRY_HD cell* cell_of(Key key) const {
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      place& target = place_at(key, step);
-      if (kind(await_state(target)) == empty_place) return nullptr;
+      cell& target = cell_at(key, step);
+      if (kind(await_state(target)) == empty_cell) return nullptr;
       if (target.key == key) return &target;
     }
     return nullptr;
   }
 
-  place* places_ = nullptr;
+  cell* cells_ = nullptr;
   std::uint32_t capacity_ = 0;
 };
 

@@ -20,7 +20,7 @@ namespace quarry::inline QUARRY_ABI {
 struct insert_counts {
   std::uint64_t inserted = 0;
   std::uint64_t duplicates = 0;  ///< the map already had the key, or the input has the key twice
-  std::uint64_t table_full = 0;  ///< the table had no place for the key
+  std::uint64_t table_full = 0;  ///< the table had no cell for the key
 };
 
 /// Each lane inserts some of `count` pairs, and adds its results to `counts`.
@@ -86,23 +86,23 @@ struct find_all {
 template <class Key, class Value, class Launch>
 class hash_map {
  public:
-  /// Makes an empty map with places for `capacity` keys, rounded up to a power of two. Twice the
+  /// Makes an empty map with cells for `capacity` keys, rounded up to a power of two. Twice the
   /// expected number of keys is a good capacity. Throws `bad_argument` if `capacity` is 0 or more
   /// than 2^31, and the exceptions of kernel_memory. O(capacity).
   hash_map(Launch launch, backend kind, std::uint32_t capacity)
       : launch_{std::move(launch)},
         backend_kind_{kind},
         capacity_{checked(capacity)},
-        places_{kind, bytes{capacity_} * sizeof(hash_map_place<Key, Value>)} {}
+        cells_{kind, bytes{capacity_} * sizeof(hash_map_cell<Key, Value>)} {}
 
   /// Returns the handle for kernels. It is valid while this map exists.
   [[nodiscard]] hash_map_ref<Key, Value> ref() const {
-    return {static_cast<hash_map_place<Key, Value>*>(places_.data()), capacity_};
+    return {static_cast<hash_map_cell<Key, Value>*>(cells_.data()), capacity_};
   }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
-  /// Forgets all keys, including erased keys: all places are empty again. O(capacity).
-  void clear() { places_.zero(0, places_.size()); }
+  /// Forgets all keys, including erased keys: all cells are empty again. O(capacity).
+  void clear() { cells_.zero(0, cells_.size()); }
 
   /// Inserts `keys[i]` with `values[i]`, for all i, by one kernel; the spans are memory of the
   /// host. If `keys` contains a key several times, the kernel inserts one of these pairs, and it is
@@ -184,7 +184,7 @@ class hash_map {
   Launch launch_;
   backend backend_kind_;
   std::uint32_t capacity_;
-  detail::kernel_memory places_;
+  detail::kernel_memory cells_;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

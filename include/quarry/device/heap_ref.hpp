@@ -269,7 +269,7 @@ class heap_ref {
     group.sync();  // extends the leader's acquire to all members
     previous = group.broadcast(previous);
     detail::segment_run const run = detail::ticket_counter::run_of(previous);
-    detail::ticket_place const place = detail::ticket_counter::place_of(
+    detail::ticket_slice const place = detail::ticket_counter::slice_of(
         layout, run, index, detail::ticket_counter::ticket_of(previous) + group.rank());
     if (place.is_last) simt::indirect_call(&detail::slice_supply::record_used_up, *state_, id, run);
     void* result = nullptr;
@@ -483,7 +483,7 @@ class heap_ref {
       std::uint32_t const slice = request.index * bits_per_word + select_one(request.value, rank);
       return heap.address(request.segment, bytes{slice} * layout.size);
     }
-    detail::ticket_place const place = detail::ticket_counter::place_of(
+    detail::ticket_slice const place = detail::ticket_counter::slice_of(
         layout, detail::ticket_counter::run_of(request.value), request.counter,
         detail::ticket_counter::ticket_of(request.value) + rank);
     return place.is_valid ? heap.address(place.segment, bytes{place.slice} * layout.size) : nullptr;

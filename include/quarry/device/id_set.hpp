@@ -10,33 +10,33 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// A set of 32-bit ids that many lanes change concurrently. The set uses open addressing with
-/// linear probing in an array on a heap. The capacity is a power of two. When 3/4 of the places are
-/// used (all places, for a capacity of at most 16), an insertion replaces the array by an array for
-/// the current members. If there is no memory for it, insertions use up to 15/16 of the places, and
-/// reuse the places of erased members while more than 1/16 of the places are tombstones. The new
-/// array is twice as large, unless many places are tombstones. When less than 1/4 of the places
+/// linear probing in an array on a heap. The capacity is a power of two. When 3/4 of the cells are
+/// used (all cells, for a capacity of at most 16), an insertion replaces the array by an array for
+/// the current members. If there is no memory for it, insertions use up to 15/16 of the cells, and
+/// reuse the cells of erased members while more than 1/16 of the cells are tombstones. The new
+/// array is twice as large, unless many cells are tombstones. When less than 1/4 of the cells
 /// hold members, an erasure replaces the array by a smaller array. Zeroed memory is an empty set
 /// without an array. Every id except `none` can be a member.
 ///
 /// Invariants, checked by `audit` while no lane changes the set:
-///   1. The array has `capacity_` places, a power of two, or there is no array.
-///   2. A place changes from `none` to a member, and from a member to `tombstone`. It changes back
+///   1. The array has `capacity_` cells, a power of two, or there is no array.
+///   2. A cell changes from `none` to a member, and from a member to `tombstone`. It changes back
 ///      only while the gate is closed.
-///   3. Every member is in exactly one place. No place between the hash position of the member and
-///      this place is `none`. An insertion cannot pass an empty place, so two insertions of the
-///      same id meet at the same place, where one insertion fails.
-///   4. The counts are the number of places that are not `none`, and the number of members in
-///      places. The id that marks tombstones cannot be stored in a place. A bit of the gate says
+///   3. Every member is in exactly one cell. No cell between the hash position of the member and
+///      this cell is `none`. An insertion cannot pass an empty cell, so two insertions of the
+///      same id meet at the same cell, where one insertion fails.
+///   4. The counts are the number of cells that are not `none`, and the number of members in
+///      cells. The id that marks tombstones cannot be stored in a cell. A bit of the gate says
 ///      whether this id is a member.
 ///
 /// A lane that inserts stores the id first and counts it then, and another lane may erase the id in
 /// between. So the number of members may be negative briefly; at most by the number of lanes
-/// inside. The counts keep it apart from the used places, and no other value shares their word.
+/// inside. The counts keep it apart from the used cells, and no other value shares their word.
 /// While the gate is closed, no lane is inside, and the counts are exact.
 ///
 /// Any lane may call any function at any time, except `clear` and `audit`, which need exclusive use
 /// of the set. Lanes insert, find and erase members concurrently, with a compare-and-swap of one
-/// place. Only to replace the array, a lane closes the gate, waits for the lanes inside, and keeps
+/// cell. Only to replace the array, a lane closes the gate, waits for the lanes inside, and keeps
 /// other lanes out. A lane inside waits for no other lane and does not call the heap. The lane that
 /// closed the gate calls the heap, and does not wait for other lanes of the set meanwhile. So no
 /// wait depends on another wait, not even among the lanes of one warp: with independent thread
@@ -48,11 +48,11 @@ namespace quarry::inline QUARRY_ABI {
 /// after 64 failures. If exactly a multiple of 64 insertions failed, the lane tries itself.)
 ///
 /// Costs: O(1) expected; the cost of replacing the array is amortised. 24 bytes, and 4 bytes per
-/// place. Rejected: a scan of an unsorted array, which costs O(degree) per edge under a hub with
-/// 10^5 neighbours. While the heap has memory, places of erased members are reused only when the
+/// cell. Rejected: a scan of an unsorted array, which costs O(degree) per edge under a hub with
+/// 10^5 neighbours. While the heap has memory, cells of erased members are reused only when the
 /// array is replaced, so churn costs a replacement for every quarter of the capacity.
 ///
-/// Memory order. `places_` and `capacity_` are plain. (O) opens the gate with release after a lane
+/// Memory order. `cells_` and `capacity_` are plain. (O) opens the gate with release after a lane
 /// wrote them. (E) enters with acquire before a lane reads them. (X) leaves with release after the
 /// last access. (W) waits with acquire before a lane replaces or frees the array. The gate changes
 /// by RMWs only, so (E) and (W) synchronize with every earlier (O) and (X). (B) requests to close
@@ -103,9 +103,8 @@ class id_set {
     bool must_shrink = false;
     std::uint32_t const index = find(id);
     std::uint32_t expected = id;
-    if (index != none &&
-        place(index).compare_exchange(expected, tombstone, simt::relaxed)) {         // (P)
-      std::uint64_t const previous = counts().fetch_sub(one_member, simt::relaxed);  // (N)
+    if (index != none && cell(index).compare_exchange(expected, tombstone, simt::relaxed)) {  // (P)
+      std::uint64_t const previous = counts().fetch_sub(one_member, simt::relaxed);           // (N)
       must_shrink = is_sparse(members(previous - one_member), capacity_);
       result = change_result::done;
     }
@@ -131,13 +130,13 @@ class id_set {
     return members(counts().load(simt::relaxed)) + (contains(tombstone) ? 1 : 0);  // (N)
   }
 
-  /// Calls `visit(id)` for the members in the places `first`, `first` + `stride`, and so on, so
+  /// Calls `visit(id)` for the members in the cells `first`, `first` + `stride`, and so on, so
   /// that `stride` lanes visit all members. `visit` must neither wait nor change this set.
   template <class Visit>
   QUARRY_HD void for_each(std::uint32_t first, std::uint32_t stride, Visit visit) {
     enter();
     for (std::uint64_t index = first; index < capacity_; index += stride) {
-      std::uint32_t const id = place(static_cast<std::uint32_t>(index)).load(simt::relaxed);  // (P)
+      std::uint32_t const id = cell(static_cast<std::uint32_t>(index)).load(simt::relaxed);  // (P)
       if (id != none && id != tombstone) visit(id);
     }
     leave();
@@ -147,19 +146,19 @@ class id_set {
   /// Removes all members. Requires that no other lane uses the set.
   template <class Heap>
   QUARRY_HD void clear(Heap const& heap) {
-    heap.free(places_);
+    heap.free(cells_);
     *this = id_set{};
   }
 
   /// Whether the invariants hold. Requires that no other lane uses the set. O(capacity).
   [[nodiscard]] QUARRY_HD bool audit() {
     if ((gate_ & (closed | lanes_inside)) != 0 || (capacity_ & (capacity_ - 1)) != 0 ||
-        (places_ == nullptr) != (capacity_ == 0))
+        (cells_ == nullptr) != (capacity_ == 0))
       return false;
     std::uint32_t used_count = 0;
     std::uint32_t member_count = 0;
     for (std::uint32_t index = 0; index < capacity_; ++index) {
-      std::uint32_t const id = places_[index];
+      std::uint32_t const id = cells_[index];
       used_count += id != none ? 1 : 0;
       if (id == none || id == tombstone) continue;
       ++member_count;
@@ -169,7 +168,7 @@ class id_set {
   }
 
  private:
-  static constexpr std::uint32_t tombstone = 0xFFFF'FFFEu;  // marks the place of an erased member
+  static constexpr std::uint32_t tombstone = 0xFFFF'FFFEu;  // marks the cell of an erased member
   static constexpr std::uint32_t closed = 1u << 31;
   static constexpr std::uint32_t tombstone_is_member = 1u << 30;
   static constexpr std::uint32_t lanes_inside = (1u << 24) - 1;
@@ -191,7 +190,7 @@ class id_set {
   [[nodiscard]] QUARRY_HD static std::uint32_t limit(std::uint32_t capacity) {
     return capacity <= 16 ? capacity : capacity / 4 * 3;
   }
-  /// How many places may be used if there is no memory for a larger array. Without empty places,
+  /// How many cells may be used if there is no memory for a larger array. Without empty cells,
   /// the search for an id that is not a member would examine the whole array.
   [[nodiscard]] QUARRY_HD static std::uint32_t last_limit(std::uint32_t capacity) {
     return capacity <= 16 ? capacity : capacity / 16 * 15;
@@ -199,7 +198,7 @@ class id_set {
   [[nodiscard]] QUARRY_HD static bool is_sparse(std::uint32_t members, std::uint32_t capacity) {
     return members == 0 || (capacity > min_capacity && members < capacity / 4);
   }
-  /// The number of places for `members` members and at least one more, at most 2/3 full.
+  /// The number of cells for `members` members and at least one more, at most 2/3 full.
   [[nodiscard]] QUARRY_HD static std::uint32_t capacity_for(std::uint32_t members) {
     std::uint32_t const wanted = members + members / 2 + 1;
     return wanted <= min_capacity ? min_capacity : 2u << highest_one(wanted - 1);
@@ -211,8 +210,8 @@ class id_set {
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint64_t> counts() {
     return simt::atomic_ref<std::uint64_t>{counts_};
   }
-  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> place(std::uint32_t index) {
-    return simt::atomic_ref<std::uint32_t>{places_[index]};
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> cell(std::uint32_t index) {
+    return simt::atomic_ref<std::uint32_t>{cells_[index]};
   }
 
   /// Returns the gate's word at that time.
@@ -236,7 +235,7 @@ class id_set {
     return true;
   }
 
-  /// The number of insertions that found all places used and no memory, modulo 64.
+  /// The number of insertions that found all cells used and no memory, modulo 64.
   [[nodiscard]] QUARRY_HD static std::uint32_t failures_of(std::uint32_t gate_word) {
     return gate_word & failures_bits;
   }
@@ -251,12 +250,12 @@ class id_set {
   }
   QUARRY_HD void open() { gate().fetch_and(~closed, simt::release); }  // (O)
 
-  /// The place of `id`, or `none`. Requires that the caller is inside or has closed the gate.
+  /// The cell of `id`, or `none`. Requires that the caller is inside or has closed the gate.
   [[nodiscard]] QUARRY_HD std::uint32_t find(std::uint32_t id) {
     std::uint32_t const mask = capacity_ - 1;
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       std::uint32_t const index = (mix(id) + step) & mask;
-      std::uint32_t const found = place(index).load(simt::relaxed);  // (P)
+      std::uint32_t const found = cell(index).load(simt::relaxed);  // (P)
       if (found == id) return index;
       if (found == none) break;
     }
@@ -264,12 +263,12 @@ class id_set {
   }
 
   /// What an insertion of `id` results in if a lane found no room and no memory: `duplicate`,
-  /// `out_of_memory`, or `done` if the insertion could use the place of an erased member.
+  /// `out_of_memory`, or `done` if the insertion could use the cell of an erased member.
   [[nodiscard]] QUARRY_HD change_result result_in_full_set(std::uint32_t id) {
     change_result result = change_result::out_of_memory;
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       std::uint32_t const found =
-          place((mix(id) + step) & (capacity_ - 1)).load(simt::relaxed);  // (P)
+          cell((mix(id) + step) & (capacity_ - 1)).load(simt::relaxed);  // (P)
       if (found == id) return change_result::duplicate;
       if (found == tombstone) result = change_result::done;
       if (found == none) break;
@@ -277,11 +276,11 @@ class id_set {
     return result;
   }
 
-  /// Inserts while other lanes may be inside. Returns `out_of_memory` if every place is used.
+  /// Inserts while other lanes may be inside. Returns `out_of_memory` if every cell is used.
   [[nodiscard]] QUARRY_HD change_result insert_shared(std::uint32_t id) {
     std::uint32_t const mask = capacity_ - 1;
     for (std::uint32_t step = 0; step < capacity_; ++step) {
-      auto const candidate = place((mix(id) + step) & mask);
+      auto const candidate = cell((mix(id) + step) & mask);
       std::uint32_t found = candidate.load(simt::relaxed);                          // (P)
       if (found == none && candidate.compare_exchange(found, id, simt::relaxed)) {  // (P)
         counts().fetch_add(one_used + one_member, simt::relaxed);                   // (N)
@@ -293,8 +292,8 @@ class id_set {
   }
 
   /// Inserts while no other lane is inside. Requires that this lane has closed the gate. If a
-  /// larger array cannot be allocated, the function uses the remaining places up to `last_limit`,
-  /// and the places of erased members.
+  /// larger array cannot be allocated, the function uses the remaining cells up to `last_limit`,
+  /// and the cells of erased members.
   template <class Heap>
   QUARRY_SLOW change_result insert_exclusive(Heap const& heap, std::uint32_t id) {
     if (find(id) != none) return change_result::duplicate;
@@ -307,47 +306,47 @@ class id_set {
     return insert_in_array(id) ? change_result::done : change_result::out_of_memory;
   }
 
-  /// Inserts an id that is not a member, with the gate closed. Uses the place of an erased member,
-  /// or an empty place if fewer than `last_limit` are used.
+  /// Inserts an id that is not a member, with the gate closed. Uses the cell of an erased member,
+  /// or an empty cell if fewer than `last_limit` are used.
   [[nodiscard]] QUARRY_HD bool insert_in_array(std::uint32_t id) {
-    bool const has_empty_place = used(counts().load(simt::relaxed)) < last_limit(capacity_);  // (N)
+    bool const has_empty_cell = used(counts().load(simt::relaxed)) < last_limit(capacity_);  // (N)
     for (std::uint32_t step = 0; step < capacity_; ++step) {
       std::uint32_t const index = (mix(id) + step) & (capacity_ - 1);
-      if (places_[index] != none && places_[index] != tombstone) continue;
-      if (places_[index] == none && !has_empty_place) return false;
-      counts().fetch_add(one_member + (places_[index] == none ? one_used : 0),
+      if (cells_[index] != none && cells_[index] != tombstone) continue;
+      if (cells_[index] == none && !has_empty_cell) return false;
+      counts().fetch_add(one_member + (cells_[index] == none ? one_used : 0),
                          simt::relaxed);  // (N)
-      places_[index] = id;
+      cells_[index] = id;
       return true;
     }
     return false;
   }
 
-  /// Makes the places of erased members empty, with the gate closed, and without memory. Requires
-  /// an empty place: `insert_in_array`, which failed before, stopped at one, since it uses the
+  /// Makes the cells of erased members empty, with the gate closed, and without memory. Requires
+  /// an empty cell: `insert_in_array`, which failed before, stopped at one, since it uses the
   /// first tombstone that it meets. O(capacity).
   ///
-  /// It begins after an empty place, and visits all places in the order of probing. So no search
-  /// path leads across the beginning. It moves each member to the first empty place of its search
-  /// path, which is the member's own place or one that was visited before. Places that were visited
+  /// It begins after an empty cell, and visits all cells in the order of probing. So no search
+  /// path leads across the beginning. It moves each member to the first empty cell of its search
+  /// path, which is the member's own cell or one that was visited before. Places that were visited
   /// before stay in use, so the paths of members that were moved stay whole.
   QUARRY_SLOW void remove_tombstones() {
     std::uint32_t const mask = capacity_ - 1;
     std::uint32_t start = 0;
-    while (places_[start] != none) ++start;
+    while (cells_[start] != none) ++start;
     std::uint32_t removed = 0;
     for (std::uint32_t step = 1; step < capacity_; ++step) {
       std::uint32_t const index = (start + step) & mask;
-      std::uint32_t const id = places_[index];
+      std::uint32_t const id = cells_[index];
       if (id == none) continue;
-      places_[index] = none;
+      cells_[index] = none;
       if (id == tombstone) {
         ++removed;
         continue;
       }
       std::uint32_t target = mix(id) & mask;
-      while (places_[target] != none) target = (target + 1) & mask;
-      places_[target] = id;
+      while (cells_[target] != none) target = (target + 1) & mask;
+      cells_[target] = id;
     }
     counts().fetch_sub(removed * one_used, simt::relaxed);  // (N)
   }
@@ -357,13 +356,13 @@ class id_set {
   template <class Heap>
   QUARRY_SLOW void shrink(Heap const& heap) {
     std::uint32_t const member_count = members(counts().load(simt::relaxed));  // (N)
-    if (places_ == nullptr || !is_sparse(member_count, capacity_)) return;
+    if (cells_ == nullptr || !is_sparse(member_count, capacity_)) return;
     if (member_count != 0) {
       (void)replace(heap, capacity_for(member_count));
       return;
     }
-    heap.free(places_);
-    places_ = nullptr;
+    heap.free(cells_);
+    cells_ = nullptr;
     capacity_ = 0;
     counts().fetch_and(0, simt::relaxed);  // (N)
   }
@@ -377,15 +376,15 @@ class id_set {
     for (std::uint32_t index = 0; index < capacity; ++index) fresh[index] = none;
     std::uint32_t member_count = 0;
     for (std::uint32_t old_index = 0; old_index < capacity_; ++old_index) {
-      std::uint32_t const id = places_[old_index];
+      std::uint32_t const id = cells_[old_index];
       if (id == none || id == tombstone) continue;
       std::uint32_t index = mix(id) & (capacity - 1);
       while (fresh[index] != none) index = (index + 1) & (capacity - 1);
       fresh[index] = id;
       ++member_count;
     }
-    heap.free(places_);
-    places_ = fresh;
+    heap.free(cells_);
+    cells_ = fresh;
     capacity_ = capacity;
     std::uint64_t const tombstones = used(counts().load(simt::relaxed)) - member_count;  // (N)
     counts().fetch_sub(tombstones * one_used, simt::relaxed);                            // (N)
@@ -406,9 +405,9 @@ class id_set {
   // lanes inside: bits 0 to 23, more than a device runs at once; failed insertions: bits 24 to 29;
   // bit 30: `tombstone` is a member; bit 31: closed
   std::uint32_t gate_ = 0;
-  std::uint32_t capacity_ = 0;       // Guarded by: the gate
-  std::uint32_t* places_ = nullptr;  // Guarded by: the gate; while it is open, places are atomics
-  std::uint64_t counts_ = 0;         // atomic: used places: upper half; members, signed: lower half
+  std::uint32_t capacity_ = 0;      // Guarded by: the gate
+  std::uint32_t* cells_ = nullptr;  // Guarded by: the gate; while it is open, cells are atomics
+  std::uint64_t counts_ = 0;        // atomic: used cells: upper half; members, signed: lower half
 };
 
 static_assert(sizeof(id_set) == 24);

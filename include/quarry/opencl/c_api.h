@@ -34,7 +34,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* How a device's atomics order memory; opencl/atomics.cl says what each tier uses. */
+/* The kind of atomics that order memory on a device; opencl/atomics.cl describes each tier. */
 typedef enum quarry_opencl_tier {
   QUARRY_OPENCL_C11 = 1,
   QUARRY_OPENCL_NVIDIA = 2,
@@ -63,24 +63,24 @@ quarry_status quarry_opencl_cache_folder(char* buffer, uint64_t capacity, uint64
 quarry_status quarry_opencl_build(cl_context context, cl_device_id device, char const* source,
                                   char const* more_options, cl_program* program);
 
-/* Passes messages between work-groups, and sets `*count` to the number of stale ones: 0 if the
- * device orders memory as the heap needs. Heaps run this test where it is needed. */
+/* Passes messages between work-groups, and sets `*count` to the number of stale messages, which is
+ * 0 if the device orders memory as the heap needs. Heaps run this test on devices of tier 3. */
 quarry_status quarry_opencl_count_stale_messages(cl_context context, cl_device_id device,
                                                  cl_command_queue queue, uint32_t* count);
 
 /* A heap in a buffer of a device. */
 typedef struct quarry_opencl_heap quarry_opencl_heap;
 
-/* The distance of an allocation from the heap's base in units of 16 bytes: what kernels call
- * quarry_ref. 0 is null. References stay valid if the heap grows. */
+/* A reference: the distance of an allocation from the heap's base in units of 16 bytes. Kernels
+ * call this type quarry_ref. 0 is null. References stay valid if the heap grows. */
 typedef uint32_t quarry_opencl_ref;
 
 /* Options of a heap. Later versions may append fields; `size` tells the library which fields the
  * caller knows. */
 typedef struct quarry_opencl_heap_options {
   uint64_t size;      /* sizeof(quarry_opencl_heap_options); 0: the fields up to places */
-  uint64_t heap_size; /* bytes of the buffer, metadata included; below 64 GiB */
-  uint64_t max_size;  /* how far the heap can grow, in bytes; 0: not at all */
+  uint64_t bytes;     /* of the buffer, including metadata; below 64 GiB */
+  uint64_t max_bytes; /* limit for growth; 0: the heap cannot grow */
   uint64_t places;    /* hints of each size class, a power of two up to 65536; 0: by the device */
   uint64_t debug;     /* 1: a debug heap, for programs built with -DQUARRY_DEBUG=1; else 0 */
 } quarry_opencl_heap_options;
@@ -98,14 +98,14 @@ static inline quarry_opencl_heap_options quarry_opencl_heap_default_options(void
 }
 
 /* Makes a heap. `options` may be null. The queue must be a queue of this context and device.
- * QUARRY_BAD_ARGUMENT if an option is out of range, if heap_size exceeds the device's largest
+ * QUARRY_BAD_ARGUMENT if an option is out of range, if `bytes` exceeds the device's largest
  * buffer, or if a field that this library does not know is not 0. */
 quarry_status quarry_opencl_heap_create(cl_context context, cl_device_id device,
                                         cl_command_queue queue,
                                         quarry_opencl_heap_options const* options,
                                         quarry_opencl_heap** heap);
 
-/* Destroys the heap, and unmaps it before if it is mapped. OpenCL frees the buffer when enqueued
+/* Destroys the heap. Unmaps it first if it is mapped. OpenCL frees the buffer when enqueued
  * kernels that use it are complete. Null is ignored. */
 quarry_status quarry_opencl_heap_destroy(quarry_opencl_heap* heap);
 
@@ -118,28 +118,28 @@ quarry_status quarry_opencl_heap_size(quarry_opencl_heap* heap, uint64_t* size);
 
 /* The functions up to quarry_opencl_heap_map refuse a mapped heap: QUARRY_BAD_ARGUMENT. */
 
-/* Moves the heap into a buffer of `size` bytes. References stay valid. The buffer is another one
- * afterwards, so set the kernels' arguments again. QUARRY_BAD_ARGUMENT if `size` is less than the
- * heap's size, or more than max_size or the device's largest buffer. */
+/* Moves the heap into a buffer of `size` bytes. References stay valid. The heap's buffer changes,
+ * so set the kernels' arguments again. QUARRY_BAD_ARGUMENT if `size` is less than the heap's size,
+ * or more than max_bytes or the device's largest buffer. */
 quarry_status quarry_opencl_heap_grow(quarry_opencl_heap* heap, uint64_t size);
 
-/* Makes all memory free. References from before must not be used. */
+/* Makes all memory free. All earlier references become invalid. */
 quarry_status quarry_opencl_heap_reset(quarry_opencl_heap* heap);
 
-/* What the faults of kernels and of quarry_opencl_heap_allocate and _deallocate were. */
+/* The faults of kernels, and of quarry_opencl_heap_allocate and _deallocate. */
 typedef struct quarry_opencl_faults {
   uint64_t out_of_memory;
   uint64_t double_free;
   uint64_t interior_reference;
   uint64_t foreign_reference;
   uint64_t overrun; /* writes behind the requested bytes, found by frees in a debug heap */
-  char first[128]; /* a sentence about the first fault; empty if there was none */
+  char first[128];  /* a sentence about the first fault; empty: no fault */
 } quarry_opencl_faults;
 
 quarry_status quarry_opencl_heap_get_faults(quarry_opencl_heap* heap, quarry_opencl_faults* faults);
 quarry_status quarry_opencl_heap_clear_faults(quarry_opencl_heap* heap);
 
-/* What a heap holds, in bytes but for the last. */
+/* The bytes and allocations of a heap. The last field is a number, the others are bytes. */
 typedef struct quarry_opencl_usage {
   uint64_t usable;    /* of all pages */
   uint64_t reserved;  /* by spans and large allocations */
@@ -150,11 +150,11 @@ typedef struct quarry_opencl_usage {
 /* Reads all metadata. */
 quarry_status quarry_opencl_heap_get_usage(quarry_opencl_heap* heap, quarry_opencl_usage* usage);
 
-/* What is known about the bytes behind an allocation. */
+/* The state of the bytes behind an allocation. */
 typedef enum quarry_opencl_allocation_state {
-  QUARRY_OPENCL_ALLOCATION_UNKNOWN = 0, /* the heap is no debug heap */
+  QUARRY_OPENCL_ALLOCATION_UNKNOWN = 0, /* the heap is not a debug heap */
   QUARRY_OPENCL_ALLOCATION_INTACT = 1,
-  QUARRY_OPENCL_ALLOCATION_OVERRUN = 2, /* or made by a program without QUARRY_DEBUG */
+  QUARRY_OPENCL_ALLOCATION_OVERRUN = 2, /* or allocated without QUARRY_DEBUG */
   QUARRY_OPENCL_ALLOCATION_RESERVED = 3 /* a reserve claimed the slot, and did not return it */
 } quarry_opencl_allocation_state;
 
@@ -170,17 +170,17 @@ typedef struct quarry_opencl_live_allocation {
 } quarry_opencl_live_allocation;
 
 /* Writes the allocations in use to `live`, at most `capacity`, in the order of their references.
- * Sets `*count` to how many it wrote. Finds overruns in debug heaps. quarry_opencl_heap_get_usage
- * has the number of all allocations. */
+ * Sets `*count` to the number of written allocations. Finds overruns in debug heaps.
+ * quarry_opencl_heap_get_usage has the number of all allocations. */
 quarry_status quarry_opencl_heap_get_live_allocations(quarry_opencl_heap* heap,
                                                       quarry_opencl_live_allocation* live,
                                                       uint64_t capacity, uint64_t* count);
 
-/* Checks the heap's invariants. QUARRY_INTERNAL, and quarry_last_error says what is wrong, if one
- * does not hold: then a kernel wrote to the metadata. Reads all metadata. */
+/* Checks the heap's invariants. If an invariant does not hold, because a kernel wrote to the
+ * metadata, QUARRY_INTERNAL; quarry_last_error then describes the problem. Reads all metadata. */
 quarry_status quarry_opencl_heap_audit(quarry_opencl_heap* heap);
 
-/* Maps the whole heap into the host's memory, to read and to change what kernels built. `*base` is
+/* Maps the whole heap into the host's memory, to read and to change the kernels' data. `*base` is
  * valid until quarry_opencl_heap_unmap or quarry_opencl_heap_destroy. Kernels must not run until
  * then. On devices with memory of their own, mapping and unmapping copy the heap. QUARRY_INTERNAL
  * if a kernel overwrote the heap's state: then only quarry_opencl_heap_reset makes it usable. */

@@ -3,18 +3,18 @@
  *
  * The structs have the layout of the kernels' structs: quarry_opencl_vector is quarry_vector. Pass
  * a buffer with such a struct to a kernel as `__global quarry_vector*`, and read the struct from
- * the buffer when the kernel is complete. Bytes of zeros are an empty container, but for the
+ * the buffer when the kernel is complete. A struct of zeros is an empty container, except for the
  * element_bytes of a vector and of an array list. A map needs quarry_opencl_map_init first.
  *
- * All functions need a heap that is mapped (quarry_opencl_heap_map): QUARRY_BAD_ARGUMENT if it is
- * not, or if a pointer is null. Pointers that they return are valid until the heap is unmapped. A
- * function may change the struct: then write it to the buffer before the next kernel. The struct
- * must be one that kernels and these functions made in this heap; its references are not checked.
- * QUARRY_OUT_OF_MEMORY means that the heap has no memory, that the container did not change, and
- * that the heap counts a fault.
+ * All functions need a heap that is mapped (quarry_opencl_heap_map): QUARRY_BAD_ARGUMENT if the
+ * heap is not mapped or a pointer is null. Pointers that they return are valid until the heap is
+ * unmapped. A function may change the struct. Then write the struct to the buffer before the next
+ * kernel. Kernels and these functions must have made the struct in this heap; its references are
+ * not checked. QUARRY_OUT_OF_MEMORY means that the heap has no memory, that the container did not
+ * change, and that the heap counts a fault.
  *
  * A list is a quarry_opencl_ref, and its nodes are the caller's structs, which begin with the
- * reference of the next node: walk it with quarry_opencl_at. */
+ * reference of the next node. Walk the list with quarry_opencl_at. */
 #ifndef QUARRY_OPENCL_C_CONTAINERS_H
 #define QUARRY_OPENCL_C_CONTAINERS_H
 
@@ -52,7 +52,7 @@ typedef struct quarry_opencl_queue {
 /* A hash map from 32-bit keys to 32-bit values (opencl/map.cl). */
 typedef struct quarry_opencl_map {
   quarry_opencl_ref table; /* 0: the map has no table, and gets no entries */
-  uint32_t mask;           /* the table's places - 1 */
+  uint32_t mask;           /* the table's buckets - 1 */
   uint32_t size;           /* entries */
   uint32_t internal;
 } quarry_opencl_map;
@@ -66,16 +66,16 @@ typedef struct quarry_opencl_ordered_map {
   uint32_t internal[12];
 } quarry_opencl_ordered_map;
 
-/* Adds `count` elements, whose bytes are not set. Sets `*first` to the index of the first one.
- * QUARRY_BAD_ARGUMENT if `count` or element_bytes is 0. */
+/* Adds `count` elements, whose bytes are not set. Sets `*first` to the first element's
+ * index. QUARRY_BAD_ARGUMENT if `count` or element_bytes is 0. */
 quarry_status quarry_opencl_vector_push(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
                                         uint32_t count, uint32_t* first);
-/* Sets `*element` to the address of an element. QUARRY_BAD_ARGUMENT if the vector does not have
- * it. */
+/* Sets `*element` to the address of an element. QUARRY_BAD_ARGUMENT if there is no such
+ * element. */
 quarry_status quarry_opencl_vector_at(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
                                       uint32_t index, void** element);
 /* Copies the elements [first, first + count) to `target`, which has count * element_bytes bytes.
- * QUARRY_BAD_ARGUMENT if the vector does not have them all. */
+ * QUARRY_BAD_ARGUMENT if the vector lacks one of them. */
 quarry_status quarry_opencl_vector_read(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
                                         uint32_t first, uint32_t count, void* target);
 /* Copies to the elements [first, first + count) from `source`. Errors are those of the read. */
@@ -85,13 +85,13 @@ quarry_status quarry_opencl_vector_write(quarry_opencl_heap* heap, quarry_opencl
 quarry_status quarry_opencl_vector_clear(quarry_opencl_heap* heap, quarry_opencl_vector* vector);
 
 /* Adds `count` consecutive elements, whose bytes are not set. Sets `*first` to the index of the
- * first one and `*elements` to its address; either may be null. QUARRY_BAD_ARGUMENT if `count` or
- * element_bytes is 0. */
+ * first element and `*elements` to its address; either may be null. QUARRY_BAD_ARGUMENT if `count`
+ * or element_bytes is 0. */
 quarry_status quarry_opencl_array_list_grow(quarry_opencl_heap* heap,
                                             quarry_opencl_array_list* list, uint32_t count,
                                             uint32_t* first, void** elements);
 /* Copies the elements [first, first + count) to `target`. O(chunks of the list + count).
- * QUARRY_BAD_ARGUMENT if the list does not have them all. */
+ * QUARRY_BAD_ARGUMENT if the list lacks one of them. */
 quarry_status quarry_opencl_array_list_read(quarry_opencl_heap* heap,
                                             quarry_opencl_array_list* list, uint32_t first,
                                             uint32_t count, void* target);
@@ -99,40 +99,40 @@ quarry_status quarry_opencl_array_list_read(quarry_opencl_heap* heap,
 quarry_status quarry_opencl_array_list_clear(quarry_opencl_heap* heap,
                                              quarry_opencl_array_list* list);
 
-/* Adds a value. The push and the pop also free rings that are used up, like quarry_queue_trim. */
+/* Adds a value. Push and pop also free closed and empty rings, as quarry_queue_trim does. */
 quarry_status quarry_opencl_queue_push(quarry_opencl_heap* heap, quarry_opencl_queue* queue,
                                        uint32_t value);
 /* Removes the oldest values, at most `capacity`, and writes them to `values` in their order. Sets
- * `*count` to how many there were. */
+ * `*count` to the number of removed values. */
 quarry_status quarry_opencl_queue_pop(quarry_opencl_heap* heap, quarry_opencl_queue* queue,
                                       uint32_t* values, uint64_t capacity, uint64_t* count);
 /* Removes all values, and frees their memory. */
 quarry_status quarry_opencl_queue_clear(quarry_opencl_heap* heap, quarry_opencl_queue* queue);
 
-/* Makes `map`, whose bytes may be anything, an empty map with a table of `places` places, rounded
- * up to a power of two. Twice the expected number of entries is a good number.
- * QUARRY_BAD_ARGUMENT if `places` is 0 or more than 2^31. */
+/* Makes `map`, whose bytes may have any value, an empty map with a table of `buckets` buckets,
+ * rounded up to a power of two. Twice the expected number of entries is a good number.
+ * QUARRY_BAD_ARGUMENT if `buckets` is 0 or more than 2^31. */
 quarry_status quarry_opencl_map_init(quarry_opencl_heap* heap, quarry_opencl_map* map,
-                                     uint32_t places);
-/* Sets `*value` to the address of the value of `key`, or to null if the map does not have it. */
+                                     uint32_t buckets);
+/* Sets `*value` to the address of the value of `key`, or to null if the map lacks it. */
 quarry_status quarry_opencl_map_find(quarry_opencl_heap* heap, quarry_opencl_map* map, uint32_t key,
                                      uint32_t** value);
 /* Sets the value of `key`. QUARRY_BAD_ARGUMENT if the map has no table. The set and the erase also
  * free the entries that kernels erased. */
 quarry_status quarry_opencl_map_set(quarry_opencl_heap* heap, quarry_opencl_map* map, uint32_t key,
                                     uint32_t value);
-/* Removes a key. QUARRY_NOT_IN_USE if the map does not have it. */
+/* Removes a key. QUARRY_NOT_IN_USE if the map lacks it. */
 quarry_status quarry_opencl_map_erase(quarry_opencl_heap* heap, quarry_opencl_map* map,
                                       uint32_t key);
-/* Writes the keys and values of the map, at most `capacity`, in no order, and sets `*count` to how
- * many it wrote. `keys` or `values` may be null. */
+/* Writes the keys and values of the map, at most `capacity`, in no order. Sets `*count` to the
+ * number of written entries. `keys` or `values` may be null. */
 quarry_status quarry_opencl_map_read(quarry_opencl_heap* heap, quarry_opencl_map* map,
                                      uint32_t* keys, uint32_t* values, uint64_t capacity,
                                      uint64_t* count);
 /* Frees all entries and the table. The map then has no table. */
 quarry_status quarry_opencl_map_destroy(quarry_opencl_heap* heap, quarry_opencl_map* map);
 
-/* The same for ordered maps, which need no init. */
+/* The functions for ordered maps, which need no init. */
 quarry_status quarry_opencl_ordered_map_find(quarry_opencl_heap* heap,
                                              quarry_opencl_ordered_map* map, uint32_t key,
                                              uint32_t** value);
@@ -153,17 +153,17 @@ quarry_status quarry_opencl_ordered_map_clear(quarry_opencl_heap* heap,
 typedef struct quarry_opencl_csr {
   uint64_t vertices;
   uint64_t edges;
-  uint32_t* ids;     /* of the vertices, ascending */
-  uint64_t* offsets; /* vertices + 1 */
+  uint32_t* ids;     /* ids of the vertices, ascending */
+  uint64_t* offsets; /* vertices + 1 offsets */
   uint32_t* targets; /* indices into ids, ascending for each vertex */
 } quarry_opencl_csr;
 
-/* Reads a graph. Free the arrays with quarry_opencl_csr_free. QUARRY_BAD_ARGUMENT if a link names
- * no vertex; QUARRY_OUT_OF_MEMORY if the host has no memory for the arrays. The graph need not have
- * a table. */
+/* Reads a graph. Free the arrays with quarry_opencl_csr_free. QUARRY_BAD_ARGUMENT if a link refers
+ * to no vertex; QUARRY_OUT_OF_MEMORY if the host has no memory for the arrays. The graph need not
+ * have a table. */
 quarry_status quarry_opencl_graph_get_csr(quarry_opencl_heap* heap, quarry_opencl_graph* graph,
                                           quarry_opencl_csr* csr);
-/* Frees the arrays, and makes `*csr` zeros. Null, and zeros, are ignored. */
+/* Frees the arrays, and makes `*csr` zeros. Null and zeros are ignored. */
 void quarry_opencl_csr_free(quarry_opencl_csr* csr);
 /* Frees the vertices, the edges and the table. */
 quarry_status quarry_opencl_graph_destroy(quarry_opencl_heap* heap, quarry_opencl_graph* graph);

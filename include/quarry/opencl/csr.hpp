@@ -10,18 +10,18 @@
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
-/// A directed graph. The edges of vertex v are `targets[offsets[v]]` up to
+/// A directed graph. The edges of vertex v lead to `targets[offsets[v]]` up to, but not including,
 /// `targets[offsets[v + 1]]`.
 struct csr {
-  std::vector<std::uint32_t> ids;      ///< of the vertices, ascending
-  std::vector<std::uint64_t> offsets;  ///< one more than there are vertices
+  std::vector<std::uint32_t> ids;      ///< ids of the vertices, ascending
+  std::vector<std::uint64_t> offsets;  ///< an offset for each vertex, and the end
   std::vector<std::uint32_t> targets;  ///< indices into `ids`, ascending for each vertex
 
   bool operator==(csr const&) const = default;
 };
 
 /// Reads the graph of a heap that is mapped or lies in the host's memory. Throws `bad_argument` if
-/// a link names no vertex. O(places + edges log edges of a vertex + vertices log vertices).
+/// a link refers to no vertex. O(buckets + edges log edges of a vertex + vertices log vertices).
 [[nodiscard]] QUARRY_API csr csr_of(opencl_c::quarry_heap heap, opencl_c::quarry_graph* graph);
 
 }  // namespace quarry::inline QUARRY_ABI::opencl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's side of OpenCL heaps.
+// OpenCL heaps on the host: making, growing and checking them.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -18,39 +18,43 @@
 namespace quarry::inline QUARRY_ABI::opencl {
 
 struct heap_options {
-  bytes size = 64_MiB;  ///< of the buffer, metadata included: 1 to 4 % of `max_size`
-  bytes max_size = 0;   ///< how far `grow` can grow it, below 64 GiB; 0: not at all
-  /// Hints of each size class where to allocate next, a power of two; with more hints, work-items
-  /// meet less at one word. 0: 64, or 16,384 on GPUs; fewer in small heaps.
+  quarry::bytes bytes = 64_MiB;  ///< of the buffer, including metadata: 1 to 4 % of `max_bytes`
+  quarry::bytes max_bytes = 0;   ///< limit for `grow`, below 64 GiB; 0: the heap cannot grow
+  /// The number of hints of each size class, a power of two. A hint says where the work-items of a
+  /// place allocate next; with more hints, fewer work-items meet at one word. 0: 64, or 16,384 on
+  /// GPUs; fewer in small heaps.
   std::uint32_t places = 0;
   /// A debug heap: each allocation takes 16 bytes more, and a free reports writes behind the
-  /// requested bytes. Only in programs that are built with QUARRY_DEBUG, as `heap::build` does.
+  /// requested bytes. It checks only in programs that are built with QUARRY_DEBUG, as `heap::build`
+  /// builds them.
   bool debug = false;
 };
 
-/// What the kernels' faults were: counts of each kind, which end at about 2^31, and the first one.
+/// The kernels' faults: counts of each kind, which stop at about 2^31, and the first fault.
 struct heap_faults {
   std::uint64_t out_of_memory = 0, double_free = 0, interior_reference = 0, foreign_reference = 0;
   std::uint64_t overrun = 0;  ///< found by frees in a debug heap
-  std::string first;          ///< a sentence; empty if there was none
+  std::string first;          ///< a sentence about the first fault; empty if there was no fault
 };
 
 /// A heap in a buffer of a device. Kernels take `buffer()` as their argument of type
 /// `quarry_heap`, which is `__global quarry_heap_state*`.
 ///
-/// Copies are the same heap, as copies of OpenCL's own objects are the same object: if one grows,
-/// all have grown. The buffer is freed when the last copy and the last copy of `buffer()` are gone.
+/// Copies are references to the same heap, as copies of OpenCL's own objects are. If a copy grows,
+/// the buffer of all copies changes. The buffer is freed after the last copy of the heap and the
+/// last copy of `buffer()`.
 ///
-/// Kernels and these functions must not run at the same time: each function that reads or writes
+/// Kernels and these functions must not run at the same time. Each function that reads or writes
 /// the heap waits for the queue first. Functions of one heap must not run at the same time either.
 /// While a `mapped_heap` exists, the functions from `grow` on throw `bad_argument` and change
 /// nothing, because OpenCL does not define commands on a mapped buffer.
 class QUARRY_API heap {
  public:
-  /// Throws `bad_argument` for sizes below one span or from 64 GiB on, and `opencl_error`.
+  /// Throws `bad_argument` if a size is below one span, or is 64 GiB or more. Throws
+  /// `opencl_error`.
   heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
        heap_options const& options = {});
-  heap(heap const&) = default;  // a move copies, so that no heap is without a buffer
+  heap(heap const&) = default;  // a move copies, so every heap has a buffer
   heap& operator=(heap const&) = default;
   ~heap() = default;
 
@@ -63,23 +67,24 @@ class QUARRY_API heap {
   [[nodiscard]] cl::Program build(std::string_view source,
                                   std::string const& more_options = {}) const;
 
-  /// Moves the heap into a buffer of `size` bytes. References stay valid; `buffer()` is another one
-  /// afterwards, so set the kernels' arguments again. Throws `bad_argument`, and changes nothing,
-  /// if `size` is less than `size()` or more than `max_size`; `opencl_error` if the device has no
-  /// memory for both buffers. O(size).
+  /// Moves the heap into a buffer of `size` bytes. References stay valid. `buffer()` changes, so
+  /// set the kernels' arguments again. Throws `bad_argument` and changes nothing if `size` is less
+  /// than `size()` or more than `max_bytes`. Throws `opencl_error` if the device has no memory for
+  /// both buffers. O(size).
   void grow(bytes size);
 
-  /// Makes all memory free. References from before must not be used.
+  /// Makes all memory free. All earlier references become invalid.
   void reset();
   [[nodiscard]] heap_faults faults() const;
   void clear_faults();
   /// Reads all metadata: O(size of the heap).
   [[nodiscard]] heap_usage usage() const;
   /// Checks the heap's invariants, and that no kernel wrote through a null reference or into the
-  /// heap's state. Returns an empty text, or what is wrong. O(size of the heap).
+  /// heap's state. Returns a description of the problem, or an empty text. O(size of the heap).
   [[nodiscard]] std::string audit() const;
   /// Returns the allocations that are not freed, in the order of their references, but at most
-  /// `max_count`. Finds overruns in debug heaps. `usage()` counts all. O(size of the heap).
+  /// `max_count`. Finds overruns in debug heaps. `usage()` counts all allocations. O(size of the
+  /// heap).
   [[nodiscard]] std::vector<live_allocation> live_allocations(std::size_t max_count = 1000) const;
 
  private:
@@ -90,26 +95,27 @@ class QUARRY_API heap {
   std::shared_ptr<shared_state> state_;
 };
 
-/// A heap in the host's address space, for the functions of quarry/opencl/on_host.hpp: between two
-/// kernels the host allocates, and reads and changes what kernels built.
+/// A heap in the host's address space, for the functions of quarry/opencl/on_host.hpp. Between two
+/// kernels the host can allocate, and read and change the kernels' data.
 ///
 /// Kernels must not run until `unmap` or the destructor, which wait for the device. On devices with
-/// memory of their own both ways copy the whole heap. The heap may be destroyed before.
+/// separate memory, mapping and unmapping copy the whole heap. The heap may be destroyed before
+/// this object.
 class QUARRY_API mapped_heap {
  public:
-  /// Waits for the queue. Throws `bad_argument` if the heap is mapped already, `bad_state` if a
-  /// kernel overwrote the heap's state, since the functions of on_host.hpp then write anywhere, and
-  /// `opencl_error`.
+  /// Waits for the queue. Throws `bad_argument` if the heap is already mapped. Throws `bad_state`
+  /// if a kernel overwrote the heap's state, since the functions of on_host.hpp would then write to
+  /// wrong addresses. Throws `opencl_error`.
   explicit mapped_heap(heap const& heap);
   mapped_heap(mapped_heap const&) = delete;
   mapped_heap& operator=(mapped_heap const&) = delete;
   ~mapped_heap();
 
-  /// What kernels call `heap`. Valid until `unmap`.
+  /// The argument `heap` of the functions. Valid until `unmap`.
   [[nodiscard]] opencl_c::quarry_heap get() const {
     return static_cast<opencl_c::quarry_heap>(memory_);
   }
-  /// Gives the heap back to the device. Throws `opencl_error`.
+  /// Returns the heap to the device. Throws `opencl_error`.
   void unmap();
 
  private:

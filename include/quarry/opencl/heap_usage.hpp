@@ -7,11 +7,11 @@
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
-/// What an OpenCL heap holds.
+/// The bytes and allocations of an OpenCL heap.
 struct heap_usage {
-  bytes usable = 0;     ///< of all pages
-  bytes reserved = 0;   ///< by spans and large allocations
-  bytes allocated = 0;  ///< by allocations, rounded up to their slots and pages
+  bytes usable = 0;     ///< bytes of all pages
+  bytes reserved = 0;   ///< bytes of spans and large allocations
+  bytes allocated = 0;  ///< bytes of allocations, rounded up to their slots and pages
   std::uint64_t allocations_in_use = 0;
 };
 

@@ -7,26 +7,27 @@
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
-/// What is known about the bytes behind an allocation.
+/// The state of the bytes behind an allocation.
 enum class allocation_state : std::uint8_t {
-  unknown,  ///< the heap is no debug heap
-  intact,   ///< nobody wrote behind the requested bytes
+  unknown,  ///< the heap is not a debug heap
+  intact,   ///< no overrun was found
   /// The bytes behind the requested bytes were overwritten, or a program without QUARRY_DEBUG made
   /// the allocation.
   overrun,
   reserved  ///< a reserve claimed the slot, and neither handed it out nor returned it
 };
 
-/// An allocation that is not freed: after the last kernel, a leak.
+/// An allocation that is not freed. After the last kernel it is a leak.
 struct live_allocation {
   std::uint32_t reference = 0;
-  bytes slot_size = 0;  ///< of its slot or pages
+  bytes slot_size = 0;  ///< of the allocation's slot or pages
   allocation_state state = allocation_state::unknown;
-  // Zeros unless `intact` or `overrun`. An overrun may have changed them.
+  // The next fields are 0 unless the state is `intact` or `overrun`. An overrun may have changed
+  // them.
   bytes requested_size = 0;
   std::uint32_t number = 0;  ///< of the allocation, counted from 1, modulo 2^32
-  std::uint32_t work_item =
-      0;  ///< that allocated: its group times the size of a group, and its item
+  /// The work-item that allocated: its group times the size of a group, plus its number there.
+  std::uint32_t work_item = 0;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::opencl

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenCL C of the heap and its containers as C++: kernels' functions on the host, over a heap
-// that is mapped (mapped_heap) or lies in the host's memory.
+// The OpenCL C of the heap and its containers, compiled as C++: the kernels' functions on the host,
+// over a heap that is mapped (mapped_heap) or lies in the host's memory.
 //
-// Everything lies in `quarry::opencl_c` and has the names that kernels use. Atomics are simt's, so
-// that tests run the same code as fibers, whose interleaving a seed decides, and as threads under
-// ThreadSanitizer. A work-item is a lane, its group a thread block; outside a launch there is one.
+// All names are the kernels' names, in the namespace `quarry::opencl_c`. Atomics are those of
+// simt/. So tests run the same code as fibers, whose interleaving a seed decides, and as threads
+// under ThreadSanitizer. A work-item is a lane, and its group is a thread block. Outside a launch
+// there is one work-item.
 #pragma once
 
 #include "quarry/simt/atomic.hpp"
@@ -29,7 +30,7 @@ struct alignas(16) uint4 {
 inline uint clz(uint value) { return static_cast<uint>(std::countl_zero(value)); }
 inline uint popcount(uint value) { return static_cast<uint>(std::popcount(value)); }
 inline uint rotate(uint value, uint count) { return std::rotl(value, static_cast<int>(count)); }
-// One dimension: the other ones have one work-item.
+// Kernels have one dimension here. The other dimensions have one work-item.
 inline std::size_t get_group_id(uint dimension) {
   return dimension == 0 ? simt::this_place().block : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds what tells the temporary allocations of a trace apart best: learns routes from one part of
-// the trace, and replays the other part with them.
+// Finds the key that separates the temporary allocations of a trace best: learns routes from one
+// part of the trace, and replays the other part with these routes.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -16,16 +16,18 @@
 namespace quarry::inline QUARRY_ABI::trace {
 
 struct key_comparison_options {
-  std::vector<route_key> keys = {};  ///< empty means all
+  std::vector<route_key> keys = {};  ///< empty: all keys
   std::uint64_t temporary_events = 1000;
   double learn = 0.5;  ///< the share of the events to learn from: more than 0 and less than 1
-  /// The pools, with a strategy that takes a routing table. `routing` and `call_sites` are replaced
+  /// The pools, with a strategy that takes a routing table. Each key replaces `routing` and
+  /// `call_sites`
   replay_options replay = {};
-  /// Called after each batch with the number of events read until now, in both passes together
+  /// Called after each batch with the number of events that both passes have read
   std::function<void(std::uint64_t events)> progress = {};
 };
 
-/// The routes that a key teaches, and the other part of the trace in their pools.
+/// The routes that the first part teaches for a key, and the replay of the other part in their
+/// pools.
 struct compared_key {
   route_key key = route_key::size;
   routing_table table = routing_table{};
@@ -37,18 +39,18 @@ struct key_comparison {
   std::uint64_t learned_events = 0;
   replay_result together;          ///< the other part in one pool
   std::vector<compared_key> keys;  ///< in the order of the options
-  /// The index of the key that reserves least, of those with the fewest failures; the first one of
-  /// equals. The number of keys if none is better than one pool
+  /// The index of the key that reserves least among the keys with the fewest failures; the first of
+  /// equal keys. The number of keys if no key is better than one pool
   std::size_t best = 0;
   name_tables names;
-  std::vector<std::string> problems = {};  ///< what the reader skipped, as `reader::problems`
+  std::vector<std::string> problems = {};  ///< `reader::problems` of the trace
   std::uint64_t problem_count = 0;
 };
 
 /// Learns from the first part of a trace, and replays the other part in one pool and with the table
-/// of each key. The other part begins with the allocations that are in use then. Reads the trace
-/// twice. Memory: the allocations in use, for each key. Throws `bad_argument`, and `bad_trace` if
-/// the trace has changed when it is read again.
+/// of each key. The other part begins with the allocations that are in use at that time. Reads the
+/// trace twice. Memory: proportional to the allocations in use, for each key. Throws
+/// `bad_argument`, and `bad_trace` if the trace has changed between the two passes.
 [[nodiscard]] QUARRY_API key_comparison compare_keys(trace_source const& open,
                                                      key_comparison_options const& options);
 

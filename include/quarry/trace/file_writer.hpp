@@ -13,37 +13,36 @@
 namespace quarry::inline QUARRY_ABI::trace {
 
 /// Appends events to a trace file (docs/format/trace.md). Writes whole chunks, so after a crash a
-/// reader gets all events but those of the last chunk. Not thread-safe (see recorder).
+/// reader gets all events except those of the last chunk. Not thread-safe (see recorder).
 ///
-/// A regular file has one writer at a time, in all processes: the writer holds the file's lock
-/// (`flock`). If its process is killed, children that it forked keep the lock until they end. A
-/// file system without such locks does not refuse the second writer.
+/// A regular file has one writer at a time, among all processes: the writer holds the file's lock
+/// (`flock`). If the writer's process is killed, children that it forked keep the lock until they
+/// end. A file system without such locks does not refuse a second writer.
 class QUARRY_API file_writer {
  public:
-  /// Creates the file, or truncates it. Throws `bad_argument` for an empty path; `resource_failed`,
-  /// and leaves the file as it is, if another writer has it open.
+  /// Creates the file, or truncates it. Throws `bad_argument` for an empty path. Throws
+  /// `resource_failed` and does not change the file if another writer has it open.
   explicit file_writer(std::string const& path);
   file_writer(file_writer const&) = delete;
   file_writer& operator=(file_writer const&) = delete;
-  /// Writes what is left. Errors are lost: call `close` to see them.
+  /// Writes the remaining events. Ignores errors; call `close` to see them.
   ~file_writer();
 
-  /// Adds events whose numbers refer to `names`. Writes the names that are new. Throws
-  /// `resource_failed` if the file cannot be written; the events of that chunk and the later events
-  /// are lost.
+  /// Adds events whose numbers refer to `names`. Writes the new names. Throws `resource_failed` if
+  /// the file cannot be written. Then the events of that chunk and all later events are lost.
   void add(std::span<event const> events, name_tables const& names);
   /// Writes the events that are not yet in the file, and flushes it to the operating system.
   void flush();
-  /// Flushes and closes the file, also if it throws `resource_failed`. Ends the file's lock, also
-  /// if a child process has the file open. Later calls do nothing.
+  /// Flushes and closes the file, also if it throws `resource_failed`. Releases the file's lock,
+  /// even if a child process has the file open. Later calls do nothing.
   void close();
-  /// Closes the file without writing the events that are left, and without ending the file's lock:
-  /// for a process that shares the file with the process that created it, such as the child of a
+  /// Closes the file without writing the remaining events, and without releasing the file's lock.
+  /// For a process that shares the file with the process that created it, such as the child of a
   /// fork.
   void abandon() noexcept;
-  /// Events added until now.
+  /// The number of events that were added.
   [[nodiscard]] std::uint64_t events() const { return events_; }
-  /// Events of chunks that could not be written.
+  /// The number of events in chunks that could not be written.
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
   static constexpr std::size_t events_per_chunk = 8192;
@@ -61,7 +60,7 @@ class QUARRY_API file_writer {
   std::string path_;
   std::unique_ptr<std::FILE, closer> file_;
   std::unique_ptr<chunk_state> chunk_;
-  std::size_t written_names_[4] = {1, 1, 1, 1};  // of each table; entry 0 is not written
+  std::size_t written_names_[4] = {1, 1, 1, 1};  // of each table; entry 0 is never written
   std::uint64_t events_ = 0, lost_ = 0;
 };
 

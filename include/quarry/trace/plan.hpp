@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Places the allocations of a recorded trace in one range, before the program runs again. A
-// `planned_pool` serves from the plan.
+// `planned_pool` then serves the program from the plan.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -17,24 +17,24 @@ class reader;
 
 struct plan_options {
   bytes alignment = 256;  ///< a power of two from 16 to 16384
-  /// Plans one period of a trace that repeats itself, and what comes before the period
+  /// Plans one period of a trace that repeats itself, and the allocations before the period
   bool finds_period = true;
-  /// Placing stops after about this number of steps, or when the size exceeds the lower bound by
-  /// 1/1000 at most. A step compares two allocations. The first result may need more steps
+  /// Placing stops after about this number of steps, or as soon as the size exceeds the lower bound
+  /// by at most 1/1000. A step compares two allocations. The first result may need more steps
   std::uint64_t max_steps = 250'000'000;
-  std::uint64_t seed = 1;  ///< of the restarts. Equal seeds give equal plans
-  /// Called several times a second while `make_plan` places the allocations, with the steps until
-  /// now. If it throws, `make_plan` ends with this exception
+  std::uint64_t seed = 1;  ///< the seed of the restarts. Equal seeds give equal plans
+  /// Called several times a second while `make_plan` places the allocations, with the number of
+  /// steps so far. If it throws, `make_plan` ends with this exception
   std::function<void(std::uint64_t steps)> progress = {};
 };
 
-/// The most allocations that a trace may have for `make_plan`, which takes about 250 bytes for
+/// The maximum number of allocations of a trace for `make_plan`, which takes about 250 bytes for
 /// each.
 inline constexpr std::size_t max_trace_allocations = std::size_t{1} << 26;
 
 /// Places all allocations of a trace. Allocations that the trace does not free live to its end.
-/// Throws `bad_argument` if an option is wrong, or if the trace is too large; the message names the
-/// limit. Throws what the reader throws.
+/// Throws `bad_argument` if an option is outside its range or the trace is too large; the message
+/// names the limit. Throws what the reader throws.
 [[nodiscard]] QUARRY_API plan make_plan(std::span<event const> events,
                                         plan_options const& options = {});
 [[nodiscard]] QUARRY_API plan make_plan(reader& trace, plan_options const& options = {});
@@ -47,11 +47,11 @@ struct period {
 
   friend bool operator==(period const&, period const&) = default;
 };
-/// Finds the period of a trace. Each part repeats it three times at least, and all parts together
-/// have half of the trace's allocations and of their bytes at least. Other allocations may lie
-/// between the parts, such as those of an evaluation. Within a part, lifetimes may differ, and
-/// single sizes, such as that of a batch. If sizes do not repeat, call sites tell the period, and
-/// all sizes may differ. O(n log n) for n events.
+/// Finds the period of a trace. Each part repeats the period at least three times. All parts
+/// together have at least half of the trace's allocations and half of their bytes. Other
+/// allocations may lie between the parts, such as those of an evaluation. Within a part, lifetimes
+/// may differ, and so may single sizes, such as the size of a batch. If sizes do not repeat, the
+/// function finds the period by call sites; then all sizes may differ. O(n log n) for n events.
 [[nodiscard]] QUARRY_API period find_period(std::span<event const> events, bytes alignment = 256);
 
 }  // namespace quarry::inline QUARRY_ABI::trace

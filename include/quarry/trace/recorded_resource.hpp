@@ -18,18 +18,18 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// Which calls a `recorded_resource` records.
+/// The kind of calls that a `recorded_resource` records.
 enum class recorded_role : std::uint8_t {
   allocator,  ///< a program's allocations: allocate, deallocate, fail
   upstream,   ///< the blocks that a pool takes from its resource: reserve, unreserve
 };
 
-/// A resource that tells how many bytes an allocation got, such as `pool`.
+/// A resource that reports the granted bytes of an allocation, such as `pool`.
 template <class Resource>
 concept tells_granted_size = requires(Resource const& resource, void const* pointer) {
   { resource.sizes_of(pointer) } -> std::same_as<std::optional<chunk_sizes>>;
 };
-/// A resource that tells how many of its bytes are free, such as `pool`.
+/// A resource that reports its free bytes, such as `pool`.
 template <class Resource>
 concept tells_free_bytes = requires(Resource const& resource) {
   { resource.counts().reserved } -> std::convertible_to<bytes>;
@@ -40,17 +40,20 @@ concept tells_free_bytes = requires(Resource const& resource) {
 /// a recorder.
 ///
 /// The upstream is a resource, a pool, or a source of memory in the order of streams, such as
-/// `locked_stream_pool` and `cuda_async_pool`. With such a source each call takes the stream, too.
-/// An allocation is recorded after the call, and a deallocation before the call, so the trace shows
-/// no address as allocated twice. As thread-safe as the upstream. Throws what the upstream throws.
+/// `locked_stream_pool` and `cuda_async_pool`. With such a source each call also takes the stream.
+/// An allocation is recorded after the call, and a deallocation before the call, so the trace never
+/// shows an address as allocated twice. As thread-safe as the upstream. Throws what the upstream
+/// throws.
 ///
 /// A pool and its upstream can share a recorder and a name:
 /// `recorded_resource{pool{recorded_resource{host_resource{}, r, "p", recorded_role::upstream}}, r,
-/// "p"}`. If the upstream fails, nothing is recorded: the pool may find other memory, and otherwise
-/// its own failure is recorded.
+/// "p"}`.
+/// A failure of the upstream is not recorded: the pool may find other memory. If it does not, the
+/// pool's own failure is recorded.
 ///
-/// Cost. A null recorder costs one branch a call. Else see `recorder`, and the upstream's lookup of
-/// the granted size. A program that does not use this class executes no other instructions.
+/// Cost. With a null recorder, one branch for each call. Otherwise the cost of `recorder`, and of
+/// the upstream's lookup of the granted size. A program without this class executes no other
+/// instructions.
 template <class Upstream>
 class recorded_resource : public resource_adaptor<recorded_resource<Upstream>, Upstream> {
  public:

@@ -16,7 +16,7 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// The most events that a recorder keeps in memory.
+/// The maximum number of events that a recorder keeps in memory.
 struct ring_limit {
   std::size_t events = 0;
 
@@ -32,13 +32,13 @@ enum class event_clock : std::uint8_t {
   steady,   ///< std::chrono::steady_clock
 };
 
-/// Records events of all threads: into a file, or into a ring in memory that keeps the last ones.
+/// Records events of all threads into a file, or into a ring in memory that keeps the last events.
 ///
 /// Each thread writes to a buffer of its own, without a lock. The thread that fills its buffer
 /// takes the recorder's mutex, merges the buffers of all threads by time, and appends the events to
 /// the file or ring. So a file is in order when it is written, and readers need not sort it.
 ///
-/// Order. Guaranteed for the events that a reader gets:
+/// Order. The recorder guarantees for the events that a reader gets:
 ///   1. The events of a thread have the order in which the thread recorded them.
 ///   2. If one thread's `record` happens before (in the sense of C++) another thread's `record`,
 ///      the events have this order. So no address is live twice if an allocation is recorded after
@@ -47,79 +47,79 @@ enum class event_clock : std::uint8_t {
 ///      event, the event may have the time at which another thread wrote the buffers.
 /// With `steady`, rule 2 requires that the clock advances between the two calls.
 ///
-/// Bound. Memory: `buffer_bytes` for each thread that records at the same time, and `sizeof(event)`
-/// for each event of a ring. A crash costs the events in buffers, at most `buffered_events` of each
-/// thread, those that are held back, and the file's last chunk.
+/// Memory: `buffer_bytes` for each thread that records at the same time, and `sizeof(event)` for
+/// each event of a ring. A crash loses the events in buffers (at most `buffered_events` for each
+/// thread), the events that are held back, and the file's last chunk.
 ///
-/// Any thread may call any function. Threads may end after the recorder. Threads that record while
+/// Any thread may call any function. Threads may outlive the recorder. Threads that record while
 /// they end, and destructors of static objects, take the mutex for each event. Counters have 64
-/// bits: they do not wrap in a program's life. A trace can have 2^32 threads, streams, allocators
-/// and call sites each; the memory for their names is exhausted earlier.
+/// bits, so they do not wrap in a program's life. A trace can have 2^32 threads, streams,
+/// allocators and call sites each; the memory for their names is exhausted earlier.
 ///
 /// Forks. In the child, a recorder with a file drops all events and does not change the parent's
 /// file. A recorder with a ring continues in both processes.
 class QUARRY_API recorder {
  public:
-  /// Creates the file, or truncates it. Throws `bad_argument` for an empty path; `resource_failed`,
-  /// and leaves the file as it is, if another recorder of any process writes it.
+  /// Creates the file, or truncates it. Throws `bad_argument` for an empty path. Throws
+  /// `resource_failed` and does not change the file if another recorder of any process writes it.
   explicit recorder(std::string const& path, event_clock clock = event_clock::fastest);
-  /// Keeps the last events in memory: see `save`. Throws `bad_argument` for a limit of 0 events,
-  /// and `out_of_memory` with the size of the ring.
+  /// Keeps the last events in memory; `save` writes them. Throws `bad_argument` for a limit of 0
+  /// events, and `out_of_memory` with the size of the ring.
   explicit recorder(ring_limit limit, event_clock clock = event_clock::fastest);
   recorder(recorder const&) = delete;
   recorder& operator=(recorder const&) = delete;
-  /// Writes what is left. Errors are lost: call `close` to see them. No other call may run.
+  /// Writes the remaining events. Ignores errors; call `close` to see them. No other call may run.
   ~recorder();
 
-  /// Records an event at the present time. Sets its time and thread; if it has no call site, then
-  /// also the call site of the thread's innermost `call_site_scope`. The event's numbers must come
-  /// from this recorder. Events that cannot be recorded count as lost.
+  /// Records an event at the present time. Sets the event's time and thread. If the event has no
+  /// call site, sets the call site of the thread's innermost `call_site_scope`. The event's numbers
+  /// must come from this recorder. Events that cannot be recorded count as lost.
   void record(event const& happened) noexcept {
     record_fields(happened.address, happened.size, happened.granted,
                   happened.stream | std::uint64_t{happened.allocator} << 32,
                   happened.call_site | static_cast<std::uint64_t>(happened.kind) << 32);
   }
-  /// Records that `stream` waits for the present work of `other`. Handles, as for `stream`.
+  /// Records that `stream` waits for the present work of `other`. Both are handles, as in `stream`.
   void wait(void const* stream, void const* other) noexcept;
   /// Records that a phase of the program begins.
   void phase(std::string_view name) noexcept;
 
-  /// The number of an allocator; the same for the same name. Throws std::bad_alloc.
+  /// The number of an allocator. Equal names have equal numbers. Throws std::bad_alloc.
   [[nodiscard]] std::uint32_t allocator(std::string_view name);
-  /// The number of a stream, by its handle; 0 for the null handle, the default stream. Each thread
-  /// remembers its last streams. Without memory for the name, the number is 0.
+  /// The number of the stream with this handle; 0 for the null handle, which is the default stream.
+  /// Each thread remembers its last streams. Without memory for the name, the number is 0.
   [[nodiscard]] std::uint32_t stream(void const* handle) noexcept {
     return handle == nullptr ? 0 : stream_number(handle);
   }
-  /// Sets the name of a stream that is not recorded yet. Returns false, and changes nothing, for a
-  /// stream that has a name, and for the default stream. Throws std::bad_alloc.
+  /// Sets the name of a stream that is not recorded yet. Returns false and changes nothing for the
+  /// default stream, and for a stream that has a name. Throws std::bad_alloc.
   bool name_stream(void const* handle, std::string_view name);
-  /// The number of a call site: of a label, or of a place in the source. Call it once per site.
+  /// The number of a call site, which is a label or a position in the source. Call it once per
+  /// site.
   [[nodiscard]] std::uint32_t call_site(std::string_view label);
   [[nodiscard]] std::uint32_t call_site(std::source_location const& place);
 
-  /// The number of a thread that is not one of this program's, such as a multiprocessor; the same
-  /// for the same name. Throws std::bad_alloc.
+  /// The number of a thread that does not belong to this program, such as a multiprocessor. Equal
+  /// names have equal numbers. Throws std::bad_alloc.
   [[nodiscard]] std::uint32_t thread(std::string_view name);
   /// Adds events that happened elsewhere, with their own threads and times. Times are nanoseconds
-  /// of std::chrono::steady_clock, in ascending order. The events go between the other events of
-  /// the trace by time, as if they had been recorded when they happened. Times in the future become
-  /// the present time. What threads record after this call comes after these events.
+  /// of std::chrono::steady_clock, in ascending order. The function merges the events into the
+  /// trace by time, as if they had been recorded when they happened. Times in the future become the
+  /// present time. Events that threads record after this call come after these events.
   ///
-  /// Events that are in the file cannot be changed. Events that are earlier than its end keep their
-  /// order, and get the time of its end. Returns the number of these events; `hold_back` avoids
-  /// them.
-  /// A ring always has room for them in order. Throws `bad_argument` and std::bad_alloc, and adds
-  /// nothing. O(events, and those held back or in the ring).
+  /// Events in the file cannot be changed. Added events that are earlier than the end of the file
+  /// keep their order, and get the time of that end. Returns the number of these events;
+  /// `hold_back` avoids them. A ring can always merge in order. Throws `bad_argument` and
+  /// std::bad_alloc, and then adds nothing. O(events + events held back or in the ring).
   std::size_t insert(std::span<event const> events);
   /// Keeps at least the last `events` events of all threads in memory before they are written to
-  /// the file, so that `insert` can put events between them. They take at most
-  /// `2 * max(events, buffered_events) * sizeof(event)` bytes. `flush` and `close` write them. Only
+  /// the file, so that `insert` can merge events into them. They take at most `2 * max(events,
+  /// buffered_events) * sizeof(event)` bytes. `flush` and `close` write them. The function only
   /// raises the number. Does nothing in a ring. Throws std::bad_alloc.
   void hold_back(std::size_t events);
 
-  /// Writes the events recorded until now to the file. Throws `resource_failed`, with the first
-  /// error, if any event is lost since the last throw; `bad_state` in the child of a fork.
+  /// Writes all recorded events to the file. Throws `resource_failed` with the first error if an
+  /// event was lost since the last throw. Throws `bad_state` in the child of a fork.
   void flush();
   /// Flushes and closes the file. Later events are lost. Throws as `flush` does.
   void close();
@@ -127,12 +127,12 @@ class QUARRY_API recorder {
   /// `bad_state` if this recorder has no ring, and `resource_failed`.
   void save(std::string const& path);
 
-  /// Events that are in no file and in no ring because the file could not be written, memory was
-  /// exhausted, the file is closed, or belongs to the parent of a fork. A ring does not count the
-  /// events that it replaced.
+  /// The number of events that are in no file and in no ring, because the file could not be
+  /// written, memory was exhausted, the file is closed, or the file belongs to the parent of a
+  /// fork. A ring does not count the events that it replaced.
   [[nodiscard]] std::uint64_t lost() const;
 
-  /// Events of a thread's buffer, and the bytes of the buffer.
+  /// The number of events in a thread's buffer, and the bytes of the buffer.
   static constexpr std::size_t buffered_events = 512;
   static constexpr bytes buffer_bytes = buffered_events * 56 + 2048;
 
@@ -140,8 +140,8 @@ class QUARRY_API recorder {
   friend class call_site_scope;
   struct state;
 
-  /// Takes the event in registers. Through memory, it would be stored by fields and loaded by
-  /// larger words, which a processor cannot forward.
+  /// Takes the event's fields in registers. A processor could not forward an event through memory:
+  /// it would store fields and load larger words.
   void record_fields(std::uint64_t address, bytes size, bytes granted,
                      std::uint64_t stream_and_allocator, std::uint64_t call_site_and_kind) noexcept;
 
@@ -154,11 +154,11 @@ class QUARRY_API recorder {
 /// nest. Must end before its recorder, on the thread that began it.
 class QUARRY_API call_site_scope {
  public:
-  /// The place of the call. Each thread remembers the numbers of its last places, so a scope in a
-  /// loop is cheap.
+  /// The call site is the position of the call in the source. Each thread remembers the numbers of
+  /// its last positions, so a scope in a loop is cheap.
   explicit call_site_scope(recorder& target,
                            std::source_location const& place = std::source_location::current());
-  /// A number that `recorder::call_site` returned.
+  /// The call site is a number that `recorder::call_site` returned.
   call_site_scope(recorder& target, std::uint32_t number);
   call_site_scope(call_site_scope const&) = delete;
   call_site_scope& operator=(call_site_scope const&) = delete;

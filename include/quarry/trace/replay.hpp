@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the allocations of a trace again in a pool, without their memory: what would the pool have
-// reserved, and would it have fitted?
+// Replays the allocations of a trace in a pool, without their memory. Shows what the pool would
+// have reserved, and whether the trace would have fitted.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -22,7 +22,7 @@ struct plan;
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// How the pool places allocations.
+/// The placement, and the kind of pool.
 enum class strategy : std::uint8_t {
   fast,             ///< `pool<Resource, fast_fit>`, the default of `pool`
   lowest_best_fit,  ///< best fit, the lowest of equal chunks
@@ -34,7 +34,7 @@ enum class strategy : std::uint8_t {
   planned_streams,  ///< `planned_stream_pool` with that plan, in the order of streams
 };
 [[nodiscard]] QUARRY_API char const* name_of(strategy placement);
-/// Throws `bad_argument`, which lists the names.
+/// Returns the strategy with this name. Throws `bad_argument`, which lists the names.
 [[nodiscard]] QUARRY_API strategy strategy_named(std::string const& name);
 
 struct strategy_text {
@@ -50,40 +50,42 @@ struct strategy_text {
 [[nodiscard]] QUARRY_API heuristic heuristic_named(std::string const& text);
 [[nodiscard]] QUARRY_API std::string name_of(heuristic const& rule);
 
-/// What calls of the upstream cost. The defaults are those of cudaMalloc and cudaFree on an idle
-/// H200 for blocks of 2 to 512 MiB, rounded (docs/design/traces.md).
+/// The cost of the upstream's calls. The defaults are the times of cudaMalloc and cudaFree on an
+/// idle H200 for blocks of 2 to 512 MiB, rounded (docs/design/traces.md).
 struct upstream_cost {
   double us_per_allocation = 40;
-  double us_per_gib = 700;  ///< of a block, both to allocate and to free it; counted as allocated
+  double us_per_gib = 700;  ///< to allocate and to free a block; counted when it is allocated
   double us_per_free = 30;
 };
 
 struct replay_options {
   strategy placement = strategy::fast;
-  /// `max_bytes` is the capacity. Not used: `name`, `is_tracked`, red zones, backtraces.
+  /// `max_bytes` is the capacity. `name`, `is_tracked`, red zones and backtraces are ignored
   pool_options pool = {};
   upstream_cost cost = {};
-  /// Replays on the memory of this resource, which must outlive the replayer; null simulates it.
-  /// `stitched` maps pages of its own of the same memory: the host's, or that of a GPU. Streams
-  /// follow the trace's clock in each case, because the replay has no work for real ones
+  /// Replays on the memory of this resource, which must outlive the replayer; null simulates
+  /// memory. `stitched` maps its own pages of the same kind of memory, the host's or a GPU's.
+  /// Streams always follow the trace's clock, because the replay has no work for real streams
   any_resource* upstream = nullptr;
-  /// Serves the allocations from several pools, as this table says; null means one pool. The table
-  /// must outlive the replayer. With `fast` and the best fits on simulated memory
+  /// Serves the allocations from several pools, which this table selects; null means one pool. The
+  /// table must outlive the replayer. Allowed with `fast` and the best fits on simulated memory
   routing_table const* routing = nullptr;
-  /// The call sites that the table's routes are compared with: those of the trace
+  /// The trace's call sites, for the routes of the table
   name_table const* call_sites = nullptr;
-  /// Of `planned` and `planned_streams`: the replayer copies it. `pool` has the options of the
-  /// fallback. If the plan's block exceeds the capacity or the memory, no allocation succeeds
+  /// The plan of `planned` and `planned_streams`, which the replayer copies. `pool` has the options
+  /// of the fallback. If the plan's block exceeds the capacity or the memory, no allocation
+  /// succeeds
   quarry::plan const* plan = nullptr;
-  /// Of the strategies with streams: how long the work of a stream takes, in nanoseconds of the
-  /// trace's time
+  /// For strategies with streams: the duration of a stream's work, in nanoseconds of the trace's
+  /// time
   std::uint64_t stream_delay = 1'000'000;
-  /// The result has at most this number of samples; at least 2
+  /// The maximum number of samples; at least 2
   std::size_t max_samples = 2048;
 };
 
-/// The state after some events. `allocated` and `reserved` are the maxima since the sample before,
-/// so these peaks are kept however few samples there are. Other values are those at the sample.
+/// The state after some events. `allocated` and `reserved` are the maxima since the preceding
+/// sample. So a small number of samples loses no peak. Other values are those at the time of the
+/// sample.
 struct replay_sample {
   std::uint64_t event = 0;  ///< events replayed until now
   std::uint64_t time = 0;
@@ -92,8 +94,8 @@ struct replay_sample {
   std::uint64_t upstream_allocations = 0, coalesces = 0;
 };
 
-/// The first allocation that did not fit, or the first recorded failure that failed again, whatever
-/// comes first; and the pool at that moment.
+/// The first failure of a replay, and the pool's state at that moment. A failure is an allocation
+/// that did not fit, or a recorded failure that failed again.
 struct replay_failure {
   std::uint64_t event = 0;  ///< its index in the trace
   trace::event request = {};
@@ -101,25 +103,25 @@ struct replay_failure {
   pool_counts pool = {};
 };
 
-/// How a plan served the trace.
+/// How well a plan served the trace.
 struct plan_use {
   std::uint64_t planned = 0;    ///< allocations at their places of the plan
-  std::uint64_t occupied = 0;   ///< whose places were in use, not aligned, or not in the plan
-  std::uint64_t unplanned = 0;  ///< whose requests were not the next ones of the plan
+  std::uint64_t occupied = 0;   ///< allocations whose places were in use, not aligned, or missing
+  std::uint64_t unplanned = 0;  ///< allocations whose requests were not the next ones of the plan
   std::uint64_t jumps = 0;      ///< to another position of the plan, after a deviation
   bytes fallback_peak = 0;      ///< peak of the bytes that the fallback reserved
 };
 
 struct replay_result {
   /// Whether every allocation of the trace succeeded, and every recorded failure that was tried
-  /// again. If the memory is not limited, failures are not tried, because all would succeed
+  /// again. Without a limit of the memory, failures are not tried again, because all would succeed
   [[nodiscard]] bool fits() const { return failures == 0 && repeated_failures == 0; }
 
   std::uint64_t events = 0;
   pool_counts pool = {};
   double upstream_us = 0;  ///< modelled, by `upstream_cost`
-  /// Of the calls on real memory, after a first call that initialises the device; nullopt if the
-  /// memory is simulated
+  /// The time of the calls on real memory, after a first call that initialises the device; nullopt
+  /// if the memory is simulated
   std::optional<double> measured_us;
   std::uint64_t failures = 0;  ///< allocations that did not fit; they and their frees are skipped
   std::optional<replay_failure> first_failure;
@@ -127,16 +129,17 @@ struct replay_result {
   std::uint64_t repeated_addresses =
       0;                                ///< allocations at addresses in use; the older one is freed
   std::uint64_t recorded_failures = 0;  ///< events `fail`
-  /// Of these, tried again: all of them if the memory is limited, by `max_bytes` or because it is
-  /// real. The replay frees the memory at once: how long the program would have used it is unknown
+  /// Recorded failures that were tried again: all of them if `max_bytes` limits the memory, or if
+  /// the memory is real. The replay frees their memory at once, because the program's use of it is
+  /// unknown
   std::uint64_t retried_failures = 0;
-  std::uint64_t repeated_failures = 0;  ///< of these, failed again
-  /// Most bytes that would be in use if a failed request had succeeded; 0 without recorded failures
+  std::uint64_t repeated_failures = 0;  ///< recorded failures that failed again
+  /// Peak of the bytes in use if every failed request had succeeded; 0 without recorded failures
   bytes peak_with_failures = 0;
-  /// From `reserve` and `unreserve`: what the recorded allocator held. 0 if not recorded
+  /// From `reserve` and `unreserve`: bytes that the recorded allocator reserved; 0 if not recorded
   bytes recorded_peak_reserved = 0;
-  std::uint64_t max_live = 0;    ///< most allocations at one time; not those that failed
-  std::optional<plan_use> plan;  ///< of strategies with a plan, if the memory has its block
+  std::uint64_t max_live = 0;    ///< peak number of allocations in use, without those that failed
+  std::optional<plan_use> plan;  ///< for strategies with a plan, if its block fits into the memory
   std::vector<replay_sample> samples;
 };
 
@@ -144,14 +147,14 @@ struct replay_result {
 /// allocations in use, plus the samples. Not thread-safe.
 class QUARRY_API replayer {
  public:
-  /// Throws `bad_argument`, and `resource_failed` if `stitched` finds no GPU for its pages.
+  /// Throws `bad_argument`. Throws `resource_failed` if `stitched` finds no GPU for its pages.
   explicit replayer(replay_options const& options);
   replayer(replayer&&) noexcept;
   replayer& operator=(replayer&&) noexcept;
   ~replayer();
 
   void add(std::span<event const> events);
-  /// The result until now.
+  /// The result of the events replayed so far.
   [[nodiscard]] replay_result result() const;
 
  private:
@@ -160,7 +163,7 @@ class QUARRY_API replayer {
 };
 
 class reader;
-/// Replays what is left of a trace.
+/// Replays the remaining events of a trace.
 [[nodiscard]] QUARRY_API replay_result replay(reader& trace, replay_options const& options);
 
 }  // namespace quarry::inline QUARRY_ABI::trace

@@ -16,12 +16,13 @@ namespace quarry::inline QUARRY_ABI::trace {
 /// Writes a trace in the format of RMM's log, for example for `REPLAY_BENCH -f FILE` of RMM.
 ///
 /// The format has allocations, failures and frees. Other events are skipped and counted. Call
-/// sites, allocators and granted sizes are lost. Times lose their date and what is below a
+/// sites, allocators and granted sizes are lost. Times lose their date and fractions of a
 /// microsecond.
 ///
-/// Threads and streams become numbers: names that are numbers keep them, any other name becomes
-/// 2^63 plus its entry in the table. RMM frees the size that a row states, so a free without a size
-/// gets the allocation's. Memory: proportional to the allocations in use. Not thread-safe.
+/// Threads and streams become numbers. A name that is a number keeps this number. Any other name
+/// becomes 2^63 plus its entry in the table. RMM frees the size in the row of the free, so a free
+/// without a size gets the size of the allocation. Memory: proportional to the allocations in use.
+/// Not thread-safe.
 class QUARRY_API rmm_writer {
  public:
   /// Appends to `output`, which must outlive the writer.
@@ -37,7 +38,7 @@ class QUARRY_API rmm_writer {
   void flush();
 
   [[nodiscard]] std::uint64_t written() const { return written_; }
-  /// Events that the format cannot hold.
+  /// The number of events that the format cannot represent.
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
 
  private:
@@ -49,8 +50,8 @@ class QUARRY_API rmm_writer {
 
   std::ofstream file_;
   std::ostream& output_;
-  std::string path_;                                // empty if only the stream is known
-  std::string rows_;                                // of the present call of `write`
+  std::string path_;                                // empty if the writer knows only the stream
+  std::string rows_;                                // of the current call of `write`
   std::unordered_map<std::uint64_t, bytes> sizes_;  // of allocations in use, by address
   std::uint64_t written_ = 0, skipped_ = 0;
 };

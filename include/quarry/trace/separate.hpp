@@ -12,15 +12,15 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// What a route tells allocations apart by.
+/// The properties of an allocation that a route compares.
 enum class route_key : std::uint8_t { size, call_site, call_site_and_size, phase, phase_and_size };
 
-/// All keys, the simplest one first.
+/// All keys, from the simplest one on.
 inline constexpr route_key all_route_keys[] = {route_key::size, route_key::call_site,
                                                route_key::call_site_and_size, route_key::phase,
                                                route_key::phase_and_size};
 [[nodiscard]] QUARRY_API char const* name_of(route_key key);
-/// Throws `bad_argument`, which lists the names.
+/// Returns the key with this name. Throws `bad_argument`, which lists the names.
 [[nodiscard]] QUARRY_API route_key route_key_named(std::string const& name);
 
 struct separate_options {
@@ -29,10 +29,11 @@ struct separate_options {
   std::uint64_t temporary_events = 1000;
 };
 
-/// Learns from a part of a trace which allocations are temporary, a batch of events at a time.
+/// Learns from a part of a trace which allocations are temporary. Reads a batch of events at a
+/// time.
 ///
-/// Memory: the allocations in use, and a counter for each call site, phase and power of two of the
-/// size that occur together. Not thread-safe.
+/// Memory: proportional to the allocations in use, plus a counter for each combination of call
+/// site, phase and power of two of the size. Not thread-safe.
 class QUARRY_API separation_learner {
  public:
   explicit separation_learner(std::uint64_t temporary_events);
@@ -41,8 +42,8 @@ class QUARRY_API separation_learner {
   ~separation_learner();
 
   void add(std::span<event const> events);
-  /// What the events until now teach. Sizes count by their power of two. Routes the keys of which
-  /// most allocations are temporary to pool 1, all others to pool 0. The names of phases are in
+  /// Returns the table for the events so far. Rounds sizes to a power of two. Routes a key to pool
+  /// 1 if most of its allocations are temporary, otherwise to pool 0. The names of phases are in
   /// `call_sites`, as in a trace. Allocations that are not freed are permanent.
   [[nodiscard]] routing_table table(route_key key, name_table const& call_sites) const;
 
@@ -51,7 +52,7 @@ class QUARRY_API separation_learner {
   std::unique_ptr<implementation> implementation_;
 };
 
-/// The table that these events teach. O(events).
+/// Returns the table for these events. O(events).
 [[nodiscard]] QUARRY_API routing_table separate(std::span<event const> events,
                                                 name_table const& call_sites,
                                                 separate_options const& options);

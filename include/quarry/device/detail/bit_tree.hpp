@@ -18,15 +18,21 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// stands for is non-zero. (The converse may be false: a search that meets an empty word continues
 /// and repairs the word's parent.)
 ///
-/// Memory order. The bit of a number hands over the object that the number stands for. (I) sets the
-/// bit with release and (J) clears it with acquire. Between them the word changes by RMWs only,
-/// which continue the release sequence. The upper bits keep the invariant as follows. A lane that
-/// makes a word non-zero then sets the parent (U). A lane that makes a word zero then clears the
-/// parent (D) and reads the word again (V). (U) and (D) are RMWs of one word, so the later RMW
-/// reads from a release sequence that contains the earlier RMW. If (U) comes first, (D), which
-/// acquires, sees what (U), which releases, saw: (V) finds the word non-zero and sets the parent
-/// again. If (D) comes first, the parent ends as one. Rejected: clearing a parent by a
-/// compare-and-swap that includes the word's value. No compare-and-swap covers two words.
+/// Problem. The object of a number passes from the lane that inserts it to the lane that claims it.
+/// A bit above a non-zero word must end as one.
+/// Race. (U) of a lane that made a word non-zero meets (D) of a lane that made the word zero.
+/// Re-check. (V) reads the word after (D), and sets the bit again if the word is non-zero. If (U)
+/// comes first, (D) acquires it, and (V) sees the word. If (D) comes first, the bit ends as one.
+/// Price. Two accesses for each level at which a word becomes zero. Rejected: clearing the bit by a
+/// compare-and-swap that includes the word's value, since it would have to cover two words.
+///
+///   label  statement                       partner  guarantee
+///   (I)    sets a number's bit, release    (J)      the inserter's accesses to the object happen
+///   (J)    clears it, acquire              (I)      before the claimer's: only RMWs in between
+///   (U)    sets a parent's bit, acq_rel    (D)      RMWs of one word: the later one sees what the
+///   (D)    clears it, acq_rel              (U)      earlier one released
+///   (V)    reads the word again, acquire   (U)      the bit ends as one if the word is non-zero
+///   (L)    picks a candidate for (J)                none
 class bit_tree {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};

@@ -89,61 +89,64 @@ class block_state {
 ///   inside      lanes that claim from the block at this moment
 ///   count       slices announced, minus slices that claimers reserved or took
 ///
-/// A release announces its slices (adds them to the count) and then sets their bits. If a word
-/// becomes full, the release counts the word. A claim enters and reserves (one addition), takes
-/// bits, and leaves (one addition). The second addition returns reserved slices that the claim did
-/// not take. If the claim took slices from a full word, it also removes the word from the count of
-/// full words. Each addition returns the previous state, which says whether the block was open in
-/// the generation that the lane knows. If the block was not open in that generation, the lane
-/// subtracts what it added and touches no bit. All changes of an open block's state are
-/// additions. So the addition and the subtraction of a late lane cancel out, whatever happened to
-/// the block in between.
+/// A release announces its slices (adds them to the count), sets their bits, and counts each word
+/// that became full. A claim enters and reserves (one addition), takes bits, and leaves (one
+/// addition). The second addition returns reserved slices that the claim did not take. It also
+/// removes a full word from which the claim took slices from the count of full words.
 ///
-/// A claim that was admitted checks the generation again when it leaves (slice_claim), because the
-/// count may have come from a late lane.
+/// Problem. A late lane knows the block from an earlier use of its segment. It must not disturb the
+/// block's present owners.
+/// Race. A late lane releases or claims while the block is free or has another generation.
+/// Re-check. Each addition returns the previous state. If the block was not open in the lane's
+/// generation, the lane subtracts what it added and touches no bit. All changes of an open block
+/// are additions, so the two cancel out. An admitted claim checks the generation again when it
+/// leaves (slice_claim), because a late lane may have added to the count.
+/// Price. Two additions for a claim, one or two for a release. During a release the count may be
+/// above the number of ones; a claimer that finds fewer slices returns the rest of its reservation.
+/// Not detected: a second free after the slice was allocated again, and a free of a slice that was
+/// never allocated in this generation (see `heap_state::was_handed_out`).
 ///
-/// Invariants. (1) At rest the count is the number of ones, and `full_words` is the number of full
-/// words. (2) While a lane is inside, `close` does not make the block free. While a lane is inside
-/// and a slice of the block was allocated, the block's segment keeps its class and generation. (3)
-/// A lane that finds its bit already set has a slice that is not in use: a double free. The lane
-/// subtracts what it announced. (4) A block is complete when no lane is inside, all its words are
-/// counted as full, and the count is the number of its slices. Then no free is in progress: a lane
-/// that took slices from a full word is inside until it records that, so all bits are ones. So
-/// every slice was announced and freed, and no other slices were announced. Hence the state alone
-/// shows completeness, and one compare-and-swap closes the block. (5) Every lane that brings the
-/// count above zero advertises the block. (6) The lane whose addition makes the block complete sees
-/// that in the result, and closes the block. By this addition the lane counted a word, left, or
-/// subtracted what it announced.
+/// Invariants.
+///   1. At rest the count is the number of ones, and `full_words` is the number of full words.
+///   2. While a lane is inside, `close` does not make the block free. If also a slice of the block
+///      was allocated, the block's segment keeps its class and generation.
+///   3. A lane that finds its bit already set has a slice that is not in use: a double free. The
+///      lane subtracts what it announced.
+///   4. A block is complete when no lane is inside, all words are counted as full, and the count is
+///      the number of slices. Then all bits are ones, because a lane that took slices from a full
+///      word is inside until it records that; and no free is in progress. So the state alone shows
+///      completeness, and one compare-and-swap closes the block.
+///   5. Every lane that brings the count above zero advertises the block.
+///   6. The lane whose addition makes the block complete sees that in the result, and closes the
+///      block. By this addition the lane counted a word, left, or subtracted what it announced.
 ///
-/// The count may exceed the number of ones while a release is in progress. A claimer that does not
-/// find its reserved slices returns the reservation. So a lane that frees a slice twice, or frees a
-/// slice of another generation, disturbs no other lane. If the slice was allocated again in
-/// between, the second free frees the new owner's allocation, as with any allocator. One mistake is
-/// not detected: a free of a slice that was never allocated in this generation (see
-/// `heap_state::was_handed_out`).
+/// Memory order. Bits hand over the slices' bytes (slice_word: R, C). An advertisement is a hint. A
+/// lane announces by an RMW and then reads the advertisement. A lane that withdraws one clears it
+/// and then reads the count by an RMW (V). At least one of them sees the other's change.
 ///
-/// Rejected: setting bits before the state is known. A second free may then set a bit of a block
-/// that is free or belongs to another use of its segment. A claimer may take that bit until the
-/// second free clears it. Rejected: claims that do not count as inside, which saves their last
-/// addition. Then a claim's reservation may cancel a double free's announcement, and the block
-/// becomes free while claim and double free are in progress. Rejected: reading all words when the
-/// count is complete, without counting full words. On an H200, half of the warps that free a block
-/// in order then read all words, and throughput was a third lower. Rejected: reserving by
-/// compare-and-swap. Of hundreds of lanes that claim from one block, only one lane progressed in
-/// each round trip.
+///   label  statement                            partner  guarantee
+///   (P)    `reserve`, `revive`, acquire         (H) (O)  the reviver's words, and the data that
+///                                                        the segment's format published
+///   (P)    `close` compares and swaps, acq_rel  (G)      the lane sees the current bits
+///   (A)    `close` reads all bits, acquire      (R)      all releases happen before the closing
+///   (H)    `close` frees the block              (P)      cleared words precede a revival; the
+///                                                        segment's count (S, W) passes them on
+///   (H)    `revive` opens the block, acq_rel    (P)      written words precede claims
+///   (G)    other additions, acq_rel             (G)      the completing lane sees the current bits
+///   (V)    reads the count after a withdrawal            no advertisement is lost
+///   (L)    reads a hint, or (A) follows                  none
 ///
-/// Memory order. Bits hand over the slices' bytes (slice_word: R, C). Reserving (P) acquires the
-/// words that a reviver wrote and published by (H), and the data that the segment's format
-/// published (O). The lane that closes the block reads all bits as ones with acquire (A), so it has
-/// seen all releases. It clears the words and publishes them by (H). The segment's count (S, W)
-/// hands them to the reviver, which acquires them by (P) as well. Other additions (G) acquire and
-/// release, so that a lane whose addition completes the block sees the current bits. On CUDA (G) is
-/// relaxed. (R) is relaxed too; a fence before the announcement makes it a release. A lane has the
-/// result of each RMW before it issues its next RMW, so the earlier RMW was performed by then. An
-/// advertisement is a hint. A lane announces by an RMW and then reads the advertisement. A lane
-/// that withdraws an advertisement clears it and then reads the count with an RMW (V). At least one
-/// of the two lanes sees the other's change. (L) orders nothing: it reads a hint, or (A) orders the
-/// accesses that follow.
+/// On CUDA (G) and (R) are relaxed. A fence before the announcement makes (R) a release. A lane has
+/// the result of each RMW before it issues its next RMW, so the earlier RMW was performed by then.
+///
+/// Rejected.
+///   - Setting bits before the state is known: a claimer may take a bit that a second free set in a
+///     block that is free or belongs to another use of its segment.
+///   - Claims that do not count as inside, which saves an addition: the block could become free
+///     while a claim's reservation cancels a double free's announcement.
+///   - Reading all words when the count is complete, without counting full words. On an H200, half
+///     of the warps that free a block in order then read all words; throughput was a third lower.
+///   - Reserving by compare-and-swap: of hundreds of lanes, one progressed in each round trip.
 class block {
  public:
   /// `slices` (1 to 1024) is the number of slices in the block.

@@ -164,7 +164,7 @@ template <class Heap>
       return nullptr;
     }
     if (found == mark::found::overwritten)
-      heap_internals::report(heap, fault_kind::overflow, allocation.usable, pointer);
+      heap_internals::report(heap, fault_kind::overrun, allocation.usable, pointer);
     if constexpr (is_on(mitigation::poison)) fill_with_poison(pointer, allocation);
     if constexpr (is_on(mitigation::quarantine)) {
       if (allocation.is_slice && allocation.usable <= quarantine_limit)

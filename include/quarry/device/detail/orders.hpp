@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory orders that a test can relax.
 //
-// Each order that correctness depends on has a label. The comment of the type that uses the order
-// gives the argument for the label. A build with QUARRY_MUTANT set to that label relaxes the order,
-// and the tests of that build must fail. If they pass, either the order is not needed or the tests
-// are weak.
+// A build with QUARRY_MUTANT set to a label relaxes the orders of this label, and its tests must
+// fail. If they pass, an order is not needed or the tests are weak. The headers below argue the
+// labels.
+//
+//   labels      shared words                        header
+//   R, C, A     the bits of a slice block           slice_bitmap.hpp
+//   A, P, H     the state of a slice block          block.hpp
+//   T, O        a ticket counter                    ticket_counters.hpp
+//   I, J        a set of segments or blocks         bit_tree.hpp
+//   S, W        the free blocks of a segment        segment_table.hpp
+//   K, Z        the parts of a superblock           coalescing/superblock.hpp
+//   M, F        the map of superblocks              coalescing/superblock_map.hpp
+//   Q           a header in a dynamic superblock    coalescing/segment_header.hpp
 #pragma once
 
 #include "quarry/simt/atomic.hpp"

@@ -9,14 +9,20 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// The bits of 64 slices of a slice block. A bit is 1 if its slice was freed and can be claimed. It
 /// is 0 if the slice is in use, was never handed out, belongs to a free block, or does not exist.
 ///
-/// Progress: wait-free. A claim gets fewer slices than it requested only if other lanes claimed
-/// some of them first.
+/// Problem. A slice's bytes are plain memory: the old owner's accesses must happen before the new
+/// owner's.
+/// Race. Other lanes claim and free slices of the word between the two owners' atomics.
+/// Re-check. Each RMW returns the previous word: it shows double frees, and slices that other lanes
+/// claimed first.
+/// Price. One RMW for all slices of a word. Wait-free: a claim gets fewer slices than it requested
+/// only if other lanes claimed some of them first.
 ///
-/// Memory order. A slice's bytes are plain memory. Its bit keeps the old owner's writes before the
-/// new owner's: (R) sets the bit after the old owner's last access, and (C) clears it before the
-/// new owner's first access. Between them the word changes by RMWs only. These continue the release
-/// sequence that (R) heads, so (C) synchronizes with (R) even if other bits changed in between. (L)
-/// orders nothing: it picks bits to try, and (C) decides.
+///   label  statement                                    partner  guarantee
+///   (R)    `release` sets bits after the last access    (C) (A)  only RMWs change the word before
+///   (C)    `claim` clears bits before the first access  (R)      (C), so it synchronizes with (R)
+///   (A)    `observe` reads all bits                     (R)      synchronizes with each (R)
+///   (E)    `reset` writes the word                               the caller's
+///   (L)    `peek` picks bits to try; (C) decides                 none
 class slice_word {
  public:
   QUARRY_HD explicit slice_word(word& bits) : bits_{bits} {}

@@ -394,7 +394,7 @@ class slice_supply {
 
   [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word counter_word,
                                                   std::uint32_t index) {
-    return ticket_counter::place_of(layout, ticket_counter::run_of(counter_word), index,
+    return ticket_counter::slice_of(layout, ticket_counter::run_of(counter_word), index,
                                     ticket_counter::ticket_of(counter_word))
         .is_valid;
   }

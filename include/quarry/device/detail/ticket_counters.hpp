@@ -74,7 +74,7 @@ struct alignas(16) class_layout {
 };
 
 /// The slice that a ticket stands for.
-struct ticket_place {
+struct ticket_slice {
   bool is_valid;  // false: the counter's run is used up
   bool is_last;   // this ticket was the counter's last ticket
   std::uint32_t segment;
@@ -83,15 +83,21 @@ struct ticket_place {
 
 /// A ticket counter: its run and its next ticket, in one word, so that one addition returns both.
 ///
-/// The tickets wrap after 2^28. A lane group whose tickets are invalid has nevertheless added to
-/// the counter. So each such group calls `rewind`, which does not return while the tickets exceed
-/// `ticket_limit`, 2^27. The tickets exceed the limit by at most the number of lanes that run at
-/// once.
+/// Problem. A lane may write to a fresh slice only after the slice's segment was claimed and
+/// formatted for this class.
+/// Race. A lane group whose tickets are invalid has nevertheless added to the counter, and tickets
+/// wrap after 2^28.
+/// Re-check. Each such group calls `rewind`, which does not return while the tickets exceed
+/// `ticket_limit`, 2^27. They exceed it by at most the number of lanes that run at once.
+/// Price. One addition for each lane group; `rewind` only for groups without valid tickets.
 ///
-/// Memory order. (O) opens a run with release, after its segments were claimed (acquire, bit_tree)
-/// and formatted. (T) claims tickets with acquire. All changes of a counter between them are RMWs,
-/// which continue the release sequence. So the lane that takes a slice sees its segment's format
-/// and, through the claim, the accesses of earlier owners of the memory.
+///   label  statement                       partner  guarantee
+///   (O)    `open` stores a run, release    (T)      claim (bit_tree) and format of its segments,
+///   (T)    `claim` adds tickets, acquire   (O)      and old owners' accesses, precede its use
+///   (T)    `close` ends a run, acq_rel     (O)      the remaining tickets belong to the caller
+///   (L)    reads or rewinds a counter               none
+///
+/// Between (O) and (T) a counter changes by RMWs only, which continue the release sequence of (O).
 class ticket_counter {
  public:
   static constexpr std::uint32_t ticket_bits = 28;
@@ -149,7 +155,7 @@ class ticket_counter {
   }
 
   /// The slice of ticket `ticket` of counter `counter` in `run`.
-  [[nodiscard]] QUARRY_HD static ticket_place place_of(class_layout const& layout, segment_run run,
+  [[nodiscard]] QUARRY_HD static ticket_slice slice_of(class_layout const& layout, segment_run run,
                                                        std::uint32_t counter,
                                                        std::uint32_t ticket) {
     std::uint32_t const unit_offset = ticket & ((1u << layout.unit_shift) - 1);
@@ -173,9 +179,11 @@ class ticket_counter {
 /// are used up, one lane sets `busy`, opens the counters for a new run, and clears `busy`. The
 /// holder of `busy` never waits. Other lanes that find it set retry for a bounded time.
 ///
-/// Memory order. `busy` is a lock: (B) sets it with acquire, (E) clears it with release, so that a
-/// holder sees the writes of the previous holder. (N) advances the count by compare-and-swap with
-/// the run in the same word: a late count for an old run is dropped.
+///   label  statement                                 partner  guarantee
+///   (B)    `lock` sets `busy`, acquire               (E)      the previous holder's writes
+///   (E)    `unlock` clears `busy`, release           (B)      happen before the next holder's
+///   (N)    compares and swaps count and run          (N)      drops a late count for an old run
+///   (L)    reads a hint; (B) and (N) decide                   none
 class class_run {
  public:
   static constexpr word busy_bit = 1;

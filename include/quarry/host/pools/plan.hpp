@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each allocation of a program lies in one range. `trace::make_plan` computes a plan from a
-// recorded trace; a `planned_pool` serves from it.
+// Plans: a place in one range for each allocation of a program. `trace::make_plan` computes a plan
+// from a recorded trace, and a `planned_pool` serves a program from the plan.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -14,22 +14,22 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The offset of an allocation that the plan does not place.
+/// The offset of an allocation that has no place in the plan.
 inline constexpr bytes not_planned = std::numeric_limits<bytes>::max();
 
 /// One allocation of a plan. Allocations are numbered from 0, in the order of their requests.
 struct planned_allocation {
   bytes size = 0;                  ///< requested bytes, rounded up to the plan's alignment; not 0
-  bytes offset = not_planned;      ///< in the plan's range
+  bytes offset = not_planned;      ///< the offset of the place in the plan's range
   std::uint64_t freed_before = 0;  ///< the number of the next allocation after its free
-  /// The smallest request that it serves, rounded up, if sizes vary from one repetition to the
-  /// next; 0: only requests of `size` bytes
+  /// The smallest request that the place serves, rounded up, if sizes vary between repetitions; 0:
+  /// only requests of `size` bytes
   bytes min_size = 0;
 
   friend bool operator==(planned_allocation const&, planned_allocation const&) = default;
 };
 
-/// Where each allocation of a program lies in a range of `size` bytes.
+/// A plan: a place in a range of `size` bytes for each allocation of a program.
 ///
 /// The allocations from `period_begin` on repeat: after the last allocation, allocation
 /// `period_begin` follows again. An allocation of the period may be freed in the next repetition;
@@ -53,21 +53,22 @@ struct plan {
   friend bool operator==(plan const&, plan const&) = default;
 };
 
-/// The most allocations that a plan may have. A plan takes 24 bytes for each.
+/// The maximum number of allocations of a plan, which takes 24 bytes for each.
 inline constexpr std::size_t max_plan_allocations = std::size_t{1} << 24;
 
-/// Describes each violated invariant of a plan, at most 100; empty if there are none. O(n log n)
-/// for n allocations.
+/// Describes at most 100 violated invariants of a plan. Returns no texts if the plan is valid. O(n
+/// log n) for n allocations.
 [[nodiscard]] QUARRY_API std::vector<std::string> audit(plan const& checked);
 
-/// A file is no plan, or is damaged. The message names the file, the line and the reason.
+/// Thrown if a file is not a plan, or is damaged. The message names the file, the line and the
+/// reason.
 class QUARRY_API bad_plan : public error_of<std::runtime_error> {
   using error_of::error_of;
 };
 /// Writes a plan to a file (docs/format/plan.md). Throws `resource_failed`.
 QUARRY_API void save(plan const& saved, std::string const& path);
-/// Reads a plan from a file. Throws `bad_plan`, also if a checksum or an invariant is violated, and
-/// `resource_failed` if the file cannot be read.
+/// Reads a plan from a file. Throws `bad_plan` if the file is not a plan, or if a checksum or an
+/// invariant is violated. Throws `resource_failed` if the file cannot be read.
 [[nodiscard]] QUARRY_API plan load_plan(std::string const& path);
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -9,16 +9,17 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Follows a program through its plan: tells which planned allocation a request is.
+/// Follows a program through its plan: finds the planned allocation of each request.
 ///
-/// A request that the next planned allocation does not serve is unplanned, and the position stays.
-/// After two unplanned requests in a row, the cursor looks for two allocations that serve them: at
-/// the next `lookahead` allocations, at the begin of the period, and at the last `lookahead`
-/// allocations. It continues behind the first pair that it finds. A wrong jump is harmless, because
-/// the pool checks each place; the cursor jumps back the same way.
+/// A request that the next planned allocation does not serve is unplanned, and the position does
+/// not change. After two consecutive unplanned requests, the cursor searches for two consecutive
+/// allocations that serve them. It searches the next `lookahead` allocations, the beginning of the
+/// period, and the last `lookahead` allocations, and continues behind the first pair that it finds.
+/// A wrong jump is harmless, because the pool checks that each place is free. The cursor returns
+/// from a wrong jump in the same way.
 ///
-/// Rejected: an index of all three sizes in a row. In recorded programs with some requests missing,
-/// added and changed, it recognises fewer requests.
+/// Rejected: an index of three consecutive sizes. In recorded programs with some requests missing,
+/// added and changed, this index recognises fewer requests.
 class plan_cursor {
  public:
   plan_cursor(plan const& followed, std::uint32_t lookahead)
@@ -28,8 +29,9 @@ class plan_cursor {
       sizes_.push_back({each.min_size == 0 ? each.size : each.min_size, each.size});
   }
 
-  /// The number of the planned allocation that a request of `size` bytes is, rounded up; nullopt if
-  /// it is unplanned. O(1) if the request follows the plan, otherwise O(lookahead).
+  /// Returns the number of the planned allocation that serves a request of `size` bytes, rounded
+  /// up. Returns nullopt if the request is unplanned. O(1) if the request follows the plan,
+  /// otherwise O(lookahead).
   [[nodiscard]] std::optional<std::uint32_t> next(bytes size) {
     if (position_ < sizes_.size() && sizes_[position_].contains(size)) {
       previous_ = 0;
@@ -46,7 +48,7 @@ class plan_cursor {
     return std::nullopt;
   }
 
-  /// Continues at the begin of the period, or of a plan without a period.
+  /// Continues at the beginning of the period, or of a plan without a period.
   void restart() {
     position_ = period_begin_ < sizes_.size() ? period_begin_ : 0;
     previous_ = 0;
@@ -54,7 +56,7 @@ class plan_cursor {
 
   /// The number of the next planned allocation.
   [[nodiscard]] std::uint32_t position() const { return position_; }
-  /// How often the cursor continued at another position.
+  /// The number of jumps to another position.
   [[nodiscard]] std::uint64_t jumps() const { return jumps_; }
   /// Bytes of bookkeeping beside this object.
   [[nodiscard]] bytes footprint() const { return sizes_.capacity() * sizeof(size_range); }
@@ -66,7 +68,7 @@ class plan_cursor {
   };
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(sizes_.size()); }
-  /// After the last allocation of a period, its first one follows.
+  /// The next allocation. The first allocation of a period follows its last one.
   [[nodiscard]] std::uint32_t after(std::uint32_t number) const {
     return number + 1 == count() && period_begin_ < count() ? period_begin_ : number + 1;
   }
@@ -74,7 +76,7 @@ class plan_cursor {
     position_ = after(number);
     return number;
   }
-  /// The second of two planned allocations in a row with these sizes.
+  /// Returns the second of two consecutive planned allocations that serve these sizes.
   [[nodiscard]] std::optional<std::uint32_t> find(bytes first, bytes second) const {
     auto const matches = [&](std::uint32_t at) {
       return at < count() && sizes_[at].contains(first) && after(at) < count() &&
@@ -94,7 +96,7 @@ class plan_cursor {
   std::vector<size_range> sizes_;
   std::uint32_t period_begin_, lookahead_;
   std::uint32_t position_ = 0;
-  bytes previous_ = 0;  // the size of the request before, if that was unplanned; else 0
+  bytes previous_ = 0;  // the size of the preceding request if it was unplanned, otherwise 0
   std::uint64_t jumps_ = 0;
 };
 

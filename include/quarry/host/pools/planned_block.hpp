@@ -15,16 +15,16 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The block of a plan's size, in which the places of the plan lie. The registry knows the places
-/// in use as allocations.
+/// A block of the plan's size. The places of the plan lie in this block. In the registry, the
+/// places in use are allocations.
 ///
-/// Not thread-safe. Invariants, checked by `audit`: those of `planned_places`; the registry has a
-/// record of each place in use, and of no other, if the block is tracked.
+/// Not thread-safe. Invariants, checked by `audit`: (1) those of `planned_places`; (2) if the block
+/// is tracked, the registry has a record of each place in use, and no other records of the block.
 template <memory_resource Resource>
 class QUARRY_POISONS planned_block {
  public:
-  /// Allocates the block from `upstream`, which must outlive this object. Of the options, `name`,
-  /// `is_tracked` and `keeps_backtraces` are used. `is_poisoned`: AddressSanitizer reports accesses
+  /// Allocates the block from `upstream`, which must outlive this object. Uses only the options
+  /// `name`, `is_tracked` and `keeps_backtraces`. `is_poisoned`: AddressSanitizer reports accesses
   /// to free places. Throws what the resource throws, and std::bad_alloc.
   planned_block(Resource& upstream, plan const& served, pool_options const& options,
                 bool is_poisoned)
@@ -57,10 +57,10 @@ class QUARRY_POISONS planned_block {
     resource_.deallocate(memory_, size_, alignment_);
   }
 
-  /// Takes `granted` bytes at the place of planned allocation `number`, for a request of
-  /// `requested` bytes. Returns nullptr if the plan has no place for the allocation, if some of the
-  /// bytes are in use, if the address is no multiple of `alignment`, or if `may_use(offset)`
-  /// returns false. Throws std::bad_alloc, and then has changed nothing. O(log n).
+  /// Allocates `granted` bytes at the place of planned allocation `number`, for a request of
+  /// `requested` bytes. Returns nullptr if the allocation has no place in the plan, some of the
+  /// bytes are in use, the address is not a multiple of `alignment`, or `may_use(offset)` returns
+  /// false. If it throws std::bad_alloc, nothing has changed. O(log n).
   template <std::predicate<bytes> MayUse>
   [[nodiscard]] void* allocate(std::uint32_t number, bytes granted, bytes requested,
                                bytes alignment, MayUse const& may_use) {
@@ -77,8 +77,8 @@ class QUARRY_POISONS planned_block {
       table_.set_labelled(table_.find(base() + *offset));
     return result;
   }
-  /// Frees a place. Returns its sizes; empty sizes, and changes nothing, if no place in use begins
-  /// at `pointer`. O(log n).
+  /// Frees a place and returns its sizes. Returns empty sizes and changes nothing if no place in
+  /// use begins at `pointer`. O(log n).
   chunk_sizes deallocate(void* pointer) noexcept {
     if (!contains(pointer)) return {};
     auto const freed = places_.deallocate(offset_of(pointer));
@@ -103,8 +103,8 @@ class QUARRY_POISONS planned_block {
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
     return contains(pointer) ? places_.size_of(offset_of(pointer)) : std::nullopt;
   }
-  /// Labels a place in use. False if no place in use begins at `pointer`, or if the block is not
-  /// tracked.
+  /// Labels a place in use. Returns false if no place in use begins at `pointer`, or if the block
+  /// is not tracked.
   bool label(void* pointer, allocation_label added) {
     if (!registration_ || !size_of(pointer)) return false;
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
@@ -117,7 +117,7 @@ class QUARRY_POISONS planned_block {
 
   [[nodiscard]] bytes size() const { return size_; }
   [[nodiscard]] planned_places const& places() const { return places_; }
-  /// Bytes of bookkeeping beside this object. O(pages + labels), by system calls.
+  /// The bytes of bookkeeping outside this object. O(pages + labels), by system calls.
   [[nodiscard]] bytes footprint() const {
     return places_.footprint() + table_.footprint() +
            (registration_ ? registration_->footprint(size_, 1) : 0);
@@ -145,7 +145,7 @@ class QUARRY_POISONS planned_block {
   bool is_poisoned_, keeps_backtraces_ = false;
   planned_places places_;
   detail::chunk_table table_;  // the records of the places in use, if the block is tracked
-  std::optional<detail::registration> registration_;  // is destroyed before the table
+  std::optional<detail::registration> registration_;  // destroyed before the table
   void* memory_ = nullptr;
 };
 

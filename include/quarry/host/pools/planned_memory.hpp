@@ -15,30 +15,30 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// What all planned pools count. `allocations` = `planned` + `unplanned` + `occupied`.
+/// The counts of all planned pools. `allocations` = `planned` + `unplanned` + `occupied`.
 template <class FallbackCounts>
 struct planned_counts {
-  bytes reserved = 0, peak_reserved = 0;    ///< of the resource
+  bytes reserved = 0, peak_reserved = 0;    ///< bytes reserved from the resource
   bytes allocated = 0, peak_allocated = 0;  ///< requested bytes in use
   bytes granted = 0;      ///< bytes of the places and chunks that serve the requested bytes
-  bytes peak_placed = 0;  ///< the most bytes of places in use
+  bytes peak_placed = 0;  ///< peak of the bytes of places in use
   std::uint64_t allocations = 0, deallocations = 0;
   std::size_t allocations_in_use = 0;
   std::uint64_t planned = 0;    ///< allocations that the plan served
-  std::uint64_t unplanned = 0;  ///< whose request was not the next one of the plan
-  /// Whose place is in use, is not aligned, or is not in the plan. With streams also: whose place
-  /// another stream freed without an event
+  std::uint64_t unplanned = 0;  ///< allocations whose request was not the next request of the plan
+  /// Allocations whose place is in use, is not aligned, or is not in the plan. In a pool with
+  /// streams also: allocations whose place another stream freed without an event
   std::uint64_t occupied = 0;
-  std::uint64_t jumps = 0;  ///< of the cursor to another position of the plan
+  std::uint64_t jumps = 0;  ///< of the cursor, to another position of the plan
   std::uint64_t invalid_frees = 0;
   FallbackCounts fallback = {};
 };
 
-/// A plan's block, its cursor, and a fallback, which is a pool for the other requests.
+/// A plan's block, its cursor, and a fallback, which is a pool for all other requests.
 ///
-/// A pool derives from this class. It decides who may use a place, and calls its fallback. Not
-/// thread-safe. In the registry the plan's block and the fallback are two allocators. The second
-/// one has the pool's name and " fallback". Places have no red zones.
+/// The base class of the planned pools. The derived pool decides which callers may use a place, and
+/// calls its fallback. Not thread-safe. In the registry the plan's block and the fallback are two
+/// allocators. The fallback's name is the pool's name and " fallback". Places have no red zones.
 template <memory_resource Resource, class Fallback>
 class QUARRY_POISONS planned_memory {
  public:
@@ -47,26 +47,27 @@ class QUARRY_POISONS planned_memory {
   planned_memory(planned_memory const&) = delete;
   planned_memory& operator=(planned_memory const&) = delete;
 
-  /// The next request is the first one of the plan's period, or of the plan if it has no period.
+  /// Makes the first request of the plan's period, or of a plan without a period, the next one.
   /// Programs may call it when an iteration begins. Allocations in use stay valid.
   void restart() { cursor_.restart(); }
 
-  /// The requested bytes; nullopt if `pointer` is not the base address of an allocation in use.
+  /// Returns the requested bytes, or nullopt if `pointer` is not the base address of an allocation
+  /// in use.
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
     return block_.contains(pointer) ? block_.size_of(pointer) : fallback_.size_of(pointer);
   }
-  /// Labels an allocation for reports. False if `pointer` is not allocated, or the pool is not
-  /// tracked.
+  /// Labels an allocation for reports. Returns false if `pointer` is not allocated or the pool is
+  /// not tracked.
   bool label(void* pointer, std::string name,
              std::source_location call_site = std::source_location::current()) {
     return block_.contains(pointer) ? block_.label(pointer, {std::move(name), call_site})
                                     : fallback_.label(pointer, std::move(name), call_site);
   }
-  /// The number in the registry of the plan's block; 0 if it is not tracked. `fallback_id`: that of
-  /// the fallback.
+  /// The number of the plan's block in the registry, or 0 if the block is not tracked.
+  /// `fallback_id` is the number of the fallback.
   [[nodiscard]] allocator_id id() const { return block_.id(); }
   [[nodiscard]] allocator_id fallback_id() const { return fallback_.id(); }
-  /// Describes each violated invariant; empty if there are none.
+  /// Describes each violated invariant. Returns no texts if there are none.
   [[nodiscard]] std::vector<std::string> audit() const {
     auto problems = block_.audit();
     for (auto& problem : fallback_.audit()) problems.push_back(std::move(problem));
@@ -80,8 +81,8 @@ class QUARRY_POISONS planned_memory {
 
   /// Checks the plan and the options, then constructs the fallback from `arguments` and its
   /// options. `pool`: the name in messages. `block_options`, `is_poisoned`: see `planned_block`.
-  /// Throws `bad_argument` if the plan violates its invariants or an option is wrong,
-  /// `out_of_memory` if the plan exceeds `max_bytes`, and what the resource throws.
+  /// Throws `bad_argument` if the plan violates its invariants or an option is outside its range.
+  /// Throws `out_of_memory` if the plan exceeds `max_bytes`, and what the resource throws.
   template <class Options, class... Arguments>
   planned_memory(char const* pool, plan const& served, Options const& options,
                  std::uint32_t lookahead, pool_options const& block_options, bool is_poisoned,
@@ -94,9 +95,9 @@ class QUARRY_POISONS planned_memory {
                is_poisoned && detail::is_poisoned(fallback_.resource())} {}
   ~planned_memory() = default;
 
-  /// Allocates `size` bytes at a multiple of `alignment`: at the place of the plan if the request
-  /// is the next one, the bytes are free, and `may_use(offset, granted bytes)` is true; else
-  /// returns `allocate_in_fallback()`. Throws `bad_argument` if `alignment` is no power of two,
+  /// Allocates `size` bytes at a multiple of `alignment`. Uses the place of the plan if the request
+  /// is the next one, the bytes are free, and `may_use(offset, granted bytes)` is true. Otherwise
+  /// returns `allocate_in_fallback()`. Throws `bad_argument` if `alignment` is not a power of two,
   /// std::bad_alloc, and what the fallback throws. O(log n) for n allocations of the plan.
   template <std::predicate<bytes, bytes> MayUse, std::invocable AllocateInFallback>
   [[nodiscard]] void* allocate_by_plan(bytes size, bytes alignment, MayUse const& may_use,
@@ -121,10 +122,10 @@ class QUARRY_POISONS planned_memory {
     return result;
   }
 
-  /// Frees an allocation; ignores nullptr. Calls `on_place_freed(offset, granted bytes)` if it was
-  /// a place, or `deallocate_in_fallback()` if the fallback has it. Returns false, and changes
-  /// nothing but the count `invalid_frees`, if `pointer` is not the base address of an allocation
-  /// in use.
+  /// Frees an allocation; ignores nullptr. Calls `on_place_freed(offset, granted bytes)` for a
+  /// place, or `deallocate_in_fallback()` for an allocation of the fallback. If `pointer` is not
+  /// the base address of an allocation in use, returns false, and changes only the count
+  /// `invalid_frees`.
   template <std::invocable<bytes, bytes> OnPlaceFreed, std::invocable DeallocateInFallback>
   bool deallocate_by_plan(void* pointer, OnPlaceFreed const& on_place_freed,
                           DeallocateInFallback const& deallocate_in_fallback) noexcept {
@@ -161,7 +162,7 @@ class QUARRY_POISONS planned_memory {
   }
   /// Bytes of the places in use.
   [[nodiscard]] bytes placed() const { return block_.places().granted(); }
-  /// Bytes of bookkeeping beside this object. O(pages + labels), by system calls.
+  /// The bytes of bookkeeping outside this object. O(pages + labels), by system calls.
   [[nodiscard]] bytes footprint() const {
     return cursor_.footprint() + block_.footprint() + fallback_.bookkeeping() - sizeof(fallback_);
   }
@@ -197,8 +198,8 @@ class QUARRY_POISONS planned_memory {
   bytes alignment_;
   plan_cursor cursor_;
   Fallback fallback_;
-  planned_block<Resource> block_;  // is destroyed before the fallback, which has the resource
-  base_counts counts_ = {};        // `count_all` adds the rest
+  planned_block<Resource> block_;  // destroyed before the fallback, which has the resource
+  base_counts counts_ = {};        // the counts that `count_all` does not compute
 };
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -14,7 +14,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A set of numbers below a limit, with the nearest number on either side. O(log limit).
+/// A set of numbers below a limit, with searches in both directions. O(log limit).
 class number_set {
  public:
   explicit number_set(std::size_t limit) {
@@ -37,7 +37,7 @@ class number_set {
       number /= bits_per_word;
     }
   }
-  /// The smallest element that is `number` at least.
+  /// The smallest element that is not less than `number`.
   [[nodiscard]] std::optional<std::size_t> at_least(std::size_t number) const {
     for (std::size_t height = 0; height < levels_.size(); ++height) {
       std::size_t const index = number / bits_per_word;
@@ -67,7 +67,7 @@ class number_set {
     }
     return std::nullopt;
   }
-  /// Bytes of memory beside this object.
+  /// The bytes of memory outside this object.
   [[nodiscard]] bytes footprint() const {
     bytes result = levels_.capacity() * sizeof(levels_[0]);
     for (auto const& level : levels_) result += level.capacity() * sizeof(word);
@@ -78,9 +78,9 @@ class number_set {
   std::vector<std::vector<word>> levels_;  // bit i of a level: word i of the level below is not 0
 };
 
-/// Which places of a plan are in use. Each place begins at an offset of the plan, so the offsets
-/// are numbered, and the beginnings in use are a set of numbers. Allocates memory only when it is
-/// constructed.
+/// The places of a plan that are in use. Each place begins at an offset of the plan. The offsets
+/// have numbers, and the set of places in use is a set of these numbers. Only the constructor
+/// allocates memory.
 ///
 /// Invariant, checked by `audit`: places in use do not overlap, and lie in the plan's range.
 class planned_places {
@@ -96,8 +96,8 @@ class planned_places {
     }
   }
 
-  /// The offset of a planned allocation's place; nullopt if the plan has no place for it, or if
-  /// some of the `granted` bytes from there on are in use. O(log n).
+  /// Returns the offset of a planned allocation's place. Returns nullopt if the allocation has no
+  /// place in the plan, or if some of its first `granted` bytes are in use. O(log n).
   [[nodiscard]] std::optional<bytes> free_offset(std::uint32_t allocation, bytes granted) const {
     std::uint32_t const number = offset_numbers_[allocation];
     if (number == none) return std::nullopt;
@@ -108,7 +108,7 @@ class planned_places {
     if (previous && offsets_[*previous] + places_[*previous].granted > offset) return std::nullopt;
     return offset;
   }
-  /// Takes the place that `free_offset` found, for a request of `requested` bytes. O(log n).
+  /// Allocates the place that `free_offset` found, for a request of `requested` bytes. O(log n).
   void allocate(std::uint32_t allocation, bytes granted, bytes requested) {
     std::uint32_t const number = offset_numbers_[allocation];
     in_use_.insert(number);
@@ -116,8 +116,8 @@ class planned_places {
     granted_ += granted;
     ++count_;
   }
-  /// Frees a place. Returns its sizes; empty sizes, and changes nothing, if no place in use begins
-  /// at `offset`. O(log n).
+  /// Frees a place and returns its sizes. Returns empty sizes and changes nothing if no place in
+  /// use begins at `offset`. O(log n).
   chunk_sizes deallocate(bytes offset) noexcept {
     std::uint32_t const number = number_of(offset);
     if (!is_in_use(number, offset)) return {};
@@ -138,16 +138,16 @@ class planned_places {
       if (places_[i]) visit(offsets_[i], places_[i]);
     }
   }
-  /// Places in use, and their bytes.
+  /// The number of places in use, and their bytes.
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] bytes granted() const { return granted_; }
-  /// Bytes of bookkeeping beside this object.
+  /// The bytes of bookkeeping outside this object.
   [[nodiscard]] bytes footprint() const {
     return offsets_.capacity() * sizeof(bytes) + offset_numbers_.capacity() * sizeof(none) +
            in_use_.footprint() + places_.capacity() * sizeof(chunk_sizes);
   }
 
-  /// Describes each violated invariant; `size`: the bytes of the plan's range.
+  /// Describes each violated invariant. `size`: the bytes of the plan's range.
   [[nodiscard]] std::vector<std::string> audit(bytes size) const {
     std::vector<std::string> problems;
     bytes end = 0, granted = 0;
@@ -192,7 +192,7 @@ class planned_places {
   std::vector<bytes> offsets_;                 // sorted
   std::vector<std::uint32_t> offset_numbers_;  // of each planned allocation, or `none`
   number_set in_use_;                          // numbers of offsets
-  std::vector<chunk_sizes> places_;            // by the number of their offset; empty: free
+  std::vector<chunk_sizes> places_;  // indexed by the number of the offset; empty sizes: free
   std::size_t count_ = 0;
   bytes granted_ = 0;
 };

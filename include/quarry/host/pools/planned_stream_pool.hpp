@@ -10,23 +10,24 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct planned_stream_pool_options {
-  /// Of the pool that serves other requests; see `planned_pool_options::fallback`
+  /// The options of the pool that serves other requests; see `planned_pool_options::fallback`
   stream_pool_options fallback = {};
   std::uint32_t lookahead = 64;  ///< see `plan_cursor`
 };
 
 struct planned_stream_pool_counts : planned_counts<stream_pool_counts> {
-  std::uint64_t events = 0, waits = 0;  ///< for places: recorded, and streams made to wait
+  std::uint64_t events = 0, waits = 0;  ///< events recorded for places, and waits for these events
 };
 
-/// Serves a program with streams from the plan of an earlier run, and other requests from a stream
-/// pool.
+/// Serves a program with streams from the plan of an earlier run. A stream pool serves all other
+/// requests.
 ///
-/// A plan says nothing about streams: it places allocations of two streams over each other if one
-/// is freed before the other is allocated. So a place that another stream freed is used only after
-/// the stream has waited for an event of that free (`place_owners`). Without such an event the
-/// fallback serves the request. So no stream gets memory that the work of another stream may use,
-/// even if the plan is wrong or the program differs from it. A wrong plan costs memory and waits.
+/// A plan has no information about streams. It may place allocations of two streams over each other
+/// if one of them is freed before the other is allocated. So a stream uses a place that another
+/// stream freed only after it has waited for an event of that free (`place_owners`). Without such
+/// an event the fallback serves the request. So no stream gets memory that the work of another
+/// stream may use, even if the plan is wrong or the program differs from the plan. A wrong plan
+/// costs memory and waits.
 ///
 /// The rules for handles are those of `stream_pool`: a handle is valid only during its call, and a
 /// free on a stream comes after the work of all streams that use the memory. Not thread-safe. An
@@ -39,8 +40,8 @@ class planned_stream_pool : public planned_memory<Resource, stream_pool<Resource
  public:
   using stream = typename Order::stream;
 
-  /// Throws `bad_argument` if the plan violates its invariants, or an option is wrong. Throws
-  /// `out_of_memory` if the plan exceeds `max_bytes`, and what the resource throws.
+  /// Throws `bad_argument` if the plan violates its invariants or an option is outside its range.
+  /// Throws `out_of_memory` if the plan exceeds `max_bytes`, and what the resource throws.
   planned_stream_pool(Resource upstream, Order order, plan const& served,
                       planned_stream_pool_options const& options = {})
       : memory{"planned_stream_pool",
@@ -60,9 +61,9 @@ class planned_stream_pool : public planned_memory<Resource, stream_pool<Resource
 
   /// Allocates `size` bytes for the later work of stream `handle`, with the alignment of the
   /// fallback. Size 0 returns a unique address. Throws std::bad_alloc and what the fallback throws;
-  /// then the plan's position has advanced.
+  /// in this case the plan's position has advanced.
   [[nodiscard]] void* allocate(bytes size, stream handle = {}) { return allocate(size, 1, handle); }
-  /// The same at a multiple of `alignment`, a power of two. Also throws `bad_argument`.
+  /// Allocates at a multiple of `alignment`, a power of two. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment, stream handle) {
     return this->allocate_by_plan(
         size, alignment,
@@ -73,8 +74,8 @@ class planned_stream_pool : public planned_memory<Resource, stream_pool<Resource
   }
 
   /// Frees an allocation in the order of stream `handle`, after the stream's present work; ignores
-  /// nullptr. Returns false, and changes nothing but the count `invalid_frees`, if `pointer` is not
-  /// the base address of an allocation in use.
+  /// nullptr. If `pointer` is not the base address of an allocation in use, returns false, and
+  /// changes only the count `invalid_frees`.
   bool deallocate(void* pointer, stream handle = {}) noexcept {
     return this->deallocate_by_plan(
         pointer,
@@ -82,7 +83,7 @@ class planned_stream_pool : public planned_memory<Resource, stream_pool<Resource
         [&] { (void)this->fallback().deallocate(pointer, handle); });
   }
 
-  /// As `stream_pool::share`, for the fallback.
+  /// Calls `stream_pool::share` of the fallback.
   void share(stream handle) { this->fallback().share(handle); }
   /// Waits for the work of all streams. Then each stream may use all free places, and unused blocks
   /// of the fallback return to the resource.

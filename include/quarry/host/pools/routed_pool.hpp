@@ -18,9 +18,9 @@ namespace quarry::inline QUARRY_ABI {
 /// Several pools over one resource. A routing table chooses the pool of each allocation, so that
 /// temporary and permanent allocations share no blocks.
 ///
-/// The pools share the limit `max_bytes`. If one of them gets no memory, the others return their
-/// unused blocks first. Not thread-safe. A failed allocation leaves the users' allocations and
-/// their counts unchanged.
+/// The pools share the limit `max_bytes`. If a pool gets no memory, the others first return their
+/// unused blocks. Not thread-safe. A failed allocation leaves the users' allocations and their
+/// counts unchanged.
 template <memory_resource Resource, placement Placement = fast_fit>
 class routed_pool {
  public:
@@ -39,14 +39,13 @@ class routed_pool {
   routed_pool(routed_pool const&) = delete;
   routed_pool& operator=(routed_pool const&) = delete;
 
-  /// Allocates from the pool that the table names. Throws `out_of_memory`. Takes O(routes) to find
-  /// the pool.
+  /// Allocates from the pool that the table selects, which takes O(routes). Throws `out_of_memory`.
   [[nodiscard]] void* allocate(bytes size, std::string_view call_site = {}) {
     return allocate_from(table_.pool_for(size, call_site, phase_), size);
   }
-  /// A phase of the program begins, for the routes of later allocations. Throws std::bad_alloc.
+  /// Begins a phase of the program, for the routes of later allocations. Throws std::bad_alloc.
   void begin_phase(std::string_view name) { phase_ = name; }
-  /// Allocates from this pool. Also throws `bad_argument` if there is no such pool.
+  /// Allocates from pool `number`. Also throws `bad_argument` if there is no such pool.
   [[nodiscard]] void* allocate_from(std::uint32_t number, bytes size) {
     if (number >= pools_.size())
       throw bad_argument{"routed_pool: pool " + std::to_string(number) + " is not below " +
@@ -57,8 +56,8 @@ class routed_pool {
     return result;
   }
 
-  /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
-  /// `invalid_frees`, if `pointer` is not the base address of an allocation in use. O(pools).
+  /// Frees an allocation; ignores nullptr. If `pointer` is not the base address of an allocation in
+  /// use, returns false, and changes only the count `invalid_frees`. O(pools).
   bool deallocate(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     for (auto const& each : pools_) {
@@ -71,8 +70,8 @@ class routed_pool {
     return false;
   }
 
-  /// The requested bytes; nullopt if `pointer` is not the base address of an allocation in use.
-  /// O(pools).
+  /// Returns the requested bytes, or nullopt if `pointer` is not the base address of an allocation
+  /// in use. O(pools).
   [[nodiscard]] std::optional<bytes> size_of(void const* pointer) const {
     for (auto const& each : pools_) {
       if (auto const size = each->size_of(pointer)) return size;
@@ -91,8 +90,8 @@ class routed_pool {
   [[nodiscard]] pool_counts counts_of(std::uint32_t number) const {
     return pools_.at(number)->counts();
   }
-  /// The sums over the pools. Peaks are those of all pools together; `largest_free` is the largest
-  /// of all, `peak_granted` is not counted.
+  /// The sums over the pools. Peaks are the peaks of all pools together. `largest_free` is the
+  /// maximum over the pools. `peak_granted` is not counted.
   [[nodiscard]] pool_counts counts() const {
     pool_counts result;
     for (auto const& each : pools_) {
@@ -117,7 +116,7 @@ class routed_pool {
     result.invalid_frees = invalid_frees_;
     return result;
   }
-  /// Describes each violated invariant of a pool; empty if there are none.
+  /// Describes each violated invariant of a pool. Returns no texts if there are none.
   [[nodiscard]] std::vector<std::string> audit() const {
     std::vector<std::string> problems;
     for (auto const& each : pools_) {
@@ -134,7 +133,7 @@ class routed_pool {
     bytes limit;
     bytes reserved = 0, peak = 0;
   };
-  /// What each pool has for a resource.
+  /// The resource of each pool: a reference to the common resource.
   class borrowed {
    public:
     static constexpr bool is_simulated = simulated<Resource>;

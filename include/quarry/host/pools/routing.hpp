@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps temporary and permanent allocations apart: which of several pools serves an allocation.
+// Separates temporary and permanent allocations: selects the pool that serves an allocation.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -16,7 +16,7 @@ namespace quarry::inline QUARRY_ABI {
 /// pool.
 struct route {
   std::uint32_t pool = 0;
-  bytes min_size = 0, max_size = no_limit;  ///< both included
+  bytes min_size = 0, max_size = no_limit;  ///< both limits are included
   std::string call_site = {};               ///< empty: any call site
   std::string phase = {};                   ///< empty: any phase
 
@@ -28,29 +28,30 @@ struct route {
   friend bool operator==(route const&, route const&) = default;
 };
 
-/// Routes in order; the first one that matches counts. Allocations that no route matches go to
-/// pool 0.
+/// An ordered list of routes; the first matching route selects the pool. Allocations without a
+/// matching route go to pool 0.
 ///
-/// As a file: a line `quarry-routes 1`, then a line `POOL MIN_SIZE MAX_SIZE CALL_SITE` for each
-/// route. The call site is the rest of the line and may be empty; `-` stands for no maximum. A line
-/// `phase NAME` sets the phase of the routes after it; without a name, they match in any phase.
+/// The format of a file is a line `quarry-routes 1`, then a line `POOL MIN_SIZE MAX_SIZE CALL_SITE`
+/// for each route. The call site is the rest of the line and may be empty; `-` means that there is
+/// no maximum. A line `phase NAME` sets the phase of the routes after it. After a line `phase`
+/// without a name, the routes match in any phase.
 class QUARRY_API routing_table {
  public:
   static constexpr std::uint32_t max_pools = 16;
 
-  /// Throws `bad_argument` if a pool is not below `max_pools`, the sizes are in the wrong order, or
-  /// a call site or a phase has a line break.
+  /// Throws `bad_argument` if a pool is not below `max_pools`, a minimum exceeds its maximum, or a
+  /// call site or a phase has a line break.
   explicit routing_table(std::vector<route> routes = {});
-  /// Reads a file that `save` wrote. Throws `resource_failed`, and `bad_argument`, which names the
-  /// line.
+  /// Reads a file that `save` wrote. Throws `resource_failed`, and `bad_argument` with the number
+  /// of the line.
   [[nodiscard]] static routing_table load(std::string const& path);
-  /// Throws `resource_failed`.
+  /// Writes the table to a file. Throws `resource_failed`.
   void save(std::string const& path) const;
 
   /// The number of pools that the routes need, at least 1.
   [[nodiscard]] std::uint32_t pools() const { return pools_; }
   [[nodiscard]] std::vector<route> const& routes() const { return routes_; }
-  /// O(routes).
+  /// The number of the pool for an allocation. O(routes).
   [[nodiscard]] std::uint32_t pool_for(bytes size, std::string_view call_site = {},
                                        std::string_view phase = {}) const {
     for (route const& each : routes_) {
