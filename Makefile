@@ -48,7 +48,7 @@ test-opencl: ## install PoCL, Intel's OpenCL runtime, oclgrind and pyopencl, and
 
 rmm-test: ## build the test and the example for users of RMM with RMM's packages and the CUDA toolkit's headers; run the test
 	@scripts/setup.sh rmm
-	@$(common); build rmm rmm.rmm_memory_resource_test from_rmm_containers; ctest --preset rmm -R '^rmm\.'
+	@$(common); build rmm rmm_tests from_rmm_containers; ctest --preset rmm -R '^rmm_tests\.'
 
 test-mpi: ## run the MPI programs of tests/mpi with 50 seeds, and 10,000 random functions; with MPI_TABLE and MPI_FOLDER, also programs that you have (scripts/mpi_programs.py)
 	@scripts/setup.sh mpi

@@ -39,8 +39,8 @@ void measure() {
                              1e6 * drain / static_cast<double>(events)};
     for (std::size_t k = 0; k < std::size(values); ++k) times[k].push_back(values[k]);
   }
-  auto const params = [](char const* allocator) {
-    return bench::parameters{}.add("allocator", allocator).add("lanes", bench::many_lanes);
+  auto const params = [](char const* name) {
+    return bench::parameters{}.add("allocator", name).add("lanes", bench::many_lanes);
   };
   bench::record_spread("heap/record/malloc", params("quarry"), times[0], "ns");
   bench::record_spread("heap/record/free", params("quarry"), times[1], "ns");

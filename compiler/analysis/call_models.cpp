@@ -336,7 +336,7 @@ constexpr allocation_model allocations[] = {
 };
 
 bool is_in(char const* list, llvm::StringRef name) {
-  return llvm::StringRef{list}.contains(" " + name.str() + " ");
+  return llvm::StringRef{list}.contains((" " + name + " ").str());
 }
 
 template <class Row, std::size_t Count>

@@ -49,7 +49,7 @@ std::atomic<std::uint64_t>& recent_handle(allocator_id id) {
   return recent_handles[id % recent_handles.size()];
 }
 
-std::string quoted(std::string_view name) { return "'" + std::string{name} + "'"; }
+std::string quoted(std::string_view name) { return std::string{"'"}.append(name).append("'"); }
 
 /// Requires the mutex. Throws `bad_argument`.
 void check_is_free(std::string_view name) {

@@ -89,6 +89,9 @@ template <class Integer>
 struct division {
   Integer quotient, remainder;
 };
+template struct division<int>;  // complete, as functions with C linkage require
+template struct division<long>;
+template struct division<long long>;
 
 /// As the program's own divisions, reports a divisor of zero, with the place of the last MPI call.
 template <class T>

@@ -64,7 +64,10 @@ void store_entry(std::filesystem::path const& folder, std::string const& key,
     std::filesystem::create_directories(folder);
     auto const file = file_of(folder, key);
     auto part = file;
-    part += "." + std::to_string(getpid()) + "-" + std::to_string(++count);
+    part += std::string{"."}
+                .append(std::to_string(getpid()))
+                .append("-")
+                .append(std::to_string(++count));
     std::error_code error;
     if (std::ofstream output{part, std::ios::binary}; output << contents_of(key, value)) {
       output.close();

@@ -317,9 +317,10 @@ struct stitched {
 /// A pool in the order of streams, with the trace's clock.
 template <class Pool>
 struct stream_ordered {
-  template <class... Arguments>
-  explicit stream_ordered(std::uint64_t delay, Arguments&&... arguments)
-      : clock{.delay = delay}, memory{std::forward<Arguments>(arguments)...} {}
+  template <class Upstream, class... Arguments>
+  stream_ordered(std::uint64_t delay, Upstream upstream, Arguments&&... arguments)
+      : clock{.delay = delay},
+        memory{std::move(upstream), traced_streams{clock}, std::forward<Arguments>(arguments)...} {}
   void* allocate(event const& request) {
     clock.time = request.time;
     void* const result = memory.allocate(request.size, request.stream);
@@ -345,7 +346,7 @@ struct in_stream_order : stream_ordered<stream_pool<counted_resource<Upstream>, 
                   pool_options const& options)
       : in_stream_order::stream_ordered{delay,
                                         counted_resource<Upstream>{std::move(upstream), calls},
-                                        traced_streams{this->clock}, stream_options(options)} {}
+                                        stream_options(options)} {}
   [[nodiscard]] pool_counts counts() const {
     pool_counts result = counts_of(this->memory.counts());
     result.peak_granted = this->peak_granted;
@@ -359,8 +360,7 @@ struct from_plan_in_stream_order
   from_plan_in_stream_order(plan const& served, std::uint64_t delay, Upstream upstream,
                             upstream_calls& calls, pool_options const& options)
       : from_plan_in_stream_order::stream_ordered{
-            delay, counted_resource<Upstream>{std::move(upstream), calls},
-            traced_streams{this->clock}, served,
+            delay, counted_resource<Upstream>{std::move(upstream), calls}, served,
             planned_stream_pool_options{.fallback = stream_options(options)}} {}
   [[nodiscard]] pool_counts counts() const {
     auto const found = this->memory.counts();

@@ -2,17 +2,23 @@
 // Which time of the host corresponds to a time of the device?
 #pragma once
 
+#include "quarry/core/export.hpp"
 #include "quarry/device/detail/kernel_memory.hpp"
 #include "quarry/simt/clock.hpp"
 #include "quarry/simt/launch.hpp"
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
 namespace quarry::inline QUARRY_ABI {
+
+namespace detail {
+
+/// Nanoseconds of std::chrono::steady_clock.
+[[nodiscard]] QUARRY_API std::uint64_t steady_clock_ns();
+
+}  // namespace detail
 
 /// Stores the device's time.
 struct store_clock {
@@ -35,19 +41,14 @@ struct clock_reading {
 template <class Launch>
 [[nodiscard]] clock_reading read_clocks(Launch& launch, backend kind) {
   constexpr std::size_t attempts = 5;
-  auto const host_ns = [] {
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                          std::chrono::steady_clock::now().time_since_epoch())
-                                          .count());
-  };
   std::array<std::uint64_t, attempts> device{};
   detail::kernel_memory results{kind, sizeof device};
   std::size_t best = 0;
   clock_reading result{.error = ~std::uint64_t{0}};
   for (std::size_t i = 0; i < attempts; ++i) {
-    std::uint64_t const before = host_ns();
+    std::uint64_t const before = detail::steady_clock_ns();
     launch(simt::grid{1, 1}, store_clock{static_cast<std::uint64_t*>(results.data()) + i});
-    std::uint64_t const error = (host_ns() - before + 1) / 2;
+    std::uint64_t const error = (detail::steady_clock_ns() - before + 1) / 2;
     if (error >= result.error) continue;
     result = {.host = before + error, .error = error};
     best = i;
@@ -79,7 +80,9 @@ class clock_alignment {
            static_cast<std::uint64_t>(share * static_cast<double>(last_.host - before_.host));
   }
   /// The maximum error of `host_ns` in nanoseconds, if both clocks have constant rates.
-  [[nodiscard]] std::uint64_t error() const { return std::max(before_.error, last_.error); }
+  [[nodiscard]] std::uint64_t error() const {
+    return before_.error < last_.error ? last_.error : before_.error;
+  }
 
  private:
   clock_reading before_, last_;

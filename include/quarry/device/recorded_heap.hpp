@@ -3,16 +3,13 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
-#include "quarry/device/detail/kernel_memory.hpp"
+#include "quarry/core/export.hpp"
 #include "quarry/device/heap.hpp"
 #include "quarry/simt/atomic.hpp"
 #include "quarry/simt/clock.hpp"
 #include "quarry/simt/lane_group.hpp"
 
-#include <algorithm>
-#include <string>
-#include <unordered_set>
-#include <utility>
+#include <cstdint>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI {
@@ -97,21 +94,16 @@ struct heap_recorder_options {
 /// Owns the buffers of a recorded heap: 32 bytes for each event. Kernels get `ref()`. The heap's
 /// own refs record nothing and cost nothing more. A full buffer drops events, and `lost` counts
 /// them. Not thread-safe; no kernel may use the refs during a call of a member function.
-class heap_recorder {
+class QUARRY_API heap_recorder {
  public:
   /// The heap must outlive the recorder. Throws `bad_argument`, and what kernel_memory throws.
-  explicit heap_recorder(heap& recorded, heap_recorder_options const& options = {})
-      : heap_{&recorded},
-        options_{checked(options)},
-        memory_{recorded.backend_kind(),
-                bytes{options.buffers} *
-                    (sizeof(count) + bytes{options.events_per_buffer} * sizeof(heap_event))} {}
+  explicit heap_recorder(heap& recorded, heap_recorder_options const& options = {});
+  ~heap_recorder();
+  heap_recorder(heap_recorder&&) noexcept;
+  heap_recorder& operator=(heap_recorder&&) noexcept;
 
   /// Valid while the recorder exists.
-  [[nodiscard]] recorded_heap_ref ref() const {
-    return {heap_->ref(), static_cast<count*>(memory_.data()), options_.buffers,
-            options_.events_per_buffer};
-  }
+  [[nodiscard]] recorded_heap_ref ref() const;
 
   /// Calls `each(heap_event)` for the events since the last `drain`, and empties the buffers.
   ///
@@ -120,68 +112,19 @@ class heap_recorder {
   /// events of one time.
   template <class Each>
   void drain(Each const& each) {
-    std::vector<heap_event> events = take();
-    std::stable_sort(events.begin(), events.end(),
-                     [](heap_event const& a, heap_event const& b) { return a.time < b.time; });
-    for (auto first = events.begin(); first != events.end();) {
-      auto const last = std::find_if(
-          first, events.end(), [&](heap_event const& other) { return other.time != first->time; });
-      while (first != last) {
-        auto next = std::find_if(first, last, [&](heap_event const& other) {
-          return other.kind == heap_event_kind::fail ||
-                 (other.kind == heap_event_kind::deallocate) == live_.contains(other.address);
-        });
-        if (next == last) next = first;  // a free of what was allocated before the recording
-        std::rotate(first, next, next + 1);
-        if (first->kind == heap_event_kind::allocate) live_.insert(first->address);
-        if (first->kind == heap_event_kind::deallocate) live_.erase(first->address);
-        each(static_cast<heap_event const&>(*first++));
-      }
-    }
+    for (heap_event const& event : take()) each(event);
   }
 
   /// Events that found their buffer full, of all drains until now.
-  [[nodiscard]] std::uint64_t lost() const { return lost_; }
+  [[nodiscard]] std::uint64_t lost() const;
 
  private:
-  using count = detail::heap_call_count;
+  /// The events of all buffers in the order of `drain`. The buffers are empty afterwards.
+  [[nodiscard]] std::vector<heap_event> take();
 
-  [[nodiscard]] static heap_recorder_options checked(heap_recorder_options const& options) {
-    for (auto const& [name, value] : {std::pair{"buffers", options.buffers},
-                                      std::pair{"events_per_buffer", options.events_per_buffer}}) {
-      if (value == 0 || value > (1u << 24))
-        throw bad_argument{std::string{"heap_recorder_options: "} + name + " is " +
-                           std::to_string(value) + "; it must be from 1 to 16777216"};
-    }
-    return options;
-  }
+  class implementation;
 
-  /// The events of all buffers, which are empty afterwards.
-  [[nodiscard]] std::vector<heap_event> take() {
-    std::vector<count> counts(options_.buffers);
-    memory_.read(counts.data(), 0, counts.size() * sizeof(count));
-    std::vector<heap_event> events;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      std::uint64_t const kept =
-          std::min<std::uint64_t>(counts[i].calls, options_.events_per_buffer);
-      lost_ += counts[i].calls - kept;
-      if (kept == 0) continue;
-      std::size_t const before = events.size();
-      events.resize(before + kept);
-      memory_.read(events.data() + before,
-                   counts.size() * sizeof(count) +
-                       i * bytes{options_.events_per_buffer} * sizeof(heap_event),
-                   kept * sizeof(heap_event));
-    }
-    memory_.zero(0, counts.size() * sizeof(count));
-    return events;
-  }
-
-  heap* heap_;
-  heap_recorder_options options_;
-  detail::kernel_memory memory_;
-  std::unordered_set<std::uint64_t> live_;  // what the drained events have allocated
-  std::uint64_t lost_ = 0;
+  implementation* implementation_;  // owned
 };
 
 }  // namespace quarry::inline QUARRY_ABI

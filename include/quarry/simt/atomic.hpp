@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device-scope atomics for CUDA and the CPU. On the CPU they are std::atomic_refs; before each
-// access the scheduler of fibers may switch lanes.
+// Device-scope atomics for CUDA and the CPU. On the CPU they are the compiler's atomic operations;
+// before each access the scheduler of fibers may switch lanes.
 #pragma once
 
 #include "quarry/simt/global_atomic.hpp"
@@ -49,7 +49,9 @@ class atomic_ref {
     return from_bits(on_gpu::load(bits(), order));
 #else
     interleave();
-    return on_host().load(order);
+    T value;
+    __atomic_load(object_, &value, on_host(order));
+    return value;
 #endif
   }
   QUARRY_HD void store(T value, memory_order order) const {
@@ -57,7 +59,7 @@ class atomic_ref {
     on_gpu::store(bits(), to_bits(value), order);
 #else
     interleave();
-    on_host().store(value, order);
+    __atomic_store(object_, &value, on_host(order));
 #endif
   }
   QUARRY_HD T exchange(T value, memory_order order) const {
@@ -65,7 +67,9 @@ class atomic_ref {
     return from_bits(on_gpu::exchange(bits(), to_bits(value), order));
 #else
     interleave();
-    return on_host().exchange(value, order);
+    T previous;
+    __atomic_exchange(object_, &value, &previous, on_host(order));
+    return previous;
 #endif
   }
   QUARRY_HD T fetch_add(T value, memory_order order) const {
@@ -73,7 +77,7 @@ class atomic_ref {
     return from_bits(on_gpu::add(bits(), to_bits(value), order));
 #else
     interleave();
-    return on_host().fetch_add(value, order);
+    return __atomic_fetch_add(object_, value, on_host(order));
 #endif
   }
   /// Adds, relaxed, for a caller that does not need the previous value. On CUDA the lane does not
@@ -106,8 +110,9 @@ class atomic_ref {
     return from_bits(on_gpu::max(bits(), to_bits(value), order));
 #else
     interleave();
-    T found = on_host().load(relaxed);
-    while (!on_host().compare_exchange_weak(found, found < value ? value : found, order, relaxed)) {
+    T found = __atomic_load_n(object_, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(object_, &found, found < value ? value : found, true,
+                                        on_host(order), __ATOMIC_RELAXED)) {
     }
     return found;
 #endif
@@ -117,7 +122,7 @@ class atomic_ref {
     return from_bits(on_gpu::bitwise_or(bits(), to_bits(value), order));
 #else
     interleave();
-    return on_host().fetch_or(value, order);
+    return __atomic_fetch_or(object_, value, on_host(order));
 #endif
   }
   QUARRY_HD T fetch_and(T value, memory_order order) const {
@@ -125,7 +130,7 @@ class atomic_ref {
     return from_bits(on_gpu::bitwise_and(bits(), to_bits(value), order));
 #else
     interleave();
-    return on_host().fetch_and(value, order);
+    return __atomic_fetch_and(object_, value, on_host(order));
 #endif
   }
   /// On failure `expected` holds the current value, loaded relaxed.
@@ -138,7 +143,8 @@ class atomic_ref {
     return false;
 #else
     interleave();
-    return on_host().compare_exchange_strong(expected, desired, order, relaxed);
+    return __atomic_compare_exchange(object_, &expected, &desired, false, on_host(order),
+                                     __ATOMIC_RELAXED);
 #endif
   }
 
@@ -161,7 +167,7 @@ class atomic_ref {
     return result;
   }
 #else
-  [[nodiscard]] std::atomic_ref<T> on_host() const { return std::atomic_ref<T>{*object_}; }
+  [[nodiscard]] static constexpr int on_host(memory_order order) { return static_cast<int>(order); }
 #endif
 
   T* object_;
@@ -177,7 +183,7 @@ class short_ref {
     return global_atomic<std::uint32_t>::load_short(object_);
 #else
     interleave();
-    return std::atomic_ref<std::uint16_t>{*object_}.load(acquire);
+    return __atomic_load_n(object_, __ATOMIC_ACQUIRE);
 #endif
   }
   /// On failure `expected` holds the current value.
@@ -190,8 +196,8 @@ class short_ref {
     return false;
 #else
     interleave();
-    return std::atomic_ref<std::uint16_t>{*object_}.compare_exchange_strong(expected, desired,
-                                                                            acq_rel, acquire);
+    return __atomic_compare_exchange_n(object_, &expected, desired, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
 #endif
   }
 

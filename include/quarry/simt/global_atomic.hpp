@@ -4,13 +4,19 @@
 
 #include "quarry/core/config.hpp"
 
-#include <atomic>
-
 #include <cstdint>
 
 namespace quarry::inline QUARRY_ABI::simt {
 
-using memory_order = std::memory_order;
+/// The values are those of the compilers' atomic operations. It is not std::memory_order, because
+/// <atomic> is a fifth of what a translation unit with kernels would compile.
+enum class memory_order : int {
+  relaxed = __ATOMIC_RELAXED,
+  acquire = __ATOMIC_ACQUIRE,
+  release = __ATOMIC_RELEASE,
+  acq_rel = __ATOMIC_ACQ_REL,
+  seq_cst = __ATOMIC_SEQ_CST,
+};
 
 #ifdef __CUDA_ARCH__
 

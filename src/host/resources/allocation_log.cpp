@@ -9,6 +9,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <memory>
+#include <ostream>
 #include <utility>
 
 #include <unistd.h>
@@ -31,16 +34,24 @@ std::array<char, 24> text_of_stream(void const* stream) {
   return result;
 }
 
+std::unique_ptr<std::ofstream> opened(std::string const& path) {
+  auto file = std::make_unique<std::ofstream>(path);
+  if (!*file) throw resource_failed{"allocation_log: opening " + path, std::strerror(errno)};
+  return file;
+}
+
 }  // namespace
 
 allocation_log::allocation_log(std::ostream& output) : output_{output} {
   write_line(columns, sizeof columns - 1);
 }
 
-allocation_log::allocation_log(std::string const& path) : file_{path}, output_{file_} {
-  if (!file_) throw resource_failed{"allocation_log: opening " + path, std::strerror(errno)};
+allocation_log::allocation_log(std::string const& path)
+    : file_{opened(path).release()}, output_{*file_} {
   write_line(columns, sizeof columns - 1);
 }
+
+allocation_log::~allocation_log() { delete file_; }
 
 void allocation_log::write(action event, void const* pointer, bytes size,
                            void const* stream) noexcept {

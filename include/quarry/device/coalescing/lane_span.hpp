@@ -4,7 +4,7 @@
 
 #include "quarry/core/config.hpp"
 
-#include <iterator>
+#include <array>  // declares the iterator tags at a third of the price of <iterator>
 #include <type_traits>
 
 namespace quarry::inline QUARRY_ABI {

@@ -5,11 +5,7 @@
 #include "quarry/core/export.hpp"
 #include "quarry/device/heap.hpp"
 
-#include <memory>
-
 namespace quarry::inline QUARRY_ABI::detail {
-
-class heap_memory;
 
 /// Owns zeroed memory that the kernels of one backend can access, for state that the host shares
 /// with kernels. The host reads and writes the memory between launches: each call first waits until
@@ -23,7 +19,7 @@ class QUARRY_API kernel_memory {
   kernel_memory& operator=(kernel_memory&&) noexcept;
 
   /// Aligned to 256 bytes.
-  [[nodiscard]] void* data() const { return data_.get(); }
+  [[nodiscard]] void* data() const { return data_; }
   [[nodiscard]] bytes size() const { return size_; }
 
   /// Copies `count` bytes to or from the memory, or zeroes them, from `offset` on. Throws
@@ -35,9 +31,11 @@ class QUARRY_API kernel_memory {
  private:
   void check(bytes offset, bytes count) const;
 
-  std::shared_ptr<heap_memory> memory_;
-  std::shared_ptr<void> data_;
-  bytes size_ = 0;
+  struct owner;
+
+  owner* owner_;  // owned
+  void* data_;
+  bytes size_;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::detail

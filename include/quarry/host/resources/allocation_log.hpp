@@ -4,9 +4,9 @@
 #include "quarry/core/bytes.hpp"
 #include "quarry/core/export.hpp"
 
-#include <fstream>
+#include <cstdint>
+#include <iosfwd>
 #include <mutex>
-#include <ostream>
 #include <string>
 
 namespace quarry::inline QUARRY_ABI {
@@ -26,6 +26,7 @@ class QUARRY_API allocation_log {
   explicit allocation_log(std::ostream& output);
   /// Creates the file, or truncates it. Throws `resource_failed` if the file cannot be opened.
   explicit allocation_log(std::string const& path);
+  ~allocation_log();
   allocation_log(allocation_log const&) = delete;
   allocation_log& operator=(allocation_log const&) = delete;
 
@@ -42,8 +43,8 @@ class QUARRY_API allocation_log {
  private:
   void write_line(char const* line, std::size_t length) noexcept;
 
-  std::ofstream file_;
-  std::ostream& output_;  // Guarded by: mutex_
+  std::ofstream* file_ = nullptr;  // owned; null if `output_` is the caller's
+  std::ostream& output_;           // Guarded by: mutex_
   mutable std::mutex mutex_;
   std::uint64_t lost_ = 0;       // Guarded by: mutex_
   std::uint64_t unflushed_ = 0;  // Guarded by: mutex_; lines since the last flush
