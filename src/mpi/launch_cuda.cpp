@@ -25,8 +25,8 @@
 #include <cstdio>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <set>
+#include <sstream>
 #include <thread>
 
 extern "C" char const quarry_mpi_gpu_places[], quarry_mpi_gpu_places_end[];
