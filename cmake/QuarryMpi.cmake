@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # GPU MPI: the runtime that MPI programs link, quarry-mpirun, and the compiler quarry-mpicc (compiler/). The runtime needs
 # Boost.Context, the compiler needs LLVM and Clang 19. Programs that quarry-mpicc makes need neither.
+set(QUARRY_MPI "AUTO" CACHE STRING "Build the runtime of GPU MPI: AUTO (if Boost.Context is installed), ON or OFF")
 set(QUARRY_COMPILER "AUTO" CACHE STRING "Build quarry-mpicc, which needs LLVM and Clang 19: AUTO (unless Quarry is a part of another project), ON or OFF")
-if(NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
+set(QUARRY_WITH_COMPILER OFF)
+if(QUARRY_MPI STREQUAL "OFF" OR NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
+  if(QUARRY_MPI STREQUAL "ON" OR QUARRY_COMPILER STREQUAL "ON")
+    message(FATAL_ERROR "QUARRY_MPI is ${QUARRY_MPI} and QUARRY_COMPILER is ${QUARRY_COMPILER}, but the runtime of GPU MPI is not built. It "
+      "needs QUARRY_MPI=AUTO or ON, Boost.Context (1.74 or later), and BUILD_SHARED_LIBS=OFF.")
+  endif()
   return()
 endif()
 
@@ -55,7 +61,6 @@ if(QUARRY_WITH_CUDA)
   add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins} ${mpi_folder}/runtime.types)
 endif()
 
-set(QUARRY_WITH_COMPILER OFF)
 set(wants_compiler ${QUARRY_COMPILER})
 if(QUARRY_COMPILER STREQUAL "AUTO")
   set(wants_compiler ${PROJECT_IS_TOP_LEVEL})

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds fuzz targets with libFuzzer and runs each for FUZZ_SECONDS (60), one on each core. Keeps inputs that cover new code in
 # build/fuzz/corpus, and inputs that fail in build/fuzz/failures. Prints `TARGET: N inputs` or `failed: TARGET` for each.
-# usage: scripts/fuzz.sh [TARGET...]      (pool, c_api, trace, plan, rmm_log, text_log and umpire_log; all of them)
+# usage: scripts/fuzz.sh [TARGET...]      (all: a target X for each tests/fuzz/X_fuzz.cpp)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -18,8 +18,13 @@ fuzz() {
   fi
 }
 
-[ $# -gt 0 ] || set -- pool c_api trace plan rmm_log text_log umpire_log
-build fuzz "${@/#/fuzz.}"
+if [ $# -gt 0 ]; then
+  build fuzz "${@/#/fuzz.}"
+else
+  build fuzz fuzz_programs
+  mapfile -t targets <build/fuzz/fuzz_targets.txt
+  set -- "${targets[@]}"
+fi
 mkdir -p "${@/#/build/fuzz/corpus/}" build/fuzz/failures
 step "fuzzing $* for ${FUZZ_SECONDS:-60} seconds each (logs: build/fuzz/*.log)"
 export -f fuzz
