@@ -50,7 +50,7 @@ cuda_streams::cuda_streams(int device) : device_{device} {
 }
 
 cuda_streams::~cuda_streams() {
-  for (CUevent_st* const event : unused_) cudaEventDestroy(event);
+  for (CUevent_st* const unused : unused_) cudaEventDestroy(unused);
 }
 
 stream_identity cuda_streams::identity(stream handle) const {
@@ -89,16 +89,16 @@ void cuda_streams::wait(stream later, event const& earlier) {
   cuda::check(cudaStreamWaitEvent(later, earlier.handle, 0), "cudaStreamWaitEvent");
 }
 
-bool cuda_streams::is_done(event const& event) noexcept {
+bool cuda_streams::is_done(event const& recorded) noexcept {
   cuda::relaxed_captures const captures;
-  cudaError_t const found = cudaEventQuery(event.handle);
+  cudaError_t const found = cudaEventQuery(recorded.handle);
   if (found == cudaErrorNotReady) cudaGetLastError();  // clears the error
   return found == cudaSuccess;
 }
 
-void cuda_streams::finish(event const& event) noexcept {
+void cuda_streams::finish(event const& recorded) noexcept {
   cuda::relaxed_captures const captures;
-  if (cudaEventSynchronize(event.handle) != cudaSuccess) cudaGetLastError();
+  if (cudaEventSynchronize(recorded.handle) != cudaSuccess) cudaGetLastError();
 }
 
 bool cuda_streams::finish(stream handle) noexcept {
@@ -115,6 +115,6 @@ bool cuda_streams::finish_all() noexcept {
   return false;
 }
 
-void cuda_streams::drop(event& event) noexcept { unused_.push_back(event.handle); }
+void cuda_streams::drop(event& recorded) noexcept { unused_.push_back(recorded.handle); }
 
 }  // namespace quarry::inline QUARRY_ABI

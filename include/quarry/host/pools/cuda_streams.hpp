@@ -48,11 +48,11 @@ class QUARRY_API cuda_streams {
   /// Throws `bad_argument` while the stream is being captured.
   [[nodiscard]] event record(stream handle);
   void wait(stream later, event const& earlier);
-  [[nodiscard]] bool is_done(event const& event) noexcept;
-  void finish(event const& event) noexcept;
+  [[nodiscard]] bool is_done(event const& recorded) noexcept;
+  void finish(event const& recorded) noexcept;
   [[nodiscard]] bool finish(stream handle) noexcept;
   [[nodiscard]] bool finish_all() noexcept;
-  void drop(event& event) noexcept;
+  void drop(event& recorded) noexcept;
 
  private:
   int device_;
