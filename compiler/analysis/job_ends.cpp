@@ -121,9 +121,8 @@ void keep_waits(BasicBlock& block, BasicBlock& ended) {
       auto const* const call = dyn_cast<CallBase>(&instruction);
       if (call == nullptr) continue;
       company const found = wait_of(*call).waits_for;
-      bool const is_unknown =
-          call->getCalledFunction() == nullptr ||
-          (found == company::none && !call->getCalledFunction()->isDeclaration());
+      Function const* const called = call->getCalledFunction();
+      bool const is_unknown = called == nullptr || !called->isDeclaration();
       if (found != company::none || is_unknown) waits = call;
       meets = meets || is_unknown || found == company::together || found == company::all;
     }

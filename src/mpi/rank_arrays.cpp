@@ -57,7 +57,8 @@ QUARRY_HD void clear(rank_array const& array, bytes size, std::uint32_t width) {
 
 QUARRY_SLOW rank_array allocate_rank_array(bytes size, std::uint32_t width) {
   if (may_interleave(size)) {
-    bytes const whole = (size + width - 1) / width * width;
+    // an element at least: without one, the addresses of the ranks would lie past the superblock
+    bytes const whole = size == 0 ? width : (size + width - 1) / width * width;
     auto const group =
         simt::lane_group::coalesced<class rank_array_site>().match(whole << 5 | width);
     if (group.size() > 1) {
@@ -88,14 +89,17 @@ QUARRY_SLOW void free_rank_array(void* first, bytes distance, std::uint32_t widt
   auto const group = simt::lane_group::coalesced<class free_rank_array_site>().match(shared);
   auto const bits = static_cast<std::uint32_t>(group.or_reduce(own_bit));
   group.sync();  // orders the accesses of all members before the leader's release
+  std::uint32_t allocated = 0;
   if (group.is_leader()) {
-    std::uint32_t const allocated = shared->leave(bits);
+    allocated = shared->leave(bits);
     if (allocated != 0 && (allocated & ~bits) == 0) {
       shared->close_rows();
       heap.free(base);
     }
   }
-  note_activity();  // a rank may wait for memory
+  if ((group.broadcast(allocated) & own_bit) == 0)
+    heap.free(first);  // a double free: records a fault, since no allocation begins here
+  note_activity();     // a rank may wait for memory
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

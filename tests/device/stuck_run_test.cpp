@@ -52,17 +52,65 @@ TEST(StuckRun, ALaneTakesASegmentIfAnotherLaneKeepsTheRun) {
   }
 }
 
+/// Spends the request's patience until `take_segment` succeeds. Returns whether it does within
+/// `microseconds`.
+bool takes_within(slice_request& request, std::uint32_t microseconds) {
+  word const run = request.state->run(request.id).peek();
+  while (!request.patience.has_lasted(microseconds)) {
+    request.patience.spend();
+    if (slice_supply::take_segment(request, run)) return true;
+  }
+  return false;
+}
+
+TEST(StuckRun, OneLaneOfAClassTakesASegmentAtATimeUnlessItStandsStill) {
+  auto const owner = test::small_heap(4);
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(640);
+  state.takes[id] = 1;  // a lane takes a segment, and never ends
+  slice_request request{&state, id, 1};
+  EXPECT_FALSE(takes_within(request, 2500));
+  EXPECT_TRUE(takes_within(request, 6000));
+  EXPECT_EQ(state.takes[id], 4u) << "the lane has replaced the other, and has ended";
+  slice_request next{&state, id, 1};
+  EXPECT_TRUE(takes_within(next, 2500));
+}
+
+TEST(StuckRun, MemoryOfOtherClassesIsReclaimed) {
+  auto const owner = test::small_heap(4);
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(640), other = size_class_of(half);
+  bit_tree::range const held = state.segment_tree().claim_front(3);
+  ASSERT_EQ(held.count, 3u);
+  state.free_segments.add(-3);
+  ASSERT_TRUE(state.run(other).lock(state.run(other).peek()));
+  ASSERT_TRUE(slice_supply::open_run(state, other));
+  state.run(other).unlock();
+  ASSERT_TRUE(state.segment_tree().empty()) << "the other class has the last segment";
+  ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
+  EXPECT_NE(owner.ref().malloc(net(640)), nullptr);
+  state.run(id).unlock();
+  state.segment_tree().insert_range(held.first, held.count);
+  state.free_segments.add(3);
+  expect_sound(owner);
+}
+
+TEST(StuckRun, ASearchThatBeginsAnewWaitsAnew) {
+  auto const owner = test::small_heap(4);
+  auto& state = test::state_of(owner);
+  slice_request request{&state, size_class_of(640), 1};
+  ASSERT_TRUE(takes_within(request, 2500));
+  request.restart();
+  EXPECT_FALSE(slice_supply::take_segment(request, state.run(request.id).peek()));
+  EXPECT_FALSE(takes_within(request, 900));
+}
+
 TEST(StuckRun, AGroupTakesASegmentThatServesOnlySomeOfItsLanes) {
   auto const owner = test::small_heap(4);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(half);
   slice_request request{&state, id, 5};
-  word const run = state.run(id).peek();
-  EXPECT_FALSE(slice_supply::take_segment(request, run)) << "the request has not waited";
-  for (int i = 0; i < 100'000 && request.origin == slice_request::source::none; ++i) {
-    request.patience.spend();
-    (void)slice_supply::take_segment(request, run);
-  }
+  ASSERT_TRUE(takes_within(request, 2500));
   EXPECT_EQ(request.origin, slice_request::source::tickets);
   EXPECT_EQ(fill(owner, half).size(), 7u) << "one of eight slices belongs to the request";
 }

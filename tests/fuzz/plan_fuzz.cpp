@@ -5,6 +5,7 @@
 // The first byte of the input selects what the file is made of.
 #include "fuzz/byte_source.hpp"
 #include "fuzz/fuzz_file.hpp"
+#include "quarry/host/pools/planned_pool.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/trace.hpp"
 #include "trace/codec.hpp"

@@ -60,7 +60,8 @@ void use_randomly(int steps) {
   for (int i = 0; i < steps; ++i) {
     if (live.size() < 8 && random() % 2 == 0) {
       unsigned const width = 1u << random() % 5;
-      std::uint64_t const count = random() % 4 == 0 ? 50 : random() % 700;
+      std::uint64_t const kind = random() % 8;  // an empty array is an allocation, too
+      std::uint64_t const count = kind == 0 ? 0 : kind < 3 ? 50 : random() % 700;
       bool const is_clear = random() % 3 == 0;
       owned const made = allocate(count, width, is_clear);
       ASSERT_NE(made.first, nullptr);

@@ -36,7 +36,7 @@ TEST(IndirectCall, ReturnsAReference) {
 }
 
 TEST(IndirectCall, CallsALambdaWithItsCaptures) {
-  std::uint64_t const number = 21;
+  std::uint64_t number = 21;
   EXPECT_EQ(indirect_call([number] { return number * 2; }), 42u);
 }
 

@@ -296,7 +296,7 @@ class heap_ref {
         // The quarantine retains memory that can serve the request.
         detail::hardening::empty_quarantine(heap, *heap.state_, group.rank(), group.size());
         group.sync();
-        request.patience.begin();
+        request.restart();
         failure = simt::indirect_call(&serve_all, heap, group, request, result);
       }
       if (failure != fault_kind::none) {

@@ -186,8 +186,8 @@ TEST_F(EdgeList, RefusesTheReservedId) {
 }
 
 TEST_F(EdgeList, RefusesAnUnreadableFile) {
-  EXPECT_THROW(read_edge_list(folder_ / "missing"), std::filesystem::filesystem_error);
-  EXPECT_THROW(read_edge_list(folder_), std::filesystem::filesystem_error);
+  EXPECT_THROW((void)read_edge_list(folder_ / "missing"), std::filesystem::filesystem_error);
+  EXPECT_THROW((void)read_edge_list(folder_), std::filesystem::filesystem_error);
 }
 
 TEST_F(EdgeList, RefusesGzipThatIsTruncatedOrDamaged) {

@@ -100,13 +100,13 @@ struct heap_state {
   word classes_with_run[2];
   // bit c: the run of class c may have a segment of which no slice was allocated; a hint
   word classes_with_untouched[2];
-  // bit c: a lane that waited long takes a segment for class c, whose other slices it will free; a
-  // hint
-  word classes_with_taker[2];
   fault_log faults;
   // When a search of all memory found nothing for a class: `free_segments.returns()` + 1 at that
   // time; 0: never
   std::uint32_t full_since[max_size_classes];
+  // How often a lane that waited long began or ended to take a segment for the class alone: odd
+  // while it takes one. Wraps after 2^32, which does no harm
+  std::uint32_t takes[max_size_classes];
   segment_count segment_counts[max_size_classes];
   class_layout layouts[max_size_classes];
   struct alignas(64) padded_word {

@@ -38,9 +38,16 @@ struct slice_request {
   source origin = source::none;
   bool was_full = false;         // bits: the word was full before the claim
   bool is_stuck = false;         // the class's run has not changed for long
-  std::uint8_t seen_run = 0;     // a hash of the class's word for whose change the request waits
+  std::uint8_t seen_run = 0;     // a hash of the words for whose change the request waits
   std::uint32_t seen_since = 0;  // patience::spent when it was first seen
 
+  /// Begins the search anew.
+  QUARRY_HD void restart() {
+    patience.begin();
+    is_stuck = false;
+    seen_run = 0;
+    seen_since = 0;
+  }
   [[nodiscard]] QUARRY_HD bool is_impatient() const {
     return is_stuck || patience.has_lasted(microseconds_to_impatience);
   }

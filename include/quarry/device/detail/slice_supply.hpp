@@ -81,42 +81,50 @@ class slice_supply {
   /// stayed `run_word`. Its slices are the tickets of a run that no other lane knows. Frees the
   /// slices that the request does not need. Returns false if it took no segment.
   ///
-  /// If many lanes wait, one of them takes a segment and the others get its slices. But the one may
-  /// stand still, too; then the others take segments of their own after a longer time.
+  /// If many lanes wait, one of them takes a segment, and the others get its slices. That lane may
+  /// stand still, too: then one of the others replaces it after a longer time.
   QUARRY_SLOW static bool take_segment(slice_request& request, word run_word) {
-    auto const seen =
-        static_cast<std::uint8_t>(mix(static_cast<std::uint32_t>(run_word ^ run_word >> 32)));
+    heap_state& state = *request.state;
+    simt::atomic_ref<std::uint32_t> takes{state.takes[request.id]};
+    std::uint32_t number = takes.load(simt::relaxed);  // (L)
+    bool const is_taken = number % 2 != 0;
+    auto const seen = static_cast<std::uint8_t>(
+        mix(static_cast<std::uint32_t>(run_word ^ run_word >> 32) + number));
     if (seen != request.seen_run) {
       request.seen_run = seen;
       request.seen_since = request.patience.spent();
-      request.is_stuck = false;
     }
-    if (request.patience.spent() - request.seen_since < microseconds_to_own_segment * 1000)
-      return false;
+    std::uint32_t const limit =
+        is_taken ? microseconds_if_taker_stands_still : microseconds_to_own_segment;
+    if (request.patience.spent() - request.seen_since < limit * 1000) return false;
     if (!request.is_stuck) {  // first looks at slices that another lane left
       request.is_stuck = true;
       return false;
     }
-    size_class const id = request.id;
-    simt::atomic_ref<word> takers{request.state->classes_with_taker[id / bits_per_word]};
-    word const own = word{1} << id % bits_per_word;
-    bool const is_first = (takers.load(simt::relaxed) & own) == 0 &&         // (L)
-                          (takers.fetch_or(own, simt::relaxed) & own) == 0;  // (L)
-    if (!is_first &&
-        request.patience.spent() - request.seen_since < microseconds_if_taker_is_stuck * 1000)
-      return false;
-    bool const has_taken = simt::indirect_call(&take_free_segment, request);
-    if (is_first) takers.fetch_and(~own, simt::relaxed);  // (L)
+    bool const may_succeed =
+        !state.segment_tree().empty() || other_classes_have_run(state, request.id);
+    std::uint32_t const own = number + (is_taken ? 2 : 1);
+    if (!may_succeed || !takes.compare_exchange(number, own, simt::relaxed)) return false;  // (L)
+    bool const has_taken = (!state.segment_tree().empty() ||
+                            simt::indirect_call(&reclaim_from_others, state, request.id, false)) &&
+                           simt::indirect_call(&take_free_segment, request);
+    std::uint32_t expected = own;  // another number if another lane has replaced this one
+    (void)takes.compare_exchange(expected, own + 1, simt::relaxed);  // (L)
     return has_taken;
   }
 
-  static constexpr std::uint32_t microseconds_if_taker_is_stuck = 10'000;
+  static constexpr std::uint32_t microseconds_if_taker_stands_still = 3000;
 
   QUARRY_SLOW static bool take_free_segment(slice_request& request) {
     heap_state& state = *request.state;
     size_class const id = request.id;
+    // Before the claim: until its slices are free, the segment is in no tree and in no run.
+    state.begin_return();
     bit_tree::range const found = claim_segments(state, id, 1);
-    if (found.count == 0) return false;
+    if (found.count == 0) {
+      state.end_return();
+      return false;
+    }
     segment_run const run = class_run::run_of(state.run(id).peek()).next(found.first, 1);
     simt::indirect_call(&run_segments::cut_one, state, id, run, 0u);
     simt::fence_before_stores();  // as before the counters of a run are opened
@@ -128,7 +136,6 @@ class slice_supply {
     run_segments::closed_run closed{&state, id, run, 0, 0, false, {}};
     closed.tickets[0] = request.count < tickets ? request.count : tickets;
     closed.used_units = ((closed.tickets[0] - 1) >> layout.unit_shift) * counters_per_class + 1;
-    state.begin_return();
     simt::indirect_call(&run_segments::return_run, closed);
     state.end_return();
     return true;
