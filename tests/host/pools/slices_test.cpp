@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include <atomic>
 #include <map>
 #include <random>
@@ -277,7 +279,8 @@ TEST(SlicesOfAPool, RefuseInvalidFrees) {
   sliced first, second;
   char* const a = static_cast<char*>(first.slice(256));
   char* const b = static_cast<char*>(second.slice(256));
-  for (char* const wrong : {a + 1, a + 16, a + 256, b, static_cast<char*>(nullptr) + 64})
+  char* const low = reinterpret_cast<char*>(std::uintptr_t{64});
+  for (char* const wrong : {a + 1, a + 16, a + 256, b, low})
     EXPECT_FALSE(first.source.deallocate(wrong));
   EXPECT_TRUE(first.source.deallocate(a));
   EXPECT_FALSE(first.source.deallocate(a));
