@@ -36,7 +36,7 @@ constexpr bytes line_bytes = 128;
 
 [[nodiscard]] QUARRY_HD bool may_interleave(bytes size) {
   return size <= max_interleaved && the_world().malloc == malloc_kind::collective &&
-         std::uint32_t{1} << layout().shift < 32;
+         !has_own_warp();
 }
 
 QUARRY_HD void clear(rank_array const& array, bytes size, std::uint32_t width) {
@@ -90,16 +90,16 @@ QUARRY_SLOW void free_rank_array(void* first, bytes distance, std::uint32_t widt
   auto const bits = static_cast<std::uint32_t>(group.or_reduce(own_bit));
   group.sync();  // orders the accesses of all members before the leader's release
   std::uint32_t allocated = 0;
-  if (group.is_leader()) {
-    allocated = shared->leave(bits);
-    if (allocated != 0 && (allocated & ~bits) == 0) {
-      shared->close_rows();
-      heap.free(base);
-    }
-  }
-  if ((group.broadcast(allocated) & own_bit) == 0)
+  if (group.is_leader()) allocated = shared->leave(bits);
+  allocated = group.broadcast(allocated);
+  if ((allocated & own_bit) == 0)
     heap.free(first);  // a double free: records a fault, since no allocation begins here
-  note_activity();     // a rank may wait for memory
+  group.sync();        // before `first` can be in another allocation
+  if (group.is_leader() && allocated != 0 && (allocated & ~bits) == 0) {
+    shared->close_rows();
+    heap.free(base);
+  }
+  note_activity();  // a rank may wait for memory
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

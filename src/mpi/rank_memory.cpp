@@ -18,8 +18,6 @@ constexpr bytes max_shared = 16 * 1024;
   return size == 0 ? min_alignment : (size + min_alignment - 1) & ~bytes{min_alignment - 1};
 }
 
-[[nodiscard]] QUARRY_HD bool has_own_warp() { return std::uint32_t{1} << layout().shift >= 32; }
-
 /// The distance of parts of `size` bytes, a multiple of 16. A cache of the GPU has 32 banks of four
 /// bytes: lanes at a distance of a multiple of 64 bytes would use at most two of them at a time.
 [[nodiscard]] QUARRY_HD bytes distance_of(bytes size) {

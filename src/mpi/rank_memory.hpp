@@ -14,6 +14,11 @@ namespace quarry::inline QUARRY_ABI::mpi {
 ///
 /// Every result is aligned to 16 bytes, whatever the size. Any rank may free it.
 
+/// Whether each rank has a warp of its own, so that no ranks can call together.
+[[nodiscard]] QUARRY_HD inline bool has_own_warp() {
+  return std::uint32_t{1} << layout().shift >= 32;
+}
+
 /// Returns memory for `size` bytes; null if the heap has none. Size 0 gets memory, too.
 [[nodiscard]] QUARRY_SLOW void* allocate_for_program(bytes size);
 

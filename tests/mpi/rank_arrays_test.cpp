@@ -120,6 +120,30 @@ TEST(RankArrays, RanksThatCallTogetherShareRows) {
   }
 }
 
+TEST(RankArrays, ADoubleFreeIsReportedAndChangesNothing) {
+  QUARRY_TEST_USES_FIBERS();
+  std::uint64_t freed_twice = 0;
+  auto const result = run_on_fibers(32, 3, [&] {
+    int const rank = rank_in(MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    owned array = allocate(100, 8);
+    array.pattern = static_cast<unsigned char>(rank);
+    array.fill();
+    MPI_Barrier(MPI_COMM_WORLD);
+    bool const frees_twice = rank % 4 == 0 && array.distance > 8;
+    if (frees_twice) {
+      free(array);
+      free(array);
+      ++freed_twice;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_TRUE(frees_twice || array.is_whole());
+    if (!frees_twice) free(array);
+  });
+  EXPECT_GT(freed_twice, 0u);
+  EXPECT_EQ(result.wrong_frees, freed_twice);
+}
+
 TEST(RankArrays, LargeArraysAreContiguous) {
   run_everywhere(4, [] {
     owned const large = allocate(mpi::max_interleaved / 8 + 1, 8);

@@ -57,7 +57,10 @@ program_result run(std::uint32_t ranks, std::function<void()> const& body, bool 
   program_result const result{all.status(),
                               all.memory().stats().allocations_in_use,
                               running.is_deadlocked,
-                              {why.text, why.text + why.length}};
+                              {why.text, why.text + why.length},
+                              all.memory().fault_count(fault_kind::interior_pointer) +
+                                  all.memory().fault_count(fault_kind::foreign_pointer) +
+                                  all.memory().fault_count(fault_kind::double_free)};
   running = {};
   return result;
 }

@@ -18,7 +18,8 @@ struct program_result {
   int status = 0;                 // the program's exit status
   std::uint64_t allocations = 0;  // in use in the heap at the end
   bool is_deadlocked = false;
-  std::string failure;  // why the program ended early
+  std::string failure;            // why the program ended early
+  std::uint64_t wrong_frees = 0;  // that the heap has recorded
 };
 
 /// Runs `body` as each rank, as fibers that `seed` schedules: another rank may run before each
