@@ -12,6 +12,7 @@
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Operator.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/Local.h>
 
 #include <algorithm>
 
@@ -244,6 +245,8 @@ class interleaver {
 std::vector<lane_array_site> interleave_arrays(Module& module, lane_array_calls wanted) {
   std::vector<lane_array_site> sites;
   for (Function& function : module) {
+    if (function.isDeclaration()) continue;
+    removeUnreachableBlocks(function);  // an address there may depend on itself
     SetVector<CallInst*> allocations;
     for (Instruction& instruction : instructions(function))
       if (is_collective_allocation(instruction)) allocations.insert(&cast<CallInst>(instruction));

@@ -29,7 +29,7 @@ class version_maker {
     for (Loop* const loop : loops_.getLoopsInPreorder())
       if (loop->isInnermost()) innermost.push_back(loop);
     for (Loop* const loop : innermost) {
-      if (used_in(*loop).empty() || !prepare(*loop)) continue;
+      if (!is_small(*loop) || used_in(*loop).empty() || !prepare(*loop)) continue;
       auto const used = used_in(*loop);
       if (!used.empty()) copy(*loop, used);
     }
@@ -51,11 +51,15 @@ class version_maker {
     return used;
   }
 
-  /// Brings the loop into the form of LLVM's loop passes. Returns whether it can be copied.
-  bool prepare(Loop& loop) {
+  static bool is_small(Loop const& loop) {
     std::size_t size = 0;
     for (BasicBlock const* const block : loop.blocks()) size += block->size();
-    if (size > max_instructions || !loop.isSafeToClone()) return false;
+    return size <= max_instructions;
+  }
+
+  /// Brings the loop into the form of LLVM's loop passes. Returns whether it can be copied.
+  bool prepare(Loop& loop) {
+    if (!loop.isSafeToClone()) return false;
     simplifyLoop(&loop, &order_, &loops_, nullptr, nullptr, nullptr, false);
     formLCSSA(loop, order_, &loops_, nullptr);
     return loop.isLoopSimplifyForm() && loop.isInnermost();

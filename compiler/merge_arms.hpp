@@ -20,7 +20,8 @@ namespace quarry::compiler {
 /// An arm may branch again. Each path from the branch must come to such a call, with the same
 /// function (malloc or calloc) and the same size, before any other call, any loop, and any write
 /// to the memory from which the size is loaded. So each path allocates once, as before, and the
-/// allocation sees the same size.
+/// allocation sees the same size. An arm that writes to `errno` through a pointer before it
+/// allocates may find another value there if the allocation fails.
 ///
 /// Allocations in branches that all ranks take alike stay: they are collective already. The
 /// program's calls must have numbers (number_calls), and get new ones if this returns true, because

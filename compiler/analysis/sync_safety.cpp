@@ -65,11 +65,10 @@ bool sync_safety::are_aligned() const {
         return false;
       call_wait const wait = wait_of(*call);
       if (!is_collective_operation(wait)) continue;
-      auto const index = static_cast<unsigned>(wait.communicator);
-      bool const is_known = wait.communicator >= 0;
-      if (is_known && is_part(call->getArgOperand(index))) continue;
-      if (!facts_.is_collective(*block)) return false;
-      if (is_known && facts_.varies(call->getArgOperandUse(index))) return false;
+      if (wait.communicator < 0) return false;
+      Use const& communicator = call->getArgOperandUse(static_cast<unsigned>(wait.communicator));
+      if (is_part(communicator.get())) continue;
+      if (!facts_.is_collective(*block) || facts_.varies(communicator)) return false;
     }
   }
   return true;

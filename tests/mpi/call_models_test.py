@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the analysis's table of functions (compiler/analysis/call_models.cpp) with the functions that ranks can call.
+"""Compares the analysis's tables of functions (compiler/analysis: call_models, call_waits) with the functions that ranks can call.
 
 usage: call_models_test.py ARCHIVE NM [unittest's arguments]
 ARCHIVE is libquarry_mpi.a, NM the program that lists its names.
@@ -70,6 +70,12 @@ class CallModels(unittest.TestCase):
         self.assertEqual(self.c - set(self.rows) - WITHOUT_ROW, set())
         self.assertEqual(WITHOUT_ROW & set(self.rows), set())
         self.assertEqual(WITHOUT_ROW - self.c, set())
+
+    def test_say_of_each_function_of_mpi_whether_it_waits(self):
+        text = (ROOT / "compiler/analysis/call_waits.cpp").read_text()
+        waits = re.findall(r'\{"(MPI_\w+)", company::', text)
+        self.assertEqual(len(waits), len(set(waits)))
+        self.assertEqual(set(waits), self.mpi)
 
     def test_name_only_functions_that_exist(self):
         mathematics = ctypes.CDLL("libm.so.6")
