@@ -16,7 +16,7 @@ struct strategy_entry {
 };
 
 inline constexpr std::array strategy_entries{
-    strategy_entry{strategy::fast, "fast", "the default of `pool`"},
+    strategy_entry{strategy::fast, "fast", "the default"},
     strategy_entry{strategy::lowest_best_fit, "lowest-best-fit", "the lowest of equal chunks"},
     strategy_entry{strategy::oldest_best_fit, "oldest-best-fit", "the oldest of equal chunks"},
     strategy_entry{strategy::stitched, "stitched", "moves free pages"},

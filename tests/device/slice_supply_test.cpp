@@ -3,6 +3,7 @@
 
 #include "quarry/simt/launch.hpp"
 #include "support/fibers_allowed.hpp"
+#include "support/fill.hpp"
 #include "support/state_of.hpp"
 
 #include <gtest/gtest.h>
@@ -21,19 +22,8 @@ namespace slice_supply_test {
 
 constexpr std::uint32_t half = 32 * 1024;
 
-/// The size to request from malloc so that it takes a slice of `size` bytes, with or without the
-/// mitigations.
-bytes net(std::uint32_t size) { return size - hardening::padded(0); }
-
-/// Allocates until the heap is full.
-std::vector<void*> fill(heap const& owner, std::uint32_t size) {
-  std::vector<void*> result;
-  for (void* memory = owner.ref().malloc(net(size)); memory != nullptr;
-       memory = owner.ref().malloc(net(size))) {
-    result.push_back(memory);
-  }
-  return result;
-}
+using test::fill;
+using test::net;
 
 void release_all(heap const& owner, std::vector<void*> const& memory) {
   for (void* const slice : memory) heap_internals::free_now(owner.ref(), slice);

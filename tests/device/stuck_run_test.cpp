@@ -2,6 +2,10 @@
 // A request whose class has no run for long, because the lane that replaces the run stands still.
 #include "quarry/device/detail/slice_supply.hpp"
 
+#include "quarry/simt/launch.hpp"
+#include "support/backends.hpp"
+#include "support/fibers_allowed.hpp"
+#include "support/fill.hpp"
 #include "support/state_of.hpp"
 
 #include <gtest/gtest.h>
@@ -15,20 +19,10 @@ namespace quarry::detail {
 namespace stuck_run_test {
 
 using test::expect_sound;
+using test::fill;
+using test::net;
 
 constexpr std::uint32_t half = 32 * 1024;
-
-/// The size that `malloc` takes a slice of `size` bytes for.
-bytes net(std::uint32_t size) { return size - hardening::padded(0); }
-
-/// Allocates slices of `size` bytes until the heap refuses.
-std::vector<void*> fill(heap const& owner, std::uint32_t size) {
-  std::vector<void*> result;
-  for (void* memory = owner.ref().malloc(net(size)); memory != nullptr;
-       memory = owner.ref().malloc(net(size)))
-    result.push_back(memory);
-  return result;
-}
 
 /// On a GPU, the lane that replaces a run may stand still for seconds while its warp computes.
 TEST(StuckRun, ALaneTakesASegmentIfAnotherLaneKeepsTheRun) {
@@ -50,6 +44,45 @@ TEST(StuckRun, ALaneTakesASegmentIfAnotherLaneKeepsTheRun) {
     EXPECT_EQ(fill(owner, size).size(), 4u * state.layouts[id].slice.slices());
     expect_sound(owner);
   }
+}
+
+/// Lanes of two small classes, whose runs are open, and of two classes whose runs other lanes keep.
+/// Notes for each lane of a small class how often a lane took a segment before `malloc` returned.
+struct allocate_four_classes {
+  heap_ref heap;
+  heap_state* state;
+  std::uint32_t* takes;
+
+  void operator()() const {
+    std::uint32_t const lane = simt::this_place().thread;
+    bytes const size = lane % 4 == 0 ? 64 : lane % 4 == 1 ? 128 : lane % 4 == 2 ? 640 : half;
+    EXPECT_NE(heap.malloc(net(static_cast<std::uint32_t>(size))), nullptr);
+    if (lane % 4 < 2)
+      takes[lane] = state->takes[size_class_of(640)] + state->takes[size_class_of(half)];
+  }
+};
+
+TEST(StuckRun, LanesThatCallTogetherLeaveTogether) {
+  QUARRY_TEST_USES_FIBERS();
+  std::size_t waited = 0;
+  for (std::uint64_t const seed : test::seeds_up_to(4)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto const owner = test::small_heap(64);
+    auto& state = test::state_of(owner);
+    for (std::uint32_t const size : {64u, 128u}) ASSERT_NE(owner.ref().malloc(net(size)), nullptr);
+    for (std::uint32_t const size : {640u, half}) {
+      size_class const id = size_class_of(size);
+      ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
+    }
+    std::vector<std::uint32_t> takes(64);
+    simt::launch_fibers({1, 64}, {.seed = seed},
+                        allocate_four_classes{owner.ref(), &state, takes.data()});
+    waited += static_cast<std::size_t>(
+        std::count_if(takes.begin(), takes.end(), [](std::uint32_t count) { return count != 0; }));
+    for (std::uint32_t const size : {640u, half}) state.run(size_class_of(size)).unlock();
+    expect_sound(owner);
+  }
+  EXPECT_GT(waited, 0u) << "lanes that had their memory went on before the lanes of their group";
 }
 
 /// Spends the request's patience until `take_segment` succeeds. Returns whether it does within

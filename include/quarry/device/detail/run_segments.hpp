@@ -8,8 +8,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Formats the segments of a class's run, and returns those slices of a run that were not
 /// allocated.
 ///
-/// Each function works for one lane, which has the right to replace the run (class_run). (D) is as
-/// in slice_return.
+/// Each function works for one lane, which has the right to replace the run (class_run), or which
+/// alone knows the run (slice_supply::take_segment). (D) is as in slice_return.
 class run_segments {
  public:
   /// Formats the segments of `run`, which the caller has claimed, for class `id`, and opens the

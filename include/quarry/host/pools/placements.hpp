@@ -23,8 +23,8 @@ struct named_placement {
   std::string_view code;
 };
 
-/// All placements of `pool` that have a name. A new placement needs a line here; a strategy of
-/// `trace::replayer` in addition a line in each table of src/trace/strategies.hpp.
+/// All placements of `pool` that have a name. A new placement needs a line here. If it shall also
+/// be a strategy of replays, src/trace/strategies.hpp needs its name and its type.
 inline constexpr std::tuple named_placements{
     named_placement<fast_fit>{"fast_fit", "quarry::fast_fit"},
     named_placement<chunk_arena<segregated_fit>>{"segregated_fit",
