@@ -105,7 +105,7 @@ struct replay_failure {
 
 /// How well a plan served the trace.
 struct plan_use {
-  std::uint64_t planned = 0;    ///< allocations at their places of the plan
+  std::uint64_t planned = 0;    ///< allocations at the places that the plan gives them
   std::uint64_t occupied = 0;   ///< allocations whose places were in use, not aligned, or missing
   std::uint64_t unplanned = 0;  ///< allocations whose requests were not the next ones of the plan
   std::uint64_t jumps = 0;      ///< to another position of the plan, after a deviation
@@ -147,7 +147,9 @@ struct replay_result {
 /// allocations in use, plus the samples. Not thread-safe.
 class QUARRY_API replayer {
  public:
-  /// Throws `bad_argument`. Throws `resource_failed` if `stitched` finds no GPU for its pages.
+  /// Throws `bad_argument` if an option is outside its range, or if the strategy lacks its plan or
+  /// cannot work with the routing table or the upstream. Throws `resource_failed` if `stitched`
+  /// finds no GPU for its pages.
   explicit replayer(replay_options const& options);
   replayer(replayer&&) noexcept;
   replayer& operator=(replayer&&) noexcept;
