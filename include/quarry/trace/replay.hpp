@@ -134,7 +134,8 @@ struct replay_result {
   /// unknown
   std::uint64_t retried_failures = 0;
   std::uint64_t repeated_failures = 0;  ///< recorded failures that failed again
-  /// Peak of the bytes in use if every failed request had succeeded; 0 without recorded failures
+  /// The largest sum of a request that failed in the recording and the bytes in use at that moment;
+  /// 0 without recorded failures
   bytes peak_with_failures = 0;
   /// From `reserve` and `unreserve`: bytes that the recorded allocator reserved; 0 if not recorded
   bytes recorded_peak_reserved = 0;
