@@ -20,7 +20,7 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct heap_trace_options {
-  heap_recorder_options buffers = {};  ///< of the kernels' events, on the device
+  heap_recorder_options buffers = {};  ///< the buffers of the kernels' events, on the device
   /// The kernel's events find their place in a file if at most this many events of the host happen
   /// from the start of the kernel to the `drain` after it (trace::recorder::hold_back)
   std::size_t held_events = 65'536;
@@ -36,7 +36,7 @@ struct heap_trace_options {
 /// Time. On the CPU kernels and host have one clock. On CUDA, `drain` reads both clocks by five
 /// small kernels, and `clock_error_ns` bounds the error. An event of the host and an event of a
 /// kernel may be in the wrong order if they are closer than this error. Their addresses differ, so
-/// every replay of the trace is right.
+/// every replay of the trace is correct.
 ///
 /// `launch(grid, kernel)` must run a kernel on the heap's device and wait for it: with CUDA,
 /// simt::launch_cuda and a synchronisation; on the CPU, simt::launch_threads. Not thread-safe; no
@@ -59,7 +59,7 @@ class heap_trace {
   }
   heap_trace(heap_trace const&) = delete;
   heap_trace& operator=(heap_trace const&) = delete;
-  /// Drains what is left. Errors are lost: call `drain` to see them.
+  /// Drains the remaining events. Ignores errors; call `drain` to see them.
   ~heap_trace() {
     try {
       drain();
@@ -72,7 +72,8 @@ class heap_trace {
 
   /// Adds the events since the last `drain` to the trace. `kernel` names their call site. Call it
   /// after each kernel, or before the buffers are full. Throws what kernel_memory and `launch`
-  /// throw, and std::bad_alloc; events may be lost then. Needs 56 bytes for each event meanwhile.
+  /// throw, and std::bad_alloc; events may be lost then. During the call it needs 56 bytes for each
+  /// drained event.
   void drain(std::string_view kernel = {}) {
     if (kind_ == backend::cuda) clocks_.add(read_clocks(launch_, kind_));
     std::uint32_t const call_site = kernel.empty() ? 0 : target_->call_site(kernel);
@@ -89,13 +90,13 @@ class heap_trace {
     if (!drained.empty()) late_ += target_->insert(drained);
   }
 
-  /// Events until now that were lost because their buffer was full.
+  /// The number of events until now that were lost because their buffer was full.
   [[nodiscard]] std::uint64_t lost() const { return events_.lost(); }
-  /// Events whose times in the trace are too late, because their place in the file was written
-  /// already: after more than `held_events` events of the host, or a `flush`.
+  /// The number of events whose times in the trace are too late. When they were drained, the file
+  /// had later events already: more than `held_events` events of the host followed, or a `flush`.
   [[nodiscard]] std::uint64_t late() const { return late_; }
-  /// The most nanoseconds by which the last drain's times differ from the host's clock, if the
-  /// rates of both clocks were constant since the drain before.
+  /// The maximum error of the last drain's times against the host's clock, in nanoseconds, if the
+  /// rates of both clocks were constant since the preceding drain. 0 on the CPU.
   [[nodiscard]] std::uint64_t clock_error_ns() const { return clocks_.error(); }
 
  private:

@@ -82,10 +82,10 @@ def read_batches(
 ) -> TraceBatches:
     """Reads a trace in batches of `events` events, each of which needs 56 bytes of memory.
 
-    So the memory does not grow with the length of the file; only the names are kept.
-    `allocator` is that of `quarry.replay`, but by default the batches have the events of all
-    allocators. `progress` is called after each batch with the number of events read until now.
-    Raises BadTrace if the file is no trace, ResourceFailed if it cannot be read, and BadArgument if
-    `events` is less than 1 or the trace has no such allocator.
+    So the memory does not grow with the length of the file; only the names are kept. `allocator` is
+    that of `quarry.replay`, but by default the batches have the events of all allocators.
+    `progress` is called after each batch with the number of events read until now. Raises BadTrace
+    if the file is not a trace, ResourceFailed if it cannot be read, and BadArgument if `events` is
+    less than 1 or the trace has no such allocator.
     """
     return TraceBatches(path, events, progress, allocator)

@@ -3,7 +3,8 @@
 
 Exit status:
   0    success
-  1    the trace does not fit the capacity, or an answer of `graph` is wrong
+  1    the trace does not fit the capacity, an answer of `graph` is wrong, or the table of
+       `separate` saves nothing
   2    bad input or bad options, or an output that cannot be written. A trace with damaged parts is
        bad input, too: the result of the parts that were read is printed, and the status is 2
        unless --accept-damage is given

@@ -35,12 +35,12 @@ class BadState(Error, RuntimeError):
 
 
 class ResourceFailed(Error, OSError):
-    """The operating system or the driver refused."""
+    """The operating system or the driver failed. The message has the call and the reason."""
 
 
 class BadPlan(Error, ValueError):
-    """A file is no plan, or is damaged. The message names the file, the line and the reason."""
+    """A file is not a plan, or is damaged. The message names the file, the line and the reason."""
 
 
 class BadTrace(Error, ValueError):
-    """A file is no trace, or is damaged. The message names the file, the place and the reason."""
+    """A file is not a trace, or is damaged. The message names file, line or offset, and reason."""

@@ -20,11 +20,11 @@ def use(*, record: PathLike | None = None, call_sites: bool = False, **options: 
     """Makes Numba allocate device memory from Quarry's pools. Call it before Numba uses the GPU.
 
     Numba does not tell which stream will use an array. So if memory was freed since the last
-    allocation, an allocation orders all streams: what they do later comes after what they have
-    done. Streams that do not wait for the default stream (non-blocking ones) must be ordered by the
-    program. `record`, `call_sites` and the other options are those of `quarry.torch.use`. An
-    allocation that fails raises numba.cuda.cudadrv.driver.CudaAPIError, with CUDA's number for it.
-    Raises BadState if Numba has used the GPU, and ResourceFailed without Numba, a GPU or CUDA.
+    allocation, an allocation orders all streams: their later work comes after their earlier work.
+    The program must order streams that do not wait for the default stream (non-blocking streams).
+    `record`, `call_sites` and the other options are those of `quarry.torch.use`. An allocation that
+    fails raises numba.cuda.cudadrv.driver.CudaAPIError, with CUDA's number for it. Raises BadState
+    if Numba has used the GPU, and ResourceFailed without Numba, a GPU or CUDA.
     """
     cuda = plugins.import_framework("numba.cuda", "Numba (with numba-cuda)", "quarry.numba")
     if _managers:

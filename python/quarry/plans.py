@@ -25,15 +25,15 @@ def make_plan(
     """Places all allocations of a trace in one range, before the program runs again.
 
     Places are multiples of `alignment` bytes, a power of two from 16 to 16384. If the trace repeats
-    a sequence of allocations and `finds_period` is true, the plan has one period, and what comes
-    before it. Sizes and lifetimes may differ from one repetition to the next, and other allocations
-    may lie between some of them: a place has the size and the lifetime that nine of ten repetitions
-    do not exceed. Placing
-    ends when the size exceeds the lower bound by 1/1000 at most, or after about `max_steps`
-    comparisons of two allocations. Equal values of `seed` give equal plans. `progress` is called
-    with the number of events read until now. `allocator` is that of `quarry.replay`. Raises
-    BadArgument if the trace is too large, BadTrace if the file is no trace, and ResourceFailed if
-    it cannot be read.
+    a sequence of allocations and `finds_period` is true, the plan has one period, and the
+    allocations before it. Sizes and lifetimes may differ from one repetition to the next, and other
+    allocations may lie between repetitions: a place has the size and the lifetime that nine of ten
+    repetitions do not exceed. Placing ends when the size exceeds the lower bound by 1/1000 at most,
+    or after about `max_steps` comparisons of two allocations. Equal values of `seed` give equal
+    plans. `progress` is called with the number of events read until now, also while the
+    allocations are placed. `allocator` is that of `quarry.replay`. Raises BadArgument if an option
+    is outside its range or the trace is too large, BadTrace if the file is not a trace, and
+    ResourceFailed if it cannot be read.
     """
     options: dict[str, Any] = {
         "alignment": parse_size(alignment),

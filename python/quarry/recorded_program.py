@@ -44,8 +44,8 @@ def record_program(
     `call_sites` as for `Recorder`. With `torch`, PyTorch also keeps its own history of the
     allocations of its caching allocator, in memory until a process exits. `path` is then the
     history of the first process, unless a pool of Quarry recorded to `path`. Raises OSError if the
-    program cannot run, or if `path` is no regular file or a file of the command; BadTrace if a
-    history cannot be read.
+    program cannot run, or if `path` is not a regular file or is a file of the command; BadTrace if
+    a history cannot be read.
 
     Needs the main thread. Meanwhile SIGTERM, SIGHUP, SIGINT and SIGQUIT reach the program only.
     Keys of the terminal, such as Control-C, signal the program directly, and once.

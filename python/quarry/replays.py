@@ -35,10 +35,10 @@ class ReplayFailure:
 class PlanUse:
     """How a plan served a trace."""
 
-    planned: int  # allocations at their places of the plan
-    occupied: int  # whose places were in use, not aligned, or not in the plan
-    unplanned: int  # whose requests were not the next ones of the plan
-    jumps: int  # to another position of the plan, after a deviation
+    planned: int  # allocations at the places that the plan gives them
+    occupied: int  # allocations whose places were in use, not aligned, or not in the plan
+    unplanned: int  # allocations whose requests were not the next ones of the plan
+    jumps: int  # jumps to another position of the plan, after a deviation
     fallback_peak: int  # peak of the bytes that the pool for the other requests reserved
 
     @property
@@ -51,25 +51,25 @@ class PlanUse:
 class ReplayResult:
     """The result of a replay. `samples` has the state after some events, as NumPy records.
 
-    Of a sample, `allocated` and `reserved` are the maxima since the sample before, so no peak is
-    lost. Other values are those at the sample.
+    In a sample, `allocated` and `reserved` are the maxima since the preceding sample, so no peak is
+    lost. Other values are those at the time of the sample.
     """
 
     events: int
     pool: _core.PoolCounts
     upstream_us: float  # modelled time of the upstream's calls
-    measured_us: float | None  # their time on real memory; None if it is simulated
+    measured_us: float | None  # time of the upstream's calls on real memory; None if simulated
     failures: int  # allocations that did not fit
     first_failure: ReplayFailure | None
-    unknown_frees: int  # of addresses that the trace did not allocate
+    unknown_frees: int  # frees of addresses that the trace did not allocate
     repeated_addresses: int  # allocations at addresses in use
     recorded_failures: int  # requests that failed in the recording
-    retried_failures: int  # of these, tried again: all, or none if the memory is unlimited
-    repeated_failures: int  # of these, failed again
-    peak_with_failures: int  # most bytes that would be in use if a failed request had succeeded
-    recorded_peak_reserved: int  # bytes; 0 if the trace does not have it
-    max_live: int  # most allocations at one time
-    plan: PlanUse | None  # of strategies with a plan, if the memory has its block
+    retried_failures: int  # recorded failures tried again: all, or 0 if the memory is unlimited
+    repeated_failures: int  # recorded failures that failed again
+    peak_with_failures: int  # the largest sum of a failed request and the bytes in use then
+    recorded_peak_reserved: int  # bytes that the recorded allocator reserved; 0 if not recorded
+    max_live: int  # peak number of allocations in use
+    plan: PlanUse | None  # None without a plan, and if the memory has no room for its block
     samples: np.ndarray = dataclasses.field(repr=False)
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     format: str = ""
@@ -145,9 +145,10 @@ def replay(
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
     memory, and measures the time of the upstream's calls; `device` is the number of the GPU. The
     strategy `stitched` takes `host` and `device` only. `stream_delay` is how long the work of a
-    stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing`, a table
-    or the name of its file, serves the allocations from several pools (`quarry.separate`); `fast`
-    and the best fits take it, on simulated memory. The result has at most `max_samples` samples.
+    stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing`, a
+    table or the name of its file, serves the allocations from several pools (`quarry.separate`);
+    `fast` and the best fits take it, on simulated memory. The result has at most `max_samples`
+    samples.
 
     `allocator` is the name of the allocator whose events are replayed, for example `device 1`.
     Without it, all events are replayed, and a trace of several devices raises BadArgument; `all`

@@ -18,7 +18,7 @@ KEYS = ("size", "call_site", "call_site_and_size", "phase", "phase_and_size")
 
 @dataclass(frozen=True)
 class TriedKey:
-    """The routes that one key taught, and the other part of the trace in their pools."""
+    """The routes that one key taught, and the replay of the other part of the trace with them."""
 
     key: str
     table: RoutingTable
@@ -39,8 +39,8 @@ class TriedKey:
 class SeparateResult:
     """Routes that one part of a trace taught, and what they save on the other part.
 
-    `key` is the one that saves most of those in `tried`; empty if none is better than one pool.
-    Then `table` has no routes, and `apart` is `together`.
+    `key` is the key in `tried` that saves most. If no key is better than one pool, `key` is empty,
+    `table` has no routes, and `apart` is `together`.
     """
 
     key: str
@@ -59,7 +59,11 @@ class SeparateResult:
 
     @property
     def is_better(self) -> bool:
-        """Whether the trace fits only the table's pools, or they fail less, or reserve less."""
+        """Whether the table's pools are better than one pool.
+
+        Of two replays, one that fits is better, then one with fewer failures, then one that
+        reserves less.
+        """
         together, apart = self.together, self.apart
         if apart.fits != together.fits:
             return apart.fits
@@ -93,12 +97,13 @@ def separate(
     progress: Progress | None = None,
     **options: Any,
 ) -> SeparateResult:
-    """Learns from the first part of a trace which allocations are temporary: those that are freed
-    within `temporary_events` events. Replays the other part with and without pools of their own.
+    """Learns from the first part of a trace which allocations are temporary: those whose free comes
+    fewer than `temporary_events` events later. Replays the other part in one pool, and with a pool
+    for temporary allocations.
 
     `key` is what routes tell allocations apart by: `size`, `call_site`, `call_site_and_size`,
     `phase` or `phase_and_size`. Allocations before the first phase then have no route. `best` tries
-    all of them, and takes the one with which the other part reserves least; one pool if none is
+    all keys, and takes the key with which the other part reserves least, or one pool if no key is
     better. `learn` is the share of the events to learn from. `allocator` and `options` are those of
     `quarry.replay`. The trace is read twice, and only the allocations in use are kept in memory.
     `progress` is called with the number of events read until now, in both passes together. Raises
@@ -150,10 +155,10 @@ def learn_routes(
 ) -> RoutingTable:
     """The routes that a whole trace teaches, for `quarry.replay` or a pool.
 
-    `key` is one of those of `separate`, but not `best`, because no part is left to compare keys.
-    An allocation is temporary if it is freed within `temporary_events` events. `progress` is called
-    with the number of events read until now. Raises BadArgument for an unknown `key`, BadTrace if
-    the file is no trace, and ResourceFailed if it cannot be read.
+    `key` is one of those of `separate`, but not `best`, because no part is left to compare keys. An
+    allocation is temporary if its free comes fewer than `temporary_events` events later. `progress`
+    is called with the number of events read until now. Raises BadArgument for an unknown `key`,
+    BadTrace if the file is not a trace, and ResourceFailed if it cannot be read.
     """
     if isinstance(trace, Trace):
         trace = select_allocator(trace, allocator)

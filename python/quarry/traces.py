@@ -248,7 +248,7 @@ def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None
     """Reads a trace in a format that `quarry info` lists. The first bytes tell the format.
 
     Needs 56 bytes of memory for each event. `progress` is called with the number of events read
-    until now. Raises BadTrace if the file is no trace, and ResourceFailed if it cannot be read.
+    until now. Raises BadTrace if the file is not a trace, and ResourceFailed if it cannot be read.
     """
     read = _core.read_trace(os.fspath(path), progress)
     events = read.pop("events").view(EVENT)
@@ -268,6 +268,6 @@ def convert(
     frees, and no call sites. Returns the number of events written, the number of `skipped_events`
     that the format cannot hold, the format of the input, and what the reader skipped. `progress` is
     called with the number of events until now. Raises BadArgument for an unknown `target`, BadTrace
-    if the file is no trace, and ResourceFailed if a file cannot be read or written.
+    if the file is not a trace, and ResourceFailed if a file cannot be read or written.
     """
     return _core.convert(os.fspath(path), os.fspath(output), target, progress)

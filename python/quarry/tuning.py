@@ -18,8 +18,8 @@ from quarry.traces import Progress, Trace, record_bytes, select_allocator
 class TuneOutcome:
     """What a trace needs with one setting.
 
-    A setting that is dropped or does not fit was replayed only until then, for `events` events; its
-    figures are lower bounds.
+    The replay of a setting that is dropped or does not fit ended early, after `events` events. The
+    figures of such a setting are lower bounds.
     """
 
     strategy: str
@@ -29,7 +29,7 @@ class TuneOutcome:
     growth_percent: int
     shrink_after: int
     fits: bool  # the whole trace was replayed, and every allocation succeeded
-    is_dropped: bool  # another outcome is as good or better in each figure that counts
+    is_dropped: bool  # the replay ended early, because the setting cannot be part of the result
     is_on_front: bool
     events: int  # replayed
     peak_reserved: int
@@ -118,17 +118,16 @@ def tune(
     `candidates` is `all`, or `published`, `2022` or `2024` for the heuristics of Umpire's poster
     with the rules of Quarry, of the poster, or of Umpire's release of 2024-10. `all` also tries
     pools that keep temporary and permanent allocations apart, with routes that the whole trace
-    teaches (`quarry.learn_routes`). `us_per_gib` is the
-    price of memory: how much time of the upstream a GiB at the peak is worth. The upstream takes
-    `us_per_allocation` microseconds for a block, more for a large one, and `us_per_free` for its
-    return. `capacity` limits the reserved bytes of each setting. `threads` 0 means one for each
-    processor.
+    teaches (`quarry.learn_routes`). `us_per_gib` is the price of memory: the microseconds of the
+    upstream that a GiB at the peak is worth. The upstream takes `us_per_allocation` microseconds
+    for a block, more for a large block, and `us_per_free` microseconds for its return. `capacity`
+    limits the reserved bytes of each setting. `threads` 0 means one for each processor.
 
     `goal` says what to find: the `front`, only the `best` setting, or the outcomes of `all`. With
     the first two, a setting is dropped as soon as it cannot be part of the result. This saves time
     and does not change the result. The trace is read up to four times, and `progress` is called
     with the number of events read in all. `allocator` is that of `quarry.replay`. Raises
-    BadArgument, BadTrace if the file is no trace, and ResourceFailed if it cannot be read.
+    BadArgument, BadTrace if the file is not a trace, and ResourceFailed if it cannot be read.
     """
     settings = _core.TuneSettings(
         candidates=candidates,

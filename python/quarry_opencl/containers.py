@@ -101,7 +101,7 @@ class _Elements(_Container):
 
 
 class Vector(_Elements):
-    """Kernels: `__global quarry_vector*` (opencl/vector.cl)."""
+    """A vector of elements of one type. Kernels: `__global quarry_vector*` (opencl/vector.cl)."""
 
     words = 30
     name = "vector"
@@ -117,7 +117,7 @@ class Vector(_Elements):
 
 
 class ArrayList(_Elements):
-    """Kernels: `__global quarry_array_list*` (opencl/array_list.cl)."""
+    """An array list of elements of one type. Kernels: `__global quarry_array_list*` (opencl/array_list.cl)."""
 
     words = 3
     name = "array_list"
@@ -139,7 +139,7 @@ class Queue(_Container):
     words = 3
 
     def push(self, values: npt.ArrayLike) -> None:
-        """Adds values in their order. Raises OutOfMemory if the heap has no memory; the values before stay in the queue."""
+        """Adds values in their order. If the heap has no memory, raises OutOfMemory; the first values stay in the queue."""
         added = _words_of(values)
         with self._open(changes=True) as (mapped, struct):
             for value in added:
@@ -176,7 +176,7 @@ class _Keyed(_Container):
             return int(value[0]) if value else None
 
     def update(self, keys: npt.ArrayLike, values: npt.ArrayLike) -> None:
-        """Sets the values of keys. Raises OutOfMemory if the heap has no memory; the keys before are set."""
+        """Sets the values of keys, in their order. If the heap has no memory, raises OutOfMemory; the first keys stay set."""
         given, wanted = _words_of(keys), _words_of(values)
         if given.size != wanted.size:
             raise BadArgument(f"{type(self).__name__}.update: {given.size} keys and {wanted.size} values")
@@ -219,7 +219,7 @@ class Map(_Keyed):
         return self._items()
 
     def destroy(self) -> None:
-        """Frees all entries and the table. The map then gets no entries."""
+        """Frees all entries and the table. No entry can be added afterwards."""
         with self._open(changes=True) as (mapped, struct):
             mapped.call("map_destroy", byref(struct))
 
@@ -269,6 +269,6 @@ class Graph(Map):
         return ids, offsets, targets
 
     def destroy(self) -> None:
-        """Frees all vertices, edges and the table. The graph then gets no edges."""
+        """Frees all vertices, edges and the table. No edge can be added afterwards."""
         with self._open(changes=True) as (mapped, struct):
             mapped.call("graph_destroy", byref(struct))

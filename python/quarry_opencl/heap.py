@@ -56,7 +56,7 @@ class Faults:
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """What a heap holds, in bytes but for the last field."""
+    """How full a heap is: bytes, and in the last field the number of allocations."""
 
     usable: int
     reserved: int
@@ -66,8 +66,8 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True)
 class LiveAllocation:
-    """An allocation that is not freed. `state` is "unknown" in heaps that are no debug heaps, else "intact", "overrun" or
-    "reserved" (a reserve claimed the slot and did not return it). Sizes are in bytes."""
+    """An allocation that is not freed. `state` is "unknown" except in debug heaps. There it is "intact", "overrun" or
+    "reserved" (a reserve claimed the slot, and neither handed it out nor returned it). Sizes are in bytes."""
 
     reference: int
     state: str
@@ -107,8 +107,8 @@ def build(context: cl.Context, device: cl.Device, source: str, options: str = ""
 
 class Heap:
     """A heap of `size` bytes in a buffer of the queue's device, metadata included. It can grow up to `max_bytes` bytes; 0
-    means not at all. `places` is the number of hints of each size class, a power of two, or 0. In a debug heap a free reports
-    writes behind an allocation, and each allocation takes 16 bytes more.
+    means not at all. `places` is the number of hints of each size class, a power of two; 0 selects it by the device. In a debug
+    heap a free reports writes behind an allocation, and each allocation takes 16 bytes more.
 
     Kernels, and functions of this class, must not run at the same time. Each function waits for the queue first. Raises
     BadArgument for sizes that the device or the heap does not support, and OpenclFailed."""
@@ -168,7 +168,7 @@ class Heap:
         self.call("heap_reset")
 
     def faults(self) -> Faults:
-        """What went wrong in kernels and on the host since the heap was made, or `clear_faults` was called."""
+        """The faults of kernels and of the host since the heap was made, or since the last `clear_faults`."""
         faults = _Faults()
         self.call("heap_get_faults", byref(faults))
         values = {field.name: getattr(faults, field.name) for field in dataclasses.fields(Faults)}

@@ -95,7 +95,8 @@ void add_heap(nb::module_& core) {
            "The address and size of each allocation in use, by address.")
       .def("first_fault", fault_text, without_gil{},
            "The first fault since the last `clear_faults` as text, or None.")
-      .def("clear_faults", &heap::clear_faults, without_gil{}, "Forgets the first fault.")
+      .def("clear_faults", &heap::clear_faults, without_gil{},
+           "Forgets the first fault, and sets the counts of faults to 0.")
       .def("reset", &heap::reset, without_gil{}, "Frees all allocations at once.")
       .def("grow", &heap::grow, "size"_a, without_gil{},
            "Adds memory until at least `size` bytes are reserved.")

@@ -76,7 +76,8 @@ void add_plans(nb::module_& core) {
   core.def(
       "load_plan", [](std::filesystem::path const& path) { return load_plan(path.string()); },
       "path"_a, without_gil{}, nb::sig("def load_plan(path: str | os.PathLike[str]) -> Plan"),
-      "Reads a plan that `Plan.save` wrote. Raises BadPlan if the file is no plan or is damaged.");
+      "Reads a plan that `Plan.save` wrote. Raises BadPlan if the file is not a plan or is "
+      "damaged.");
   core.def(
       "plan_file",
       [](std::string const& path, std::string const& allocator, bytes alignment, bool finds_period,

@@ -216,7 +216,7 @@ void add_plugins(nb::module_& core) {
       .add("events", &stream_pool_counts::events, "Events recorded in streams.")
       .add("waits", &stream_pool_counts::waits, "Times that a stream waited for another one.")
       .add("shares", &stream_pool_counts::shares,
-           "Times that the free memory of all streams was made common.")
+           "Times that the pool made the free memory of all streams available to each of them.")
       .add("streams", &stream_pool_counts::streams, "Streams that have used the pool.");
 
   nb::enum_<framework>(core, "Framework", "Who allocates from the plug-ins' pools.")

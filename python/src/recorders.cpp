@@ -23,8 +23,8 @@ void add_recorders(nb::module_& core) {
           "name"_a, without_gil{}, "Records that a phase of the program begins.")
       .def(
           "flush", [](recorder_handle const& handle) { handle.shared()->flush(); }, without_gil{},
-          "Writes the events recorded until now to the file. Raises ResourceFailed if any event is "
-          "lost since the last call.")
+          "Writes the events recorded until now to the file. Raises ResourceFailed if an event was "
+          "lost since the last call, and BadState in the child of a fork.")
       .def(
           "close", [](recorder_handle const& handle) { handle.shared()->close(); }, without_gil{},
           "Flushes and closes the file. Later events are lost.")
@@ -33,10 +33,11 @@ void add_recorders(nb::module_& core) {
           [](recorder_handle const& handle, std::string const& path) {
             handle.shared()->save(path);
           },
-          "path"_a, without_gil{}, "Writes the events of the ring to a file.")
+          "path"_a, without_gil{},
+          "Writes the events of the ring to a file. Raises BadState without a ring.")
       .def_prop_ro(
           "lost", [](recorder_handle const& handle) { return handle.shared()->lost(); },
-          "Events that could not be recorded.");
+          "The number of events that could not be recorded or written.");
 }
 
 }  // namespace quarry::python

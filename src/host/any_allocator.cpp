@@ -88,7 +88,7 @@ allocator_counts any_allocator::counts() const {
               [](allocator_model& model) { return model.counts(); });
 }
 memory_location any_allocator::location() const {
-  return with(handle_, "any_allocator::place",
+  return with(handle_, "any_allocator::location",
               [](allocator_model& model) { return model.location(); });
 }
 allocator_id any_allocator::id() const {

@@ -141,15 +141,15 @@ void prefetch(void const* memory, bytes size, memory_location target, cuda_strea
     advise(const_cast<void*>(memory), size, memory_advice::will_be_used, {}, location);
 }
 
-void advise(void* memory, bytes size, memory_advice advice, memory_location place) {
+void advise(void* memory, bytes size, memory_advice advice, memory_location target) {
   if (size != 0)
-    advise(memory, size, advice, place, checked("advise", "at", memory, size).location);
+    advise(memory, size, advice, target, checked("advise", "at", memory, size).location);
 }
-void advise(void* memory, bytes size, memory_advice advice, memory_location place,
+void advise(void* memory, bytes size, memory_advice advice, memory_location target,
             memory_location location) {
   if (size == 0) return;
   if (is_drivers(advice) && location.kind == memory_kind::managed)
-    return cuda::advise(memory, size, advice, place);
+    return cuda::advise(memory, size, advice, target);
   if (is_drivers(advice) || location.kind == memory_kind::managed ||
       location.kind == memory_kind::device || location.kind == memory_kind::pinned) {
     throw bad_argument{"advise: this advice does not fit this kind of memory; see memory_advice"};

@@ -334,16 +334,16 @@ std::uint32_t recorder::call_site(std::string_view label) {
   std::lock_guard const lock{state_->mutex};
   return state_->names.call_sites.number(label);
 }
-std::uint32_t recorder::call_site(std::source_location const& place) {
+std::uint32_t recorder::call_site(std::source_location const& position) {
   record_lane* const lane = state_->this_lane();
-  record_lane::place const key{place.file_name(), place.line(), place.column()};
+  record_lane::place const key{position.file_name(), position.line(), position.column()};
   std::size_t const hash = hash_of(key.file) + key.line + 7 * std::size_t{key.column};
   if (lane != nullptr) {
     if (auto const* const found = lane->places.find(key, hash)) return *found;
   }
   std::uint32_t const number =
-      call_site(std::string{place.file_name()} + ':' + std::to_string(place.line()) + ' ' +
-                place.function_name());
+      call_site(std::string{position.file_name()} + ':' + std::to_string(position.line()) + ' ' +
+                position.function_name());
   if (lane != nullptr) lane->places.set(key, hash, number);
   return number;
 }
@@ -393,9 +393,9 @@ std::uint64_t recorder::lost() const {
   return state_->unbuffered + state_->output.lost();
 }
 
-call_site_scope::call_site_scope(recorder& target, std::source_location const& place)
+call_site_scope::call_site_scope(recorder& target, std::source_location const& position)
     : recorder_{target} {
-  begin(target.call_site(place));
+  begin(target.call_site(position));
 }
 call_site_scope::call_site_scope(recorder& target, std::uint32_t number) : recorder_{target} {
   begin(number);

@@ -49,18 +49,18 @@ typedef enum quarry_resource {
   QUARRY_SHARED = 5 /* in records only */
 } quarry_resource;
 
-/* Options of a pool. In first_block, next_block and alignment, 0 means the default
- * (quarry_pool_default_options). In max_bytes and growth_percent, 0 means none. So { .name = "x" }
- * is a pool with a name. Sizes are in bytes. growth_percent is the minimum size of later blocks in
- * percent of the reserved bytes. Later
- * versions may append fields; `size` tells the library which fields the caller knows. */
+/* Options of a pool. Sizes are in bytes. In first_block, next_block and alignment, 0 means the
+ * default (quarry_pool_default_options). In max_bytes and growth_percent, 0 means none. So
+ * { .name = "x" } is a pool with a name. growth_percent is the minimum size of later blocks in
+ * percent of the reserved bytes. Later versions may append fields; `size` tells the library which
+ * fields the caller knows. */
 typedef struct quarry_pool_options {
-  uint64_t size; /* sizeof(quarry_pool_options); 0: the fields up to keeps_backtraces */
-  uint64_t first_block;
-  uint64_t next_block;
+  uint64_t size;        /* sizeof(quarry_pool_options); 0: the fields up to keeps_backtraces */
+  uint64_t first_block; /* minimum size of a block while the pool has none */
+  uint64_t next_block;  /* minimum size of a later block */
   uint32_t growth_percent;
-  uint64_t alignment;
-  uint64_t max_bytes;
+  uint64_t alignment;    /* of all addresses: a power of two from 16 to 16384 */
+  uint64_t max_bytes;    /* limit for the bytes of all blocks */
   int device;            /* QUARRY_DEVICE: the number of the GPU */
   char const* directory; /* QUARRY_FILE: the directory of the files */
   char const* name;      /* for reports; null: "allocator N" */
@@ -70,15 +70,16 @@ typedef struct quarry_pool_options {
   uint64_t keeps_backtraces; /* 1: reports show the backtrace of each allocation; 0: no */
 } quarry_pool_options;
 
+/* Counts of a pool: four sizes in bytes, then four numbers. */
 typedef struct quarry_pool_counts {
-  uint64_t reserved;
+  uint64_t reserved; /* bytes of the pool's blocks */
   uint64_t peak_reserved;
-  uint64_t allocated;
+  uint64_t allocated; /* requested bytes that are not freed yet */
   uint64_t peak_allocated;
-  uint64_t allocations_in_use;
-  uint64_t blocks_allocated;
-  uint64_t blocks_returned;
-  uint64_t invalid_frees;
+  uint64_t allocations_in_use; /* allocations that are not freed yet */
+  uint64_t blocks_allocated;   /* blocks taken from the resource */
+  uint64_t blocks_returned;    /* blocks returned to the resource */
+  uint64_t invalid_frees;      /* frees that the pool refused */
 } quarry_pool_counts;
 
 typedef struct quarry_pool quarry_pool;
@@ -107,13 +108,15 @@ quarry_status quarry_pool_destroy(quarry_pool* pool);
 /* Allocates `size` bytes. `*memory` is null unless QUARRY_OK. Size 0 returns a unique address. */
 quarry_status quarry_pool_allocate(quarry_pool* pool, uint64_t size, void** memory);
 
-/* Frees an allocation. Null memory is ignored. */
+/* Frees an allocation. Null memory is ignored. QUARRY_NOT_IN_USE, and an invalid free is counted,
+ * if `memory` is not the base address of an allocation of this pool. */
 quarry_status quarry_pool_deallocate(quarry_pool* pool, void* memory);
 
 /* Returns the blocks without allocations to the resource. */
 quarry_status quarry_pool_release(quarry_pool* pool);
 
-/* Sets `*size` to the requested size of the allocation at `memory`. */
+/* Sets `*size` to the requested size of the allocation at `memory`. QUARRY_NOT_IN_USE, and `*size`
+ * is unchanged, if `memory` is not the base address of an allocation of this pool. */
 quarry_status quarry_pool_size_of(quarry_pool* pool, void const* memory, uint64_t* size);
 
 quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* counts);
@@ -121,10 +124,11 @@ quarry_status quarry_pool_get_counts(quarry_pool* pool, quarry_pool_counts* coun
 /* Sets `*overruns` to the number of deallocations whose red zone had been overwritten. */
 quarry_status quarry_pool_get_overruns(quarry_pool* pool, uint64_t* overruns);
 
-/* Labels an allocation for reports, until it is freed. */
+/* Labels an allocation for reports, until it is freed. QUARRY_NOT_IN_USE if `memory` is not the
+ * base address of an allocation of this pool. */
 quarry_status quarry_pool_label(quarry_pool* pool, void* memory, char const* name);
 
-/* Sets `*id` to the pool's id in records. */
+/* Sets `*id` to the pool's id in records (quarry_record.allocator). */
 quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
 
 /* Device memory of one GPU in the order of streams. A stream reuses memory that it freed at once.
@@ -141,14 +145,16 @@ quarry_status quarry_stream_pool_create(quarry_pool_options const* options,
 quarry_status quarry_stream_pool_destroy(quarry_stream_pool* pool);
 quarry_status quarry_stream_pool_allocate(quarry_stream_pool* pool, uint64_t size, void* stream,
                                           void** memory);
-/* Frees memory after the work that `stream` has now. If other streams used the memory, the caller
- * must first make `stream` wait for them. */
+/* Frees memory as soon as the present work of `stream` is done. If other streams used the memory,
+ * the caller must first make `stream` wait for them. QUARRY_NOT_IN_USE as for
+ * quarry_pool_deallocate. */
 quarry_status quarry_stream_pool_deallocate(quarry_stream_pool* pool, void* memory, void* stream);
-/* Makes the memory that `stream` freed available to other streams, by an event recorded now. */
+/* Records an event in `stream`, which makes the memory that `stream` freed available to other
+ * streams. */
 quarry_status quarry_stream_pool_share(quarry_stream_pool* pool, void* stream);
-/* Tells the pool that a stream will not be used again. This call is optional. */
+/* Tells the pool that it will not be called with `stream` again. This call is optional. */
 quarry_status quarry_stream_pool_forget(quarry_stream_pool* pool, void* stream);
-/* Returns the blocks without allocations, after waiting for the streams that used them. */
+/* Waits for the streams that used the blocks without allocations, and returns these blocks. */
 quarry_status quarry_stream_pool_release(quarry_stream_pool* pool);
 quarry_status quarry_stream_pool_get_counts(quarry_stream_pool* pool, quarry_pool_counts* counts);
 
@@ -157,29 +163,33 @@ quarry_status quarry_stream_pool_get_counts(quarry_stream_pool* pool, quarry_poo
  * Offsets are the same in all processes; addresses are not. */
 typedef struct quarry_segment quarry_segment;
 
-/* Opens segment `name`, or makes it with `size` bytes. Size 0 opens an existing segment. */
+/* Opens segment `name`, or makes it with `size` bytes. To open an existing segment, pass its size
+ * or 0. QUARRY_BAD_ARGUMENT for another size, and for size 0 without an existing segment. */
 quarry_status quarry_segment_open(char const* name, uint64_t size, quarry_segment** segment);
 /* Drops the references of this opening and closes the segment. Null is ignored. */
 quarry_status quarry_segment_close(quarry_segment* segment);
-/* Returns the memory of that name and adds a reference. New memory is zeroed. */
+/* Returns the memory of that name and adds a reference. Allocates `size` zeroed bytes if the name
+ * is new. QUARRY_BAD_ARGUMENT if the memory exists with another size. */
 quarry_status quarry_segment_allocate(quarry_segment* segment, char const* name, uint64_t size,
                                       void** memory);
 /* The same for an existing name. QUARRY_NOT_IN_USE if the name does not exist. */
 quarry_status quarry_segment_find(quarry_segment* segment, char const* name, void** memory);
-/* Drops a reference. Memory without references becomes free. */
+/* Drops a reference. Memory without references becomes free. QUARRY_NOT_IN_USE if this opening has
+ * no reference to `memory`. */
 quarry_status quarry_segment_release(quarry_segment* segment, void* memory);
-/* Translate between addresses and offsets. QUARRY_BAD_ARGUMENT outside of the segment. */
+/* The next two functions translate between addresses and offsets. QUARRY_BAD_ARGUMENT outside of
+ * the segment. */
 quarry_status quarry_segment_offset_of(quarry_segment* segment, void const* memory,
                                        uint64_t* offset);
 quarry_status quarry_segment_at(quarry_segment* segment, uint64_t offset, void** memory);
 
 /* The allocation that contains an address. */
 typedef struct quarry_record {
-  uint32_t allocator;
-  uint32_t resource; /* quarry_resource */
-  uint32_t device;
-  void* base;
-  uint64_t size; /* requested bytes */
+  uint32_t allocator; /* the id of the pool, allocator or tracked resource */
+  uint32_t resource;  /* a quarry_resource */
+  uint32_t device;    /* the number of the GPU; 0 for other memory */
+  void* base;         /* the first byte of the allocation */
+  uint64_t size;      /* requested bytes */
 } quarry_record;
 
 /* Finds the allocation of any pool that contains `address`, which may be an interior pointer.
@@ -192,7 +202,7 @@ quarry_status quarry_find(void const* address, quarry_record* record);
  * a new name that is in use, and for null. */
 typedef struct quarry_allocator quarry_allocator;
 
-/* Bytes, except for the last two, which are numbers. `reserved`: taken from the resource. */
+/* Counts of an allocator, as those of a pool: four sizes in bytes, then two numbers. */
 typedef struct quarry_allocator_counts {
   uint64_t reserved;
   uint64_t peak_reserved;
@@ -203,7 +213,8 @@ typedef struct quarry_allocator_counts {
 } quarry_allocator_counts;
 
 /* Makes an allocator from a text such as "pool(device(0), first_block=1GiB)"; allocators.hpp
- * defines these texts. `*allocator` is null unless QUARRY_OK. So are the next two results. */
+ * defines these texts. `*allocator` is null unless QUARRY_OK, here and in the next two functions.
+ * */
 quarry_status quarry_allocator_make(char const* name, char const* description,
                                     quarry_allocator** allocator);
 /* Finds the allocator of that name or alias. */
@@ -216,14 +227,15 @@ quarry_status quarry_allocator_remove_alias(char const* alias);
  * it, or if `discards` is 0 and memory was not freed. */
 quarry_status quarry_allocator_destroy(char const* name, int discards);
 
-/* The same as the functions of a pool. */
+/* The next four functions do what those of a pool do. */
 quarry_status quarry_allocator_allocate(quarry_allocator* allocator, uint64_t size, void** memory);
 quarry_status quarry_allocator_deallocate(quarry_allocator* allocator, void* memory);
 quarry_status quarry_allocator_size_of(quarry_allocator* allocator, void const* memory,
                                        uint64_t* size);
 quarry_status quarry_allocator_release(quarry_allocator* allocator);
-/* The same, then takes a block for the difference if less than `wanted` bytes are reserved. Does
-   nothing if one empty block would only be replaced by another one. */
+/* Returns the blocks without allocations. If less than `wanted` bytes are reserved then, takes one
+ * block that has at least the difference. Does nothing if it would only replace one empty block by
+ * another one. */
 quarry_status quarry_allocator_coalesce(quarry_allocator* allocator, uint64_t wanted);
 quarry_status quarry_allocator_get_counts(quarry_allocator* allocator,
                                           quarry_allocator_counts* counts);
@@ -240,14 +252,15 @@ quarry_status quarry_deallocate(void* memory);
 quarry_status quarry_reallocate(void* memory, uint64_t size, void** result);
 quarry_status quarry_move(void* memory, quarry_allocator* target, void** result);
 
-/* Copy bytes between allocations, or set the bytes of an allocation. Addresses may be interior
- * pointers. The work is complete on return. QUARRY_BAD_ARGUMENT, and no memory is accessed, if the
- * registry does not know the memory, or if fewer than `size` bytes follow the address. */
+/* Copy bytes between allocations, or set the bytes of an allocation to `value`, which is from 0 to
+ * 255. Addresses may be interior pointers. The work is complete on return. QUARRY_BAD_ARGUMENT, and
+ * no memory is accessed, if the registry does not know the memory, or if the allocation has fewer
+ * than `size` bytes from the address on. */
 quarry_status quarry_copy(void* target, void const* source, uint64_t size);
 quarry_status quarry_fill(void* memory, int value, uint64_t size);
 
-/* Writes a line for each allocation and each allocator to a file, or to standard error if `path` is
- * null. */
+/* Writes a line for each allocation and each allocator to the file `path`, or to standard error if
+ * `path` is null. QUARRY_RESOURCE_FAILED if the file cannot be written. */
 quarry_status quarry_report(char const* path);
 
 /* The version of the library that the program runs with: 10203 and "1.2.3" for version 1.2.3.

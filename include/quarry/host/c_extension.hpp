@@ -47,17 +47,17 @@ enum class handle_kind : std::uint8_t {
   opencl_heap = 5
 };
 
-/// Makes a handle of an object. The object has its own lock: calls on it may run at the same time.
-/// Throws `out_of_memory`.
+/// Makes a handle of an object. Calls on the handle may run at the same time, so the object needs
+/// its own lock. Throws `out_of_memory` if 2^20 handles exist.
 [[nodiscard]] QUARRY_API void* add_object(handle_kind kind, void* object);
 
-/// Returns `work(object)` for the object of a live handle of that kind. Throws `was_destroyed` or
-/// `bad_argument`, with a message that starts with `call`, if there is none.
+/// Returns `work(object)` for the object of a live handle of that kind. Otherwise throws
+/// `was_destroyed` or `bad_argument`, with a message that starts with `call`.
 QUARRY_API quarry_status use_object(void* handle, handle_kind kind, char const* call,
                                     std::function<quarry_status(void*)> const& work);
 
-/// Ends a handle, waits until no `use_object` has its object, and returns the object. Throws as
-/// `use_object` does.
+/// Ends a handle, waits for the calls of `use_object` on it, and returns the object, which the
+/// caller owns now. Throws as `use_object` does.
 [[nodiscard]] QUARRY_API void* remove_object(void* handle, handle_kind kind, char const* call);
 
 }  // namespace quarry::inline QUARRY_ABI::c_api

@@ -17,10 +17,10 @@ namespace quarry::inline QUARRY_ABI {
 /// A communicator of the ranks that run on this rank's node.
 class node_communicator {
  public:
-  /// Collective over `communicator`. Throws `bad_argument` for MPI_COMM_NULL, and `resource_failed`
-  /// if MPI is not initialised or returns an error. The error handler of `communicator` handles an
-  /// error of the split itself; MPI's default handler ends the program. This communicator returns
-  /// its errors.
+  /// Collective over `communicator`, which is split by nodes. Throws `bad_argument` for
+  /// MPI_COMM_NULL, and `resource_failed` if MPI is not initialised or returns an error. The error
+  /// handler of `communicator` handles an error of the split; MPI's default handler ends the
+  /// program. The new communicator has the handler MPI_ERRORS_RETURN.
   explicit node_communicator(MPI_Comm communicator) {
     int is_initialised = 0, is_finalised = 0;
     MPI_Initialized(&is_initialised);
@@ -80,12 +80,12 @@ class node_communicator {
 /// closed it.
 class mpi_segment {
  public:
-  /// Collective over `all`. On each node rank 0 makes the segment, then the other ranks open it
+  /// Collective over `communicator`. On each node rank 0 makes the segment; then the others open it
   /// with the same name, and with the same size or 0. For names and sizes see `shared_resource`.
   /// Throws `bad_argument` if another program, another communicator or this process has the
-  /// segment open on the node. Reuses a segment that killed processes left. A rank that fails
-  /// throws `bad_argument`, `out_of_memory` or `resource_failed`. Then the other ranks of its node
-  /// throw `resource_failed`, and no rank waits for ever.
+  /// segment open on the node. Reuses a segment that killed processes left. If a rank fails, it
+  /// throws `bad_argument`, `out_of_memory` or `resource_failed`. The other ranks of its node then
+  /// throw `resource_failed`, so no rank waits for ever.
   mpi_segment(MPI_Comm communicator, std::string const& name, bytes size) : node_{communicator} {
     std::exception_ptr failure;
     auto const open = [&] {

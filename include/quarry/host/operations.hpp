@@ -4,8 +4,9 @@
 // allocation.
 //
 // All operations throw `bad_argument` for memory that the registry does not know, that is too
-// small, or that the operation cannot use (such as host memory in a stream). They throw it before
-// they access any memory. They throw `resource_failed` if CUDA returns an error.
+// small, or that the operation cannot use (a stream cannot fill host memory). They throw it before
+// they access any memory. They throw `resource_failed` if CUDA or the system returns an error.
+// `copy`, `fill`, `prefetch` and `advise` do nothing for size 0.
 //
 // With a stream, the operation runs in the stream's order, and the call may return earlier. Without
 // a stream, the operation is complete when the call returns. If a GPU may use the memory (device,
@@ -27,8 +28,9 @@ namespace quarry::inline QUARRY_ABI {
 /// registry knows the memory during the lifetime of this object.
 class QUARRY_API adopted_memory {
  public:
-  /// `location` is not checked. Throws `bad_argument` if `memory` is not a multiple of 16, or lies
-  /// in an allocation that the registry knows.
+  /// Reports name the memory `name`. `location` is not checked. Throws `bad_argument` if `memory`
+  /// is null, is not a multiple of 16, or lies in an allocation that the registry knows, and if
+  /// `size` is 0 or above 64 TiB.
   adopted_memory(void* memory, bytes size, memory_location location = {}, std::string name = {});
   ~adopted_memory();
   adopted_memory(adopted_memory&&) noexcept;
@@ -42,12 +44,12 @@ class QUARRY_API adopted_memory {
 /// Advice about the use of memory. It holds until it is revoked, except for `will_be_used`, which
 /// has a single effect at once.
 enum class memory_advice {
-  read_mostly,
-  preferred_here,
-  accessed_by,
-  will_be_used,
-  is_sequential,
-  is_random,
+  read_mostly,         ///< for managed memory: each processor may keep a copy to read
+  preferred_here,      ///< for managed memory: the pages should stay at the given location
+  accessed_by,         ///< for managed memory: the given processor should have it mapped
+  will_be_used,        ///< for host memory and files: read the pages now
+  is_sequential,       ///< for host memory and files: accessed in order
+  is_random,           ///< for host memory and files: accessed in no order
   not_read_mostly,     ///< revokes `read_mostly`
   no_preferred_place,  ///< revokes `preferred_here`, for any location
   not_accessed_by,     ///< revokes `accessed_by`, for the given location
@@ -64,31 +66,33 @@ QUARRY_API void copy(void* target, void const* source, bytes size, cuda_stream s
 QUARRY_API void fill(void* memory, unsigned char value, bytes size);
 QUARRY_API void fill(void* memory, unsigned char value, bytes size, cuda_stream stream);
 
-/// Prefetches managed memory to `target` (a GPU or the host), or reads the pages of a mapped file.
-/// Does nothing for other kinds of memory. The null stream means the default stream of the target
-/// GPU, or of the current GPU if the target is the host.
+/// Prefetches managed memory to `target` (a GPU or the host), or reads the pages of a mapped file
+/// if `target` is the host. Does nothing for other kinds of memory. The null stream means the
+/// default stream of the target GPU, or of the current GPU if the target is the host.
 QUARRY_API void prefetch(void const* memory, bytes size, memory_location target,
                          cuda_stream stream = nullptr);
-/// Advises how the program will use the memory. For managed memory the driver takes `read_mostly`,
-/// `preferred_here`, `accessed_by` and the advice that revokes these. For host memory and files the
-/// system takes the other advice. The system applies advice to whole pages, including other data in
-/// the same pages. Throws `bad_argument` for advice that does not fit the kind of memory.
-QUARRY_API void advise(void* memory, bytes size, memory_advice advice, memory_location place = {});
+/// Advises how the program will use the memory. `target` is the GPU or the host that
+/// `preferred_here`, `accessed_by` and `not_accessed_by` refer to; other advice ignores it. The
+/// driver takes the advice for managed memory. The system takes the advice for host memory, shared
+/// memory and files, and applies it to whole pages, including other data in these pages. Throws
+/// `bad_argument` for advice that does not fit the kind of memory.
+QUARRY_API void advise(void* memory, bytes size, memory_advice advice, memory_location target = {});
 /// The same without a lookup, for memory that is known to lie at `location`.
 QUARRY_API void prefetch(void const* memory, bytes size, memory_location target, cuda_stream stream,
                          memory_location location);
-QUARRY_API void advise(void* memory, bytes size, memory_advice advice, memory_location place,
+QUARRY_API void advise(void* memory, bytes size, memory_advice advice, memory_location target,
                        memory_location location);
 
-/// Moves the pages of host memory to a NUMA node. Addresses and contents stay the same. It moves
-/// whole pages, including other data in these pages. It does not change the kernel's policy: pages
-/// that are accessed for the first time later are not affected. (For memory that belongs to a node
-/// from its first access on, use `numa_resource`.) Throws `bad_argument` for another kind of memory
-/// or a node that does not exist. Throws `resource_failed` if the system could not move all pages;
-/// some may have moved then.
+/// Moves the pages of host memory to a NUMA node. Addresses and contents stay the same. The system
+/// moves whole pages, including other data in these pages. The policy for new pages stays: pages
+/// that are accessed for the first time later may lie on another node. (For memory that belongs to
+/// a node from its first access on, use `numa_resource`.) Throws `bad_argument` for another kind of
+/// memory or a node that does not exist. Throws `resource_failed` if the system could not move all
+/// pages; some may have moved then.
 QUARRY_API void move_to_node(void* memory, bytes size, unsigned node);
 
-/// A pool that does not allocate in the order of streams. Operations on other pools need a stream.
+/// A pool that does not allocate in the order of streams. Operations on a pool that does need a
+/// stream.
 template <class Pool>
 concept plain_pool = !requires { typename Pool::stream; };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MPI for programs that quarry-mpicc compiles. Handles are integers: they can be compared, and can
-   initialise constants. The functions follow the MPI standard, version 4.0. */
+   initialise constants. The functions follow version 3.1 of the MPI standard. This file declares a
+   part of them; quarry-mpicc reports each call of another one as an error. */
 #ifndef QUARRY_MPI_MPI_H
 #define QUARRY_MPI_MPI_H
 
@@ -28,7 +29,7 @@ typedef struct MPI_Status {
   int MPI_TAG;
   int MPI_ERROR;
   int is_cancelled;
-  long long byte_count; /* the size of the message */
+  long long byte_count; /* the bytes of the message, without gaps */
 } MPI_Status;
 
 typedef void MPI_User_function(void* input, void* in_out, int* count, MPI_Datatype* type);
@@ -72,8 +73,8 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_SIMILAR 2
 #define MPI_UNEQUAL 3
 
-/* Bits 8 and above of a basic type are the distance of its elements in bytes. Bit 7: a pair with a
-   gap of a quarter of this distance, which messages do not contain. */
+/* Bits 8 and above of a basic type are its extent: the bytes from one element to the next. Bit 7
+   marks a pair with a gap of a quarter of the extent; messages do not contain the gap. */
 #define MPI_CHAR 0x101
 #define MPI_SIGNED_CHAR 0x102
 #define MPI_UNSIGNED_CHAR 0x103
@@ -265,8 +266,8 @@ int MPI_Type_vector(int count, int block_length, int stride, MPI_Datatype old_ty
 int MPI_Type_commit(MPI_Datatype* type);
 int MPI_Type_free(MPI_Datatype* type);
 
-/* One-sided communication: declared only, for headers that declare functions which nobody calls.
-   quarry-mpicc names each call. */
+/* One-sided communication is not supported. These declarations are for programs whose own headers
+   name these types. A call of such a function is an error of quarry-mpicc. */
 #define MPI_WIN_NULL 0
 #define MPI_WIN_BASE 1
 #define MPI_WIN_SIZE 2

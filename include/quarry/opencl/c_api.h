@@ -48,11 +48,14 @@ quarry_status quarry_opencl_tier_of(cl_device_id device, uint32_t* tier);
  * own source. Valid until the end of the program. */
 char const* quarry_opencl_sources(void);
 
-/* Write a text and its terminating 0 to a buffer of `capacity` bytes, and set `*length` to the
+/* The next two functions return a text: the build options that the heap's sources need on this
+ * device, and the folder of the cache of binaries (program.hpp), which is empty if the cache is
+ * off.
+ *
+ * They write the text and a terminating 0 to a buffer of `capacity` bytes, and set `*length` to the
  * text's length without the 0. `length` may be null. To ask for the length alone, pass a null
  * buffer and capacity 0. QUARRY_BAD_ARGUMENT, and only `*length` is set, if the buffer is too
- * small. The texts are the build options that the heap's sources need on this device, and the
- * folder of the cache of binaries (program.hpp), which is empty if the cache is off. */
+ * small. */
 quarry_status quarry_opencl_build_options(cl_device_id device, char* buffer, uint64_t capacity,
                                           uint64_t* length);
 quarry_status quarry_opencl_cache_folder(char* buffer, uint64_t capacity, uint64_t* length);
@@ -78,16 +81,17 @@ typedef uint32_t quarry_opencl_ref;
 /* Options of a heap. Later versions may append fields; `size` tells the library which fields the
  * caller knows. */
 typedef struct quarry_opencl_heap_options {
-  uint64_t size;      /* sizeof(quarry_opencl_heap_options); 0: the fields up to places */
+  uint64_t size;      /* sizeof(quarry_opencl_heap_options); 0: the fields up to `places` */
   uint64_t bytes;     /* of the buffer, including metadata; below 64 GiB */
   uint64_t max_bytes; /* limit for growth; 0: the heap cannot grow */
-  uint64_t places;    /* hints of each size class, a power of two up to 65536; 0: by the device */
+  uint64_t places;    /* hints of each size class (heap.hpp), a power of two up to 65536; 0: by the
+                         device */
   uint64_t debug;     /* 1: a debug heap, for programs built with -DQUARRY_DEBUG=1; else 0 */
 } quarry_opencl_heap_options;
 
 /* Writes the default options, 64 MiB that do not grow, to the first `size` bytes of `options`, and
  * zeros to fields that this library does not know. QUARRY_BAD_ARGUMENT if `size` does not include
- * the fields up to places, or is more than 4096. */
+ * the fields up to `places`, or is more than 4096. */
 quarry_status quarry_opencl_heap_fill_options(quarry_opencl_heap_options* options, uint64_t size);
 
 /* Returns the default options of a heap. */
@@ -116,7 +120,7 @@ quarry_status quarry_opencl_heap_buffer(quarry_opencl_heap* heap, cl_mem* buffer
 /* Sets `*size` to the bytes of the buffer. */
 quarry_status quarry_opencl_heap_size(quarry_opencl_heap* heap, uint64_t* size);
 
-/* The functions up to quarry_opencl_heap_map refuse a mapped heap: QUARRY_BAD_ARGUMENT. */
+/* All functions from here to quarry_opencl_heap_map refuse a mapped heap: QUARRY_BAD_ARGUMENT. */
 
 /* Moves the heap into a buffer of `size` bytes. References stay valid. The heap's buffer changes,
  * so set the kernels' arguments again. QUARRY_BAD_ARGUMENT if `size` is less than the heap's size,
@@ -126,7 +130,8 @@ quarry_status quarry_opencl_heap_grow(quarry_opencl_heap* heap, uint64_t size);
 /* Makes all memory free. All earlier references become invalid. */
 quarry_status quarry_opencl_heap_reset(quarry_opencl_heap* heap);
 
-/* The faults of kernels, and of quarry_opencl_heap_allocate and _deallocate. */
+/* Counts of the faults of kernels, and of quarry_opencl_heap_allocate and _deallocate. They stop at
+ * about 2^31. */
 typedef struct quarry_opencl_faults {
   uint64_t out_of_memory;
   uint64_t double_free;
@@ -137,9 +142,10 @@ typedef struct quarry_opencl_faults {
 } quarry_opencl_faults;
 
 quarry_status quarry_opencl_heap_get_faults(quarry_opencl_heap* heap, quarry_opencl_faults* faults);
+/* Sets all counts to 0, and forgets the first fault. */
 quarry_status quarry_opencl_heap_clear_faults(quarry_opencl_heap* heap);
 
-/* The bytes and allocations of a heap. The last field is a number, the others are bytes. */
+/* The bytes and allocations of a heap. The last field is a count, the others are bytes. */
 typedef struct quarry_opencl_usage {
   uint64_t usable;    /* of all pages */
   uint64_t reserved;  /* by spans and large allocations */
@@ -150,12 +156,13 @@ typedef struct quarry_opencl_usage {
 /* Reads all metadata. */
 quarry_status quarry_opencl_heap_get_usage(quarry_opencl_heap* heap, quarry_opencl_usage* usage);
 
-/* The state of the bytes behind an allocation. */
+/* The state of the bytes behind an allocation's requested bytes. */
 typedef enum quarry_opencl_allocation_state {
   QUARRY_OPENCL_ALLOCATION_UNKNOWN = 0, /* the heap is not a debug heap */
   QUARRY_OPENCL_ALLOCATION_INTACT = 1,
-  QUARRY_OPENCL_ALLOCATION_OVERRUN = 2, /* or allocated without QUARRY_DEBUG */
-  QUARRY_OPENCL_ALLOCATION_RESERVED = 3 /* a reserve claimed the slot, and did not return it */
+  QUARRY_OPENCL_ALLOCATION_OVERRUN = 2, /* overwritten, or allocated without QUARRY_DEBUG */
+  QUARRY_OPENCL_ALLOCATION_RESERVED = 3 /* a reserve (reserve.cl) claimed the slot, and neither
+                                           handed it out nor returned it */
 } quarry_opencl_allocation_state;
 
 /* An allocation that is not freed. The fields from requested_size on are zeros unless the state is
@@ -194,8 +201,8 @@ static inline void* quarry_opencl_at(void* base, quarry_opencl_ref reference) {
   return reference == 0 ? NULL : (void*)((char*)base + (size_t)reference * 16);
 }
 
-/* The next functions are quarry_at, quarry_malloc, quarry_free and quarry_usable_size of kernels,
- * on a mapped heap: QUARRY_BAD_ARGUMENT if the heap is not mapped. */
+/* The next functions do on a mapped heap what quarry_at, quarry_malloc, quarry_free and
+ * quarry_usable_size do in kernels. QUARRY_BAD_ARGUMENT if the heap is not mapped. */
 
 /* The same as quarry_opencl_at, with checks: QUARRY_BAD_ARGUMENT if the reference is null, or not
  * in the heap's pages. */

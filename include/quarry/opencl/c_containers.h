@@ -51,7 +51,7 @@ typedef struct quarry_opencl_queue {
 
 /* A hash map from 32-bit keys to 32-bit values (opencl/map.cl). */
 typedef struct quarry_opencl_map {
-  quarry_opencl_ref table; /* 0: the map has no table, and gets no entries */
+  quarry_opencl_ref table; /* 0: the map has no table, so no entry can be added */
   uint32_t mask;           /* the table's buckets - 1 */
   uint32_t size;           /* entries */
   uint32_t internal;
@@ -78,7 +78,8 @@ quarry_status quarry_opencl_vector_at(quarry_opencl_heap* heap, quarry_opencl_ve
  * QUARRY_BAD_ARGUMENT if the vector lacks one of them. */
 quarry_status quarry_opencl_vector_read(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
                                         uint32_t first, uint32_t count, void* target);
-/* Copies to the elements [first, first + count) from `source`. Errors are those of the read. */
+/* Copies count * element_bytes bytes from `source` to the elements [first, first + count). Errors
+ * are those of quarry_opencl_vector_read. */
 quarry_status quarry_opencl_vector_write(quarry_opencl_heap* heap, quarry_opencl_vector* vector,
                                          uint32_t first, uint32_t count, void const* source);
 /* Frees all elements. */
@@ -99,7 +100,8 @@ quarry_status quarry_opencl_array_list_read(quarry_opencl_heap* heap,
 quarry_status quarry_opencl_array_list_clear(quarry_opencl_heap* heap,
                                              quarry_opencl_array_list* list);
 
-/* Adds a value. Push and pop also free closed and empty rings, as quarry_queue_trim does. */
+/* Adds a value. quarry_opencl_queue_push and _pop also free rings that are closed and empty, as
+ * quarry_queue_trim does in kernels. */
 quarry_status quarry_opencl_queue_push(quarry_opencl_heap* heap, quarry_opencl_queue* queue,
                                        uint32_t value);
 /* Removes the oldest values, at most `capacity`, and writes them to `values` in their order. Sets
@@ -117,8 +119,8 @@ quarry_status quarry_opencl_map_init(quarry_opencl_heap* heap, quarry_opencl_map
 /* Sets `*value` to the address of the value of `key`, or to null if the map lacks it. */
 quarry_status quarry_opencl_map_find(quarry_opencl_heap* heap, quarry_opencl_map* map, uint32_t key,
                                      uint32_t** value);
-/* Sets the value of `key`. QUARRY_BAD_ARGUMENT if the map has no table. The set and the erase also
- * free the entries that kernels erased. */
+/* Sets the value of `key`, which it adds if the map lacks it. QUARRY_BAD_ARGUMENT if the map has no
+ * table. quarry_opencl_map_set and _erase also free the entries that kernels erased. */
 quarry_status quarry_opencl_map_set(quarry_opencl_heap* heap, quarry_opencl_map* map, uint32_t key,
                                     uint32_t value);
 /* Removes a key. QUARRY_NOT_IN_USE if the map lacks it. */
@@ -132,14 +134,15 @@ quarry_status quarry_opencl_map_read(quarry_opencl_heap* heap, quarry_opencl_map
 /* Frees all entries and the table. The map then has no table. */
 quarry_status quarry_opencl_map_destroy(quarry_opencl_heap* heap, quarry_opencl_map* map);
 
-/* The functions for ordered maps, which need no init. */
+/* The same for ordered maps. A struct of zeros is an empty ordered map. */
 quarry_status quarry_opencl_ordered_map_find(quarry_opencl_heap* heap,
                                              quarry_opencl_ordered_map* map, uint32_t key,
                                              uint32_t** value);
 quarry_status quarry_opencl_ordered_map_set(quarry_opencl_heap* heap,
                                             quarry_opencl_ordered_map* map, uint32_t key,
                                             uint32_t value);
-/* Writes the keys from `first_key` on, in ascending order, and their values. */
+/* Writes the keys from `first_key` on, in ascending order, and their values, as
+ * quarry_opencl_map_read does. */
 quarry_status quarry_opencl_ordered_map_read(quarry_opencl_heap* heap,
                                              quarry_opencl_ordered_map* map, uint32_t first_key,
                                              uint32_t* keys, uint32_t* values, uint64_t capacity,
@@ -158,12 +161,12 @@ typedef struct quarry_opencl_csr {
   uint32_t* targets; /* indices into ids, ascending for each vertex */
 } quarry_opencl_csr;
 
-/* Reads a graph. Free the arrays with quarry_opencl_csr_free. QUARRY_BAD_ARGUMENT if a link refers
- * to no vertex; QUARRY_OUT_OF_MEMORY if the host has no memory for the arrays. The graph need not
- * have a table. */
+/* Reads a graph into new arrays of the host; free them with quarry_opencl_csr_free.
+ * QUARRY_BAD_ARGUMENT if a link refers to no vertex; QUARRY_OUT_OF_MEMORY if the host has no memory
+ * for the arrays. A graph without a table is empty. */
 quarry_status quarry_opencl_graph_get_csr(quarry_opencl_heap* heap, quarry_opencl_graph* graph,
                                           quarry_opencl_csr* csr);
-/* Frees the arrays, and makes `*csr` zeros. Null and zeros are ignored. */
+/* Frees the arrays, and sets all fields of `*csr` to 0. Ignores null and a struct of zeros. */
 void quarry_opencl_csr_free(quarry_opencl_csr* csr);
 /* Frees the vertices, the edges and the table. */
 quarry_status quarry_opencl_graph_destroy(quarry_opencl_heap* heap, quarry_opencl_graph* graph);

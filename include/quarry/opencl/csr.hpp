@@ -21,7 +21,8 @@ struct csr {
 };
 
 /// Reads the graph of a heap that is mapped or lies in the host's memory. Throws `bad_argument` if
-/// a link refers to no vertex. O(buckets + edges log edges of a vertex + vertices log vertices).
+/// a link refers to no vertex. O(b + v log v + e log d) for b buckets, v vertices, e edges, and at
+/// most d edges of a vertex.
 [[nodiscard]] QUARRY_API csr csr_of(opencl_c::quarry_heap heap, opencl_c::quarry_graph* graph);
 
 }  // namespace quarry::inline QUARRY_ABI::opencl

@@ -18,11 +18,12 @@
 namespace quarry::inline QUARRY_ABI::opencl {
 
 struct heap_options {
-  quarry::bytes bytes = 64_MiB;  ///< of the buffer, including metadata: 1 to 4 % of `max_bytes`
-  quarry::bytes max_bytes = 0;   ///< limit for `grow`, below 64 GiB; 0: the heap cannot grow
-  /// The number of hints of each size class, a power of two. A hint says where the work-items of a
-  /// place allocate next; with more hints, fewer work-items meet at one word. 0: 64, or 16,384 on
-  /// GPUs; fewer in small heaps.
+  /// The size of the buffer. Metadata take 1 to 4 % of `max_bytes`, or of `bytes` if that is more.
+  quarry::bytes bytes = 64_MiB;
+  quarry::bytes max_bytes = 0;  ///< limit for `grow`, below 64 GiB; 0: the heap cannot grow
+  /// The number of places, and so of hints of each size class: a power of two up to 65,536. A place
+  /// is a set of work-items, and its hint says where they allocate next. With more places, fewer
+  /// work-items meet at one word. 0: 64, or 16,384 on GPUs; fewer in small heaps.
   std::uint32_t places = 0;
   /// A debug heap: each allocation takes 16 bytes more, and a free reports writes behind the
   /// requested bytes. It checks only in programs that are built with QUARRY_DEBUG, as `heap::build`
@@ -30,7 +31,8 @@ struct heap_options {
   bool debug = false;
 };
 
-/// The kernels' faults: counts of each kind, which stop at about 2^31, and the first fault.
+/// The faults of kernels, and of the host's calls on a mapped heap: counts of each kind, which stop
+/// at about 2^31, and the first fault.
 struct heap_faults {
   std::uint64_t out_of_memory = 0, double_free = 0, interior_reference = 0, foreign_reference = 0;
   std::uint64_t overrun = 0;  ///< found by frees in a debug heap
@@ -45,12 +47,14 @@ struct heap_faults {
 /// last copy of `buffer()`.
 ///
 /// Kernels and these functions must not run at the same time. Each function that reads or writes
-/// the heap waits for the queue first. Functions of one heap must not run at the same time either.
-/// While a `mapped_heap` exists, the functions from `grow` on throw `bad_argument` and change
-/// nothing, because OpenCL does not define commands on a mapped buffer.
+/// the heap waits for the queue first. Two threads must not call functions of one heap at the same
+/// time, on whichever copy. All functions that wait for the queue throw `opencl_error`. While a
+/// `mapped_heap` exists, the functions from `grow` on throw `bad_argument` and change nothing,
+/// because OpenCL does not define commands on a mapped buffer.
 class QUARRY_API heap {
  public:
-  /// Throws `bad_argument` if a size is below one span, or is 64 GiB or more. Throws
+  /// Throws `bad_argument` if a size is 64 GiB or more, exceeds the device's largest buffer, or has
+  /// no room for the metadata and one span (16 pages), and if `places` is out of range. Throws
   /// `opencl_error`.
   heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
        heap_options const& options = {});
@@ -69,8 +73,8 @@ class QUARRY_API heap {
 
   /// Moves the heap into a buffer of `size` bytes. References stay valid. `buffer()` changes, so
   /// set the kernels' arguments again. Throws `bad_argument` and changes nothing if `size` is less
-  /// than `size()` or more than `max_bytes`. Throws `opencl_error` if the device has no memory for
-  /// both buffers. O(size).
+  /// than `size()`, or more than `max_bytes` or the device's largest buffer. Throws `opencl_error`
+  /// if the device has no memory for both buffers. O(size).
   void grow(bytes size);
 
   /// Makes all memory free. All earlier references become invalid.

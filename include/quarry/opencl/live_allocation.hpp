@@ -14,10 +14,11 @@ enum class allocation_state : std::uint8_t {
   /// The bytes behind the requested bytes were overwritten, or a program without QUARRY_DEBUG made
   /// the allocation.
   overrun,
-  reserved  ///< a reserve claimed the slot, and neither handed it out nor returned it
+  /// A reserve (opencl/reserve.cl) claimed the slot, and neither handed it out nor returned it.
+  reserved
 };
 
-/// An allocation that is not freed. After the last kernel it is a leak.
+/// An allocation that is not freed. If no kernel will free it any more, it is a leak.
 struct live_allocation {
   std::uint32_t reference = 0;
   bytes slot_size = 0;  ///< of the allocation's slot or pages

@@ -23,8 +23,8 @@
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
-/// Thrown if a call of OpenCL fails or a program does not build. `what()` has the name of the call,
-/// the status, and the compiler's log.
+/// Thrown if a call of OpenCL fails or a program does not build. `what()` has the name of the call
+/// and its status, or the compiler's log.
 class QUARRY_API opencl_error : public resource_failed {
  public:
   explicit opencl_error(std::string const& why) : resource_failed{"OpenCL", why} {}
@@ -39,14 +39,14 @@ enum class atomics_tier : std::uint8_t { c11 = 1, nvidia = 2, other = 3 };
 [[nodiscard]] QUARRY_API char const* sources() noexcept;
 
 /// The build options that the heap's sources need on this device: the language and the tier. On
-/// NVIDIA's devices they also limit kernels to 64 registers, so that kernels run in groups of
-/// 1,024.
+/// NVIDIA's devices they also limit kernels to 64 registers, so that work-groups may have 1,024
+/// work-items.
 [[nodiscard]] QUARRY_API std::string build_options(cl::Device const& device);
 
 /// Builds `source`, with the heap's sources before it. If `cache_folder()` has the binary of an
 /// earlier build of the same sources and options for the same device and driver, loads this binary.
-/// Ignores a binary that is damaged, or that it cannot read or write. On PoCL, which has its own
-/// cache, uses no folder.
+/// Ignores a binary that is damaged, or that it cannot read or write. PoCL has its own cache, so
+/// `build` caches nothing there.
 ///
 /// `more_options` follow `build_options(device)`, and may select a later language by -cl-std.
 /// Throws `bad_argument` if they select a language below OpenCL C 2.0 on devices with C11 atomics,

@@ -16,8 +16,8 @@
 namespace quarry::inline QUARRY_ABI::trace {
 
 struct key_comparison_options {
-  std::vector<route_key> keys = {};  ///< empty: all keys
-  std::uint64_t temporary_events = 1000;
+  std::vector<route_key> keys = {};       ///< empty: all keys
+  std::uint64_t temporary_events = 1000;  ///< as in `separate_options`
   double learn = 0.5;  ///< the share of the events to learn from: more than 0 and less than 1
   /// The pools, with a strategy that takes a routing table. Each key replaces `routing` and
   /// `call_sites`
@@ -39,8 +39,9 @@ struct key_comparison {
   std::uint64_t learned_events = 0;
   replay_result together;          ///< the other part in one pool
   std::vector<compared_key> keys;  ///< in the order of the options
-  /// The index of the key that reserves least among the keys with the fewest failures; the first of
-  /// equal keys. The number of keys if no key is better than one pool
+  /// The index of the best key: first of the keys with which the trace fits, then of those with the
+  /// fewest failures, the key that reserves least; the first of equal keys. The number of keys if
+  /// no key is better than one pool
   std::size_t best = 0;
   name_tables names;
   std::vector<std::string> problems = {};  ///< `reader::problems` of the trace
@@ -50,7 +51,9 @@ struct key_comparison {
 /// Learns from the first part of a trace, and replays the other part in one pool and with the table
 /// of each key. The other part begins with the allocations that are in use at that time. Reads the
 /// trace twice. Memory: proportional to the allocations in use, for each key. Throws
-/// `bad_argument`, and `bad_trace` if the trace has changed between the two passes.
+/// `bad_argument` if `learn` is outside its range or the strategy takes no routing table,
+/// `bad_trace` if the trace has changed between the two passes, and what the source and its readers
+/// throw.
 [[nodiscard]] QUARRY_API key_comparison compare_keys(trace_source const& open,
                                                      key_comparison_options const& options);
 

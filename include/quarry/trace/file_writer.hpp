@@ -28,13 +28,16 @@ class QUARRY_API file_writer {
   /// Writes the remaining events. Ignores errors; call `close` to see them.
   ~file_writer();
 
-  /// Adds events whose numbers refer to `names`. Writes the new names. Throws `resource_failed` if
-  /// the file cannot be written. Then the events of that chunk and all later events are lost.
+  /// Adds events whose numbers refer to `names`. Writes the new names. Throws `bad_state` after
+  /// `close`. Throws `resource_failed` if the file cannot be written. Then the events of that chunk
+  /// and all later events are lost.
   void add(std::span<event const> events, name_tables const& names);
-  /// Writes the events that are not yet in the file, and flushes it to the operating system.
+  /// Writes the events that are not yet in the file, and flushes it to the operating system. Throws
+  /// `resource_failed`.
   void flush();
-  /// Flushes and closes the file, also if it throws `resource_failed`. Releases the file's lock,
-  /// even if a child process has the file open. Later calls do nothing.
+  /// Flushes and closes the file. Releases the file's lock, even if a child process has the file
+  /// open. Throws `resource_failed` if the remaining events cannot be written; the file is closed
+  /// then, too. Later calls of `flush` and `close` do nothing.
   void close();
   /// Closes the file without writing the remaining events, and without releasing the file's lock.
   /// For a process that shares the file with the process that created it, such as the child of a

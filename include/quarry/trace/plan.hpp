@@ -16,7 +16,7 @@ namespace quarry::inline QUARRY_ABI::trace {
 class reader;
 
 struct plan_options {
-  bytes alignment = 256;  ///< a power of two from 16 to 16384
+  bytes alignment = 256;  ///< of the places; a power of two from 16 to 16384
   /// Plans one period of a trace that repeats itself, and the allocations before the period
   bool finds_period = true;
   /// Placing stops after about this number of steps, or as soon as the size exceeds the lower bound
@@ -28,8 +28,9 @@ struct plan_options {
   std::function<void(std::uint64_t steps)> progress = {};
 };
 
-/// The maximum number of allocations of a trace for `make_plan`, which takes about 250 bytes for
-/// each.
+/// The maximum number of allocations of a trace for `make_plan`, which takes about 250 bytes of
+/// memory for each. The plan itself, for example one period of the trace, may have
+/// `max_plan_allocations`.
 inline constexpr std::size_t max_trace_allocations = std::size_t{1} << 26;
 
 /// Places all allocations of a trace. Allocations that the trace does not free live to its end.

@@ -26,7 +26,7 @@ enum class format : std::uint8_t {
   quarry,   ///< docs/format/trace.md
   pytorch,  ///< torch.cuda.memory._snapshot(), pickled
   rmm,      ///< the CSV of RMM's logging adaptor, and of allocation_log
-  umpire,   ///< JSON lines of Umpire 2022 and later
+  umpire,   ///< JSON lines of Umpire 2022.10 and later
   text,     ///< lines `a ID BYTES` and `f ID`
 };
 [[nodiscard]] QUARRY_API char const* name_of(format file_format);
@@ -69,7 +69,7 @@ class QUARRY_API reader {
   std::uint64_t problem_count_ = 0;
 };
 
-/// Opens a trace. Decompresses a file of gzip while it reads. Recognises the format by the first
+/// Opens a trace. Decompresses a gzip file while it reads. Recognises the format by the first
 /// bytes. Throws `resource_failed` if the file cannot be opened, and `bad_trace` if the format is
 /// unknown.
 [[nodiscard]] QUARRY_API std::unique_ptr<reader> open_trace(std::string const& path);

@@ -45,11 +45,16 @@ concept tells_free_bytes = requires(Resource const& resource) {
 /// shows an address as allocated twice. As thread-safe as the upstream. Throws what the upstream
 /// throws.
 ///
-/// A pool and its upstream can share a recorder and a name:
-/// `recorded_resource{pool{recorded_resource{host_resource{}, r, "p", recorded_role::upstream}}, r,
-/// "p"}`.
-/// A failure of the upstream is not recorded: the pool may find other memory. If it does not, the
-/// pool's own failure is recorded.
+/// A pool and its upstream can share a recorder and a name. A pool cannot be moved, so the resource
+/// constructs it:
+///
+///   using blocks = recorded_resource<host_resource>;
+///   recorded_resource<pool<blocks>> arrays{
+///       recorder, "arrays", recorded_role::allocator, std::in_place,
+///       blocks{host_resource{}, recorder, "arrays", recorded_role::upstream}};
+///
+/// A failure of the upstream is not recorded: the pool may find other memory. If the pool finds
+/// none, its own failure is recorded.
 ///
 /// Cost. With a null recorder, one branch for each call. Otherwise the cost of `recorder`, and of
 /// the upstream's lookup of the granted size. A program without this class executes no other

@@ -94,10 +94,11 @@ class QUARRY_API recorder {
   /// Sets the name of a stream that is not recorded yet. Returns false and changes nothing for the
   /// default stream, and for a stream that has a name. Throws std::bad_alloc.
   bool name_stream(void const* handle, std::string_view name);
-  /// The number of a call site, which is a label or a position in the source. Call it once per
-  /// site.
+  /// The number of a call site, which is a label or a position in the source. Equal labels have
+  /// equal numbers. Takes the mutex, except for a position that the thread used lately, so call it
+  /// once for each label. Throws std::bad_alloc.
   [[nodiscard]] std::uint32_t call_site(std::string_view label);
-  [[nodiscard]] std::uint32_t call_site(std::source_location const& place);
+  [[nodiscard]] std::uint32_t call_site(std::source_location const& position);
 
   /// The number of a thread that does not belong to this program, such as a multiprocessor. Equal
   /// names have equal numbers. Throws std::bad_alloc.
@@ -119,9 +120,11 @@ class QUARRY_API recorder {
   void hold_back(std::size_t events);
 
   /// Writes all recorded events to the file. Throws `resource_failed` with the first error if an
-  /// event was lost since the last throw. Throws `bad_state` in the child of a fork.
+  /// event was lost since the last throw. Throws `bad_state` in the child of a fork. Without a file
+  /// it writes nothing.
   void flush();
-  /// Flushes and closes the file. Later events are lost. Throws as `flush` does.
+  /// Flushes and closes the file. Later events are lost. Throws as `flush` does. Does nothing in a
+  /// ring, and after the first call.
   void close();
   /// Writes the events of the ring to a file. Other threads may record meanwhile. Throws
   /// `bad_state` if this recorder has no ring, and `resource_failed`.
@@ -157,7 +160,7 @@ class QUARRY_API call_site_scope {
   /// The call site is the position of the call in the source. Each thread remembers the numbers of
   /// its last positions, so a scope in a loop is cheap.
   explicit call_site_scope(recorder& target,
-                           std::source_location const& place = std::source_location::current());
+                           std::source_location const& position = std::source_location::current());
   /// The call site is a number that `recorder::call_site` returned.
   call_site_scope(recorder& target, std::uint32_t number);
   call_site_scope(call_site_scope const&) = delete;

@@ -105,7 +105,7 @@ struct replay_failure {
 
 /// How well a plan served the trace.
 struct plan_use {
-  std::uint64_t planned = 0;    ///< allocations at their places of the plan
+  std::uint64_t planned = 0;    ///< allocations at the places that the plan gives them
   std::uint64_t occupied = 0;   ///< allocations whose places were in use, not aligned, or missing
   std::uint64_t unplanned = 0;  ///< allocations whose requests were not the next ones of the plan
   std::uint64_t jumps = 0;      ///< to another position of the plan, after a deviation
@@ -134,7 +134,8 @@ struct replay_result {
   /// unknown
   std::uint64_t retried_failures = 0;
   std::uint64_t repeated_failures = 0;  ///< recorded failures that failed again
-  /// Peak of the bytes in use if every failed request had succeeded; 0 without recorded failures
+  /// The largest sum of a request that failed in the recording and the bytes in use at that moment;
+  /// 0 without recorded failures
   bytes peak_with_failures = 0;
   /// From `reserve` and `unreserve`: bytes that the recorded allocator reserved; 0 if not recorded
   bytes recorded_peak_reserved = 0;
@@ -147,7 +148,9 @@ struct replay_result {
 /// allocations in use, plus the samples. Not thread-safe.
 class QUARRY_API replayer {
  public:
-  /// Throws `bad_argument`. Throws `resource_failed` if `stitched` finds no GPU for its pages.
+  /// Throws `bad_argument` if an option is outside its range, or if the strategy lacks its plan or
+  /// cannot work with the routing table or the upstream. Throws `resource_failed` if `stitched`
+  /// finds no GPU for its pages.
   explicit replayer(replay_options const& options);
   replayer(replayer&&) noexcept;
   replayer& operator=(replayer&&) noexcept;

@@ -25,7 +25,7 @@ inline constexpr route_key all_route_keys[] = {route_key::size, route_key::call_
 
 struct separate_options {
   route_key key = route_key::size;
-  /// An allocation that is freed within this number of events is temporary
+  /// An allocation is temporary if its free comes fewer than this number of events later
   std::uint64_t temporary_events = 1000;
 };
 

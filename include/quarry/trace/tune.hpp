@@ -20,8 +20,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 inline constexpr double default_us_per_gib = 100'000;
 
 /// The result that `tune` looks for. It drops a setting as soon as the setting cannot be part of
-/// this result. The three figures of a setting only grow during a replay, so `tune` can drop
-/// settings early.
+/// this result. The three figures of a setting (peak, coalesces, and time of the upstream) only
+/// grow during a replay, so `tune` can drop settings early.
 enum class tune_goal : std::uint8_t {
   front,  ///< the settings that no other setting beats, and the best setting
   best,   ///< only the best setting: drops more settings
@@ -40,8 +40,8 @@ struct tune_options {
   tune_goal goal = tune_goal::front;
   bytes capacity = no_limit;
   upstream_cost cost = {};
-  double us_per_gib = default_us_per_gib;
-  unsigned threads = 0;  ///< 0: one for each processor
+  double us_per_gib = default_us_per_gib;  ///< the price of a GiB at the peak, in microseconds
+  unsigned threads = 0;                    ///< 0: one for each processor
   /// Called by the calling thread after each batch, with the number of events read so far. Each
   /// pass over the trace counts
   std::function<void(std::uint64_t events)> progress = {};
@@ -52,12 +52,12 @@ struct tune_options {
 struct tune_outcome {
   replay_options options = {};
   bool fits = false;  ///< the whole trace was replayed, and every allocation succeeded
-  /// The replay ended early, because another outcome is as good or better in each figure of the
-  /// goal
+  /// The replay ended early, because another outcome is as good or better in all three figures, or,
+  /// with the goal `best`, costs less
   bool is_dropped = false;
-  /// No other outcome is as good in all three figures and better in one of them. The figures are
-  /// peak, coalesces, and time of the upstream. Among equal outcomes only the first is on the
-  /// front. With the goal `best`, only outcomes that were not dropped are compared
+  /// No other outcome is as good in all three figures and better in one of them. Among equal
+  /// outcomes only the first is on the front. With the goal `best`, only outcomes that were not
+  /// dropped are compared
   bool is_on_front = false;
   std::uint64_t events = 0;  ///< number of replayed events
   bytes peak_reserved = 0;

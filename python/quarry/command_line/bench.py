@@ -28,7 +28,7 @@ def bench(
         ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="How many seconds to measure, in all, about.")
+        float, typer.Option(min=0.1, max=3600, help="About how many seconds to measure, in all.")
     ] = 10,
     only: Annotated[
         str, typer.Option(help="all, pools, recording or replay, which needs a TRACE.")

@@ -155,8 +155,8 @@ ShrinkAfter = Annotated[
         metavar="FREES",
         min=0,
         max=2**63,
-        help="Each time after this number of frees, return the blocks that the pool did not need "
-        "meanwhile; 0: never.",
+        help="After every FREES frees, return the blocks that the pool did not need during these "
+        "frees; 0: never.",
     ),
 ]
 UsPerAllocation = Annotated[

@@ -57,11 +57,12 @@ def separate(
         typer.Option(
             min=0,
             max=2**63,
-            help="An allocation is temporary if it is freed within this number of events.",
+            help="An allocation is temporary if its free comes fewer than this number of events "
+            "later.",
         ),
     ] = 1000,
     learn: Annotated[
-        float, typer.Option(help="The share of the trace to learn from, from 0 to 1.")
+        float, typer.Option(help="The share of the trace to learn from, between 0 and 1.")
     ] = 0.5,
     strategy: Annotated[
         str, strategy_option("How the pools find memory: fast, lowest-best-fit or oldest-best-fit.")

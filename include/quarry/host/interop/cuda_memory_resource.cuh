@@ -75,8 +75,8 @@ inline namespace legacy_default_stream {
 /// It is both a stream-ordered and a synchronous resource. Two resources are equal if they have the
 /// same source.
 ///
-/// It has the names of CCCL 3.0 (`allocate_async`) and those since 3.1 (`allocate` with the stream
-/// first, `allocate_sync`). `Failures` decides what allocations throw (see `cccl_failures`).
+/// It has the names of CCCL 3.0 (`allocate_async`) and the names since 3.1 (`allocate` with the
+/// stream first, `allocate_sync`). `Failures` decides what allocations throw (see `cccl_failures`).
 /// `Properties` are CCCL's properties of the memory, for instance `cuda::mr::device_accessible`.
 /// Threads may share it.
 template <class Holder, class Failures, class... Properties>

@@ -32,12 +32,13 @@ namespace quarry::inline QUARRY_ABI {
 /// The number of a pool or tracked resource, unique in the process. 0 means no allocator.
 using allocator_id = std::uint32_t;
 
+/// What the registry knows of an allocation.
 struct allocation_record {
   allocator_id allocator = 0;
   memory_location location;
   bool is_labelled = false;  ///< `registry::label_of` has a label for it
-  void* base = nullptr;
-  bytes size = 0;  ///< requested
+  void* base = nullptr;      ///< the base address: the first byte of the allocation
+  bytes size = 0;            ///< requested bytes
 };
 
 /// The name that a user gave an allocation, and the line of code that gave it.
@@ -145,11 +146,11 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
 [[nodiscard]] QUARRY_API std::optional<allocation_record> find_slowly(std::uint64_t address);
 
 /// Returns the record of the allocation that contains `address`. If an allocator takes memory from
-/// another one, several records contain the address. Then the smallest record is returned; of
-/// equally large records, the record of the youngest allocator. So for an address that is free in a
-/// pool this returns the pool's block, if a tracked or named resource allocated that block. Returns
+/// another one, several records contain the address. Then `find` returns the smallest record, and
+/// of equally large records the record of the youngest allocator. So for an address that is free in
+/// a pool it returns the pool's block, if a tracked or named resource allocated that block. Returns
 /// nullopt if no record contains the address, if it is beyond 2^48, or if it lies in a block of
-/// more than 2^38 bytes. O(1) expected. Takes no lock. A lookup that finds nothing
+/// more than 2^38 bytes (256 GiB). O(1) expected. Takes no lock. A lookup that finds nothing
 /// repeats while a pool moves its table, so a signal handler must not call this.
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
@@ -168,6 +169,7 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
 /// the lock of the allocator's registration.
 [[nodiscard]] QUARRY_API std::optional<allocation_label> label_of(void const* address);
 
+/// What the registry knows of a pool or tracked resource.
 struct allocator_info {
   allocator_id id;
   std::string name;

@@ -20,8 +20,8 @@ class QUARRY_POISONS binned_resource {
  public:
   static constexpr bool is_simulated = simulated<Small> || simulated<Large>;
 
-  /// `make_small()` returns the upstream of a bin. Throws `bad_argument` if `minimum` or `maximum`
-  /// is not a power of two, or if the locations differ.
+  /// `make_small()` returns the upstream of a bin. Throws `bad_argument` unless `minimum` and
+  /// `maximum` are powers of two with 16 <= `minimum` <= `maximum`, and if the locations differ.
   template <class MakeSmall>
   binned_resource(MakeSmall make_small, Large large, bytes minimum, bytes maximum,
                   std::uint32_t slots_per_block = 256)

@@ -12,8 +12,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Memory of the user's functions. `allocate(size, alignment)` returns nullptr if none is left;
-/// its exceptions propagate. `deallocate(pointer, size, alignment)` frees and must not throw.
+/// Memory that functions of the user allocate and free. `allocate(size, alignment)` returns nullptr
+/// if it has no memory; its exceptions propagate. `deallocate(pointer, size, alignment)` must not
+/// throw.
 ///
 /// `location` states where the memory lies; pools and operations rely on it. If CUDA reports
 /// another location, `allocate` frees the memory and throws `resource_failed`.

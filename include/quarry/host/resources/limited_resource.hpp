@@ -11,7 +11,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Limits the requested bytes that are allocated at one time to `maximum`. Accepts each kind of
+/// Limits the requested bytes in use to `maximum`: an allocation beyond it throws `out_of_memory`.
+/// Accepts each kind of
 /// call that the upstream accepts. Not thread-safe, even if the upstream is.
 template <class Upstream>
 class limited_resource : public resource_adaptor<limited_resource<Upstream>, Upstream> {

@@ -40,7 +40,7 @@ class QUARRY_API shared_resource {
   ~shared_resource();
 
   /// Allocates memory without a name, with one reference. Throws `bad_argument` unless `alignment`
-  /// is a power of two up to 4096, and `out_of_memory`. O(n log n).
+  /// is a power of two up to 4096, and `out_of_memory`. O(n log n) for n allocations in use.
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
 
@@ -57,8 +57,8 @@ class QUARRY_API shared_resource {
   /// Drops the references of processes that have ended. Returns the number of such processes.
   std::uint32_t collect();
 
-  /// Translate between addresses of this process and offsets, which are the same in all processes.
-  /// Throw `bad_argument` outside of the segment.
+  /// `offset_of` and `at` translate between addresses of this process and offsets, which are the
+  /// same in all processes. Both throw `bad_argument` outside of the segment.
   [[nodiscard]] std::uint64_t offset_of(void const* pointer) const;
   [[nodiscard]] void* at(std::uint64_t offset) const;
 

@@ -34,8 +34,10 @@ class simulated_resource {
     ++deallocations_;
   }
 
+  /// Changes the limit. Allocations in use stay valid, also if they exceed the new limit.
   void limit(bytes maximum) { limit_ = maximum; }
 
+  /// The bytes that are allocated now.
   [[nodiscard]] bytes reserved() const { return reserved_; }
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
   [[nodiscard]] std::uint64_t deallocations() const { return deallocations_; }

@@ -12,8 +12,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Caches up to `slots` freed allocations. Each is reused for the next request of exactly its size
-/// and alignment. For programs with a few large arrays of few sizes.
+/// Caches up to `slots` freed allocations. The next request of exactly the same size and alignment
+/// reuses a cached allocation. For programs with a few large arrays of few sizes.
 ///
 /// When all slots are full, the allocation that was freed first returns to the upstream. O(slots).
 /// Not thread-safe. (Umpire's SlotPool returns null when its slots are full; this resource

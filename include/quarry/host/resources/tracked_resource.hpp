@@ -17,8 +17,9 @@ namespace quarry::inline QUARRY_ABI {
 /// pool; pools register themselves. Accepts each kind of call that the upstream accepts.
 ///
 /// Threads may share it if they may share the upstream. It holds its own lock while it writes its
-/// table, but not while the upstream works. Costs 43 to 47 bytes per allocation. `deallocate`
-/// ignores memory that this resource did not allocate, and counts the call as an invalid free.
+/// table, but not while the upstream works. Costs about 50 bytes for an allocation of 64 bytes, and
+/// about 90 for one of 4 KiB, with 100,000 allocations in use. `deallocate` ignores memory that
+/// this resource did not allocate, and counts the call as an invalid free.
 template <class Upstream>
 class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Upstream> {
  public:
