@@ -1,41 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
-// quarry-mpirun: runs a program that quarry-mpicc made.
+// quarry-mpirun: runs a program that quarry-mpicc made. The program reads its options from the
+// environment, so it also runs without quarry-mpirun.
 #include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
-int main(int argc, char** argv) {
-  int i = 1;
-  auto const value = [&](std::string const& option) -> std::string {
-    if (i + 1 < argc) return argv[++i];
-    std::fprintf(stderr, "quarry-mpirun: option %s needs a value\n", option.c_str());
-    std::exit(2);
-  };
-  for (; i < argc && argv[i][0] == '-'; ++i) {
-    std::string const option = argv[i];
-    if (option == "-n" || option == "-np" || option == "-c") {
-      setenv("QUARRY_MPI_RANKS", value(option).c_str(), 1);
-    } else if (option == "--device" || option == "--heap" || option == "--stack" ||
-               option == "--ranks-per-warp" || option == "--seed" || option == "--malloc") {
-      std::string name = "QUARRY_MPI_" + option.substr(2);
-      for (char& c : name)
-        c = static_cast<char>(c == '-' ? '_' : c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-      setenv(name.c_str(), value(option).c_str(), 1);
-    } else if (option == "--verbose" || option == "-v") {
-      setenv("QUARRY_MPI_VERBOSE", "1", 1);
-    } else {
-      std::fprintf(
-          stderr,
-          "quarry-mpirun: unknown option %s\nusage: quarry-mpirun -n RANKS [--device "
-          "cpu|gpu] [--heap BYTES] [--stack BYTES] [--ranks-per-warp N] [--seed N] [--malloc NAME] "
-          "[--verbose] PROGRAM [ARGUMENT...]\n",
-          option.c_str());
-      return 2;
+namespace {
+
+constexpr char usage[] = "usage: quarry-mpirun -n RANKS [OPTION...] PROGRAM [ARGUMENT...]\n";
+
+struct option {
+  char const* name;
+  char const* value;  // what the value is, or null if the option has none
+  char const* variable;
+  char const* help;
+};
+
+constexpr option options[] = {
+    {"-n", "N", "RANKS", "the number of ranks (1); also -np and -c"},
+    {"--device", "cpu|gpu", "DEVICE",
+     "where the ranks run (the GPU, if there is one and the program has code for it)"},
+    {"--stack", "BYTES", "STACK",
+     "the stack of each rank (GPU: what the program needs; CPU: 1 MiB)"},
+    {"--heap", "BYTES", "HEAP",
+     "the memory for malloc and for messages, of all ranks together\n"
+     "(GPU: half of what is free, at most 16 GiB; CPU: 1 GiB)"},
+    {"--malloc", "NAME", "MALLOC",
+     "what serves malloc: collective (the default), dynamic, cuda,\ncuda-dynamic, cuda-map"},
+    {"--ranks-per-warp", "N", "RANKS_PER_WARP",
+     "GPU: how many ranks share a warp, a power of two up to 32\n(1 if all ranks fit so, else 32)"},
+    {"--seed", "N", "SEED",
+     "CPU: also switches ranks where they do not wait, in an order\n"
+     "that depends on N (0: only where they wait)"},
+    {"--verbose", nullptr, "VERBOSE",
+     "says what each rank gets and which faults the heap recorded"},
+};
+
+void print_help() {
+  std::fputs(usage, stdout);
+  std::fputs(
+      "Runs a program that quarry-mpicc made, each rank as a thread of a GPU or a fiber of the "
+      "CPU.\n\n",
+      stdout);
+  for (option const& each : options) {
+    std::string left = each.name;
+    if (each.value != nullptr) left += std::string{" "} + each.value;
+    for (char const* text = each.help; *text != 0;) {
+      std::string line = text;
+      line.resize(line.find('\n') == std::string::npos ? line.size() : line.find('\n'));
+      std::printf("  %-20s  %s\n", left.c_str(), line.c_str());
+      left.clear();
+      text += line.size();
+      if (*text == '\n') ++text;
     }
   }
+  std::fputs(
+      "\nBYTES is a number without a unit. The exit status is that of MPI_Abort, else the first\n"
+      "status of a rank that is not 0.\n",
+      stdout);
+}
+
+option const* find(std::string const& name) {
+  for (option const& each : options)
+    if (name == each.name) return &each;
+  if (name == "-np" || name == "-c") return &options[0];
+  return name == "-v" ? find("--verbose") : nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int i = 1;
+  for (; i < argc && argv[i][0] == '-'; ++i) {
+    std::string const name = argv[i];
+    if (name == "--help" || name == "-h") {
+      print_help();
+      return 0;
+    }
+    option const* const known = find(name);
+    if (known == nullptr) {
+      std::fprintf(stderr, "quarry-mpirun: unknown option %s\n%sSee quarry-mpirun --help\n",
+                   name.c_str(), usage);
+      return 2;
+    }
+    if (known->value != nullptr && i + 1 == argc) {
+      std::fprintf(stderr, "quarry-mpirun: option %s needs a value\n", name.c_str());
+      return 2;
+    }
+    setenv((std::string{"QUARRY_MPI_"} + known->variable).c_str(),
+           known->value == nullptr ? "1" : argv[++i], 1);
+  }
   if (i == argc) {
-    std::fprintf(stderr, "quarry-mpirun: no program\n");
+    std::fprintf(stderr, "quarry-mpirun: no program\n%s", usage);
     return 2;
   }
   std::string program = argv[i];

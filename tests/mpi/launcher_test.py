@@ -7,6 +7,7 @@ FOLDER has quarry-mpicc and quarry-mpirun.
 """
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -60,6 +61,20 @@ class Launcher(unittest.TestCase):
 
     def test_a_status_that_is_a_multiple_of_256_is_no_success(self):
         self.assertEqual(self.run_program("arguments", 3, "one", "abort").returncode, 1)
+
+    def test_help_names_every_option_that_the_guide_names(self):
+        result = subprocess.run([TOOLS / "quarry-mpirun", "--help"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        guide = (Path(__file__).resolve().parents[2] / "docs/guide/mpi.md").read_text()
+        table = guide.split("## Options of `quarry-mpirun`")[1].split("## ")[0]
+        options = re.findall(r"^\| `(-+[a-z-]+)", table, re.MULTILINE)
+        self.assertEqual(sorted(re.findall(r"^  (-+[a-z-]+)", result.stdout, re.MULTILINE)), sorted(options))
+        self.assertIn("--seed", options)
+
+    def test_an_unknown_option_is_named(self):
+        result = subprocess.run([TOOLS / "quarry-mpirun", "--ranks", "3"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("quarry-mpirun: unknown option --ranks\n", result.stderr)
 
     def test_options_that_are_no_numbers_in_range_are_refused(self):
         for option in ("--heap", "4G"), ("--stack", "64"), ("--stack", "-1"), ("--ranks-per-warp", "33"), ("-n", "4294967297"), ("-n", "8x"):
