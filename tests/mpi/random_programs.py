@@ -176,14 +176,14 @@ class Writer:
             f"{{ number *t = must({self.value()}); *t = {self.value(0)}; a += *t; free(t); }}",
             f"if (h2 == NULL) {{ h2 = must({self.value(1)}); }} else {{ free(h2); h2 = NULL; }}",
             f"free(h3); h3 = NULL; if ({self.condition()}) h3 = filled({self.value(0)}, {self.value(0)}, 0); b = h3 ? *h3 : 1;",
-            f"h4 = realloc(h4, {self.value(1)} % 61 + 4);",
+            f"h4 = realloc(h4, (number){self.value(1)} % 61 + 4);",
             f"sprintf(text, \"%u\", {self.value(1)} % 1000); {{ char *t = strdup(text); e = (number)atoi(t); free(t); }}",
         ]
         return [self.random.choice(choices)]
 
     def arms(self, depth, common):
         """A branch whose arms allocate, most often the same size."""
-        size = self.pick("8", f"{self.value(0)} % 61 + 4", f"{self.value(1)} % 61 + 4", f"({self.variable()} & 31) * sizeof(number) + 4")
+        size = self.pick("8", f"{self.value(0)} % 61 + 4", f"(number){self.value(1)} % 61 + 4", f"({self.variable()} & 31) * sizeof(number) + 4")
         conditions = [self.common_condition() if common and self.chance(0.3) else self.condition() for _ in range(self.random.randrange(1, 4))]
         texts = []
         for _ in range(len(conditions) + 1):
