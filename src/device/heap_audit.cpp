@@ -226,7 +226,7 @@ heap_stats heap::stats() const {
   result.allocated += live_slices;
   result.free_slices = bound - live_slices;
   // A large malloc can reclaim unused slices of a class's run, and allocations in the quarantine
-  // (heap_ref::malloc_large). So it can use every segment without an allocation in use.
+  // (malloc_path::allocate_segments). So it can use every segment without an allocation in use.
   std::uint32_t run = 0;
   std::uint32_t longest = 0;
   for (bool const is_live : has_live) {

@@ -115,7 +115,7 @@ TEST(RunSegments, ReturnsExactlyTheSlicesThatAreNotAllocated) {
       EXPECT_EQ(std::ranges::adjacent_find(sorted), sorted.end());
       expect_sound(owner);
       for (void* const slice : held) ref.free(slice);
-      hardening::empty_quarantine(ref, state);
+      hardening::empty_quarantine(heap_internals::handle_of(ref));
       (void)slice_supply::reclaim(state, id);
       EXPECT_EQ(state.segment_tree().count(), 4u);
       expect_sound(owner);
