@@ -40,12 +40,18 @@ struct hash_map_cell {
 ///
 /// Costs: O(1) expected; O(capacity) for a missing key once the table is full.
 ///
-/// Memory order. (F) publishes key, value and the lane's earlier writes with release. (A) acquires,
-/// so the plain read of the key follows its write. Later RMWs continue the release sequence that
-/// (F) heads. (X) erases with release, after the lane read the value. (T) claims the cell with
-/// acquire, before a lane writes to it again; so the eraser gets the value that it erased. (Z)
-/// writes the value with release and (G) reads it with acquire. So if (G) reads a value that is too
-/// new, (C) sees at least the state under which that value was written, and `find` retries.
+/// Problem. A lookup reads a value that other lanes erase and insert again.
+/// Re-check. A cell's state counts its insertions. (C) and (X) succeed only if the state is the one
+/// before (G); else the lane tries again.
+///
+///   label  statement                            partner  guarantee
+///   (F)    stores state `full`, release         (A)      key, value and the lane's earlier writes;
+///   (A)    reads the state, acquire             (F)      RMWs in between continue the release
+///   (T)    sets state `busy`, acquire           (X)      the eraser has read its value before the
+///   (X)    sets state `tombstone`, release      (T)      key's next insertion writes
+///   (Z)    stores the value, release            (G)      if (G) reads a value that is too new, (C)
+///   (G)    reads the value, acquire             (Z)      sees at least the state under which that
+///   (C)    reads the state again                (T)      value was written
 template <class Key, class Value>
 class hash_map_ref {
   static_assert(std::has_unique_object_representations_v<Key> && sizeof(Key) <= 8,

@@ -22,11 +22,13 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// `is_dynamic` distinguishes an 8-byte header from the address of a static superblock, which is a
 /// multiple of 16. The header in the paper has no size; `realloc` needs the size.
 ///
-/// Memory order. All changes are compare-and-swaps with acquire-release (Q); all loads acquire. So
-/// a lane that finds a segment free, or becomes responsible for the superblock, has seen the
-/// accesses of the segment's owner, and passes this ordering on to the upstream heap. The header of
-/// an allocated segment changes at most three times, so no loop of this class has more than three
-/// iterations: free is wait-free.
+/// The header of an allocated segment changes at most three times, so no loop of this class has
+/// more than three iterations: free is wait-free.
+///
+///   label  statement                              partner  guarantee
+///   (Q)    `change`, acq_rel; `load`, acquire     (Q)      a lane that finds a segment free has
+///                                                          seen its owner's accesses, and so has
+///                                                          the upstream heap
 class segment_header {
  public:
   static constexpr std::uint64_t is_free = 1;

@@ -91,32 +91,32 @@ class slice_layout {
 /// until the segment is free again. All lanes read them. `run` is Guarded by: the lane that claimed
 /// the segment. An audit and the hardened mode read it.
 ///
-/// `count` holds the number of blocks that are free and not reserved, and says whether a lane is
-/// returning the segment. The lane that brings the count to "all blocks free" (S) sets `retired`
-/// with a compare-and-swap and then returns the segment. Three kinds of lanes keep the segment's
-/// use from changing: a lane that has reserved a free block (W), a lane inside a block that was
-/// claimable in its generation, and a lane that owns a slice. A lane that reserves a free block
-/// first and then reads the use (N) needs no other protection. Rejected: counting the lanes that
+/// `count` has the number of blocks that are free and not reserved (16 bits; 4096 at most); the bit
+/// `retired`: a lane is returning the segment; the generation (20 bits), which wraps as block_state
+/// says; and `known_blocks` (16 bits), the number of blocks that have this generation (0: all).
+/// Generation and `known_blocks` change only when a use ends.
+///
+/// Problem. Lanes depend on the use while they free, claim or revive.
+/// Race. The lane that brings the count to "all blocks free" sets `retired` by compare-and-swap and
+/// returns the segment, which ends the use. Late lanes still know that use.
+/// Re-check. Three kinds of lanes keep the use from ending: a lane that has reserved a free block
+/// (W) and then reads the use (N), a lane inside a block that was claimable in its generation, and
+/// the owner of a slice. A lane that frees reads use and layout by one plain load, perhaps from its
+/// multiprocessor's cache. This may be the entry of an earlier use, because the pointer may have
+/// reached the lane without any ordering. Then the announcement of the free returns another
+/// generation (block.hpp), and the lane reads the entry again past the cache. The layout changes
+/// only while the use says that the segment is free or large.
+/// Price. One RMW for each block that becomes free or is revived. Rejected: counting the lanes that
 /// examine a segment, which costs two fenced RMWs of one word per claim.
 ///
-/// A lane that frees reads use and layout with one plain load, which its multiprocessor's cache may
-/// serve. The pointer may have reached the lane without any ordering (a relaxed exchange), so the
-/// lane may read an earlier use. The lane detects an earlier use by the generation: each block of a
-/// segment has the segment's generation, and the announcement of a free returns it (block.hpp).
-/// Then the lane reads the entry again and bypasses the cache. The layout changes only while the
-/// use says that the segment is free or large.
-///
-/// Memory order. (S) is acquire-release: the lane that returns the segment sees the accesses of all
-/// releasers and passes them on through the segment tree. (W) acquires, so that a claimer of a
-/// revived block sees the accesses of the releasers of its slices. Use and layout are written
-/// before pointers into the segment are returned to users, and are published with them (O, T of
-/// ticket_counters.hpp). Both are stored as a pair (Y), so that a reader of both sees a pair that
-/// was stored. Elsewhere the use is a hint (H), and an atomic decides.
-///
-/// The count's bounded fields: 16 bits for the number of free blocks (4096 at most); one bit
-/// `retired`; 20 bits for the generation, which wraps as block_state says; and 16 bits for
-/// `known_blocks`, the number of blocks that have this generation (0: all blocks). The generation
-/// and `known_blocks` change only when a use ends.
+///   label  statement                        partner  guarantee
+///   (S)    changes the count, acq_rel       (S)      the lane that returns the segment has seen
+///                                                    all releasers; bit_tree passes this on
+///   (W)    reserves a free block, acquire   (S)      claimers of the block have seen its releasers
+///   (Y)    stores use and layout together   (O) (T)  a reader sees a pair that was stored; (O) (T)
+///                                                    of ticket_counters.hpp publish it to owners
+///   (N)    reads the use after (W)          (S)      the use stays
+///   (H)    reads or writes a hint                    none; an atomic decides
 struct alignas(64) segment_entry {
   /// The part of the entry that a freeing lane needs.
   struct view {

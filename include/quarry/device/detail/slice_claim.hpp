@@ -64,8 +64,11 @@ struct slice_request {
 /// search from a random position to the next candidate does not suffice: the segments of a class
 /// are often adjacent, and then most lanes meet at the first of these segments.)
 ///
-/// Memory order. (L) orders nothing: it selects a candidate. A segment without an advertised block
-/// is removed from its class's tree (D), and its masks are read again (V), as in slice_return.
+///   label  statement                                   partner  guarantee
+///   (D)    removes a segment from its class's tree     (V)      no hint is lost (slice_return)
+///   (V)    reads the segment's masks again, acquire    (D)
+///   (N)    reads the use after a reservation                    the use stays (segment_entry)
+///   (L)    selects a candidate; an RMW decides                  none
 class slice_claim {
  public:
   /// Claims freed slices. Examines at most `tries` segments without slices, and at most one if the

@@ -24,11 +24,11 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// passes for a superblock only with a probability of 2^-28. Superblocks of rows have 61 more bits
 /// that must be 0.
 ///
-/// Memory order. (K) and (Z) are acquire-release RMWs on `owners`: the lane that removes the last
-/// owner has seen all accesses of the other owners, and passes this ordering on to the upstream
-/// heap. `mark` is written before the parts are allocated, and again by the lane that frees the
-/// superblock. Any other lane that reads `mark` (L) either holds a part, or has a wrong pointer and
-/// gets an error.
+///   label  statement                       partner  guarantee
+///   (K)    subtracts parts, acq_rel        (K)      the lane that removes the last owner has seen
+///   (Z)    clears owners' bits, acq_rel    (Z)      all owners' accesses, and the upstream next
+///   (L)    `mark`, written before malloc            none: a reader owns a part, or has a wrong
+///          returns a part, and when none is left    pointer and gets an error
 ///
 /// Other bytes rarely look like a header. A header has the superblock's address, a multiple of 16,
 /// in its lower 48 bits. Its upper 16 bits are a tag that depends on the part's address and is

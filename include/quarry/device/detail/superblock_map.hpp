@@ -18,11 +18,15 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// is O(1) while less than about three quarters of the slots are taken. A lookup of a missing key
 /// is O(1) while some slots were never used.
 ///
-/// Memory order. A slot's value is Guarded by: the lane that set the slot's key from `never_used`
-/// or `removed` to `busy` by compare-and-swap (B). The key's release (M) publishes the value to a
-/// lookup's acquire (F). The value is atomic (L) only because of double frees: a lookup may read it
-/// while another lane removes the key. Removal (X) is acquire-release, so that the slot's next user
-/// comes after the current user, and only one of two removals of a key succeeds.
+/// A slot's value is Guarded by: the lane that set the slot's key to `busy` (B).
+///
+///   label  statement                        partner  guarantee
+///   (B)    sets a key to `busy`, acquire    (X)      the slot's previous user has read the value
+///   (M)    stores the key, release          (F)      publishes the value
+///   (F)    reads a key, acquire             (M)      sees the value
+///   (X)    removes a key, acq_rel           (X)      only one of two removals succeeds
+///   (L)    reads a key for (B), or a value           none; another lane may remove the key
+///                                                    meanwhile, in a double free
 class superblock_map {
  public:
   struct slot {
