@@ -78,9 +78,9 @@ struct find_all {
 
 /// Owns the memory of a hash map, which kernels of the backend can access. Kernels get `ref()`.
 ///
-/// The map calls `launch(grid, kernel)`, which must run the kernel on `where` and wait for it: with
-/// CUDA, simt::launch_cuda and a synchronisation; on the CPU, simt::launch_threads. Not
-/// thread-safe; no kernel may use the map during a call of a member function.
+/// The map calls `launch(grid, kernel)`, which must run the kernel on the map's backend and wait
+/// for it: with CUDA, simt::launch_cuda and a synchronisation; on the CPU, simt::launch_threads.
+/// Not thread-safe; no kernel may use the map during a call of a member function.
 ///
 /// Memory order. (N) orders nothing: the host reads the sums after the kernel has ended.
 template <class Key, class Value, class Launch>

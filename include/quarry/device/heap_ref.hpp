@@ -18,26 +18,26 @@ namespace quarry::inline QUARRY_ABI {
 /// kernels, and freed by any lane. A lane's writes before `free` happen before the next owner's
 /// accesses after `malloc`.
 ///
-/// If there is no memory, an allocating call searches for up to 10 ms, returns nullptr and records
-/// a fault for the host.
+/// An allocating call that finds no memory records a fault for the host and returns nullptr. It
+/// searches for up to 10 ms if the heap is nearly full, else for up to 0.2 s.
 class heap_ref {
  public:
   heap_ref() = default;
-  /// `build`: `heap_build` of the library, which may differ from the caller's.
+  /// For `heap::ref`. `build` is the library's `heap_build`, which may differ from the kernel's.
   heap_ref(detail::heap_state* state, std::uint64_t base, std::uint32_t segment_shift,
-           std::uint32_t reserved, std::uint32_t build)
-      : handle_{state, base, segment_shift, reserved, build} {}
+           std::uint32_t max_segments, std::uint32_t build)
+      : handle_{state, base, segment_shift, max_segments, build} {}
 
   /// Allocates at least `size` bytes. Returns nullptr if there is no memory. Size 0 returns a
-  /// unique pointer. O(1), except for the slow paths of slice_supply.
+  /// unique pointer. O(1), except for the slow paths (detail/slice_supply.hpp) and whole segments.
   [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
     if (!handle_.is_usable()) return nullptr;
     bytes const padded = detail::hardening::padded(size);
     return detail::hardening::prepare(handle_, detail::malloc_path::allocate(handle_, padded));
   }
 
-  /// `malloc` for lanes that all request one size from one heap. It checks whether all requests are
-  /// equal, which is faster than grouping equal requests. If they differ, it acts as `malloc`.
+  /// The same for lanes that all request one size from one heap: faster, because it only checks
+  /// that the requests are equal. If they differ, it acts like `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_all(bytes size) const {
     if (!handle_.is_usable()) return nullptr;
     bytes const padded = detail::hardening::padded(size);
@@ -45,7 +45,8 @@ class heap_ref {
                                       detail::malloc_path::allocate_together(handle_, padded));
   }
 
-  /// Allocates `count` objects of `size` bytes, all zero; nullptr if their product overflows.
+  /// Allocates `count` objects of `size` bytes, all zero. Returns nullptr if there is no memory or
+  /// if the product overflows.
   [[nodiscard]] QUARRY_HD void* calloc(bytes count, bytes size) const {
     if (!handle_.is_usable()) return nullptr;
     if (size != 0 && count > ~bytes{0} / size)
@@ -55,7 +56,8 @@ class heap_ref {
     return result;
   }
 
-  /// Allocates `size` bytes at a multiple of `alignment`, a power of two up to the segment size.
+  /// Allocates at least `size` bytes at a multiple of `alignment`, a power of two up to the segment
+  /// size. Returns nullptr if there is no memory, or for another alignment.
   [[nodiscard]] QUARRY_HD void* aligned_malloc(bytes alignment, bytes size) const {
     if (!handle_.is_usable()) return nullptr;
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > handle_.segment_bytes())
@@ -70,9 +72,9 @@ class heap_ref {
   }
 
   /// Resizes an allocation and keeps the bytes that fit. On failure returns nullptr and changes
-  /// nothing. A null `pointer` allocates; size 0 shrinks to the smallest class. A move is O(bytes).
-  /// The allocation stays in place if its size class stays the same, or if it shrinks and there is
-  /// no memory for a smaller allocation (which records a fault).
+  /// nothing. A null `pointer` allocates; size 0 shrinks to the smallest class.
+  /// The allocation moves, in O(bytes), unless its size class stays the same, or it shrinks and
+  /// there is no memory for a smaller allocation (which records a fault).
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     bytes const old = usable_size(pointer);

@@ -334,7 +334,7 @@ class id_set {
   ///
   /// It begins after an empty cell, and visits all cells in the order of probing. So no search
   /// path leads across the beginning. It moves each member to the first empty cell of its search
-  /// path, which is the member's own cell or one that was visited before. Places that were visited
+  /// path, which is the member's own cell or one that was visited before. Cells that were visited
   /// before stay in use, so the paths of members that were moved stay whole.
   QUARRY_SLOW void remove_tombstones() {
     std::uint32_t const mask = capacity_ - 1;

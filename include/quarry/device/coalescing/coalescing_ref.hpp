@@ -56,8 +56,8 @@ class coalescing_ref {
   }
 
   /// Allocates for lanes that make the same calls but must not wait for each other; see
-  /// reserved_coalescing. The result is aligned to 16 bytes while the lanes use the same sizes.
-  /// Otherwise it falls back to `malloc`, with the alignment of `malloc`.
+  /// reserved_coalescing. The result is aligned to 16 bytes if the lanes request the same sizes. A
+  /// lane whose size differs falls back to `malloc`, with the alignment of `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_reserved(bytes size) const {
     std::uint32_t const ring = reserved_coalescing::ring_of_this_lane();
     if (ring < state_->ring_count) {
@@ -131,8 +131,8 @@ class coalescing_ref {
   /// always detected, unless the first free is still in progress during the second. With CUDA's
   /// malloc they are detected until the superblock is freed. For a part in the map they are
   /// detected only if the bytes before the part do not look like a header. Not detected: an address
-  /// inside a segment or a slice may pass as an allocation, and the address of a superblock passes
-  /// as one.
+  /// inside a segment or a slice may pass as an allocation, and the address of a superblock always
+  /// does.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
     allocation const found = find(pointer);

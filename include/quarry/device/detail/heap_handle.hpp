@@ -13,9 +13,9 @@ class heap_handle {
  public:
   heap_handle() = default;
   heap_handle(heap_state* state, std::uint64_t base, std::uint32_t segment_shift,
-              std::uint32_t reserved, std::uint32_t build)
+              std::uint32_t max_segments, std::uint32_t build)
       : state_{state},
-        packed_{base | std::uint64_t{std::bit_width(std::bit_ceil(reserved)) - 1u} << 11 |
+        packed_{base | std::uint64_t{std::bit_width(std::bit_ceil(max_segments)) - 1u} << 11 |
                 std::uint64_t{segment_shift - 16} << 7 | build} {}
 
   /// Whether this code was compiled for the heap's layout. If it was not, records a fault.
@@ -29,11 +29,11 @@ class heap_handle {
   [[nodiscard]] QUARRY_HD std::uint32_t segment_shift() const { return 16 + (packed_ >> 7 & 0xf); }
   [[nodiscard]] QUARRY_HD bytes segment_bytes() const { return bytes{1} << segment_shift(); }
   [[nodiscard]] QUARRY_HD bytes largest_slice() const { return segment_bytes() / 2; }
-  /// Entries of the segment table: the reserved segments, rounded up to a power of two.
+  /// Entries of the segment table: `heap_state::max_segments`, rounded up to a power of two.
   [[nodiscard]] QUARRY_HD std::uint32_t entries() const { return 1u << (packed_ >> 11 & 0x1f); }
 
   [[nodiscard]] QUARRY_HD bytes region_bytes() const {
-    return bytes{state_->segments_reserved} << segment_shift();
+    return bytes{state_->max_segments} << segment_shift();
   }
   [[nodiscard]] QUARRY_HD std::uint64_t offset_of(void const* pointer) const {
     return reinterpret_cast<std::uint64_t>(pointer) - base();

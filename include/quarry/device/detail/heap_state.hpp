@@ -82,7 +82,7 @@ struct heap_state {
   std::uint32_t segment_shift;
   std::uint64_t base;                // address of the region
   std::uint32_t segments_mapped;     // segments that have memory
-  std::uint32_t segments_reserved;   // segments that the region can grow to
+  std::uint32_t max_segments;        // segments that the region can grow to
   std::uint32_t classes;             // size classes that the segment size allows
   std::uint32_t blocks_per_segment;  // slice blocks; a class may use fewer
   free_segment_count free_segments;  // in the segment tree; a hint
@@ -114,9 +114,9 @@ struct heap_state {
   };
   padded_word runs[max_size_classes];
   // `ticket_counter_at` scatters the counters, because near addresses share a slice of the L2 cache
-  static constexpr std::uint32_t counter_places = 1024;
-  padded_word ticket_counters[counter_places];
-  // as many as `segments_reserved`, rounded up to a power of two
+  static constexpr std::uint32_t counter_lines = 1024;
+  padded_word ticket_counters[counter_lines];
+  // as many as `max_segments`, rounded up to a power of two
   segment_entry segments[1];
 
   /// Records that a search of all memory found no slice of class `id`. It began when segments had
@@ -165,9 +165,9 @@ struct heap_state {
            simt::atomic_ref<word>{returns}.look(simt::acquire) == previous;  // (V)
   }
 
-  /// The size in bytes of a state for `reserved` segments.
-  [[nodiscard]] static constexpr std::size_t bytes_for(std::uint32_t reserved) {
-    return sizeof(heap_state) + (std::bit_ceil(reserved) - 1) * sizeof(segment_entry);
+  /// The size in bytes of a state for a region of at most `max_segments` segments.
+  [[nodiscard]] static constexpr std::size_t bytes_for(std::uint32_t max_segments) {
+    return sizeof(heap_state) + (std::bit_ceil(max_segments) - 1) * sizeof(segment_entry);
   }
 
   static constexpr word one_return_begun = word{1} << 32;
@@ -192,11 +192,10 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD bit_tree segment_tree() const {
-    return {segment_tree_words, segments_reserved};
+    return {segment_tree_words, max_segments};
   }
   [[nodiscard]] QUARRY_HD bit_tree class_tree(size_class id) const {
-    return {class_tree_words + std::size_t{id} * bit_tree::words_for(segments_reserved),
-            segments_reserved};
+    return {class_tree_words + std::size_t{id} * bit_tree::words_for(max_segments), max_segments};
   }
 
   [[nodiscard]] QUARRY_HD word& word_at(std::uint32_t segment, std::uint32_t index) const {
@@ -237,14 +236,14 @@ struct heap_state {
   }
 
   /// Counter `index` of class `id`. Atomics on lines of one slice of the L2 cache queue up, and the
-  /// mapping of lines to slices is not documented. So the places are pseudo-random: an odd factor
-  /// permutes the places of a table whose size is a power of two. Rejected: rows of classes. There
-  /// a shift of the table by a few lines made kernels with four to forty classes up to 40 % slower,
-  /// or faster (docs/design/measurement_log.md).
+  /// mapping of lines to slices is not documented. So the counters lie in pseudo-random lines: an
+  /// odd factor permutes the lines of a table whose size is a power of two. Rejected: rows of
+  /// classes. There a shift of the table by a few lines made kernels with four to forty classes up
+  /// to 40 % slower or faster (docs/design/measurement_log.md).
   [[nodiscard]] QUARRY_HD ticket_counter ticket_counter_at(size_class id, std::uint32_t index) {
-    static_assert(counters_per_class * max_size_classes <= counter_places);
-    std::uint32_t const place = (index * max_size_classes + id) * 23 % counter_places;
-    return ticket_counter{ticket_counters[place].value};
+    static_assert(counters_per_class * max_size_classes <= counter_lines);
+    std::uint32_t const line = (index * max_size_classes + id) * 23 % counter_lines;
+    return ticket_counter{ticket_counters[line].value};
   }
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 

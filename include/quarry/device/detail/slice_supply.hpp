@@ -145,7 +145,7 @@ class slice_supply {
   QUARRY_HD static bit_tree::range claim_segments(heap_state& state, size_class id,
                                                   std::uint32_t wanted) {
     std::uint32_t const start =
-        is_on(mitigation::random_start) ? mix(state.secret + id) % state.segments_reserved : 0;
+        is_on(mitigation::random_start) ? mix(state.secret + id) % state.max_segments : 0;
     bit_tree::range const found = state.segment_tree().claim_front(wanted, start);
     if (found.count == 0) return found;
     state.free_segments.add(-static_cast<std::int32_t>(found.count));

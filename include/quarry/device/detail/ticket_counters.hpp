@@ -216,7 +216,7 @@ class class_run {
     return current;
   }
 
-  /// Locks the run for replacement. Returns false if the word is no longer `seen` or another lane
+  /// Locks the run for replacement. Returns false if the word is not `current` or another lane
   /// holds the lock.
   [[nodiscard]] QUARRY_HD bool lock(word current) const {
     return !is_busy(current) &&
