@@ -251,7 +251,7 @@ void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& 
     if (!fits) continue;
     run_segments::format_run(state, id, segment_run{}.next(next, wanted));
     state.runs[id].value &= ~class_run::busy_bit;
-    slice_supply::set_has_run(state, id, true);
+    run_supply::set_has_run(state, id, true);
     for (std::uint32_t i = 0; i < wanted; ++i) (void)tree.claim(next + i);
     state.segment_counts[id] = {wanted, wanted};
     next += wanted;

@@ -53,7 +53,7 @@ namespace quarry::inline QUARRY_ABI {
 /// Problem. `cells_` and `capacity_` are plain, and a lane replaces both.
 /// Race. Lanes enter while that lane closes the gate.
 /// Re-check. (E) returns the gate's previous word. If it was closed, the lane undoes its entry (D).
-/// Price. Two RMWs of the gate for each call.
+/// Price. Two RMWs of the gate for each call. A change is one compare-and-swap of a cell.
 ///
 ///   label  statement                        partner  guarantee
 ///   (O)    opens the gate, release          (E)      the array is written before it is read: only

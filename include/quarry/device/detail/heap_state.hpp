@@ -140,11 +140,15 @@ struct heap_state {
   /// `begin_return` and `end_return` enclose the return of segments of which a class allocated no
   /// slice. Between the two calls these segments are in no tree and in no segment run.
   ///
-  /// Memory order. (B) comes before all changes of the return; (E), a release, comes after them. A
-  /// search reads the count first with acquire (S), and again after a fence (V). If the count is
-  /// the same and no return is in progress, the search saw all segments that were returned before
-  /// it began, and no segment left a run during the search. On the CPU (V) is an RMW: of two RMWs
-  /// of the count, the lane of the later RMW sees what the lane of the earlier RMW did.
+  /// Problem. A search must not conclude that the heap is full while segments are in return.
+  /// Re-check. If (V) finds the count of (S) and no return in progress, the search saw all segments
+  /// that were returned before it began, and no segment left a run during the search.
+  ///
+  ///   label  statement                            partner  guarantee
+  ///   (B)    counts before all changes, acq_rel   (V)      of two RMWs of the count, the later one
+  ///   (E)    counts after all changes, release    (S)      sees what the lane of the earlier one
+  ///   (S)    begins a search, acquire             (E)      did; on the CPU (V) is an RMW
+  ///   (V)    ends a search, after a fence         (B)
   QUARRY_HD void begin_return() {
     simt::atomic_ref<word>{returns}.fetch_add(one_return_begun + 1, simt::acq_rel);  // (B)
   }

@@ -3,6 +3,7 @@
 
 #include "quarry/device/detail/hardening.hpp"
 #include "quarry/device/detail/large_allocations.hpp"
+#include "quarry/device/detail/slice_supply.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
@@ -86,7 +87,7 @@ class malloc_path {
     segment_run const run = ticket_counter::run_of(previous);
     ticket_slice const found = ticket_counter::slice_of(
         layout, run, index, ticket_counter::ticket_of(previous) + group.rank());
-    if (found.is_last) simt::indirect_call(&slice_supply::record_used_up, state, id, run);
+    if (found.is_last) simt::indirect_call(&run_supply::record_used_up, state, id, run);
     void* result = nullptr;
     if (found.is_valid) result = heap.address(found.segment, bytes{found.slice} * layout.size);
     if (callers.ballot(!found.is_valid) != 0) {

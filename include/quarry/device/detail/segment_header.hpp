@@ -2,6 +2,7 @@
 // Headers of dynamically coalesced allocations: 8, 4 or 2 bytes before the payload.
 #pragma once
 
+#include "quarry/core/bits.hpp"
 #include "quarry/core/bytes.hpp"
 #include "quarry/device/detail/orders.hpp"
 #include "quarry/simt/atomic.hpp"
@@ -26,9 +27,10 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// more than three iterations: free is wait-free.
 ///
 ///   label  statement                              partner  guarantee
-///   (Q)    `change`, acq_rel; `load`, acquire     (Q)      a lane that finds a segment free has
-///                                                          seen its owner's accesses, and so has
-///                                                          the upstream heap
+///   (Q)    `change`, acq_rel; `load`, acquire     (Q)      a lane that finds a segment free, or
+///                                                          becomes responsible for the superblock,
+///                                                          has seen the owner's accesses before
+///                                                          it frees to the upstream heap
 class segment_header {
  public:
   static constexpr std::uint64_t is_free = 1;
@@ -105,24 +107,11 @@ class segment_header {
   }
 
   [[nodiscard]] QUARRY_HD bytes distance(std::uint64_t header) const {
-    switch (width()) {
-      case 8:
-        return (header >> 4 & ((1u << 31) - 1)) * 2;
-      case 4:
-        return (header >> 3 & ((1u << 14) - 1)) * 2;
-      default:
-        return (header >> 3 & ((1u << 7) - 1)) * 2;
-    }
+    std::uint32_t const bits = width() == 8 ? 31 : width() == 4 ? 14 : 7;
+    return (header >> (width() == 8 ? 4 : 3) & low_bits(bits)) * 2;
   }
   [[nodiscard]] QUARRY_HD bytes size(std::uint64_t header) const {
-    switch (width()) {
-      case 8:
-        return (header >> 35) * 8;
-      case 4:
-        return (header >> 17) * 4;
-      default:
-        return header >> 10;
-    }
+    return width() == 8 ? (header >> 35) * 8 : width() == 4 ? (header >> 17) * 4 : header >> 10;
   }
 
   /// Whether the header can be valid: only the first segment has a distance of 0.

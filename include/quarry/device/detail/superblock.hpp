@@ -26,9 +26,10 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 ///   label  statement                       partner  guarantee
 ///   (K)    subtracts parts, acq_rel        (K)      the lane that removes the last owner has seen
-///   (Z)    clears owners' bits, acq_rel    (Z)      all owners' accesses, and the upstream next
-///   (L)    `mark`, written before malloc            none: a reader owns a part, or has a wrong
-///          returns a part, and when none is left    pointer and gets an error
+///   (Z)    clears owners' bits, acq_rel    (Z)      all owners' accesses before it frees the
+///                                                   superblock to the upstream heap
+///   (L)    reads or ends `mark`                     none: it is written before malloc returns;
+///                                                   a lane that reads it after its end errs
 ///
 /// Other bytes rarely look like a header. A header has the superblock's address, a multiple of 16,
 /// in its lower 48 bits. Its upper 16 bits are a tag that depends on the part's address and is
