@@ -105,8 +105,8 @@ class hash_map_ref {
           continue;
         }
         if (is_new) target.key = key;
-        simt::atomic_ref<Value>{target.value}.store(value, simt::release);  // (Z)
-        state.store(next_state + full, simt::release);                      // (F)
+        simt::atomic_ref{target.value}.store(value, simt::release);  // (Z)
+        state.store(next_state + full, simt::release);               // (F)
         return change_result::done;
       }
       if (target.key == key) return change_result::duplicate;
@@ -122,7 +122,7 @@ class hash_map_ref {
     for (;;) {
       std::uint32_t const current = await_state(*target);
       if (kind(current) != full) return false;
-      value = simt::atomic_ref<Value>{target->value}.load(simt::acquire);  // (G)
+      value = simt::atomic_ref{target->value}.load(simt::acquire);  // (G)
       simt::atomic_ref<std::uint32_t> const state{target->state};
       if (state.load(simt::relaxed) == current) return true;  // (C)
     }
@@ -136,7 +136,7 @@ class hash_map_ref {
     for (;;) {
       std::uint32_t current = await_state(*target);
       if (kind(current) != full) return change_result::absent;
-      Value const read = simt::atomic_ref<Value>{target->value}.load(simt::acquire);  // (G)
+      Value const read = simt::atomic_ref{target->value}.load(simt::acquire);  // (G)
       simt::atomic_ref<std::uint32_t> const state{target->state};
       std::uint32_t const erased = current - full + tombstone;
       if (state.compare_exchange(current, erased, simt::release)) {  // (X)

@@ -48,8 +48,7 @@ struct insert_all {
 
  private:
   QUARRY_HD static void add(std::uint64_t& total, std::uint64_t part) {
-    if (part != 0)
-      simt::atomic_ref<std::uint64_t>{total}.fetch_add(part, simt::relaxed);  // (N) a statistic
+    if (part != 0) simt::atomic_ref{total}.fetch_add(part, simt::relaxed);  // (N) a statistic
   }
 };
 
@@ -71,8 +70,7 @@ struct find_all {
       is_found[i] = map.find(keys[i], values[i]);
       sum += is_found[i];
     }
-    if (sum != 0)
-      simt::atomic_ref<std::uint64_t>{*found}.fetch_add(sum, simt::relaxed);  // (N) a statistic
+    if (sum != 0) simt::atomic_ref{*found}.fetch_add(sum, simt::relaxed);  // (N) a statistic
   }
 };
 

@@ -97,7 +97,7 @@ class heap_ref {
     if (pointer != nullptr) detail::free_path::free_now(handle_, pointer);
   }
 
-  /// Frees an allocation if it can hold `size` bytes, else records `size_mismatch`.
+  /// Frees an allocation if it can hold `size` bytes, otherwise records `size_mismatch`.
   QUARRY_HD void free(void* pointer, bytes size) const {
     if (pointer == nullptr || !handle_.is_usable()) return;
     bytes const current_size = usable_size(pointer);

@@ -210,14 +210,12 @@ class id_set {
     return wanted <= min_capacity ? min_capacity : 2u << highest_one(wanted - 1);
   }
 
-  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> gate() {
-    return simt::atomic_ref<std::uint32_t>{gate_};
-  }
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> gate() { return simt::atomic_ref{gate_}; }
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint64_t> counts() {
-    return simt::atomic_ref<std::uint64_t>{counts_};
+    return simt::atomic_ref{counts_};
   }
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> cell(std::uint32_t index) {
-    return simt::atomic_ref<std::uint32_t>{cells_[index]};
+    return simt::atomic_ref{cells_[index]};
   }
 
   /// Returns the gate's word at that time.

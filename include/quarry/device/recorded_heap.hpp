@@ -72,8 +72,8 @@ class recorded_heap_ref {
     std::uint32_t const number = owner % buffers_;
     std::uint64_t first = 0;
     if (group.is_leader())
-      first = simt::atomic_ref<std::uint64_t>{counts_[number].calls}.fetch_add(
-          group.size(), simt::relaxed);  // (N)
+      first =
+          simt::atomic_ref{counts_[number].calls}.fetch_add(group.size(), simt::relaxed);  // (N)
     std::uint64_t const index = group.broadcast(first) + group.rank();
     if (index >= capacity_) return;
     auto* const events = reinterpret_cast<heap_event*>(counts_ + buffers_);

@@ -264,8 +264,7 @@ class coalescing_ref {
   static constexpr std::uint64_t freed = 4;  // a header without `is_dynamic` and without superblock
 
   [[nodiscard]] QUARRY_HD static simt::atomic_ref<std::uint64_t> header_of(void* pointer) {
-    return simt::atomic_ref<std::uint64_t>{
-        *reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) - 8)};
+    return simt::atomic_ref{*reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) - 8)};
   }
 
   /// Reports why `pointer` was refused: `found.kind`, or a free by another lane since `find`.

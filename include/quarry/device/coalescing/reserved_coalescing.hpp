@@ -70,7 +70,7 @@ class reserved_coalescing {
                                                bytes size) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
     std::uint32_t const call =
-        simt::atomic_ref<std::uint32_t>{warp_ring.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
+        simt::atomic_ref{warp_ring.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
     auto const group = simt::lane_group::coalesced<class reserved_malloc_site>()
                            .match(&warp_ring, call)
                            .match(size);

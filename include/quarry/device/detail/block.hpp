@@ -292,9 +292,7 @@ class block {
   }
 
  private:
-  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> state() const {
-    return simt::atomic_ref<word>{state_};
-  }
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> state() const { return simt::atomic_ref{state_}; }
 
   word* words_;
   word& state_;

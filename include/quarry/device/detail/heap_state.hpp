@@ -21,16 +21,16 @@ struct segment_count {
   std::uint32_t peak;
 
   QUARRY_HD void add(std::uint32_t count) {
-    std::uint32_t const previous = simt::atomic_ref<std::uint32_t>{current}.fetch_add(
-        count, simt::relaxed);  // (L) a statistic
+    std::uint32_t const previous =
+        simt::atomic_ref{current}.fetch_add(count, simt::relaxed);  // (L) a statistic
     std::uint32_t const sum = previous + count;
-    simt::atomic_ref<std::uint32_t>{peak}.fetch_max(sum, simt::relaxed);  // (L)
+    simt::atomic_ref{peak}.fetch_max(sum, simt::relaxed);  // (L)
   }
   [[nodiscard]] QUARRY_HD std::uint32_t load_peak() {
-    return simt::atomic_ref<std::uint32_t>{peak}.load(simt::relaxed);  // (L)
+    return simt::atomic_ref{peak}.load(simt::relaxed);  // (L)
   }
   QUARRY_HD void subtract(std::uint32_t count) {
-    simt::atomic_ref<std::uint32_t>{current}.fetch_sub(count, simt::relaxed);  // (L)
+    simt::atomic_ref{current}.fetch_sub(count, simt::relaxed);  // (L)
   }
 };
 
@@ -44,7 +44,7 @@ struct free_segment_count {
   word bits;
 
   QUARRY_HD void add(std::int32_t difference) {
-    simt::atomic_ref<word>{bits}.fetch_add(
+    simt::atomic_ref{bits}.fetch_add(
         static_cast<word>(std::int64_t{difference}) + (difference > 0 ? one_return : 0),
         simt::relaxed);  // (L)
   }
@@ -62,7 +62,7 @@ struct free_segment_count {
   static constexpr word one_return = word{1} << 32;
 
   [[nodiscard]] QUARRY_HD word load() {
-    return simt::atomic_ref<word>{bits}.load(simt::relaxed);  // (L)
+    return simt::atomic_ref{bits}.load(simt::relaxed);  // (L)
   }
 };
 
@@ -122,8 +122,7 @@ struct heap_state {
   /// Records that a search of all memory found no slice of class `id`. It began when segments had
   /// become free `returns_before` times.
   QUARRY_HD void set_full(size_class id, std::uint32_t returns_before) {
-    simt::atomic_ref<std::uint32_t>{full_since[id]}.store(returns_before + 1,
-                                                          simt::relaxed);  // (L)
+    simt::atomic_ref{full_since[id]}.store(returns_before + 1, simt::relaxed);  // (L)
   }
   /// Whether a search of all memory found no slice of class `id`, no segment was counted as free
   /// since then, and neither a slice of the class nor a segment is free now. That is a hint only: a
@@ -131,8 +130,7 @@ struct heap_state {
   /// that fails holds segments briefly without counting them. slice_supply::stays_full says what
   /// else is necessary. (The number of returns wraps after 2^32.)
   [[nodiscard]] QUARRY_HD bool is_full(size_class id) {
-    std::uint32_t const since =
-        simt::atomic_ref<std::uint32_t>{full_since[id]}.load(simt::relaxed);  // (L)
+    std::uint32_t const since = simt::atomic_ref{full_since[id]}.load(simt::relaxed);  // (L)
     return since != 0 && since == free_segments.returns() + 1 && class_tree(id).empty() &&
            segment_tree().empty();
   }
@@ -150,15 +148,15 @@ struct heap_state {
   ///   (S)    begins a search, acquire             (E)      did; on the CPU (V) is an RMW
   ///   (V)    ends a search, after a fence         (B)
   QUARRY_HD void begin_return() {
-    simt::atomic_ref<word>{returns}.fetch_add(one_return_begun + 1, simt::acq_rel);  // (B)
+    simt::atomic_ref{returns}.fetch_add(one_return_begun + 1, simt::acq_rel);  // (B)
   }
   QUARRY_HD void end_return() {
-    simt::atomic_ref<word>{returns}.fetch_sub(1, simt::release);  // (E)
+    simt::atomic_ref{returns}.fetch_sub(1, simt::release);  // (E)
   }
 
   /// Call before a search of the whole heap; pass the result to `search_saw_all` after the search.
   [[nodiscard]] QUARRY_HD word begin_search() {
-    return simt::atomic_ref<word>{returns}.load(simt::acquire);  // (S)
+    return simt::atomic_ref{returns}.load(simt::acquire);  // (S)
   }
   /// Whether no return was in progress since `begin_search` returned `previous`, so that the search
   /// could see all segments. The count of returns wraps after 2^32: a search during which exactly a
@@ -166,7 +164,7 @@ struct heap_state {
   [[nodiscard]] QUARRY_HD bool search_saw_all(word previous) {
     simt::fence_after_loads();
     return static_cast<std::uint32_t>(previous) == 0 &&
-           simt::atomic_ref<word>{returns}.look(simt::acquire) == previous;  // (V)
+           simt::atomic_ref{returns}.look(simt::acquire) == previous;  // (V)
   }
 
   /// The size in bytes of a state for a region of at most `max_segments` segments.
@@ -236,7 +234,7 @@ struct heap_state {
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment,
                                                                std::uint32_t index) const {
-    return simt::atomic_ref<word>{advertised[std::size_t{segment} * masks_per_segment() + index]};
+    return simt::atomic_ref{advertised[std::size_t{segment} * masks_per_segment() + index]};
   }
 
   /// Counter `index` of class `id`. Atomics on lines of one slice of the L2 cache queue up, and the

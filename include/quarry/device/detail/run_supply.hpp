@@ -117,12 +117,12 @@ class run_supply {
   /// segment is free. With `no_class`, reclaims the runs of all classes. Returns true if a segment
   /// is free afterwards. Unless `reclaims_all` is true, it reclaims only runs with a segment of
   /// which no slice was allocated. Other runs serve lanes, or their return takes long, so they
-  /// stay. With `no_class`, it examines every class, else it ends with the first free segment.
+  /// stay. With `no_class`, it examines every class; otherwise it ends with the first free segment.
   QUARRY_SLOW static bool reclaim_from_others(heap_state& state, size_class id, bool reclaims_all) {
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
       word& hint = reclaims_all ? state.classes_with_run[part] : state.classes_with_untouched[part];
-      word classes = simt::atomic_ref<word>{hint}.load(simt::relaxed);  // (L)
+      word classes = simt::atomic_ref{hint}.load(simt::relaxed);  // (L)
       QUARRY_NO_UNROLL
       for (; classes != 0; classes &= classes - 1) {
         size_class const other_class = part * bits_per_word + lowest_one(classes);
@@ -176,8 +176,7 @@ class run_supply {
     word found = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t part = 0; part < 2; ++part) {
-      word classes =
-          simt::atomic_ref<word>{state.classes_with_run[part]}.load(simt::relaxed);  // (L)
+      word classes = simt::atomic_ref{state.classes_with_run[part]}.load(simt::relaxed);  // (L)
       if (id != no_class && id / bits_per_word == part) classes &= ~(word{1} << id % bits_per_word);
       found |= classes;
     }

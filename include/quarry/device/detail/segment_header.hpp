@@ -68,16 +68,14 @@ class segment_header {
   QUARRY_HD void write(std::uint64_t flags, bytes distance, bytes size) const {
     switch (width()) {
       case 8:
-        *reinterpret_cast<std::uint64_t*>(address()) =
-            flags | is_dynamic | distance / 2 << 4 | (size + 7) / 8 << 35;
+        as<std::uint64_t>() = flags | is_dynamic | distance / 2 << 4 | (size + 7) / 8 << 35;
         break;
       case 4:
-        *reinterpret_cast<std::uint32_t*>(address()) =
+        as<std::uint32_t>() =
             static_cast<std::uint32_t>(flags | distance / 2 << 3 | (size + 3) / 4 << 17);
         break;
       default:
-        *reinterpret_cast<std::uint16_t*>(address()) =
-            static_cast<std::uint16_t>(flags | distance / 2 << 3 | size << 10);
+        as<std::uint16_t>() = static_cast<std::uint16_t>(flags | distance / 2 << 3 | size << 10);
         break;
     }
   }
@@ -85,13 +83,11 @@ class segment_header {
   [[nodiscard]] QUARRY_HD std::uint64_t load() const {
     switch (width()) {
       case 8:
-        return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(address())}.load(
-            header_load_order);  // (Q)
+        return simt::atomic_ref{as<std::uint64_t>()}.load(header_load_order);  // (Q)
       case 4:
-        return simt::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(address())}.load(
-            header_load_order);  // (Q)
+        return simt::atomic_ref{as<std::uint32_t>()}.load(header_load_order);  // (Q)
       default:
-        return simt::short_ref{*reinterpret_cast<std::uint16_t*>(address())}.load();
+        return simt::short_ref{as<std::uint16_t>()}.load();
     }
   }
 
@@ -135,25 +131,28 @@ class segment_header {
   }
 
  private:
+  /// The header, of which `Word` has the width.
+  template <class Word>
+  [[nodiscard]] QUARRY_HD Word& as() const {
+    return *reinterpret_cast<Word*>(address());
+  }
+
   [[nodiscard]] QUARRY_HD bool change(std::uint64_t& expected, std::uint64_t desired) const {
     switch (width()) {
       case 8:
-        return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(address())}
-            .compare_exchange(expected, desired, header_change_order);  // (Q)
+        return simt::atomic_ref{as<std::uint64_t>()}.compare_exchange(expected, desired,
+                                                                      header_change_order);  // (Q)
       case 4: {
         auto narrow = static_cast<std::uint32_t>(expected);
-        bool const has_changed =
-            simt::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(address())}
-                .compare_exchange(narrow, static_cast<std::uint32_t>(desired),
-                                  header_change_order);  // (Q)
+        bool const has_changed = simt::atomic_ref{as<std::uint32_t>()}.compare_exchange(
+            narrow, static_cast<std::uint32_t>(desired), header_change_order);  // (Q)
         expected = narrow;
         return has_changed;
       }
       default: {
         auto narrow = static_cast<std::uint16_t>(expected);
-        bool const has_changed =
-            simt::short_ref{*reinterpret_cast<std::uint16_t*>(address())}.compare_exchange(
-                narrow, static_cast<std::uint16_t>(desired));
+        bool const has_changed = simt::short_ref{as<std::uint16_t>()}.compare_exchange(
+            narrow, static_cast<std::uint16_t>(desired));
         expected = narrow;
         return has_changed;
       }

@@ -148,11 +148,11 @@ struct alignas(64) segment_entry {
   std::uint32_t run;  // the run that allocated the segment's slices: `segment_run::key`
 
   [[nodiscard]] QUARRY_HD segment_use load() {
-    return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)};  // (H)
+    return segment_use{simt::atomic_ref{use}.load(simt::relaxed)};  // (H)
   }
 
   QUARRY_HD void store(segment_use next) {
-    simt::atomic_ref<word>{use}.store(next.bits(), simt::relaxed);  // (H)
+    simt::atomic_ref{use}.store(next.bits(), simt::relaxed);  // (H)
   }
 
   /// Requires that the use is free.
@@ -163,8 +163,8 @@ struct alignas(64) segment_entry {
   /// Changes the use if it is still `expected`.
   [[nodiscard]] QUARRY_HD bool change(segment_use expected, segment_use next) {
     word bits = expected.bits();
-    return simt::atomic_ref<word>{use}.compare_exchange(
-        bits, next.bits(), simt::acq_rel);  // (S) frees of large allocations
+    return simt::atomic_ref{use}.compare_exchange(bits, next.bits(),
+                                                  simt::acq_rel);  // (S) frees of large allocations
   }
 
   /// The entry from the nearest cache, which may be the entry of an earlier use.
@@ -174,10 +174,10 @@ struct alignas(64) segment_entry {
   [[nodiscard]] QUARRY_HD view look_past_cache() { return view_of(simt::load_past_cache(use)); }
 
   [[nodiscard]] QUARRY_HD std::uint32_t run_key() {
-    return simt::atomic_ref<std::uint32_t>{run}.load(simt::relaxed);  // (H)
+    return simt::atomic_ref{run}.load(simt::relaxed);  // (H)
   }
   QUARRY_HD void set_run_key(std::uint32_t key) {
-    simt::atomic_ref<std::uint32_t>{run}.store(key, simt::relaxed);  // (H)
+    simt::atomic_ref{run}.store(key, simt::relaxed);  // (H)
   }
 
   /// Adds `added` free blocks to the segment, which has `blocks` blocks. Returns true if all blocks
@@ -263,7 +263,7 @@ struct alignas(64) segment_entry {
     return {segment_use{pair.first}, slice_layout{pair.second}};
   }
 
-  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref{count}; }
 };
 
 static_assert(sizeof(segment_entry) == 64);

@@ -39,7 +39,7 @@ struct slice_request {
   std::uint8_t seen_run = 0;     // a hash of the words for whose change the request waits
   std::uint32_t seen_since = 0;  // patience::spent when it was first seen
 
-  /// Begins the search anew.
+  /// Begins a new search.
   QUARRY_HD void restart() {
     patience.begin();
     is_stuck = false;

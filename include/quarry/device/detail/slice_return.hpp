@@ -11,7 +11,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 /// Problem. A hint that a block has claimable slices may be wrong, but must not be lost.
 /// Race. A lane that adds slices sets the block's bit; a lane that found none clears it.
-/// Re-check. (V) reads the block after (D), as in bit_tree. The class's tree works likewise.
+/// Re-check. (V) reads the block after (D), as in bit_tree. The class's tree works the same way.
 /// Price. A load if the bit is one, else an RMW.
 ///
 ///   label  statement                              partner  guarantee

@@ -29,7 +29,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///   (Z)    clears owners' bits, acq_rel    (Z)      all owners' accesses before it frees the
 ///                                                   superblock to the upstream heap
 ///   (L)    reads or ends `mark`                     none: it is written before malloc returns;
-///                                                   a lane that reads it after its end errs
+///                                                   later, only wrong pointers lead to it
 ///
 /// Other bytes rarely look like a header. A header has the superblock's address, a multiple of 16,
 /// in its lower 48 bits. Its upper 16 bits are a tag that depends on the part's address and is
@@ -95,7 +95,7 @@ struct alignas(16) superblock {
   /// Frees `count` parts. Returns true if no part is left; the caller must then free the
   /// superblock.
   [[nodiscard]] QUARRY_HD bool free_parts(std::uint32_t count = 1) {
-    if (simt::atomic_ref<std::uint32_t>{owners}.fetch_sub(count, superblock_count_order) != count)
+    if (simt::atomic_ref{owners}.fetch_sub(count, superblock_count_order) != count)
       return false;  // (K)
     close();
     return true;
@@ -104,12 +104,11 @@ struct alignas(16) superblock {
   /// call. A bit of `bits` that is not in the result shows a double free. The caller must `close`
   /// and free the superblock if the result has no other bit, and at least one.
   [[nodiscard]] QUARRY_HD std::uint32_t leave(std::uint32_t bits) {
-    return simt::atomic_ref<std::uint32_t>{owners}.fetch_and(~bits, superblock_leave_order);  // (Z)
+    return simt::atomic_ref{owners}.fetch_and(~bits, superblock_leave_order);  // (Z)
   }
-  QUARRY_HD void close() { simt::atomic_ref<std::uint32_t>{mark}.store(0, simt::relaxed); }  // (L)
+  QUARRY_HD void close() { simt::atomic_ref{mark}.store(0, simt::relaxed); }  // (L)
   QUARRY_HD void close_rows() {
-    simt::atomic_ref<std::uint32_t>{mark}.store(mark_of(this, contents::freed_rows),
-                                                simt::relaxed);  // (L)
+    simt::atomic_ref{mark}.store(mark_of(this, contents::freed_rows), simt::relaxed);  // (L)
   }
 
   /// The number of bytes from one part to the next part.

@@ -52,10 +52,9 @@ class superblock_map {
       std::uint64_t found = state.load(simt::relaxed);  // (L) (B) decides
       if (found != never_used && found != removed) continue;
       if (!state.compare_exchange(found, busy, simt::acquire)) continue;  // (B)
-      simt::atomic_ref<std::uint64_t>{entry.value}.store(
-          reinterpret_cast<std::uint64_t>(superblock),
-          simt::relaxed);                  // (L)
-      state.store(key, map_insert_order);  // (M)
+      simt::atomic_ref{entry.value}.store(reinterpret_cast<std::uint64_t>(superblock),
+                                          simt::relaxed);  // (L)
+      state.store(key, map_insert_order);                  // (M)
       return true;
     }
     return false;
@@ -93,8 +92,7 @@ class superblock_map {
                   (capacity_ - 1)];
   }
   [[nodiscard]] QUARRY_HD static void* value_of(slot& entry) {
-    return reinterpret_cast<void*>(
-        simt::atomic_ref<std::uint64_t>{entry.value}.load(simt::relaxed));  // (L)
+    return reinterpret_cast<void*>(simt::atomic_ref{entry.value}.load(simt::relaxed));  // (L)
   }
   [[nodiscard]] QUARRY_HD slot* slot_with(void const* part) const {
     auto const key = reinterpret_cast<std::uint64_t>(part);
@@ -102,8 +100,7 @@ class superblock_map {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < width(); ++i) {
       slot& entry = slot_of(key, i);
-      std::uint64_t const found =
-          simt::atomic_ref<std::uint64_t>{entry.key}.load(map_find_order);  // (F)
+      std::uint64_t const found = simt::atomic_ref{entry.key}.load(map_find_order);  // (F)
       if (found == key) return &entry;
       if (found == never_used) return nullptr;
     }
