@@ -36,8 +36,8 @@ class heap_ref {
     return detail::hardening::prepare(handle_, detail::malloc_path::allocate(handle_, padded));
   }
 
-  /// The same for lanes that all request one size from one heap: faster, because it only checks
-  /// that the requests are equal. If they differ, it acts like `malloc`.
+  /// `malloc` for lanes that all request one size from one heap. It is faster, because it only
+  /// checks that the requests are equal. If they differ, it acts like `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_all(bytes size) const {
     if (!handle_.is_usable()) return nullptr;
     bytes const padded = detail::hardening::padded(size);
