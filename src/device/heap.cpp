@@ -44,11 +44,11 @@ std::uint32_t next_canary_secret(std::uint32_t secret) {
 
 /// The default segment size of a heap of `size` bytes. There are enough segments that each of the
 /// classes that programs commonly mix can have some. Heaps below 1 GiB have more segments, because
-/// the classes need a larger share of the segments. `reserve` bytes have at most 2^20 segments.
-bytes default_segment_bytes(bytes size, bytes reserve) {
+/// the classes need a larger share of the segments. `max_bytes` have at most 2^20 segments.
+bytes default_segment_bytes(bytes size, bytes max_bytes) {
   bytes const segments = size < 1_GiB ? 1024 : 512;
   bytes const by_size = std::bit_floor(std::clamp(size / segments, 64_KiB, 16_MiB));
-  return std::max(by_size, std::bit_ceil(reserve >> 20));
+  return std::max(by_size, std::bit_ceil(max_bytes >> 20));
 }
 
 heap_options checked(heap_options options) {
@@ -85,8 +85,8 @@ heap_options checked(heap_options options) {
 bytes aligned(bytes size) { return (size + 255) / 256 * 256; }
 
 /// A zeroed state in host memory.
-std::shared_ptr<heap_state> make_state(std::uint32_t reserved) {
-  bytes const size = aligned(heap_state::bytes_for(reserved));
+std::shared_ptr<heap_state> make_state(std::uint32_t max_segments) {
+  bytes const size = aligned(heap_state::bytes_for(max_segments));
   void* const memory = std::aligned_alloc(256, size);
   if (memory == nullptr)
     throw out_of_memory{"heap", size, "the host has no memory for the heap's state"};
@@ -95,9 +95,9 @@ std::shared_ptr<heap_state> make_state(std::uint32_t reserved) {
 }
 
 /// A segment tree in which all mapped segments can be claimed.
-std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t reserved) {
-  std::vector<word> words(bit_tree::words_for(reserved));
-  bit_tree{words.data(), reserved}.insert_range(0, mapped);
+std::vector<word> full_segment_tree(std::uint32_t mapped, std::uint32_t max_segments) {
+  std::vector<word> words(bit_tree::words_for(max_segments));
+  bit_tree{words.data(), max_segments}.insert_range(0, mapped);
   return words;
 }
 
@@ -145,7 +145,7 @@ heap::implementation::implementation(heap_options const& unchecked) {
   state.base = reinterpret_cast<std::uint64_t>(memory_->region());
   state.segments_mapped = static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
   state.free_segments.bits = state.segments_mapped;
-  state.segments_reserved = static_cast<std::uint32_t>(options.max_bytes >> state.segment_shift);
+  state.max_segments = static_cast<std::uint32_t>(options.max_bytes >> state.segment_shift);
   state.classes = size_class_of(static_cast<std::uint32_t>(options.segment_bytes / 2)) + 1;
   state.blocks_per_segment =
       static_cast<std::uint32_t>(options.segment_bytes / min_alignment / slices_per_block);
@@ -160,20 +160,20 @@ heap::implementation::implementation(heap_options const& unchecked) {
   metadata_memory_ = memory_->allocate(metadata_bytes_);
   metadata_ = static_cast<std::byte*>(metadata_memory_.get());
   lay_out(metadata_);
-  state_memory_ = memory_->allocate(heap_state::bytes_for(state.segments_reserved));
+  state_memory_ = memory_->allocate(heap_state::bytes_for(state.max_segments));
   shared_ = static_cast<heap_state*>(state_memory_.get());
   reset();
 }
 
 heap::implementation::~implementation() {
   try {
-    auto const destroyed = make_state(initial_->segments_reserved);
+    auto const destroyed = make_state(initial_->max_segments);
     destroyed->magic = heap_state::magic_destroyed;
     destroyed->version = layout_version;
     destroyed->segment_shift = initial_->segment_shift;
     std::copy(std::begin(initial_->layouts), std::end(initial_->layouts), destroyed->layouts);
     memory_->synchronize();
-    memory_->upload(shared_, destroyed.get(), heap_state::bytes_for(initial_->segments_reserved));
+    memory_->upload(shared_, destroyed.get(), heap_state::bytes_for(initial_->max_segments));
     keep_destroyed(std::move(state_memory_));
   } catch (std::exception const&) {
     // The device failed, and its memory is lost.
@@ -183,20 +183,20 @@ heap::implementation::~implementation() {
 /// Sets the state's pointers to parts of `metadata`, and `metadata_bytes_` to the total size.
 void heap::implementation::lay_out(std::byte* metadata) {
   heap_state& state = *initial_;
-  bytes const segments = state.segments_reserved;
-  bytes const tree_words = bit_tree::words_for(state.segments_reserved);
+  bytes const segments = state.max_segments;
+  bytes const tree_words = bit_tree::words_for(state.max_segments);
   bytes offset = 0;
-  auto const place = [&](auto*& pointer, bytes count) {
+  auto const assign = [&](auto*& pointer, bytes count) {
     if (metadata != nullptr)  // else only the sizes matter
       pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(metadata + offset);
     offset += aligned(count * sizeof(*pointer));
   };
-  place(state.bits, segments * state.stride_of_bits());
-  place(state.advertised, segments * state.masks_per_segment());
-  place(state.class_tree_words, tree_words * state.classes);
-  place(state.segment_tree_words, tree_words);
-  place(state.quarantine, is_on(mitigation::quarantine) ? quarantine_entries : 1);
-  place(state.formats, is_on(mitigation::poison) ? segments : 1);
+  assign(state.bits, segments * state.stride_of_bits());
+  assign(state.advertised, segments * state.masks_per_segment());
+  assign(state.class_tree_words, tree_words * state.classes);
+  assign(state.segment_tree_words, tree_words);
+  assign(state.quarantine, is_on(mitigation::quarantine) ? quarantine_entries : 1);
+  assign(state.formats, is_on(mitigation::poison) ? segments : 1);
   metadata_bytes_ = offset;
 }
 
@@ -204,13 +204,13 @@ void heap::implementation::reset() {
   memory_->synchronize();
   learn();
   memory_->zero(metadata_, metadata_bytes_);
-  auto tree = full_segment_tree(initial_->segments_mapped, initial_->segments_reserved);
-  auto const fresh = make_state(initial_->segments_reserved);
-  std::memcpy(fresh.get(), initial_.get(), heap_state::bytes_for(initial_->segments_reserved));
+  auto tree = full_segment_tree(initial_->segments_mapped, initial_->max_segments);
+  auto const fresh = make_state(initial_->max_segments);
+  std::memcpy(fresh.get(), initial_.get(), heap_state::bytes_for(initial_->max_segments));
   fresh->canary_secret = next_canary_secret(fresh->secret);
-  open_learned_runs(*fresh, {tree.data(), initial_->segments_reserved});
+  open_learned_runs(*fresh, {tree.data(), initial_->max_segments});
   memory_->upload(initial_->segment_tree_words, tree.data(), tree.size() * sizeof(word));
-  memory_->upload(shared_, fresh.get(), heap_state::bytes_for(initial_->segments_reserved));
+  memory_->upload(shared_, fresh.get(), heap_state::bytes_for(initial_->max_segments));
   memory_->synchronize();
   used_ = true;
 }
@@ -251,7 +251,7 @@ void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& 
     if (!fits) continue;
     run_segments::format_run(state, id, segment_run{}.next(next, wanted));
     state.runs[id].value &= ~class_run::busy_bit;
-    slice_supply::set_has_run(state, id, true);
+    run_supply::set_has_run(state, id, true);
     for (std::uint32_t i = 0; i < wanted; ++i) (void)tree.claim(next + i);
     state.segment_counts[id] = {wanted, wanted};
     next += wanted;
@@ -262,9 +262,9 @@ void heap::implementation::open_learned_runs(heap_state& state, bit_tree const& 
 heap_snapshot heap::implementation::snapshot() const {
   memory_->synchronize();
   heap_snapshot copy;
-  copy.state = make_state(initial_->segments_reserved);
+  copy.state = make_state(initial_->max_segments);
   copy.metadata.resize(metadata_bytes_);
-  memory_->download(copy.state.get(), shared_, heap_state::bytes_for(initial_->segments_reserved));
+  memory_->download(copy.state.get(), shared_, heap_state::bytes_for(initial_->max_segments));
   memory_->download(copy.metadata.data(), metadata_, metadata_bytes_);
   auto const move = [&](auto*& pointer) {
     auto const offset = reinterpret_cast<std::byte*>(pointer) - metadata_;
@@ -316,19 +316,18 @@ void heap::implementation::grow(quarry::bytes size) {
   auto const shift = initial_->segment_shift;
   auto const old_count = initial_->segments_mapped;
   bytes const wanted = segments_for(size, shift);
-  if (wanted > initial_->segments_reserved) {
-    throw bad_argument{"heap::grow: a size of " + std::to_string(size) + " bytes exceeds the " +
-                       std::to_string(bytes{initial_->segments_reserved} << shift) +
-                       " bytes that max_bytes reserved"};
+  if (wanted > initial_->max_segments) {
+    throw bad_argument{"heap::grow: a size of " + std::to_string(size) +
+                       " bytes exceeds max_bytes (" +
+                       std::to_string(bytes{initial_->max_segments} << shift) + ")"};
   }
   if (wanted <= old_count) return;
   auto const new_count = static_cast<std::uint32_t>(wanted);
   memory_->map(bytes{old_count} << shift, bytes{new_count} << shift);
-  std::vector<word> words(bit_tree::words_for(initial_->segments_reserved));
+  std::vector<word> words(bit_tree::words_for(initial_->max_segments));
   memory_->synchronize();
   memory_->download(words.data(), initial_->segment_tree_words, words.size() * sizeof(word));
-  bit_tree{words.data(), initial_->segments_reserved}.insert_range(old_count,
-                                                                   new_count - old_count);
+  bit_tree{words.data(), initial_->max_segments}.insert_range(old_count, new_count - old_count);
   memory_->upload(initial_->segment_tree_words, words.data(), words.size() * sizeof(word));
   set_mapped(new_count);
 }
@@ -338,10 +337,10 @@ quarry::bytes heap::implementation::shrink(quarry::bytes size) {
   auto const old_count = initial_->segments_mapped;
   auto const wanted =
       static_cast<std::uint32_t>(std::min<bytes>(segments_for(size, shift), old_count));
-  std::vector<word> words(bit_tree::words_for(initial_->segments_reserved));
+  std::vector<word> words(bit_tree::words_for(initial_->max_segments));
   memory_->synchronize();
   memory_->download(words.data(), initial_->segment_tree_words, words.size() * sizeof(word));
-  bit_tree const tree{words.data(), initial_->segments_reserved};
+  bit_tree const tree{words.data(), initial_->max_segments};
   std::uint32_t new_count = old_count;
   while (new_count > wanted && tree.contains(new_count - 1)) (void)tree.claim(--new_count);
   auto const kept = static_cast<std::uint32_t>(

@@ -47,7 +47,7 @@ class auditor {
       expect(!class_run::is_busy(state_.runs[id].value), "a class's run is locked, class", id);
       check_counters(id);
     }
-    for (std::uint32_t segment = 0; segment < state_.segments_reserved; ++segment)
+    for (std::uint32_t segment = 0; segment < state_.max_segments; ++segment)
       check_segment(segment);
     return std::move(problems_);
   }
@@ -198,7 +198,7 @@ heap_stats heap::stats() const {
   heap_state& state = *copy.state;
   heap_stats result;
   result.reserved = bytes{state.segments_mapped} << state.segment_shift;
-  result.metadata = copy.metadata.size() + heap_state::bytes_for(state.segments_reserved);
+  result.metadata = copy.metadata.size() + heap_state::bytes_for(state.max_segments);
   bytes bound = 0;
   bytes largest_slice = 0;
   std::vector<bool> has_live(state.segments_mapped);
@@ -226,7 +226,7 @@ heap_stats heap::stats() const {
   result.allocated += live_slices;
   result.free_slices = bound - live_slices;
   // A large malloc can reclaim unused slices of a class's run, and allocations in the quarantine
-  // (heap_ref::malloc_large). So it can use every segment without an allocation in use.
+  // (malloc_path::allocate_segments). So it can use every segment without an allocation in use.
   std::uint32_t run = 0;
   std::uint32_t longest = 0;
   for (bool const is_live : has_live) {

@@ -33,13 +33,12 @@ class heap::implementation {
   quarry::bytes shrink(quarry::bytes bytes);
 
   [[nodiscard]] heap_ref ref() const {
-    return {shared_, initial_->base, initial_->segment_shift, initial_->segments_reserved,
-            heap_build};
+    return {shared_, initial_->base, initial_->segment_shift, initial_->max_segments, heap_build};
   }
   [[nodiscard]] backend backend_kind() const { return backend_kind_; }
   [[nodiscard]] void* region() const { return memory_->region(); }
   [[nodiscard]] bytes region_bytes() const {
-    return bytes{initial_->segments_reserved} << initial_->segment_shift;
+    return bytes{initial_->max_segments} << initial_->segment_shift;
   }
 
  private:

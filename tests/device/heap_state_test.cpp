@@ -27,7 +27,7 @@ TEST(HeapState, BeginsWithAllMappedSegmentsFreeAndNoRuns) {
   EXPECT_EQ(state.magic, heap_state::magic_alive);
   EXPECT_EQ(state.version, layout_version);
   EXPECT_EQ(state.segments_mapped, 5u);
-  EXPECT_EQ(state.segments_reserved, 9u);
+  EXPECT_EQ(state.max_segments, 9u);
   EXPECT_EQ(state.segment_bytes(), 64_KiB);
   EXPECT_EQ(state.segment_tree().count(), 5u);
   EXPECT_FALSE(state.segment_tree().contains(5));

@@ -23,7 +23,7 @@ void expect_sound(heap const& owner) {
 /// Opens a run as a malloc does, without an allocation.
 void open_run(heap_state& state, size_class id) {
   ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
-  ASSERT_TRUE(slice_supply::open_run(state, id));
+  ASSERT_TRUE(run_supply::open_run(state, id));
   state.run(id).unlock();
 }
 
@@ -36,7 +36,7 @@ TEST(RunSegments, EndsTheGenerationOfASegmentThatItReturnsUntouched) {
     open_run(state, id);
     for (std::uint32_t i = 0; i < state.blocks_of(id); ++i)
       EXPECT_EQ(state.block_at(id, 0, i).generation(), generation) << "size " << size;
-    EXPECT_TRUE(slice_supply::reclaim(state, id));
+    EXPECT_TRUE(run_supply::reclaim(state, id));
     EXPECT_EQ(state.segment_tree().count(), 1u);
     EXPECT_EQ(state.segments[0].generation(), generation + 1);
     EXPECT_EQ(state.segments[0].load_idle_state().known_blocks(), state.blocks_of(id));
@@ -75,7 +75,7 @@ TEST(RunSegments, AnInvalidTicketTouchesNothing) {
       (void)state.ticket_counter_at(id, counter).claim(3);
   }
   EXPECT_TRUE(run_segments::has_untouched(state, id));
-  EXPECT_TRUE(slice_supply::reclaim(state, id));
+  EXPECT_TRUE(run_supply::reclaim(state, id));
   EXPECT_EQ(state.segment_tree().count(), 2u);
   expect_sound(owner);
 }
@@ -106,7 +106,7 @@ TEST(RunSegments, ReturnsExactlyTheSlicesThatAreNotAllocated) {
         }
       };
       allocate_until(capacity * parts / 8 + parts);
-      (void)slice_supply::reclaim(state, id);
+      (void)run_supply::reclaim(state, id);
       expect_sound(owner);
       allocate_until(capacity + 1);
       EXPECT_EQ(held.size(), capacity);
@@ -115,8 +115,8 @@ TEST(RunSegments, ReturnsExactlyTheSlicesThatAreNotAllocated) {
       EXPECT_EQ(std::ranges::adjacent_find(sorted), sorted.end());
       expect_sound(owner);
       for (void* const slice : held) ref.free(slice);
-      hardening::empty_quarantine(ref, state);
-      (void)slice_supply::reclaim(state, id);
+      hardening::empty_quarantine(heap_internals::handle_of(ref));
+      (void)run_supply::reclaim(state, id);
       EXPECT_EQ(state.segment_tree().count(), 4u);
       expect_sound(owner);
       if (HasFailure()) return;

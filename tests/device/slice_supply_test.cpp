@@ -93,15 +93,15 @@ TEST(SliceSupply, ReportsWhichSlicesWereFreeAlready) {
 TEST(SliceSupply, TakesBackTheUnusedSegmentsOfAClass) {
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);
-  EXPECT_FALSE(slice_supply::any_has_run(state));
+  EXPECT_FALSE(run_supply::any_has_run(state));
   void* const memory = owner.ref().malloc(net(16));
   size_class const id = size_class_of(16);
-  EXPECT_TRUE(slice_supply::any_has_run(state));
-  EXPECT_FALSE(slice_supply::other_classes_have_run(state, id));
-  EXPECT_TRUE(slice_supply::other_classes_have_run(state, id + 1));
+  EXPECT_TRUE(run_supply::any_has_run(state));
+  EXPECT_FALSE(run_supply::other_classes_have_run(state, id));
+  EXPECT_TRUE(run_supply::other_classes_have_run(state, id + 1));
   auto const free_segments = state.segment_tree().count();
-  EXPECT_TRUE(slice_supply::reclaim(state, id));
-  EXPECT_FALSE(slice_supply::any_has_run(state));
+  EXPECT_TRUE(run_supply::reclaim(state, id));
+  EXPECT_FALSE(run_supply::any_has_run(state));
   EXPECT_GE(state.segment_tree().count(), free_segments);
   EXPECT_EQ(state.segment_tree().count(), 7u) << "all segments except the one with a slice in use";
   expect_sound(owner);
@@ -116,7 +116,7 @@ TEST(SliceSupply, ReturnsASegmentWithALateReservationThatLeavesNoTrace) {
   size_class const id = size_class_of(half);
   state.segment_counts[id].peak = 2;  // as if the class had had two segments once
   ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
-  ASSERT_TRUE(slice_supply::open_run(state, id));
+  ASSERT_TRUE(run_supply::open_run(state, id));
   state.run(id).unlock();
   auto const run = class_run::run_of(state.run(id).peek());
   ASSERT_GE(run.count(), 2u);
@@ -127,7 +127,7 @@ TEST(SliceSupply, ReturnsASegmentWithALateReservationThatLeavesNoTrace) {
   std::uint32_t const last = run.first() + run.count() - 1;
   block const late_block = state.block_at(id, last, 0);
   ASSERT_TRUE(late_block.reserve(3).is_open_in(0));
-  EXPECT_TRUE(slice_supply::reclaim(state, id));
+  EXPECT_TRUE(run_supply::reclaim(state, id));
   EXPECT_EQ(state.segment_tree().count(), 7u);
   slice_return::follow_late(state, last, 0, late_block.leave(3, false));
   EXPECT_EQ(late_block.peek().count(), 0);
@@ -144,9 +144,9 @@ TEST(SliceSupply, TakesNothingBackFromARunThatIsReplaced) {
   ASSERT_NE(owner.ref().malloc(net(16)), nullptr);
   auto const run = state.run(id);
   ASSERT_TRUE(run.lock(run.peek()));
-  EXPECT_FALSE(slice_supply::reclaim(state, id));
+  EXPECT_FALSE(run_supply::reclaim(state, id));
   run.unlock();
-  EXPECT_TRUE(slice_supply::reclaim(state, id));
+  EXPECT_TRUE(run_supply::reclaim(state, id));
 }
 
 TEST(SliceSupply, MovesMemoryBetweenClassesOnDemand) {
@@ -220,8 +220,8 @@ TEST(SliceSupply, ALateCountOf64RunsAgoLosesNoSlice) {
   expect_sound(owner);
   rest.push_back(first);
   release_all(owner, rest);
-  while (slice_supply::any_has_run(state))
-    (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true);
+  while (run_supply::any_has_run(state))
+    (void)run_supply::reclaim_from_others(state, run_supply::no_class, true);
   EXPECT_EQ(state.segment_tree().count(), 8u);
 }
 
@@ -292,9 +292,8 @@ TEST(SliceSupply, AllocatesEachSliceToOneLaneInEveryInterleaving) {
       });
       EXPECT_EQ(shared, 0);
       expect_sound(owner);
-      while (
-          slice_supply::reclaim_from_others(test::state_of(owner), slice_supply::no_class, true) &&
-          slice_supply::any_has_run(test::state_of(owner))) {
+      while (run_supply::reclaim_from_others(test::state_of(owner), run_supply::no_class, true) &&
+             run_supply::any_has_run(test::state_of(owner))) {
       }
       EXPECT_EQ(test::state_of(owner).segment_tree().count(), 2u) << "all segments are free";
     }

@@ -117,7 +117,7 @@ TEST(StuckRun, MemoryOfOtherClassesIsReclaimed) {
   ASSERT_EQ(held.count, 3u);
   state.free_segments.add(-3);
   ASSERT_TRUE(state.run(other).lock(state.run(other).peek()));
-  ASSERT_TRUE(slice_supply::open_run(state, other));
+  ASSERT_TRUE(run_supply::open_run(state, other));
   state.run(other).unlock();
   ASSERT_TRUE(state.segment_tree().empty()) << "the other class has the last segment";
   ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));

@@ -83,7 +83,7 @@ def without_licence(root):
 
 
 def too_long(root):
-    for path in files(root, CODE):
+    for path in files(root, CODE | FORMATTED):
         count = len(lines_of(path))
         if count > LONGEST:
             yield path, f"{count} lines; at most {LONGEST}. Move its second idea to another file."
@@ -251,9 +251,11 @@ class PlantedViolations(unittest.TestCase):
         )
 
     def test_a_file_of_501_lines_is_caught_and_a_file_of_500_passes(self):
-        found = self.planted("length", {"src/a.cpp": "//\n" * 501, "src/b.cpp": "//\n" * 500})
-        self.assertEqual(len(found), 1)
-        self.assertIn("src/a.cpp: 501 lines", found[0])
+        for suffix in ["cpp", "f90"]:
+            sources = {f"src/a.{suffix}": "//\n" * 501, f"src/b.{suffix}": "//\n" * 500}
+            found = self.planted("length", sources)
+            self.assertEqual(len(found), 1)
+            self.assertIn(f"src/a.{suffix}: 501 lines", found[0])
 
     def test_a_line_of_101_columns_is_caught_and_a_line_of_100_passes(self):
         for suffix in ["cpp", "cl", "f90"]:

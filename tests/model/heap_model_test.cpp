@@ -72,7 +72,7 @@ class watched_heap {
   }
 
   void reclaim() {
-    (void)slice_supply::reclaim_from_others(state_of(owner_), slice_supply::no_class, true);
+    (void)run_supply::reclaim_from_others(state_of(owner_), run_supply::no_class, true);
   }
 
   /// Records an allocation of `size` bytes at `memory`.
@@ -111,8 +111,8 @@ class watched_heap {
     if (owner_.stats().allocations_in_use != live_.size()) return "a slice was lost";
     for (std::size_t i = 0; i < held_.size(); ++i) free(i);
     auto& state = state_of(owner_);
-    while (slice_supply::any_has_run(state))
-      (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true);
+    while (run_supply::any_has_run(state))
+      (void)run_supply::reclaim_from_others(state, run_supply::no_class, true);
     if (auto const wrong = owner_.audit(); !wrong.empty())
       return "after all frees: " + wrong.front();
     if (state.segment_tree().count() != segments_) return "a segment was lost";

@@ -32,7 +32,7 @@ struct sizes {
 };
 
 void reclaim_all(heap_state& state) {
-  (void)slice_supply::reclaim_from_others(state, slice_supply::no_class, true);
+  (void)run_supply::reclaim_from_others(state, run_supply::no_class, true);
 }
 
 class reused_segment {
@@ -53,7 +53,7 @@ class reused_segment {
       all.push_back(owner_.ref().malloc(uses_.first));
     for (void* const slice : all) heap_internals::free_now(owner_.ref(), slice);
     ASSERT_TRUE(state().run(id()).lock(state().run(id()).peek()));
-    ASSERT_TRUE(slice_supply::open_run(state(), id()));
+    ASSERT_TRUE(run_supply::open_run(state(), id()));
     state().run(id()).unlock();
   }
 
@@ -84,7 +84,7 @@ class reused_segment {
     if (!problem_.empty()) return problem_;
     if (auto const wrong = owner_.audit(); !wrong.empty()) return wrong.front();
     for (void*& slice : held_) owner_.ref().free(std::exchange(slice, nullptr));
-    while (slice_supply::any_has_run(state())) reclaim_all(state());
+    while (run_supply::any_has_run(state())) reclaim_all(state());
     if (auto const wrong = owner_.audit(); !wrong.empty()) return "at the end: " + wrong.front();
     if (state().segment_tree().count() != 1) return "the segment was lost";
     return owner_.fault_count(fault_kind::double_free) == 0 ? "" : "a free was refused";
@@ -143,7 +143,7 @@ class reclaimed_segment {
     for (std::uint32_t i = 0; i < segment / 512 - 2; ++i)
       first_.push_back(owner_.ref().malloc(512));
   }
-  void reclaim() { (void)slice_supply::reclaim(state_of(owner_), size_class_of(512)); }
+  void reclaim() { (void)run_supply::reclaim(state_of(owner_), size_class_of(512)); }
   /// Runs in one step: the other lane continues when this call has returned.
   void use_again() {
     auto* const lane = std::exchange(simt::current_lane, nullptr);

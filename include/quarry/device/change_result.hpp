@@ -12,7 +12,7 @@ enum class change_result : std::uint32_t {
   duplicate,      ///< insert: the key or edge already exists
   absent,         ///< erase: the key or edge does not exist
   out_of_memory,  ///< the heap has no memory for the change
-  table_full,     ///< no entry is free in a table of fixed capacity
+  table_full,     ///< no cell is free in a table of fixed capacity
   reserved_id,    ///< 0xFFFFFFFF is reserved and not a valid id
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which time of the host corresponds to a time of the device?
+// Converts times of the device's clock to times of the host's clock.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -35,9 +35,9 @@ struct clock_reading {
 /// Reads both clocks. `launch(grid, kernel)` must run the kernel on the device and wait for it.
 ///
 /// A kernel reads the device's clock between two readings of the host's clock; `host` is the middle
-/// of these. Several kernels run, and the kernel with the shortest time between the two readings
-/// counts. So it does not matter that CUDA may load code for the first kernel. Throws what `launch`
-/// and kernel_memory throw.
+/// of these. Of several kernels, the kernel with the shortest time between the two readings counts,
+/// because CUDA may load code before the first kernel. Throws what `launch` and kernel_memory
+/// throw.
 template <class Launch>
 [[nodiscard]] clock_reading read_clocks(Launch& launch, backend kind) {
   constexpr std::size_t attempts = 5;

@@ -78,7 +78,7 @@ class dynamic_graph_ref {
   /// The vertex in a cell below `capacity`, for iteration over all vertices.
   [[nodiscard]] QUARRY_HD graph_vertex& at(std::uint32_t cell) const { return table_[cell]; }
   [[nodiscard]] QUARRY_HD std::uint32_t id_at(std::uint32_t cell) const {
-    return simt::atomic_ref<std::uint32_t>{table_[cell].id}.load(simt::relaxed);  // (V)
+    return simt::atomic_ref{table_[cell].id}.load(simt::relaxed);  // (V)
   }
 
   [[nodiscard]] QUARRY_HD Heap heap() const { return heap_; }

@@ -55,7 +55,7 @@ struct fault_log {
   /// Counts a fault of `lanes` lanes that called together. `entry` describes the fault of the lane
   /// that calls `record`.
   QUARRY_HD void record(fault const& entry, std::uint32_t lanes = 1) {
-    simt::atomic_ref<std::uint64_t>{counts[static_cast<std::uint32_t>(entry.kind)]}.fetch_add(
+    simt::atomic_ref{counts[static_cast<std::uint32_t>(entry.kind)]}.fetch_add(
         lanes, simt::relaxed);  // (L) a count
     std::uint32_t unclaimed = 0;
     simt::atomic_ref<std::uint32_t> owner{claimed};
@@ -65,7 +65,7 @@ struct fault_log {
     first = entry;
     first.block = place.block;
     first.thread = place.thread;
-    simt::atomic_ref<std::uint32_t>{ready}.store(1, simt::release);  // (Y)
+    simt::atomic_ref{ready}.store(1, simt::release);  // (Y)
   }
 };
 

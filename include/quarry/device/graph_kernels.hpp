@@ -114,7 +114,7 @@ struct audit_graph {
   QUARRY_HD void operator()() const {
     share_work(graph.capacity(), [this](std::uint64_t i) {
       if (graph.at(static_cast<std::uint32_t>(i)).neighbours.audit()) return;
-      simt::atomic_ref<std::uint64_t>{*broken}.fetch_add(1, simt::relaxed);  // (K)
+      simt::atomic_ref{*broken}.fetch_add(1, simt::relaxed);  // (K)
     });
   }
 };

@@ -40,12 +40,18 @@ struct hash_map_cell {
 ///
 /// Costs: O(1) expected; O(capacity) for a missing key once the table is full.
 ///
-/// Memory order. (F) publishes key, value and the lane's earlier writes with release. (A) acquires,
-/// so the plain read of the key follows its write. Later RMWs continue the release sequence that
-/// (F) heads. (X) erases with release, after the lane read the value. (T) claims the cell with
-/// acquire, before a lane writes to it again; so the eraser gets the value that it erased. (Z)
-/// writes the value with release and (G) reads it with acquire. So if (G) reads a value that is too
-/// new, (C) sees at least the state under which that value was written, and `find` retries.
+/// Problem. A lookup reads a value that other lanes erase and insert again.
+/// Re-check. A cell's state counts its insertions. (C) and (X) succeed only if the state is the one
+/// before (G); else the lane tries again.
+///
+///   label  statement                            partner  guarantee
+///   (F)    stores state `full`, release         (A)      key, value and the lane's earlier writes;
+///   (A)    reads the state, acquire             (F)      RMWs in between continue the release
+///   (T)    sets state `busy`, acquire           (X)      the eraser has read its value before the
+///   (X)    sets state `tombstone`, release      (T)      key's next insertion writes
+///   (Z)    stores the value, release            (G)      if (G) reads a value that is too new, (C)
+///   (G)    reads the value, acquire             (Z)      sees at least the state under which that
+///   (C)    reads the state again                (T)      value was written
 template <class Key, class Value>
 class hash_map_ref {
   static_assert(std::has_unique_object_representations_v<Key> && sizeof(Key) <= 8,
@@ -99,8 +105,8 @@ class hash_map_ref {
           continue;
         }
         if (is_new) target.key = key;
-        simt::atomic_ref<Value>{target.value}.store(value, simt::release);  // (Z)
-        state.store(next_state + full, simt::release);                      // (F)
+        simt::atomic_ref{target.value}.store(value, simt::release);  // (Z)
+        state.store(next_state + full, simt::release);               // (F)
         return change_result::done;
       }
       if (target.key == key) return change_result::duplicate;
@@ -116,7 +122,7 @@ class hash_map_ref {
     for (;;) {
       std::uint32_t const current = await_state(*target);
       if (kind(current) != full) return false;
-      value = simt::atomic_ref<Value>{target->value}.load(simt::acquire);  // (G)
+      value = simt::atomic_ref{target->value}.load(simt::acquire);  // (G)
       simt::atomic_ref<std::uint32_t> const state{target->state};
       if (state.load(simt::relaxed) == current) return true;  // (C)
     }
@@ -130,7 +136,7 @@ class hash_map_ref {
     for (;;) {
       std::uint32_t current = await_state(*target);
       if (kind(current) != full) return change_result::absent;
-      Value const read = simt::atomic_ref<Value>{target->value}.load(simt::acquire);  // (G)
+      Value const read = simt::atomic_ref{target->value}.load(simt::acquire);  // (G)
       simt::atomic_ref<std::uint32_t> const state{target->state};
       std::uint32_t const erased = current - full + tombstone;
       if (state.compare_exchange(current, erased, simt::release)) {  // (X)

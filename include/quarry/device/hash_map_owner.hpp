@@ -48,8 +48,7 @@ struct insert_all {
 
  private:
   QUARRY_HD static void add(std::uint64_t& total, std::uint64_t part) {
-    if (part != 0)
-      simt::atomic_ref<std::uint64_t>{total}.fetch_add(part, simt::relaxed);  // (N) a statistic
+    if (part != 0) simt::atomic_ref{total}.fetch_add(part, simt::relaxed);  // (N) a statistic
   }
 };
 
@@ -71,16 +70,15 @@ struct find_all {
       is_found[i] = map.find(keys[i], values[i]);
       sum += is_found[i];
     }
-    if (sum != 0)
-      simt::atomic_ref<std::uint64_t>{*found}.fetch_add(sum, simt::relaxed);  // (N) a statistic
+    if (sum != 0) simt::atomic_ref{*found}.fetch_add(sum, simt::relaxed);  // (N) a statistic
   }
 };
 
 /// Owns the memory of a hash map, which kernels of the backend can access. Kernels get `ref()`.
 ///
-/// The map calls `launch(grid, kernel)`, which must run the kernel on `where` and wait for it: with
-/// CUDA, simt::launch_cuda and a synchronisation; on the CPU, simt::launch_threads. Not
-/// thread-safe; no kernel may use the map during a call of a member function.
+/// The map calls `launch(grid, kernel)`, which must run the kernel on the map's backend and wait
+/// for it: with CUDA, simt::launch_cuda and a synchronisation; on the CPU, simt::launch_threads.
+/// Not thread-safe; no kernel may use the map during a call of a member function.
 ///
 /// Memory order. (N) orders nothing: the host reads the sums after the kernel has ended.
 template <class Key, class Value, class Launch>

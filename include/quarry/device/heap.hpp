@@ -21,10 +21,11 @@ struct heap_options {
   /// The initial size; required, at least 1. The heap rounds it up to whole segments.
   quarry::bytes bytes = 0;
   quarry::bytes max_bytes = 0;  ///< limit for `grow`, at most 4 TiB; 0: the heap cannot grow
-  /// The segment size: a power of two from 64 KiB to 64 MiB. The heap can have 2^20 segments. 0
-  /// selects `bytes` / 512 (`bytes` / 1024 below 1 GiB), rounded down to a power of two, from 64
-  /// KiB to 16 MiB, and larger if `max_bytes` requires it. An allocation larger than half a segment
-  /// occupies whole segments. An alignment must not exceed the segment size.
+  /// The segment size: a power of two from 64 KiB to 64 MiB. The heap has at most 2^20 segments. An
+  /// allocation larger than half a segment occupies whole segments. An alignment must not exceed
+  /// the segment size. 0 selects `bytes` / 512 (`bytes` / 1024 below 1 GiB), rounded down to a
+  /// power of two, at least 64 KiB and at most 16 MiB, or more if `max_bytes` needs larger
+  /// segments.
   quarry::bytes segment_bytes = 0;
   backend backend_kind = backend::automatic;  ///< automatic: a CUDA device if there is one
   /// The CUDA device. The default is the current device.
@@ -66,7 +67,7 @@ struct live_allocation {
 /// default limit suffices.
 ///
 /// A heap belongs to one device. Kernels on another device cannot access its memory. Host functions
-/// work with any current device and do not change it.
+/// work with any current device, and leave it current.
 ///
 /// Errors: host functions throw `bad_argument` for bad options, `out_of_memory` if the system or
 /// the device has no memory, and `resource_failed` for other failures. A kernel that uses a ref
@@ -87,15 +88,15 @@ class QUARRY_API heap {
   [[nodiscard]] backend backend_kind() const;
 
   /// The address range of the heap's allocations: `region_bytes` bytes from `region`. The range
-  /// contains only allocations and free memory of this heap. It includes the range reserved for
-  /// growth and never changes. O(1).
+  /// contains only allocations and free memory of this heap. It includes the addresses for growth
+  /// and never changes. O(1).
   [[nodiscard]] void* region() const;
   [[nodiscard]] quarry::bytes region_bytes() const;
 
-  /// Frees all allocations at once. Refs stay valid; pointers do not. For each size class that was
-  /// in use, `reset` prepares a segment run with about as many segments as the class used. Together
-  /// these runs take at most three quarters of the memory. Unused segments of these runs can still
-  /// serve other sizes.
+  /// Frees all allocations at once. Refs stay valid; pointers do not. `reset` prepares, for each
+  /// size class that was in use, about as many segments as the class used at its peak. Together
+  /// these are at most three quarters of the memory. Other sizes can still use those segments that
+  /// the class leaves unused.
   void reset();
 
   [[nodiscard]] heap_stats stats() const;

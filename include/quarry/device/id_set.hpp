@@ -30,13 +30,11 @@ namespace quarry::inline QUARRY_ABI {
 ///      whether this id is a member.
 ///
 /// A lane that inserts stores the id first and counts it then, and another lane may erase the id in
-/// between. So the number of members may be negative briefly; at most by the number of lanes
-/// inside. The counts keep it apart from the used cells, and no other value shares their word.
-/// While the gate is closed, no lane is inside, and the counts are exact.
+/// between. So the number of members may be negative briefly, at most by the number of lanes
+/// inside. While the gate is closed, no lane is inside, and the counts are exact.
 ///
 /// Any lane may call any function at any time, except `clear` and `audit`, which need exclusive use
-/// of the set. Lanes insert, find and erase members concurrently, with a compare-and-swap of one
-/// cell. Only to replace the array, a lane closes the gate, waits for the lanes inside, and keeps
+/// of the set. To replace the array, a lane closes the gate, waits for the lanes inside, and keeps
 /// other lanes out. A lane inside waits for no other lane and does not call the heap. The lane that
 /// closed the gate calls the heap, and does not wait for other lanes of the set meanwhile. So no
 /// wait depends on another wait, not even among the lanes of one warp: with independent thread
@@ -52,15 +50,23 @@ namespace quarry::inline QUARRY_ABI {
 /// 10^5 neighbours. While the heap has memory, cells of erased members are reused only when the
 /// array is replaced, so churn costs a replacement for every quarter of the capacity.
 ///
-/// Memory order. `cells_` and `capacity_` are plain. (O) opens the gate with release after a lane
-/// wrote them. (E) enters with acquire before a lane reads them. (X) leaves with release after the
-/// last access. (W) waits with acquire before a lane replaces or frees the array. The gate changes
-/// by RMWs only, so (E) and (W) synchronize with every earlier (O) and (X). (B) requests to close
-/// the gate. (L) tests whether an attempt to enter is worthwhile; (E) and (W) decide. (D) undoes an
-/// entry under which the lane accessed nothing. (P) orders nothing: an id says nothing about other
-/// memory. (N) is a count. The lane that closed the gate reads the exact count, by (W). (M) orders
-/// nothing: it changes the membership of one id. (F) counts failures, and orders nothing: all that
-/// a lane learns from the count is that it may fail.
+/// Problem. `cells_` and `capacity_` are plain, and a lane replaces both.
+/// Race. Lanes enter while that lane closes the gate.
+/// Re-check. (E) returns the gate's previous word. If it was closed, the lane undoes its entry (D).
+/// Price. Two RMWs of the gate for each call. A change is one compare-and-swap of a cell.
+///
+///   label  statement                        partner  guarantee
+///   (O)    opens the gate, release          (E)      the array is written before it is read: only
+///   (E)    enters, acquire                  (O)      RMWs change the gate
+///   (X)    leaves, release                  (W)      the last access comes before a replacement;
+///   (W)    waits for lanes inside, acquire  (X)      the counts are exact
+///   (B)    closes the gate; (W) follows              none
+///   (L)    reads the gate; (E) decides               none
+///   (D)    undoes an entry                           none: the lane accessed nothing
+///   (P)    accesses a cell                           none: an id says nothing about other memory
+///   (M)    one id's membership, in the gate          none, for the same reason
+///   (N)    counts                                    none
+///   (F)    counts failures                           none: a lane only learns that it may fail
 class id_set {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFu;
@@ -204,14 +210,12 @@ class id_set {
     return wanted <= min_capacity ? min_capacity : 2u << highest_one(wanted - 1);
   }
 
-  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> gate() {
-    return simt::atomic_ref<std::uint32_t>{gate_};
-  }
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> gate() { return simt::atomic_ref{gate_}; }
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint64_t> counts() {
-    return simt::atomic_ref<std::uint64_t>{counts_};
+    return simt::atomic_ref{counts_};
   }
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> cell(std::uint32_t index) {
-    return simt::atomic_ref<std::uint32_t>{cells_[index]};
+    return simt::atomic_ref{cells_[index]};
   }
 
   /// Returns the gate's word at that time.
@@ -328,7 +332,7 @@ class id_set {
   ///
   /// It begins after an empty cell, and visits all cells in the order of probing. So no search
   /// path leads across the beginning. It moves each member to the first empty cell of its search
-  /// path, which is the member's own cell or one that was visited before. Places that were visited
+  /// path, which is the member's own cell or one that was visited before. Cells that were visited
   /// before stay in use, so the paths of members that were moved stay whole.
   QUARRY_SLOW void remove_tombstones() {
     std::uint32_t const mask = capacity_ - 1;

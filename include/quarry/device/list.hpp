@@ -24,9 +24,10 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// Costs: one allocation and one compare-and-swap of the shared head per element.
 ///
-/// Memory order. (P) publishes a node with release. (T) takes the head with acquire. Pushes between
-/// them are RMWs, which continue the release sequences of earlier pushes, so the lane that pops
-/// sees every node completely. (L) orders nothing; (P) decides.
+///   label  statement                     partner  guarantee
+///   (P)    publishes a node, release     (T)      pushes in between are RMWs and continue the
+///   (T)    takes all nodes, acquire      (P)      release sequence, so every node is complete
+///   (L)    reads the head; (P) decides            none
 template <class T, class Heap = heap_ref>
 class list {
  public:

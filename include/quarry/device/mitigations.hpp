@@ -19,10 +19,10 @@ enum class mitigation : std::uint32_t {
   /// malloc and the end of the quarantine read them again. Needs `canary`, which marks freed
   /// allocations. Test: a kernel that writes to freed memory must record `use_after_free`.
   poison = 2,
-  /// Threat: reuse right after a free makes stale pointers valid. Cost: the heap retains the last
-  /// 1024 freed allocations of up to 4 KiB until memory runs out. A malloc that finds no memory
-  /// checks and frees all of them. Needs `canary`, which marks retained allocations. Test: malloc
-  /// must not return a freed address again within 1024 frees.
+  /// Threat: a stale pointer that points to a new allocation right after the free. Cost: the heap
+  /// retains the last 1024 freed allocations of up to 4 KiB until memory runs out. A malloc that
+  /// finds no memory checks and frees all of them. Needs `canary`, which marks retained
+  /// allocations. Test: malloc must not return a freed address again within 1024 frees.
   quarantine = 4,
   /// Threat: addresses that an attacker can predict. Large allocations still start at the end of
   /// the region. Cost: no time on malloc. Test: different seeds produce different first addresses.

@@ -19,16 +19,16 @@ enum class heap_event_kind : std::uint32_t { allocate, deallocate, fail };
 /// One call of a kernel.
 struct heap_event {
   std::uint64_t time;     ///< `simt::clock_ns`
-  std::uint64_t address;  ///< of the allocation; 0 of `fail`
-  bytes size;             ///< requested bytes; 0 of `deallocate`
+  std::uint64_t address;  ///< the address of the allocation; 0 for `fail`
+  bytes size;             ///< requested bytes; 0 for `deallocate`
   heap_event_kind kind;
   std::uint32_t processor;  ///< CUDA: the multiprocessor; CPU: a number that distributes warps
 };
 
 namespace detail {
 
-/// The number of calls of one multiprocessor. It counts on when the buffer is full, and wraps after
-/// 2^64 calls. A cache line of its own.
+/// The number of calls of one multiprocessor. It still grows when the buffer is full, and wraps
+/// after 2^64 calls. Each count has a cache line of its own.
 struct alignas(128) heap_call_count {
   std::uint64_t calls = 0;
 };
@@ -44,7 +44,7 @@ struct alignas(128) heap_call_count {
 class recorded_heap_ref {
  public:
   recorded_heap_ref() = default;
-  /// `buffers` counts, followed by the events: `capacity` for each buffer.
+  /// `counts` has `buffers` elements. `capacity` events for each buffer follow them in memory.
   recorded_heap_ref(heap_ref heap, detail::heap_call_count* counts, std::uint32_t buffers,
                     std::uint32_t capacity)
       : heap_{heap}, counts_{counts}, buffers_{buffers}, capacity_{capacity} {}
@@ -72,8 +72,8 @@ class recorded_heap_ref {
     std::uint32_t const number = owner % buffers_;
     std::uint64_t first = 0;
     if (group.is_leader())
-      first = simt::atomic_ref<std::uint64_t>{counts_[number].calls}.fetch_add(
-          group.size(), simt::relaxed);  // (N)
+      first =
+          simt::atomic_ref{counts_[number].calls}.fetch_add(group.size(), simt::relaxed);  // (N)
     std::uint64_t const index = group.broadcast(first) + group.rank();
     if (index >= capacity_) return;
     auto* const events = reinterpret_cast<heap_event*>(counts_ + buffers_);
@@ -91,9 +91,10 @@ struct heap_recorder_options {
   std::uint32_t events_per_buffer = 16'384;
 };
 
-/// Owns the buffers of a recorded heap: 32 bytes for each event. Kernels get `ref()`. The heap's
-/// own refs record nothing and cost nothing more. A full buffer drops events, and `lost` counts
-/// them. Not thread-safe; no kernel may use the refs during a call of a member function.
+/// Owns the buffers of a recorded heap: 32 bytes for each event. Kernels get `ref()`. Calls through
+/// the heap's own refs are not recorded and have no additional cost. A full buffer drops events,
+/// and `lost` counts them. Not thread-safe; no kernel may use the refs during a call of a member
+/// function.
 class QUARRY_API heap_recorder {
  public:
   /// The heap must outlive the recorder. Throws `bad_argument`, and what kernel_memory throws.
@@ -107,15 +108,14 @@ class QUARRY_API heap_recorder {
 
   /// Calls `each(heap_event)` for the events since the last `drain`, and empties the buffers.
   ///
-  /// The order is that of time. The device's clock may give several events one time; of these, an
-  /// address is freed before it is allocated again. O(events log events), and the square of the
-  /// events of one time.
+  /// Events are sorted by time. If several events have the same time, the free of an address comes
+  /// before its next allocation. O(events log events), and quadratic in the events of one time.
   template <class Each>
   void drain(Each const& each) {
     for (heap_event const& event : take()) each(event);
   }
 
-  /// Events that found their buffer full, of all drains until now.
+  /// The number of events that were dropped because their buffer was full, over all drains.
   [[nodiscard]] std::uint64_t lost() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file whose kernels call malloc, free, new or delete includes this header, at any place. Then
+// A file whose kernels call malloc, free, new or delete includes this header, anywhere. Then
 // `quarry::replace_malloc` (replace_malloc.hpp) makes these calls use a heap, and
 // `quarry::restore_malloc` makes them use CUDA's malloc again. Before the first call of
 // `replace_malloc` they use CUDA's malloc. Host code is not affected. Every file whose kernels free

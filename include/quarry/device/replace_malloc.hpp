@@ -95,7 +95,7 @@ class malloc_route {
 /// replace_malloc.cuh makes one for each file, because files cannot share a GPU variable without
 /// -rdc.
 ///
-/// The loader and the storer access the file's route on the backend `where`. They wait until no
+/// The loader and the storer access the file's route on the object's backend. They wait until no
 /// kernel runs, and may throw.
 class QUARRY_API file_with_route {
  public:

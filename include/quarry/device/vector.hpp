@@ -142,21 +142,21 @@ class vector {
 /// Invariants, while no lane appends: there are `size()` elements without gaps, and every part that
 /// they reach exists.
 ///
-/// Any lane may append at any time. No lane waits for another lane without a bound: while a lane
-/// allocates a part, the other lanes that need this part look for it a bounded number of times, and
-/// then allocate, too. If the lane found no memory, they are refused with it. So lanes that need a
-/// part together neither allocate it many times nor are refused because of that. Read `size` and
-/// elements only in later kernels, or after a barrier that follows all appends: an assigned index
-/// does not mean that its element is written. `clear` needs exclusive access.
+/// Any lane may append at any time. While a lane allocates a part, the other lanes that need this
+/// part look for it a bounded number of times, and then allocate it, too. If the allocating lane
+/// finds no memory, the lanes that wait for it return false. So the lanes do not exhaust the heap
+/// by allocating one part many times. Read `size` and elements only in later kernels, or after a
+/// barrier that follows all appends: an index is assigned before its element is written. `clear`
+/// needs exclusive access.
 ///
 /// Costs: 8 bytes for each of 26 parts. If no append failed, the unused part of the array is
 /// smaller than the used part plus `first_part` elements.
 ///
-/// Memory order. (I) installs a part with release after the heap allocated the part. (A) finds the
-/// part with acquire before a lane writes to it. (M) says that a lane allocates the part, or that
-/// it found no memory; it orders nothing. The heap orders the accesses of the memory's old owner
-/// before those of its new owner. So this ordering reaches every lane. (N) assigns an index; it
-/// orders nothing.
+///   label  statement                                 partner  guarantee
+///   (I)    installs an allocated part, release       (A)      what the heap ordered before the
+///   (A)    finds the part, acquire                   (I)      allocation comes before its use
+///   (M)    marks a part as being allocated, or not            none
+///   (N)    assigns an index                                   none
 template <class T>
 class shared_vector {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a lane can find out about when and where it runs.
+// The time, and the multiprocessor that a lane runs on.
 #pragma once
 
 #include "quarry/simt/this_lane.hpp"

@@ -12,7 +12,7 @@ namespace quarry::inline QUARRY_ABI::simt {
 inline constexpr std::uint32_t warp_size = 32;
 using lane_mask = std::uint32_t;
 
-/// A lane's place in its launch.
+/// A lane's place in its launch: its thread block and its thread, and how many the launch has.
 struct place {
   std::uint32_t block;
   std::uint32_t thread;

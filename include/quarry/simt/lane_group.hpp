@@ -37,7 +37,7 @@ class lane_group {
   [[nodiscard]] QUARRY_HD lane_mask members() const { return members_; }
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return count_ones(members_); }
 
-  /// The number of members at lower lanes.
+  /// The number of members with a lower lane number.
   [[nodiscard]] QUARRY_HD std::uint32_t rank() const { return count_ones(members_ & low_lanes()); }
 
   /// The number of lanes in `lanes` that are lower than this lane.
@@ -76,7 +76,7 @@ class lane_group {
 #endif
   }
 
-  /// Bit i: the predicate of lane i, zero for lanes that are not members.
+  /// Bit i is the predicate of lane i, or zero if lane i is not a member.
   [[nodiscard]] QUARRY_HD lane_mask ballot(bool predicate) const {
 #ifdef __CUDA_ARCH__
     return __ballot_sync(members_, predicate);

@@ -39,7 +39,7 @@ struct platform_malloc {
 #endif
   }
 
-  /// Frees an allocation of either function; ignores nullptr.
+  /// Frees an allocation that either function returned; ignores nullptr.
   QUARRY_HD static void free(void* pointer) {
 #ifdef __CUDA_ARCH__
     cuda_functions::free(pointer);

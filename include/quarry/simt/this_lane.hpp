@@ -80,12 +80,12 @@ QUARRY_HD inline void grid_barrier() {
 /// Bounds an operation that may have to wait for other lanes. The lane calls `spend` in each step:
 /// a look, a poll or a retry.
 ///
-/// On CUDA a step counts as the time since the previous step, but at most as 250 us. So an
-/// overloaded GPU, on which steps take long, refuses early. But the time in which the GPU runs
-/// another process, and a tool that slows down this lane and the lane that it waits for alike,
-/// count little: a limit of 10 ms is at least 40 steps. Rejected: time without the maximum (with
-/// three processes on one GPU, allocations failed in a heap with free memory); steps alone (lanes
-/// of an overloaded heap wait ten times as long, and each makes the others wait).
+/// On CUDA a step counts as the time since the previous step, but at most as 250 us. So lanes of an
+/// overloaded GPU, on which steps take long, give up early. But a limit of 10 ms is at least 40
+/// steps. So time counts little in which the GPU runs another process, or in which a tool slows
+/// down all lanes. Rejected: time without the maximum (with three processes on one GPU, allocations
+/// failed in a heap with free memory); steps alone (lanes of an overloaded heap wait ten times as
+/// long, and each makes the others wait).
 ///
 /// On the CPU a step counts as 50 ns, for two reasons. The operating system may stop the thread
 /// that this lane waits for, and a seed decides how often the scheduler of fibers selects it.
@@ -104,7 +104,7 @@ class patience {
 #endif
   }
 
-  /// Whether the steps count as more than `microseconds`, less than 4 seconds.
+  /// Whether the steps count as more than `microseconds`, which must be less than 4 seconds.
   [[nodiscard]] QUARRY_HD bool has_lasted(std::uint32_t microseconds) const {
     return spent_ > microseconds * 1000;
   }

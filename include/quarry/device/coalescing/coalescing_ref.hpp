@@ -56,8 +56,8 @@ class coalescing_ref {
   }
 
   /// Allocates for lanes that make the same calls but must not wait for each other; see
-  /// reserved_coalescing. The result is aligned to 16 bytes while the lanes use the same sizes.
-  /// Otherwise it falls back to `malloc`, with the alignment of `malloc`.
+  /// reserved_coalescing. The result is aligned to 16 bytes if the lanes request the same sizes. A
+  /// lane whose size differs falls back to `malloc`, with the alignment of `malloc`.
   [[nodiscard]] QUARRY_HD void* malloc_reserved(bytes size) const {
     std::uint32_t const ring = reserved_coalescing::ring_of_this_lane();
     if (ring < state_->ring_count) {
@@ -115,7 +115,7 @@ class coalescing_ref {
     allocation const found = find(pointer);
     bytes const old = found.kind == fault_kind::none ? size_of(found, pointer) : no_size;
     if (old == no_size) {
-      report(found.kind == fault_kind::none ? fault_kind::double_free : found.kind, size, pointer);
+      report_invalid(found, size, pointer);
       return nullptr;
     }
     if (size <= old) return pointer;
@@ -131,14 +131,13 @@ class coalescing_ref {
   /// always detected, unless the first free is still in progress during the second. With CUDA's
   /// malloc they are detected until the superblock is freed. For a part in the map they are
   /// detected only if the bytes before the part do not look like a header. Not detected: an address
-  /// inside a segment or a slice may pass as an allocation, and the address of a superblock passes
-  /// as one.
+  /// inside a segment or a slice may pass as an allocation, and the address of a superblock always
+  /// does.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
     allocation const found = find(pointer);
-    if (found.kind != fault_kind::none || !release(found, pointer)) {
-      report(found.kind == fault_kind::none ? fault_kind::double_free : found.kind, 0, pointer);
-    }
+    if (found.kind != fault_kind::none || !release(found, pointer))
+      report_invalid(found, 0, pointer);
   }
 
   /// Returns the bytes that the allocation can hold. Returns 0 and records a fault if `pointer` is
@@ -147,7 +146,7 @@ class coalescing_ref {
     allocation const found = find(pointer);
     bytes const result = found.kind == fault_kind::none ? size_of(found, pointer) : no_size;
     if (result != no_size) return result;
-    report(found.kind == fault_kind::none ? fault_kind::double_free : found.kind, 0, pointer);
+    report_invalid(found, 0, pointer);
     return 0;
   }
 
@@ -174,24 +173,21 @@ class coalescing_ref {
   };
 
   [[nodiscard]] QUARRY_HD allocation find(void* pointer) const {
-    if (pointer == nullptr) return {fault_kind::foreign_pointer, {}, nullptr};
+    if (pointer == nullptr) return fault_kind::foreign_pointer;
     void* base = nullptr;
     if constexpr (tells_allocations<Upstream>) {
       base = state_->upstream.allocation_of(pointer);
       if (base == nullptr)
-        return {
-            state_->upstream.owns(pointer) ? fault_kind::double_free : fault_kind::foreign_pointer,
-            {},
-            nullptr};
-      if (base == pointer) return {fault_kind::none, layout_kind::upstream, nullptr};
-      auto const index = static_cast<detail::superblock*>(base)->index_of(pointer);
+        return state_->upstream.owns(pointer) ? fault_kind::double_free
+                                              : fault_kind::foreign_pointer;
+      if (base == pointer) return {fault_kind::none, layout_kind::upstream};
+      auto* const superblock = static_cast<detail::superblock*>(base);
+      auto const index = superblock->index_of(pointer);
       if (index != detail::superblock::no_part)
-        return {fault_kind::none, layout_kind::packed_part, static_cast<detail::superblock*>(base),
-                index};
+        return {fault_kind::none, layout_kind::packed_part, superblock, index};
     }
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
-    if (detail::segment_header::width_at(address) == 0)
-      return {fault_kind::foreign_pointer, {}, nullptr};
+    if (detail::segment_header::width_at(address) == 0) return fault_kind::foreign_pointer;
     if (address % 16 == 0 && state_->map.capacity() != 0) {
       auto* const superblock = static_cast<detail::superblock*>(state_->map.find(pointer));
       if (superblock != nullptr) return {fault_kind::none, layout_kind::part_in_map, superblock};
@@ -200,26 +196,23 @@ class coalescing_ref {
       // The bytes before a part must not be mistaken for the header of a segment.
       if (!detail::segment_header::begins_at(base)) {
         auto* const superblock = static_cast<detail::superblock*>(base);
-        if (superblock->may_have_part_at(pointer, false))
-          return {fault_kind::double_free, {}, nullptr};
-        if (!superblock->may_have_part_at(pointer, true))
-          return {fault_kind::foreign_pointer, {}, nullptr};
+        if (superblock->may_have_part_at(pointer, false)) return fault_kind::double_free;
+        if (!superblock->may_have_part_at(pointer, true)) return fault_kind::foreign_pointer;
       }
     }
-    if (address % 16 != 0) return {fault_kind::none, layout_kind::segment, nullptr};
+    if (address % 16 != 0) return {fault_kind::none, layout_kind::segment};
     std::uint64_t const header = header_of(pointer).load(simt::acquire);  // (X)
     if constexpr (tells_allocations<Upstream> && is_on(mitigation::poison)) {
       // Another free may have completed meanwhile, and poison is not a header.
-      if (state_->upstream.allocation_of(pointer) != base)
-        return {fault_kind::double_free, {}, nullptr};
+      if (state_->upstream.allocation_of(pointer) != base) return fault_kind::double_free;
     }
     if ((header & detail::segment_header::is_dynamic) != 0)
-      return {fault_kind::none, layout_kind::segment, nullptr};
-    if (header == freed) return {fault_kind::double_free, {}, nullptr};
+      return {fault_kind::none, layout_kind::segment};
+    if (header == freed) return fault_kind::double_free;
     auto* const superblock = detail::superblock::named_by(header, pointer);
     bool const is_matching = superblock != nullptr && (base == nullptr || base == superblock);
     if (!is_matching || !superblock->may_have_part_at(pointer, true))
-      return {fault_kind::foreign_pointer, {}, nullptr};
+      return fault_kind::foreign_pointer;
     return {fault_kind::none, layout_kind::part_with_header, superblock};
   }
 
@@ -271,10 +264,13 @@ class coalescing_ref {
   static constexpr std::uint64_t freed = 4;  // a header without `is_dynamic` and without superblock
 
   [[nodiscard]] QUARRY_HD static simt::atomic_ref<std::uint64_t> header_of(void* pointer) {
-    return simt::atomic_ref<std::uint64_t>{
-        *reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) - 8)};
+    return simt::atomic_ref{*reinterpret_cast<std::uint64_t*>(static_cast<char*>(pointer) - 8)};
   }
 
+  /// Reports why `pointer` was refused: `found.kind`, or a free by another lane since `find`.
+  QUARRY_HD void report_invalid(allocation const& found, bytes size, void const* pointer) const {
+    report(found.kind == fault_kind::none ? fault_kind::double_free : found.kind, size, pointer);
+  }
   QUARRY_HD void report(fault_kind kind, bytes size, void const* pointer) const {
     fault found_fault;
     found_fault.kind = kind;

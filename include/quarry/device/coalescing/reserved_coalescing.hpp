@@ -11,23 +11,26 @@ namespace quarry::inline QUARRY_ABI {
 /// The n-th call of a lane belongs to the n-th superblock of its warp. The first lane that makes
 /// its n-th call reserves the superblock for all lanes of the warp. Later lanes take their parts,
 /// which are adjacent, by their own count of calls. A lane cancels its part and must allocate in
-/// another way if the part is not available at once. There are three causes: another lane is still
-/// reserving; the lane requests another size; or the lane is so far ahead that its superblock's
-/// entry in the ring is still in use. A misprediction costs memory but never blocks.
+/// another way if the part is not available at once: another lane is still reserving; or the lane
+/// requests another size; or the lane is so far ahead that its superblock's entry in the ring is
+/// still in use. A misprediction costs memory but never blocks.
 ///
 /// A warp's ring has `places` entries; call n uses entry n mod `places`. An entry's control word
 /// holds the number of the call, whether the superblock is ready, and one bit for each lane that
 /// has taken or cancelled its part. An entry is reused when all bits are set and no lane is
-/// reserving a superblock in it. `calls` holds the number of calls of each lane, so that the
-/// reserving lane cancels the parts of lanes that are past that call.
+/// reserving a superblock in it.
 ///
-/// Memory order. All changes of a control word are compare-and-swaps, and each call begins with an
-/// RMW of the control word (D). All of these are acquire-release. A lane counts its call before its
-/// (D). So either its (D) comes before the reserving lane's change, and the reserving lane sees the
-/// call counted; or the lane sees the reservation. Whichever of the two lanes sets the lane's bit
-/// first decides, and the bit is set only once. The change to ready (Y) publishes superblock and
-/// size to the lanes that take parts. All loops are bounded: a control word changes at most once
-/// per lane and call.
+/// Problem. Lanes that are past a call never take its part, so the reserving lane must cancel it.
+/// Race. A lane counts its call while another lane reserves for that call.
+/// Re-check. A lane counts its call in `calls`, and then begins with an RMW of the control word
+/// (D). Either the reserving lane sees the count, or the lane sees the reservation. The
+/// compare-and-swap that sets the lane's bit decides.
+/// Price. All loops are bounded: a control word changes at most once per lane and call.
+///
+///   label  statement                               partner  guarantee
+///   (D)    RMWs of the control word, acq_rel       (D)      the later one sees the counted calls
+///   (Y)    sets the entry to ready, acq_rel        (D) (Y)  publishes superblock and size
+///   (L)    reads the word; an RMW decides                   none
 class reserved_coalescing {
  public:
   static constexpr std::uint32_t places = 4;
@@ -67,7 +70,7 @@ class reserved_coalescing {
                                                bytes size) {
     std::uint32_t const lane = simt::this_place().thread % simt::warp_size;
     std::uint32_t const call =
-        simt::atomic_ref<std::uint32_t>{warp_ring.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
+        simt::atomic_ref{warp_ring.calls[lane]}.fetch_add(1, simt::acq_rel);  // (D)
     auto const group = simt::lane_group::coalesced<class reserved_malloc_site>()
                            .match(&warp_ring, call)
                            .match(size);

@@ -231,7 +231,7 @@ class bit_tree {
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> ref(std::uint32_t index) const {
-    return simt::atomic_ref<word>{words_[index]};
+    return simt::atomic_ref{words_[index]};
   }
 
   [[nodiscard]] QUARRY_HD word leaf(std::uint32_t index) const {

@@ -132,6 +132,7 @@ class block_state {
 ///   (H)    `close` frees the block              (P)      cleared words precede a revival; the
 ///                                                        segment's count (S, W) passes them on
 ///   (H)    `revive` opens the block, acq_rel    (P)      written words precede claims
+///   (G)    `announce`, relaxed                           none; (R) follows
 ///   (G)    other additions, acq_rel             (G)      the completing lane sees the current bits
 ///   (V)    reads the count after a withdrawal            no advertisement is lost
 ///   (L)    reads a hint, or (A) follows                  none
@@ -291,9 +292,7 @@ class block {
   }
 
  private:
-  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> state() const {
-    return simt::atomic_ref<word>{state_};
-  }
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> state() const { return simt::atomic_ref{state_}; }
 
   word* words_;
   word& state_;

@@ -3,9 +3,7 @@
 // mitigation is off.
 #pragma once
 
-#include "quarry/device/detail/heap_internals.hpp"
-#include "quarry/device/detail/heap_state.hpp"
-#include "quarry/device/mitigations.hpp"
+#include "quarry/device/detail/free_path.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail::hardening {
 
@@ -19,9 +17,9 @@ inline constexpr bytes poison_limit = 4096;  // the maximum number of bytes that
   return size > ~bytes{0} - mark_bytes ? size : size + mark_bytes;
 }
 
-/// The bytes of an allocation of `size` bytes that the user may use.
+/// The bytes of an allocation of `size` bytes that the user may use; of 0 bytes, 0.
 [[nodiscard]] QUARRY_HD constexpr bytes usable(bytes size) {
-  return is_on(mitigation::canary) ? size - mark_bytes : size;
+  return is_on(mitigation::canary) && size != 0 ? size - mark_bytes : size;
 }
 
 /// The heap's information about an allocation.
@@ -32,21 +30,15 @@ struct record {
   std::uint32_t formats = 0;   // how often its segment was cut into slices
 };
 
-template <class Heap>
-[[nodiscard]] QUARRY_HD record look_up(Heap const& heap, heap_state& state, void* pointer) {
+[[nodiscard]] QUARRY_HD inline record look_up(heap_handle const& heap, void* pointer) {
+  location const found = locate_or_report(heap, pointer);
   record result;
-  result.usable = heap.usable_size(pointer);
-  if (result.usable == 0) return result;
-  std::uint64_t const offset = reinterpret_cast<std::uint64_t>(pointer) - state.base;
-  auto const segment = static_cast<std::uint32_t>(offset >> state.segment_shift);
-  auto const segment_offset = static_cast<std::uint32_t>(offset & (state.segment_bytes() - 1));
-  segment_use const use = state.segments[segment].load();
-  result.is_slice = use.is_slices();
-  if (!result.is_slice) return result;
-  if constexpr (is_on(mitigation::poison)) result.formats = state.formats[segment];
-  size_class const id = use.slices_class();
+  result.usable = usable(size_of(heap, found));
+  result.is_slice = !found.is_large;
+  if (result.usable == 0 || !result.is_slice) return result;
+  if constexpr (is_on(mitigation::poison)) result.formats = heap.state().formats[found.segment];
   result.was_handed_out =
-      state.was_handed_out(id, segment, state.layouts[id].slice.by_size().quotient(segment_offset));
+      heap.state().was_handed_out(found.use.slices_class(), found.segment, found.slice);
   return result;
 }
 
@@ -108,15 +100,14 @@ QUARRY_HD inline void fill_with_poison(void* pointer, record const& allocation) 
 }
 
 /// Prepares memory that malloc found. Returns the result of malloc.
-template <class Heap>
-[[nodiscard]] QUARRY_HD void* prepare(Heap const& heap, heap_state& state, void* pointer) {
+[[nodiscard]] QUARRY_HD inline void* prepare(heap_handle const& heap, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
     if (pointer == nullptr) return nullptr;
-    record const allocation = look_up(heap, state, pointer);
-    bool const freed_before = mark{state, pointer, allocation}.set_live();
+    record const allocation = look_up(heap, pointer);
+    bool const freed_before = mark{heap.state(), pointer, allocation}.set_live();
     if constexpr (is_on(mitigation::poison)) {
       if (freed_before && !is_poisoned(pointer, allocation)) {
-        heap_internals::report(heap, fault_kind::use_after_free, allocation.usable, pointer);
+        heap.report(fault_kind::use_after_free, allocation.usable, pointer);
       }
     }
   }
@@ -125,13 +116,12 @@ template <class Heap>
 
 /// Checks an allocation that leaves the quarantine, before the heap frees it. If the user wrote to
 /// it since the free, reports that once.
-template <class Heap>
-QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
+QUARRY_HD inline void inspect(heap_handle const& heap, void* pointer) {
   if constexpr (is_on(mitigation::poison)) {
-    record const allocation = look_up(heap, state, pointer);
-    mark const current{state, pointer, allocation};
+    record const allocation = look_up(heap, pointer);
+    mark const current{heap.state(), pointer, allocation};
     if (current.is_freed() && is_poisoned(pointer, allocation)) return;
-    heap_internals::report(heap, fault_kind::use_after_free, allocation.usable, pointer);
+    heap.report(fault_kind::use_after_free, allocation.usable, pointer);
     fill_with_poison(pointer, allocation);
     (void)current.set_freed();
   }
@@ -139,36 +129,35 @@ QUARRY_HD void inspect(Heap const& heap, heap_state& state, void* pointer) {
 
 /// Puts an allocation into the quarantine. Returns the allocation that leaves the quarantine in
 /// exchange, or nullptr if no allocation leaves.
-template <class Heap>
-[[nodiscard]] QUARRY_HD void* quarantine(Heap const& heap, heap_state& state, void* pointer) {
-  simt::atomic_ref<std::uint32_t> next{state.quarantine_next};
+[[nodiscard]] QUARRY_HD inline void* quarantine(heap_handle const& heap, void* pointer) {
+  simt::atomic_ref<std::uint32_t> next{heap.state().quarantine_next};
   simt::atomic_ref<std::uint64_t> const entry{
-      state.quarantine[next.fetch_add(1, simt::relaxed) % quarantine_entries]};  // (M)
+      heap.state().quarantine[next.fetch_add(1, simt::relaxed) % quarantine_entries]};  // (M)
   void* const leaving = reinterpret_cast<void*>(
       entry.exchange(reinterpret_cast<std::uint64_t>(pointer), simt::acq_rel));  // (M)
-  if (leaving != nullptr) inspect(heap, state, leaving);
+  if (leaving != nullptr) inspect(heap, leaving);
   return leaving;
 }
 
 /// Checks the pointer passed to free. Returns the allocation that the heap must free now: this
 /// allocation, or the allocation that leaves the quarantine. Returns nullptr if there is none.
-template <class Heap>
-[[nodiscard]] QUARRY_HD void* retire(Heap const& heap, heap_state& state, void* pointer) {
+[[nodiscard]] QUARRY_HD inline void* retire(heap_handle const& heap, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
-    record const allocation = look_up(heap, state, pointer);
+    record const allocation = look_up(heap, pointer);
     if (allocation.usable == 0) return nullptr;
-    auto const found = allocation.was_handed_out ? mark{state, pointer, allocation}.set_freed()
-                                                 : mark::found::freed;
+    auto const found = allocation.was_handed_out
+                           ? mark{heap.state(), pointer, allocation}.set_freed()
+                           : mark::found::freed;
     if (found == mark::found::freed) {
-      heap_internals::report(heap, fault_kind::double_free, allocation.usable, pointer);
+      heap.report(fault_kind::double_free, allocation.usable, pointer);
       return nullptr;
     }
     if (found == mark::found::overwritten)
-      heap_internals::report(heap, fault_kind::overrun, allocation.usable, pointer);
+      heap.report(fault_kind::overrun, allocation.usable, pointer);
     if constexpr (is_on(mitigation::poison)) fill_with_poison(pointer, allocation);
     if constexpr (is_on(mitigation::quarantine)) {
       if (allocation.is_slice && allocation.usable <= quarantine_limit)
-        return quarantine(heap, state, pointer);
+        return quarantine(heap, pointer);
     }
   }
   return pointer;
@@ -176,13 +165,11 @@ template <class Heap>
 
 /// Whether the user freed an allocation that the heap has not freed yet: the quarantine may retain
 /// it.
-template <class Heap>
-[[nodiscard]] QUARRY_HD bool was_freed([[maybe_unused]] Heap const& heap,
-                                       [[maybe_unused]] heap_state& state,
-                                       [[maybe_unused]] void* pointer) {
+[[nodiscard]] QUARRY_HD inline bool was_freed([[maybe_unused]] heap_handle const& heap,
+                                              [[maybe_unused]] void* pointer) {
   if constexpr (is_on(mitigation::quarantine)) {
-    record const allocation = look_up(heap, state, pointer);
-    return mark{state, pointer, allocation}.is_freed();
+    record const allocation = look_up(heap, pointer);
+    return mark{heap.state(), pointer, allocation}.is_freed();
   }
   return false;
 }
@@ -191,18 +178,17 @@ template <class Heap>
 /// the work; the caller is number `lane` of them. These lanes then retry once. Other lanes may do
 /// the same at this moment and take allocations out of the quarantine first. So a lane may fail
 /// although all memory is about to be free.
-template <class Heap>
-QUARRY_HD void empty_quarantine(Heap const& heap, heap_state& state, std::uint32_t lane = 0,
-                                std::uint32_t lanes = 1) {
+QUARRY_HD inline void empty_quarantine(heap_handle const& heap, std::uint32_t lane = 0,
+                                       std::uint32_t lanes = 1) {
   if constexpr (is_on(mitigation::quarantine)) {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = lane; i < quarantine_entries; i += lanes) {
-      simt::atomic_ref<std::uint64_t> const entry{state.quarantine[i]};
+      simt::atomic_ref<std::uint64_t> const entry{heap.state().quarantine[i]};
       if (entry.load(simt::relaxed) == 0) continue;                                     // (M)
       void* const leaving = reinterpret_cast<void*>(entry.exchange(0, simt::acq_rel));  // (M)
       if (leaving == nullptr) continue;
-      inspect(heap, state, leaving);
-      heap_internals::free_now(heap, leaving);
+      inspect(heap, leaving);
+      free_path::free_now(heap, leaving);
     }
   }
 }

@@ -21,16 +21,16 @@ struct segment_count {
   std::uint32_t peak;
 
   QUARRY_HD void add(std::uint32_t count) {
-    std::uint32_t const previous = simt::atomic_ref<std::uint32_t>{current}.fetch_add(
-        count, simt::relaxed);  // (L) a statistic
+    std::uint32_t const previous =
+        simt::atomic_ref{current}.fetch_add(count, simt::relaxed);  // (L) a statistic
     std::uint32_t const sum = previous + count;
-    simt::atomic_ref<std::uint32_t>{peak}.fetch_max(sum, simt::relaxed);  // (L)
+    simt::atomic_ref{peak}.fetch_max(sum, simt::relaxed);  // (L)
   }
   [[nodiscard]] QUARRY_HD std::uint32_t load_peak() {
-    return simt::atomic_ref<std::uint32_t>{peak}.load(simt::relaxed);  // (L)
+    return simt::atomic_ref{peak}.load(simt::relaxed);  // (L)
   }
   QUARRY_HD void subtract(std::uint32_t count) {
-    simt::atomic_ref<std::uint32_t>{current}.fetch_sub(count, simt::relaxed);  // (L)
+    simt::atomic_ref{current}.fetch_sub(count, simt::relaxed);  // (L)
   }
 };
 
@@ -44,7 +44,7 @@ struct free_segment_count {
   word bits;
 
   QUARRY_HD void add(std::int32_t difference) {
-    simt::atomic_ref<word>{bits}.fetch_add(
+    simt::atomic_ref{bits}.fetch_add(
         static_cast<word>(std::int64_t{difference}) + (difference > 0 ? one_return : 0),
         simt::relaxed);  // (L)
   }
@@ -62,7 +62,7 @@ struct free_segment_count {
   static constexpr word one_return = word{1} << 32;
 
   [[nodiscard]] QUARRY_HD word load() {
-    return simt::atomic_ref<word>{bits}.load(simt::relaxed);  // (L)
+    return simt::atomic_ref{bits}.load(simt::relaxed);  // (L)
   }
 };
 
@@ -82,7 +82,7 @@ struct heap_state {
   std::uint32_t segment_shift;
   std::uint64_t base;                // address of the region
   std::uint32_t segments_mapped;     // segments that have memory
-  std::uint32_t segments_reserved;   // segments that the region can grow to
+  std::uint32_t max_segments;        // segments that the region can grow to
   std::uint32_t classes;             // size classes that the segment size allows
   std::uint32_t blocks_per_segment;  // slice blocks; a class may use fewer
   free_segment_count free_segments;  // in the segment tree; a hint
@@ -114,16 +114,15 @@ struct heap_state {
   };
   padded_word runs[max_size_classes];
   // `ticket_counter_at` scatters the counters, because near addresses share a slice of the L2 cache
-  static constexpr std::uint32_t counter_places = 1024;
-  padded_word ticket_counters[counter_places];
-  // as many as `segments_reserved`, rounded up to a power of two
+  static constexpr std::uint32_t counter_lines = 1024;
+  padded_word ticket_counters[counter_lines];
+  // as many as `max_segments`, rounded up to a power of two
   segment_entry segments[1];
 
   /// Records that a search of all memory found no slice of class `id`. It began when segments had
   /// become free `returns_before` times.
   QUARRY_HD void set_full(size_class id, std::uint32_t returns_before) {
-    simt::atomic_ref<std::uint32_t>{full_since[id]}.store(returns_before + 1,
-                                                          simt::relaxed);  // (L)
+    simt::atomic_ref{full_since[id]}.store(returns_before + 1, simt::relaxed);  // (L)
   }
   /// Whether a search of all memory found no slice of class `id`, no segment was counted as free
   /// since then, and neither a slice of the class nor a segment is free now. That is a hint only: a
@@ -131,8 +130,7 @@ struct heap_state {
   /// that fails holds segments briefly without counting them. slice_supply::stays_full says what
   /// else is necessary. (The number of returns wraps after 2^32.)
   [[nodiscard]] QUARRY_HD bool is_full(size_class id) {
-    std::uint32_t const since =
-        simt::atomic_ref<std::uint32_t>{full_since[id]}.load(simt::relaxed);  // (L)
+    std::uint32_t const since = simt::atomic_ref{full_since[id]}.load(simt::relaxed);  // (L)
     return since != 0 && since == free_segments.returns() + 1 && class_tree(id).empty() &&
            segment_tree().empty();
   }
@@ -140,21 +138,25 @@ struct heap_state {
   /// `begin_return` and `end_return` enclose the return of segments of which a class allocated no
   /// slice. Between the two calls these segments are in no tree and in no segment run.
   ///
-  /// Memory order. (B) comes before all changes of the return; (E), a release, comes after them. A
-  /// search reads the count first with acquire (S), and again after a fence (V). If the count is
-  /// the same and no return is in progress, the search saw all segments that were returned before
-  /// it began, and no segment left a run during the search. On the CPU (V) is an RMW: of two RMWs
-  /// of the count, the lane of the later RMW sees what the lane of the earlier RMW did.
+  /// Problem. A search must not conclude that the heap is full while segments are in return.
+  /// Re-check. If (V) finds the count of (S) and no return in progress, the search saw all segments
+  /// that were returned before it began, and no segment left a run during the search.
+  ///
+  ///   label  statement                            partner  guarantee
+  ///   (B)    counts before all changes, acq_rel   (V)      of two RMWs of the count, the later one
+  ///   (E)    counts after all changes, release    (S)      sees what the lane of the earlier one
+  ///   (S)    begins a search, acquire             (E)      did; on the CPU (V) is an RMW
+  ///   (V)    ends a search, after a fence         (B)
   QUARRY_HD void begin_return() {
-    simt::atomic_ref<word>{returns}.fetch_add(one_return_begun + 1, simt::acq_rel);  // (B)
+    simt::atomic_ref{returns}.fetch_add(one_return_begun + 1, simt::acq_rel);  // (B)
   }
   QUARRY_HD void end_return() {
-    simt::atomic_ref<word>{returns}.fetch_sub(1, simt::release);  // (E)
+    simt::atomic_ref{returns}.fetch_sub(1, simt::release);  // (E)
   }
 
   /// Call before a search of the whole heap; pass the result to `search_saw_all` after the search.
   [[nodiscard]] QUARRY_HD word begin_search() {
-    return simt::atomic_ref<word>{returns}.load(simt::acquire);  // (S)
+    return simt::atomic_ref{returns}.load(simt::acquire);  // (S)
   }
   /// Whether no return was in progress since `begin_search` returned `previous`, so that the search
   /// could see all segments. The count of returns wraps after 2^32: a search during which exactly a
@@ -162,12 +164,12 @@ struct heap_state {
   [[nodiscard]] QUARRY_HD bool search_saw_all(word previous) {
     simt::fence_after_loads();
     return static_cast<std::uint32_t>(previous) == 0 &&
-           simt::atomic_ref<word>{returns}.look(simt::acquire) == previous;  // (V)
+           simt::atomic_ref{returns}.look(simt::acquire) == previous;  // (V)
   }
 
-  /// The size in bytes of a state for `reserved` segments.
-  [[nodiscard]] static constexpr std::size_t bytes_for(std::uint32_t reserved) {
-    return sizeof(heap_state) + (std::bit_ceil(reserved) - 1) * sizeof(segment_entry);
+  /// The size in bytes of a state for a region of at most `max_segments` segments.
+  [[nodiscard]] static constexpr std::size_t bytes_for(std::uint32_t max_segments) {
+    return sizeof(heap_state) + (std::bit_ceil(max_segments) - 1) * sizeof(segment_entry);
   }
 
   static constexpr word one_return_begun = word{1} << 32;
@@ -192,11 +194,10 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD bit_tree segment_tree() const {
-    return {segment_tree_words, segments_reserved};
+    return {segment_tree_words, max_segments};
   }
   [[nodiscard]] QUARRY_HD bit_tree class_tree(size_class id) const {
-    return {class_tree_words + std::size_t{id} * bit_tree::words_for(segments_reserved),
-            segments_reserved};
+    return {class_tree_words + std::size_t{id} * bit_tree::words_for(max_segments), max_segments};
   }
 
   [[nodiscard]] QUARRY_HD word& word_at(std::uint32_t segment, std::uint32_t index) const {
@@ -233,18 +234,18 @@ struct heap_state {
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment,
                                                                std::uint32_t index) const {
-    return simt::atomic_ref<word>{advertised[std::size_t{segment} * masks_per_segment() + index]};
+    return simt::atomic_ref{advertised[std::size_t{segment} * masks_per_segment() + index]};
   }
 
   /// Counter `index` of class `id`. Atomics on lines of one slice of the L2 cache queue up, and the
-  /// mapping of lines to slices is not documented. So the places are pseudo-random: an odd factor
-  /// permutes the places of a table whose size is a power of two. Rejected: rows of classes. There
-  /// a shift of the table by a few lines made kernels with four to forty classes up to 40 % slower,
-  /// or faster (docs/design/measurement_log.md).
+  /// mapping of lines to slices is not documented. So the counters lie in pseudo-random lines: an
+  /// odd factor permutes the lines of a table whose size is a power of two. Rejected: rows of
+  /// classes. There a shift of the table by a few lines made kernels with four to forty classes up
+  /// to 40 % slower or faster (docs/design/measurement_log.md).
   [[nodiscard]] QUARRY_HD ticket_counter ticket_counter_at(size_class id, std::uint32_t index) {
-    static_assert(counters_per_class * max_size_classes <= counter_places);
-    std::uint32_t const place = (index * max_size_classes + id) * 23 % counter_places;
-    return ticket_counter{ticket_counters[place].value};
+    static_assert(counters_per_class * max_size_classes <= counter_lines);
+    std::uint32_t const line = (index * max_size_classes + id) * 23 % counter_lines;
+    return ticket_counter{ticket_counters[line].value};
   }
   [[nodiscard]] QUARRY_HD class_run run(size_class id) { return class_run{runs[id].value}; }
 

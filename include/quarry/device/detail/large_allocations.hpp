@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/device/detail/slice_supply.hpp"
+#include "quarry/device/detail/run_supply.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
 
@@ -59,9 +59,8 @@ class large_allocations {
   /// classes first.
   QUARRY_SLOW static std::uint32_t claim_from_classes(heap_state& state, std::uint32_t count) {
     std::uint32_t const first = state.segment_tree().claim_back(count);
-    if (first != bit_tree::none || !slice_supply::any_has_run(state)) return first;
-    (void)simt::indirect_call(&slice_supply::reclaim_from_others, state, slice_supply::no_class,
-                              true);
+    if (first != bit_tree::none || !run_supply::any_has_run(state)) return first;
+    (void)simt::indirect_call(&run_supply::reclaim_from_others, state, run_supply::no_class, true);
     return state.segment_tree().claim_back(count);
   }
 };

@@ -2,6 +2,7 @@
 // Headers of dynamically coalesced allocations: 8, 4 or 2 bytes before the payload.
 #pragma once
 
+#include "quarry/core/bits.hpp"
 #include "quarry/core/bytes.hpp"
 #include "quarry/device/detail/orders.hpp"
 #include "quarry/simt/atomic.hpp"
@@ -22,11 +23,14 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// `is_dynamic` distinguishes an 8-byte header from the address of a static superblock, which is a
 /// multiple of 16. The header in the paper has no size; `realloc` needs the size.
 ///
-/// Memory order. All changes are compare-and-swaps with acquire-release (Q); all loads acquire. So
-/// a lane that finds a segment free, or becomes responsible for the superblock, has seen the
-/// accesses of the segment's owner, and passes this ordering on to the upstream heap. The header of
-/// an allocated segment changes at most three times, so no loop of this class has more than three
-/// iterations: free is wait-free.
+/// The header of an allocated segment changes at most three times, so no loop of this class has
+/// more than three iterations: free is wait-free.
+///
+///   label  statement                              partner  guarantee
+///   (Q)    `change`, acq_rel; `load`, acquire     (Q)      a lane that finds a segment free, or
+///                                                          becomes responsible for the superblock,
+///                                                          has seen the owner's accesses before
+///                                                          it frees to the upstream heap
 class segment_header {
  public:
   static constexpr std::uint64_t is_free = 1;
@@ -64,16 +68,14 @@ class segment_header {
   QUARRY_HD void write(std::uint64_t flags, bytes distance, bytes size) const {
     switch (width()) {
       case 8:
-        *reinterpret_cast<std::uint64_t*>(address()) =
-            flags | is_dynamic | distance / 2 << 4 | (size + 7) / 8 << 35;
+        as<std::uint64_t>() = flags | is_dynamic | distance / 2 << 4 | (size + 7) / 8 << 35;
         break;
       case 4:
-        *reinterpret_cast<std::uint32_t*>(address()) =
+        as<std::uint32_t>() =
             static_cast<std::uint32_t>(flags | distance / 2 << 3 | (size + 3) / 4 << 17);
         break;
       default:
-        *reinterpret_cast<std::uint16_t*>(address()) =
-            static_cast<std::uint16_t>(flags | distance / 2 << 3 | size << 10);
+        as<std::uint16_t>() = static_cast<std::uint16_t>(flags | distance / 2 << 3 | size << 10);
         break;
     }
   }
@@ -81,13 +83,11 @@ class segment_header {
   [[nodiscard]] QUARRY_HD std::uint64_t load() const {
     switch (width()) {
       case 8:
-        return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(address())}.load(
-            header_load_order);  // (Q)
+        return simt::atomic_ref{as<std::uint64_t>()}.load(header_load_order);  // (Q)
       case 4:
-        return simt::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(address())}.load(
-            header_load_order);  // (Q)
+        return simt::atomic_ref{as<std::uint32_t>()}.load(header_load_order);  // (Q)
       default:
-        return simt::short_ref{*reinterpret_cast<std::uint16_t*>(address())}.load();
+        return simt::short_ref{as<std::uint16_t>()}.load();
     }
   }
 
@@ -103,24 +103,11 @@ class segment_header {
   }
 
   [[nodiscard]] QUARRY_HD bytes distance(std::uint64_t header) const {
-    switch (width()) {
-      case 8:
-        return (header >> 4 & ((1u << 31) - 1)) * 2;
-      case 4:
-        return (header >> 3 & ((1u << 14) - 1)) * 2;
-      default:
-        return (header >> 3 & ((1u << 7) - 1)) * 2;
-    }
+    std::uint32_t const bits = width() == 8 ? 31 : width() == 4 ? 14 : 7;
+    return (header >> (width() == 8 ? 4 : 3) & low_bits(bits)) * 2;
   }
   [[nodiscard]] QUARRY_HD bytes size(std::uint64_t header) const {
-    switch (width()) {
-      case 8:
-        return (header >> 35) * 8;
-      case 4:
-        return (header >> 17) * 4;
-      default:
-        return header >> 10;
-    }
+    return width() == 8 ? (header >> 35) * 8 : width() == 4 ? (header >> 17) * 4 : header >> 10;
   }
 
   /// Whether the header can be valid: only the first segment has a distance of 0.
@@ -144,25 +131,28 @@ class segment_header {
   }
 
  private:
+  /// The header, of which `Word` has the width.
+  template <class Word>
+  [[nodiscard]] QUARRY_HD Word& as() const {
+    return *reinterpret_cast<Word*>(address());
+  }
+
   [[nodiscard]] QUARRY_HD bool change(std::uint64_t& expected, std::uint64_t desired) const {
     switch (width()) {
       case 8:
-        return simt::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(address())}
-            .compare_exchange(expected, desired, header_change_order);  // (Q)
+        return simt::atomic_ref{as<std::uint64_t>()}.compare_exchange(expected, desired,
+                                                                      header_change_order);  // (Q)
       case 4: {
         auto narrow = static_cast<std::uint32_t>(expected);
-        bool const has_changed =
-            simt::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(address())}
-                .compare_exchange(narrow, static_cast<std::uint32_t>(desired),
-                                  header_change_order);  // (Q)
+        bool const has_changed = simt::atomic_ref{as<std::uint32_t>()}.compare_exchange(
+            narrow, static_cast<std::uint32_t>(desired), header_change_order);  // (Q)
         expected = narrow;
         return has_changed;
       }
       default: {
         auto narrow = static_cast<std::uint16_t>(expected);
-        bool const has_changed =
-            simt::short_ref{*reinterpret_cast<std::uint16_t*>(address())}.compare_exchange(
-                narrow, static_cast<std::uint16_t>(desired));
+        bool const has_changed = simt::short_ref{as<std::uint16_t>()}.compare_exchange(
+            narrow, static_cast<std::uint16_t>(desired));
         expected = narrow;
         return has_changed;
       }

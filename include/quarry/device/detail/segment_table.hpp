@@ -91,32 +91,32 @@ class slice_layout {
 /// until the segment is free again. All lanes read them. `run` is Guarded by: the lane that claimed
 /// the segment. An audit and the hardened mode read it.
 ///
-/// `count` holds the number of blocks that are free and not reserved, and says whether a lane is
-/// returning the segment. The lane that brings the count to "all blocks free" (S) sets `retired`
-/// with a compare-and-swap and then returns the segment. Three kinds of lanes keep the segment's
-/// use from changing: a lane that has reserved a free block (W), a lane inside a block that was
-/// claimable in its generation, and a lane that owns a slice. A lane that reserves a free block
-/// first and then reads the use (N) needs no other protection. Rejected: counting the lanes that
+/// `count` has the number of blocks that are free and not reserved (16 bits; 4096 at most); the bit
+/// `retired`: a lane is returning the segment; the generation (20 bits), which wraps as block_state
+/// says; and `known_blocks` (16 bits), the number of blocks that have this generation (0: all).
+/// Generation and `known_blocks` change only when a use ends.
+///
+/// Problem. Lanes depend on the use while they free, claim or revive.
+/// Race. The lane that brings the count to "all blocks free" sets `retired` by compare-and-swap and
+/// returns the segment, which ends the use. Late lanes still know that use.
+/// Re-check. Three kinds of lanes keep the use from ending: a lane that has reserved a free block
+/// (W) and then reads the use (N), a lane inside a block that was claimable in its generation, and
+/// the owner of a slice. A lane that frees reads use and layout by one plain load, perhaps from its
+/// multiprocessor's cache. This may be the entry of an earlier use, because the pointer may have
+/// reached the lane without any ordering. Then the announcement of the free returns another
+/// generation (block.hpp), and the lane reads the entry again past the cache. The layout changes
+/// only while the use says that the segment is free or large.
+/// Price. One RMW for each block that becomes free or is revived. Rejected: counting the lanes that
 /// examine a segment, which costs two fenced RMWs of one word per claim.
 ///
-/// A lane that frees reads use and layout with one plain load, which its multiprocessor's cache may
-/// serve. The pointer may have reached the lane without any ordering (a relaxed exchange), so the
-/// lane may read an earlier use. The lane detects an earlier use by the generation: each block of a
-/// segment has the segment's generation, and the announcement of a free returns it (block.hpp).
-/// Then the lane reads the entry again and bypasses the cache. The layout changes only while the
-/// use says that the segment is free or large.
-///
-/// Memory order. (S) is acquire-release: the lane that returns the segment sees the accesses of all
-/// releasers and passes them on through the segment tree. (W) acquires, so that a claimer of a
-/// revived block sees the accesses of the releasers of its slices. Use and layout are written
-/// before pointers into the segment are returned to users, and are published with them (O, T of
-/// ticket_counters.hpp). Both are stored as a pair (Y), so that a reader of both sees a pair that
-/// was stored. Elsewhere the use is a hint (H), and an atomic decides.
-///
-/// The count's bounded fields: 16 bits for the number of free blocks (4096 at most); one bit
-/// `retired`; 20 bits for the generation, which wraps as block_state says; and 16 bits for
-/// `known_blocks`, the number of blocks that have this generation (0: all blocks). The generation
-/// and `known_blocks` change only when a use ends.
+///   label  statement                        partner  guarantee
+///   (S)    changes the count, acq_rel       (S)      the lane that returns the segment has seen
+///                                                    all releasers; bit_tree passes this on
+///   (W)    reserves a free block, acquire   (S)      claimers of the block have seen its releasers
+///   (Y)    stores use and layout together   (O) (T)  a reader sees a pair that was stored; (O) (T)
+///                                                    of ticket_counters.hpp publish it to owners
+///   (N)    reads the use after (W)          (S)      the use stays
+///   (H)    reads or writes a hint                    none; an atomic decides
 struct alignas(64) segment_entry {
   /// The part of the entry that a freeing lane needs.
   struct view {
@@ -148,11 +148,11 @@ struct alignas(64) segment_entry {
   std::uint32_t run;  // the run that allocated the segment's slices: `segment_run::key`
 
   [[nodiscard]] QUARRY_HD segment_use load() {
-    return segment_use{simt::atomic_ref<word>{use}.load(simt::relaxed)};  // (H)
+    return segment_use{simt::atomic_ref{use}.load(simt::relaxed)};  // (H)
   }
 
   QUARRY_HD void store(segment_use next) {
-    simt::atomic_ref<word>{use}.store(next.bits(), simt::relaxed);  // (H)
+    simt::atomic_ref{use}.store(next.bits(), simt::relaxed);  // (H)
   }
 
   /// Requires that the use is free.
@@ -163,8 +163,8 @@ struct alignas(64) segment_entry {
   /// Changes the use if it is still `expected`.
   [[nodiscard]] QUARRY_HD bool change(segment_use expected, segment_use next) {
     word bits = expected.bits();
-    return simt::atomic_ref<word>{use}.compare_exchange(
-        bits, next.bits(), simt::acq_rel);  // (S) frees of large allocations
+    return simt::atomic_ref{use}.compare_exchange(bits, next.bits(),
+                                                  simt::acq_rel);  // (S) frees of large allocations
   }
 
   /// The entry from the nearest cache, which may be the entry of an earlier use.
@@ -174,10 +174,10 @@ struct alignas(64) segment_entry {
   [[nodiscard]] QUARRY_HD view look_past_cache() { return view_of(simt::load_past_cache(use)); }
 
   [[nodiscard]] QUARRY_HD std::uint32_t run_key() {
-    return simt::atomic_ref<std::uint32_t>{run}.load(simt::relaxed);  // (H)
+    return simt::atomic_ref{run}.load(simt::relaxed);  // (H)
   }
   QUARRY_HD void set_run_key(std::uint32_t key) {
-    simt::atomic_ref<std::uint32_t>{run}.store(key, simt::relaxed);  // (H)
+    simt::atomic_ref{run}.store(key, simt::relaxed);  // (H)
   }
 
   /// Adds `added` free blocks to the segment, which has `blocks` blocks. Returns true if all blocks
@@ -263,7 +263,7 @@ struct alignas(64) segment_entry {
     return {segment_use{pair.first}, slice_layout{pair.second}};
   }
 
-  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref<word>{count}; }
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> counter() { return simt::atomic_ref{count}; }
 };
 
 static_assert(sizeof(segment_entry) == 64);

@@ -7,7 +7,7 @@
 namespace quarry::inline QUARRY_ABI::detail {
 
 /// The bits of 64 slices of a slice block. A bit is 1 if its slice was freed and can be claimed. It
-/// is 0 if the slice is in use, was never handed out, belongs to a free block, or does not exist.
+/// is 0 if the slice is in use, was never allocated, belongs to a free block, or does not exist.
 ///
 /// Problem. A slice's bytes are plain memory: the old owner's accesses must happen before the new
 /// owner's.

@@ -6,16 +6,21 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Returns slices, blocks and segments after a free.
+/// Returns slices, blocks and segments after a free. Lock-free; each function works for one lane on
+/// behalf of its group.
 ///
-/// Lock-free; each function works for one lane on behalf of its group.
+/// Problem. A hint that a block has claimable slices may be wrong, but must not be lost.
+/// Race. A lane that adds slices sets the block's bit; a lane that found none clears it.
+/// Re-check. (V) reads the block after (D), as in bit_tree. The class's tree works the same way.
+/// Price. A load if the bit is one, else an RMW.
 ///
-/// Memory order of the advertisement. A lane that adds claimable slices to a block then sets the
-/// block's bit in `advertised` (U). A lane that finds a block empty clears the bit (D) and reads
-/// the block again (V, block.hpp). (U) and (D) are acquire-release RMWs of one word, so the
-/// argument of bit_tree holds: a hint may be wrong, but is never lost. The same argument holds for
-/// `advertised` and the class's tree. A lane need not set a bit that is already one (G). (L) orders
-/// nothing: an earlier RMW of this lane ordered the value that it reads.
+///   label  statement                              partner  guarantee
+///   (U)    sets a bit of `advertised`, acq_rel    (D)      RMWs of one word: the later one sees
+///   (D)    clears bits                            (U)      what the earlier one released
+///   (V)    reads the block again (block.hpp)      (U)      no hint is lost
+///   (N)    reads a segment's use (segment_entry)           the use of the block's generation
+///   (G)    sees that a bit is one                 (D)      (V) of a later (D) sees the slices
+///   (L)    reads what an RMW of this lane ordered          none
 class slice_return {
  public:
   /// The result of a release.

@@ -24,11 +24,12 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// passes for a superblock only with a probability of 2^-28. Superblocks of rows have 61 more bits
 /// that must be 0.
 ///
-/// Memory order. (K) and (Z) are acquire-release RMWs on `owners`: the lane that removes the last
-/// owner has seen all accesses of the other owners, and passes this ordering on to the upstream
-/// heap. `mark` is written before the parts are allocated, and again by the lane that frees the
-/// superblock. Any other lane that reads `mark` (L) either holds a part, or has a wrong pointer and
-/// gets an error.
+///   label  statement                       partner  guarantee
+///   (K)    subtracts parts, acq_rel        (K)      the lane that removes the last owner has seen
+///   (Z)    clears owners' bits, acq_rel    (Z)      all owners' accesses before it frees the
+///                                                   superblock to the upstream heap
+///   (L)    reads or ends `mark`                     none: it is written before malloc returns;
+///                                                   later, only wrong pointers lead to it
 ///
 /// Other bytes rarely look like a header. A header has the superblock's address, a multiple of 16,
 /// in its lower 48 bits. Its upper 16 bits are a tag that depends on the part's address and is
@@ -94,7 +95,7 @@ struct alignas(16) superblock {
   /// Frees `count` parts. Returns true if no part is left; the caller must then free the
   /// superblock.
   [[nodiscard]] QUARRY_HD bool free_parts(std::uint32_t count = 1) {
-    if (simt::atomic_ref<std::uint32_t>{owners}.fetch_sub(count, superblock_count_order) != count)
+    if (simt::atomic_ref{owners}.fetch_sub(count, superblock_count_order) != count)
       return false;  // (K)
     close();
     return true;
@@ -103,12 +104,11 @@ struct alignas(16) superblock {
   /// call. A bit of `bits` that is not in the result shows a double free. The caller must `close`
   /// and free the superblock if the result has no other bit, and at least one.
   [[nodiscard]] QUARRY_HD std::uint32_t leave(std::uint32_t bits) {
-    return simt::atomic_ref<std::uint32_t>{owners}.fetch_and(~bits, superblock_leave_order);  // (Z)
+    return simt::atomic_ref{owners}.fetch_and(~bits, superblock_leave_order);  // (Z)
   }
-  QUARRY_HD void close() { simt::atomic_ref<std::uint32_t>{mark}.store(0, simt::relaxed); }  // (L)
+  QUARRY_HD void close() { simt::atomic_ref{mark}.store(0, simt::relaxed); }  // (L)
   QUARRY_HD void close_rows() {
-    simt::atomic_ref<std::uint32_t>{mark}.store(mark_of(this, contents::freed_rows),
-                                                simt::relaxed);  // (L)
+    simt::atomic_ref{mark}.store(mark_of(this, contents::freed_rows), simt::relaxed);  // (L)
   }
 
   /// The number of bytes from one part to the next part.

@@ -18,11 +18,15 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// is O(1) while less than about three quarters of the slots are taken. A lookup of a missing key
 /// is O(1) while some slots were never used.
 ///
-/// Memory order. A slot's value is Guarded by: the lane that set the slot's key from `never_used`
-/// or `removed` to `busy` by compare-and-swap (B). The key's release (M) publishes the value to a
-/// lookup's acquire (F). The value is atomic (L) only because of double frees: a lookup may read it
-/// while another lane removes the key. Removal (X) is acquire-release, so that the slot's next user
-/// comes after the current user, and only one of two removals of a key succeeds.
+/// A slot's value is Guarded by: the lane that set the slot's key to `busy` (B).
+///
+///   label  statement                        partner  guarantee
+///   (B)    sets a key to `busy`, acquire    (X)      the slot's previous user has read the value
+///   (M)    stores the key, release          (F)      publishes the value
+///   (F)    reads a key, acquire             (M)      sees the value
+///   (X)    removes a key, acq_rel           (X)      only one of two removals succeeds
+///   (L)    reads a key for (B), or a value           none; another lane may remove the key
+///                                                    meanwhile, in a double free
 class superblock_map {
  public:
   struct slot {
@@ -48,10 +52,9 @@ class superblock_map {
       std::uint64_t found = state.load(simt::relaxed);  // (L) (B) decides
       if (found != never_used && found != removed) continue;
       if (!state.compare_exchange(found, busy, simt::acquire)) continue;  // (B)
-      simt::atomic_ref<std::uint64_t>{entry.value}.store(
-          reinterpret_cast<std::uint64_t>(superblock),
-          simt::relaxed);                  // (L)
-      state.store(key, map_insert_order);  // (M)
+      simt::atomic_ref{entry.value}.store(reinterpret_cast<std::uint64_t>(superblock),
+                                          simt::relaxed);  // (L)
+      state.store(key, map_insert_order);                  // (M)
       return true;
     }
     return false;
@@ -89,8 +92,7 @@ class superblock_map {
                   (capacity_ - 1)];
   }
   [[nodiscard]] QUARRY_HD static void* value_of(slot& entry) {
-    return reinterpret_cast<void*>(
-        simt::atomic_ref<std::uint64_t>{entry.value}.load(simt::relaxed));  // (L)
+    return reinterpret_cast<void*>(simt::atomic_ref{entry.value}.load(simt::relaxed));  // (L)
   }
   [[nodiscard]] QUARRY_HD slot* slot_with(void const* part) const {
     auto const key = reinterpret_cast<std::uint64_t>(part);
@@ -98,8 +100,7 @@ class superblock_map {
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < width(); ++i) {
       slot& entry = slot_of(key, i);
-      std::uint64_t const found =
-          simt::atomic_ref<std::uint64_t>{entry.key}.load(map_find_order);  // (F)
+      std::uint64_t const found = simt::atomic_ref{entry.key}.load(map_find_order);  // (F)
       if (found == key) return &entry;
       if (found == never_used) return nullptr;
     }

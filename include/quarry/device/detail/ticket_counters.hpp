@@ -46,7 +46,7 @@ class segment_run {
   // first: 20, count: 10, tag: 6. The tag distinguishes a run from an earlier run of the same
   // segments. It wraps after 64 runs. So a lane that took a counter's last ticket 64 runs ago may
   // count that counter as used up in this run, if another class reclaimed the rest of the old run.
-  // slice_supply::open_run makes that harmless.
+  // run_supply::open_run makes that harmless.
   word bits_;
 };
 
@@ -216,7 +216,7 @@ class class_run {
     return current;
   }
 
-  /// Locks the run for replacement. Returns false if the word is no longer `seen` or another lane
+  /// Locks the run for replacement. Returns false if the word is not `current` or another lane
   /// holds the lock.
   [[nodiscard]] QUARRY_HD bool lock(word current) const {
     return !is_busy(current) &&

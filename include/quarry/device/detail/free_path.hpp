@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/detail/allocation_lookup.hpp"
+#include "quarry/device/detail/large_allocations.hpp"
+#include "quarry/simt/lane_group.hpp"
+
+namespace quarry::inline QUARRY_ABI::detail {
+
+/// The heap's `free`, past the checks of the hardened mode.
+class free_path {
+ public:
+  /// Frees the allocation at `pointer`, or records a fault and changes nothing.
+  QUARRY_HD static void free_now(heap_handle const& heap, void* pointer) {
+    location const found = locate<entry_source::cache>(heap, pointer);
+    if (found.kind == fault_kind::none && !found.is_large) {
+      free_slice(heap, found, pointer);
+    } else {  // a large allocation, or the cached entry of the segment is stale or wrong
+      free_past_cache(heap, pointer);
+    }
+  }
+
+ private:
+  /// Lanes that free slices of one word share one atomic.
+  ///
+  /// The slice's bit and the state of a free slice block show a double free at no extra cost. Only
+  /// the hardened mode checks whether a slice was allocated since its segment was formatted.
+  QUARRY_HD static void free_slice(heap_handle const& heap, location const& found, void* pointer) {
+    size_class const id = found.use.slices_class();
+    std::uint32_t const index = found.slice / bits_per_word;
+    word const own_bit = word{1} << found.slice % bits_per_word;
+    if constexpr (is_on(mitigation::canary)) {
+      if (!heap.state().was_handed_out(id, found.segment, found.slice)) {
+        heap.report(fault_kind::double_free, 0, pointer);
+        return;
+      }
+    }
+    auto group = simt::lane_group::coalesced<class free_site>().match(
+        &heap.state(), (found.segment << (heap.segment_shift() - 10)) + index);
+    // Lanes that read the entry separately may have seen different uses of the segment.
+    if (!group.all_equal(found.use.key())) group = group.match(found.use.key());
+    word const slices = group.or_reduce(own_bit);
+    bool is_double_free = count_ones(slices) != group.size() && !group.match(own_bit).is_leader();
+    group.sync();  // orders every member's writes before the leader's release
+    slice_return::result outcome{0, false};
+    if (group.is_leader()) outcome = release(heap, found, slices);
+    if (group.ballot(outcome.is_stale || outcome.double_freed != 0) != 0) {
+      is_double_free = (group.broadcast(outcome.double_freed) & own_bit) != 0 || is_double_free;
+      if (group.broadcast(outcome.is_stale) && !is_double_free) free_past_cache(heap, pointer);
+    }
+    if (is_double_free) heap.report(fault_kind::double_free, 0, pointer);
+  }
+
+  /// Frees with the current entry of the segment. A pointer that it rejects is not allocated.
+  QUARRY_HD static void free_past_cache(heap_handle const& heap, void* pointer) {
+    return simt::indirect_call([heap, pointer] {
+      location const found = locate<entry_source::memory>(heap, pointer);
+      fault_kind kind = found.kind;
+      if (kind == fault_kind::none) {
+        bool const is_freed = found.is_large
+                                  ? large_allocations::free(heap.state(), found.segment, found.use)
+                                  : free_one_slice(heap, found);
+        if (is_freed) return;
+        kind = fault_kind::double_free;
+      }
+      heap.report(kind, 0, pointer);
+    });
+  }
+
+  [[nodiscard]] QUARRY_HD static bool free_one_slice(heap_handle const& heap,
+                                                     location const& found) {
+    auto const outcome = release(heap, found, word{1} << found.slice % bits_per_word);
+    return !outcome.is_stale && outcome.double_freed == 0;
+  }
+
+  /// Releases `slices` of the word with the slice that was found.
+  [[nodiscard]] QUARRY_HD static slice_return::result release(heap_handle const& heap,
+                                                              location const& found, word slices) {
+    std::uint32_t const index = found.slice / bits_per_word;
+    return slice_return::release(heap.state(), found.use.slices_class(), found.use.generation(),
+                                 heap.block_of(found.segment, found.slices, index), found.segment,
+                                 index, slices);
+  }
+};
+
+}  // namespace quarry::inline QUARRY_ABI::detail

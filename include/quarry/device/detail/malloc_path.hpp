@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/detail/hardening.hpp"
+#include "quarry/device/detail/large_allocations.hpp"
+#include "quarry/device/detail/slice_supply.hpp"
+#include "quarry/simt/lane_group.hpp"
+
+namespace quarry::inline QUARRY_ABI::detail {
+
+/// The heap's `malloc`, without the checks of the hardened mode: a fast path of one atomic for all
+/// lanes that request one size class, a slow path for them, and a path for whole segments.
+class malloc_path {
+ public:
+  /// Allocates `size` bytes: a slice, or whole segments if `size` exceeds the largest slice.
+  [[nodiscard]] QUARRY_HD static void* allocate(heap_handle const& heap, bytes size) {
+    return size > heap.largest_slice()
+               ? allocate_segments(heap, size)
+               : allocate_slice(heap, size_class_of(static_cast<std::uint32_t>(size)));
+  }
+
+  /// Does the same. Its lanes check whether all request one class, in place of grouping by class.
+  [[nodiscard]] QUARRY_HD static void* allocate_together(heap_handle const& heap, bytes size) {
+    if (size > heap.largest_slice()) return allocate_segments(heap, size);
+    auto const id = size_class_of(static_cast<std::uint32_t>(size));
+    auto const group = simt::lane_group::coalesced<class malloc_all_site>();
+    // One number identifies heap and class: states are aligned to 256 bytes; classes are fewer.
+    bool const is_one_class = group.all_equal(reinterpret_cast<std::uint64_t>(&heap.state()) + id);
+    return is_one_class ? claim_ticket(heap, group, group, id) : allocate_slice(heap, id);
+  }
+
+  [[nodiscard]] QUARRY_HD static void* allocate_slice(heap_handle const& heap, size_class id) {
+    auto const callers = simt::lane_group::coalesced<class malloc_site>();
+    return claim_ticket(heap, callers, callers.match(&heap.state(), id), id);
+  }
+
+  /// Allocates whole segments from the end of the region (after Gallatin, algorithm 1).
+  QUARRY_HD static void* allocate_segments(heap_handle const& heap, bytes size) {
+    return simt::indirect_call([heap, size]() -> void* {
+      heap_state& state = heap.state();
+      if (state.magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, size);
+      bytes const count = (size + heap.segment_bytes() - 1) >> heap.segment_shift();
+      if (size > heap.region_bytes() || count == 0)
+        return heap.fail(fault_kind::out_of_memory, size);
+      auto const wanted = static_cast<std::uint32_t>(count);
+      std::uint32_t first = simt::indirect_call(&large_allocations::claim, state, wanted);
+      if (is_on(mitigation::quarantine) && first == bit_tree::none) {
+        hardening::empty_quarantine(heap);
+        first = large_allocations::claim(state, wanted);
+      }
+      if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
+      return heap.address(first, 0);
+    });
+  }
+
+  /// Whether an allocation of `old` usable bytes can serve `size` of them, and `allocate` would not
+  /// find a smaller size class or fewer segments for them.
+  [[nodiscard]] QUARRY_HD static bool fits_in_place(heap_handle const& heap, bytes old,
+                                                    bytes size) {
+    if (size > old) return false;
+    old = hardening::padded(old);
+    size = hardening::padded(size);
+    if (old > heap.largest_slice())
+      return size > heap.largest_slice() && size + heap.segment_bytes() > old;
+    return size_class_of(static_cast<std::uint32_t>(size)) ==
+           size_class_of(static_cast<std::uint32_t>(old));
+  }
+
+ private:
+  /// The fast path: one atomic addition for the group; a member's ticket determines its slice. The
+  /// layout is loaded first, so that both accesses overlap. The lane with the counter's last ticket
+  /// records that before any lane waits for tickets.
+  ///
+  /// `callers` called `malloc` together; `group` are those of them that want this class. If one
+  /// needs the slow path, all wait for it: while a lane that returned alone computes, the hardware
+  /// may not run a lane of its warp that replaces a run, for which other warps wait.
+  [[nodiscard]] QUARRY_HD static void* claim_ticket(heap_handle const& heap,
+                                                    simt::lane_group const& callers,
+                                                    simt::lane_group const& group, size_class id) {
+    heap_state& state = heap.state();
+    std::uint32_t const index = simt::warp_hint() % counters_per_class;
+    class_layout const layout = state.layouts[id];
+    word previous = 0;
+    if (group.is_leader()) previous = state.ticket_counter_at(id, index).claim(group.size());
+    group.sync();  // extends the leader's acquire to all members
+    previous = group.broadcast(previous);
+    segment_run const run = ticket_counter::run_of(previous);
+    ticket_slice const found = ticket_counter::slice_of(
+        layout, run, index, ticket_counter::ticket_of(previous) + group.rank());
+    if (found.is_last) simt::indirect_call(&run_supply::record_used_up, state, id, run);
+    void* result = nullptr;
+    if (found.is_valid) result = heap.address(found.segment, bytes{found.slice} * layout.size);
+    if (callers.ballot(!found.is_valid) != 0) {
+      if (!found.is_valid) result = serve_slowly(heap, id);
+      callers.sync();
+    }
+    return result;
+  }
+
+  /// The slow path. Serves the whole group, so that its lanes stay together in the kernel's next
+  /// steps.
+  QUARRY_HD static void* serve_slowly(heap_handle const& handle, size_class id) {
+    return simt::indirect_call([handle, id]() -> void* {
+      heap_handle const heap = handle;  // `serve_all` takes the address of this copy only
+      if (heap.state().magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
+      auto const group =
+          simt::lane_group::coalesced<class malloc_slow_site>().match(&heap.state(), id);
+      slice_request request{&heap.state(), id, group.size()};
+      void* result = nullptr;
+      fault_kind failure = simt::indirect_call(&serve_all, heap, group, request, result);
+      if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
+        // The quarantine retains memory that can serve the request.
+        hardening::empty_quarantine(heap, group.rank(), group.size());
+        group.sync();
+        request.restart();
+        failure = simt::indirect_call(&serve_all, heap, group, request, result);
+      }
+      if (failure != fault_kind::none) {
+        simt::lane_mask const waiting = group.ballot(result == nullptr);
+        if (group.is_leader())
+          heap.report(failure, size_of_class(id), nullptr, count_ones(waiting));
+      }
+      return result;
+    });
+  }
+
+  /// Serves all members that have no result, one grant after another. Returns the failure, if any.
+  QUARRY_SLOW static fault_kind serve_all(heap_handle const& heap, simt::lane_group group,
+                                          slice_request& request, void*& result) {
+    fault_kind failure = fault_kind::none;
+    simt::lane_mask waiting = group.ballot(result == nullptr);
+    QUARRY_NO_UNROLL
+    while (waiting != 0 && failure == fault_kind::none) {
+      failure = simt::indirect_call(&serve, heap, group, request, waiting, result);
+      waiting = group.ballot(result == nullptr);
+    }
+    return failure;
+  }
+
+  /// Acquires one grant for the `waiting` members. Returns the failure if there is no grant.
+  QUARRY_SLOW static fault_kind serve(heap_handle const& heap, simt::lane_group group,
+                                      slice_request& request, simt::lane_mask waiting,
+                                      void*& result) {
+    request.count = count_ones(waiting);
+    auto supply = slice_supply::supply::exhausted;
+    if (group.is_leader()) supply = simt::indirect_call(&slice_supply::acquire, request);
+    group.sync();  // extends the leader's acquire to all members
+    supply = group.broadcast(supply);
+    if (supply != slice_supply::supply::found) {
+      return supply == slice_supply::supply::stalled ? fault_kind::stalled
+                                                     : fault_kind::out_of_memory;
+    }
+    simt::indirect_call(&share, group, request);
+    if (result == nullptr)
+      result = simt::indirect_call(&slice_in_grant, heap, request, group.rank_among(waiting));
+    return fault_kind::none;
+  }
+
+  /// Copies the grant of the leader's request to all members.
+  QUARRY_SLOW static void share(simt::lane_group group, slice_request& request) {
+    request.origin = group.broadcast(request.origin);
+    request.counter = group.broadcast(request.counter);
+    request.segment = group.broadcast(request.segment);
+    request.index = group.broadcast(request.index);
+    request.value = group.broadcast(request.value);
+  }
+
+  /// Returns the slice of the member with rank `rank` among the waiting members, or nullptr if the
+  /// grant is too small.
+  QUARRY_SLOW static void* slice_in_grant(heap_handle const& heap, slice_request const& request,
+                                          std::uint32_t rank) {
+    class_layout const& layout = heap.state().layouts[request.id];
+    if (request.origin == slice_request::source::bits) {
+      if (rank >= count_ones(request.value)) return nullptr;
+      std::uint32_t const slice = request.index * bits_per_word + select_one(request.value, rank);
+      return heap.address(request.segment, bytes{slice} * layout.size);
+    }
+    ticket_slice const found =
+        ticket_counter::slice_of(layout, ticket_counter::run_of(request.value), request.counter,
+                                 ticket_counter::ticket_of(request.value) + rank);
+    return found.is_valid ? heap.address(found.segment, bytes{found.slice} * layout.size) : nullptr;
+  }
+};
+
+}  // namespace quarry::inline QUARRY_ABI::detail
