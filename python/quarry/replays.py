@@ -213,7 +213,6 @@ def settings_of(
 ) -> tuple[_core.ReplaySettings, dict[str, Any]]:
     """The options of `replay` for the compiled module, and as plain values for a result."""
     pool: dict[str, Any] = {
-        "heuristic": heuristic,
         "first_block": parse_size(first_block),
         "next_block": parse_size(next_block),
         "growth_percent": growth_percent,
@@ -243,6 +242,7 @@ def settings_of(
         routing = _core.RoutingTable.load(os.fspath(routing))
     settings = _core.ReplaySettings(
         strategy=strategy,
+        heuristic=heuristic,
         pool=pool_options(max_bytes=max_bytes, **pool),
         max_samples=max_samples,
         routing=routing,
@@ -250,7 +250,8 @@ def settings_of(
         **options,
     )
     pools = {"pools": 1 if routing is None else routing.pools}
-    return settings, {"strategy": strategy, "capacity": max_bytes, **pool, **options, **pools}
+    stated = {"strategy": strategy, "heuristic": heuristic, "capacity": max_bytes}
+    return settings, {**stated, **pool, **options, **pools}
 
 
 def result_of(found: dict[str, Any], stated: dict[str, Any]) -> ReplayResult:

@@ -6,12 +6,25 @@
 #include <string>
 
 namespace quarry::python {
+namespace {
+
+/// The heuristic of a pool that serves a program.
+heuristic pool_heuristic_named(std::string const& text) {
+  auto const named = trace::heuristic_named(text);
+  if (named.rules != trace::heuristic_rules::quarry)
+    throw bad_argument{"'" + text +
+                       "' has rules of Umpire, which only a replay can follow; leave "
+                       "out +2022 and +2024"};
+  return named.value;
+}
+
+}  // namespace
 
 text_dict replay_arguments(trace::replay_options const& options) {
   pool_options const& pool = options.pool;
   text_dict result;
   result["strategy"] = trace::name_of(options.placement);
-  result["heuristic"] = trace::name_of(pool.coalesce);
+  result["heuristic"] = trace::name_of({pool.coalesce, options.rules});
   result["first_block"] = pool.first_block;
   result["next_block"] = pool.next_block;
   result["growth_percent"] = pool.growth_percent;
@@ -32,7 +45,7 @@ void add_options(nb::module_& core) {
                                     .growth_percent = growth_percent,
                                     .alignment = alignment,
                                     .max_bytes = limit_of(max_bytes),
-                                    .coalesce = trace::heuristic_named(heuristic),
+                                    .coalesce = pool_heuristic_named(heuristic),
                                     .shrink_after = shrink_after,
                                     .name = std::move(name),
                                     .red_zone = red_zone,

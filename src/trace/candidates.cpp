@@ -87,10 +87,6 @@ std::string code_for(heuristic const& rule) {
   }
   if (rule.size == heuristic::target::high_water) text += ".to_high_water()";
   if (rule.checked_at == heuristic::moment::before_growth) text += ".before_growth()";
-  if (rule.rules == heuristic_rules::poster_2022)
-    text += ".with_rules(quarry::heuristic_rules::poster_2022)";
-  if (rule.rules == heuristic_rules::umpire_2024)
-    text += ".with_rules(quarry::heuristic_rules::umpire_2024)";
   return text;
 }
 
@@ -166,8 +162,8 @@ std::vector<replay_options> separated_candidates(routing_table const& table) {
 std::vector<replay_options> published_candidates(heuristic_rules rules) {
   std::vector<replay_options> result;
   auto const add = [&](heuristic const& rule) {
-    result.push_back(
-        candidate(strategy::oldest_best_fit, rule.with_rules(rules), 1 << 20, 1 << 20, 0));
+    result.push_back(candidate(strategy::oldest_best_fit, rule, 1 << 20, 1 << 20, 0));
+    result.back().rules = rules;
   };
   constexpr std::uint32_t counts[] = {2, 3, 5, 7, 12};
   for (std::uint32_t const percent : {50u, 75u, 90u, 100u})
@@ -183,13 +179,15 @@ std::vector<replay_options> published_candidates(heuristic_rules rules) {
 std::string code_for(replay_options const& options) {
   pool_options const& pool = options.pool;
   std::string const device = "quarry::device_resource{device}";
+  char const* const end =
+      options.rules == heuristic_rules::quarry ? "};\n" : "};  // by Quarry's rules\n";
   auto const pool_with = [&](std::string const& placement) {
     if (options.routing != nullptr)
       return std::string{"quarry::routed_pool<quarry::device_resource, "} + placement +
              "> memory{\n    " + device + ", quarry::routing_table::load(path),\n    " +
-             options_of_pool(pool) + "};\n";
+             options_of_pool(pool) + end;
     return std::string{"quarry::pool<quarry::device_resource, "} + placement + "> memory{\n    " +
-           device + ",\n    " + options_of_pool(pool) + "};\n";
+           device + ",\n    " + options_of_pool(pool) + end;
   };
   std::string result;
   if (with_placement_of(options.placement, [&]<class Placement>() {

@@ -83,7 +83,7 @@ route_key route_key_named(std::string const& name) {
   return value_named(name, all_route_keys, "key of separate", "keys");
 }
 
-heuristic heuristic_named(std::string const& text) {
+replay_heuristic heuristic_named(std::string const& text) {
   auto const refuse = [&](std::string const& reason) {
     return bad_argument{"'" + text + "' is no heuristic: " + reason +
                         ". A heuristic is never, percent:N, blocks:N or cost:N, followed by any of "
@@ -102,6 +102,7 @@ heuristic heuristic_named(std::string const& text) {
   auto const colon = rule.find(':');
   std::string_view const name = rule.substr(0, colon);
   heuristic result;
+  auto rules = heuristic_rules::quarry;
   if (name == "never" && colon == std::string_view::npos) {
     result = heuristic::never();
   } else {
@@ -129,17 +130,18 @@ heuristic heuristic_named(std::string const& text) {
     } else if (part == "cbg") {
       result = result.before_growth();
     } else if (part == "2022") {
-      result = result.with_rules(heuristic_rules::poster_2022);
+      rules = heuristic_rules::poster_2022;
     } else if (part == "2024") {
-      result = result.with_rules(heuristic_rules::umpire_2024);
+      rules = heuristic_rules::umpire_2024;
     } else {
       throw refuse("'+" + std::string{part} + "' is unknown");
     }
   }
-  return result;
+  return {result, rules};
 }
 
-std::string name_of(heuristic const& rule) {
+std::string name_of(replay_heuristic const& named) {
+  heuristic const& rule = named.value;
   std::string result;
   switch (rule.condition) {
     case heuristic::trigger::never:
@@ -159,8 +161,8 @@ std::string name_of(heuristic const& rule) {
   result += std::to_string(rule.parameter);
   if (rule.size == heuristic::target::high_water) result += "+hwm";
   if (rule.checked_at == heuristic::moment::before_growth) result += "+cbg";
-  if (rule.rules == heuristic_rules::poster_2022) result += "+2022";
-  if (rule.rules == heuristic_rules::umpire_2024) result += "+2024";
+  if (named.rules == heuristic_rules::poster_2022) result += "+2022";
+  if (named.rules == heuristic_rules::umpire_2024) result += "+2024";
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include "quarry/platform/host_pages.hpp"
 #include "quarry/trace/reader.hpp"
 #include "trace/address_map.hpp"
+#include "trace/published_growth.hpp"
 #include "trace/replay_memory.hpp"
 #include "trace/strategies.hpp"
 
@@ -253,8 +254,13 @@ template <class Base, class Upstream>
 std::unique_ptr<Base> make(replay_options const& options, Upstream upstream) {
   std::unique_ptr<Base> result;
   if (with_placement_of(options.placement, [&]<class Placement>() {
-        result = std::make_unique<replayer_of<plain_pool<Upstream, Placement>, Base>>(
-            options, std::move(upstream));
+        if (has_published_rules(options)) {
+          result = std::make_unique<replayer_of<published_pool<Upstream, Placement>, Base>>(
+              options, options.rules, std::move(upstream));
+        } else {
+          result = std::make_unique<replayer_of<plain_pool<Upstream, Placement>, Base>>(
+              options, std::move(upstream));
+        }
       }))
     return result;
   switch (options.placement) {
@@ -307,6 +313,7 @@ std::unique_ptr<Base> make_routed(replay_options const& options) {
 }  // namespace
 
 replayer::replayer(replay_options const& options) {
+  (void)has_published_rules(options);
   if (options.upstream != nullptr) warm_up(*options.upstream);
   if (options.routing != nullptr) {
     implementation_ = make_routed<implementation>(options);

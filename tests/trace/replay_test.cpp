@@ -426,12 +426,13 @@ TEST(ReplayNames, OfHeuristicsRoundTrip) {
   EXPECT_EQ(count, 60u);
   EXPECT_EQ(trace::name_of(trace::heuristic_named("never")), "never");
   EXPECT_EQ(trace::name_of(trace::heuristic_named("cost:3+2022+cbg+hwm")), "cost:3+hwm+cbg+2022");
-  auto const rule = trace::heuristic_named("blocks:2+hwm+2024");
+  auto const named = trace::heuristic_named("blocks:2+hwm+2024");
+  heuristic const& rule = named.value;
   EXPECT_EQ(rule.condition, heuristic::trigger::blocks);
   EXPECT_EQ(rule.parameter, 2u);
   EXPECT_EQ(rule.size, heuristic::target::high_water);
   EXPECT_EQ(rule.checked_at, heuristic::moment::after_free);
-  EXPECT_EQ(rule.rules, heuristic_rules::umpire_2024);
+  EXPECT_EQ(named.rules, trace::heuristic_rules::umpire_2024);
 }
 
 TEST(ReplayNames, OfOtherHeuristicsAreRefusedWithTheWrongPart) {

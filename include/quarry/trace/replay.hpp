@@ -44,11 +44,36 @@ struct strategy_text {
 /// The names of all strategies, for the help of a command line.
 [[nodiscard]] QUARRY_API std::vector<strategy_text> strategy_texts();
 
+/// The rules by which a replay follows a heuristic: when `blocks_releasable(n)` fires, which peak
+/// `to_high_water` uses, what `before_growth` does, and when a coalesce does less. Pools of programs
+/// follow `quarry`.
+///   poster_2022   Umpire as of the poster (coalescing heuristics): fires above n blocks; uses the
+///                 peak of the requested bytes; after a coalesce before growth the pool always
+///                 takes another block; a coalesce takes no block if one free chunk is that large
+///   umpire_2024   Umpire's release of 2024-10: fires from n blocks; uses the peak of the rounded
+///                 bytes, including the block that coalescing takes; does nothing with fewer than
+///                 two free chunks; a coalesce takes no block if one free chunk is that large
+///   quarry        fires from n blocks; uses the peak of the users' rounded bytes; takes another
+///                 block only if the request still does not fit; a coalesce keeps the only empty
+///                 block, unless a smaller block suffices or bytes are missing
+enum class heuristic_rules : std::uint8_t { poster_2022, umpire_2024, quarry };
+
+/// A heuristic with the rules by which a replay follows it.
+struct replay_heuristic {
+  constexpr replay_heuristic(heuristic const& decision = {},
+                             heuristic_rules followed = heuristic_rules::quarry)
+      : value{decision}, rules{followed} {}
+
+  heuristic value;
+  heuristic_rules rules;
+
+  friend constexpr bool operator==(replay_heuristic const&, replay_heuristic const&) = default;
+};
 /// A heuristic by its text: `never`, or `percent:N`, `blocks:N`, `cost:N`, each followed by any of
-/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (the rules of Umpire's
-/// poster, and of its release of 2024-10). Throws `bad_argument`, which names the wrong part.
-[[nodiscard]] QUARRY_API heuristic heuristic_named(std::string const& text);
-[[nodiscard]] QUARRY_API std::string name_of(heuristic const& rule);
+/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (poster_2022, umpire_2024).
+/// Throws `bad_argument`, which names the wrong part.
+[[nodiscard]] QUARRY_API replay_heuristic heuristic_named(std::string const& text);
+[[nodiscard]] QUARRY_API std::string name_of(replay_heuristic const& named);
 
 /// The cost of the upstream's calls. The defaults are the times of cudaMalloc and cudaFree on an
 /// idle H200 for blocks of 2 to 512 MiB, rounded (docs/design/traces.md).
@@ -62,6 +87,8 @@ struct replay_options {
   strategy placement = strategy::fast;
   /// `max_bytes` is the capacity. `name`, `is_tracked`, red zones and backtraces are ignored
   pool_options pool = {};
+  /// The rules for `pool.coalesce`. A pool with a plan or a routing table follows `quarry` only
+  heuristic_rules rules = heuristic_rules::quarry;
   upstream_cost cost = {};
   /// Replays on the memory of this resource, which must outlive the replayer; null simulates
   /// memory. `stitched` maps its own pages of the same kind of memory, the host's or a GPU's.

@@ -86,20 +86,21 @@ class chunk_arena {
     remove_free(id);
     std::uint64_t const base =
         allocate_chunk(id, {detail::chunk::no_request, size + alignment - minimum}, {});
-    try {
-      reserve();
-    } catch (...) {
-      (void)deallocate(base);
-      throw;
-    }
     return trim(base, {detail::chunk::no_request, size}, alignment);
   }
 
   /// Shrinks an allocated chunk to `size`, from the first multiple of `alignment` on, and returns
   /// the new address. The chunk must be large enough for that, have no label, and have been
-  /// allocated for `owner`, which gets the remainders. Requires room (`reserve`).
+  /// allocated for `owner`, which gets the remainders. If it throws std::bad_alloc, the chunk is
+  /// free.
   [[nodiscard]] std::uint64_t trim(std::uint64_t base, sizes size, bytes alignment,
                                    owner_id owner = {}) {
+    try {
+      reserve();
+    } catch (...) {
+      (void)deallocate(base, owner);
+      throw;
+    }
     auto const found = chunks_.find(base);
     chunk_id id = found.id;
     in_use_ -= chunks_[id].size();
