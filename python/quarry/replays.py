@@ -133,14 +133,15 @@ def replay(
     `planned` or `planned-streams`. The last two need a `plan` (`quarry.make_plan`) or the path of
     one; `planned` ignores the trace's streams. If the plan's block has no room, nothing fits.
     `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`,
-    `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. With a capacity, and on real
-    memory, requests that failed in the recording are tried again. The pool requests blocks of at
-    least `first_block`, later of at least `next_block` bytes; 0 means its default. Addresses are
-    multiples of `alignment`. Sizes may be texts such as `512MiB`. The times are those of a modelled
-    upstream: `us_per_allocation` microseconds for a block and `us_per_gib` for each GiB of it, and
-    `us_per_free` for its return; their defaults are those of cudaMalloc and cudaFree on an H200.
-    A path is streamed: its memory does not grow with the number of events. `progress` is called
-    with the number of events until now.
+    `+cbg`, `+2022` and `+2024` (not the last two with a plan or a routing table). `capacity` limits
+    the reserved bytes. With a capacity, and on real memory, requests that failed in the recording
+    are tried again. The pool requests blocks of at least `first_block`, later of at least
+    `next_block` bytes; 0 means its default. Addresses are multiples of `alignment`. Sizes may be
+    texts such as `512MiB`. The times are those of a modelled upstream: `us_per_allocation`
+    microseconds for a block and `us_per_gib` for each GiB of it, and `us_per_free` for its return;
+    their defaults are those of cudaMalloc and cudaFree on an H200. A path is streamed: its memory
+    does not grow with the number of events. `progress` is called with the number of events until
+    now.
 
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
     memory, and measures the time of the upstream's calls; `device` is the number of the GPU. The

@@ -43,6 +43,8 @@ def test_a_result_is_plain_values(trace):
     )
     assert values["fits"] is True
     assert values["settings"]["heuristic"] == "percent:50+hwm"
+    published = quarry.replay(trace, heuristic="percent:50+hwm+2022").to_dict()
+    assert published["settings"]["heuristic"] == "percent:50+hwm+2022"
     assert len(values["samples"]["reserved"]) <= 2048
 
 

@@ -45,8 +45,8 @@ struct strategy_text {
 [[nodiscard]] QUARRY_API std::vector<strategy_text> strategy_texts();
 
 /// The rules by which a replay follows a heuristic: when `blocks_releasable(n)` fires, which peak
-/// `to_high_water` uses, what `before_growth` does, and when a coalesce does less. Pools of programs
-/// follow `quarry`.
+/// `to_high_water` uses, what `before_growth` does, and when a coalesce does less. Pools of
+/// programs follow `quarry`.
 ///   poster_2022   Umpire as of the poster (coalescing heuristics): fires above n blocks; uses the
 ///                 peak of the requested bytes; after a coalesce before growth the pool always
 ///                 takes another block; a coalesce takes no block if one free chunk is that large

@@ -21,7 +21,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 template <class Growth>
 class QUARRY_POISONS pool_checks {
  public:
-  /// `memory` outlives this object. Throws `bad_argument` for a red zone that the host cannot touch.
+  /// `memory` outlives this object. Throws `bad_argument` if the host cannot touch a red zone.
   explicit pool_checks(Growth& memory) : memory_{memory} {
     bytes const red_zone = memory.options().red_zone;
     if (red_zone != 0 && !host_can_touch(memory.source().resource()))

@@ -121,8 +121,8 @@ class QUARRY_POISONS pool_growth {
             holding_cost_};
   }
 
-  /// The sizes of a chunk for `size` bytes and their red zone. Throws `out_of_memory` if no resource
-  /// can serve them.
+  /// The sizes of a chunk for `size` bytes and their red zone. Throws `out_of_memory` if they are
+  /// more than any resource can serve.
   [[nodiscard]] chunk_sizes sizes_for(bytes size) const {
     if (size > max_bytes_at_once) source_.memory().refuse(size);
     return {size, size == 0 ? min_chunk_ : (size + padding_) & ~(options_.alignment - 1)};

@@ -48,10 +48,24 @@ class QUARRY_POISONS pool {
 
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
   /// `invalid_frees`, if `pointer` is not the base address of an allocation in use.
-  bool deallocate(void* pointer) noexcept { return deallocate_pointer<true>(pointer); }
+  bool deallocate(void* pointer) noexcept {
+    // Rare steps of a slice's free are tail calls, so that the usual free needs no stack frame.
+    if (pointer == nullptr) return true;
+    auto const base = reinterpret_cast<std::uint64_t>(pointer);
+    detail::slice_block* const slice_block = slices().find_block(base);
+    if (slice_block == nullptr) return deallocate_chunk(base);
+    auto const [number, slice] = slice_block->find_base(base);
+    if (slice.is_free() || slice.is_labelled()) [[unlikely]]
+      return deallocate_labelled(*slice_block, base);
+    bool const is_full = slices().deallocate(*slice_block, base, number);
+    record_free(base, slice.requested());
+    return is_full || maintains_after_frees_ ? finish_slice_free(*slice_block, is_full) : true;
+  }
   /// The same, but does not count a refused pointer: for callers that try several pools.
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
-    return deallocate_pointer<false>(pointer);
+    bool const is_freed = deallocate(pointer);
+    invalid_frees_ -= !is_freed;
+    return is_freed;
   }
   /// As a resource, for adaptors and pools on top of this pool.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
@@ -164,18 +178,17 @@ class QUARRY_POISONS pool {
     return size - 1 < memory_.slices().maximum();
   }
 
-  /// All of an allocation that is not in the first quick list, from top to bottom. `room`: bytes
-  /// that a chunk needs more than the size, to be cut at a multiple of `alignment`.
+  /// An allocation that the first quick list cannot serve, from top to bottom. `room`: the bytes
+  /// that a chunk needs beyond its size, so that it can be cut at a multiple of `alignment`.
   [[nodiscard, gnu::noinline]] void* allocate_slowly(bytes size, bytes alignment = 1,
                                                      bytes room = 0) {
     chunk_sizes const needed = memory_.sizes_for(size);
+    bool const is_small = has_slices_of(size);
     std::optional<std::uint64_t> base;
-    // quick lists that the caller did not ask: slices in blocks of their class, cached chunks
-    if (room == 0 && has_slices_of(size)) base = memory_.find_slice(size);
-    if (!base && (room != 0 || has_slices_of(size)))
+    if (is_small && room == 0) base = memory_.find_slice(size);
+    if (!base && (is_small || room != 0))  // for other requests, `allocate` asked these lists
       base = arena().allocate_from_cached(needed, alignment);
     if (base) return record_allocation(*base, size);
-    // free chunks; then a new block of the resource, perhaps after a coalesce
     if (size > max_bytes_at_once - room) registered().refuse(size);
     chunk_sizes const uncut{size, needed.granted + room};
     base = memory_.find_chunk(uncut);
@@ -191,44 +204,27 @@ class QUARRY_POISONS pool {
     return reinterpret_cast<void*>(base);
   }
 
-  // Rare steps of a slice's free are tail calls, so that the usual free needs no stack frame.
-  template <bool CountsInvalid>
-  bool deallocate_pointer(void* pointer) noexcept {
-    if (pointer == nullptr) return true;
-    auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    detail::slice_block* const slice_block = slices().find_block(base);
-    if (slice_block == nullptr) return deallocate_chunk<CountsInvalid>(base);
-    auto const [number, slice] = slice_block->find_base(base);
-    if (slice.is_free() || slice.is_labelled()) [[unlikely]]
-      return deallocate_labelled<CountsInvalid>(*slice_block, base);
-    bool const is_full = slices().deallocate(*slice_block, base, number);
-    record_free(base, slice.requested());
-    return is_full || maintains_after_frees_ ? finish_slice_free(*slice_block, is_full) : true;
-  }
-  template <bool CountsInvalid>
   [[nodiscard]] bool deallocate_chunk(std::uint64_t base) noexcept {
     auto const requested = arena().deallocate_to_cache(base);
-    if (!requested) return deallocate_slowly<CountsInvalid>(base);
+    if (!requested) return deallocate_slowly(base);
     record_free(base, *requested);
     return maintains_after_frees_ ? maintain() : true;
   }
-  template <bool CountsInvalid>
   [[nodiscard, gnu::noinline]] bool deallocate_slowly(std::uint64_t base) noexcept {
     checks_.look_for_overrun(base);
     auto const size = arena().deallocate(base, [&] { registered().tracking()->forget(base); });
     if (!size) {
-      invalid_frees_ += CountsInvalid;
+      ++invalid_frees_;
       return false;
     }
     record_free(base, size.requested);
     return maintains_after_frees_ ? maintain() : true;
   }
-  template <bool CountsInvalid>
   [[nodiscard, gnu::noinline]] bool deallocate_labelled(detail::slice_block& slice_block,
                                                         std::uint64_t base) noexcept {
     auto const [number, slice] = slice_block.find_base(base);
     if (slice.is_free()) {
-      invalid_frees_ += CountsInvalid;
+      ++invalid_frees_;
       return false;
     }
     registered().tracking()->forget(base);
