@@ -4,6 +4,7 @@
 #include "trace/published_growth.hpp"
 
 #include "host/pools/simulation_trace.hpp"
+#include "quarry/host/resources/simulated_resource.hpp"
 #include "trace/published_rows.hpp"
 
 #include <gtest/gtest.h>

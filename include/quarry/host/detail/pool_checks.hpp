@@ -35,9 +35,9 @@ class QUARRY_POISONS pool_checks {
     if (has_pattern())
       red_zone::fill(reinterpret_cast<void*>(base + needed.requested),
                      needed.granted - needed.requested);
+    if (!memory_.options().keeps_backtraces) return;
     auto* const tracking = memory_.source().memory().tracking();
-    if (memory_.options().keeps_backtraces && tracking != nullptr &&
-        tracking->label_backtrace(base))
+    if (tracking != nullptr && tracking->label_backtrace(base))
       (void)memory_.arena().set_labelled(base);
   }
   /// Counts and reports an overrun of the allocation at `base`. Does nothing if there is none.

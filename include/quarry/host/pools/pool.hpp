@@ -35,15 +35,18 @@ class QUARRY_POISONS pool {
   /// Allocates `size` bytes with the alignment of the options. Size 0 returns a unique address.
   /// Throws `out_of_memory`. O(1), or the cost of the placement, while a free chunk fits.
   [[nodiscard]] void* allocate(bytes size) {
-    auto const base = has_slices_of(size) ? slices().allocate(size)
-                                          : arena().allocate_from_cached(memory_.sizes_for(size));
-    return base ? record_allocation(*base, size) : allocate_slowly(size);
+    if (has_slices_of(size)) {
+      if (auto const base = slices().allocate(size)) return record_allocation(*base, size);
+    } else if (auto const base = arena().allocate_from_cached(memory_.sizes_for(size))) {
+      return record_allocation(*base, size);
+    }
+    return allocate_slowly(size);
   }
   /// The same at a multiple of `alignment`, a power of two. If it exceeds the alignment of the
   /// options, the free chunk must be larger by the difference. Also throws `bad_argument`.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     bytes const room = room_to_align("pool", size, alignment, memory_.options().alignment);
-    return room == 0 ? allocate(size) : allocate_slowly(size, alignment, room);
+    return room == 0 ? allocate(size) : allocate_slowly<true>(size, alignment, room);
   }
 
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
@@ -175,25 +178,26 @@ class QUARRY_POISONS pool {
   [[nodiscard]] detail::slices& slices() { return memory_.slices(); }
   [[nodiscard]] detail::reserved_memory& registered() { return memory_.source().memory(); }
   [[nodiscard]] bool has_slices_of(bytes size) const {
-    return size - 1 < memory_.slices().maximum();
+    return Placement::caches && size - 1 < memory_.slices().maximum();
   }
 
   /// An allocation that the first quick list cannot serve, from top to bottom. `room`: the bytes
   /// that a chunk needs beyond its size, so that it can be cut at a multiple of `alignment`.
+  template <bool IsAligned = false>
   [[nodiscard, gnu::noinline]] void* allocate_slowly(bytes size, bytes alignment = 1,
                                                      bytes room = 0) {
     chunk_sizes const needed = memory_.sizes_for(size);
     bool const is_small = has_slices_of(size);
     std::optional<std::uint64_t> base;
-    if (is_small && room == 0) base = memory_.find_slice(size);
-    if (!base && (is_small || room != 0))  // for other requests, `allocate` asked these lists
+    if (is_small && !IsAligned) base = memory_.find_slice(size);
+    if (!base && (is_small || IsAligned))  // for other requests, `allocate` asked these lists
       base = arena().allocate_from_cached(needed, alignment);
     if (base) return record_allocation(*base, size);
-    if (size > max_bytes_at_once - room) registered().refuse(size);
-    chunk_sizes const uncut{size, needed.granted + room};
+    if (IsAligned && size > max_bytes_at_once - room) registered().refuse(size);
+    chunk_sizes const uncut{size, IsAligned ? needed.granted + room : needed.granted};
     base = memory_.find_chunk(uncut);
     if (!base) base = memory_.grow(uncut);
-    if (room != 0) base = arena().trim(*base, needed, alignment);
+    if (IsAligned) base = arena().trim(*base, needed, alignment);
     checks_.mark(*base, needed);
     return record_allocation(*base, size);
   }
