@@ -3,6 +3,7 @@
 #include "quarry/host/pools/heuristics.hpp"
 
 #include <charconv>
+#include <initializer_list>
 #include <optional>
 
 namespace quarry::inline QUARRY_ABI {
@@ -42,7 +43,12 @@ template <class Rows>
   return result + std::string{others};
 }
 
-[[nodiscard]] std::string in_quotes(std::string_view text) { return "'" + std::string{text} + "'"; }
+/// One string after the other: GCC 12 warns falsely about a literal + a new string.
+[[nodiscard]] std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string result;
+  for (std::string_view const each : parts) result += each;
+  return result;
+}
 
 /// Texts of one heuristic and its modifiers, which `+` separates.
 class heuristic_parser {
@@ -55,7 +61,7 @@ class heuristic_parser {
     while (!is_over_) {
       std::string_view const part = next();
       named_modifier const* const row = row_named(named_modifiers, part);
-      if (row == nullptr) refuse("'+" + std::string{part} + "' is unknown");
+      if (row == nullptr) refuse(joined({"'+", part, "' is unknown"}));
       result = row->factory(result);
     }
     return result;
@@ -74,16 +80,16 @@ class heuristic_parser {
     auto const colon = part.find(':');
     std::string_view const name = part.substr(0, colon);
     named_heuristic const* const row = row_named(named_heuristics, name);
-    if (row == nullptr) refuse(in_quotes(name) + " is unknown");
+    if (row == nullptr) refuse(joined({"'", name, "' is unknown"}));
     auto const number =
         number_of(colon == std::string_view::npos ? std::string_view{} : part.substr(colon + 1));
-    if (!number) refuse(in_quotes(part) + " has no number from 0 to 4294967295");
+    if (!number) refuse(joined({"'", part, "' has no number from 0 to 4294967295"}));
     if (*number > row->max_number) refuse("the number exceeds " + std::to_string(row->max_number));
     return row->factory(*number);
   }
   [[noreturn]] void refuse(std::string const& reason) const {
-    throw bad_argument{in_quotes(whole_) + " is no heuristic: " + reason + ". A heuristic is " +
-                       grammar(others_)};
+    throw bad_argument{joined(
+        {"'", whole_, "' is no heuristic: ", reason, ". A heuristic is ", grammar(others_)})};
   }
 
   std::string_view left_, whole_, others_;
