@@ -86,9 +86,6 @@ class tune_settings {
 }  // namespace
 
 void add_tuning(nb::module_& core) {
-  nb::dict strategies;
-  for (auto const& each : trace::strategy_texts()) strategies[each.name.c_str()] = each.help;
-  core.attr("strategies") = strategies;
   core.attr("default_us_per_gib") = trace::default_us_per_gib;
   trace::upstream_cost const cost;
   core.attr("default_us_per_allocation") = cost.us_per_allocation;

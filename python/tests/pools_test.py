@@ -8,7 +8,7 @@ import pytest
 
 import quarry
 
-PLACEMENTS = ["fast_fit", "segregated_fit", "oldest_best_fit", "lowest_best_fit"]
+PLACEMENTS = list(quarry.PLACEMENTS)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/host/pools/pool.hpp"
-#include "trace/replay_memory.hpp"
+#include "quarry/trace/replay.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -60,31 +60,6 @@ class published_growth : public detail::pool_growth<Resource, Placement> {
 
  private:
   bool is_poster_;
-};
-
-/// Whether a replay follows published rules. Throws `bad_argument` if it cannot.
-[[nodiscard]] inline bool has_published_rules(replay_options const& options) {
-  bool const result = options.rules != heuristic_rules::quarry &&
-                      options.pool.coalesce.condition != heuristic::trigger::never;
-  if (result && (options.routing != nullptr || options.placement == strategy::planned))
-    throw bad_argument{"replay: the heuristic " + name_of({options.pool.coalesce, options.rules}) +
-                       " has rules of Umpire, which pools with a plan or a routing table cannot "
-                       "follow; leave out +2022 and +2024"};
-  return result;
-}
-
-/// A pool whose heuristic follows published rules.
-template <class Upstream, class Placement>
-struct published_pool {
-  using resource = counted_resource<Upstream>;
-  published_pool(heuristic_rules rules, Upstream upstream, upstream_calls& calls,
-                 pool_options const& options)
-      : memory{resource{std::move(upstream), calls}, options, rules} {}
-  void* allocate(event const& request) { return memory.allocate(request.size); }
-  void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
-  void wait(event const&) {}
-  [[nodiscard]] pool_counts counts() const { return memory.counts(); }
-  pool<resource, Placement, published_growth<resource, Placement>> memory;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::trace
