@@ -16,12 +16,14 @@
 #include "pairs.hpp"
 #include "trial.hpp"
 
+#include "quarry/host/pools/placements.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/platform/simulated_pages.hpp"
 
 #include <memory>
+#include <tuple>
 
 namespace {
 
@@ -48,22 +50,22 @@ struct stitched {
   void deallocate(void* pointer, bytes) { source.deallocate(pointer); }
 };
 
-struct fast_fit : pooled<quarry::fast_fit> {
-  using pooled::pooled;
-  static constexpr char const* name = "fast_fit";
+/// A pool with a placement of the table, under its name.
+template <class Placement>
+struct pool_with : pooled<Placement> {
+  using pooled<Placement>::pooled;
+  static constexpr char const* name =
+      std::get<quarry::named_placement<Placement>>(quarry::named_placements).name;
 };
-struct segregated_fit : pooled<quarry::chunk_arena<quarry::segregated_fit>> {
-  using pooled::pooled;
-  static constexpr char const* name = "segregated_fit";
-};
-struct oldest_best_fit : pooled<quarry::chunk_arena<quarry::oldest_best_fit>> {
-  using pooled::pooled;
-  static constexpr char const* name = "oldest_best_fit";
-};
-struct lowest_best_fit : pooled<quarry::chunk_arena<quarry::lowest_best_fit>> {
-  using pooled::pooled;
-  static constexpr char const* name = "lowest_best_fit";
-};
+/// Calls `use.template operator()<Pool>()` for the pool of each placement.
+template <class Use>
+void for_each_placement(Use const& use) {
+  std::apply(
+      [&]<class... Placement>(quarry::named_placement<Placement> const&...) {
+        (use.template operator()<pool_with<Placement>>(), ...);
+      },
+      quarry::named_placements);
+}
 struct stitched_64_kib : stitched<quarry::chunk_arena<quarry::lowest_best_fit>, 64_KiB> {
   static constexpr char const* name = "stitched-64-KiB";
 };
@@ -161,10 +163,7 @@ void measure(Arguments const&... arguments) {
   auto const add = [&]<class Pool>() {
     contenders.push_back(std::make_unique<Load<Pool>>(arguments...));
   };
-  add.template operator()<fast_fit>();
-  add.template operator()<segregated_fit>();
-  add.template operator()<oldest_best_fit>();
-  add.template operator()<lowest_best_fit>();
+  for_each_placement(add);
   add.template operator()<stitched_64_kib>();
   add.template operator()<stitched_2_mib>();
   add.template operator()<stitched_fast_64_kib>();
@@ -212,8 +211,5 @@ int main(int argc, char** argv) {
   measure<tracing>(80, std::uint64_t{1});
   measure<tracing>(60, std::uint64_t{7});
   measure<tracing>(120, std::uint64_t{5});
-  measure_excess<fast_fit>();
-  measure_excess<segregated_fit>();
-  measure_excess<oldest_best_fit>();
-  measure_excess<lowest_best_fit>();
+  for_each_placement([]<class Pool>() { measure_excess<Pool>(); });
 }

@@ -50,16 +50,14 @@ tune_result tuned(std::string const& path, tune_options const& options) {
   return tune([&] { return open_trace(path); }, options);
 }
 
-void measure_published(traced_file const& trace, char const* rules_name,
-                       quarry::heuristic_rules rules) {
+void measure_published(traced_file const& trace, char const* rules_name, heuristic_rules rules) {
   auto const found =
       tuned(trace.path, {.candidates = published_candidates(rules), .goal = tune_goal::all});
   for (tune_outcome const& outcome : found.outcomes) {
-    quarry::heuristic rule = outcome.options.pool.coalesce;
+    quarry::heuristic const rule = outcome.options.pool.coalesce;
     bool const is_before_growth = rule.checked_at == quarry::heuristic::moment::before_growth;
-    if (rules == quarry::heuristic_rules::umpire_2024 && is_before_growth) continue;
-    std::string const name = name_of(rule.with_rules(quarry::heuristic_rules::quarry));
-    record_outcome(params_of(trace.name, rules_name, name), outcome);
+    if (rules == heuristic_rules::umpire_2024 && is_before_growth) continue;
+    record_outcome(params_of(trace.name, rules_name, name_of(rule)), outcome);
   }
 }
 
@@ -103,9 +101,9 @@ int main(int argc, char** argv) {
   for (std::string const name : {"gpt", "resnet", "kvcache", "gnn"})
     traces.push_back({name, std::string{QUARRY_DATA} + '/' + name + ".pickle.gz"});
   for (traced_file const& trace : traces) {
-    measure_published(trace, "2022", quarry::heuristic_rules::poster_2022);
-    measure_published(trace, "2024", quarry::heuristic_rules::umpire_2024);
-    measure_published(trace, "quarry", quarry::heuristic_rules::quarry);
+    measure_published(trace, "2022", heuristic_rules::poster_2022);
+    measure_published(trace, "2024", heuristic_rules::umpire_2024);
+    measure_published(trace, "quarry", heuristic_rules::quarry);
     measure_tuned(trace);
   }
   std::filesystem::remove(simulation);

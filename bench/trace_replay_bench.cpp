@@ -62,7 +62,7 @@ void measure(loaded const& trace, std::string const& file) {
     return bench::parameters{}.add("allocator", "quarry").add("trace", trace.name);
   };
   std::size_t const count = trace.rounds * trace.events.size();
-  for (strategy const each : {strategy::fast, strategy::lowest_best_fit, strategy::stitched}) {
+  for (strategy const each : {strategy::fast_fit, strategy::lowest_best_fit, strategy::stitched}) {
     measure("trace/replay", params().add("strategy", name_of(each)), count, [&] {
       replayer memory{{.placement = each}};
       for (std::size_t round = 0; round < trace.rounds; ++round) memory.add(trace.events);
@@ -83,7 +83,7 @@ void measure(loaded const& trace, std::string const& file) {
     while (reader->read(batch) != 0) {
     }
   });
-  measure("trace/file", params().add("strategy", "fast"), count, [&] {
+  measure("trace/file", params().add("strategy", name_of(replay_options{}.placement)), count, [&] {
     auto const reader = open_trace(file);
     (void)replay(*reader, {});
   });

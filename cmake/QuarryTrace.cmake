@@ -5,9 +5,18 @@ find_package(ZLIB QUIET)
 add_library(quarry_trace src/trace/byte_source.cpp src/trace/candidates.cpp src/trace/codec.cpp src/trace/compare_keys.cpp src/trace/event.cpp src/trace/file_writer.cpp
   src/trace/json_line.cpp src/trace/line_reader.cpp src/trace/open_trace.cpp src/trace/option_names.cpp
   src/trace/placement.cpp src/trace/plan.cpp src/trace/pytorch_snapshot.cpp
-  src/trace/quarry_reader.cpp src/trace/reader.cpp src/trace/recorder.cpp src/trace/repetition.cpp src/trace/replay.cpp
-  src/trace/rmm_log.cpp src/trace/rmm_writer.cpp src/trace/select_allocator.cpp src/trace/separate.cpp src/trace/text_log.cpp
+  src/trace/quarry_reader.cpp src/trace/reader.cpp src/trace/recorder.cpp src/trace/repetition.cpp src/trace/replay.cpp src/trace/replay/running_replay.cpp
+  src/trace/rmm_log.cpp src/trace/rmm_writer.cpp src/trace/select_allocator.cpp src/trace/separate.cpp src/trace/strategy_code.cpp src/trace/text_log.cpp
   src/trace/tune.cpp src/trace/umpire_line.cpp src/trace/umpire_log.cpp src/trace/unpickler.cpp)
+# The strategies of a replay, one source each. They take as long to compile as all other sources, so that they have batches of their own.
+file(GLOB strategies CONFIGURE_DEPENDS src/trace/strategies/*.cpp)
+add_library(quarry_strategies OBJECT ${strategies})
+set_target_properties(quarry_strategies PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 5 POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+  VISIBILITY_INLINES_HIDDEN ON)
+target_include_directories(quarry_strategies PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(quarry_strategies PRIVATE quarry)
+quarry_options(quarry_strategies)
+target_sources(quarry_trace PRIVATE $<TARGET_OBJECTS:quarry_strategies>)
 add_library(quarry::trace ALIAS quarry_trace)
 set_target_properties(quarry_trace PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 9 EXPORT_NAME trace POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
   VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
@@ -22,7 +31,6 @@ if(ZLIB_FOUND)
   target_compile_definitions(quarry_trace PRIVATE QUARRY_WITH_ZLIB)
 endif()
 quarry_options(quarry_trace)
-set_source_files_properties(src/trace/replay.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # compiling it takes as long as all others together
 if(QUARRY_LIBFUZZER)  # the sources that fuzzing runs most
   foreach(name byte_source event json_line line_reader reader rmm_log text_log umpire_line umpire_log)
     set_source_files_properties(src/trace/${name}.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)

@@ -10,7 +10,7 @@ TEST(TraceUmbrella, HasEventsReadersWritersAndReplay) {
   static_assert(trace::event_kinds == 7);
   static_assert(trace::reader::max_problems == 100);
   static_assert(trace::file_writer::events_per_chunk == 8192);
-  EXPECT_EQ(trace::replay_options{}.placement, trace::strategy::fast);
+  EXPECT_EQ(trace::replay_options{}.placement, trace::strategy::fast_fit);
 }
 
 }  // namespace

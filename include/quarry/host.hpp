@@ -12,6 +12,7 @@
 #include "quarry/host/pools/cuda_streams.hpp"
 #include "quarry/host/pools/growable_array.hpp"
 #include "quarry/host/pools/heuristic.hpp"
+#include "quarry/host/pools/heuristics.hpp"
 #include "quarry/host/pools/locked_stream_pool.hpp"
 #include "quarry/host/pools/mixed_pool.hpp"
 #include "quarry/host/pools/place_owners.hpp"

@@ -20,6 +20,7 @@ from quarry.errors import (
     ResourceFailed,
     WasDestroyed,
 )
+from quarry.options import PLACEMENTS, STRATEGIES
 from quarry.plans import Plan, load_plan, make_plan
 from quarry.pools import PlannedPool, PlannedPoolCounts, Pool, PoolCounts, RoutedPool
 from quarry.recording import Recorder
@@ -40,6 +41,7 @@ __all__ = [
     "HeapStats",
     "Kind",
     "OutOfMemory",
+    "PLACEMENTS",
     "Plan",
     "PlanUse",
     "PlannedPool",
@@ -53,6 +55,7 @@ __all__ = [
     "Route",
     "RoutedPool",
     "RoutingTable",
+    "STRATEGIES",
     "SeparateResult",
     "Trace",
     "TraceBatches",

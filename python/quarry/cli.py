@@ -68,7 +68,7 @@ from quarry.command_line.separate import separate
 from quarry.command_line.tune import tune
 from quarry.command_line.usage_errors import CommandGroup
 from quarry.errors import BadArgument
-from quarry.options import PLANNED
+from quarry.options import DEFAULT_PLACEMENT, PLANNED
 from quarry.sizes import format_size
 
 app = typer.Typer(
@@ -155,7 +155,7 @@ app.command(
 @app.command(epilog=example("quarry replay gpt.pickle.gz --strategy stitched --capacity 8GiB"))
 def replay(
     trace: TraceFile,
-    strategy: Strategy = "fast",
+    strategy: Strategy = DEFAULT_PLACEMENT,
     heuristic: Heuristic = "never",
     capacity: Capacity = None,
     first_block: FirstBlock = "0",
@@ -181,8 +181,8 @@ def replay(
         str | None,
         file_option(
             "--plan",
-            text="The plan of [bold]--strategy planned[/bold] or [bold]planned-streams[/bold]: a "
-            "file of [bold]quarry plan[/bold].",
+            text=f"The plan of [bold]--strategy {' or '.join(PLANNED)}[/bold]: a file of "
+            "[bold]quarry plan[/bold].",
         ),
     ] = None,
     resource: Annotated[

@@ -6,10 +6,10 @@ import platform
 from typing import Any
 
 from quarry import _core
+from quarry.options import STRATEGIES
 from quarry.sizes import format_size
 
 FORMATS = ["quarry", "pytorch", "rmm", "umpire", "text"]
-STRATEGIES = list(_core.strategies)
 
 
 def information() -> dict[str, Any]:
@@ -21,7 +21,7 @@ def information() -> dict[str, Any]:
         "has_graph": _core.has_graph,
         "devices": [device.to_dict() for device in _core.cuda_devices()],
         "trace_formats": FORMATS,
-        "strategies": STRATEGIES,
+        "strategies": list(STRATEGIES),
         "has_matplotlib": importlib.util.find_spec("matplotlib") is not None,
     }
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from quarry import _core
 from quarry.errors import BadArgument, Error
+from quarry.options import strategies_where
 from quarry.sizes import format_size
 from quarry.traces import Trace, record_bytes
 
 LIVE = 1000  # allocations of a pool
 MAX_SIZES = (4 << 10, 1 << 20)
-POOLS = ("fast", "lowest-best-fit", "stitched", "streams", "direct")
-REPLAYED = ("fast", "lowest-best-fit", "stitched")
+POOLS = strategies_where(needs_plan=False)
+REPLAYED = (*strategies_where(is_placement=True), "stitched")
 PARTS = ("all", "pools", "recording", "replay")
 
 

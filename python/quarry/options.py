@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that all pools share, and the strategies with a plan."""
+"""The options that all pools share, and the tables of placements and strategies."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -11,7 +11,21 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-PLANNED = ("planned", "planned-streams")  # the strategies that need a plan
+PLACEMENTS: dict[str, str] = _core.placements  # with what they are, in a few words
+DEFAULT_PLACEMENT = next(iter(PLACEMENTS))
+STRATEGIES: dict[str, dict[str, Any]] = _core.strategies
+
+
+def strategies_where(**wanted: bool) -> tuple[str, ...]:
+    """The strategies whose row of the table says so, for example `needs_plan=True`."""
+    return tuple(
+        name
+        for name, row in STRATEGIES.items()
+        if all(row[key] is value for key, value in wanted.items())
+    )
+
+
+PLANNED = strategies_where(needs_plan=True)
 
 
 class PoolOptions(TypedDict, total=False):

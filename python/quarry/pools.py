@@ -13,7 +13,12 @@ import numpy.typing as npt
 from quarry import _core
 from quarry._core import Plan, PlannedPoolCounts, PoolCounts, RoutingTable
 from quarry.errors import BadArgument
-from quarry.options import PoolOptions, options_without_checks, pool_options
+from quarry.options import (
+    DEFAULT_PLACEMENT,
+    PoolOptions,
+    options_without_checks,
+    pool_options,
+)
 from quarry.plans import load_plan
 from quarry.recording import Recorder, recorder_of_environment
 from quarry.sizes import parse_size
@@ -62,20 +67,20 @@ def _recorder(given: Recorder | None) -> Recorder | None:
 class Pool(_Arrays, _core.Pool):
     """Takes blocks from a resource and hands out chunks of them. Threads may share it.
 
-    `resource` is `host`, `device` (memory of GPU `device`), `pinned` or `managed`. `placement` is
-    `fast_fit`, `segregated_fit`, `oldest_best_fit` or `lowest_best_fit`. `recorder` records the
-    calls; None means that of `quarry record`, if the program runs under this command. The pool
-    keeps `red_zone` bytes behind each allocation, which detect overruns in memory that the host can
-    access. With `keeps_backtraces`, leak reports list the callers of each allocation.
+    `resource` is `host`, `device` (memory of GPU `device`), `pinned` or `managed`. `placement` is a
+    name of `quarry.PLACEMENTS`. `recorder` records the calls; None means that of `quarry record`,
+    if the program runs under this command. The pool keeps `red_zone` bytes behind each allocation,
+    which detect overruns in memory that the host can access. With `keeps_backtraces`, leak reports
+    list the callers of each allocation.
 
     The options, which `RoutedPool` and `PlannedPool` share (sizes may be texts such as `512MiB`):
     `heuristic` says when the pool coalesces: `never` (the default), `percent:N`, `blocks:N` or
-    `cost:N`. `first_block` is the minimum size of a block while the pool has none, and `next_block`
-    that of later ones; 0, the default, means 64 MiB and 8 MiB. `growth_percent`, 4 by default, is
-    the minimum size of later blocks relative to all blocks. Addresses are multiples of `alignment`,
-    16 by default. `max_bytes` limits the bytes of all blocks. Every `shrink_after` frees, the pool
-    returns unused blocks beyond the peak since then; 0, the default, means never. `name` is that
-    in reports.
+    `cost:N`, each followed by any of `+hwm` and `+cbg`. `first_block` is the minimum size of a
+    block while the pool has none, and `next_block` that of later ones; 0, the default, means 64 MiB
+    and 8 MiB. `growth_percent`, 4 by default, is the minimum size of later blocks relative to all
+    blocks. Addresses are multiples of `alignment`, 16 by default. `max_bytes` limits the bytes of
+    all blocks. Every `shrink_after` frees, the pool returns unused blocks beyond the peak since
+    then; 0, the default, means never. `name` is that in reports.
 
     Allocations that are in use become invalid when the pool is destroyed. Raises BadArgument for an
     unknown name or a bad option, TypeError for an unknown option, and ResourceFailed without CUDA.
@@ -86,7 +91,7 @@ class Pool(_Arrays, _core.Pool):
         resource: str = "host",
         *,
         device: int = 0,
-        placement: str = "fast_fit",
+        placement: str = DEFAULT_PLACEMENT,
         red_zone: int | str = 0,
         keeps_backtraces: bool = False,
         recorder: Recorder | None = None,
@@ -125,7 +130,7 @@ class RoutedPool(_Arrays, _core.RoutedPool):
         resource: str = "host",
         *,
         device: int = 0,
-        placement: str = "fast_fit",
+        placement: str = DEFAULT_PLACEMENT,
         recorder: Recorder | None = None,
         **options: "Unpack[PoolOptions]",
     ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from quarry import _core
 from quarry.errors import BadArgument
-from quarry.options import PLANNED, pool_options
+from quarry.options import DEFAULT_PLACEMENT, PLANNED, pool_options
 from quarry.sizes import parse_size
 from quarry.traces import Progress, Trace, record_bytes, select_allocator
 
@@ -107,7 +107,7 @@ class ReplayResult:
 def replay(
     trace: Trace | str | os.PathLike[str],
     *,
-    strategy: str = "fast",
+    strategy: str = DEFAULT_PLACEMENT,
     heuristic: str = "never",
     capacity: int | str | None = None,
     first_block: int | str = 0,
@@ -129,26 +129,25 @@ def replay(
 ) -> ReplayResult:
     """Makes the allocations of a trace again in a pool, without their memory.
 
-    `strategy` is `fast`, `lowest-best-fit`, `oldest-best-fit`, `stitched`, `streams`, `direct`,
-    `planned` or `planned-streams`. The last two need a `plan` (`quarry.make_plan`) or the path of
-    one; `planned` ignores the trace's streams. If the plan's block has no room, nothing fits.
-    `heuristic` is `never`, `percent:N`, `blocks:N` or `cost:N`, each followed by any of `+hwm`,
-    `+cbg`, `+2022` and `+2024`. `capacity` limits the reserved bytes. With a capacity, and on real
-    memory, requests that failed in the recording are tried again. The pool requests blocks of at
-    least `first_block`, later of at least `next_block` bytes; 0 means its default. Addresses are
-    multiples of `alignment`. Sizes may be texts such as `512MiB`. The times are those of a modelled
-    upstream: `us_per_allocation` microseconds for a block and `us_per_gib` for each GiB of it, and
-    `us_per_free` for its return; their defaults are those of cudaMalloc and cudaFree on an H200.
-    A path is streamed: its memory does not grow with the number of events. `progress` is called
-    with the number of events until now.
+    `strategy` is a placement (`quarry.PLACEMENTS`), or another row of `quarry.STRATEGIES`.
+    `planned` and `planned_streams` need a `plan` (`quarry.make_plan`) or the path of one; `planned`
+    ignores the trace's streams. If the plan's block has no room, nothing fits. `heuristic` is that
+    of `Pool`; `+2022` and `+2024` use Umpire's rules, which a plan or a routing table excludes.
+    `capacity` limits the reserved bytes. With a capacity, and on real memory, requests that failed
+    in the recording are tried again. The pool requests blocks of at least `first_block`, later of
+    at least `next_block` bytes; 0 means its default. Addresses are multiples of `alignment`. Sizes
+    may be texts such as `512MiB`. The times are those of a modelled upstream: `us_per_allocation`
+    microseconds for a block and `us_per_gib` for each GiB of it, and `us_per_free` for its return;
+    their defaults are those of cudaMalloc and cudaFree on an H200. A path is streamed: its memory
+    does not grow with the number of events. `progress` is called with the number of events until
+    now.
 
     `resource` (`host`, `device`, `pinned` or `managed`) replays on real memory instead of simulated
     memory, and measures the time of the upstream's calls; `device` is the number of the GPU. The
     strategy `stitched` takes `host` and `device` only. `stream_delay` is how long the work of a
     stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing`, a
     table or the name of its file, serves the allocations from several pools (`quarry.separate`);
-    `fast` and the best fits take it, on simulated memory. The result has at most `max_samples`
-    samples.
+    placements take it, on simulated memory. The result has at most `max_samples` samples.
 
     `allocator` is the name of the allocator whose events are replayed, for example `device 1`.
     Without it, all events are replayed, and a trace of several devices raises BadArgument; `all`
@@ -193,7 +192,7 @@ def replay(
 
 def settings_of(
     *,
-    strategy: str = "fast",
+    strategy: str = DEFAULT_PLACEMENT,
     heuristic: str = "never",
     capacity: int | str | None = None,
     first_block: int | str = 0,
@@ -213,7 +212,6 @@ def settings_of(
 ) -> tuple[_core.ReplaySettings, dict[str, Any]]:
     """The options of `replay` for the compiled module, and as plain values for a result."""
     pool: dict[str, Any] = {
-        "heuristic": heuristic,
         "first_block": parse_size(first_block),
         "next_block": parse_size(next_block),
         "growth_percent": growth_percent,
@@ -229,6 +227,7 @@ def settings_of(
         "resource": resource,
         "device": device,
     }
+    strategy = _core.strategy_named(strategy)
     if plan is not None and strategy not in PLANNED:
         raise BadArgument(
             f"replay: the strategy {strategy} takes no plan; choose {' or '.join(PLANNED)}"
@@ -243,6 +242,7 @@ def settings_of(
         routing = _core.RoutingTable.load(os.fspath(routing))
     settings = _core.ReplaySettings(
         strategy=strategy,
+        heuristic=heuristic,
         pool=pool_options(max_bytes=max_bytes, **pool),
         max_samples=max_samples,
         routing=routing,
@@ -250,7 +250,8 @@ def settings_of(
         **options,
     )
     pools = {"pools": 1 if routing is None else routing.pools}
-    return settings, {"strategy": strategy, "capacity": max_bytes, **pool, **options, **pools}
+    stated = {"strategy": strategy, "heuristic": heuristic, "capacity": max_bytes}
+    return settings, {**stated, **pool, **options, **pools}
 
 
 def result_of(found: dict[str, Any], stated: dict[str, Any]) -> ReplayResult:

@@ -2,6 +2,7 @@
 // What `quarry bench` measures, with the loops of bench/.
 #include "quarry/host/pools/cuda_async_pool.hpp"
 #include "quarry/host/pools/cuda_streams.hpp"
+#include "quarry/host/pools/placements.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
 #include "quarry/host/pools/stream_pool.hpp"
@@ -121,27 +122,30 @@ template <class Memory>
 spread pool_ns(std::string const& name, Memory const& memory, bench::replacing const& load,
                double seconds, progress_reporter& progress) {
   bytes const alignment = Memory::alignment;
-  if (name == "fast")
-    return pool_ns<fast_fit>(memory.resource(), alignment, load, seconds, progress);
-  if (name == "lowest-best-fit")
-    return pool_ns<chunk_arena<lowest_best_fit>>(memory.resource(), alignment, load, seconds,
-                                                 progress);
-  if (name == "stitched") {
+  auto const is = [&](trace::strategy kind) { return name == trace::name_of(kind); };
+  if (is(trace::strategy::stitched)) {
     using source = stitched_pool<typename Memory::pages_type>;
     return pair_ns(pool_of<source>{source{memory.pages(), {.alignment = alignment}}}, load, seconds,
                    progress);
   }
-  if (name == "streams") {
+  if (is(trace::strategy::streams)) {
     using order = typename Memory::streams_type;
     using source = stream_pool<typename Memory::resource_type, order>;
     return pair_ns(
         stream_pool_of<source, typename order::stream>{source{memory.resource(), memory.streams()}},
         load, seconds, progress);
   }
-  if (name == "direct")
+  if (is(trace::strategy::direct))
     return pair_ns(resource_of<typename Memory::resource_type>{memory.resource(), alignment}, load,
                    seconds, progress);
-  throw bad_argument{"bench: there is no pool '" + name + "' of this memory"};
+  return quarry::with_placement(
+      name,
+      [&]<class Placement>() {
+        return pool_ns<Placement>(memory.resource(), alignment, load, seconds, progress);
+      },
+      [&](std::string const&) {
+        throw bad_argument{"bench: there is no pool '" + name + "' of this memory"};
+      });
 }
 
 struct host_memory {

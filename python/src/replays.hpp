@@ -18,9 +18,11 @@ namespace quarry::python {
 
 class replay_settings {
  public:
-  replay_settings(std::string const& strategy, pool_options const& pool, double us_per_allocation,
-                  double us_per_gib, double us_per_free, std::uint64_t stream_delay,
-                  std::size_t max_samples, std::optional<std::string> const& resource, int device,
+  /// `heuristic` replaces that of `pool`.
+  replay_settings(std::string const& strategy, std::string const& heuristic,
+                  pool_options const& pool, double us_per_allocation, double us_per_gib,
+                  double us_per_free, std::uint64_t stream_delay, std::size_t max_samples,
+                  std::optional<std::string> const& resource, int device,
                   std::optional<routing_table> routing, std::optional<plan> plan)
       : options{.placement = trace::strategy_named(strategy),
                 .pool = pool,
@@ -29,6 +31,9 @@ class replay_settings {
                 .max_samples = max_samples},
         routing_{std::move(routing)},
         plan_{std::move(plan)} {
+    auto const named = trace::heuristic_named(heuristic);
+    options.pool.coalesce = named.value;
+    options.rules = named.rules;
     if (plan_) options.plan = &*plan_;
     if (resource) {
       upstream_ = std::make_unique<any_resource>(resource_named(*resource, device));

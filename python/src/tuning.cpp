@@ -19,9 +19,9 @@ using trace::event;
 /// Empty for `all`: `tune` then knows its candidates.
 std::vector<trace::replay_options> candidates_named(std::string const& name) {
   if (name == "all") return {};
-  if (name == "2022") return trace::published_candidates(heuristic_rules::poster_2022);
-  if (name == "2024") return trace::published_candidates(heuristic_rules::umpire_2024);
-  if (name == "published") return trace::published_candidates(heuristic_rules::quarry);
+  if (name == "2022") return trace::published_candidates(trace::heuristic_rules::poster_2022);
+  if (name == "2024") return trace::published_candidates(trace::heuristic_rules::umpire_2024);
+  if (name == "published") return trace::published_candidates(trace::heuristic_rules::quarry);
   throw bad_argument{"tune: there are no candidates '" + name +
                      "'; there are all, published, 2022 and 2024"};
 }
@@ -86,9 +86,6 @@ class tune_settings {
 }  // namespace
 
 void add_tuning(nb::module_& core) {
-  nb::dict strategies;
-  for (auto const& each : trace::strategy_texts()) strategies[each.name.c_str()] = each.help;
-  core.attr("strategies") = strategies;
   core.attr("default_us_per_gib") = trace::default_us_per_gib;
   trace::upstream_cost const cost;
   core.attr("default_us_per_allocation") = cost.us_per_allocation;

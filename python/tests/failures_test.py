@@ -71,7 +71,7 @@ def test_a_report_shows_what_was_in_use_when_a_request_failed(tmp_path):
     assert (failure.event, failure.size, failure.call_site) == (9, 25 << 20, "too much")
     assert (failure.in_use, failure.allocations) == (30 << 20, 3)
     assert failure.largest == [("model", 30 << 20)]
-    name = "Quarry, fast: failed requests that succeed now"
+    name = "Quarry, fast_fit: failed requests that succeed now"
     assert dict(made.summary)[name] == "0"
     sizes_only = quarry.make_trace({"kind": [0, 0, 2], "address": [1, 2, 0], "size": [5, 7, 9]})
     [failure] = content.make_content(sizes_only).failures

@@ -17,7 +17,9 @@ def test_each_line_is_a_record_of_the_results(monkeypatch, trace_file):
     assert result.exit_code == 0
     records = [json.loads(line) for line in result.stdout.splitlines()]
     assert [record["bench"] for record in records] == (
-        ["pool/pair"] * 10 + ["trace/record"] * 2 + ["trace/replay"] * 3
+        ["pool/pair"] * 2 * len(measurements.POOLS)
+        + ["trace/record"] * 2
+        + ["trace/replay"] * len(measurements.REPLAYED)
     )
     for record in records:
         assert list(record) == FORM

@@ -8,7 +8,7 @@ import pytest
 
 import quarry
 
-PLACEMENTS = ["fast_fit", "segregated_fit", "oldest_best_fit", "lowest_best_fit"]
+PLACEMENTS = list(quarry.PLACEMENTS)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
@@ -72,6 +72,7 @@ def test_a_full_pool_raises_memory_error_with_the_numbers():
         ({"placement": "tetris"}, "no placement 'tetris'"),
         ({"alignment": 3}, "alignment is 3"),
         ({"heuristic": "sometimes"}, "sometimes"),
+        ({"heuristic": "blocks:2+2024"}, "only a replay"),
         ({"max_bytes": "much"}, "is not a size"),
     ],
 )

@@ -4,8 +4,7 @@ import json
 import pytest
 
 import quarry
-from quarry.information import STRATEGIES
-from quarry.options import PLANNED
+from quarry.options import PLANNED, STRATEGIES
 from quarry.report.lifetimes import Matcher
 
 
@@ -43,6 +42,8 @@ def test_a_result_is_plain_values(trace):
     )
     assert values["fits"] is True
     assert values["settings"]["heuristic"] == "percent:50+hwm"
+    published = quarry.replay(trace, heuristic="percent:50+hwm+2022").to_dict()
+    assert published["settings"]["heuristic"] == "percent:50+hwm+2022"
     assert len(values["samples"]["reserved"]) <= 2048
 
 
@@ -60,6 +61,16 @@ def test_a_replay_in_host_memory_reserves_as_much_as_a_simulated_one(trace):
     assert real.pool.peak_allocated == simulated.pool.peak_allocated
     assert real.pool.peak_reserved >= real.pool.peak_allocated
     assert real.measured_us > 0 and simulated.measured_us is None
+
+
+def test_names_of_older_versions_are_accepted(trace):
+    result = quarry.replay(trace, strategy="lowest-best-fit")
+    assert result.settings["strategy"] == "lowest_best_fit"
+
+
+def test_each_placement_of_a_pool_is_a_strategy():
+    placements = [name for name, row in quarry.STRATEGIES.items() if row["is_placement"]]
+    assert placements == list(quarry.PLACEMENTS)
 
 
 @pytest.mark.parametrize("strategy", ["streams", "stitched", "direct"])

@@ -228,7 +228,7 @@ def test_the_picture_shows_the_front_and_the_least_cost(trace):
     points = {each.get_label(): each.get_offsets() for each in chart.collections}
     unit = 2**20 if chart.get_xlabel().endswith("(MiB)") else 2**30
     assert len(points["on the front"]) == len(sweep.front) > 0
-    assert len(points["oldest-best-fit"]) == len(sweep.outcomes)
+    assert len(points["oldest_best_fit"]) == len(sweep.outcomes)
     best = sweep.best
     assert points["least cost"].tolist() == [[best.peak_reserved / unit, best.upstream_us / 1000]]
 
@@ -247,7 +247,7 @@ def test_a_report_takes_the_options_of_a_pool(trace_file, tmp_path):
     pool = ["--first-block", "1MiB", "--next-block", "1MiB", "--growth", "0", "-H", "blocks:3"]
     words = ["report", str(trace_file), "-o", str(tmp_path / "page.html"), *pool, "--json"]
     summary = json.loads(CliRunner().invoke(app, words).stdout)["summary"]
-    label = "Quarry, fast, blocks:3, first block 1 MiB, next block 1 MiB, growth 0 %"
+    label = "Quarry, fast_fit, blocks:3, first block 1 MiB, next block 1 MiB, growth 0 %"
     replayed = quarry.replay(
         trace_file, heuristic="blocks:3", first_block="1MiB", next_block="1MiB", growth_percent=0
     )

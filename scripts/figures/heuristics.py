@@ -90,7 +90,7 @@ def front_of(outcomes):
 
 def tuned_setting_of(params):
     """The setting that `tune` chose, in a few words."""
-    parts = [params["strategy"].replace("-", " ")]
+    parts = [params["strategy"]]
     if params["heuristic"] != "never":
         parts.append(params["heuristic"])
     for name, words in (("first_block", "first block of"), ("next_block", "next blocks of")):

@@ -1,6 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names of allocators in bench/results and in the tables and plots, in their order."""
 
+import re
+from pathlib import Path
+
+# The placements of pools, in the order of the library's table.
+PLACEMENTS = re.findall(
+    r'named_placement<[^{]*>\{\s*"(\w+)"',
+    Path(__file__)
+    .parents[2]
+    .joinpath("include/quarry/host/pools/placements.hpp")
+    .read_text(encoding="utf-8"),
+)
+DEFAULT_PLACEMENT = PLACEMENTS[0]
+
 ALLOCATORS = {
     "quarry": "Quarry",
     "quarry-hardened": "Quarry, hardened",
@@ -35,12 +48,12 @@ HOST_NAMES = {
     "pmr-up-to-1-MiB": "std::pmr pool up to 1 MiB",
 }
 POOL_NAMES = {
-    "quarry": "**pool, fast_fit**",
+    "quarry": f"**pool, {DEFAULT_PLACEMENT}**",
     "quarry-untracked": "the same, not tracked",
     "quarry-segregated-fit": "pool, segregated_fit",
-    "quarry-best-fit": "pool, oldest best fit",
-    "quarry-lowest-best-fit": "pool, lowest best fit",
-    "quarry-stitched": "stitched pool, lowest best fit",
+    "quarry-best-fit": "pool, oldest_best_fit",
+    "quarry-lowest-best-fit": "pool, lowest_best_fit",
+    "quarry-stitched": "stitched pool, lowest_best_fit",
     "quarry-stitched-fast-fit": "stitched pool, fast_fit",
     "quarry-stream": "stream pool, a stream without work",
     "quarry-cuda-mr": "the same with a lock, as `cuda::mr` resource",
@@ -48,11 +61,10 @@ POOL_NAMES = {
     "quarry-synchronized": "one pool with a lock (`synchronized_resource`)",
 } | {name: text for name, text in HOST_NAMES.items() if name != "quarry"}
 STRATEGIES = {
-    "fast_fit": "**pool, fast_fit** (the default)",
-    "segregated_fit": "pool, segregated_fit",
-    "oldest_best_fit": "pool, oldest best fit",
-    "lowest_best_fit": "pool, lowest best fit",
-    "stitched-64-KiB": "stitched pool, lowest best fit, pages of 64 KiB",
+    name: f"**pool, {name}** (the default)" if name == DEFAULT_PLACEMENT else f"pool, {name}"
+    for name in PLACEMENTS
+} | {
+    "stitched-64-KiB": "stitched pool, lowest_best_fit, pages of 64 KiB",
     "stitched-2-MiB": "the same, pages of 2 MiB",
     "stitched-fast_fit-64-KiB": "stitched pool, fast_fit, pages of 64 KiB",
     "stitched-fast_fit-2-MiB": "the same, pages of 2 MiB",

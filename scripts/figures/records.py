@@ -132,6 +132,13 @@ class Records:
         return found
 
 
+def with_names_of_today(params):
+    """Params whose strategy has the name of the table; older records have `fast` and hyphens."""
+    if strategy := params.get("strategy"):
+        params["strategy"] = "fast_fit" if strategy == "fast" else strategy.replace("-", "_")
+    return params
+
+
 def read(folder=RESULTS):
     records = []
     for path in sorted(Path(folder).glob("*.jsonl")):
@@ -140,7 +147,7 @@ def read(folder=RESULTS):
                 continue
             try:
                 record = json.loads(line)
-                record["params"] = dict(record.get("params") or {})
+                record["params"] = with_names_of_today(dict(record.get("params") or {}))
                 for key in ("bench", "value", "unit", "machine", "date"):
                     record[key]  # a KeyError names the missing key
             except (json.JSONDecodeError, KeyError, TypeError) as error:

@@ -3,6 +3,7 @@
 
 from .heuristics import HEURISTICS
 from .heuristics import REAL_TRACES as TRACES
+from .names import DEFAULT_PLACEMENT
 from .records import value_text
 from .table import Table, digits, ratio, spread, value
 
@@ -75,16 +76,22 @@ TABLES = HEURISTICS | {
         before=ORIGIN,
         head="million events a second",
         rows={
-            "replay, default pool, events in memory": {"bench": "trace/replay", "strategy": "fast"},
+            "replay, default pool, events in memory": {
+                "bench": "trace/replay",
+                "strategy": DEFAULT_PLACEMENT,
+            },
             "replay, best fit, events in memory": {
                 "bench": "trace/replay",
-                "strategy": "lowest-best-fit",
+                "strategy": "lowest_best_fit",
             },
             "replay, stitched pool, events in memory": {
                 "bench": "trace/replay",
                 "strategy": "stitched",
             },
-            "read a file and replay it, default pool": {"bench": "trace/file", "strategy": "fast"},
+            "read a file and replay it, default pool": {
+                "bench": "trace/file",
+                "strategy": DEFAULT_PLACEMENT,
+            },
             "read a file": {"bench": "trace/read"},
             "write a file": {"bench": "trace/write"},
             "tune, all candidates, on two cores": {"bench": "trace/tune"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes allocators from texts. A text is parsed into terms, which are built from the outside in.
 #include "quarry/host/allocators.hpp"
+#include "quarry/host/pools/heuristics.hpp"
 #include "quarry/host/pools/mixed_pool.hpp"
 #include "quarry/host/pools/placements.hpp"
 #include "quarry/host/resources/any_resource.hpp"
@@ -18,7 +19,8 @@
 namespace quarry::inline QUARRY_ABI::allocators {
 namespace {
 
-/// A word with arguments, `device(0)`; a number with a unit, `64MiB`; or a text in quotes.
+/// A word with arguments, `device(0)`; a number with a unit, `64MiB`; or a text in quotes. A word
+/// may be a heuristic, `percent:50+hwm`.
 struct term {
   enum class form { word, number, text };
   form is = form::word;
@@ -68,7 +70,7 @@ class parser {
   }
   [[nodiscard]] static bool is_word_character(char character) {
     return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
-           is_digit(character) || character == '_';
+           is_digit(character) || character == '_' || character == ':' || character == '+';
   }
   [[nodiscard]] std::string word() {
     std::size_t const base = position_;
@@ -285,7 +287,7 @@ class builder {
     arguments_of arguments{description_, clause};
     any_resource upstream = resource(arguments.needed("a resource"));
     pool_options options{.name = name};
-    std::string placement = "fast_fit";
+    std::string placement = std::get<0>(named_placements).name;
     std::size_t placement_position = clause.position;
     arguments.visit_keys([&](std::string const& key, term& value) {
       auto const small = [&] {
@@ -321,34 +323,19 @@ class builder {
     if (value.is == term::form::word && value.text == "false") return false;
     refuse(description_, value.position, "true or false is missing");
   }
+  /// `percent:50+hwm`, or, as in a program, `percent_releasable(50, to_high_water)`.
   [[nodiscard]] heuristic heuristic_of(term& clause) {
     arguments_of arguments{description_, clause};
-    heuristic result = heuristic::never();
-    auto const parameter = [&] {
-      return static_cast<std::uint32_t>(arguments.number(arguments.needed("a number"), max_number));
-    };
-    if (clause.text == "percent_releasable") {
-      result = heuristic::percent_releasable(parameter());
-    } else if (clause.text == "blocks_releasable") {
-      result = heuristic::blocks_releasable(parameter());
-    } else if (clause.text == "by_cost") {
-      result = heuristic::by_cost(parameter());
-    } else if (clause.text != "never") {
-      refuse(description_, clause.position,
-             "there is no heuristic '" + clause.text +
-                 "'; there are never, percent_releasable, blocks_releasable and by_cost");
-    }
-    while (term const* const modifier = arguments.next()) {
-      if (modifier->text == "to_high_water") {
-        result = result.to_high_water();
-      } else if (modifier->text == "before_growth") {
-        result = result.before_growth();
-      } else {
-        refuse(description_, modifier->position, "to_high_water or before_growth is missing");
-      }
-    }
+    std::string text = clause.text;
+    while (term const* const each = arguments.next())
+      text +=
+          each->is == term::form::number ? ':' + std::to_string(each->number) : '+' + each->text;
     arguments.end();
-    return result;
+    try {
+      return heuristic_named(text);
+    } catch (bad_argument const& refused) {
+      refuse(description_, clause.position, refused.message());
+    }
   }
 
   std::string_view description_;

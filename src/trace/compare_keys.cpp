@@ -3,6 +3,7 @@
 
 #include "quarry/trace/reader.hpp"
 #include "trace/address_map.hpp"
+#include "trace/strategies.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -61,10 +62,12 @@ class allocations_in_use {
   std::optional<event> phase_;
 };
 
-/// Whether the pools of this strategy can be several.
-bool takes_routes(strategy placement) {
-  return placement == strategy::fast || placement == strategy::lowest_best_fit ||
-         placement == strategy::oldest_best_fit;
+/// Throws `bad_argument` unless the strategy is a placement: its pools can be several.
+void check_takes_routes(strategy placement) {
+  strategy_entry const* const entry = entry_of(placement);
+  if (entry != nullptr && entry->is_placement) return;
+  throw bad_argument{std::string{"separate: the strategy "} + name_of(placement) +
+                     " has no pools to separate; choose one of " + placement_names()};
 }
 
 /// Whether the first replay is better than the second one.
@@ -81,11 +84,7 @@ class comparer {
     if (!(options.learn > 0 && options.learn < 1))
       throw bad_argument{"separate: learn is " + std::to_string(options.learn) +
                          ", not between 0 and 1"};
-    if (!takes_routes(options.replay.placement))
-      throw bad_argument{std::string{"separate: the strategy "} +
-                         name_of(options.replay.placement) +
-                         " has no pools to separate; choose fast, lowest-best-fit or "
-                         "oldest-best-fit"};
+    check_takes_routes(options.replay.placement);
     for (route_key const key : all_route_keys)
       if (options.keys.empty()) result_.keys.push_back({.key = key});
     for (route_key const key : options.keys) result_.keys.push_back({.key = key});

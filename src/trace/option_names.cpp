@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The texts of strategies, heuristics, goals and keys.
+#include "quarry/host/pools/heuristics.hpp"
 #include "quarry/trace/separate.hpp"
 #include "quarry/trace/tune.hpp"
 #include "trace/strategies.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
+
+/// The rules that a text of a heuristic may name.
+struct named_rules {
+  heuristic_rules value;
+  char const* name;
+  char const* help;
+};
+constexpr std::array all_rules{
+    named_rules{heuristic_rules::poster_2022, "2022", "the rules of Umpire's poster"},
+    named_rules{heuristic_rules::umpire_2024, "2024", "the rules of Umpire's release of 2024-10"}};
 
 constexpr std::array goals{tune_goal::front, tune_goal::best, tune_goal::all};
 
@@ -30,20 +40,26 @@ template <class Values>
 }  // namespace
 
 char const* name_of(strategy placement) {
-  for (strategy_entry const& each : strategy_entries)
-    if (each.value == placement) return each.name;
-  return "unknown";
+  strategy_entry const* const entry = entry_of(placement);
+  return entry == nullptr ? "unknown" : entry->name;
 }
 
 strategy strategy_named(std::string const& name) {
-  std::array<strategy, strategy_entries.size()> all{};
-  std::ranges::transform(strategy_entries, all.begin(), &strategy_entry::value);
-  return value_named(name, all, "strategy", "strategies");
+  // Older versions had `fast` for fast_fit, and hyphens.
+  std::string today = name == "fast" ? name_of(strategy::fast_fit) : name;
+  std::ranges::replace(today, '-', '_');
+  std::array<strategy, strategy_count> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<strategy>(i);
+  bool const is_known =
+      std::ranges::any_of(all, [&](strategy each) { return today == name_of(each); });
+  return value_named(is_known ? today : name, all, "strategy", "strategies");
 }
 
 std::vector<strategy_text> strategy_texts() {
   std::vector<strategy_text> result;
-  for (strategy_entry const& each : strategy_entries) result.push_back({each.name, each.help});
+  for (strategy_entry const& each : strategy_entries)
+    result.push_back({each.name, each.help, each.is_placement, each.has_blocks, each.coalesces,
+                      each.needs_plan});
   return result;
 }
 
@@ -83,84 +99,40 @@ route_key route_key_named(std::string const& name) {
   return value_named(name, all_route_keys, "key of separate", "keys");
 }
 
-heuristic heuristic_named(std::string const& text) {
-  auto const refuse = [&](std::string const& reason) {
-    return bad_argument{"'" + text + "' is no heuristic: " + reason +
-                        ". A heuristic is never, percent:N, blocks:N or cost:N, followed by any of "
-                        "+hwm, +cbg, +2022, +2024"};
-  };
-  std::string_view left = text;
-  bool is_over = false;
-  auto const next = [&] {
-    auto const end = left.find('+');
-    auto const part = left.substr(0, end);
-    is_over = end == std::string_view::npos;
-    left = is_over ? std::string_view{} : left.substr(end + 1);
-    return part;
-  };
-  std::string_view const rule = next();
-  auto const colon = rule.find(':');
-  std::string_view const name = rule.substr(0, colon);
-  heuristic result;
-  if (name == "never" && colon == std::string_view::npos) {
-    result = heuristic::never();
-  } else {
-    std::uint32_t number = 0;
-    std::string_view const digits =
-        colon == std::string_view::npos ? std::string_view{} : rule.substr(colon + 1);
-    auto const parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (digits.empty() || parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size())
-      throw refuse("'" + std::string{rule} + "' has no number from 0 to 4294967295");
-    if (name == "percent") {
-      if (number > 100) throw refuse("the percentage exceeds 100");
-      result = heuristic::percent_releasable(number);
-    } else if (name == "blocks") {
-      result = heuristic::blocks_releasable(number);
-    } else if (name == "cost") {
-      result = heuristic::by_cost(number);
+replay_heuristic heuristic_named(std::string const& text) {
+  std::string decision;  // without the names of rules
+  std::string others;
+  auto rules = heuristic_rules::quarry;
+  for (named_rules const& each : all_rules) others += std::string{", +"} + each.name;
+  for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find('+', begin);
+    std::string const part = text.substr(begin, end - begin);
+    auto const* const found = std::ranges::find(all_rules, part, &named_rules::name);
+    if (begin != 0 && found != all_rules.end()) {
+      rules = found->value;
     } else {
-      throw refuse("'" + std::string{name} + "' is unknown");
+      decision += (begin == 0 ? "" : "+") + part;
     }
   }
-  while (!is_over) {
-    std::string_view const part = next();
-    if (part == "hwm") {
-      result = result.to_high_water();
-    } else if (part == "cbg") {
-      result = result.before_growth();
-    } else if (part == "2022") {
-      result = result.with_rules(heuristic_rules::poster_2022);
-    } else if (part == "2024") {
-      result = result.with_rules(heuristic_rules::umpire_2024);
-    } else {
-      throw refuse("'+" + std::string{part} + "' is unknown");
-    }
-  }
+  return {detail::heuristic_named(decision, text, others), rules};
+}
+
+std::string name_of(replay_heuristic const& named) {
+  std::string result = heuristic_name(named.value);
+  if (named.value.condition == heuristic::trigger::never) return result;
+  for (named_rules const& each : all_rules)
+    if (each.value == named.rules) result += std::string{"+"} + each.name;
   return result;
 }
 
-std::string name_of(heuristic const& rule) {
-  std::string result;
-  switch (rule.condition) {
-    case heuristic::trigger::never:
-      return "never";
-    case heuristic::trigger::percent:
-      result = "percent:";
-      break;
-    case heuristic::trigger::blocks:
-      result = "blocks:";
-      break;
-    case heuristic::trigger::cost:
-      result = "cost:";
-      break;
-    case heuristic::trigger::user:
-      return "a rule of the program";
-  }
-  result += std::to_string(rule.parameter);
-  if (rule.size == heuristic::target::high_water) result += "+hwm";
-  if (rule.checked_at == heuristic::moment::before_growth) result += "+cbg";
-  if (rule.rules == heuristic_rules::poster_2022) result += "+2022";
-  if (rule.rules == heuristic_rules::umpire_2024) result += "+2024";
+std::vector<option_text> heuristic_texts() {
+  std::vector<option_text> result{{"never", ""}};
+  for (named_heuristic const& each : named_heuristics)
+    result.push_back({std::string{each.name} + ":N", each.help});
+  for (named_modifier const& each : named_modifiers)
+    result.push_back({std::string{"+"} + each.name, each.help});
+  for (named_rules const& each : all_rules)
+    result.push_back({std::string{"+"} + each.name, each.help});
   return result;
 }
 

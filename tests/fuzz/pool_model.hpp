@@ -197,7 +197,6 @@ inline heuristic some_heuristic(byte_source& input) {
   result.condition = static_cast<heuristic::trigger>(input.u8() % 3);
   result.size = static_cast<heuristic::target>(input.u8() % 2);
   result.checked_at = static_cast<heuristic::moment>(input.u8() % 2);
-  result.rules = static_cast<heuristic_rules>(input.u8() % 3);
   result.parameter = static_cast<std::uint32_t>(
       result.condition == heuristic::trigger::blocks ? input.range(0, 6) : input.range(0, 100));
   return result;

@@ -174,9 +174,7 @@ class pool_session {
   void coalesce(bytes wanted) {
     log_->fails.happened = false;
     pool_.coalesce(wanted);
-    if (options_.coalesce.rules != heuristic_rules::quarry || log_->fails.happened ||
-        log_->reserved >= wanted)
-      return;
+    if (log_->fails.happened || log_->reserved >= wanted) return;
     bytes const missing = wanted - log_->reserved;
     expect(missing > max_bytes_at_once || granted_up(missing, options_.alignment) > available(),
            "coalescing reserved less than it could");

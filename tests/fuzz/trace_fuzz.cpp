@@ -130,10 +130,10 @@ outcome read_trace_file(std::string const& path, std::size_t batch) {
 }
 
 void replay_events(std::vector<event> const& events, byte_source& options) {
-  constexpr trace::strategy strategies[] = {
-      trace::strategy::fast,     trace::strategy::lowest_best_fit, trace::strategy::oldest_best_fit,
-      trace::strategy::stitched, trace::strategy::streams,         trace::strategy::direct};
-  trace::replay_options choice{.placement = strategies[options.index(std::size(strategies))]};
+  std::vector<trace::strategy> strategies;
+  for (trace::strategy_text const& each : trace::strategy_texts())
+    if (!each.needs_plan) strategies.push_back(trace::strategy_named(each.name));
+  trace::replay_options choice{.placement = strategies[options.index(strategies.size())]};
   if (options.chance(128)) choice.pool.max_bytes = options.size(bytes{1} << 30);
   choice.max_samples = options.range(0, 20);
   trace::replayer memory{choice};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/allocators.hpp"
 
+#include "quarry/host/pools/placements.hpp"
+
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -115,14 +117,14 @@ TEST_F(AllocatorDescription, MakesPoolsWithOptions) {
   EXPECT_THROW((void)source.allocate(60_KiB), out_of_memory);
   EXPECT_EQ(registry::name_of(source.id()), "fields");
 
-  for (char const* const placement :
-       {"fast_fit", "segregated_fit", "oldest_best_fit", "lowest_best_fit"}) {
+  auto const make_with = [](auto const& placement) {
     any_allocator other = allocators::make(
-        placement, "pool(host, alignment=256, placement=" + std::string{placement} + ")");
+        placement.name, "pool(host, alignment=256, placement=" + std::string{placement.name} + ")");
     void* const a = other.allocate(1);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a) % 256, 0u);
     operations::deallocate(a);
-  }
+  };
+  std::apply([&](auto const&... each) { (make_with(each), ...); }, named_placements);
   EXPECT_EQ(allocators::make("quiet", "pool(host, is_tracked=false)").id(), 0u);
 }
 
@@ -139,7 +141,8 @@ TEST_F(AllocatorDescription, MakesPoolsThatCoalesce) {
   EXPECT_EQ(source.counts().reserved, 128_KiB) << "one block";
   for (char const* const heuristic :
        {"never", "percent_releasable(50)", "percent_releasable(100, to_high_water)",
-        "blocks_releasable(3, before_growth)", "by_cost(10, to_high_water, before_growth)"}) {
+        "percent:100+hwm", "cost:3", "blocks:2+hwm+cbg", "blocks_releasable(3, before_growth)",
+        "by_cost(10, to_high_water, before_growth)"}) {
     EXPECT_NO_THROW(
         (void)allocators::make(heuristic, "pool(host, coalesce=" + std::string{heuristic} + ")"));
   }
@@ -278,9 +281,12 @@ TEST_F(AllocatorDescription, RefusesInvalidDescriptionsAndReportsThePosition) {
            {"pool(host, alignment=24)", "alignment is 24, not a power of two"},
            {"pool(host, placement=best)", "at byte 21: there is no placement 'best'"},
            {"pool(host, is_tracked=1)", "true or false is missing"},
-           {"pool(host, coalesce=often)", "at byte 20: there is no heuristic 'often'"},
-           {"pool(host, coalesce=by_cost)", "'by_cost' needs a number"},
-           {"pool(host, coalesce=by_cost(1, now))", "to_high_water or before_growth is missing"},
+           {"pool(host, coalesce=often)",
+            "at byte 20: 'often' is no heuristic: 'often' is unknown. A heuristic is never, "
+            "percent:N,"},
+           {"pool(host, coalesce=by_cost)", "'by_cost' has no number from 0"},
+           {"pool(host, coalesce=by_cost(1, now))",
+            "'by_cost:1+now' is no heuristic: '+now' is unknown"},
            {"limited(host)", "'limited' needs a size"},
            {"limited(host, 'x')", "a number is missing"},
            {"file(tmp)", "a text in quotes is missing"},

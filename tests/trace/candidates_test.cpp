@@ -41,15 +41,14 @@ std::string without_spaces(std::string text) {
 
 TEST(Candidates, CodeOfPoolsHasAllOptions) {
   replay_options tested{
-      .pool = {.coalesce =
-                   heuristic::blocks_releasable(3).to_high_water().before_growth().with_rules(
-                       quarry::heuristic_rules::umpire_2024)}};
+      .pool = {.coalesce = heuristic::blocks_releasable(3).to_high_water().before_growth()},
+      .rules = heuristic_rules::umpire_2024};
   // clang-format off
   EXPECT_CODE(tested, quarry::pool<quarry::device_resource, quarry::fast_fit> memory{
       quarry::device_resource{device},
       {.first_block = 0, .next_block = 0, .growth_percent = 4,
-       .coalesce = quarry::heuristic::blocks_releasable(3).to_high_water().before_growth()
-                       .with_rules(quarry::heuristic_rules::umpire_2024)}};);
+       .coalesce = quarry::heuristic::blocks_releasable(3).to_high_water().before_growth()}};);
+  EXPECT_TRUE(code_for(tested).ends_with("};  // by Quarry's rules\n"));
   tested = {.placement = strategy::lowest_best_fit,
             .pool = {.first_block = 1 << 20, .next_block = 4096, .growth_percent = 25,
                      .alignment = 512, .max_bytes = 1 << 30, .coalesce = heuristic::by_cost(1024),

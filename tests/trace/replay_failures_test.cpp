@@ -18,9 +18,13 @@ using trace::event_kind;
 using trace::replay_result;
 using trace::strategy;
 
-constexpr strategy all_strategies[] = {
-    strategy::fast,     strategy::lowest_best_fit, strategy::oldest_best_fit,
-    strategy::stitched, strategy::streams,         strategy::direct};
+/// The strategies of the table without a plan.
+std::vector<strategy> const all_strategies = [] {
+  std::vector<strategy> result;
+  for (trace::strategy_text const& each : trace::strategy_texts())
+    if (!each.needs_plan) result.push_back(trace::strategy_named(each.name));
+  return result;
+}();
 
 event allocation(std::uint64_t address, bytes size) { return {.address = address, .size = size}; }
 event free_of(std::uint64_t address) {
@@ -73,7 +77,7 @@ TEST(ReplayFailures, UnlimitedMemoryIsNotTried) {
     EXPECT_EQ(found.pool.peak_allocated, 30_MiB);
   }
   auto const absurd =
-      replay_of({allocation(512, 100), failure(~bytes{0} - 7)}, strategy::fast, no_limit);
+      replay_of({allocation(512, 100), failure(~bytes{0} - 7)}, strategy::fast_fit, no_limit);
   EXPECT_EQ(absurd.peak_with_failures, ~bytes{0}) << "the sum has 64 bits";
 }
 
@@ -86,8 +90,8 @@ TEST(ReplayFailures, RealMemoryIsTried) {
 }
 
 TEST(ReplayFailures, TheFirstFailureIsTheEarlierOne) {
-  auto const found =
-      replay_of({failure(9_MiB), allocation(512, 10_MiB), failure(11_MiB)}, strategy::fast, 8_MiB);
+  auto const found = replay_of({failure(9_MiB), allocation(512, 10_MiB), failure(11_MiB)},
+                               strategy::fast_fit, 8_MiB);
   EXPECT_EQ(found.failures, 1u);
   EXPECT_EQ(found.repeated_failures, 2u);
   ASSERT_TRUE(found.first_failure.has_value());

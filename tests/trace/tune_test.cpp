@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/trace/tune.hpp"
 
-#include "host/pools/published_rows.hpp"
 #include "host/pools/simulation_trace.hpp"
 #include "quarry/trace/reader.hpp"
+#include "trace/published_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,9 +52,9 @@ tune_result tuned(std::vector<event> const& events, tune_options const& options)
 }
 
 /// The outcome of the heuristic, with blocks of 1 MiB. Null if it is no candidate.
-tune_outcome const* outcome_of(tune_result const& result, heuristic const& rule) {
+tune_outcome const* outcome_of(tune_result const& result, replay_heuristic const& rule) {
   for (auto const& each : result.outcomes) {
-    if (each.options.pool.coalesce == rule) return &each;
+    if (replay_heuristic{each.options.pool.coalesce, each.options.rules} == rule) return &each;
   }
   return nullptr;
 }
@@ -67,8 +67,8 @@ tune_result all_published() {
     for (auto const& each : published_candidates(rules)) candidates.push_back(each);
   }
   for (std::uint32_t const share : {50u, 75u, 90u, 100u}) {  // the poster has no such settings
-    candidates.push_back(candidates.front());
-    candidates.back().pool.coalesce = test::of_2024(test::percent(share).to_high_water());
+    candidates.push_back(candidates.back());                 // its rules are those of 2024
+    candidates.back().pool.coalesce = test::percent(share).to_high_water();
   }
   return tuned(simulation(), {.candidates = candidates,
                               .goal = tune_goal::all,

@@ -80,11 +80,12 @@ any_allocator make_pool(std::string const& name, any_allocator upstream,
 /// have the units B, KiB, MiB, GiB or TiB. Names of other allocators are in quotes:
 ///   host   device(0)   pinned   managed   file('/tmp')   numa(0)   shared('segment', 1GiB)
 ///   limited(host, 1GiB)   fixed_size(host, 64)   slots(host, 8)   mixed(host, max_slot=1KiB)
-///   pool(device(0), first_block=1GiB, coalesce=percent_releasable(50, to_high_water))
+///   pool(device(0), first_block=1GiB, coalesce=percent:50+hwm)
 ///   pool('other name', placement=lowest_best_fit)
-/// A pool has the options of `pool_options`, except functions and names, and also `placement`:
-/// fast_fit, segregated_fit, oldest_best_fit or lowest_best_fit. Throws `bad_argument` with the
-/// position of the error in `description`. Also throws as `add` and the constructors do.
+/// A pool has the options of `pool_options`, except functions and names, and also `placement`, a
+/// name of `named_placements`. `coalesce` is a text for `heuristic_named`, or the same as in a
+/// program: percent_releasable(50, to_high_water). Throws `bad_argument` with the position of the
+/// error in `description`. Also throws as `add` and the constructors do.
 QUARRY_API any_allocator make(std::string const& name, std::string_view description);
 /// The same for each line `name = description`, in order. Skips empty lines, and comments that
 /// start with #. Throws as `make` does, with the number of the line. The allocators of the earlier

@@ -22,33 +22,72 @@ struct plan;
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// The placement, and the kind of pool.
+/// A placement of `pool` (`named_placements`, in that order), or another kind of pool.
 enum class strategy : std::uint8_t {
-  fast,             ///< `pool<Resource, fast_fit>`, the default of `pool`
-  lowest_best_fit,  ///< best fit, the lowest of equal chunks
+  fast_fit,         ///< the default of `pool`
+  segregated_fit,   ///< the first chunk of a list whose chunks all fit
   oldest_best_fit,  ///< best fit, the oldest of equal chunks, as in Umpire's QuickPool
+  lowest_best_fit,  ///< best fit, the lowest of equal chunks
   stitched,         ///< `stitched_pool`: pages of 2 MiB that move
   streams,          ///< `stream_pool`: a stream that takes memory of another stream waits
   direct,           ///< no pool: each allocation is a call of the upstream
   planned,          ///< `planned_pool` with `replay_options::plan`
   planned_streams,  ///< `planned_stream_pool` with that plan, in the order of streams
 };
+inline constexpr std::size_t strategy_count =
+    std::size_t{1} + static_cast<std::size_t>(strategy::planned_streams);
 [[nodiscard]] QUARRY_API char const* name_of(strategy placement);
-/// Returns the strategy with this name. Throws `bad_argument`, which lists the names.
+/// Returns the strategy with this name, which may have hyphens. Throws `bad_argument`, which lists
+/// the names.
 [[nodiscard]] QUARRY_API strategy strategy_named(std::string const& name);
 
 struct strategy_text {
   std::string name;
-  std::string help;  ///< what the strategy is, in a few words
+  std::string help;   ///< what the strategy is, in a few words
+  bool is_placement;  ///< of `pool`: takes a routing table
+  bool has_blocks;    ///< uses the sizes of blocks
+  bool coalesces;     ///< uses the heuristic and `shrink_after`
+  bool needs_plan;
 };
-/// The names of all strategies, for the help of a command line.
+/// All strategies, for the help of a command line.
 [[nodiscard]] QUARRY_API std::vector<strategy_text> strategy_texts();
 
-/// A heuristic by its text: `never`, or `percent:N`, `blocks:N`, `cost:N`, each followed by any of
-/// `+hwm` (to_high_water), `+cbg` (before_growth), `+2022` and `+2024` (the rules of Umpire's
-/// poster, and of its release of 2024-10). Throws `bad_argument`, which names the wrong part.
-[[nodiscard]] QUARRY_API heuristic heuristic_named(std::string const& text);
-[[nodiscard]] QUARRY_API std::string name_of(heuristic const& rule);
+/// The rules by which a replay follows a heuristic: when `blocks_releasable(n)` fires, which peak
+/// `to_high_water` uses, what `before_growth` does, and when a coalesce does less. Pools of
+/// programs follow `quarry`.
+///   poster_2022   Umpire as of the poster (coalescing heuristics): fires above n blocks; uses the
+///                 peak of the requested bytes; after a coalesce before growth the pool always
+///                 takes another block; a coalesce takes no block if one free chunk is that large
+///   umpire_2024   Umpire's release of 2024-10: fires from n blocks; uses the peak of the rounded
+///                 bytes, including the block that coalescing takes; does nothing with fewer than
+///                 two free chunks; a coalesce takes no block if one free chunk is that large
+///   quarry        fires from n blocks; uses the peak of the users' rounded bytes; takes another
+///                 block only if the request still does not fit; a coalesce keeps the only empty
+///                 block, unless a smaller block suffices or bytes are missing
+enum class heuristic_rules : std::uint8_t { poster_2022, umpire_2024, quarry };
+
+/// A heuristic with the rules by which a replay follows it.
+struct replay_heuristic {
+  constexpr replay_heuristic(heuristic const& decision = {},
+                             heuristic_rules followed = heuristic_rules::quarry)
+      : value{decision}, rules{followed} {}
+
+  heuristic value;
+  heuristic_rules rules;
+
+  friend constexpr bool operator==(replay_heuristic const&, replay_heuristic const&) = default;
+};
+/// As `quarry::heuristic_named`. The text may also have `+2022` or `+2024`: the rules poster_2022
+/// and umpire_2024.
+[[nodiscard]] QUARRY_API replay_heuristic heuristic_named(std::string const& text);
+[[nodiscard]] QUARRY_API std::string name_of(replay_heuristic const& named);
+
+struct option_text {
+  std::string name;
+  std::string help;
+};
+/// The parts of the text of a heuristic, for the help of a command line: `percent:N`, `+hwm`.
+[[nodiscard]] QUARRY_API std::vector<option_text> heuristic_texts();
 
 /// The cost of the upstream's calls. The defaults are the times of cudaMalloc and cudaFree on an
 /// idle H200 for blocks of 2 to 512 MiB, rounded (docs/design/traces.md).
@@ -59,16 +98,18 @@ struct upstream_cost {
 };
 
 struct replay_options {
-  strategy placement = strategy::fast;
+  strategy placement = strategy::fast_fit;
   /// `max_bytes` is the capacity. `name`, `is_tracked`, red zones and backtraces are ignored
   pool_options pool = {};
+  /// The rules for `pool.coalesce`. A pool with a plan or a routing table follows `quarry` only
+  heuristic_rules rules = heuristic_rules::quarry;
   upstream_cost cost = {};
   /// Replays on the memory of this resource, which must outlive the replayer; null simulates
   /// memory. `stitched` maps its own pages of the same kind of memory, the host's or a GPU's.
   /// Streams always follow the trace's clock, because the replay has no work for real streams
   any_resource* upstream = nullptr;
   /// Serves the allocations from several pools, which this table selects; null means one pool. The
-  /// table must outlive the replayer. Allowed with `fast` and the best fits on simulated memory
+  /// table must outlive the replayer. Allowed with the placements of `pool`, on simulated memory
   routing_table const* routing = nullptr;
   /// The trace's call sites, for the routes of the table
   name_table const* call_sites = nullptr;
@@ -144,6 +185,8 @@ struct replay_result {
   std::vector<replay_sample> samples;
 };
 
+class running_replay;
+
 /// Replays batches of events, for example as a reader supplies them. Memory: proportional to the
 /// allocations in use, plus the samples. Not thread-safe.
 class QUARRY_API replayer {
@@ -161,8 +204,7 @@ class QUARRY_API replayer {
   [[nodiscard]] replay_result result() const;
 
  private:
-  class implementation;
-  std::unique_ptr<implementation> implementation_;
+  std::unique_ptr<running_replay> running_;
 };
 
 class reader;

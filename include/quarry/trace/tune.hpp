@@ -108,9 +108,9 @@ struct tune_result {
 /// and its readers throw.
 [[nodiscard]] QUARRY_API tune_result tune(trace_source const& open, tune_options const& options);
 
-/// Returns C++ code that makes a pool `memory` with these settings. The code uses variables of the
-/// program: `device`, `path` (of a plan or a routing table), and `rule` (of a heuristic with a rule
-/// of the program).
+/// Returns C++ code that makes a pool `memory` with these settings. The pool follows its heuristic
+/// by Quarry's rules. The code uses variables of the program: `device`, `path` (of a plan or a
+/// routing table), and `rule` (of a heuristic with a rule of the program).
 [[nodiscard]] QUARRY_API std::string code_for(replay_options const& options);
 
 }  // namespace quarry::inline QUARRY_ABI::trace

@@ -8,6 +8,7 @@ import typer
 
 from quarry import _core
 from quarry.errors import BadArgument
+from quarry.options import STRATEGIES, strategies_where
 
 
 def size_option(*names: str, text: str) -> Any:
@@ -15,7 +16,24 @@ def size_option(*names: str, text: str) -> Any:
 
 
 def strategy_option(text: str) -> Any:
-    return typer.Option("--strategy", "-s", help=text)
+    return typer.Option("--strategy", "-s", help=text, callback=strategy_names)
+
+
+def strategy_names(given: Any) -> Any:
+    """The names in the table of one strategy, or of several; older names become today's."""
+    try:
+        if isinstance(given, str):
+            return _core.strategy_named(given)
+        return given and [_core.strategy_named(each) for each in given]
+    except BadArgument as unknown:
+        raise typer.BadParameter(str(unknown)) from None
+
+
+def strategy_list(**wanted: bool) -> str:
+    """The strategies, each with what it is."""
+    return ", ".join(
+        f"{name} ({STRATEGIES[name]['help']})" for name in strategies_where(**wanted)
+    )
 
 
 def separate_option(text: str) -> Any:
@@ -56,21 +74,21 @@ def is_given(context: typer.Context, name: str) -> bool:
 
 MAX_PRICE = 1e12  # microseconds
 
-#: The options of a pool, their defaults, and the strategies that do not use them.
-POOL_OPTIONS: dict[str, tuple[Any, set[str]]] = {
-    "heuristic": ("never", {"stitched", "streams", "planned-streams", "direct"}),
-    "first_block": ("0", {"stitched", "direct"}),
-    "next_block": ("0", {"stitched", "direct"}),
-    "growth": (4, {"stitched", "direct"}),
-    "shrink_after": (0, {"stitched", "streams", "planned-streams", "direct"}),
+#: The options of a pool, their defaults, and what a strategy that uses them has.
+POOL_OPTIONS: dict[str, tuple[Any, str]] = {
+    "heuristic": ("never", "coalesces"),
+    "first_block": ("0", "has_blocks"),
+    "next_block": ("0", "has_blocks"),
+    "growth": (4, "has_blocks"),
+    "shrink_after": (0, "coalesces"),
 }
 
 
 def check_pool_options(strategies: Sequence[str], **values: Any) -> None:
     """Raises BadArgument for an option of `POOL_OPTIONS` that none of the strategies uses."""
     for name, value in values.items():
-        default, unused = POOL_OPTIONS[name]
-        if value != default and all(strategy in unused for strategy in strategies):
+        default, ability = POOL_OPTIONS[name]
+        if value != default and not any(STRATEGIES[each][ability] for each in strategies):
             names = " and ".join(dict.fromkeys(strategies))
             option = "--" + name.replace("_", "-")
             raise BadArgument(
@@ -110,21 +128,16 @@ Allocator = Annotated[
 ]
 Strategy = Annotated[
     str,
-    strategy_option(
-        "How the pool finds memory: "
-        + ", ".join(f"{name} ({help})" for name, help in _core.strategies.items())
-        + "."
-    ),
+    strategy_option("How the pool finds memory: " + strategy_list() + "."),
 ]
 Heuristic = Annotated[
     str,
     typer.Option(
         "--heuristic",
         "-H",
-        help="When the pool replaces its empty blocks by one: never; percent:N (N % of its bytes "
-        "are in empty blocks); blocks:N (N blocks are empty); cost:N (see the guide, Tuning a "
-        "pool). Add +hwm (up to the peak use) or +cbg (only before growth); +2022 or +2024 use "
-        "Umpire's rules.",
+        help="When the pool replaces its empty blocks by one: "
+        + "; ".join(f"{name} ({text})" if text else name for name, text in _core.heuristics.items())
+        + ". Parts with + follow one of the others.",
     ),
 ]
 Capacity = Annotated[

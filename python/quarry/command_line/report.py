@@ -24,11 +24,12 @@ from quarry.command_line.options import (
     file_option,
     is_given,
     price_option,
+    strategy_list,
     strategy_option,
 )
 from quarry.command_line.output import errors_shown, finish, progress_of, rows_of_outputs
 from quarry.errors import BadArgument
-from quarry.options import PLANNED
+from quarry.options import DEFAULT_PLACEMENT, PLANNED
 
 
 def report(
@@ -38,8 +39,8 @@ def report(
     strategy: Annotated[
         list[str] | None,
         strategy_option(
-            "Replay in this pool: fast, lowest-best-fit, oldest-best-fit, stitched, streams or "
-            "direct. May be repeated. Default: fast."
+            f"Replay in this pool: {strategy_list(needs_plan=False)}. May be repeated. "
+            f"Default: {DEFAULT_PLACEMENT}."
         ),
     ] = None,
     heuristic: Heuristic = "never",
@@ -88,7 +89,7 @@ def report(
         new_files(output, png, source=trace) as [page, picture],
         trace_input(trace, show) as path,
     ):
-        strategies = strategy or ["fast"]
+        strategies = strategy or [DEFAULT_PLACEMENT]
         check_pool_options(
             strategies,
             heuristic=heuristic,

@@ -19,6 +19,7 @@ from quarry.command_line.options import (
     ShrinkAfter,
     TraceFile,
     file_option,
+    strategy_list,
     strategy_option,
 )
 from quarry.command_line.output import (
@@ -29,6 +30,7 @@ from quarry.command_line.output import (
     rows_of_outputs,
     warn,
 )
+from quarry.options import DEFAULT_PLACEMENT
 
 
 class NothingSaved(Exception):
@@ -65,8 +67,8 @@ def separate(
         float, typer.Option(help="The share of the trace to learn from, between 0 and 1.")
     ] = 0.5,
     strategy: Annotated[
-        str, strategy_option("How the pools find memory: fast, lowest-best-fit or oldest-best-fit.")
-    ] = "fast",
+        str, strategy_option(f"How the pools find memory: {strategy_list(is_placement=True)}.")
+    ] = DEFAULT_PLACEMENT,
     heuristic: Heuristic = "never",
     capacity: Capacity = None,
     first_block: FirstBlock = "0",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quarry.names import printable
+from quarry.options import STRATEGIES
 from quarry.replays import ReplayResult
 from quarry.report import analysis, texts
 from quarry.report.analysis import AddressMap, Axis, Envelope, Groups
@@ -149,8 +150,7 @@ def replay_curves(replay: ReplayResult, events: Integers, times: Naturals) -> Re
     reserved = samples["reserved"].astype(np.float64)
     free = np.maximum(reserved - samples["granted"], 0.0)
     largest = np.minimum(samples["largest_free"].astype(np.float64), free)
-    unfragmented = ("stitched", "direct", "streams", "planned-streams")
-    fragments = replay.settings.get("strategy", "?") not in unfragmented
+    fragments = STRATEGIES.get(replay.settings.get("strategy", "?"), {}).get("coalesces", True)
     label = texts.setting_text(replay.settings)
     return ReplayCurves(label, events, times, reserved, free, largest, fragments, replay)
 

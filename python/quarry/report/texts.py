@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from quarry.options import STRATEGIES
 from quarry.plans import Plan
 from quarry.replays import PlanUse, ReplayResult
 from quarry.separation import Route, RoutingTable, SeparateResult
@@ -239,8 +240,8 @@ def failure_text(result: ReplayResult) -> str:
     if not pool.reserved:  # such as a plan that has no room
         return f"{text}: {failure.reason}"
     text += f", {format_size(pool.reserved - pool.granted)} free"
-    if result.settings["strategy"] in ("stitched", "streams", "planned-streams"):
-        return text  # these pools do not count the rest
+    if not STRATEGIES[result.settings["strategy"]]["coalesces"]:
+        return text  # these strategies do not count the rest
     return (
         f"{text}, "
         f"{format_size(pool.largest_free)} in the largest free chunk, "

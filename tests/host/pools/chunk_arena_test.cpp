@@ -2,7 +2,7 @@
 #include "quarry/host/pools/chunk_arena.hpp"
 
 #include "quarry/host/detail/owned_arena.hpp"
-#include "quarry/host/pools/caching_arena.hpp"
+#include "support/placements.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,16 +32,7 @@ struct ChunkArena : testing::Test {
 
   std::uint64_t take(bytes size) { return arena.allocate({size, size}).value_or(0); }
 };
-using arenas = testing::Types<chunk_arena<oldest_best_fit>, chunk_arena<lowest_best_fit>,
-                              chunk_arena<segregated_fit>, fast_fit, common_arena>;
-struct arena_names {
-  template <class Arena>
-  static std::string GetName(int i) {
-    return std::array{"oldest_best_fit", "lowest_best_fit", "segregated_fit", "fast_fit",
-                      "common_arena"}[static_cast<std::size_t>(i)];
-  }
-};
-TYPED_TEST_SUITE(ChunkArena, arenas, arena_names);
+TYPED_TEST_SUITE(ChunkArena, all_placements<common_arena>, placement_case_names);
 
 TYPED_TEST(ChunkArena, AllocatesNothingWithoutABlock) {
   EXPECT_FALSE(this->arena.allocate({16, 16}).has_value());

@@ -33,15 +33,6 @@ TEST(Heuristic, TheNeverRuleDoesNotFire) {
 TEST(Heuristic, CountsBlocks) {
   EXPECT_EQ(heuristic::blocks_releasable(3).wanted(typical_state), 1000u);
   EXPECT_EQ(heuristic::blocks_releasable(4).wanted(typical_state), 0u);
-  EXPECT_EQ(heuristic::blocks_releasable(3)
-                .with_rules(heuristic_rules::poster_2022)
-                .wanted(typical_state),
-            0u)
-      << "the poster's rule needs more than three blocks";
-  EXPECT_EQ(heuristic::blocks_releasable(2)
-                .with_rules(heuristic_rules::poster_2022)
-                .wanted(typical_state),
-            1000u);
 }
 
 TEST(Heuristic, CountsShares) {
@@ -54,21 +45,8 @@ TEST(Heuristic, CountsShares) {
   EXPECT_EQ(heuristic::percent_releasable(100).wanted(empty), 1000u);
 }
 
-TEST(Heuristic, OfThePosterIgnoresAPoolOfOneFreeChunk) {
-  pool_state single_chunk = typical_state;
-  single_chunk.free_chunks = 1;
-  single_chunk.releasable = single_chunk.reserved;
-  EXPECT_EQ(heuristic::percent_releasable(100)
-                .with_rules(heuristic_rules::poster_2022)
-                .wanted(single_chunk),
-            0u);
-  EXPECT_EQ(heuristic::percent_releasable(100).wanted(single_chunk), 1000u);
-}
-
-TEST(Heuristic, AimsAtTheHighWaterOfItsRules) {
-  auto const rule = heuristic::blocks_releasable(1).to_high_water();
-  EXPECT_EQ(rule.wanted(typical_state), 720u);
-  EXPECT_EQ(rule.with_rules(heuristic_rules::poster_2022).wanted(typical_state), 700u);
+TEST(Heuristic, AimsAtThePeakOfTheGrantedBytes) {
+  EXPECT_EQ(heuristic::blocks_releasable(1).to_high_water().wanted(typical_state), 720u);
 }
 
 TEST(Heuristic, ByCostFiresWhenTheHoldingCostReachesThePrice) {

@@ -2,7 +2,7 @@
 #include "quarry/host/pools/placement.hpp"
 
 #include "quarry/host/detail/owned_arena.hpp"
-#include "quarry/host/pools/caching_arena.hpp"
+#include "quarry/host/pools/placements.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,10 +16,11 @@ struct without_carve : chunk_arena<segregated_fit> {
   void carve() = delete;
 };
 
-static_assert(page_placement<chunk_arena<oldest_best_fit>>);
-static_assert(page_placement<chunk_arena<lowest_best_fit>>);
-static_assert(page_placement<chunk_arena<segregated_fit>>);
-static_assert(page_placement<fast_fit>);
+static_assert(std::apply(
+    []<placement... Placement>(named_placement<Placement> const&...) {
+      return (page_placement<Placement> && ...);
+    },
+    named_placements));
 static_assert(placement<without_carve> && !page_placement<without_carve>);
 static_assert(!placement<owned_arena>, "a pool does not know owners");
 static_assert(!placement<segregated_fit>, "an index places nothing by itself");

@@ -3,6 +3,7 @@
 #include "quarry/host/pools/pool.hpp"
 
 #include "quarry/host/resources/simulated_resource.hpp"
+#include "support/placements.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,9 +16,7 @@ namespace pool_coalescing_test {
 
 template <class Strategy>
 struct PoolCoalescing : testing::Test {};
-using strategies = testing::Types<chunk_arena<oldest_best_fit>, chunk_arena<lowest_best_fit>,
-                                  chunk_arena<segregated_fit>, fast_fit>;
-TYPED_TEST_SUITE(PoolCoalescing, strategies);
+TYPED_TEST_SUITE(PoolCoalescing, all_placements<>, placement_case_names);
 
 pool_options with(heuristic const& rule, bytes first_block = 16) {
   return {.first_block = first_block, .next_block = 16, .growth_percent = 0, .coalesce = rule};

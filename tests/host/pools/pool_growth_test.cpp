@@ -4,6 +4,7 @@
 
 #include "host/pools/simulation_trace.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
+#include "support/placements.hpp"
 
 #include <gtest/gtest.h>
 
@@ -28,9 +29,7 @@ using namespace quarry::literals;
 
 template <class Strategy>
 struct PoolGrowth : testing::Test {};
-using strategies = testing::Types<chunk_arena<oldest_best_fit>, chunk_arena<lowest_best_fit>,
-                                  chunk_arena<segregated_fit>, fast_fit>;
-TYPED_TEST_SUITE(PoolGrowth, strategies);
+TYPED_TEST_SUITE(PoolGrowth, all_placements<>, placement_case_names);
 
 pool_options const small{.first_block = 4096, .next_block = 1024, .growth_percent = 0};
 

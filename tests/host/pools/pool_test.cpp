@@ -2,6 +2,7 @@
 #include "quarry/host/pools/pool.hpp"
 
 #include "quarry/host/resources/simulated_resource.hpp"
+#include "support/placements.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +17,7 @@ using namespace quarry::literals;
 
 template <class Strategy>
 struct Pool : testing::Test {};
-using strategies = testing::Types<chunk_arena<oldest_best_fit>, chunk_arena<lowest_best_fit>,
-                                  chunk_arena<segregated_fit>, fast_fit>;
-TYPED_TEST_SUITE(Pool, strategies);
+TYPED_TEST_SUITE(Pool, all_placements<>, placement_case_names);
 
 pool_options const small{.first_block = 4096, .next_block = 1024, .growth_percent = 0};
 

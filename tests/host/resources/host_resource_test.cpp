@@ -2,16 +2,16 @@
 #include "quarry/host/resources/host_resource.hpp"
 
 #include "conformance/resources.hpp"
+#include "support/placements.hpp"
 
 namespace quarry::test {
 namespace host_resource_test {
 
 host_resource make() { return {}; }
 
-using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>,
-                           pooled<&make, true, chunk_arena<segregated_fit>>,
-                           pooled<&make, true, chunk_arena<oldest_best_fit>>,
-                           pooled<&make, true, chunk_arena<lowest_best_fit>>>;
+template <class Placement>
+using in_pool = pooled<&make, true, Placement>;
+using all = types_of_placements<in_pool, alone<&make, true>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(HostResource, ResourceConformance, all);
 
 TEST(NullResource, HasNoMemory) {

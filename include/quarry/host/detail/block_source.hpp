@@ -69,18 +69,6 @@ class block_source {
                     std::min(max_bytes_at_once, reserved / 100 * growth_) & ~(alignment_ - 1));
   }
 
-  /// Whether a coalesce to `wanted` bytes would replace the only empty block by one that is not
-  /// smaller, although the pool holds `wanted` bytes. A heuristic that fires at each free would do
-  /// that each time.
-  template <class Placement>
-  [[nodiscard]] bool replaces_in_vain(Placement const& chunks, bytes wanted, bytes padding) const {
-    if (chunks.releasable_blocks() != 1) return false;
-    bytes const empty = chunks.releasable(), kept = reserved() - empty;
-    if (wanted > reserved() || wanted <= kept) return false;
-    bytes const rounded = (wanted - kept + padding) & ~(alignment_ - 1);
-    return std::max(rounded, min_block_after(kept)) >= empty;
-  }
-
   /// Allocates a block of `size` bytes, or of fewer bytes, but at least `wanted.granted`. If the
   /// resource refuses, calls `release()`. If that returned a block, requests the same size once
   /// more. Then requests an eighth of the previous size, up to three times, and then
@@ -88,7 +76,7 @@ class block_source {
   /// throws.
   template <class Release>
   [[nodiscard]] upstream_block allocate(bytes size, chunk_sizes wanted, Release const& release) {
-    upstream_block const fresh = allocate_from_resource(size, wanted, release);
+    upstream_block const fresh = request(size, wanted, release);
     ++allocated_;
     memory_.add(fresh.size);
     try {
@@ -113,8 +101,7 @@ class block_source {
     resource_.deallocate(reinterpret_cast<void*>(block.base), block.size, alignment_);
   }
   template <class Release>
-  [[nodiscard]] upstream_block allocate_from_resource(bytes size, chunk_sizes wanted,
-                                                      Release const& release) {
+  [[nodiscard]] upstream_block request(bytes size, chunk_sizes wanted, Release const& release) {
     bytes const minimum = wanted.granted;
     bool may_release = memory_.may_reserve(minimum);
     for (int shrunk = 0;;) {

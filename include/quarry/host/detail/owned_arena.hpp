@@ -60,9 +60,9 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
     chunk_id const own = free_[owner].find(chunks_, size.granted);
     chunk_id const common = free_[many_owners::common].find(chunks_, size.granted);
     if (common != no_chunk && (own == no_chunk || chunks_[common].size() < chunks_[own].size()))
-      return allocate_found(common, size, many_owners::common);
+      return cut_found(common, size, many_owners::common);
     if (own == no_chunk) return std::nullopt;
-    return allocate_found(own, size, owner);
+    return cut_found(own, size, owner);
   }
 
   /// Covers the chunks that the owner freed until now: from now on `share` takes them. Merges the
@@ -142,7 +142,7 @@ class owned_arena : public chunk_arena<segregated_fit, many_owners> {
   // Not inlined: both quick lists share the code.
   [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> allocate_from(quick_lists& cached,
                                                                           sizes size) {
-    return allocate_cached(cached, size);
+    return reuse(cached, size);
   }
   void add_cache() { cached_.push_back(std::make_unique<cache_lists>(unit_shift())); }
   [[nodiscard]] std::size_t cached_count() const {

@@ -37,7 +37,7 @@ class caching_arena : public chunk_arena<Index> {
   /// The address of a cached chunk that serves `size`, at a multiple of `alignment`; nullopt if the
   /// quick lists have no such chunk.
   [[nodiscard]] std::optional<std::uint64_t> allocate_from_cached(sizes size, bytes alignment = 1) {
-    return this->allocate_cached(quick_, size, alignment);
+    return this->reuse(quick_, size, alignment);
   }
   [[nodiscard]] std::optional<std::uint64_t> allocate(sizes size) {
     if (auto const base = allocate_from_cached(size)) return base;

@@ -25,19 +25,6 @@ struct pool_state {
   double holding_cost = 0;
 };
 
-/// The rules for when `blocks_releasable(n)` fires, which peak `to_high_water` uses, what
-/// `before_growth` does, and when a coalesce does less.
-///   poster_2022   Umpire as of the poster (coalescing heuristics): fires above n blocks; uses the
-///                 peak of the requested bytes; after a coalesce before growth the pool always
-///                 takes another block; a coalesce takes no block if one free chunk is that large
-///   umpire_2024   Umpire's release of 2024-10: fires from n blocks; uses the peak of the rounded
-///                 bytes, including the block that coalescing takes; does nothing with fewer than
-///                 two free chunks; a coalesce takes no block if one free chunk is that large
-///   quarry        fires from n blocks; uses the peak of the users' rounded bytes; takes another
-///                 block only if the request still does not fit; a coalesce keeps the only empty
-///                 block, unless a smaller block suffices or bytes are missing
-enum class heuristic_rules : std::uint8_t { poster_2022, umpire_2024, quarry };
-
 /// A user's rule. Returns the bytes that the pool should hold after coalescing; 0 means that it
 /// should not coalesce. `context` is what the heuristic was made with.
 using heuristic_function = bytes (*)(pool_state const& pool, void* context);
@@ -55,24 +42,23 @@ struct heuristic {
   trigger condition = trigger::never;
   target size = target::reserved;
   moment checked_at = moment::after_free;
-  heuristic_rules rules = heuristic_rules::quarry;
   std::uint32_t parameter = 0;        // percent of bytes, blocks, or MiB of `by_cost`
   heuristic_function rule = nullptr;  // of trigger::user
   void* context = nullptr;
 
   [[nodiscard]] static constexpr heuristic never() { return {}; }
   [[nodiscard]] static constexpr heuristic percent_releasable(std::uint32_t percent) {
-    return {trigger::percent, {}, {}, heuristic_rules::quarry, percent};
+    return {trigger::percent, {}, {}, percent};
   }
   [[nodiscard]] static constexpr heuristic blocks_releasable(std::uint32_t blocks) {
-    return {trigger::blocks, {}, {}, heuristic_rules::quarry, blocks};
+    return {trigger::blocks, {}, {}, blocks};
   }
   /// Coalesces when holding memory has cost as much as a coalesce. Each free adds the bytes that
   /// could be released to a sum, if these are two blocks or more. The pool coalesces when the sum
   /// reaches `price` MiB, as in the ski rental problem (Karlin, Manasse, Rudolph and Sleator,
   /// "Competitive snoopy caching", 1988).
   [[nodiscard]] static constexpr heuristic by_cost(std::uint32_t price) {
-    return {trigger::cost, {}, {}, heuristic_rules::quarry, price};
+    return {trigger::cost, {}, {}, price};
   }
   /// Calls `rule` after each free, or `before_growth`. The rule may use the pool; the pool does not
   /// call it again from within the rule or from within a coalesce, but other pools do call it. An
@@ -103,31 +89,27 @@ struct heuristic {
 
   /// The pool coalesces to its peak use instead of its present size.
   [[nodiscard]] constexpr heuristic to_high_water() const {
-    return copy_with(target::high_water, checked_at, rules);
+    heuristic result = *this;
+    result.size = target::high_water;
+    return result;
   }
-  /// The pool asks the heuristic only when no free chunk fits, not after each free (the poster's
-  /// coalesce-before-grow).
+  /// The pool asks the heuristic only when no free chunk fits, not after each free. If the request
+  /// still does not fit after the coalesce, the pool takes another block.
   [[nodiscard]] constexpr heuristic before_growth() const {
-    return copy_with(size, moment::before_growth, rules);
-  }
-  [[nodiscard]] constexpr heuristic with_rules(heuristic_rules new_rules) const {
-    return copy_with(size, checked_at, new_rules);
+    heuristic result = *this;
+    result.checked_at = moment::before_growth;
+    return result;
   }
 
   [[nodiscard]] constexpr bytes wanted(pool_state const& pool) const {
     if (condition == trigger::user) return ask_rule(pool);
     if (!fires(pool)) return 0;
-    if (size == target::reserved) return pool.reserved;
-    return rules == heuristic_rules::poster_2022 ? pool.peak_allocated : pool.peak_granted;
+    return size == target::reserved ? pool.reserved : pool.peak_granted;
   }
 
   friend constexpr bool operator==(heuristic const&, heuristic const&) = default;
 
  private:
-  [[nodiscard]] constexpr heuristic copy_with(target new_size, moment new_moment,
-                                              heuristic_rules new_rules) const {
-    return {condition, new_size, new_moment, new_rules, parameter, rule, context};
-  }
   /// Calls the user's rule. Returns its result, or 0 if it throws.
   [[nodiscard]] bytes ask_rule(pool_state const& pool) const noexcept {
     try {
@@ -137,23 +119,20 @@ struct heuristic {
     }
   }
   [[nodiscard]] constexpr bool fires(pool_state const& pool) const {
-    bool const is_poster = rules == heuristic_rules::poster_2022;
     switch (condition) {
       case trigger::never:
       case trigger::user:
         return false;
       case trigger::blocks:
-        return is_poster ? pool.releasable_blocks > parameter : pool.releasable_blocks >= parameter;
+        return pool.releasable_blocks >= parameter;
       case trigger::cost:
         return pool.releasable_blocks >= 2 &&
                pool.holding_cost >= static_cast<double>(parameter) * 0x1p20;
-      case trigger::percent: {
-        bytes const releasable = is_poster && pool.free_chunks < 2 ? 0 : pool.releasable;
+      case trigger::percent:
         if (parameter == 0) return false;
-        if (parameter == 100) return releasable == pool.reserved;
-        return releasable >= static_cast<bytes>(static_cast<float>(parameter) / 100.0f *
-                                                static_cast<float>(pool.reserved));
-      }
+        if (parameter == 100) return pool.releasable == pool.reserved;
+        return pool.releasable >= static_cast<bytes>(static_cast<float>(parameter) / 100.0f *
+                                                     static_cast<float>(pool.reserved));
     }
     return false;
   }

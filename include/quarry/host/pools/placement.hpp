@@ -31,8 +31,8 @@ struct any_callback {
 };
 
 /// Decides where allocations lie in a pool's blocks, by their addresses; never touches memory.
-/// chunk_arena documents the functions. Frees throw nothing and need no memory, because `reserve`
-/// makes room for them before an allocation.
+/// chunk_arena and detail::tiled_blocks document the functions. Frees throw nothing and need no
+/// memory, because `reserve` makes room for them before an allocation.
 template <class Arena>
 concept placement =
     std::constructible_from<Arena, bytes> &&

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of placements: one table for all that choose a placement by its name, or show one.
+// The table of the placements of `pool`. All that chooses a placement by its name, or shows one,
+// reads it.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -15,23 +16,26 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A placement with its name and the text of its type in a program.
+/// A placement, its name, what it is in a few words, and the text of its type in a program.
 template <placement Type>
 struct named_placement {
   using type = Type;
-  std::string_view name;
-  std::string_view code;
+  char const* name;
+  char const* help;
+  char const* code;
 };
 
-/// All placements of `pool` that have a name. A new placement needs a line here. If it shall also
-/// be a strategy of replays, src/trace/strategies.hpp needs its name and its type.
+/// All placements of `pool` that have a name. CONTRIBUTING.md says what a new placement needs.
 inline constexpr std::tuple named_placements{
-    named_placement<fast_fit>{"fast_fit", "quarry::fast_fit"},
+    named_placement<fast_fit>{"fast_fit", "the default, and the fastest", "quarry::fast_fit"},
     named_placement<chunk_arena<segregated_fit>>{"segregated_fit",
+                                                 "the first chunk of a list whose chunks all fit",
                                                  "quarry::chunk_arena<quarry::segregated_fit>"},
     named_placement<chunk_arena<oldest_best_fit>>{"oldest_best_fit",
+                                                  "best fit, the oldest of equal chunks",
                                                   "quarry::chunk_arena<quarry::oldest_best_fit>"},
     named_placement<chunk_arena<lowest_best_fit>>{"lowest_best_fit",
+                                                  "best fit, the lowest of equal chunks",
                                                   "quarry::chunk_arena<quarry::lowest_best_fit>"}};
 
 /// The text of the placement's type in a program.
@@ -63,7 +67,7 @@ template <class Make, class Refuse>
 [[nodiscard]] auto with_placement(std::string_view name, Make&& make, Refuse const& refuse) {
   std::optional<decltype(make.template operator()<fast_fit>())> result;
   auto const try_one = [&]<placement Type>(named_placement<Type> const& each) {
-    if (each.name != name) return false;
+    if (name != each.name) return false;
     result.emplace(make.template operator()<Type>());
     return true;
   };

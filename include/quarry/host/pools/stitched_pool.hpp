@@ -90,12 +90,6 @@ class QUARRY_POISONS stitched_pool {
     auto const needed = sizes_for(size);
     if (size > max_bytes_at_once - room) memory_.refuse(size);
     std::uint64_t const base = allocate_chunk({size, needed.granted + room});
-    try {
-      placement_.reserve();
-    } catch (...) {
-      (void)placement_.deallocate(base);
-      throw;
-    }
     return record_allocation(placement_.trim(base, needed, alignment), size);
   }
 

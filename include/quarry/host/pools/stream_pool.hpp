@@ -109,12 +109,6 @@ class stream_pool {
     state& owner_state = streams_.state_of(handle);
     std::uint64_t const base =
         allocate_chunk(handle, owner_state, {size, needed.granted + room}, true);
-    try {
-      arena_.reserve();
-    } catch (...) {
-      (void)arena_.deallocate(base, owner_state.owner);
-      throw;
-    }
     return record_allocation(arena_.trim(base, needed, alignment, owner_state.owner), size);
   }
 

@@ -3,7 +3,7 @@
 // next blocks of 1 MiB.
 #pragma once
 
-#include "quarry/host/pools/heuristic.hpp"
+#include "quarry/trace/replay.hpp"
 
 namespace quarry::test {
 
@@ -12,19 +12,19 @@ inline constexpr bytes published_peak_allocated = 369'052'815;
 /// A setting that ended. `blocks_allocated` and `blocks_returned` are calls of the upstream until
 /// the end of the trace.
 struct published_row {
-  heuristic rule;
+  trace::replay_heuristic rule;
   std::uint64_t coalesces;
   bytes peak_reserved;
   std::uint64_t blocks_allocated, blocks_returned;
 };
 
 /// With the rules of the version of 2021, on which the poster is based.
-constexpr heuristic of_2021(heuristic const& rule) {
-  return rule.with_rules(heuristic_rules::poster_2022);
+constexpr trace::replay_heuristic of_2021(heuristic const& rule) {
+  return {rule, trace::heuristic_rules::poster_2022};
 }
 /// With the rules of the release of 2024-10.
-constexpr heuristic of_2024(heuristic const& rule) {
-  return rule.with_rules(heuristic_rules::umpire_2024);
+constexpr trace::replay_heuristic of_2024(heuristic const& rule) {
+  return {rule, trace::heuristic_rules::umpire_2024};
 }
 constexpr heuristic blocks(std::uint32_t n) { return heuristic::blocks_releasable(n); }
 constexpr heuristic percent(std::uint32_t n) { return heuristic::percent_releasable(n); }
@@ -62,7 +62,7 @@ inline constexpr published_row published_rows[] = {
 
 /// Settings without a result: Umpire crashed. Its coalesce frees a block through the function that
 /// asks the heuristic, which then coalesces again. Quarry's coalesce does not ask the heuristic.
-inline constexpr heuristic crashed_settings[] = {
+inline constexpr trace::replay_heuristic crashed_settings[] = {
     of_2021(percent(50)),
     of_2021(percent(75)),
     of_2021(percent(90)),
