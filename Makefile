@@ -35,7 +35,8 @@ test: ## build and run every test that needs no GPU, also under sanitizers; comp
 
 test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, each source compiled alone, mutants, fuzzing, all CUDA programs, test-mpi
 	@scripts/setup.sh fuzz
-	@failed=0; QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh apart hardened asan tsan-all cuda-all || failed=1; \
+	@$(common); failed=0; \
+	QUARRY_TEST_SEEDS=$${QUARRY_TEST_SEEDS:-2000} scripts/run_tests.sh $$(presets_of test-long) cuda-all || failed=1; \
 	$(MAKE) mutants || failed=1; $(MAKE) fuzz || failed=1; $(MAKE) test-mpi || failed=1; exit $$failed
 
 test-python: ## build the Python package's wheel, install it into a clean venv, and run its tests there

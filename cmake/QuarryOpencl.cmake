@@ -7,11 +7,11 @@ set(quarry_opencl_includes ${PROJECT_BINARY_DIR}/opencl_include)
 file(MAKE_DIRECTORY ${quarry_opencl_includes})
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/opencl ${quarry_opencl_includes}/quarry_opencl SYMBOLIC)
 # A source includes only sources before it in this list.
-set(quarry_opencl_sources heap_layout size_classes atomics atomics_c11 atomics_nvidia atomics_other
+set(kernel_sources heap_layout size_classes atomics atomics_c11 atomics_nvidia atomics_other
   orders tree pages spans work_items places subgroup trailer heap published group reserve list vector array_list queue map
   ordered_map graph)
-list(TRANSFORM quarry_opencl_sources PREPEND ${PROJECT_SOURCE_DIR}/opencl/)
-list(TRANSFORM quarry_opencl_sources APPEND .cl)
+list(TRANSFORM kernel_sources PREPEND ${PROJECT_SOURCE_DIR}/opencl/)
+list(TRANSFORM kernel_sources APPEND .cl)
 if(NOT QUARRY_OPENCL STREQUAL "OFF")
   find_package(OpenCL QUIET)
   find_path(QUARRY_OPENCL_HPP CL/opencl.hpp)
@@ -25,12 +25,11 @@ endif()
 
 if(QUARRY_WITH_OPENCL)
   set(embedded ${PROJECT_BINARY_DIR}/opencl_sources.cpp)
-  list(JOIN quarry_opencl_sources "," joined)
+  list(JOIN kernel_sources "," joined)
   add_custom_command(OUTPUT ${embedded}
     COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embedded} -DSOURCES=${joined} -P ${PROJECT_SOURCE_DIR}/cmake/embed_opencl.cmake
-    DEPENDS ${quarry_opencl_sources} ${PROJECT_SOURCE_DIR}/cmake/embed_opencl.cmake VERBATIM)
-  add_library(quarry_opencl src/opencl/c_api.cpp src/opencl/c_containers.cpp src/opencl/heap.cpp src/opencl/heap_plan.cpp src/opencl/heap_audit.cpp src/opencl/program.cpp
-    src/opencl/file_cache.cpp src/opencl/csr.cpp ${embedded})
+    DEPENDS ${kernel_sources} ${PROJECT_SOURCE_DIR}/cmake/embed_opencl.cmake VERBATIM)
+  add_library(quarry_opencl ${quarry_opencl_sources} ${embedded})
   add_library(quarry::opencl ALIAS quarry_opencl)
   set_target_properties(quarry_opencl PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 5 EXPORT_NAME opencl POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -2,12 +2,7 @@
 # Adds the target quarry::trace: records, reads, replays and tunes traces of allocations. With zlib it also reads compressed files.
 
 find_package(ZLIB QUIET)
-add_library(quarry_trace src/trace/byte_source.cpp src/trace/candidates.cpp src/trace/codec.cpp src/trace/compare_keys.cpp src/trace/event.cpp src/trace/file_writer.cpp
-  src/trace/json_line.cpp src/trace/line_reader.cpp src/trace/open_trace.cpp src/trace/option_names.cpp
-  src/trace/placement.cpp src/trace/plan.cpp src/trace/pytorch_snapshot.cpp
-  src/trace/quarry_reader.cpp src/trace/reader.cpp src/trace/recorder.cpp src/trace/repetition.cpp src/trace/replay.cpp src/trace/replay/running_replay.cpp
-  src/trace/rmm_log.cpp src/trace/rmm_writer.cpp src/trace/select_allocator.cpp src/trace/separate.cpp src/trace/strategy_code.cpp src/trace/text_log.cpp
-  src/trace/tune.cpp src/trace/umpire_line.cpp src/trace/umpire_log.cpp src/trace/unpickler.cpp)
+add_library(quarry_trace ${quarry_trace_sources})
 # The strategies of a replay, one source each. They take as long to compile as all other sources, so that they have batches of their own.
 file(GLOB strategies CONFIGURE_DEPENDS src/trace/strategies/*.cpp)
 add_library(quarry_strategies OBJECT ${strategies})

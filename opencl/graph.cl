@@ -44,7 +44,7 @@ static inline bool quarry_graph_add_edge(quarry_heap heap, __global quarry_graph
       quarry_map_ensure_with(heap, graph, source, 0u, &builder->nodes[0], &is_new);
   quarry_ref const target_node =
       quarry_map_ensure_with(heap, graph, target, 0u, &builder->nodes[1], &is_new);
-  ((__global quarry_graph_link*)quarry_at(heap, link))->target = target_node;
+  ((__global quarry_graph_link*)quarry_at(heap, link))->target = target_node;  // handover: owner
   (void)quarry_list_push(heap, quarry_map_value(heap, source_node), link);
   return true;
 }

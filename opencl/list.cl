@@ -15,7 +15,7 @@ static inline bool quarry_list_push(quarry_heap heap, __global quarry_ref* list,
   __global quarry_ref* const next = (__global quarry_ref*)quarry_at(heap, node);
   quarry_ref first = quarry_load_relaxed(list);
   for (;;) {
-    *next = first;
+    *next = first;  // handover: owner
     quarry_ref const found = quarry_cas_acq_rel(list, first, node);
     if (found == first) return true;
     first = found;

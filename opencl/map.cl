@@ -118,6 +118,7 @@ static inline quarry_ref quarry_map_search(quarry_heap heap, __global quarry_map
       } else if (is_frozen) {
         entry = quarry_cas_acq_rel(link, entry, next) == entry ? next : QUARRY_MAP_RETIRED;
       } else {
+        // handover: reader
         if (at->key == key && quarry_load_acquire(&at->next) == 0u) return entry;
         link = &at->chain;
         entry = next;
@@ -135,7 +136,7 @@ static inline quarry_ref quarry_map_find(quarry_heap heap, __global quarry_map* 
     quarry_ref entry = quarry_load_acquire(quarry_map_bucket(heap, map, quarry_map_hash(key)));
     while (entry > QUARRY_MAP_RETIRED) {
       __global quarry_map_entry* const at = quarry_map_entry_at(heap, entry);
-      if (at->key == key && quarry_load_acquire(&at->next) == 0u) return entry;
+      if (at->key == key && quarry_load_acquire(&at->next) == 0u) return entry;  // handover: reader
       bool is_frozen;
       entry = quarry_map_next(at, &is_frozen);
     }
@@ -160,9 +161,9 @@ static inline quarry_ref quarry_map_ensure_with(quarry_heap heap, __global quarr
     if (*spare == 0u) return 0u;
     quarry_ref const fresh = *spare;
     __global quarry_map_entry* const at = quarry_map_entry_at(heap, fresh);
-    at->key = key;
-    at->value = value;
-    at->next = at->chain = 0u;
+    at->key = key;              // handover: owner, atomics
+    at->value = value;          // handover: owner, atomics
+    at->next = at->chain = 0u;  // handover: owner, atomics
     if (quarry_cas_acq_rel(end, 0u, fresh) != 0u)
       continue;  // another work-item appended an entry, or the last entry was erased
     *spare = 0u;

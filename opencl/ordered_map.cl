@@ -48,6 +48,7 @@ static inline quarry_ref quarry_skip_search(quarry_heap heap, __global quarry_or
                                             quarry_ref* next) {
   for (;;) {
     *next = quarry_load_acquire(quarry_skip_link(heap, map, entry, level));
+    // handover: reader
     if (*next == 0u || quarry_skip_entry_at(heap, *next)->key >= key) return entry;
     entry = *next;
   }
@@ -89,10 +90,10 @@ static inline quarry_ref quarry_ordered_map_ensure(quarry_heap heap,
       quarry_malloc(heap, sizeof(quarry_skip_entry) + (ulong)(height - 1u) * 4u);
   if (fresh == 0u) return 0u;
   __global quarry_skip_entry* const at = quarry_skip_entry_at(heap, fresh);
-  at->key = key;
-  at->value = value;
-  at->height = height;
-  for (;;) {  // level 0 decides
+  at->key = key;        // handover: owner
+  at->value = value;    // handover: owner
+  at->height = height;  // handover: owner
+  for (;;) {            // level 0 decides
     quarry_store_relaxed(at->next, next);
     if (quarry_cas_acq_rel(quarry_skip_link(heap, map, before[0], 0u), next, fresh) == next) break;
     before[0] = quarry_skip_search(heap, map, before[0], 0u, key, &next);

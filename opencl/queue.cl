@@ -53,18 +53,18 @@ static inline __global quarry_queue_ring* quarry_queue_ring_at(quarry_heap heap,
   return (__global quarry_queue_ring*)quarry_at(heap, ring);
 }
 static inline __global uint* quarry_queue_value(__global quarry_queue_ring* ring, uint position) {
-  return (__global uint*)(ring + 1) + (position & ((1u << ring->shift) - 1u));
+  return (__global uint*)(ring + 1) + (position & ((1u << ring->shift) - 1u));  // handover: reader
 }
 static inline __global uint* quarry_queue_lap(__global quarry_queue_ring* ring, uint position) {
-  return quarry_queue_value(ring, position) + (1u << ring->shift);
+  return quarry_queue_value(ring, position) + (1u << ring->shift);  // handover: reader
 }
 static inline uint quarry_queue_lap_of(__global quarry_queue_ring* ring, uint position) {
-  return (position >> ring->shift) + 1u;
+  return (position >> ring->shift) + 1u;  // handover: reader
 }
 // Whether a ring that counted `pushes`, and whose pops reached `head`, has no cell for another
 // push.
 static inline bool quarry_queue_is_full(__global quarry_queue_ring* ring, uint pushes, uint head) {
-  return (((pushes >> 1u) - head) & QUARRY_QUEUE_COUNTS) >= 1u << ring->shift;
+  return (((pushes >> 1u) - head) & QUARRY_QUEUE_COUNTS) >= 1u << ring->shift;  // handover: reader
 }
 
 // log2 of the cells of the smallest ring that may follow. `largest`: log2 of the largest ring so
@@ -88,11 +88,11 @@ static inline quarry_ref quarry_queue_make_ring(quarry_heap heap, uint shift, ui
   }
   if (fresh == 0u) return 0u;
   __global quarry_queue_ring* const ring = quarry_queue_ring_at(heap, fresh);
-  ring->next = ring->pushes = ring->tail = ring->head = 0u;
-  ring->shift = shift;
-  ring->largest = max(largest, shift);
+  ring->next = ring->pushes = ring->tail = ring->head = 0u;  // handover: owner, atomics
+  ring->shift = shift;                                       // handover: owner, atomics
+  ring->largest = max(largest, shift);                       // handover: owner, atomics
   __global uint* const laps = quarry_queue_lap(ring, 0u);
-  for (uint i = 0; i < 1u << shift; ++i) laps[i] = 0u;
+  for (uint i = 0; i < 1u << shift; ++i) laps[i] = 0u;  // handover: owner, atomics
   return fresh;
 }
 
@@ -109,6 +109,7 @@ QUARRY_OUT_OF_LINE static quarry_ref quarry_queue_extend(quarry_heap heap,
   quarry_ref next =
       quarry_await_published(link, (1u << shift) / QUARRY_QUEUE_CELLS_OF_LOOK, &is_first);
   if (next == 0u) {
+    // handover: reader
     quarry_ref const fresh = quarry_queue_make_ring(heap, shift, ring == 0u ? 0u : at->largest);
     if (fresh != 0u && !quarry_publish(link, fresh)) (void)quarry_free(heap, fresh);
     next = fresh == 0u ? quarry_cancel(link, is_first) : quarry_published(link);
@@ -145,6 +146,7 @@ static inline bool quarry_queue_push_in(__global quarry_queue_ring* ring, uint v
 static inline bool quarry_queue_push(quarry_heap heap, __global quarry_queue* queue, uint value) {
   quarry_ref ring = quarry_load_acquire(&queue->last);
   while (ring == 0u || !quarry_queue_push_in(quarry_queue_ring_at(heap, ring), value)) {
+    // handover: reader
     uint const largest = ring == 0u ? 0u : quarry_queue_ring_at(heap, ring)->largest;
     ring = quarry_queue_extend(heap, queue, ring);
     if (ring != 0u) continue;

@@ -91,7 +91,7 @@ static inline uint quarry_with_trailer(quarry_heap heap, uint reference, ulong b
   __global uchar* byte =
       (__global uchar*)(quarry_words(heap) + (ulong)reference * (QUARRY_UNIT / 4u)) + bytes;
   uint const gap = (uint)(end - byte), item = quarry_seed();
-  while (byte != end) *byte++ = QUARRY_GAP_BYTE;
+  while (byte != end) *byte++ = QUARRY_GAP_BYTE;  // handover: owner, atomics
   uint const number = quarry_add_relaxed(&heap->allocations_made, 1u) + 1u;
   quarry_store_relaxed(trailer + 1, number);
   quarry_store_relaxed(trailer + 2, item);
@@ -110,6 +110,7 @@ static inline void quarry_write_vacant_trailer(quarry_heap heap, uint reference,
 static inline bool quarry_is_gap_intact(__global uint const* trailer, uint gap) {
   __global uchar const* const end = (__global uchar const*)trailer;
   uint wrong = 0u;
+  // handover: owner, atomics
   for (uint i = 1u; i <= gap; ++i) wrong |= *(end - i) ^ QUARRY_GAP_BYTE;
   return wrong == 0u;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Relaxes one labelled memory order at a time (include/quarry/device/detail/orders.hpp, opencl/orders.cl, src/mpi/*orders.hpp). Under
-# ThreadSanitizer, runs the tests that must detect this mutant. Prints a line for each label. Exits with 1 if the tests miss a
-# mutant. Each mutant takes about a minute.
+# Relaxes one labelled memory order at a time (src/*/layer.cmake lists the files after MUTANTS). Under ThreadSanitizer, runs the
+# tests that must detect this mutant. Prints a line for each label. Exits with 1 if the tests miss a mutant. Each mutant takes about
+# a minute.
 # usage: scripts/check_mutants.sh [LABEL...]      (TEST_SECONDS: the time limit for the tests of one mutant, 600)
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -27,17 +27,16 @@ check() {
   echo "order $label: caught by $(sed -n 's/^\[ RUN      \] //p' "$log" | tail -n 1)"
 }
 
-# The program whose tests must detect the mutant.
-program_of() { [[ $1 == mpi-* ]] && echo mpi_tests || echo mutant_tests; }
-
+# CMake writes the list of orders: a label and the program whose tests must detect the mutant (MUTANTS in src/*/layer.cmake).
 mkdir -p build
+cmake --preset tsan -B "$build" -DQUARRY_MUTANT= >build/mutant.log 2>&1 || { cat build/mutant.log >&2; fail "build/mutant does not configure"; }
+declare -A program_of
+while read -r label program; do program_of[$label]=$program; done <"$build/mutants.txt"
 labels=("$@")
-[ $# -gt 0 ] || mapfile -t labels < <(sed -n 's/.*is_mutant("\([A-Z]\)").*/\1/p' include/quarry/device/detail/orders.hpp | sort -u
-  sed -n 's/^#ifndef QUARRY_ORDER_\(.\)$/opencl-\1/p' opencl/orders.cl
-  sed -n 's/.*is_mutant("\(mpi-[A-Z]\)").*/\1/p' src/mpi/*orders.hpp)
-[ ${#labels[@]} -gt 0 ] || fail "no label in include/quarry/device/detail/orders.hpp"
-for program in $(for label in "${labels[@]}"; do program_of "$label"; done | sort -u); do check '' "$program"; done
+[ $# -gt 0 ] || mapfile -t labels < <(cut -d' ' -f1 "$build/mutants.txt")
+for label in "${labels[@]}"; do [ -n "${program_of[$label]:-}" ] || fail "no order has the label '$label'"; done
+for program in $(for label in "${labels[@]}"; do echo "${program_of[$label]}"; done | sort -u); do check '' "$program"; done
 missed=0
-for label in "${labels[@]}"; do check "$label" "$(program_of "$label")" || missed=$((missed + 1)); done
+for label in "${labels[@]}"; do check "$label" "${program_of[$label]}" || missed=$((missed + 1)); done
 echo "${#labels[@]} orders relaxed, $missed of them missed"
 [ "$missed" -eq 0 ]

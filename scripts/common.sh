@@ -24,6 +24,13 @@ architectures() {
   fi
 }
 
+# presets_of TARGET: prints the presets that `make test` or `make test-long` tests. CMakePresets.json says so, in their order there.
+presets_of() {
+  python3 -c 'import json, sys
+for preset in json.load(open("CMakePresets.json"))["configurePresets"]:
+    if preset.get("vendor", {}).get("quarry", {}).get("make") == sys.argv[1]: print(preset["name"])' "$1"
+}
+
 # commit: prints the current commit, with -dirty if the sources differ from it.
 commit() {
   local id

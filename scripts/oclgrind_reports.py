@@ -5,15 +5,20 @@
 usage: oclgrind_reports.py FILE...      (status 1 if there is a fault)
 
 Each invalid access or call is a fault, and so is each line that the script does not recognise. A
-data race is a fault unless HANDOVERS explains it. oclgrind's detector regards barriers as
-synchronisation, but not atomics. So it also reports memory that work-items hand over by atomics
+data race is a fault unless comments in the source explain it. oclgrind's detector regards barriers
+as synchronisation, but not atomics. So it also reports memory that work-items hand over by atomics
 within one kernel:
 
   - a free and the next malloc of the same memory, orders (R) and (C) of opencl/spans.cl;
   - a publication: the work-item that allocated an entry writes it, then stores its reference by an
     RMW with release order; the readers load the reference with acquire order.
 
-ThreadSanitizer knows these orders. It checks the same lines in opencl_tests.
+ThreadSanitizer knows these orders. It checks the same lines in opencl_tests. A comment marks each of
+these accesses, at the end of its line or in the line above:
+
+  // handover: owner            only this work-item reaches the memory, until it frees or publishes it
+  // handover: owner, atomics   the same; other work-items use the memory by atomics afterwards
+  // handover: reader           reads the memory after its publication, in the same source
 """
 
 import collections
@@ -25,91 +30,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 
 
-class Handover(NamedTuple):
-    """Accesses to memory that only their work-item reaches, until it frees or publishes it."""
-
-    source: str  # of opencl/, or the kernel of a test
-    owner: list[str]  # lines that write the memory, as they stand in the source
-    readers: list[str]  # lines that read the memory after its publication
-    has_atomics: bool  # other work-items use the memory by atomics after its publication
-
-
-HANDOVERS = [
-    Handover(
-        "map.cl",
-        [
-            "at->key = key;",
-            "at->value = value;",
-            "at->next = at->chain = 0u;",
-        ],
-        ["if (at->key == key && quarry_load_acquire(&at->next) == 0u) return entry;"],
-        True,  # a graph's lists of links are values
-    ),
-    Handover(
-        "ordered_map.cl",
-        ["at->key = key;", "at->value = value;", "at->height = height;"],
-        ["if (*next == 0u || quarry_skip_entry_at(heap, *next)->key >= key) return entry;"],
-        False,
-    ),
-    Handover(
-        "queue.cl",
-        [
-            "ring->next = ring->pushes = ring->tail = ring->head = 0u;",
-            "ring->shift = shift;",
-            "ring->largest = max(largest, shift);",
-            "for (uint i = 0; i < 1u << shift; ++i) laps[i] = 0u;",
-        ],
-        [
-            "return (__global uint*)(ring + 1) + (position & ((1u << ring->shift) - 1u));",
-            "return quarry_queue_value(ring, position) + (1u << ring->shift);",
-            "return (position >> ring->shift) + 1u;",
-            "return (((pushes >> 1u) - head) & QUARRY_QUEUE_COUNTS) >= 1u << ring->shift;",
-            "uint const largest = ring == 0u ? 0u : quarry_queue_ring_at(heap, ring)->largest;",
-            "quarry_ref const fresh = quarry_queue_make_ring(heap, shift, ring == 0u ? 0u : at->largest);",
-        ],
-        True,
-    ),
-    Handover("list.cl", ["*next = first;"], [], False),
-    Handover(
-        "graph.cl",
-        ["((__global quarry_graph_link*)quarry_at(heap, link))->target = target_node;"],
-        [],
-        False,
-    ),
-    *[
-        Handover(  # the kernel checks that no other work-item writes to its allocations
-            kernel,
-            [
-                "for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);",
-                "for (uint b = 0; b < sizes[i]; ++b) "
-                "bad += bytes[b] != (uchar)(item + i) ? 1u : 0u;",
-            ],
-            [],
-            has_atomics,  # a debug heap's trailers, in memory that was an allocation before
-        )
-        for kernel, has_atomics in (("churn", False), ("churn_in_two", True))
-    ],
-    Handover(
-        "trailer.cl",
-        [
-            "while (byte != end) *byte++ = QUARRY_GAP_BYTE;",
-            "for (uint i = 1u; i <= gap; ++i) wrong |= *(end - i) ^ QUARRY_GAP_BYTE;",
-        ],
-        [],
-        True,
-    ),
-    Handover(  # one work-item writes a byte too many, into its trailer
-        "allocate_from_reserve",
-        ["for (uint i = 0; i < size + (item == guilty ? 1u : 0u); ++i) bytes[i] = 0u;"],
-        [],
-        True,
-    ),
-]
-
 ATOMICS = "atomics_other.cl"  # oclgrind offers OpenCL 1.2, so the third tier
 PROGRAMS = ["tests/opencl/*", "examples/opencl*", "src/opencl/*"]  # files with kernels
 PLACE = re.compile(r"\tAt line (\d+) \(column \d+\) of ([\w.]+):")
 KERNEL = re.compile(r"\tKernel: (\w+)")
+ROLE = re.compile(r"// handover: (owner|owner, atomics|reader)$")
 # Reports of the compiler and of --check-api: tests build programs that have 1 and 2,000 errors.
 IGNORED = [
     ["1 error generated."],
@@ -123,10 +48,16 @@ IGNORED = [
 SHOWN = 3  # reports of one kind
 
 
+class Place(NamedTuple):
+    source: str  # of opencl/, or the kernel of a test
+    text: str  # of the line
+    role: str  # what the comment `handover` says; empty without one
+
+
 class Report(NamedTuple):
     lines: list[str]
     kernel: str
-    places: list[tuple[str, str]]  # source or kernel, and the text of the line
+    places: list[Place]
 
 
 def program_of(kernel, root=ROOT):
@@ -147,6 +78,14 @@ def program_of(kernel, root=ROOT):
     return lines if count == 1 else []
 
 
+def role_of(lines, number):
+    """What the comment at the end of line `number`, or in the line above it, says about a handover."""
+    own = ROLE.search(lines[number - 1])
+    above = ROLE.match(lines[number - 2].strip()) if number > 1 else None
+    found = own or above
+    return found[1] if found else ""
+
+
 def line_of(source, kernel, number, known={}):
     key = source, kernel, number
     if key not in known:
@@ -155,8 +94,10 @@ def line_of(source, kernel, number, known={}):
             lines = path.read_text().split("\n")
         else:
             source, lines = kernel, program_of(kernel)
-        text = lines[number - 1].strip() if number <= len(lines) else f"unknown line {number}"
-        known[key] = source, text
+        if number <= len(lines):
+            known[key] = Place(source, lines[number - 1].strip(), role_of(lines, number))
+        else:
+            known[key] = Place(source, f"unknown line {number}", "")
     return known[key]
 
 
@@ -180,28 +121,18 @@ def reports_in(path):
         yield Report(lines, kernel, places)
 
 
-def is_owner(place):
-    return any(place[0] == known.source and place[1] in known.owner for known in HANDOVERS)
-
-
 def is_reader(place, owner):
-    for known in HANDOVERS:
-        if owner[0] != known.source or owner[1] not in known.owner:
-            continue
-        if known.has_atomics and place[0] == ATOMICS:
-            return True
-        if place[0] == known.source and place[1] in known.readers:
-            return True
-    return False
+    is_atomic = place.source == ATOMICS and owner.role.endswith("atomics")
+    return is_atomic or (place.source == owner.source and place.role == "reader")
 
 
 def is_handover(report):
     if "data race at global memory" not in report.lines[0] or len(report.places) != 2:
         return False
     first, second = report.places
-    if is_owner(first):
-        return is_owner(second) or is_reader(second, first)
-    return is_owner(second) and is_reader(first, second)
+    if first.role.startswith("owner"):
+        return second.role.startswith("owner") or is_reader(second, first)
+    return second.role.startswith("owner") and is_reader(first, second)
 
 
 def main(paths):
@@ -218,8 +149,8 @@ def main(paths):
             faults[kind, report.kernel, tuple(report.places)].append(report)
     for (kind, kernel, places), reports in faults.items():
         print(f"{len(reports)} x {kind} {'in ' + kernel if kernel else ''}")
-        for source, text in places:
-            print(f"    {source}: {text}")
+        for place in places:
+            print(f"    {place.source}: {place.text}")
         for report in reports[:SHOWN]:
             print("\n".join(report.lines))
     count = sum(len(reports) for reports in faults.values())

@@ -3,7 +3,7 @@
 # Builds and tests the presets, and compiles the preset cuda if nvcc is installed. The last line is `N passed, N failed`. The lines
 # above it name the failures. A broken build counts as one failure. Skipped tests count as neither.
 # QUARRY_CTEST: further arguments for ctest, such as -LE long, which leaves out tests that take a minute or more.
-# usage: scripts/run_tests.sh [PRESET...]      (dev checked tsan python, the GPU's programs, and short fuzzing)
+# usage: scripts/run_tests.sh [PRESET...]      (those of make test in CMakePresets.json, python, the GPU's programs, and short fuzzing)
 # The word `python` in place of a preset tests the Python package (scripts/test_python.sh).
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -84,7 +84,7 @@ test_preset() {
 # test_fuzz_targets: fuzzes each target for a short time. Each is one test.
 test_fuzz_targets() {
   local log=$results/fuzz.log
-  FUZZ_SECONDS=20 scripts/fuzz.sh 2>&1 | tee "$log"
+  FUZZ_SECONDS=10 scripts/fuzz.sh 2>&1 | tee "$log"
   passed=$((passed + $(grep -c ' inputs$' "$log")))
   mapfile -t -O "${#failures[@]}" failures < <(sed -n 's/^failed: /fuzzing of /p' "$log")
   failed=$((failed + $(grep -c '^failed: ' "$log")))
@@ -94,7 +94,8 @@ test_fuzz_targets() {
 is_fuzzing=no
 if [ $# -eq 0 ]; then
   is_fuzzing=yes
-  set -- dev checked tsan python
+  mapfile -t presets < <(presets_of test)
+  set -- "${presets[@]}" python
   if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is skipped"; fi
 fi
 for preset in "$@"; do

@@ -90,7 +90,7 @@ SmallPtrSet<BasicBlock*, 32> ending_blocks(Function& function) {
 }
 
 /// Whether a library function can call a function of the program.
-bool calls_back(CallBase const& call) {
+bool can_call_back(CallBase const& call) {
   Function const* const called = call.getCalledFunction();
   if (called == nullptr || !called->isDeclaration() || isa<IntrinsicInst>(call)) return false;
   if (call_model const* const row = model_of(call)) return row->calls_back;
@@ -102,7 +102,7 @@ bool is_leaving(Function& function, std::set<Function*> const& known, bool throu
     auto const* const call = dyn_cast<CallBase>(&instruction);
     if (call == nullptr || call->isInlineAsm()) continue;
     Function* const called = call->getCalledFunction();
-    bool const is_indirect = called == nullptr || calls_back(*call);
+    bool const is_indirect = called == nullptr || can_call_back(*call);
     if (leaves(*call) || known.contains(called) || (is_indirect && through_pointers)) return true;
   }
   return false;
@@ -220,8 +220,8 @@ void add_hidden_exits(Function& function, std::set<Function*> const& leaving) {
     if (call == nullptr || call->isInlineAsm()) continue;
     Function* const called = call->getCalledFunction();
     bool const is_declared = called != nullptr && called->isDeclaration();
-    if (leaving.contains(calls_back(*call) ? nullptr : called) &&
-        (!is_declared || calls_back(*call)))
+    if (leaving.contains(can_call_back(*call) ? nullptr : called) &&
+        (!is_declared || can_call_back(*call)))
       calls.push_back(call);
   }
   Module& module = *function.getParent();

@@ -15,7 +15,7 @@ using namespace llvm;
 namespace {
 
 /// A search that visits more blocks than this gives up: the write reaches the reader.
-constexpr unsigned max_blocks = 10'000;
+constexpr unsigned max_visited_blocks = 10'000;
 
 /// The variable or allocation that a pointer points into, and where; the offset is negative if it
 /// is not known.
@@ -160,7 +160,7 @@ Instruction const* reaching_writes::find(Instruction const& reader, Value const*
     return seen.contains(end) ? end : nullptr;
   go_on_before(*reader.getParent());
   while (!open.empty()) {
-    if (done.size() > max_blocks) return first;
+    if (done.size() > max_visited_blocks) return first;
     BasicBlock const* const block = open.pop_back_val();
     Instruction const* const end = last_end(*block, nullptr);
     if (end == nullptr)

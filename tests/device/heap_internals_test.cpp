@@ -10,17 +10,7 @@ namespace quarry {
 using namespace detail;
 namespace heap_internals_test {
 
-template <class Heap>
-concept has_public_free_now = requires(Heap const& heap, void* pointer) { heap.free_now(pointer); };
-template <class Heap>
-concept has_public_report =
-    requires(Heap const& heap) { heap.report(fault_kind::double_free, bytes{}, nullptr, 1u); };
 struct heap_without_faults {};
-
-TEST(HeapInternals, AreNotPublicMembersOfTheRef) {
-  EXPECT_FALSE(has_public_free_now<heap_ref>);
-  EXPECT_FALSE(has_public_report<heap_ref>);
-}
 
 TEST(HeapInternals, FreeAndReport) {
   heap const owner{{.bytes = 1_MiB, .backend_kind = backend::cpu}};

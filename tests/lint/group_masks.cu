@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose machine code group_masks_test.py examines: every operation of a lane group, and the
-// functions that use groups with a size that is a constant.
+// functions that use groups with a size that is a constant. With QUARRY_OPERATIONS_ALONE it has the
+// operations alone.
+#ifndef QUARRY_OPERATIONS_ALONE
 #include "quarry/coalescing.hpp"
 #include "quarry/heap.hpp"
+#endif
+#include "quarry/simt/lane_group.hpp"
 
 namespace {
 
@@ -50,6 +54,7 @@ QUARRY_GROUP_KERNEL(compares_constant, return group.all_equal(values);)
 QUARRY_GROUP_KERNEL(reduces, return group.or_reduce(value);)
 QUARRY_GROUP_KERNEL(sums, return group.exclusive_sum(value);)
 
+#ifndef QUARRY_OPERATIONS_ALONE
 __global__ void allocates(quarry::heap_ref heap, void** pointers) {
   if (pointers[place()] == nullptr) pointers[place()] = heap.malloc(64);
 }
@@ -65,3 +70,4 @@ __global__ void makes_arrays(quarry::heap_ref heap, quarry::lane_array<float>* a
   (void)arrays[place()].destroy(heap);
   arrays[place()] = quarry::lane_array<float>::make(heap, 100);
 }
+#endif

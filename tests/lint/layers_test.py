@@ -9,17 +9,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Layer -> the layers that it may include besides itself.
-MAY_INCLUDE = {
-    "core": set(),
-    "platform": {"core"},
-    "simt": {"core", "platform"},
-    "device": {"core", "platform", "simt"},
-    "host": {"core", "platform"},
-    "trace": {"core", "platform", "host"},
-    "opencl": {"core", "platform", "simt", "device", "host", "trace"},
-    "mpi": {"core", "platform", "simt", "device", "host", "trace"},
-}
+LAYER = re.compile(r"^quarry_layer\((\w+)(?:\s+USES((?:\s+[a-z]+)+))?", re.MULTILINE)
+
+
+def layers(root=ROOT):
+    """Layer -> the layers that it may include besides itself: USES in src/<layer>/layer.cmake."""
+    found = {}
+    for path in root.glob("src/*/layer.cmake"):
+        name, uses = LAYER.search(path.read_text(encoding="utf-8")).groups()
+        found[name] = set((uses or "").split())
+    return found
+
+
+MAY_INCLUDE = layers()
 # Files directly in include/quarry or src combine layers: they may include every layer, and no
 # layer may include them.
 UMBRELLA = "umbrella"
@@ -67,7 +69,7 @@ def violations(root):
         shown = source.relative_to(root)
         if layer is None:
             found.append(
-                f"{shown}: '{place.parts[0]}' is no layer; add a new layer to MAY_INCLUDE"
+                f"{shown}: '{place.parts[0]}' is no layer; a new layer needs src/<layer>/layer.cmake"
             )
             continue
         for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):

@@ -20,6 +20,7 @@ __kernel void allocate(quarry_heap heap, __global quarry_ref* references, uint g
   references[item] = quarry_malloc(heap, size);
   if (references[item] == 0u) return;
   __global uchar* const bytes = (__global uchar*)quarry_at(heap, references[item]);
+  // handover: owner, atomics
   for (uint i = 0; i < size + (item == guilty ? 1u : 0u); ++i) bytes[i] = 0u;
 }
 // The same from a group and from a reserve.
@@ -29,6 +30,7 @@ __kernel void allocate_by_group(quarry_heap heap, __global quarry_ref* reference
   references[item] = quarry_malloc_group(heap, size, scratch);
   if (references[item] == 0u) return;
   __global uchar* const bytes = (__global uchar*)quarry_at(heap, references[item]);
+  // handover: owner, atomics
   for (uint i = 0; i < size + (item == guilty ? 1u : 0u); ++i) bytes[i] = 0u;
 }
 __kernel void allocate_from_reserve(quarry_heap heap, __global quarry_ref* references, uint guilty,
@@ -39,6 +41,7 @@ __kernel void allocate_from_reserve(quarry_heap heap, __global quarry_ref* refer
   if (returns != 0u) quarry_reserve_return(heap, &reserve);
   if (references[item] == 0u) return;
   __global uchar* const bytes = (__global uchar*)quarry_at(heap, references[item]);
+  // handover: owner, atomics
   for (uint i = 0; i < size + (item == guilty ? 1u : 0u); ++i) bytes[i] = 0u;
 }
 __kernel void release(quarry_heap heap, __global quarry_ref const* references) {

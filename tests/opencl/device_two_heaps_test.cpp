@@ -27,6 +27,7 @@ __kernel void churn_in_two(quarry_heap first, quarry_heap second, uint rounds,
     if (references[i] != 0u) {
       __global uchar const* const bytes = (__global uchar const*)quarry_at(old, references[i]);
       uint bad = 0u;
+      // handover: owner, atomics
       for (uint b = 0; b < sizes[i]; ++b) bad += bytes[b] != (uchar)(item + i) ? 1u : 0u;
       if (!quarry_free(old, references[i])) ++bad;
       if (bad != 0u) atomic_add((volatile __global uint*)wrong, bad);
@@ -48,7 +49,7 @@ __kernel void churn_in_two(quarry_heap first, quarry_heap second, uint rounds,
       continue;
     }
     __global uchar* const bytes = (__global uchar*)quarry_at(heap, references[i]);
-    for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);
+    for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);  // handover: owner, atomics
   }
 #if WAY == 2
   for (uint i = 0; i < 2u; ++i) quarry_reserve_return(i == 0u ? first : second, &reserves[i]);

@@ -32,6 +32,7 @@ __kernel void churn(quarry_heap heap, uint kind, uint rounds, __global uint* wro
     if (held[i] != 0u) {
       __global uchar const* const bytes = (__global uchar const*)quarry_at(heap, held[i]);
       uint bad = 0u;
+      // handover: owner
       for (uint b = 0; b < sizes[i]; ++b) bad += bytes[b] != (uchar)(item + i) ? 1u : 0u;
       if (!quarry_free(heap, held[i])) ++bad;
       if (bad != 0u) atomic_add((volatile __global uint*)wrong, bad);
@@ -45,7 +46,7 @@ __kernel void churn(quarry_heap heap, uint kind, uint rounds, __global uint* wro
       continue;
     }
     __global uchar* const bytes = (__global uchar*)quarry_at(heap, held[i]);
-    for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);
+    for (uint b = 0; b < sizes[i]; ++b) bytes[b] = (uchar)(item + i);  // handover: owner
   }
 }
 

@@ -2,6 +2,7 @@
 #include "quarry/host/pools/planned_pool.hpp"
 
 #include "conformance/resource_conformance.hpp"
+#include "quarry/host/pools/plan.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/trace/plan.hpp"

@@ -33,12 +33,13 @@ def shared_names(path):
 
 
 def functions(path):
-    """Each function's instructions and what they refer to, without addresses."""
-    result, body = {}, []
+    """The instructions of each function of Quarry and what they refer to, without addresses."""
+    result, body = {}, None
     for line in output("objdump", "-dr", "--no-show-raw-insn", str(path)).splitlines():
         if found := FUNCTION.match(line):
-            body = result.setdefault(found.group(1), [])
-        elif LOCATION.match(line):
+            name = found.group(1)
+            body = result.setdefault(name, []) if "6quarry" in name else None
+        elif body is not None and LOCATION.match(line):
             body.append(TARGET.sub("<", LOCATION.sub("", line).strip()))
     return result
 
