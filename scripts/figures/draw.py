@@ -32,7 +32,7 @@ from PIL import Image  # noqa: E402
 from .draw_heuristics import heuristic_drawing  # noqa: E402
 from .heuristics import NAME as HEURISTICS  # noqa: E402
 from .names import NAMES, OPENCL_NAMES  # noqa: E402
-from .plots import COALESCED_FIGURES, FIGURES, OPENCL_FIGURES  # noqa: E402
+from .plots import COALESCED_FIGURES, OPENCL_FIGURES, figures_of  # noqa: E402
 from .records import flat, origin, value_text, x_text  # noqa: E402
 
 # Colour-blind readers can distinguish these colours. Line styles and markers also differ, for
@@ -335,7 +335,7 @@ def draw_all(data, folder):
     stems = [
         draw(figure, machine, data, folder)
         for machine in data.machines()
-        for figure in [*FIGURES, *COALESCED_FIGURES, *OPENCL_FIGURES]
+        for figure in [*figures_of(machine), *COALESCED_FIGURES, *OPENCL_FIGURES]
     ]
     for machine in data.machines():
         drawing = heuristic_drawing(data, machine)

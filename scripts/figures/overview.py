@@ -7,14 +7,11 @@ date.
 """
 
 from . import heuristics, kma
-from .names import ALLOCATORS, HOST_NAMES, heading
-from .plots import DEVICES, FIGURES, OPENCL_FIGURES, VM, picture
-from .pools import HOST_CASES, HOST_ROWS, lookup_case
-from .pools import runs as runs_of
+from .names import heading
+from .plots import DEVICES, OPENCL_FIGURES, VM, figures_of, picture
+from .pools import HOST_CASES, lookup_case
 from .records import flat, origin, point_text, value_text, x_text
-from .table import DASH, Table, View, markdown
-
-KIB, MIB, ALL = 1 << 10, 1 << 20, 1 << 20
+from .table import DASH, Table, markdown
 
 # --- README.md
 
@@ -49,7 +46,7 @@ COMPARISONS = [  # title, unit, machine, benchmark, selection, peers
     (
         "replace one of 10,000 host allocations of 1 B to 1 MiB of device memory",
         "ns",
-        *(GPU, "host/pool/pair", HOST_CASES[2].selection()),
+        *(GPU, "host/pool/pair", HOST_CASES[3].selection()),
         {"RMM pool": 43_027, "CUDA": 2391},
     ),
     (
@@ -105,130 +102,7 @@ comparison = Table(
     "live allocations in three runs.",
 )
 
-# --- docs/plots/README.md: the main figures
-
-ROW_NAMES = {name for name in ALLOCATORS if name != "quarry-hardened"}
-UNIT = {"workload": "linear", "floats": 400, "mode": "barrier", "grid": "paper"}
-STATES = {"new heap": "fresh", "after another size": "used", "after a reset": "reset"}
-LATENCIES = [
-    (title, f"heap/churn/{call}/{part}", {"bytes": 256})
-    for call in ("malloc", "free")
-    for title, part in (
-        (f"churn, 16 to 256 B: one {call}, median", "p50"),
-        ("the same, 99 of 100", "p99"),
-        ("the same, the slowest", "worst"),
-    )
-]
-FULL = "requested share of a full heap"
-ROWS = [
-    ("malloc, 64 B", "heap/single/malloc", {"bytes": 64}),
-    ("malloc, 1024 B", "heap/single/malloc", {"bytes": 1024}),
-    ("malloc, 4096 B", "heap/single/malloc", {"bytes": 4096}),
-    ("free, 64 B", "heap/single/free", {"bytes": 64}),
-    ("malloc, 16 to 256 B", "heap/mixed/malloc", {"bytes": 256}),
-    ("malloc, 64 B, heap never reset", "heap/warm/malloc", {"bytes": 64}),
-    ("malloc, 4096 B, heap never reset", "heap/warm/malloc", {"bytes": 4096}),
-    *(
-        (f"malloc, {size} B, {title}", f"heap/state/{state}", {"bytes": size})
-        for size in (64, 4 * KIB)
-        for title, state in STATES.items()
-    ),
-    ("malloc, 64 B, one thread", "heap/scaling/malloc", {"bytes": 64, "threads": 1}),
-    ("malloc, 64 B, 2^20 threads", "heap/scaling/malloc", {"bytes": 64, "threads": ALL}),
-    ("256 threads malloc 1 MiB", "heap/large/malloc", {"bytes": MIB}),
-    ("churn, 16 to 256 B", "heap/churn", {"bytes": 256}),
-    ("churn, 16 to 4096 B", "heap/churn", {"bytes": 4 * KIB}),
-    *LATENCIES,
-    ("addresses used ÷ requested bytes, 64 B", "heap/fragmentation/span", {"bytes": 64}),
-    (f"{FULL}, 64 B", "heap/utilisation/share", {"bytes": 64}),
-    (f"{FULL}, 17 B", "heap/waste/share", {"bytes": 17}),
-    (f"{FULL}, 1025 B", "heap/waste/share", {"bytes": 1025}),
-    (f"{FULL}, 4097 B", "heap/waste/share", {"bytes": 4097}),
-    (f"{FULL}, 6 MiB", "heap/waste/share", {"bytes": 6 * MIB}),
-    (f"{FULL}, 8 MiB + 1", "heap/waste/share", {"bytes": 8 * MIB + 1}),
-    ("metadata ÷ heap, 8 GiB", "heap/init/metadata", {"heap_bytes": 8 << 30}),
-    ("share of a freed half allocated again, 64 B", "heap/reuse/share", {"bytes": 64}),
-    ("graph of 11.7 million edges: build", "heap/graph/init", {}),
-    ("graph: insert a batch", "heap/graph/insert", {}),
-    ("graph: delete a batch", "heap/graph/delete", {}),
-    ("graph: double each array", "heap/graph/expand", {}),
-    ("128 B a thread: allocate, fill, sum, free", "heap/in_use/total", {}),
-    ("12,288 threads, 400 floats each: malloc alone", "coalesced/unit/allocate", UNIT),
-    ("the same: allocate, set, sum, free", "coalesced/unit/total", UNIT),
-    ("make a heap of 8 GiB", "heap/init/construct", {}),
-    ("registers of a kernel that allocates", "heap/registers/malloc", {}),
-]
-
-
-def main_rows(view):
-    """Rows are {allocator: Point}."""
-    rows = []
-    for title, bench, selection in ROWS:
-        found = view.points(bench, None, selection)
-        names = [name for name in found if name in ROW_NAMES]
-        names.sort(key="quarry".__eq__)  # Quarry's commit comes last
-        rows.append((title, {name: found[name][None] for name in names}))
-    return [(title, row) for title, row in rows if row]
-
-
-def main_points(view):
-    return [point for _, row in main_rows(view) for point in row.values()]
-
-
-def host_rows(view):
-    rows = ((title, runs_of(view, selection)) for title, selection in HOST_ROWS.items())
-    return [(title, row) for title, row in rows if row]
-
-
-def by_allocator(rows_of, names):
-    """The columns of a table of such rows: the unit, and the allocators that have a point."""
-
-    def columns(view):
-        rows = rows_of(view)
-        found = [name for name in names if any(name in row for _, row in rows)]
-        unit = lambda _, row: next(iter(row.values())).unit.replace("us", "µs")  # noqa: E731
-        return {"unit": unit} | {heading(name): shown(name) for name in found}
-
-    return columns
-
-
-MAIN = Table(
-    rows=main_rows,
-    words=lambda view: {"origin": origin(main_points(view))},
-    columns=by_allocator(main_rows, ALLOCATORS),
-    cell=shown,
-    before="Medians on {machine}, {origin}; 2^20 threads and a heap of 8 GiB, reset\nbefore each "
-    "round, unless said otherwise. The floor is one warp-aggregated `atomicAdd`, and\nnever frees.",
-)
-HOST = Table(
-    missing=[],
-    each=True,
-    rows=host_rows,
-    columns=by_allocator(host_rows, HOST_NAMES),
-    cell=shown,
-    before="Host pools (`fast_fit`) on {machine}, {memory} memory. A pair replaces a random "
-    "allocation:\none deallocation, then one allocation. Lookups are of an allocation's first byte. "
-    "Medians,\n{origin}.",
-    words=lambda view: {
-        "memory": "device" if any("cudaMalloc" in row for _, row in host_rows(view)) else "host"
-    },
-)
-
-
-def main_figures(data):
-    if not data.machines():
-        return ["No figures yet: `make bench` measures this machine."]
-    machine = data.machines()[0]
-    hosts = HOST(data)
-    return [
-        *MAIN.lines_of(data, machine),
-        "",
-        *notes(main_points(View(data, machine))),
-        *(["", *hosts] if hosts else []),
-    ]
-
-
-# --- All figures
+# --- docs/plots/README.md
 
 
 def notes(points):
@@ -277,26 +151,25 @@ def heuristic_section(machine, data):
 INTRODUCTION = """# Figures
 
 `make bench` measures and writes `bench/results`; `make plots` writes this page from them. The
-comment at the top of each program in `bench/` says what the program measures. Figures of CPU
-threads are of the same programs with fewer threads and smaller heaps. They were measured on a
-virtual machine that was busy with other work. The whiskers show how busy; small differences
-mean nothing.
+comment at the top of each program in `bench/` says what the program measures. Heaps on a GPU have
+8 GiB and serve 2^20 threads, unless said otherwise. The *floor* is one warp-aggregated `atomicAdd`,
+and never frees. The virtual machine was busy with other work. Whiskers show how busy; small
+differences mean nothing there.
 
 [Coalesced allocation](coalescing.md) has a page of its own.
-
-## Main figures
 """
 
 
 def page(data, tables):
     """docs/plots/README.md. `tables`: the lines of tables that design pages do not show."""
-    lines = [INTRODUCTION, *main_figures(data), "", "## Tables of the design", "", *tables]
+    lines = [INTRODUCTION]
     failed = data.failures()
     for machine in data.machines():
         lines += [f"## {machine}", ""]
         for program, reason in sorted(failed.get(machine, {}).items()):
             lines += [f"`{program}` failed: {reason}.", ""]
-        for figure in [*FIGURES, *OPENCL_FIGURES]:
+        for figure in [*figures_of(machine), *OPENCL_FIGURES]:
             lines += figure_section(figure, machine, data)
         lines += heuristic_section(machine, data)
+    lines += ["## Tables of the design", "", *tables]
     return "\n".join(lines).rstrip() + "\n"

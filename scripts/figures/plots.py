@@ -30,7 +30,7 @@ class Panel:
             return data.points(machine, self.bench, self.x, self.selection)
         found = {}
         for label, bench in self.side_by_side.items():
-            for allocator, series in data.points(machine, bench).items():
+            for allocator, series in data.points(machine, bench, None, self.selection).items():
                 found.setdefault(allocator, {})[label] = next(iter(series.values()))
         return found
 
@@ -61,17 +61,18 @@ def panels(better, benches, x="bytes", **selection):
     return [Panel(title, better, f"heap/{bench}", x, selection) for title, bench in titles]
 
 
-def side_by_side(title, benches):
+def side_by_side(title, benches, **selection):
     """One panel of several benchmarks, by their labels."""
     labels = dict(each.split(": ") for each in benches.split(", "))
     benches = {label: f"heap/{bench}" for label, bench in labels.items()}
-    return Panel(title, LOWER, side_by_side=benches)
+    return Panel(title, LOWER, selection=selection, side_by_side=benches)
 
 
 ONCE = "Each thread allocates once, then frees: "
 STATES = "new heap: state/fresh, after another size: state/used, after a reset: state/reset"
 GRAPH = "init: graph/init, insert: graph/insert, delete: graph/delete, expand: graph/expand"
 USE = "malloc: in_use/malloc, use: in_use/use, free: in_use/free, all three: in_use/total"
+LATENCIES = {"median": "p50", "99 of 100": "p99", "slowest": "worst"}
 FIGURES = [
     Figure(
         "one-size",
@@ -107,7 +108,15 @@ FIGURES = [
     Figure(
         "churn",
         "Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …",
-        panels(HIGHER, "malloc and free: churn") + panels(LOWER, "failed: churn/failures"),
+        panels(HIGHER, "malloc and free: churn") + panels(LOWER, "failed: churn/failures")
+        + [
+            side_by_side(
+                f"16 to 256 B: one {call}",
+                ", ".join(f"{title}: churn/{call}/{part}" for title, part in LATENCIES.items()),
+                bytes=256,
+            )
+            for call in ("malloc", "free")
+        ],
     ),
     Figure(
         "fragmentation",
@@ -146,6 +155,12 @@ FIGURES = [
         ],
     ),
 ]
+
+
+def figures_of(machine):
+    """The figures of the heap, on GPUs alone."""
+    return FIGURES if "nvidia" in machine else []
+
 
 # --- Figures 1 and 2 of the coalescing paper, from coalesced_unit_bench, in both modes and grids
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from .names import POOL_NAMES, STRATEGIES
 from .records import range_text, value_text
-from .table import Table, at, digits, joined, ratio, value
+from .table import DASH, Table, at, digits, joined, ratio, value
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -25,8 +25,8 @@ class HostCase:
         return {"live": self.live, **sizes}
 
 
-ONE_LIVE = HostCase("64 B, nothing else allocated", 1, 64, 64)
 HOST_CASES = [
+    HostCase("64 B, nothing else allocated", 1, 64, 64),
     HostCase("256 B, 1000 allocated", 1000, 256, 256, 25),
     HostCase("1 to 4096 B, 10,000 allocated", 10_000, 1, 4 * KIB, 40),
     HostCase("1 B to 1 MiB, 10,000 allocated", 10_000, 1, MIB, 60),
@@ -37,14 +37,6 @@ HOST_CASES = [
 def lookup_case(live):
     """The params of a case of host_lookup_bench."""
     return {"live": live, "mean": 64, "where": "begin", "busy": "no"}
-
-
-HOST_ROWS = {
-    case.title: {"bench": "host/pool/pair"} | case.selection() for case in [ONE_LIVE, *HOST_CASES]
-} | {
-    f"lookup of a record, {text} allocated": {"bench": "host/registry/find"} | lookup_case(live)
-    for text, live in (("1000", 1000), ("1,000,000", 1_000_000))
-}
 
 
 def runs(view, selection):
@@ -73,7 +65,7 @@ def pair_text(view, selection):
     selection = dict(selection)
     goal = selection.pop("goal")
     if selection["allocator"] == "goal":
-        return str(goal)
+        return DASH if goal is None else str(goal)
     texts = [
         run_text(view, selection | {"bench": bench})
         for bench in ("host/pool/pair", "host/pool/held_per_live")
@@ -171,7 +163,7 @@ POOLS = {
         "of the trace; median); peak of the reserved bytes ÷ peak of the allocated bytes.",
         rows=[(title, {"allocator": name}) for name, title in STRATEGIES.items()],
         columns={
-            case.title: {"bench": "host/strategy/pair"} | case.selection() for case in HOST_CASES
+            case.title: {"bench": "host/strategy/pair"} | case.selection() for case in HOST_CASES[1:]
         }
         | {
             f"trace, seed {seed}, {steps} steps": {"bench": STEP, "steps": steps, "seed": seed}
