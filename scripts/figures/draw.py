@@ -32,8 +32,8 @@ from PIL import Image  # noqa: E402
 from .draw_heuristics import heuristic_drawing  # noqa: E402
 from .heuristics import NAME as HEURISTICS  # noqa: E402
 from .names import NAMES, OPENCL_NAMES  # noqa: E402
-from .plots import COALESCED_FIGURES, OPENCL_FIGURES, figures_of  # noqa: E402
-from .records import flat, origin, value_text, x_text  # noqa: E402
+from .plots import COALESCED_FIGURES, FIGURES, OPENCL_FIGURES, flat  # noqa: E402
+from .records import origin, value_text, x_text  # noqa: E402
 
 # Colour-blind readers can distinguish these colours. Line styles and markers also differ, for
 # black-and-white print.
@@ -124,10 +124,9 @@ def draw_lines(axes, panel, found):
             )
         failed = [(x, p.error) for x, p in series.items() if p.median is None]
         name_failures(axes, failed, allocator)
-    xs = sorted({x for series in found.values() for x in series})
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks(ticks_of(xs))
+    axes.set_xticks(ticks_of(panel.xs(found)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_x(panel.x, int(x))))
     axes.set_xlabel(panel.x_label or panel.x)
 
@@ -151,9 +150,7 @@ def short_x(name, value):
 
 def draw_bars(axes, panel, found, upright):
     """Draws groups of bars with their values above. `upright` rotates the values of narrow bars."""
-    groups = list(dict.fromkeys(x for series in found.values() for x in series))
-    if panel.bench:
-        groups.sort()
+    groups = panel.xs(found)
     width = 0.84 / len(found)
     for nth, (allocator, series) in enumerate(found.items()):
         shift = (nth - (len(found) - 1) / 2) * width
@@ -220,14 +217,13 @@ def draw_panel(axes, panel, found, columns):
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     unit = next(point.unit for point in flat(found) if point.median is not None)
-    axes.set_ylabel(f"{unit.replace('us', 'µs')}, {panel.better}")
+    axes.set_ylabel(f"{unit}, {panel.better}")
     axes.set_title(panel.title, loc="left", fontweight="bold")
 
 
 def draw(figure, machine, data, folder):
     """Draws a figure. Returns the stem of its files, or None if no panel has a value."""
-    panels = [(panel, panel.points(data, machine)) for panel in figure.panels]
-    panels = [(panel, found) for panel, found in panels if medians(found)]
+    panels = figure.points(data, machine)
     if not panels:
         return None
     columns = min(figure.columns, len(panels))
@@ -262,10 +258,7 @@ def draw(figure, machine, data, folder):
         )
     note = f"\n{textwrap.fill(figure.note, 150)}" if figure.note else ""
     drawing.supxlabel(
-        f"{measured}; medians, whiskers p10 to p90{note}",
-        fontsize=7.5,
-        x=0.01,
-        ha="left",
+        f"{measured}; medians, whiskers p10 to p90{note}", fontsize=7.5, x=0.01, ha="left"
     )
     stem = f"{figure.name}.{machine}"
     save(drawing, folder / stem, figure.legend_in_panels)
@@ -335,7 +328,7 @@ def draw_all(data, folder):
     stems = [
         draw(figure, machine, data, folder)
         for machine in data.machines()
-        for figure in [*figures_of(machine), *COALESCED_FIGURES, *OPENCL_FIGURES]
+        for figure in [*FIGURES, *COALESCED_FIGURES, *OPENCL_FIGURES]
     ]
     for machine in data.machines():
         drawing = heuristic_drawing(data, machine)

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from .heuristics import (
     BLOCKS,
     PERCENTS,
-    PUBLISHED_OUTCOMES,
+    PUBLISHED,
     TITLE,
     TRACES,
     VARIANTS,
@@ -21,7 +21,7 @@ from .heuristics import (
     front_of,
     sweeps,
 )
-from .records import origin, value_text
+from .records import value_text
 
 NOTE = (
     "Replay with the poster's rules and blocks of at least 1 MiB.\nA number at an end of a line"
@@ -141,8 +141,7 @@ def draw_panel(axes, title, outcomes, sweep):
     if sweep:
         mib = sweep.in_use / 2**20
         reserved = axes.secondary_yaxis(
-            "right",
-            functions=(lambda y: mib * (1 + y / 100), lambda size: 100 * (size / mib - 1)),
+            "right", functions=(lambda y: mib * (1 + y / 100), lambda size: 100 * (size / mib - 1))
         )
         reserved.yaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
         reserved.set_ylabel("peak reserved, MiB")
@@ -160,10 +159,10 @@ def legend_entries():
 
 def heuristic_drawing(data, machine):
     """The figure of a machine; None if it has no records."""
-    found = sweeps(data, machine)
+    found, measured = sweeps(data, machine)
     if not found:
         return None
-    panels = [("the poster's program (its Fig. 1)", PUBLISHED_OUTCOMES, None)]
+    panels = [("the poster's program (its Fig. 1)", PUBLISHED, None)]
     for trace, title in TRACES.items():
         sweep = found[trace]
         shown = f"{title}, {value_text(sweep.in_use / 2**20)} MiB in use"
@@ -173,6 +172,5 @@ def heuristic_drawing(data, machine):
         draw_panel(axes, *panel)
     result.suptitle(TITLE, fontsize=11, fontweight="bold", x=0.01, ha="left")
     all_axes[0, 0].legend(handles=list(legend_entries()), loc="upper right", ncols=2, fontsize=8)
-    everything = [point for sweep in found.values() for point in sweep.points]
-    result.supxlabel(f"{origin(everything)}. {NOTE}", fontsize=7.5, x=0.01, ha="left")
+    result.supxlabel(f"{measured}. {NOTE}", fontsize=7.5, x=0.01, ha="left")
     return result

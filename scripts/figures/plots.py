@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots: draw.py draws them and overview.py writes their tables."""
+"""The plots as specifications, and their parts of docs/plots/README.md. draw.py draws them."""
 
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from . import kma
-from .names import UPSTREAMS
-from .records import Point, flat
+from .heap import DEVICES
+from .names import ALLOCATORS, UPSTREAMS, heading
+from .records import Point, origin, point_text, select, x_text
+from .table import markdown
 
 HIGHER, LOWER = "higher is better", "lower is better"
 
@@ -16,23 +20,43 @@ class Panel:
 
     title: str
     better: str
-    bench: str | None = None
-    x: str | None = None
-    selection: dict | None = None
-    side_by_side: dict | None = None  # label -> bench
+    selection: str | dict
+    x: str = "bytes"
+    series: dict = field(default_factory=lambda: {n: {"allocator": n} for n in ALLOCATORS})
+    side_by_side: dict | None = None  # label -> bench, in place of `x`
+    constants: dict = field(default_factory=dict)  # more series: name -> {x: value}
+    convert: object = None  # of each point
     lines: bool = False  # always lines, since x is no power of two
     is_logarithmic: bool = False  # the y axis, even if values differ little
     x_label: str | None = None  # `x` if None
 
     def points(self, data, machine):
-        """{allocator: {x or the label of the benchmark: Point}}"""
-        if self.bench:
-            return data.points(machine, self.bench, self.x, self.selection)
+        """{name of a series: {x or the label of the benchmark: Point}}"""
         found = {}
-        for label, bench in self.side_by_side.items():
-            for allocator, series in data.points(machine, bench, None, self.selection).items():
-                found.setdefault(allocator, {})[label] = next(iter(series.values()))
+        for name, chosen in self.series.items():
+            chosen = select(self.selection, chosen)
+            if self.side_by_side:
+                benches = self.side_by_side.items()
+                points = {label: data.point(select(chosen, b), machine) for label, b in benches}
+            else:
+                points = data.series(chosen, machine, self.x)
+            found[name] = {
+                x: self.convert(p) if self.convert else p for x, p in points.items() if p
+            }
+        found = {name: series for name, series in found.items() if series}
+        unit = flat(found)[0].unit if found else ""
+        for name, values in self.constants.items() if found else ():
+            found[name] = {x: Point.constant(value, unit) for x, value in values.items()}
         return found
+
+    def xs(self, found):
+        xs = list(dict.fromkeys(x for series in found.values() for x in series))
+        return xs if self.side_by_side else sorted(xs)
+
+
+def flat(found):
+    """The points of {name: {x: Point}}."""
+    return [point for series in found.values() for point in series.values()]
 
 
 @dataclass
@@ -41,38 +65,77 @@ class Figure:
     title: str
     panels: list
     columns: int = 2
+    machine: str = "nvidia*"
     note: str = ""  # about series that are not from bench/results
     legend_in_panels: bool = False  # beside the lines of each panel, since panels have other series
 
+    def points(self, data, machine):
+        """The panels that have values, with their points."""
+        is_here = fnmatchcase(machine, self.machine)
+        found = [(panel, panel.points(data, machine)) for panel in self.panels if is_here]
+        return [
+            (panel, points)
+            for panel, points in found
+            if any(point.median is not None for point in flat(points))
+        ]
 
-def picture(name, title, machine, folder="", heading="### "):
+    def section(self, data, machine):
+        """A plot, and tables of the medians that it shows."""
+        panels = self.points(data, machine)
+        if not panels:
+            return
+        everything = [point for _, found in panels for point in flat(found)]
+        hung = any(point.error == "hangs" for point in everything)
+        notes = " ".join(["", HANGS][: hung + 1] + [self.note])
+        yield from picture(self.name, self.title, machine)
+        yield f"Medians, {origin(everything)}. {notes.strip()}".rstrip()
+        yield ""
+        for panel, found in panels:
+            xs = panel.xs(found)
+            yield from markdown(
+                [f"{panel.title} ({flat(found)[0].unit})", *(x_text(panel.x, x) for x in xs)],
+                [
+                    [heading(name), *(point_text(series.get(x)) for x in xs)]
+                    for name, series in found.items()
+                ],
+            )
+            yield ""
+
+
+HANGS = (
+    "`hangs`: the kernel did not end when it was tried; the benchmarks now leave it out "
+    "(bench/allocators.hpp)."
+)
+
+
+def picture(name, title, machine):
     """The lines of a plot in a page."""
-    path = f"{folder}{name}.{machine}"
-    return [
-        *([heading + title, ""] if heading else []),
-        f"[![{title}]({path}.png)]({path}.svg)",
-        "",
-    ]
+    path = f"{name}.{machine}"
+    return [f"### {title}", "", f"[![{title}]({path}.png)]({path}.svg)", ""]
+
+
+def titled(benches):
+    """{title: benchmark of the heap} from `title: bench, title: bench`."""
+    pairs = (each.split(": ") for each in benches.split(", "))
+    return {title: f"heap/{bench}" for title, bench in pairs}
 
 
 def panels(better, benches, x="bytes", **selection):
-    """A panel for each benchmark of the heap: `title: bench, title: bench`."""
-    titles = (each.split(": ") for each in benches.split(", "))
-    return [Panel(title, better, f"heap/{bench}", x, selection) for title, bench in titles]
+    """A panel for each benchmark."""
+    found = titled(benches).items()
+    return [Panel(title, better, select(bench, selection), x) for title, bench in found]
 
 
 def side_by_side(title, benches, **selection):
     """One panel of several benchmarks, by their labels."""
-    labels = dict(each.split(": ") for each in benches.split(", "))
-    benches = {label: f"heap/{bench}" for label, bench in labels.items()}
-    return Panel(title, LOWER, selection=selection, side_by_side=benches)
+    return Panel(title, LOWER, selection, "", side_by_side=titled(benches))
 
 
 ONCE = "Each thread allocates once, then frees: "
 STATES = "new heap: state/fresh, after another size: state/used, after a reset: state/reset"
 GRAPH = "init: graph/init, insert: graph/insert, delete: graph/delete, expand: graph/expand"
 USE = "malloc: in_use/malloc, use: in_use/use, free: in_use/free, all three: in_use/total"
-LATENCIES = {"median": "p50", "99 of 100": "p99", "slowest": "worst"}
+LATENCIES = "median: churn/{0}/p50, 99 of 100: churn/{0}/p99, slowest: churn/{0}/worst"
 FIGURES = [
     Figure(
         "one-size",
@@ -93,7 +156,7 @@ FIGURES = [
         "states",
         "Each thread allocates once, one size, from a heap in one of three states",
         panels(HIGHER, STATES),
-        columns=3,
+        3,
     ),
     Figure(
         "scaling",
@@ -108,13 +171,10 @@ FIGURES = [
     Figure(
         "churn",
         "Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …",
-        panels(HIGHER, "malloc and free: churn") + panels(LOWER, "failed: churn/failures")
+        panels(HIGHER, "malloc and free: churn")
+        + panels(LOWER, "failed: churn/failures")
         + [
-            side_by_side(
-                f"16 to 256 B: one {call}",
-                ", ".join(f"{title}: churn/{call}/{part}" for title, part in LATENCIES.items()),
-                bytes=256,
-            )
+            side_by_side(f"16 to 256 B: one {call}", LATENCIES.format(call), bytes=256)
             for call in ("malloc", "free")
         ],
     ),
@@ -136,7 +196,7 @@ FIGURES = [
         "Large allocations: time until each thread has one",
         panels(LOWER, "malloc: large/malloc, free: large/free")
         + panels(HIGHER, "threads served: large/successes"),
-        columns=3,
+        3,
     ),
     Figure(
         "graph-and-work",
@@ -156,61 +216,29 @@ FIGURES = [
     ),
 ]
 
-
-def figures_of(machine):
-    """The figures of the heap, on GPUs alone."""
-    return FIGURES if "nvidia" in machine else []
-
-
 # --- Figures 1 and 2 of the coalescing paper, from coalesced_unit_bench, in both modes and grids
 
 # The additions and multiplications of a thread with n floats, as the paper counts them.
 OPERATIONS = {"linear": lambda n: n, "quadratic": lambda n: 2 * n * n}
 GRIDS = {"paper": "12 × 1024 threads", "full": "1024 threads on each multiprocessor"}
-OVER = {"quarry": "over Quarry", "cuda": "over CUDA's malloc", "libc": "over the C library"}
+OVER = {"quarry": "over Quarry", "cuda": "over CUDA's malloc"}
 # The ways in each panel, at most six: allocators without coalescing and ways of thread blocks, then
 # the ways of warps.
 PANEL_WAYS = {
-    "blocks": ("quarry", "cuda", "libc", "bump", "header-block", "map-block"),
-    "warps": ("quarry", "header-warp", "map-warp", "dynamic", "reserved", "packed"),
+    "blocks": ("quarry", "cuda", "bump", "+header-block", "+map-block"),
+    "warps": ("quarry", "+header-warp", "+map-warp", "+dynamic", "+reserved", "+packed"),
 }
 
 
-def flops(point, workload):
+def flops(point):
     """Gflop/s of all threads together, computed from a thread's mean cycles of work."""
-    done = point.params["threads"] * OPERATIONS[workload](point.params["floats"])
-    values = {
-        name: done * point.params["mhz"] / value / 1e3
-        for name, value in point.values.items()
-        if name in ("median", "p10", "p90") and value > 0
-    }
-    if "p10" in values and "p90" in values:  # the slowest time is the lowest rate
-        values["p10"], values["p90"] = values["p90"], values["p10"]
-    return replace(point, values=values, unit="Gflop/s")
-
-
-@dataclass
-class Performance(Panel):
-    """The rate of work on arrays, by floats, for the ways `ways` over the heap `upstream`."""
-
-    upstream: str = ""
-    ways: tuple = ()
-
-    def is_shown(self, allocator):
-        upstream, plus, _ = allocator.partition("+")
-        is_over = not plus or upstream == self.upstream
-        return is_over and allocator.rpartition("+")[2] in self.ways
-
-    def points(self, data, machine):
-        found = super().points(data, machine)
-        found = {name: series for name, series in found.items() if self.is_shown(name)}
-        if not any("+" in name for name in found):
-            return {}
-        workload = self.selection["workload"]
-        return {
-            name: {x: flops(p, workload) if p.values else p for x, p in series.items()}
-            for name, series in found.items()
-        }
+    done = point.params["threads"] * OPERATIONS[point.params["workload"]](point.params["floats"])
+    rate = lambda name: done * point.params["mhz"] / point.values[name] / 1e3  # noqa: E731
+    names = {"median": "median", "p10": "p90", "p90": "p10"}  # the slowest time is the lowest rate
+    result = copy(point)
+    result.values = {name: rate(old) for name, old in names.items() if point.values.get(old)}
+    result.unit = "Gflop/s"
+    return result
 
 
 COALESCED_FIGURES = [
@@ -218,15 +246,18 @@ COALESCED_FIGURES = [
         f"coalesced-{workload}-{grid}",
         f"{workload.capitalize()} work on arrays of n floats for each thread, {threads}",
         [
-            Performance(
+            Panel(
                 f"{OVER[upstream]}, {mode_name}: {ways}",
                 HIGHER,
-                "coalesced/unit/work",
+                f"coalesced/unit/work workload={workload} mode={mode} grid={grid}",
                 "floats",
-                {"workload": workload, "mode": mode, "grid": grid},
+                {
+                    name: {"allocator": name}
+                    for way in PANEL_WAYS[ways]
+                    for name in [upstream + way if way[0] == "+" else way]
+                },
+                convert=flops,
                 lines=True,
-                upstream=upstream,
-                ways=PANEL_WAYS[ways],
             )
             for upstream in UPSTREAMS
             for ways in PANEL_WAYS
@@ -239,80 +270,37 @@ COALESCED_FIGURES = [
 
 # --- Figures 4 to 7 of KMA's paper, on the OpenCL heap
 
-
-@dataclass(frozen=True)
-class Device:
-    """An OpenCL device, and whether a record's device is this one."""
-
-    title: str
-    machine: str
-    is_this: object
-
-
-POCL_NAMES = ("pthread", "cpu", "basic")
-VM = "x86-64-2-core-vm"
-DEVICES = {
-    "pocl": Device("PoCL on two cores", VM, lambda name: (name or "").startswith(POCL_NAMES)),
-    "intel": Device(
-        "Intel's runtime on two cores",
-        VM,
-        lambda name: not (name or "").startswith(("NVIDIA", *POCL_NAMES)),
-    ),
-    "gpu": Device("NVIDIA H200", "nvidia-h200", lambda name: (name or "").startswith("NVIDIA")),
-}
-
-
-@dataclass
-class DevicePanel(Panel):
-    """A benchmark on one device, beside the original's figures."""
-
-    device: str = ""
-    series: dict = field(default_factory=dict)  # name -> (allocator, more selection)
-
-    def points(self, data, machine):
-        device = DEVICES[self.device]
-        if machine != device.machine:
-            return {}
-        found = {}
-        for name, (allocator, more) in self.series.items():
-            selection = (self.selection or {}) | more | {"device": device.is_this}
-            series = data.points(machine, self.bench, self.x, selection).get(allocator)
-            if series:
-                found[name] = series
-        if not found:
-            return {}
-        unit = flat(found)[0].unit
-        for name, values in kma.FIGURES[self.bench][self.device].items():
-            found[name] = {x: Point({"median": y}, unit=unit) for x, y in values.items()}
-        return found
-
-
-def opencl_figure(device):
-    """The plot of a device; at most six series in each panel."""
-    own = {name: (name.replace("-", " "), {}) for name in ("quarry", "quarry-reserve", "ring")}
-    kinds = {f"quarry-{kind}": ("quarry", {"variance": kind}) for kind in ("none", "low", "high")}
-
-    def panel(title, bench, x, x_label, series, selection=None):
-        look = {"lines": True, "is_logarithmic": True, "x_label": x_label}
-        more = {"device": device, "series": series}
-        return DevicePanel(title, LOWER, f"opencl/{bench}", x, selection, **look, **more)
-
-    items = ("items", "work-items")
-    pair = {name: own[name] for name in ("quarry", "ring")}
-    larger = {"edges": None}  # the larger graph's records have this param
-    note = f"KMA: {kma.MEASURED}, {kma.CONDITION}."
-    return Figure(
-        f"opencl-{device}",
-        f"OpenCL on {DEVICES[device].title}: figures 4 to 7 of KMA's paper",
+OWN = {name: {"allocator": name.replace("-", " ")} for name in ("quarry", "quarry-reserve", "ring")}
+KINDS = {f"quarry-{kind}": {"variance": kind} for kind in ("none", "low", "high")}
+PAIR = {name: OWN[name] for name in ("quarry", "ring")}
+OPENCL_PANELS = [  # title, benchmark, x, its label, series, more of the selection
+    ("4: one work-item, a pair of malloc and free", "pair", "size", "bytes", PAIR, {}),
+    ("5: 100 pairs of each work-item", "pairs", "items", "work-items", KINDS, {}),
+    ("6: 10 allocations of each work-item", "allocate", "items", "work-items", OWN, {}),
+    ("7: a graph of 65,536 edges", "graph", "items", "work-items", OWN, {"edges": None}),
+]
+OPENCL_FIGURES = [
+    Figure(
+        f"opencl-{name}",
+        f"OpenCL on {title}: figures 4 to 7 of KMA's paper",
         [
-            panel("4: one work-item, a pair of malloc and free", "pair", "size", "bytes", pair),
-            panel("5: 100 pairs of each work-item", "pairs", *items, kinds),
-            panel("6: 10 allocations of each work-item", "allocate", *items, own),
-            panel("7: a graph of 65,536 edges", "graph", *items, own, larger),
+            Panel(
+                panel,
+                LOWER,
+                select(f"opencl/{bench}", device, more),
+                x,
+                series,
+                constants=kma.FIGURES[bench][name],
+                lines=True,
+                is_logarithmic=True,
+                x_label=label,
+            )
+            for panel, bench, x, label, series, more in OPENCL_PANELS
         ],
-        note=f"{note} {kma.GPU_NOTE}" if device == "gpu" else note,
+        machine=device["machine"],
+        note=f"KMA: {kma.MEASURED}, {kma.CONDITION}."
+        + (f" {kma.GPU_NOTE}" if name == "gpu" else ""),
         legend_in_panels=True,
     )
-
-
-OPENCL_FIGURES = [opencl_figure(device) for device in DEVICES]
+    for name, (title, device) in zip(("pocl", "intel", "gpu"), DEVICES.items())
+]
