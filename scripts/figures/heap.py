@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of the heaps: docs/design/heap.md, lane_arrays.md and opencl.md."""
 
-from .records import point_text, select, value_text, x_text
-from .table import Table, blocks, each, found, lines, ratio, unit, value
+from .records import point_text, value_text, x_text
+from .table import Table, at, blocks, each, found, lines, of_point, ratio, value
 
 METADATA = Table(
     found("{heap_bytes}", "heap/init/metadata", "heap_bytes"),
@@ -14,11 +14,12 @@ METADATA = Table(
     "heap",
     "Metadata, as a share of the heap, on {machine}, {origin}:",
 )
+USE = [
+    found("{bytes} | {heap_bytes}", f"heap/{kind}/share", "bytes heap_bytes")
+    for kind in ("utilisation", "waste")
+]
 SHARES = Table(
-    [
-        found("{bytes} | {heap_bytes}", f"heap/{kind}/share", "bytes heap_bytes")
-        for kind in ("utilisation", "waste")
-    ],
+    USE,
     {"by the size classes": "heap/waste/by_size_classes", "measured": ""},
     head="size | heap",
     before="Requested bytes in a full heap, divided by the heap's bytes, for sizes of a class and for"
@@ -34,14 +35,31 @@ HARDENED = Table(
         each("churn from 16 B up to {bytes}", "heap/churn", bytes=(256, 1024, 4096)),
     ],
     {
-        "as built by default": "allocator=quarry",
+        "as built by default": "",
         "hardened": "allocator=quarry-hardened",
         "left": ratio("allocator=quarry-hardened", "", lambda share: f"{100 * share:.3g} %"),
     },
     head="{machine}, Mops/s",
     after="{origin}.",
 )
-# The heap's goals, which were set before the measurements: for each size, or one for all.
+APART = {
+    "Memory of a heap": lambda data: blocks([METADATA(data), SHARES(data)]),
+    "Cost of the hardened mode": HARDENED,
+}
+LANE_ARRAYS = Table(
+    each(
+        "{workload}, {threads} threads",
+        "coalesced/lane_array/work",
+        workload=("linear", "quadratic"),
+        threads=(12_288, 135_168),
+    ),
+    each("{floats} floats", floats=(25, 100, 400)),
+    ratio("layout=contiguous", "layout=interleaved"),
+    "{machine}: work on contiguous arrays ÷ on interleaved ones",
+)
+
+# --- The heap's goals, which were set before the measurements: one for each size, or one for all
+
 GOALS = """
 malloc, one size, after a reset > heap/single/malloc bytes="16 64 1024 4096" goal="≥ 60,000"
 free, one size > heap/single/free bytes="16 64 1024 4096" goal="≥ 120,000"
@@ -54,12 +72,12 @@ time to fill a freed half again > heap/reuse/fill bytes="64 256 1024 4096" goal=
 
 
 def goal_rows(view):
-    for title, selection in lines(GOALS):
-        sizes = map(int, select(selection)["bytes"].split())
-        yield f"{title}: {' / '.join(x_text('bytes', size) for size in sizes)}", selection
+    for title, chosen in lines(GOALS):
+        sizes = " / ".join(x_text("bytes", int(size)) for size in chosen["bytes"].split())
+        yield f"{title}: {sizes}", chosen
 
 
-def goal_writer(write):
+def of_goal(write):
     """`write` gets the points of all sizes, and the goal; no text without each point."""
 
     def text(view, selection):
@@ -77,43 +95,27 @@ def verdict(points, goal):
     return "yes" if all(met) else "in part" if any(met) else "no"
 
 
+def measured(points, _):
+    return f"{' / '.join(map(point_text, points))} {points[0].unit}"
+
+
 GOAL_TABLE = Table(
     goal_rows,
     {
-        "goal": goal_writer(lambda points, goal: f"{goal} {points[0].unit}"),
-        "measured": goal_writer(
-            lambda points, _: f"{' / '.join(map(point_text, points))} {points[0].unit}"
-        ),
-        "met": goal_writer(verdict),
+        "goal": of_goal(lambda points, goal: f"{goal} {points[0].unit}"),
+        "measured": of_goal(measured),
+        "met": of_goal(verdict),
     },
     head="{machine}, {origin}",
 )
-LANE_ARRAYS = Table(
-    each(
-        "{workload}, {threads} threads",
-        "coalesced/lane_array/work",
-        workload=("linear", "quadratic"),
-        threads=(12_288, 135_168),
-    ),
-    each("{floats} floats", floats=(25, 100, 400)),
-    ratio("layout=contiguous", "layout=interleaved"),
-    "{machine}: work on contiguous arrays ÷ on interleaved ones",
-)
-
-
-def memory(data):
-    return blocks([METADATA(data), SHARES(data)])
-
-
-APART = {"Memory of a heap": memory, "Cost of the hardened mode": HARDENED}
 
 # --- docs/design/opencl.md
 
 VM, GPU = "x86-64-2-core-vm", "nvidia-h200"
 DEVICES = {
-    "PoCL on two cores": {"machine": VM, "device": "pthread*"},
-    "Intel's runtime on two cores": {"machine": VM, "device": "AMD*"},
-    "NVIDIA H200": {"machine": GPU, "device": "NVIDIA*"},
+    "PoCL on two cores": f"machine={VM} device=pthread*",
+    "Intel's runtime on two cores": f"machine={VM} device=AMD*",
+    "NVIDIA H200": f"machine={GPU} device=NVIDIA*",
 }
 POCL, _, H200 = DEVICES.values()
 # The heap's use, and the goal for the share of the buffer before a failure.
@@ -123,7 +125,7 @@ UTILISATION = Table(
         each("{bytes} | 80 %", bytes=(17, 100, 200, 1000, 3000, 5000, 100_000)),
     ],
     [
-        (title, select(f"opencl/{bench}", chosen))
+        (title, f"opencl/{bench} {chosen}")
         for device, chosen in DEVICES.items()
         for title, bench in ((f"{device}: before a failure", "utilisation"), ("again", "reuse"))
     ],
@@ -134,7 +136,9 @@ UTILISATION = Table(
     "is allocated again.\nMedians, {origin}.",
     machines="all",
 )
-WORK = """
+OPENCL_APART = {"Requested share of an OpenCL heap": UTILISATION}
+LARGE = "edges=16777216"
+WORK = f"""
 one work-item, a pair of malloc and free of 4 B > pair size=4
 4,608 work-items, 100 pairs of 8 B each > pairs items=4608 variance=none
 16,384 work-items, the same > pairs items=16384 variance=none
@@ -154,43 +158,28 @@ the same from the ring > graph items=64 edges=None allocator=ring
 4,608 work-items, the same edges > graph items=4608 edges=None
 the same by the containers, with a reserve > graph items=4608 edges=None allocator="quarry reserve"
 the same from the ring > graph items=4608 edges=None allocator=ring
-16,777,216 edges over 1,048,576 nodes, 16,384 work-items > graph items=16384 edges=16777216
-65,536 work-items, the same edges > graph items=65536 edges=16777216
-the same by the containers, with a reserve > graph items=65536 edges=16777216 allocator="quarry reserve"
-the same from the ring > graph items=65536 edges=16777216 allocator=ring
+16,777,216 edges over 1,048,576 nodes, 16,384 work-items > graph items=16384 {LARGE}
+65,536 work-items, the same edges > graph items=65536 {LARGE}
+the same by the containers, with a reserve > graph items=65536 {LARGE} allocator="quarry reserve"
+the same from the ring > graph items=65536 {LARGE} allocator=ring
 """
-
-
-def work(prefix, more):
-    """The work by the heap whose benchmarks have this prefix."""
-
-    def text(view, selection):
-        return value()(view, select(selection, {"bench": prefix + selection["bench"]}, more))
-
-    return text
-
-
-def unit_of_work(view, selection):
-    return unit()(view, select(selection, {"bench": f"opencl/{selection['bench']}"}))
+OWN, CUDA = f"opencl/{{bench}} {H200}", f"heap/opencl_work/{{bench}} machine={GPU}"
 
 
 def quotient(view, selection):
-    bench = selection["bench"]
-    own = view.median(selection, {"bench": f"opencl/{bench}"}, H200)
-    cuda = view.median(selection, {"bench": f"heap/opencl_work/{bench}", "machine": GPU})
+    own, cuda = (at(more, lambda view, s: view.median(s))(view, selection) for more in (OWN, CUDA))
     return own and cuda and value_text(own / cuda)
 
 
 OPENCL_COSTS = Table(
     WORK,
     {
-        "unit": unit_of_work,
-        "PoCL, two cores": work("opencl/", POCL),
-        "H200": work("opencl/", H200),
-        "CUDA heap, H200": work("heap/opencl_work/", {"machine": GPU}),
+        "unit": at(OWN, of_point(lambda point: point.unit)),
+        "PoCL, two cores": f"opencl/{{bench}} {POCL}",
+        "H200": OWN,
+        "CUDA heap, H200": CUDA,
         "H200 ÷ CUDA heap": quotient,
     },
     before="{origin}:",
     machines="all",
 )
-OPENCL_APART = {"Requested share of an OpenCL heap": UTILISATION}

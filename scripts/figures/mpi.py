@@ -4,20 +4,14 @@
 Records of the benchmarks have params.system, and params.host, on which the system ran.
 """
 
-from .records import select, value_text
-from .table import DASH, Table, found, lines, markdown, named, param, ratio, spread, unit, value
+from .records import select
+from .table import DASH, Table, at, found, lines, markdown, named, of_point, ratio, spread, value
 
-MALLOCS = {
-    "cuda": "CUDA's `malloc`",
-    "cuda-dynamic": "header",
-    "cuda-map": "no header",
-    "dynamic": "Quarry, no classes",
-    "collective": "Quarry, classes",
-}
 ORIGIN = "{machines}. {origin}."
+UNIT = of_point(lambda point: point.unit)
 
 
-def table(rows, columns, head, before=ORIGIN, cell=spread(), **more):
+def table(rows, columns, head, before=ORIGIN, cell=spread(), **more):  # noqa: B008
     """A table of all machines, whose origin names them."""
     return Table(rows, columns, cell, head, before, machines="all", **more)
 
@@ -29,7 +23,9 @@ SYSTEMS = {
     "Quarry, one core": "system=quarry-cpu",
     "Open MPI": "system=open-mpi",
 }
-COSTS = """
+LOCAL, BOTH = "large local variable", "both directions"
+SEND, WAIT = "`MPI_Sendrecv`", "`MPI_Irecv`, `MPI_Isend`, `MPI_Waitall`"
+COSTS = f"""
 ping-pong, 8 B, `malloc`, round trip > ping_pong/round_trip bytes=8 buffer=heap goal="≤ 3"
 ping-pong, 64 B, `malloc`, round trip > ping_pong/round_trip bytes=64 buffer=heap
 ping-pong, 512 B, `malloc`, round trip > ping_pong/round_trip bytes=512 buffer=heap
@@ -42,43 +38,36 @@ ping-pong, 32 KiB, `malloc`, bandwidth > ping_pong/bandwidth bytes=32768 buffer=
 ping-pong, 256 KiB, `malloc`, bandwidth > ping_pong/bandwidth bytes=262144 buffer=heap
 ping-pong, 1 MiB, `malloc`, bandwidth > ping_pong/bandwidth bytes=1048576 buffer=heap goal="≥ 30"
 ping-pong, 4 MiB, `malloc`, bandwidth > ping_pong/bandwidth bytes=4194304 buffer=heap
-ping-pong, 64 KiB, large local variable, bandwidth > ping_pong/bandwidth bytes=65536 buffer="large local"
-ping-pong, 1 MiB, large local variable, bandwidth > ping_pong/bandwidth bytes=1048576 buffer="large local"
+ping-pong, 64 KiB, {LOCAL}, bandwidth > ping_pong/bandwidth bytes=65536 buffer="large local"
+ping-pong, 1 MiB, {LOCAL}, bandwidth > ping_pong/bandwidth bytes=1048576 buffer="large local"
 ring, a hop > ring/hop goal="≤ 1.2"
 barrier > barrier/time goal="≤ 3"
 allreduce of 8 B > allreduce/time
-neighbour exchange, one `MPI_Sendrecv` > neighbours/time calls=sendrecv directions=1 goal="≤ 10"
-neighbour exchange, one `MPI_Irecv`, `MPI_Isend`, `MPI_Waitall` > neighbours/time calls=isend directions=1 goal="≤ 10"
-neighbour exchange, both directions, `MPI_Sendrecv` > neighbours/time calls=sendrecv directions=2 goal="≤ 10"
-neighbour exchange, both directions, `MPI_Irecv`, `MPI_Isend`, `MPI_Waitall` > neighbours/time calls=isend directions=2 goal="≤ 10"
+neighbour exchange, one {SEND} > neighbours/time calls=sendrecv directions=1 goal="≤ 10"
+neighbour exchange, one {WAIT} > neighbours/time calls=isend directions=1 goal="≤ 10"
+neighbour exchange, {BOTH}, {SEND} > neighbours/time calls=sendrecv directions=2 goal="≤ 10"
+neighbour exchange, {BOTH}, {WAIT} > neighbours/time calls=isend directions=2 goal="≤ 10"
 hello, whole run > hello/run
 """
 
 
 def failure_of(selection):
     """The selection of the program's failure."""
-    program = selection["bench"].split("/")[1]
     names = ("host", "ranks", "system")
-    return {"bench": "mpi/failed", "program": program} | {n: selection[n] for n in names}
+    program = {"bench": "mpi/failed", "program": selection["bench"].split("/")[1]}
+    return program | {name: selection[name] for name in names if name in selection}
 
 
 def cost_rows(view):
     """Of the host with a GPU that was measured last."""
-    hosts = [
-        (record["date"], record["params"]["host"])
-        for _, cost in lines(COSTS)
-        for record in view.data.matching("mpi/" + cost.split()[0] + " system=quarry-gpu")
-    ]
-    for title, cost in lines(COSTS) if hosts else []:
-        selection = select("mpi/" + cost, {"host": max(hosts)[1], "system": "*"})
-        failed = failure_of(selection | {"ranks": "*"})
-        ranks = {
-            key
-            for chosen in (selection, failed)
-            for (key,) in view.data.points({**chosen, "goal": None}, None, ["ranks"])
-        }
-        for count in sorted(ranks):
-            yield f"{title} | {count:,}", selection | {"ranks": count}
+    rows = [(title, chosen | {"bench": f"mpi/{chosen['bench']}"}) for title, chosen in lines(COSTS)]
+    gpu = [view.data.matching(select(c, "system=quarry-gpu", {"goal": None})) for _, c in rows]
+    hosts = [(r["date"], r["params"]["host"]) for records in gpu for r in records]
+    for title, chosen in rows if hosts else []:
+        chosen = chosen | {"host": max(hosts)[1]}
+        both = (chosen | {"goal": None}, failure_of(chosen))
+        for ranks in sorted({key for c in both for (key,) in view.data.points(c, None, ["ranks"])}):
+            yield f"{title} | {ranks:,}", chosen | {"ranks": ranks}
 
 
 def cost(view, selection):
@@ -99,57 +88,53 @@ def goal(view, selection):
     return f"{sign} {limit}: {'met' if met else '**missed**'}"
 
 
-REGISTERS = (32, 64, 128, 255)
-COST_TABLE = table(
-    cost_rows, {"unit": cost_unit, **SYSTEMS, "goal": goal}, " | ranks", cell=cost, keep=True
-)
-APART = {
-    "Stacks and spills of MPI programs": table(
-        found("`{program}`", "mpi/report", "program"),
-        {
-            f"{title}, {limit} registers": param(name, nth)
-            for name, title in (("stack", "stack"), ("spills", "spilled"))
-            for nth, limit in enumerate(REGISTERS)
-        },
-        "program",
-        "Bytes, " + ORIGIN,
-    )
-}
+COLUMNS = {"unit": cost_unit, **SYSTEMS, "goal": goal}
+COST_TABLE = table(cost_rows, COLUMNS, " | ranks", cell=cost, keep=True)
 
-# --- docs/design/mpi_programs.md
+
+def part(name, nth):
+    return of_point(lambda point: f"{point.params[name][nth]:,}")
+
+
+REGISTERS = {  # the stacks and spills of the programs of tests/mpi, by the limit of registers
+    f"{title}, {limit} registers": part(name, nth)
+    for title, name in (("stack", "stack"), ("spilled", "spills"))
+    for nth, limit in enumerate((32, 64, 128, 255))
+}
+REPORTS = table(
+    found("`{program}`", "mpi/report", "program"), REGISTERS, "program", "Bytes, " + ORIGIN
+)
+APART = {"Stacks and spills of MPI programs": REPORTS}
+
+# --- docs/design/mpi_programs.md: programs that nobody here wrote, by scripts/mpi_programs.py
 
 STEPS = {True: "yes", False: "**no**", None: DASH}
 
 
 def others(data):
-    """Programs that nobody here wrote, by scripts/mpi_programs.py: the last commit of each."""
+    """The last commit of each program."""
     found = {}
-    for record in data.matching("mpi/others"):
-        params = record["params"]
-        entry = found.setdefault((params["repository"], params["program"]), {})
-        if entry and entry["commit"] != params["commit"]:
-            entry.clear()
-        entry |= {"commit": params["commit"], "compiles": params["compiles"]}
-        entry[params["device"]] = params
+    for params in (record["params"] for record in data.matching("mpi/others")):
+        name, commit = (params["repository"], params["program"]), params["commit"]
+        if found.get(name, {}).get("commit") != commit:
+            found[name] = {"commit": commit}
+        found[name][params["device"]] = params
     rows = []
     for (repository, program), entry in sorted(found.items()):
-        steps = [STEPS[entry["compiles"]]]
-        for device in ("cpu", "gpu"):
-            params = entry.get(device, {"equal": None})
-            ranks = f" ({', '.join(f'{n:,}' for n in params['ranks'])})" if params["equal"] else ""
-            steps.append(STEPS[params["equal"]] + ranks)
-        reasons = dict.fromkeys(entry[name]["reason"] for name in ("cpu", "gpu") if name in entry)
-        row = [program, f"{repository} {entry['commit']}", *steps]
-        rows.append([*row, "; ".join(filter(None, reasons))])
-    counts = [
-        f"{sum(row[nth].startswith('yes') for row in rows)} of "
-        f"{sum(row[nth] != DASH for row in rows)} on the {device}"
-        for nth, device in ((3, "CPU"), (4, "GPU"))
-    ]
-    compiled = sum(row[2] == "yes" for row in rows)
+        tried = [entry.get(device, {"equal": None, "reason": ""}) for device in ("cpu", "gpu")]
+        ranks = (
+            f" ({', '.join(f'{n:,}' for n in p['ranks'])})" if p["equal"] else "" for p in tried
+        )
+        compiles = STEPS[next(p["compiles"] for p in tried if "compiles" in p)]
+        equal = [STEPS[p["equal"]] + text for p, text in zip(tried, ranks)]
+        reason = "; ".join(filter(None, dict.fromkeys(p["reason"] for p in tried)))
+        rows.append([program, f"{repository} {entry['commit']}", compiles, *equal, reason])
+    good = [sum(row[nth].startswith("yes") for row in rows) for nth in (2, 3, 4)]
+    cpu, gpu = (sum(row[nth] != DASH for row in rows) for nth in (3, 4))
     head = ["program", "repository, commit", "compiles", "CPU (ranks)", "GPU (ranks)", "reason"]
     return [
-        f"{compiled} of {len(rows)} programs compile. Equal output: {', '.join(counts)}.",
+        f"{good[0]} of {len(rows)} programs compile. Equal output: {good[1]} of {cpu} on the CPU, "
+        f"{good[2]} of {gpu} on the GPU.",
         "",
         *markdown(head, rows, right=False),
     ]
@@ -157,38 +142,20 @@ def others(data):
 
 # --- docs/design/mpi_analysis.md
 
+MALLOCS = {
+    "cuda": "CUDA's `malloc`",
+    "cuda-dynamic": "header",
+    "cuda-map": "no header",
+    "dynamic": "Quarry, no classes",
+    "collective": "Quarry, classes",
+}
 OPERATIONS = {
     "alltoall": "`MPI_Alltoall`",
     "broadcast": "`MPI_Bcast`",
     "messages": "all to all by allocated messages",
     "reduce": "`MPI_Reduce`",
 }
-ORDERS = {
-    "walk": "all read in order",
-    "apart": "in order, from an own first element",
-    "random": "in random order",
-    "single": "one rank of a warp reads in order",
-}
-QUANTITIES = {
-    "{workload} work": "mpi/workload/gflops arrays=None",
-    "`malloc`": "mpi/workload/malloc arrays=None workload=linear",
-    "`free`": "mpi/workload/free arrays=None workload=linear",
-}
 GAIN = ratio("malloc=cuda", "malloc=collective")
-
-
-def workload_gain(view, selection):
-    """How much better Quarry with classes is than CUDA's malloc."""
-    is_rate = selection["bench"].endswith("gflops")
-    return (ratio("malloc=collective", "malloc=cuda") if is_rate else GAIN)(view, selection)
-
-
-def calls(quantity, title):
-    """The columns of a quantity, by how the allocations were compiled."""
-    two, one = (f'mpi/arms/{quantity} compiled="{calls}"' for calls in ("two calls", "one call"))
-    return [(f"{title}, two calls", two), ("one call", one), ("ratio", ratio(two, one))]
-
-
 # The seed's figure 5.
 OPERATION_TABLE = table(
     found(
@@ -201,70 +168,90 @@ OPERATION_TABLE = table(
     " | ranks | doubles",
     "Milliseconds, " + ORIGIN,
 )
+
+
+def calls(quantity, title):
+    """The columns of a quantity, by how the allocations in two arms of a branch were compiled."""
+    two, one = (f'mpi/arms/{quantity} compiled="{calls}"' for calls in ("two calls", "one call"))
+    return [(f"{title}, two calls", two), ("one call", one), ("ratio", ratio(two, one))]
+
+
+ARMS = table(
+    found(
+        "{arms}, work {work} | {ranks} | {floats}",
+        "mpi/arms/work",
+        "arms work ranks floats",
+        {name: name for name in ("long", "short", "together", "in arms")},
+    ),
+    calls("malloc", "`malloc`") + calls("work", "work"),
+    "arms | ranks | floats",
+    "Microseconds, " + ORIGIN,
+)
+CLASSES = table(
+    found("`{program}`", "mpi/classes", "program"),
+    {kind: of_point(lambda p, kind=kind: f"{p.params[kind]}") for kind in ("CU", "CV", "NO")},
+    "program",
+    "",
+)
+# The programs of tests/mpi/programs. Each run is a record.
+RUNS = named("malloc", {name: MALLOCS[name] for name in ("cuda", "dynamic", "collective")})
+PROGRAMS = table(
+    found("`{program}` | {ranks}", "mpi/program/time malloc=*", "program ranks"),
+    [*RUNS, ("what classes gain", ratio("malloc=dynamic", "malloc=collective", ".2f"))],
+    "program | ranks",
+    "Milliseconds, " + ORIGIN,
+    lambda view, selection: spread()(view, selection) or "failed",
+)
+
+
+def workload_gain(view, selection):
+    """How much better Quarry with classes is than CUDA's malloc."""
+    is_rate = selection["bench"].endswith("gflops")
+    return (ratio("malloc=collective", "malloc=cuda") if is_rate else GAIN)(view, selection)
+
+
+# The seed's figures 1 to 4: the rate of the work, and the time of malloc and free.
+QUANTITIES = {
+    "{workload} work": "mpi/workload/gflops arrays=None",
+    "`malloc`": "mpi/workload/malloc arrays=None workload=linear",
+    "`free`": "mpi/workload/free arrays=None workload=linear",
+}
+WORKLOADS = table(
+    [
+        found(f"{title} | {{ranks}} | {{floats}}", chosen, "workload ranks floats")
+        for title, chosen in QUANTITIES.items()
+    ],
+    [("unit", at("malloc=*", UNIT)), *named("malloc", MALLOCS), ("ratio", workload_gain)],
+    " | ranks | floats",
+    cell=value(),
+)
+ORDERS = {
+    "walk": "all read in order",
+    "apart": "in order, from an own first element",
+    "random": "in random order",
+    "single": "one rank of a warp reads in order",
+}
+FLOATS = "{workload} work | {ranks} | {floats} floats"
+DOUBLES = "{order} | {ranks} | {doubles} doubles"
+GFLOPS = "mpi/workload/gflops arrays=contiguous"
+ARRAYS = table(
+    [
+        found(FLOATS, GFLOPS, "ranks floats workload"),
+        found(DOUBLES, "mpi/arrays ranks=12288", "order ranks doubles", ORDERS),
+        found(DOUBLES, "mpi/arrays ranks=1024", "order ranks doubles", ORDERS),
+    ],
+    {
+        "unit": at("arrays=contiguous", UNIT),
+        "contiguous": "arrays=contiguous",
+        "interleaved": "arrays=interleaved",
+        "ratio": ratio("arrays=interleaved", "arrays=contiguous", ".2f"),
+    },
+    " | ranks | array",
+)
 ANALYSIS_APART = {
-    "Allocations in two arms of a branch": table(
-        found(
-            "{arms}, work {work} | {ranks} | {floats}",
-            "mpi/arms/work",
-            "arms work ranks floats",
-            {"long": "long", "short": "short", "together": "together", "in arms": "in arms"},
-        ),
-        [*calls("malloc", "`malloc`"), *calls("work", "work")],
-        "arms | ranks | floats",
-        "Microseconds, " + ORIGIN,
-    ),
-    # The classes of the allocations of tests/mpi/programs.
-    "Classes of the allocations of MPI programs": table(
-        found("`{program}`", "mpi/classes", "program"),
-        {kind: param(kind) for kind in ("CU", "CV", "NO")},
-        "program",
-        "",
-    ),
-    # The programs of tests/mpi/programs. Each run is a record.
-    "Times of MPI programs by allocator": table(
-        found("`{program}` | {ranks}", "mpi/program/time malloc=*", "program ranks"),
-        [
-            *named("malloc", {n: MALLOCS[n] for n in ("cuda", "dynamic", "collective")}),
-            ("what classes gain", ratio("malloc=dynamic", "malloc=collective", ".2f")),
-        ],
-        "program | ranks",
-        "Milliseconds, " + ORIGIN,
-        spread(missing="failed"),
-    ),
-    # The seed's figures 1 to 4: the rate of the work, and the time of malloc and free.
-    "Work on arrays of ranks by allocator": table(
-        [
-            found(f"{title} | {{ranks}} | {{floats}}", chosen, "workload ranks floats")
-            for title, chosen in QUANTITIES.items()
-        ],
-        [("unit", unit("malloc=*")), *named("malloc", MALLOCS), ("ratio", workload_gain)],
-        " | ranks | floats",
-        cell=value(),
-    ),
-    "Contiguous and interleaved arrays of ranks": table(
-        [
-            found(
-                "{workload} work | {ranks} | {floats} floats",
-                "mpi/workload/gflops arrays=contiguous",
-                "ranks floats workload",
-                cells="mpi/workload/gflops",
-            ),
-            *(
-                found(
-                    "{order} | {ranks} | {doubles} doubles",
-                    f"mpi/arrays ranks={ranks}",
-                    "order ranks doubles",
-                    ORDERS,
-                )
-                for ranks in (12_288, 1024)
-            ),
-        ],
-        {
-            "unit": unit("arrays=contiguous"),
-            "contiguous": "arrays=contiguous",
-            "interleaved": "arrays=interleaved",
-            "ratio": ratio("arrays=interleaved", "arrays=contiguous", ".2f"),
-        },
-        " | ranks | array",
-    ),
+    "Allocations in two arms of a branch": ARMS,
+    "Classes of the allocations of MPI programs": CLASSES,
+    "Times of MPI programs by allocator": PROGRAMS,
+    "Work on arrays of ranks by allocator": WORKLOADS,
+    "Contiguous and interleaved arrays of ranks": ARRAYS,
 }

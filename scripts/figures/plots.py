@@ -297,7 +297,7 @@ OPENCL_FIGURES = [
             )
             for panel, bench, x, label, series, more in OPENCL_PANELS
         ],
-        machine=device["machine"],
+        machine=select(device)["machine"],
         note=f"KMA: {kma.MEASURED}, {kma.CONDITION}."
         + (f" {kma.GPU_NOTE}" if name == "gpu" else ""),
         legend_in_panels=True,

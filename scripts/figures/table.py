@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table as a specification: which records its rows, columns and cells select.
 
-A cell merges the selections of its row and its column (records.py says what a selection is). Its
-writer finds points through a `View`, which remembers the points that the table shows, for their
-dates and commits. `goal` in a selection is for the column of goals: it selects nothing.
+Rows and columns are pairs of a title and a selection (records.py says what that is). A cell merges
+the selections of its row and its column. A `|` in a title separates columns. Pairs are made by a
+text of lines `title > selection`, by a dict, by a function of a view, or by a list of these.
+`goal` in a selection is for the column of goals: it selects nothing.
 """
 
 from collections.abc import Callable
@@ -20,6 +21,11 @@ def markdown(head, rows, right=True):
     rest = "|---:" if right else "|---"
     lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
     return [lines[0], "|---" + rest * (len(head) - 1) + "|", *lines[1:]]
+
+
+def blocks(parts):
+    """The lines of all parts, with an empty line between them."""
+    return sum((["", *part] for part in parts if part), [])[1:]
 
 
 class View:
@@ -58,30 +64,30 @@ def form_of(form):
     return (form if "{" in form else f"{{:{form}}}").format
 
 
-def value(form=None, scale=1, more=""):
-    """The median, times `scale`; or the failure."""
+def of_point(write):
+    """Writes a point, or its failure."""
 
     def text(view, selection):
-        point = view.point(selection, more)
-        if point and point.median is not None:
-            return form_of(form)(scale * point.median)
-        return point and point.error
+        point = view.point(selection)
+        return point and (point.error if point.median is None else write(point))
 
     return text
 
 
-def spread(words="–", more="", missing=None):
+def value(form=None, scale=1):
+    """The median, times `scale`."""
+    return of_point(lambda point: form_of(form)(scale * point.median))
+
+
+def spread(words="–"):
     """The median, and in brackets p10 and p90, or the least and the greatest run."""
 
-    def text(view, selection):
-        point = view.point(selection, more)
-        if point is None or point.median is None:
-            return point.error if point else missing
+    def text(point):
         low, high = (value_text(point.values.get(name, 0)) for name in ("p10", "p90"))
         alone = "p10" not in point.values or (point.runs and low == high)
         return value_text(point.median) + ("" if alone else f" ({low}{words}{high})")
 
-    return text
+    return of_point(text)
 
 
 def ratio(above, below, form=None, statistic="median"):
@@ -95,19 +101,14 @@ def ratio(above, below, form=None, statistic="median"):
     return text
 
 
-def unit(more=""):
-    """The unit of the cell's points."""
-    return lambda view, selection: (point := view.point(selection, more)) and point.unit
-
-
-def param(name, nth=None):
-    """A param, or a part of it."""
+def at(more, writer):
+    """The writer with more in its selection; `{bench}` is the benchmark."""
 
     def text(view, selection):
-        point = view.point(selection)
-        return point and x_text(
-            name, point.params[name] if nth is None else point.params[name][nth]
-        )
+        chosen = select(more)
+        if "bench" in chosen:
+            chosen["bench"] = chosen["bench"].replace("{bench}", selection.get("bench", ""))
+        return writer(view, select(selection, chosen))
 
     return text
 
@@ -122,30 +123,36 @@ def joined(separator, *writers):
     return text
 
 
-# --- Rows and columns: pairs of a title and a selection, or functions of a view that return them.
-# A `|` in a title separates columns.
+# --- Rows and columns
 
 
 def lines(text):
-    """Pairs from lines `title > selection`."""
     found = (line.rpartition(" > ") for line in text.strip().splitlines())
-    return [(title.strip(), chosen) for title, _, chosen in found]
+    return [(title.strip(), select(chosen)) for title, _, chosen in found]
 
 
-def titled(title, chosen, titles):
-    """A title in which {name} is a value of `chosen`: its text in `titles`, or as x_text says."""
-    return title.format(**{n: titles.get(v) or x_text(n, v) for n, v in chosen.items()})
+def pairs_of(parts, view):
+    """The pairs, whatever they are made from."""
+    if callable(parts) or isinstance(parts, str):
+        return lines(parts) if isinstance(parts, str) else list(parts(view))
+    parts = parts.items() if isinstance(parts, dict) else parts
+    return sum(([p] if isinstance(p, tuple) else pairs_of(p, view) for p in parts), [])
+
+
+def titled(title, values, titles):
+    """A title in which {name} is a value: its text in `titles`, or as x_text says."""
+    return title.format(**{n: (titles or {}).get(v) or x_text(n, v) for n, v in values.items()})
 
 
 def each(title, selection="", titles=None, **params):
     """A pair for each combination of the values of params."""
     found = (dict(zip(params, values)) for values in product(*params.values()))
-    return [(titled(title, each, titles or {}), select(selection, each)) for each in found]
+    return [(titled(title, values, titles), select(selection, values)) for values in found]
 
 
-def named(param, titles, selection=""):
+def named(param, titles):
     """A pair for each value of one param, from {value: title}."""
-    return [(title, select(selection, {param: name})) for name, title in titles.items()]
+    return [(title, {param: name}) for name, title in titles.items()]
 
 
 def found(title, selection, params, titles=None, cells=None):
@@ -155,31 +162,19 @@ def found(title, selection, params, titles=None, cells=None):
     """
     order, params = list(titles or {}), params.split()
 
-    def place(value):
-        return (order.index(value), "") if value in order else (len(order), value)
+    def place(key):
+        return [(order.index(v), "") if v in order else (len(order), v) for v in key]
 
     def pairs(view):
-        chosen = select(selection)
-        chosen.pop("goal", None)
-        keys = view.data.points(chosen, view.machine, params)
-        for key in sorted(keys, key=lambda key: [place(value) for value in key]):
+        for key in sorted(view.data.points(selection, view.machine, params), key=place):
             values = dict(zip(params, key))
-            more = selection if cells is None else cells
-            yield titled(title, values, titles or {}), select(more, values)
+            more = select(selection if cells is None else cells, values)
+            yield titled(title, values, titles), more
 
     return pairs
 
 
-def of_view(pairs, view):
-    """The pairs, whatever they are made from: a function, a text, a dict, or a list of these."""
-    if callable(pairs):
-        return list(pairs(view))
-    if isinstance(pairs, str):
-        return lines(pairs)
-    if isinstance(pairs, dict):
-        return list(pairs.items())
-    parts = ([each] if isinstance(each, tuple) else of_view(each, view) for each in pairs)
-    return [pair for part in parts for pair in part]
+# --- Tables
 
 
 @dataclass
@@ -195,40 +190,27 @@ class Table:
     after: str = ""
     machines: str = "first"  # with points; `each`: a table for each machine; `all`: one for all
     keep: bool = False  # rows without a point too
-    right: bool = True
     best: Callable | None = None  # max or min: the best number of each column is bold
     words: Callable | None = None  # of the view: {word: text}
 
     def lines_of(self, data, machine):
-        view = View(data, machine)
-        columns, rows = of_view(self.columns, view), []
-        for title, selection in of_view(self.rows, view):
-            selection = select(selection)
-            texts = [
-                view.text(column, selection)
-                if callable(column)
-                else view.text(self.cell, select(selection, column))
-                for _, column in columns
-            ]
+        view, rows = View(data, machine), []
+        columns = pairs_of(self.columns, view)
+        for title, selection in pairs_of(self.rows, view):
+            writers = [c if callable(c) else at(c, self.cell) for _, c in columns]
+            texts = [view.text(writer, select(selection)) for writer in writers]
             if self.keep or any(text is not None for text in texts):
-                rows.append([*title.split("|"), *(DASH if t is None else t for t in texts)])
+                texts = [DASH if text is None else text for text in texts]
+                rows.append([*map(str.strip, title.split("|")), *texts])
         if not view.shown:
             return []
-        words = {"machine": machine, "origin": origin(view.shown)}
-        words["machines"] = "; ".join(dict.fromkeys(point.machine for point in view.shown))
+        machines = "; ".join(dict.fromkeys(point.machine for point in view.shown))
+        words = {"machine": machine, "machines": machines, "origin": origin(view.shown)}
         words |= self.words(view) if self.words else {}
-        head, *others = (
-            text.format(**words).split("\n") if text else []
-            for text in ("|".join([self.head, *(t for t, _ in columns)]), self.before, self.after)
-        )
-        rows = [[text.strip() for text in row] for row in rows]
-        titles = [text.strip() for text in head[0].split("|")]
-        before, after = others
-        return [
-            *(before and [*before, ""]),
-            *markdown(titles, bold(rows, self.best, self.head.count("|") + 1), self.right),
-            *(after and ["", *after]),
-        ]
+        head = "|".join([self.head, *(title for title, _ in columns)]).format(**words)
+        before, after = (text.format(**words).splitlines() for text in (self.before, self.after))
+        rows = bold(rows, self.best, self.head.count("|") + 1) if self.best else rows
+        return blocks([before, markdown([*map(str.strip, head.split("|"))], rows), after])
 
     def __call__(self, data):
         machines = [None] if self.machines == "all" else data.machines()
@@ -236,25 +218,13 @@ class Table:
         return blocks(found if self.machines == "each" else found[:1]) or ["Not measured yet."]
 
 
-def blocks(parts):
-    """The lines of all parts, with an empty line between them."""
-    return sum((["", *part] for part in parts), [])[1:]
-
-
 def bold(rows, best, titles):
     """The rows with the best of each column in bold. `titles`: the columns before the cells."""
 
     def number(text):
-        try:
-            return float(text.split(" ")[0].replace(",", ""))
-        except ValueError:
-            return None
+        return float(text.split(" ")[0].replace(",", "")) if text[:1].isdigit() else None
 
-    if best is None:
-        return rows
     columns = ([n for n in map(number, column) if n is not None] for column in zip(*rows))
     tops = [best(c) if c and nth >= titles else None for nth, c in enumerate(columns)]
-    return [
-        [f"**{t}**" if top is not None and number(t) == top else t for t, top in zip(row, tops)]
-        for row in rows
-    ]
+    is_best = lambda text, top: top is not None and number(text) == top  # noqa: E731
+    return [[f"**{t}**" if is_best(t, top) else t for t, top in zip(r, tops)] for r in rows]

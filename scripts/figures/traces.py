@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of recorded traces and of Python programs: docs/design/traces.md, docs/guide/pytorch.md."""
+"""Tables of traces and of Python programs: docs/design/traces.md and docs/guide/pytorch.md."""
 
 from .heuristics import REAL_TRACES
 from .records import value_text
-from .table import Table, found, named, ratio, spread, value
+from .table import Table, at, found, named, ratio, spread, value
 
 COLUMNS = named("trace", REAL_TRACES)
 ORIGIN = "{machine}, {origin}:"
+EVENT = "ns an event, median (p10 to p90)"
+PAIR = "ns of processor time for an allocation and its free, median (p10 to p90)"
 
 
 def peak(view, selection):
@@ -14,8 +16,8 @@ def peak(view, selection):
     own, least = view.median(selection), view.median(selection, "allocator=requested")
     if own is None:
         return None
-    excess = f" (+{100 * (own / least - 1):.1f} %)"
-    return value_text(own / 2**20) + ("" if selection["allocator"] == "requested" else excess)
+    more = "" if selection["allocator"] == "requested" else f" (+{100 * (own / least - 1):.1f} %)"
+    return value_text(own / 2**20) + more
 
 
 PEAKS = """
@@ -36,6 +38,7 @@ rule: call site and size > trace/separate allocator=call_site_and_size
 decision tree, 8 leaves > trace/separate allocator=tree
 decision tree, no limit > trace/separate allocator="deep tree"
 """
+HALF = "MiB at the peak of the second half"
 RATES = """
 replay, default pool, events in memory > trace/replay strategy=fast_fit
 replay, best fit, events in memory > trace/replay strategy=lowest_best_fit
@@ -51,98 +54,74 @@ a pool, into a ring > trace/pool case="ring of 100000"
 `record` alone, into a file > trace/record case=file
 `record` alone, into a ring > trace/record case="ring of 100000"
 """
+THREADS = named("threads", {1: "one thread", 2: "two threads"})
+KERNELS = {
+    "heap_ref": "",
+    "recorded_heap_ref": "allocator=recorded",
+    "÷": ratio("allocator=recorded", ""),
+}
+UPSTREAM = """
+cudaMalloc > upstream/allocate allocator=cudaMalloc
+cudaFree > upstream/free allocator=cudaMalloc
+"""
+BYTES = found("{bytes}", "upstream/free allocator=cudaMalloc", "bytes", cells="")
 PYTHON = """
 `quarry.Pool` > python/record/pool
 PyTorch's functions, through ctypes and without Python's lock > python/record/torch
 """
+LOGS = {case: {"case": case} for case in ("no recording", "file", "file with call sites")}
 PEAK_TABLE = Table(PEAKS, COLUMNS, peak, "MiB at the peak", "{origin}:")
 APART = {
     "Pools separated by what a trace shows": Table(
-        SEPARATIONS,
-        COLUMNS,
-        value(scale=1 / 2**20),
-        "MiB at the peak of the second half",
-        "{origin}:",
+        SEPARATIONS, COLUMNS, value(scale=2**-20), HALF, "{origin}:"
     ),
     "Events a second": Table(RATES, COLUMNS, value(), "million events a second", ORIGIN),
-    "Cost of recording": Table(
-        RECORDING,
-        "one thread > threads=1\ntwo threads > threads=2",
-        spread(" to "),
-        "ns an event, median (p10 to p90)",
-        ORIGIN,
-        machines="each",
-    ),
+    "Cost of recording": Table(RECORDING, THREADS, spread(" to "), EVENT, ORIGIN, machines="each"),
     "Cost of recording in kernels": Table(
-        "malloc > heap/record/malloc\nfree > heap/record/free",
-        {
-            "heap_ref": "allocator=quarry",
-            "recorded_heap_ref": "allocator=recorded",
-            "÷": ratio("allocator=recorded", "allocator=quarry"),
-        },
+        {name: f"heap/record/{name}" for name in ("malloc", "free")},
+        KERNELS,
         value(".3g", 1000),
         "ps for each lane",
         "{machine}, {origin}, 2^20 lanes, 64 B each:",
     ),
-    "Times of the upstream": Table(
-        "cudaMalloc > upstream/allocate allocator=cudaMalloc\n"
-        "cudaFree > upstream/free allocator=cudaMalloc",
-        found("{bytes}", "upstream/free allocator=cudaMalloc", "bytes", cells=""),
-        value(),
-        "µs, median",
-        ORIGIN,
-    ),
-    "Cost of recording in Python": Table(
-        PYTHON,
-        {case: {"case": case} for case in ("no recording", "file", "file with call sites")},
-        spread(" to "),
-        "ns of processor time for an allocation and its free, median (p10 to p90)",
-        ORIGIN,
-    ),
+    "Times of the upstream": Table(UPSTREAM, BYTES, value(), "µs, median", ORIGIN),
+    "Cost of recording in Python": Table(PYTHON, LOGS, spread(" to "), PAIR, ORIGIN),
 }
 
 # --- docs/guide/pytorch.md
 
-TRAINING = {model: f"python/plugins/training_{model}" for model in ("gpt", "resnet")}
-USES = {"stock": "stock", "quarry": "`use()`", "one_block": "`use()` in one block"}
-USES |= {"pool": "`pool()`"}
+TRAINING = {model: f"python/plugins/training_{model} allocator=*" for model in ("gpt", "resnet")}
+MEASURES = {"step (ms)": ("step_ms", 1), "peak reserved (GiB)": ("peak_reserved", 2**-30)}
+USES = {"quarry": "`use()`", "one_block": "`use()` in one block", "pool": "`pool()`"}
 
 
 def session_rows(view):
     """Of the last day. A session is all runs of one commit, which alternated between allocators."""
     names = ("date", "commit", "runs", "allocator", "first_block", "next_block")
-    keys = {}
-    for bench in TRAINING.values():
-        keys |= view.data.points(f"{bench} allocator=* measure=step_ms", view.machine, names)
-        keys |= view.data.points(f"{bench} allocator=* measure=peak_reserved", view.machine, names)
-    day = max((key[0] for key in keys), default=None)
-    commits = list(dict.fromkeys(key[1] for key in keys))
+    chosen = [(bench, name) for bench in TRAINING.values() for name, _ in MEASURES.values()]
+    found = (view.data.points(f"{b} measure={name}", view.machine, names) for b, name in chosen)
+    keys = list(dict.fromkeys(key for points in found for key in points))
+    commits, day = [key[1] for key in keys], max((key[0] for key in keys), default=None)
     for key in sorted(keys, key=lambda key: commits.index(key[1])):
         blocks = " and ".join(filter(None, key[4:]))
-        title = USES[key[3]] + (f", blocks: {blocks}" if blocks else "")
+        title = USES.get(key[3], key[3]) + (f", blocks: {blocks}" if blocks else "")
         if key[0] == day:
             yield f"{title} | {key[1]}, {key[2]} runs", dict(zip(names, key))
 
 
 def spread_of_times(view):
     day = view.shown[-1].date
-    found = [
-        record["value"]
-        for bench in TRAINING.values()
-        for record in view.data.matching(f'{bench} allocator=* measure="step_ms spread" date={day}')
-    ]
+    spreads = (f'{bench} measure="step_ms spread" date={day}' for bench in TRAINING.values())
+    found = [record["value"] for chosen in spreads for record in view.data.matching(chosen)]
     return {"spread": value_text(max(found)), "date": day}
 
 
 TRAINING_TABLE = Table(
     session_rows,
     {
-        f"{model}: {title}": value(scale=scale, more=f"{bench} measure={measure}")
+        f"{model}: {title}": at(f"{bench.split()[0]} measure={measure}", value(scale=scale))
         for model, bench in TRAINING.items()
-        for title, measure, scale in (
-            ("step (ms)", "step_ms", 1),
-            ("peak reserved (GiB)", "peak_reserved", 2**-30),
-        )
+        for title, (measure, scale) in MEASURES.items()
     },
     head=" | session",
     before="{machine}, {date}. Medians of the runs. In one session, the times of a step in two runs"
