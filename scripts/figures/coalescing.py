@@ -6,12 +6,11 @@ figures come from the records of coalesced_unit_bench.
 """
 
 import math
-from dataclasses import dataclass
 
 from .names import NAMES, WAYS
 from .plots import COALESCED_FIGURES, picture
 from .records import origin, select, value_text
-from .table import DASH, Table, View, each, found, markdown, ratio, value
+from .table import Table, View, each, found, lines, markdown, named, ratio, value
 
 SIZES = (100, 200, 300, 400)
 MODES = {"none": "no barrier", "barrier": "barrier"}
@@ -223,34 +222,9 @@ def page(data):
 
 # --- docs/design/coalescing.md: the paper's claims, and whether the measurements meet them
 
-
-@dataclass
-class Claim:
-    """`holds` gets {way: speed-up over CUDA's malloc}. `text` is the condition that it tests."""
-
-    key: str
-    text: str
-    paper: str  # the paper's speed-ups
-    case: tuple  # phase, workload, floats
-    ways: tuple
-    holds: object
-
-    def verdict(self, view, mode):
-        """The speed-ups as text, with `yes` or `no`: whether they meet the condition."""
-        phase, workload, floats = self.case
-        slow, *fast = (
-            mean_of(view, phase, name, floats, workload, mode)
-            for name in ("cuda", *(f"cuda+{way}" for way in self.ways))
-        )
-        # Rounded as in the table, so that a reader can check the verdict.
-        pairs = ((way, time) for way, time in zip(self.ways, fast) if slow and time)
-        found = {way: float(f"{slow / time:.3g}") for way, time in pairs}
-        if not found or len(found) < len(self.ways) <= 4:
-            return "not measured"
-        text = ", ".join(f"{way} {value_text(ratio)}" for way, ratio in found.items())
-        if len(self.ways) > 4:
-            text = f"{value_text(min(found.values()))} to {value_text(max(found.values()))}"
-        return f"{'yes' if self.holds(found) else 'no'}: {text}"
+BLOCKS, WARPS = ("header-block", "map-block"), ("header-warp", "map-warp")
+HEADERS, MAPS = ("header-block", "header-warp"), ("map-block", "map-warp")
+FOUR, ALL = BLOCKS + WARPS, tuple(WAYS)
 
 
 def least(found, ways=None):
@@ -265,75 +239,76 @@ def is_fastest(found):
     return found["header-block"] == most(found)
 
 
-BLOCKS, WARPS = ("header-block", "map-block"), ("header-warp", "map-warp")
-HEADERS, MAPS = ("header-block", "header-warp"), ("map-block", "map-warp")
-LINEAR, QUADRATIC = ("work", "linear", 400), ("work", "quadratic", 400)
-MALLOC, FREE, MALLOC_100 = (
-    ("allocate", "linear", 400),
-    ("free", "linear", 400),
-    ("allocate", "linear", 100),
-)
-CLAIMS = [
-    Claim(
-        *("A", "linear work: a warp's allocations are at least 3 times as fast"),
-        *("header 3.46, map 3.18", LINEAR, WARPS, lambda found: least(found) >= 3),
-    ),
-    Claim(
-        *("B", "linear work: a thread block's allocations are slower"),
-        *("header 0.35, map 0.86", LINEAR, BLOCKS, lambda found: most(found) < 1),
-    ),
-    Claim(
-        *("C", "quadratic work: those without headers are at least twice as fast"),
-        *("block 2.18, warp 2.21", QUADRATIC, MAPS, lambda found: least(found) >= 2),
-    ),
-    Claim(
-        *("D", "quadratic work: those with headers are at most a tenth faster"),
-        *("block 0.88, warp 0.99", QUADRATIC, HEADERS, lambda found: most(found) <= 1.1),
-    ),
-    Claim(
-        *("E", "malloc: header and block is the fastest", "848, 184, 40, 33"),
-        *(MALLOC, BLOCKS + WARPS, is_fastest),
-    ),
-    Claim(
-        *("F", "free: header and block is the fastest", "40, 11, 1.7, 0.5"),
-        *(FREE, BLOCKS + WARPS, is_fastest),
-    ),
-    Claim(
-        *("F", "free: map and warp is slower", "0.5", FREE, ("map-warp",)),
-        lambda found: most(found) < 1,
-    ),
-    Claim(
-        *("G", "malloc: each way of a thread block is faster than each of a warp", "see E"),
-        *(MALLOC_100, BLOCKS + WARPS, lambda found: least(found, BLOCKS) > most(found, WARPS)),
-    ),
-    Claim(
-        *("H", "all phases, 100 floats: the map costs a thread block 5 % at most", DASH),
-        *(("total", "linear", 100), ("map-block", "header-block")),
-        lambda found: found["map-block"] * 1.05 >= found["header-block"],
-    ),
-    *(
-        Claim(
-            *(key, f"{workload} work: all ways are faster", DASH),
-            *(("work", workload, 400), tuple(WAYS), lambda found: least(found) > 1),
-        )
-        for key, workload in (("I", "strided"), ("J", "gather"), ("K", "scan"))
-    ),
-    *(
-        Claim(
-            *("N", f"linear work, {n} floats: a warp's are as fast, a thread block's slower"),
-            *(DASH, ("work", "linear", n), BLOCKS + WARPS),
-            lambda found: least(found, WARPS) >= 1 > most(found, BLOCKS),
-        )
-        for n in (4, 24)
-    ),
+def lowers_linear_work(found):
+    return least(found, WARPS) >= 1 > most(found, BLOCKS)
+
+
+# Key, claim, and the paper's speed-ups; for each line the ways, and the condition for their speed-ups.
+CLAIMS = """
+A | linear work: a warp's allocations are at least 3 times as fast | header 3.46, map 3.18 > work
+B | linear work: a thread block's allocations are slower | header 0.35, map 0.86 > work
+C | quadratic work: those without headers are at least twice as fast | block 2.18, warp 2.21 > work
+D | quadratic work: those with headers are at most a tenth faster | block 0.88, warp 0.99 > work
+E | malloc: header and block is the fastest | 848, 184, 40, 33 > allocate
+F | free: header and block is the fastest | 40, 11, 1.7, 0.5 > free
+F | free: map and warp is slower | 0.5 > free
+G | malloc: each way of a thread block is faster than each of a warp | see E > allocate floats=100
+H | all phases, 100 floats: the map costs a thread block 5 % at most | – > total floats=100
+I | strided work: all ways are faster | – > work
+J | gather work: all ways are faster | – > work
+K | scan work: all ways are faster | – > work
+N | linear work, 4 floats: a warp's are as fast, a thread block's slower | – > work floats=4
+N | linear work, 24 floats: a warp's are as fast, a thread block's slower | – > work floats=24
+"""
+CONDITIONS = [
+    (WARPS, lambda found: least(found) >= 3),
+    (BLOCKS, lambda found: most(found) < 1),
+    (MAPS, lambda found: least(found) >= 2),
+    (HEADERS, lambda found: most(found) <= 1.1),
+    (FOUR, is_fastest),
+    (FOUR, is_fastest),
+    (("map-warp",), lambda found: most(found) < 1),
+    (FOUR, lambda found: least(found, BLOCKS) > most(found, WARPS)),
+    (MAPS[:1] + HEADERS[:1], lambda f: f["map-block"] * 1.05 >= f["header-block"]),
+    *[(ALL, lambda found: least(found) > 1)] * 3,
+    *[(FOUR, lowers_linear_work)] * 2,
 ]
+
+
+def claim_rows(view):
+    """The workload is the first word of the claim, if that is one."""
+    for (title, chosen), (ways, holds) in zip(lines(CLAIMS), CONDITIONS, strict=True):
+        word = title.split()[2]
+        workload = word if word in ("quadratic", "strided", "gather", "scan") else "linear"
+        chosen = {"floats": 400, "workload": workload, "ways": ways, "holds": holds} | chosen
+        yield title, chosen
+
+
+def verdict(view, selection):
+    """The speed-ups over CUDA's malloc, with `yes` or `no`: whether they meet the condition."""
+    phase, floats, workload, mode = (
+        selection[name] for name in ("bench", "floats", "workload", "mode")
+    )
+    slow, *fast = (
+        mean_of(view, phase, name, floats, workload, mode)
+        for name in ("cuda", *(f"cuda+{way}" for way in selection["ways"]))
+    )
+    # Rounded as in the table, so that a reader can check the verdict.
+    pairs = ((way, time) for way, time in zip(selection["ways"], fast) if slow and time)
+    found = {way: float(f"{slow / time:.3g}") for way, time in pairs}
+    if not found or len(found) < len(selection["ways"]) <= 4:
+        return "not measured"
+    text = ", ".join(f"{way} {value_text(ratio)}" for way, ratio in found.items())
+    if len(selection["ways"]) > 4:
+        text = f"{value_text(least(found))} to {value_text(most(found))}"
+    return f"{'yes' if selection['holds'](found) else 'no'}: {text}"
+
+
 CLAIM_TABLE = Table(
-    lambda view: [(f"{c.key} | {c.text} | {c.paper}", {"claim": c}) for c in CLAIMS],
-    {
-        title: lambda view, selection, mode=mode: selection["claim"].verdict(view, mode)
-        for mode, title in MODES.items()
-    },
-    head=" | the paper's claim, against CUDA's malloc | its speed-up",
-    before="Measured on {machine}, {origin}, 12 × 1024 threads. A figure is the\nspeed-up over CUDA's "
+    claim_rows,
+    named("mode", MODES),
+    verdict,
+    " | the paper's claim, against CUDA's malloc | its speed-up",
+    "Measured on {machine}, {origin}, 12 × 1024 threads. A figure is the\nspeed-up over CUDA's "
     "malloc, a quotient of mean times. *Yes* or *no*: whether\nthe figures meet the condition.",
 )

@@ -23,7 +23,7 @@ class Panel:
     selection: str | dict
     x: str = "bytes"
     series: dict = field(default_factory=lambda: {n: {"allocator": n} for n in ALLOCATORS})
-    side_by_side: dict | None = None  # label -> bench, in place of `x`
+    side_by_side: dict = field(default_factory=dict)  # label -> selection, in place of `x`
     constants: dict = field(default_factory=dict)  # more series: name -> {x: value}
     convert: object = None  # of each point
     lines: bool = False  # always lines, since x is no power of two
@@ -36,8 +36,8 @@ class Panel:
         for name, chosen in self.series.items():
             chosen = select(self.selection, chosen)
             if self.side_by_side:
-                benches = self.side_by_side.items()
-                points = {label: data.point(select(chosen, b), machine) for label, b in benches}
+                both = {label: select(chosen, more) for label, more in self.side_by_side.items()}
+                points = {label: data.point(both[label], machine) for label in both}
             else:
                 points = data.series(chosen, machine, self.x)
             found[name] = {
@@ -114,107 +114,90 @@ def picture(name, title, machine):
     return [f"### {title}", "", f"[![{title}]({path}.png)]({path}.svg)", ""]
 
 
-def titled(benches):
-    """{title: benchmark of the heap} from `title: bench, title: bench`."""
-    pairs = (each.split(": ") for each in benches.split(", "))
-    return {title: f"heap/{bench}" for title, bench in pairs}
+# A figure: its name, title and columns. A panel: whether higher (↑) or lower (↓) is better, title >
+# selection; `x` is a param, bytes if absent. The lines below a panel are its benchmarks side by side.
+HEAP = """
+one-size 2 Each thread allocates once, then frees: one size, heap reset before each round
+  ↑ malloc > heap/single/malloc
+  ↑ free > heap/single/free
+mixed-sizes 2 Each thread allocates once, then frees: a random size from 16 B up to …
+  ↑ malloc > heap/mixed/malloc
+  ↑ free > heap/mixed/free
+used-heap 2 Each thread allocates once, then frees: one size, heap never reset
+  ↑ malloc > heap/warm/malloc
+  ↑ free > heap/warm/free
+states 3 Each thread allocates once, one size, from a heap in one of three states
+  ↑ new heap > heap/state/fresh
+  ↑ after another size > heap/state/used
+  ↑ after a reset > heap/state/reset
+scaling 2 Time until all threads have allocated, or freed, once
+  ↓ malloc of 64 B > heap/scaling/malloc bytes=64 x=threads
+  ↓ malloc of 512 B > heap/scaling/malloc bytes=512 x=threads
+  ↓ free of 64 B > heap/scaling/free bytes=64 x=threads
+  ↓ free of 512 B > heap/scaling/free bytes=512 x=threads
+churn 2 Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …
+  ↑ malloc and free > heap/churn
+  ↓ failed > heap/churn/failures
+  ↓ 16 to 256 B: one malloc
+    median > heap/churn/malloc/p50 bytes=256
+    99 of 100 > heap/churn/malloc/p99 bytes=256
+    slowest > heap/churn/malloc/worst bytes=256
+  ↓ 16 to 256 B: one free
+    median > heap/churn/free/p50 bytes=256
+    99 of 100 > heap/churn/free/p99 bytes=256
+    slowest > heap/churn/free/worst bytes=256
+fragmentation 2 Distance from the lowest address in use to the highest, divided by the requested bytes
+  ↓ one size > heap/fragmentation/span
+  ↓ 16 B up to … > heap/fragmentation/mixed_span
+fill 2 Threads allocate until each malloc fails, free a random half, and fill the heap again
+  ↑ requested share of a full heap > heap/utilisation/share
+  ↓ time to fill > heap/utilisation/fill
+  ↑ share of that half allocated again > heap/reuse/share
+  ↓ time to fill again > heap/reuse/fill
+large 3 Large allocations: time until each thread has one
+  ↓ malloc > heap/large/malloc
+  ↓ free > heap/large/free
+  ↑ threads served > heap/large/successes
+graph-and-work 2 Real work: a graph whose arrays grow and shrink; arrays that are filled and summed
+  ↓ graph
+    init > heap/graph/init
+    insert > heap/graph/insert
+    delete > heap/graph/delete
+    expand > heap/graph/expand
+  ↓ 128 bytes a thread, summed
+    malloc > heap/in_use/malloc
+    use > heap/in_use/use
+    free > heap/in_use/free
+    all three > heap/in_use/total
+    one kernel > heap/in_use/one_kernel
+set-up 2 Cost of a heap before its first allocation
+  ↓ host time
+    make > heap/init/construct
+    reset > heap/init/reset
+  ↓ registers of a kernel
+    malloc > heap/registers/malloc
+    free > heap/registers/free
+"""
 
 
-def panels(better, benches, x="bytes", **selection):
-    """A panel for each benchmark."""
-    found = titled(benches).items()
-    return [Panel(title, better, select(bench, selection), x) for title, bench in found]
+def figures_of(text):
+    figures = []
+    for line in text.strip().splitlines():
+        depth = len(line) - len(line.lstrip())
+        title, _, selection = line.strip().partition(" > ")
+        if depth == 0:
+            name, columns, title = title.split(" ", 2)
+            figures.append(Figure(name, title, [], int(columns)))
+        elif depth == 2:
+            chosen = {"x": "bytes"} | select(selection)
+            better = HIGHER if title[0] == "↑" else LOWER
+            figures[-1].panels.append(Panel(title[2:], better, chosen, chosen.pop("x")))
+        else:
+            figures[-1].panels[-1].side_by_side[title] = selection
+    return figures
 
 
-def side_by_side(title, benches, **selection):
-    """One panel of several benchmarks, by their labels."""
-    return Panel(title, LOWER, selection, "", side_by_side=titled(benches))
-
-
-ONCE = "Each thread allocates once, then frees: "
-STATES = "new heap: state/fresh, after another size: state/used, after a reset: state/reset"
-GRAPH = "init: graph/init, insert: graph/insert, delete: graph/delete, expand: graph/expand"
-USE = "malloc: in_use/malloc, use: in_use/use, free: in_use/free, all three: in_use/total"
-LATENCIES = "median: churn/{0}/p50, 99 of 100: churn/{0}/p99, slowest: churn/{0}/worst"
-FIGURES = [
-    Figure(
-        "one-size",
-        ONCE + "one size, heap reset before each round",
-        panels(HIGHER, "malloc: single/malloc, free: single/free"),
-    ),
-    Figure(
-        "mixed-sizes",
-        ONCE + "a random size from 16 B up to …",
-        panels(HIGHER, "malloc: mixed/malloc, free: mixed/free"),
-    ),
-    Figure(
-        "used-heap",
-        ONCE + "one size, heap never reset",
-        panels(HIGHER, "malloc: warm/malloc, free: warm/free"),
-    ),
-    Figure(
-        "states",
-        "Each thread allocates once, one size, from a heap in one of three states",
-        panels(HIGHER, STATES),
-        3,
-    ),
-    Figure(
-        "scaling",
-        "Time until all threads have allocated, or freed, once",
-        [
-            panel
-            for call in ("malloc", "free")
-            for size in (64, 512)
-            for panel in panels(LOWER, f"{call} of {size} B: scaling/{call}", "threads", bytes=size)
-        ],
-    ),
-    Figure(
-        "churn",
-        "Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …",
-        panels(HIGHER, "malloc and free: churn")
-        + panels(LOWER, "failed: churn/failures")
-        + [
-            side_by_side(f"16 to 256 B: one {call}", LATENCIES.format(call), bytes=256)
-            for call in ("malloc", "free")
-        ],
-    ),
-    Figure(
-        "fragmentation",
-        "Distance from the lowest address in use to the highest, divided by the requested bytes",
-        panels(LOWER, "one size: fragmentation/span, 16 B up to …: fragmentation/mixed_span"),
-    ),
-    Figure(
-        "fill",
-        "Threads allocate until each malloc fails, free a random half, and fill the heap again",
-        panels(HIGHER, "requested share of a full heap: utilisation/share")
-        + panels(LOWER, "time to fill: utilisation/fill")
-        + panels(HIGHER, "share of that half allocated again: reuse/share")
-        + panels(LOWER, "time to fill again: reuse/fill"),
-    ),
-    Figure(
-        "large",
-        "Large allocations: time until each thread has one",
-        panels(LOWER, "malloc: large/malloc, free: large/free")
-        + panels(HIGHER, "threads served: large/successes"),
-        3,
-    ),
-    Figure(
-        "graph-and-work",
-        "Real work: a graph whose arrays grow and shrink; arrays that are filled and summed",
-        [
-            side_by_side("graph", GRAPH),
-            side_by_side("128 bytes a thread, summed", f"{USE}, one kernel: in_use/one_kernel"),
-        ],
-    ),
-    Figure(
-        "set-up",
-        "Cost of a heap before its first allocation",
-        [
-            side_by_side("host time", "make: init/construct, reset: init/reset"),
-            side_by_side("registers of a kernel", "malloc: registers/malloc, free: registers/free"),
-        ],
-    ),
-]
+FIGURES = figures_of(HEAP)
 
 # --- Figures 1 and 2 of the coalescing paper, from coalesced_unit_bench, in both modes and grids
 
