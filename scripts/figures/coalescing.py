@@ -9,7 +9,7 @@ import math
 
 from .names import NAMES, WAYS
 from .plots import COALESCED_FIGURES, picture
-from .records import origin, select, value_text
+from .records import origin, value_text
 from .table import Table, View, each, found, lines, markdown, named, ratio, value
 
 SIZES = (100, 200, 300, 400)
@@ -19,17 +19,16 @@ FULL_NAMES = {name: NAMES[name].split(" (")[0] for name in ("quarry", "cuda", "b
     for upstream in ("quarry", "cuda")
     for way, title in WAYS.items()
 }
-DYNAMIC, STATIC = "allocator=quarry+dynamic", "allocator=quarry+header-warp"
 
 
 def case(phase, workload="linear", grid="paper", **more):
     return {"bench": f"coalesced/unit/{phase}", "workload": workload, "grid": grid} | more
 
 
-def rows(phase, names=FULL_NAMES, title="{}", **more):
+def rows(phase, title="{}", **more):
     """A row for each allocator."""
-    chosen = case(phase, **more)
-    return [(title.format(text), chosen | {"allocator": name}) for name, text in names.items()]
+    names, chosen = FULL_NAMES.items(), case(phase, **more)
+    return [(title.format(text), chosen | {"allocator": name}) for name, text in names]
 
 
 def with_deviation(mean, deviation, middle):
@@ -94,36 +93,15 @@ def goals(data, machine):
     time, best = best_of("allocate")
     text = f"{value_text(mean_of(view, 'allocate', 'cuda') / time)} ({best})"
     lines.append(["malloc, 400: CUDA's malloc ÷ best", "≥ 1000", text])
-    for phase in ("allocate", "free"):
+    for phases in (("allocate",), ("free",), ("allocate", "free")):
         for upstream in ("quarry", "cuda"):
-            times = [mean_of(view, phase, f"{upstream}+{w}") for w in ("dynamic", "header-warp")]
-            title = f"{phase}: dynamic ÷ static with header, warp, 400, over {NAMES[upstream]}"
-            lines.append([title, "≤ 1.3", f"{times[0] / times[1]:.3g}"])
+            dynamic, static = (
+                sum(mean_of(view, phase, f"{upstream}+{way}") for phase in phases)
+                for way in ("dynamic", "header-warp")
+            )
+            title = f"{' and '.join(phases)}: dynamic ÷ static with header, warp, 400, over "
+            lines.append([title + NAMES[upstream], "≤ 1.3", f"{dynamic / static:.3g}"])
     return markdown(["12 × 1024 threads, barrier", "goal", "measured"], lines)
-
-
-def both_phases(view, selection):
-    """The quotient of the times of malloc and free together."""
-    above, below = (
-        [view.median(case(phase), selection, way) for phase in ("allocate", "free")]
-        for way in (DYNAMIC, STATIC)
-    )
-    return value_text(sum(above) / sum(below)) if all(above + below) else None
-
-
-def costs(phase, title):
-    """The columns of a phase: the superblock chosen at run time, and by the compiler."""
-    chosen = case(phase)
-    dynamic, static = (select(chosen, way) for way in (DYNAMIC, STATIC))
-    yield from [(f"{title}: dynamic", dynamic), (f"{title}: static", static)]
-    yield f"{title}: ÷", ratio(dynamic, static)
-
-
-DYNAMIC_COSTS = Table(
-    {title: {"mode": mode, "floats": 400} for mode, title in MODES.items()},
-    [*costs("allocate", "malloc"), *costs("free", "free"), ("both: ÷", both_phases)],
-    head="400 floats over Quarry, cycles (median)",
-)
 
 
 def decline(view, selection):
@@ -135,12 +113,8 @@ def decline(view, selection):
 
 CLAIM_TABLES = [
     Table(
-        [
-            pair
-            for workload in ("linear", "quadratic")
-            for pair in rows("work", workload=workload, title=f"{workload}, {{}}")
-        ],
-        {title: {"mode": mode} for mode, title in MODES.items()},
+        [rows("work", title=w + ", {}", workload=w) for w in ("linear", "quadratic")],
+        named("mode", MODES),
         decline,
         "L: performance falls as arrays grow: rate at 400 floats ÷ rate at 100",
     ),
@@ -206,7 +180,7 @@ def page(data):
     lines = [
         *(f"## {machine}", "", f"{origin(points.values())}. Mean ± standard deviation over runs,"),
         *("the median in brackets; the best of a column in bold.", "", "### Goals", ""),
-        *(*goals(data, machine), *shown([DYNAMIC_COSTS]), "", "### The paper's claims", ""),
+        *(*goals(data, machine), "", "### The paper's claims", ""),
         "[The design](../design/coalescing.md#claims) has the other claims, with verdicts.",
         "All ways allocate from CUDA's malloc, in 12 × 1024 threads.",
         *shown(CLAIM_TABLES),
@@ -286,13 +260,10 @@ def claim_rows(view):
 
 def verdict(view, selection):
     """The speed-ups over CUDA's malloc, with `yes` or `no`: whether they meet the condition."""
-    phase, floats, workload, mode = (
-        selection[name] for name in ("bench", "floats", "workload", "mode")
-    )
-    slow, *fast = (
-        mean_of(view, phase, name, floats, workload, mode)
-        for name in ("cuda", *(f"cuda+{way}" for way in selection["ways"]))
-    )
+    names = ("bench", "floats", "workload", "mode")
+    phase, *case = (selection[name] for name in names)
+    names = ("cuda", *(f"cuda+{way}" for way in selection["ways"]))
+    slow, *fast = (mean_of(view, phase, name, *case) for name in names)
     # Rounded as in the table, so that a reader can check the verdict.
     pairs = ((way, time) for way, time in zip(selection["ways"], fast) if slow and time)
     found = {way: float(f"{slow / time:.3g}") for way, time in pairs}
