@@ -5,12 +5,10 @@ The page has figures 3 and 4 of the coalescing paper, goals, and a test of the p
 figures come from the records of coalesced_unit_bench.
 """
 
-import math
-
 from .names import NAMES, WAYS
 from .plots import COALESCED_FIGURES, picture
 from .records import origin, value_text
-from .table import Table, View, each, found, lines, markdown, named, ratio, value
+from .table import Table, View, each, found, lines, markdown, named, of_point, ratio, value
 
 SIZES = (100, 200, 300, 400)
 MODES = {"none": "no barrier", "barrier": "barrier"}
@@ -31,33 +29,8 @@ def rows(phase, title="{}", **more):
     return [(title.format(text), chosen | {"allocator": name}) for name, text in names]
 
 
-def with_deviation(mean, deviation, middle):
-    return "{} ± {} ({})".format(*map(value_text, (mean, deviation, middle)))
-
-
-def quotient(base, inverse=False):
-    """Writes the base allocator's time divided by the cell's, or the inverse. The deviation is that
-    of independent means."""
-
-    def text(view, selection):
-        if selection["allocator"] == base:
-            return None
-        pair = [view.point(selection, more) for more in ({"allocator": base}, {})]
-        above, below = reversed(pair) if inverse else pair
-        if not above or not below or not below.values.get("mean"):
-            return None
-        mean = above.values["mean"] / below.values["mean"]
-        relative = (p.values["sd"] / (p.values["mean"] or math.inf) for p in (above, below))
-        middle = above.median / below.median if below.median else math.nan
-        return with_deviation(mean, mean * math.hypot(*relative), middle)
-
-    return text
-
-
-def microseconds(view, selection):
-    point = view.point(selection)
-    names = ("mean", "sd", "median")
-    return point and with_deviation(*(point.values[n] / point.params["mhz"] for n in names))
+def mean_ratio(above, below, form=None):
+    return ratio(above, below, form, "mean")
 
 
 def by_floats(phase, mode, cell, best, workload="linear", head="{workload}", sizes=SIZES):
@@ -108,7 +81,7 @@ def decline(view, selection):
     """The rate at 400 floats divided by that at 100. The operations differ by a factor."""
     operations = {"linear": 4, "quadratic": 16}[selection["workload"]]
     write = lambda quotient: f"{operations * quotient:.3g}"  # noqa: E731
-    return ratio("floats=100", "floats=400", write, "mean")(view, selection)
+    return mean_ratio("floats=100", "floats=400", write)(view, selection)
 
 
 CLAIM_TABLES = [
@@ -133,12 +106,18 @@ CLAIM_TABLES = [
         96 > grid=96
         one a multiprocessor > grid=full
         """,
-        ratio("allocator=cuda", "allocator=bump", statistic="mean"),
+        mean_ratio("allocator=cuda", "allocator=bump"),
         "O: CUDA's malloc ÷ floor, all four phases, 100 floats",
     ),
 ]
+
+
+def microseconds(point):
+    return " ± ".join(value_text(point.values[n] / point.params["mhz"]) for n in ("mean", "sd"))
+
+
 SPEED_UPS = [
-    by_floats("work", mode, quotient("cuda"), max, workload, sizes=sizes)
+    by_floats("work", mode, mean_ratio("allocator=cuda", ""), max, workload, sizes=sizes)
     for mode in MODES
     for sizes, workloads in (
         (SIZES, ("linear", "quadratic")),
@@ -147,12 +126,12 @@ SPEED_UPS = [
     for workload in workloads
 ]
 TIMES = [
-    by_floats(phase, mode, microseconds, min, head=f"{phase} (µs)")
+    by_floats(phase, mode, of_point(microseconds), min, head=f"{phase} (µs)")
     for phase in ("allocate", "free")
     for mode in MODES
 ]
 TOTALS = [
-    by_floats("total", mode, quotient("bump", True), min, workload)
+    by_floats("total", mode, mean_ratio("", "allocator=bump"), min, workload)
     for mode in MODES
     for workload in ("linear", "quadratic")
 ]
@@ -178,8 +157,8 @@ def page(data):
         line for table in tables for line in ["", *table.lines_of(data, machine)]
     ]
     lines = [
-        *(f"## {machine}", "", f"{origin(points.values())}. Mean ± standard deviation over runs,"),
-        *("the median in brackets; the best of a column in bold.", "", "### Goals", ""),
+        *(f"## {machine}", "", f"{origin(points.values())}. Means over runs, times ± the"),
+        *("standard deviation; the best of a column in bold.", "", "### Goals", ""),
         *(*goals(data, machine), "", "### The paper's claims", ""),
         "[The design](../design/coalescing.md#claims) has the other claims, with verdicts.",
         "All ways allocate from CUDA's malloc, in 12 × 1024 threads.",

@@ -24,7 +24,7 @@ PERCENTS, BLOCKS = (50, 75, 90, 100), (2, 3, 5, 7, 12)
 VARIANTS = {"": "Blocks", "+hwm": "Blocks, HWM", "+cbg": "Blocks, CBG"}
 SETTINGS = [f"percent:{n}" for n in PERCENTS] + [f"blocks:{n}{v}" for v in VARIANTS for n in BLOCKS]
 TIMED_OUT = SETTINGS[:3]  # in the poster
-HEAD = "coalesces; overhead; modelled time"
+HEAD, POSTER = "coalesces; overhead; modelled time", "the poster's program"
 
 
 @dataclass
@@ -43,17 +43,12 @@ class Outcome:
 
 
 # Fig. 1 of the poster: coalesces and overhead in percent. The other settings timed out.
-PUBLISHED = dict(
-    zip(
-        SETTINGS[3:],
-        [
-            *(Outcome(2, 73),),
-            *(Outcome(44, 8), Outcome(30, 6), Outcome(18, 15), Outcome(11, 11), Outcome(7, 17)),
-            *(Outcome(47, 7), Outcome(34, 5), Outcome(17, 8), Outcome(12, 11), Outcome(9, 18)),
-            *(Outcome(10, 10), Outcome(8, 15), Outcome(7, 19), Outcome(5, 13), Outcome(4, 26)),
-        ],
-    )
-)
+FIG_1 = "2 73; 44 8; 30 6; 18 15; 11 11; 7 17; 47 7; 34 5; 17 8; 12 11; 9 18; "
+FIG_1 += "10 10; 8 15; 7 19; 5 13; 4 26"
+PUBLISHED = {
+    setting: Outcome(*map(int, figures.split()))
+    for setting, figures in zip(SETTINGS[3:], FIG_1.split(";"))
+}
 
 
 def title_of(setting):
@@ -122,48 +117,44 @@ def sweeps(data, machine):
     return result, result and origin(peak.values())
 
 
-def first_sweeps(data):
-    return next(filter(all, (sweeps(data, machine) for machine in data.machines())), ({}, ""))
-
-
 def with_sweeps(write):
-    """A function that writes a table of the page, from the sweeps."""
+    """A function that writes a table of the page, from the sweeps of the first machine."""
 
     def part(data):
-        found, measured = first_sweeps(data)
+        found = [sweeps(data, machine) for machine in data.machines()]
+        found, measured = next(filter(all, found), ({}, ""))
         return [f"{measured}:", "", *write(found)] if found else ["Not measured yet."]
 
     return part
 
 
-def settings_table(columns, last, head):
-    """A row for each setting, with the sweet spots in bold, and the last rows."""
-    best = [best_of(column) if column is not PUBLISHED else None for column in columns]
-    rows = []
-    for setting in SETTINGS:
-        texts = [column[setting].text() if setting in column else DASH for column in columns]
-        texts = [f"**{t}**" if setting == name else t for t, name in zip(texts, best)]
-        texts[0] = "timed out" if columns[0] is PUBLISHED and texts[0] == DASH else texts[0]
-        rows.append([title_of(setting), *texts])
-    return markdown([HEAD, *head], rows + last)
+def column(outcomes):
+    """The cells of a table, by setting. The sweet spot is bold."""
+    best = best_of(outcomes)
+    texts = [outcomes[name].text() if name in outcomes else DASH for name in SETTINGS]
+    return [f"**{t}**" if name == best else t for t, name in zip(texts, SETTINGS)]
 
 
 @with_sweeps
 def poster_table(found):
     """The poster's Fig. 1, beside the trace of its shape."""
     trace, sweep = TRACES["simulation"], found["simulation"]
-    last = [f"tuned: {sweep.tuned_setting}", *[DASH] * len(RULES), sweep.tuned.text()]
-    head = ["the poster's program", *(f"{trace}, {text}" for text in RULES.values())]
-    return settings_table([PUBLISHED, *(sweep.by_rules[rules] for rules in RULES)], [last], head)
+    poster = [PUBLISHED[name].text() if name in PUBLISHED else "timed out" for name in SETTINGS]
+    columns = [column(sweep.by_rules[rules]) for rules in RULES]
+    rows = [list(row) for row in zip(map(title_of, SETTINGS), poster, *columns)]
+    rows.append([f"tuned: {sweep.tuned_setting}", *[DASH] * len(RULES), sweep.tuned.text()])
+    return markdown([HEAD, POSTER, *(f"{trace}, {text}" for text in RULES.values())], rows)
 
 
 @with_sweeps
 def trace_table(found):
     """Fig. 1 of the real traces, with the poster's rules."""
     real = [found[trace] for trace in REAL_TRACES]
-    last = [["tuned", *(sweep.tuned.text() for sweep in real)]]
-    last += [["its setting", *(sweep.tuned_setting for sweep in real)]]
-    return settings_table([s.by_rules["2022"] for s in real], last, REAL_TRACES.values())
+    columns = [column(sweep.by_rules["2022"]) for sweep in real]
+    rows = [list(row) for row in zip(map(title_of, SETTINGS), *columns)]
+    rows.append(["tuned", *(sweep.tuned.text() for sweep in real)])
+    rows.append(["its setting", *(sweep.tuned_setting for sweep in real)])
+    return markdown([HEAD, *REAL_TRACES.values()], rows)
 
 
 # --- The poster's claims. Each function returns a verdict of some outcomes, and its figures.
@@ -251,7 +242,7 @@ def claims_table(found):
     costs = [outcomes[best_of(outcomes)].cost_ms for outcomes in columns]
     ratios = [value_text(c / found[trace].tuned.cost_ms) for c, trace in zip(costs, TRACES)]
     rows.append(["cost of the sweet spot ÷ cost of the tuned setting", DASH, *ratios])
-    return markdown(["", "the poster's program", *TRACES.values()], rows)
+    return markdown(["", POSTER, *TRACES.values()], rows)
 
 
 APART = {

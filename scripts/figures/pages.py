@@ -9,10 +9,10 @@ the first machine that has it.
 import re
 
 from . import coalescing, heap, heuristics, kma, mpi, pools, traces
-from .heap import GPU, VM
+from .heap import GPU, H200, VM
 from .plots import FIGURES, OPENCL_FIGURES, picture
-from .records import point_text, select, value_text
-from .table import DASH, Table, value
+from .records import point_text, value_text
+from .table import Table, lines, value
 
 MARK = re.compile(r"<!-- figures:([\w-]+):begin -->\n(.*?)<!-- figures:\1:end -->", re.DOTALL)
 VALUE = re.compile(r"<!-- value:([^>]+?) -->(.*?)<!-- /value -->", re.DOTALL)
@@ -21,46 +21,37 @@ VALUE = re.compile(r"<!-- value:([^>]+?) -->(.*?)<!-- /value -->", re.DOTALL)
 # the peers, with each peer's best settings, on another machine of the same kind.
 
 PEERS = ["Gallatin", "mallocMC", "RMM pool", "Umpire", "CUDA", "KMA"]
+PAIR = "host/pool/pair sizes=uniform"
 MEASURED = "2026-11-21 and 2026-11-22"
-COMPARISON = [  # title, unit, selection, peers
-    (
-        "`malloc` of 64 B by 2^20 threads, heap after a reset | million a second",
-        f"heap/single/malloc bytes=64 machine={GPU}",
-        {"Gallatin": 4792, "mallocMC": 1956, "CUDA": 3.1},
-    ),
-    (
-        "alternating `malloc` and `free` of 16 to 256 B by 65,536 threads | million a second",
-        f"heap/churn bytes=256 machine={GPU}",
-        {"Gallatin": 2363, "mallocMC": 1974, "CUDA": 4.2},
-    ),
-    (
-        "insert a batch of edges into a dynamic graph of 2^20 vertices | ms",
-        f"heap/graph/insert machine={GPU}",
-        {"Gallatin": 0.160, "mallocMC": 0.200, "CUDA": 314},
-    ),
-    (
-        "100 pairs of `malloc` and `free` of 8 B by each of 4,608 OpenCL work-items | ms",
-        f"opencl/pairs variance=none items=4608 device=NVIDIA* machine={GPU}",
-        {"KMA": kma.PAIRS["gpu"]["kma-none"][4608]},
-    ),
-    (
-        "replace one of 10,000 host allocations of 1 B to 1 MiB of device memory | ns",
-        f"host/pool/pair live=10000 least=1 most=1048576 sizes=uniform machine={GPU}",
-        {"RMM pool": 43_027, "CUDA": 2391},
-    ),
-    (
-        "find the allocation that a pointer belongs to, among 10^6 | ns",
-        f"host/registry/find live=1000000 mean=64 where=begin busy=no machine={VM}",
-        {"Umpire": 1202},
-    ),
-]
+COMPARISON = f"""
+`malloc` of 64 B by 2^20 threads, heap after a reset | million a second
+  heap/single/malloc bytes=64 machine={GPU} goal="Gallatin=4792, mallocMC=1956, CUDA=3.1"
+alternating `malloc` and `free` of 16 to 256 B by 65,536 threads | million a second
+  heap/churn bytes=256 machine={GPU} goal="Gallatin=2363, mallocMC=1974, CUDA=4.2"
+insert a batch of edges into a dynamic graph of 2^20 vertices | ms
+  heap/graph/insert machine={GPU} goal="Gallatin=0.16, mallocMC=0.2, CUDA=314"
+100 pairs of `malloc` and `free` of 8 B by each of 4,608 OpenCL work-items | ms
+  opencl/pairs variance=none items=4608 {H200} goal="KMA={kma.PAIRS["gpu"]["kma-none"][4608]}"
+replace one of 10,000 host allocations of 1 B to 1 MiB of device memory | ns
+  {PAIR} live=10000 least=1 most=1048576 machine={GPU} goal="RMM pool=43027, CUDA=2391"
+find the allocation that a pointer belongs to, among 10^6 | ns
+  host/registry/find live=1000000 mean=64 where=begin busy=no machine={VM} goal="Umpire=1202"
+"""
+
+
+def peer(name):
+    """Writes the figure of a peer, which is in the goal of the row."""
+
+    def text(view, selection):
+        found = dict(each.split("=") for each in selection["goal"].split(", "))
+        return value_text(float(found[name])) if name in found else None
+
+    return text
+
+
 COMPARISON_TABLE = Table(
-    [(title, select(chosen, {"goal": peers})) for title, chosen, peers in COMPARISON],
-    {"**Quarry**": value(lambda number: f"**{value_text(number)}**")}
-    | {
-        peer: lambda view, s, peer=peer: value_text(s["goal"][peer]) if peer in s["goal"] else DASH
-        for peer in PEERS
-    },
+    lines(COMPARISON.replace("\n  ", " > ")),
+    {"**Quarry**": value(lambda number: f"**{value_text(number)}**")} | {p: peer(p) for p in PEERS},
     head=" | unit",
     after="Medians. Quarry: {origin}. "
     f"Peers: {MEASURED}, by programs outside this repository.\n"
@@ -113,26 +104,26 @@ differences mean nothing there.
 
 def figures_page(data):
     """docs/plots/README.md."""
-    lines = [INTRODUCTION]
+    text = [INTRODUCTION]
     for machine in data.machines():
-        lines += [f"## {machine}", ""]
+        text += [f"## {machine}", ""]
         last = max(record["date"] for record in data.records if record["machine"] == machine)
         for record in data.matching(f"failed date={last}", machine):
             params = record["params"]
-            lines += [f"`{params['program']}` failed: {params['error']}.", ""]
+            text += [f"`{params['program']}` failed: {params['error']}.", ""]
         for figure in [*FIGURES, *OPENCL_FIGURES]:
-            lines += figure.section(data, machine)
+            text += figure.section(data, machine)
         if heuristics.sweeps(data, machine)[0]:
-            lines += picture(heuristics.NAME, heuristics.TITLE, machine)
-            lines += [
+            text += picture(heuristics.NAME, heuristics.TITLE, machine)
+            text += [
                 "[Traces](../design/traces.md#the-posters-figures) says what the plot shows.",
                 "",
             ]
-    lines += ["## Tables of the design", ""]
+    text += ["## Tables of the design", ""]
     for page, tables in APART.items():
         for title, table in tables.items():
-            lines += [f"### {title}", "", f"For [{page}](../design/{page}).", "", *table(data), ""]
-    return "\n".join(lines).rstrip() + "\n"
+            text += [f"### {title}", "", f"For [{page}](../design/{page}).", "", *table(data), ""]
+    return "\n".join(text).rstrip() + "\n"
 
 
 PLOTS = {"docs/plots/README.md": figures_page, "docs/plots/coalescing.md": coalescing.page}
