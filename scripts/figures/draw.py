@@ -66,6 +66,8 @@ LOOKS = {
 WIDE = {"quarry", "quarry-none"}
 OVER_WIDE = {"quarry-reserve", "quarry-low", "quarry-high"}  # often the same values as a wide line
 MAX_GROUPS_OF_BARS = 5
+X_LABELS = {"items": "work-items", "size": "bytes"}  # of OpenCL, always with a logarithmic y axis
+LINES = {"floats", *X_LABELS}  # always lines, since x is no power of two
 
 
 def look_of(allocator):
@@ -122,7 +124,7 @@ def draw_lines(axes, panel, found):
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(ticks_of(panel.xs(found)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_x(panel.x, int(x))))
-    axes.set_xlabel(panel.x_label or panel.x)
+    axes.set_xlabel(X_LABELS.get(panel.x, panel.x))
 
 
 def ticks_of(xs):
@@ -186,13 +188,13 @@ def set_scale(axes, found, room, is_logarithmic=False):
 
 def draw_panel(axes, panel, found, columns):
     groups = {x for series in found.values() for x in series}
-    if len(groups) <= MAX_GROUPS_OF_BARS and not panel.lines:
+    if len(groups) <= MAX_GROUPS_OF_BARS and panel.x not in LINES:
         upright = len(groups) * len(found) * columns > 14
         draw_bars(axes, panel, found, upright)
         set_scale(axes, found, 0.2 if upright else 0.1)
     else:
         draw_lines(axes, panel, found)
-        set_scale(axes, found, 0.05, panel.is_logarithmic)
+        set_scale(axes, found, 0.05, panel.x in X_LABELS)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: value_text(y)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)

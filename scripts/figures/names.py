@@ -2,16 +2,12 @@
 """The names of allocators in bench/results and in the tables and plots, in their order."""
 
 import re
-from pathlib import Path
+
+from .records import ROOT
 
 # The placements of pools, in the order of the library's table.
-PLACEMENTS = re.findall(
-    r'named_placement<[^{]*>\{\s*"(\w+)"',
-    Path(__file__)
-    .parents[2]
-    .joinpath("include/quarry/host/pools/placements.hpp")
-    .read_text(encoding="utf-8"),
-)
+HEADER = ROOT / "include/quarry/host/pools/placements.hpp"
+PLACEMENTS = re.findall(r'named_placement<[^{]*>\{\s*"(\w+)"', HEADER.read_text(encoding="utf-8"))
 DEFAULT_PLACEMENT = PLACEMENTS[0]
 
 ALLOCATORS = {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plots as specifications, and their parts of docs/plots/README.md. draw.py draws them."""
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -25,24 +26,17 @@ class Panel:
     series: dict = field(default_factory=lambda: {n: {"allocator": n} for n in ALLOCATORS})
     side_by_side: dict = field(default_factory=dict)  # label -> selection, in place of `x`
     constants: dict = field(default_factory=dict)  # more series: name -> {x: value}
-    convert: object = None  # of each point
-    lines: bool = False  # always lines, since x is no power of two
-    is_logarithmic: bool = False  # the y axis, even if values differ little
-    x_label: str | None = None  # `x` if None
+    convert: Callable = lambda point: point
 
     def points(self, data, machine):
         """{name of a series: {x or the label of the benchmark: Point}}"""
         found = {}
         for name, chosen in self.series.items():
             chosen = select(self.selection, chosen)
-            if self.side_by_side:
-                both = {label: select(chosen, more) for label, more in self.side_by_side.items()}
-                points = {label: data.point(both[label], machine) for label in both}
-            else:
-                points = data.series(chosen, machine, self.x)
-            found[name] = {
-                x: self.convert(p) if self.convert else p for x, p in points.items() if p
-            }
+            beside = {x: select(chosen, more) for x, more in self.side_by_side.items()}
+            points = {x: data.point(more, machine) for x, more in beside.items()}
+            points = points or data.series(chosen, machine, self.x)
+            found[name] = {x: self.convert(point) for x, point in points.items() if point}
         found = {name: series for name, series in found.items() if series}
         unit = flat(found)[0].unit if found else ""
         for name, values in self.constants.items() if found else ():
@@ -73,11 +67,7 @@ class Figure:
         """The panels that have values, with their points."""
         is_here = fnmatchcase(machine, self.machine)
         found = [(panel, panel.points(data, machine)) for panel in self.panels if is_here]
-        return [
-            (panel, points)
-            for panel, points in found
-            if any(point.median is not None for point in flat(points))
-        ]
+        return [pair for pair in found if any(p.median is not None for p in flat(pair[1]))]
 
     def section(self, data, machine):
         """A plot, and tables of the medians that it shows."""
@@ -85,20 +75,15 @@ class Figure:
         if not panels:
             return
         everything = [point for _, found in panels for point in flat(found)]
-        hung = any(point.error == "hangs" for point in everything)
-        notes = " ".join(["", HANGS][: hung + 1] + [self.note])
+        hangs = [HANGS] * any(point.error == "hangs" for point in everything)
+        notes = [f"Medians, {origin(everything)}.", *hangs, *filter(None, [self.note])]
         yield from picture(self.name, self.title, machine)
-        yield f"Medians, {origin(everything)}. {notes.strip()}".rstrip()
-        yield ""
+        yield from [" ".join(notes), ""]
         for panel, found in panels:
             xs = panel.xs(found)
-            yield from markdown(
-                [f"{panel.title} ({flat(found)[0].unit})", *(x_text(panel.x, x) for x in xs)],
-                [
-                    [heading(name), *(point_text(series.get(x)) for x in xs)]
-                    for name, series in found.items()
-                ],
-            )
+            head = [f"{panel.title} ({flat(found)[0].unit})", *(x_text(panel.x, x) for x in xs)]
+            texts = {name: [point_text(s.get(x)) for x in xs] for name, s in found.items()}
+            yield from markdown(head, [[heading(name), *row] for name, row in texts.items()])
             yield ""
 
 
@@ -240,7 +225,6 @@ COALESCED_FIGURES = [
                     for name in [upstream + way if way[0] == "+" else way]
                 },
                 convert=flops,
-                lines=True,
             )
             for upstream in UPSTREAMS
             for ways in PANEL_WAYS
@@ -256,11 +240,11 @@ COALESCED_FIGURES = [
 OWN = {name: {"allocator": name.replace("-", " ")} for name in ("quarry", "quarry-reserve", "ring")}
 KINDS = {f"quarry-{kind}": {"variance": kind} for kind in ("none", "low", "high")}
 PAIR = {name: OWN[name] for name in ("quarry", "ring")}
-OPENCL_PANELS = [  # title, benchmark, x, its label, series, more of the selection
-    ("4: one work-item, a pair of malloc and free", "pair", "size", "bytes", PAIR, {}),
-    ("5: 100 pairs of each work-item", "pairs", "items", "work-items", KINDS, {}),
-    ("6: 10 allocations of each work-item", "allocate", "items", "work-items", OWN, {}),
-    ("7: a graph of 65,536 edges", "graph", "items", "work-items", OWN, {"edges": None}),
+OPENCL_PANELS = [  # title, benchmark, x, series, more of the selection
+    ("4: one work-item, a pair of malloc and free", "pair", "size", PAIR, ""),
+    ("5: 100 pairs of each work-item", "pairs", "items", KINDS, ""),
+    ("6: 10 allocations of each work-item", "allocate", "items", OWN, ""),
+    ("7: a graph of 65,536 edges", "graph", "items", OWN, "edges=None"),
 ]
 OPENCL_FIGURES = [
     Figure(
@@ -270,15 +254,12 @@ OPENCL_FIGURES = [
             Panel(
                 panel,
                 LOWER,
-                select(f"opencl/{bench}", device, more),
+                f"opencl/{bench} {device} {more}",
                 x,
                 series,
                 constants=kma.FIGURES[bench][name],
-                lines=True,
-                is_logarithmic=True,
-                x_label=label,
             )
-            for panel, bench, x, label, series, more in OPENCL_PANELS
+            for panel, bench, x, series, more in OPENCL_PANELS
         ],
         machine=select(device)["machine"],
         note=f"KMA: {kma.MEASURED}, {kma.CONDITION}."
