@@ -8,7 +8,7 @@ figures come from the records of coalesced_unit_bench.
 from .names import NAMES, WAYS
 from .plots import COALESCED_FIGURES, picture
 from .records import origin, value_text
-from .table import Table, View, each, found, lines, markdown, named, of_point, ratio, value
+from .table import Table, View, each, found, markdown, named, of_point, ratio, value
 
 SIZES = (100, 200, 300, 400)
 MODES = {"none": "no barrier", "barrier": "barrier"}
@@ -192,70 +192,65 @@ def is_fastest(found):
     return found["header-block"] == most(found)
 
 
-def lowers_linear_work(found):
+def has_faster_warps(found):
     return least(found, WARPS) >= 1 > most(found, BLOCKS)
 
 
-# Key, claim, and the paper's speed-ups; for each line the ways, and the condition for their speed-ups.
+# Key, claim, and the paper's speed-ups.
 CLAIMS = """
-A | linear work: a warp's allocations are at least 3 times as fast | header 3.46, map 3.18 > work
-B | linear work: a thread block's allocations are slower | header 0.35, map 0.86 > work
-C | quadratic work: those without headers are at least twice as fast | block 2.18, warp 2.21 > work
-D | quadratic work: those with headers are at most a tenth faster | block 0.88, warp 0.99 > work
-E | malloc: header and block is the fastest | 848, 184, 40, 33 > allocate
-F | free: header and block is the fastest | 40, 11, 1.7, 0.5 > free
-F | free: map and warp is slower | 0.5 > free
-G | malloc: each way of a thread block is faster than each of a warp | see E > allocate floats=100
-H | all phases, 100 floats: the map costs a thread block 5 % at most | – > total floats=100
-I | strided work: all ways are faster | – > work
-J | gather work: all ways are faster | – > work
-K | scan work: all ways are faster | – > work
-N | linear work, 4 floats: a warp's are as fast, a thread block's slower | – > work floats=4
-N | linear work, 24 floats: a warp's are as fast, a thread block's slower | – > work floats=24
+A | linear work: a warp's allocations are at least 3 times as fast | header 3.46, map 3.18
+B | linear work: a thread block's allocations are slower | header 0.35, map 0.86
+C | quadratic work: those without headers are at least twice as fast | block 2.18, warp 2.21
+D | quadratic work: those with headers are at most a tenth faster | block 0.88, warp 0.99
+E | malloc: header and block is the fastest | 848, 184, 40, 33
+F | free: header and block is the fastest | 40, 11, 1.7, 0.5
+F | free: map and warp is slower | 0.5
+G | malloc: each way of a thread block is faster than each of a warp | see E
+H | all phases, 100 floats: the map costs a thread block 5 % at most | –
+I | strided work: all ways are faster | –
+J | gather work: all ways are faster | –
+K | scan work: all ways are faster | –
+N | linear work, 4 floats: a warp's are as fast, a thread block's slower | –
+N | linear work, 24 floats: a warp's are as fast, a thread block's slower | –
 """
+# For each claim: phase, floats, workload, and the ways whose speed-ups meet the condition.
 CONDITIONS = [
-    (WARPS, lambda found: least(found) >= 3),
-    (BLOCKS, lambda found: most(found) < 1),
-    (MAPS, lambda found: least(found) >= 2),
-    (HEADERS, lambda found: most(found) <= 1.1),
-    (FOUR, is_fastest),
-    (FOUR, is_fastest),
-    (("map-warp",), lambda found: most(found) < 1),
-    (FOUR, lambda found: least(found, BLOCKS) > most(found, WARPS)),
-    (MAPS[:1] + HEADERS[:1], lambda f: f["map-block"] * 1.05 >= f["header-block"]),
-    *[(ALL, lambda found: least(found) > 1)] * 3,
-    *[(FOUR, lowers_linear_work)] * 2,
+    ("work", 400, "linear", WARPS, lambda found: least(found) >= 3),
+    ("work", 400, "linear", BLOCKS, lambda found: most(found) < 1),
+    ("work", 400, "quadratic", MAPS, lambda found: least(found) >= 2),
+    ("work", 400, "quadratic", HEADERS, lambda found: most(found) <= 1.1),
+    ("allocate", 400, "linear", FOUR, is_fastest),
+    ("free", 400, "linear", FOUR, is_fastest),
+    ("free", 400, "linear", ("map-warp",), lambda found: most(found) < 1),
+    ("allocate", 100, "linear", FOUR, lambda found: least(found, BLOCKS) > most(found, WARPS)),
+    ("total", 100, "linear", BLOCKS[::-1], lambda f: f["map-block"] * 1.05 >= f["header-block"]),
+    *(("work", 400, w, ALL, lambda f: least(f) > 1) for w in ("strided", "gather", "scan")),
+    *(("work", floats, "linear", FOUR, has_faster_warps) for floats in (4, 24)),
 ]
-
-
-def claim_rows(view):
-    """The workload is the first word of the claim, if that is one."""
-    for (title, chosen), (ways, holds) in zip(lines(CLAIMS), CONDITIONS, strict=True):
-        word = title.split()[2]
-        workload = word if word in ("quadratic", "strided", "gather", "scan") else "linear"
-        chosen = {"floats": 400, "workload": workload, "ways": ways, "holds": holds} | chosen
-        yield title, chosen
+CLAIM_ROWS = [
+    (title, {"case": case})
+    for title, case in zip(CLAIMS.split("\n")[1:-1], CONDITIONS, strict=True)
+]
 
 
 def verdict(view, selection):
     """The speed-ups over CUDA's malloc, with `yes` or `no`: whether they meet the condition."""
-    names = ("bench", "floats", "workload", "mode")
-    phase, *case = (selection[name] for name in names)
-    names = ("cuda", *(f"cuda+{way}" for way in selection["ways"]))
-    slow, *fast = (mean_of(view, phase, name, *case) for name in names)
+    phase, *case, ways, holds = selection["case"]
+    names = ("cuda", *(f"cuda+{way}" for way in ways))
+    slow, *fast = (mean_of(view, phase, name, *case, selection["mode"]) for name in names)
     # Rounded as in the table, so that a reader can check the verdict.
-    pairs = ((way, time) for way, time in zip(selection["ways"], fast) if slow and time)
+    pairs = ((way, time) for way, time in zip(ways, fast) if slow and time)
     found = {way: float(f"{slow / time:.3g}") for way, time in pairs}
-    if not found or len(found) < len(selection["ways"]) <= 4:
+    if not found or len(found) < len(ways) <= 4:
         return "not measured"
     text = ", ".join(f"{way} {value_text(ratio)}" for way, ratio in found.items())
-    if len(selection["ways"]) > 4:
+    if len(ways) > 4:
         text = f"{value_text(least(found))} to {value_text(most(found))}"
-    return f"{'yes' if selection['holds'](found) else 'no'}: {text}"
+    return f"{'yes' if holds(found) else 'no'}: {text}"
 
 
 CLAIM_TABLE = Table(
-    claim_rows,
+    CLAIM_ROWS,
     named("mode", MODES),
     verdict,
     " | the paper's claim, against CUDA's malloc | its speed-up",

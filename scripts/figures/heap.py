@@ -22,8 +22,8 @@ SHARES = Table(
     USE,
     {"by the size classes": "heap/waste/by_size_classes", "measured": ""},
     head="size | heap",
-    before="Requested bytes in a full heap, divided by the heap's bytes, for sizes of a class and for"
-    "\nthe sizes that fit worst, on {machine}, {origin}:",
+    before="Requested bytes in a full heap, divided by the heap's bytes, for sizes of a class and "
+    "for\nthe sizes that fit worst, on {machine}, {origin}:",
 )
 SIZES, MIXED = (16, 64, 256, 4096), (256, 4096)
 HARDENED = Table(

@@ -99,8 +99,8 @@ def picture(name, title, machine):
     return [f"### {title}", "", f"[![{title}]({path}.png)]({path}.svg)", ""]
 
 
-# A figure: its name, title and columns. A panel: whether higher (↑) or lower (↓) is better, title >
-# selection; `x` is a param, bytes if absent. The lines below a panel are its benchmarks side by side.
+# A figure: its name, columns and title. A panel: whether higher (↑) or lower (↓) is better, title >
+# selection; `x` is a param, bytes if absent. Lines below a panel: its benchmarks side by side.
 HEAP = """
 one-size 2 Each thread allocates once, then frees: one size, heap reset before each round
   ↑ malloc > heap/single/malloc

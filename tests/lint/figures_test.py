@@ -3,7 +3,8 @@
 """README and docs show the figures of bench/results, as scripts/figures writes them.
 
 The test refuses a measurement that is typed into a page of docs/design, except in LOG, or into a
-guide with measured parts. LOG records experiments and their conditions, and is not updated. A file that a page names must exist.
+guide with measured parts. LOG records experiments and their conditions, and is not updated. A file
+that a page names must exist.
 """
 
 import re
@@ -40,7 +41,6 @@ CONSTANTS = {
         "After 3 ms": "the same, for freed slices",
         "0.25 ms": "patience's longest step",
     },
-    "lane_arrays.md": {},
     "opencl.md": {
         "78 % of a span": "follows from the size classes; a test checks it",
         "2,000 ns at most": "a goal",
@@ -54,7 +54,6 @@ CONSTANTS = {
         "10 and 40 ns": "goals",
         "section\n6.4": "of a book",
     },
-    "simt.md": {},
     "pytorch.md": {"PyTorch 2.11": "a version", "CUDA 13.0": "a version"},
     "traces.md": {"goal of 20 ns": "a goal"},
     "streams.md": {
