@@ -99,28 +99,29 @@ def picture(name, title, machine):
     return [f"### {title}", "", f"[![{title}]({path}.png)]({path}.svg)", ""]
 
 
-# A figure: its name, columns and title. A panel: whether higher (↑) or lower (↓) is better, title >
-# selection; `x` is a param, bytes if absent. Lines below a panel: its benchmarks side by side.
+# A figure: its name, /columns if not 2, and title. A panel: whether higher (↑) or lower (↓) is
+# better, title > selection; `x` is a param, bytes if absent. Lines below a panel: its benchmarks
+# side by side.
 HEAP = """
-one-size 2 Each thread allocates once, then frees: one size, heap reset before each round
+one-size Each thread allocates once, then frees: one size, heap reset before each round
   ↑ malloc > heap/single/malloc
   ↑ free > heap/single/free
-mixed-sizes 2 Each thread allocates once, then frees: a random size from 16 B up to …
+mixed-sizes Each thread allocates once, then frees: a random size from 16 B up to …
   ↑ malloc > heap/mixed/malloc
   ↑ free > heap/mixed/free
-used-heap 2 Each thread allocates once, then frees: one size, heap never reset
+used-heap Each thread allocates once, then frees: one size, heap never reset
   ↑ malloc > heap/warm/malloc
   ↑ free > heap/warm/free
-states 3 Each thread allocates once, one size, from a heap in one of three states
+states/3 Each thread allocates once, one size, from a heap in one of three states
   ↑ new heap > heap/state/fresh
   ↑ after another size > heap/state/used
   ↑ after a reset > heap/state/reset
-scaling 2 Time until all threads have allocated, or freed, once
+scaling Time until all threads have allocated, or freed, once
   ↓ malloc of 64 B > heap/scaling/malloc bytes=64 x=threads
   ↓ malloc of 512 B > heap/scaling/malloc bytes=512 x=threads
   ↓ free of 64 B > heap/scaling/free bytes=64 x=threads
   ↓ free of 512 B > heap/scaling/free bytes=512 x=threads
-churn 2 Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …
+churn Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …
   ↑ malloc and free > heap/churn
   ↓ failed > heap/churn/failures
   ↓ 16 to 256 B: one malloc
@@ -131,19 +132,19 @@ churn 2 Churn: each thread repeatedly frees an allocation and makes another, 16 
     median > heap/churn/free/p50 bytes=256
     99 of 100 > heap/churn/free/p99 bytes=256
     slowest > heap/churn/free/worst bytes=256
-fragmentation 2 Distance from the lowest address in use to the highest, divided by the requested bytes
+fragmentation Distance from the lowest address in use to the highest, divided by the requested bytes
   ↓ one size > heap/fragmentation/span
   ↓ 16 B up to … > heap/fragmentation/mixed_span
-fill 2 Threads allocate until each malloc fails, free a random half, and fill the heap again
+fill Threads allocate until each malloc fails, free a random half, and fill the heap again
   ↑ requested share of a full heap > heap/utilisation/share
   ↓ time to fill > heap/utilisation/fill
   ↑ share of that half allocated again > heap/reuse/share
   ↓ time to fill again > heap/reuse/fill
-large 3 Large allocations: time until each thread has one
+large/3 Large allocations: time until each thread has one
   ↓ malloc > heap/large/malloc
   ↓ free > heap/large/free
   ↑ threads served > heap/large/successes
-graph-and-work 2 Real work: a graph whose arrays grow and shrink; arrays that are filled and summed
+graph-and-work Real work: a graph whose arrays grow and shrink; arrays that are filled and summed
   ↓ graph
     init > heap/graph/init
     insert > heap/graph/insert
@@ -155,7 +156,7 @@ graph-and-work 2 Real work: a graph whose arrays grow and shrink; arrays that ar
     free > heap/in_use/free
     all three > heap/in_use/total
     one kernel > heap/in_use/one_kernel
-set-up 2 Cost of a heap before its first allocation
+set-up Cost of a heap before its first allocation
   ↓ host time
     make > heap/init/construct
     reset > heap/init/reset
@@ -171,8 +172,9 @@ def figures_of(text):
         depth = len(line) - len(line.lstrip())
         title, _, selection = line.strip().partition(" > ")
         if depth == 0:
-            name, columns, title = title.split(" ", 2)
-            figures.append(Figure(name, title, [], int(columns)))
+            name, _, title = title.partition(" ")
+            name, _, columns = name.partition("/")
+            figures.append(Figure(name, title, [], int(columns or 2)))
         elif depth == 2:
             chosen = {"x": "bytes"} | select(selection)
             better = HIGHER if title[0] == "↑" else LOWER

@@ -92,7 +92,7 @@ class Records:
             allocator = record["texts"].setdefault("allocator", "quarry")
             for machine in (None, record["machine"]):
                 for key in ((), (allocator,)):
-                    self.by_bench[machine, record["bench"], *key].append(record)
+                    self.by_bench[(machine, record["bench"], *key)].append(record)
 
     def machines(self):
         """The machines, those with a GPU first. Tables of MPI select machines themselves."""
