@@ -29,7 +29,10 @@ def is_gpu(view):
 def pair_rows(view):
     goal = [("*goal, ns*", "allocator=goal")] if is_gpu(view) else []
     keys = view.data.points("host/pool/pair allocator=*", view.machine, ["allocator"])
-    return goal + named("allocator", {n: t for n, t in POOL_NAMES.items() if (n,) in keys})
+    names = POOL_NAMES | {
+        n: POOL_NAMES.get(n, n) for (n,) in sorted(keys) if n.startswith("torch-")
+    }
+    return goal + named("allocator", {n: title for n, title in names.items() if (n,) in keys})
 
 
 def pair_columns(view):
