@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coalesced allocation: docs/plots/coalescing.md and the tables of docs/design/coalescing.md.
+"""Coalesced allocation: docs/plots/coalescing.md and the claims of docs/design/coalescing.md.
 
 The page has figures 3 and 4 of the coalescing paper, goals, and a test of the paper's claims. All
 figures come from the records of coalesced_unit_bench.
@@ -7,14 +7,140 @@ figures come from the records of coalesced_unit_bench.
 
 import math
 
-from .claims import CLAIMS, MODES
 from .names import NAMES, WAYS
-from .plots import COALESCED_FIGURES, GRIDS, picture
-from .records import flat, origin, value_text
-from .table import Number, Table, View, at, markdown, median_or_error, missing, ratio, value
+from .plots import COALESCED_FIGURES, picture
+from .records import origin, value_text
+from .table import DASH, Table, View, each, found, markdown, named, of_point, ratio, value
 
 SIZES = (100, 200, 300, 400)
-MAIN, OTHERS = ("linear", "quadratic"), ("strided", "gather", "scan")
+MODES = {"none": "no barrier", "barrier": "barrier"}
+FULL_NAMES = {name: NAMES[name].split(" (")[0] for name in ("quarry", "cuda", "bump")} | {
+    f"{upstream}+{way}": f"{title} / {NAMES[upstream]}"
+    for upstream in ("quarry", "cuda")
+    for way, title in WAYS.items()
+}
+
+
+def case(phase, workload="linear", grid="paper", **more):
+    return {"bench": f"coalesced/unit/{phase}", "workload": workload, "grid": grid} | more
+
+
+def rows(phase, title="{}", **more):
+    """A row for each allocator."""
+    names, chosen = FULL_NAMES.items(), case(phase, **more)
+    return [(title.format(text), chosen | {"allocator": name}) for name, text in names]
+
+
+def mean_ratio(above, below, form=None):
+    return ratio(above, below, form, "mean")
+
+
+def by_floats(phase, mode, cell, best, workload="linear", head="{workload}", sizes=SIZES):
+    """A table of allocators by floats."""
+    return Table(
+        rows(phase, workload=workload, mode=mode),
+        each("{floats} floats", floats=sizes),
+        cell,
+        f"{head.format(workload=workload)}, {MODES[mode]}",
+        best=best,
+    )
+
+
+def mean_of(view, phase, name, floats=400, workload="linear", mode="barrier"):
+    point = view.point(case(phase, workload, mode=mode), {"allocator": name, "floats": floats})
+    return point and point.values.get("mean")
+
+
+def goals(data, machine):
+    """The goals of the project for this benchmark, on the paper's grid with barriers."""
+    view, lines = View(data, machine), []
+
+    def mean(*case):
+        return mean_of(view, *case) or math.nan
+
+    def best_of(phase, floats=400, workload="linear"):
+        names = [name for name in FULL_NAMES if name.startswith("quarry")]
+        found = [(mean(phase, name, floats, workload), FULL_NAMES[name]) for name in names]
+        return min((pair for pair in found if pair[0] > 0), default=(math.nan, DASH))
+
+    for workload in ("linear", "quadratic"):
+        for n in SIZES:
+            time, best = best_of("total", n, workload)
+            text = f"{time / mean('total', 'bump', n, workload):.3f} ({best})"
+            lines.append([f"best total ÷ floor's, {workload}, {n}", "≤ 1.05", text])
+    time, best = best_of("allocate")
+    text = f"{value_text(mean('allocate', 'cuda') / time)} ({best})"
+    lines.append(["malloc, 400: CUDA's malloc ÷ best", "≥ 1000", text])
+    for phases in (("allocate",), ("free",), ("allocate", "free")):
+        for upstream in ("quarry", "cuda"):
+            dynamic, static = (
+                sum(mean(phase, f"{upstream}+{way}") for phase in phases)
+                for way in ("dynamic", "header-warp")
+            )
+            title = f"{' and '.join(phases)}: dynamic ÷ static with header, warp, 400, over "
+            lines.append([title + NAMES[upstream], "≤ 1.3", f"{dynamic / static:.3g}"])
+    measured = [line for line in lines if "nan" not in line[2]]
+    return markdown(["12 × 1024 threads, barrier", "goal", "measured"], measured)
+
+
+def decline(view, selection):
+    """The rate at 400 floats divided by that at 100. The operations differ by a factor."""
+    operations = {"linear": 4, "quadratic": 16}[selection["workload"]]
+    write = lambda quotient: f"{operations * quotient:.3g}"  # noqa: E731
+    return mean_ratio("floats=100", "floats=400", write)(view, selection)
+
+
+CLAIM_TABLES = [
+    Table(
+        [rows("work", title=w + ", {}", workload=w) for w in ("linear", "quadratic")],
+        named("mode", MODES),
+        decline,
+        "L: performance falls as arrays grow: rate at 400 floats ÷ rate at 100",
+    ),
+    Table(
+        rows("allocate", mode="barrier"),
+        found("{floats}", case("allocate", mode="barrier"), "floats", cells=""),
+        value(),
+        "M: malloc by floats (median, cycles)",
+    ),
+    Table(
+        {title: case("total", mode=mode, floats=100) for mode, title in MODES.items()},
+        """
+        12 thread blocks > grid=paper
+        24 > grid=24
+        48 > grid=48
+        96 > grid=96
+        one a multiprocessor > grid=full
+        """,
+        mean_ratio("allocator=cuda", "allocator=bump"),
+        "O: CUDA's malloc ÷ floor, all four phases, 100 floats",
+    ),
+]
+
+
+def microseconds(point):
+    return " ± ".join(value_text(point.values[n] / point.params["mhz"]) for n in ("mean", "sd"))
+
+
+SPEED_UPS = [
+    by_floats("work", mode, mean_ratio("allocator=cuda", ""), max, workload, sizes=sizes)
+    for mode in MODES
+    for sizes, workloads in (
+        (SIZES, ("linear", "quadratic")),
+        ((100, 400), ("strided", "gather", "scan")),
+    )
+    for workload in workloads
+]
+TIMES = [
+    by_floats(phase, mode, of_point(microseconds), min, head=f"{phase} (µs)")
+    for phase in ("allocate", "free")
+    for mode in MODES
+]
+TOTALS = [
+    by_floats("total", mode, mean_ratio("", "allocator=bump"), min, workload)
+    for mode in MODES
+    for workload in ("linear", "quadratic")
+]
 INTRODUCTION = """# Coalesced allocation: figures
 
 `make plots` writes this page from `bench/results`. The comment at the top of
@@ -27,296 +153,113 @@ a *barrier* before each phase, all threads work at the same time.
 """
 
 
-BARRIER = {"mode": "barrier"}
-DYNAMIC, STATIC = {"allocator": "quarry+dynamic"}, {"allocator": "quarry+header-warp"}
-
-
-def case(phase, **selection):
-    return {"bench": f"coalesced/unit/{phase}", "workload": "linear", "grid": "paper"} | selection
-
-
-def columns_of(sizes):
-    return {f"{n} floats": {"floats": n} for n in sizes}
-
-
-class Cases(View):
-    """The records of coalesced_unit_bench on one machine."""
-
-    def __init__(self, data, machine):
-        super().__init__(data, machine)
-        totals = self.points("coalesced/unit/total", None, {"workload": "linear"})
-        self.platform = "cuda" if "cuda" in totals else "libc"
-
-    def value(self, phase, workload, mode, grid, allocator, floats):
-        """The mean of a measurement."""
-        selection = {"workload": workload, "mode": mode, "grid": grid, "floats": floats}
-        point = self.point(case(phase, allocator=allocator, **selection))
-        return point and point.values.get("mean")
-
-    def series(self, phase, **selection):
-        """{allocator: {floats: Point}}"""
-        selection = case(phase, **selection)
-        return self.points(selection.pop("bench"), "floats", selection)
-
-    def rows(self, mode, grid, selection):
-        """A row for each allocator: its name, and the selection."""
-        names = self.series("total", mode=mode, grid=grid)
-        more = selection | {"mode": mode, "grid": grid}
-        return {full_name(name): more | {"allocator": name} for name in names}
-
-    def table(self, head, rows, columns, cell, **more):
-        lines = Table(rows, columns, cell, head, **more).lines_of(self.data, self.machine)
-        return [*lines, ""] if lines else []
-
-
-def full_name(allocator):
-    upstream, _, way = allocator.partition("+")
-    return f"{WAYS[way]} / {NAMES[upstream]}" if way else NAMES[allocator].split(" (")[0]
-
-
-def statistics_text(mean, deviation, middle):
-    return Number("{} ± {} ({})".format(*map(value_text, (mean, deviation, middle))), mean)
-
-
-def quotient(base, inverse):
-    """Writes the base allocator's time divided by the cell's, or the inverse. The deviation is that
-    of independent means."""
-
-    def text(view, selection):
-        if selection["allocator"] == base:
-            return None
-        pair = [view.point(selection | more) for more in ({"allocator": base}, {})]
-        above, below = reversed(pair) if inverse else pair
-        if not above or not below or not below.values.get("mean") or not above.values:
-            return None
-        mean = above.values["mean"] / below.values["mean"]
-        relative = (
-            point.values["sd"] / point.values["mean"] if point.values["mean"] else 0
-            for point in (above, below)
-        )
-        middle = above.median / below.median if below.median else math.nan
-        return statistics_text(mean, mean * math.hypot(*relative), middle)
-
-    return text
-
-
-def quotients(cases, phase, workload, sizes, mode, grid, base, inverse=False):
-    rows = cases.rows(mode, grid, case(phase, workload=workload))
-    head, best = f"{workload}, {MODES[mode]}", min if inverse else max
-    return cases.table(head, rows, columns_of(sizes), quotient(base, inverse), best=best)
-
-
-def microseconds(view, selection):
-    point = view.point(selection)
-    if point is None or not point.values:
-        return None
-    return statistics_text(
-        *(point.values[s] / point.params["mhz"] for s in ("mean", "sd", "median"))
-    )
-
-
-def times(cases, phase, mode, grid):
-    rows, head = cases.rows(mode, grid, case(phase)), f"{phase} (µs), {MODES[mode]}"
-    return cases.table(head, rows, columns_of(SIZES), microseconds, best=min)
-
-
-def goals(cases):
-    """The goals of the project for this benchmark, on the paper's grid with barriers."""
-    names = [name for name in cases.series("total", **BARRIER) if name.split("+")[0] == "quarry"]
-
-    def best_of(phase, workload, floats):
-        found = {n: cases.value(phase, workload, "barrier", "paper", n, floats) for n in names}
-        found = {name: time for name, time in found.items() if time}
-        best = min(found, key=found.get, default=None)
-        return best, found.get(best)
-
-    rows = []
-    for workload in MAIN:
-        for n in SIZES:
-            floor = cases.value("total", workload, "barrier", "paper", "bump", n)
-            best, time = best_of("total", workload, n)
-            if floor and best:
-                text = f"{time / floor:.3f} ({full_name(best)})"
-                rows.append([f"best total ÷ floor's, {workload}, {n}", "≤ 1.05", text])
-    slow = cases.value("allocate", "linear", "barrier", "paper", cases.platform, 400)
-    best, time = best_of("allocate", "linear", 400)
-    if slow and best:
-        text = f"{value_text(slow / time)} ({full_name(best)})"
-        rows.append([f"malloc, 400: {NAMES[cases.platform]} ÷ best", "≥ 1000", text])
-    for phase in ("allocate", "free"):
-        for upstream in ("quarry", cases.platform):
-            pair = [
-                cases.value(phase, "linear", "barrier", "paper", f"{upstream}+{way}", 400)
-                for way in ("dynamic", "header-warp")
-            ]
-            if all(pair):
-                title = f"{phase}: dynamic ÷ static with header, warp, 400, over {NAMES[upstream]}"
-                rows.append([title, "≤ 1.3", f"{pair[0] / pair[1]:.3g}"])
-    return [*markdown(["12 × 1024 threads, barrier", "goal", "measured"], rows), ""]
-
-
-def both_phases(view, selection):
-    """The quotient of the times of malloc and free together."""
-    sums = [
-        [view.point(case(phase) | selection | way) for phase in ("allocate", "free")]
-        for way in (DYNAMIC, STATIC)
-    ]
-    if not all(sums[0] + sums[1]):
-        return None
-    above, below = (sum(point.median for point in points) for points in sums)
-    return value_text(above / below)
-
-
-def dynamic_costs(cases):
-    """What choosing the superblock at run time costs, beside a choice by the compiler."""
-    columns = []
-    for title, phase in (("malloc", "allocate"), ("free", "free")):
-        columns.append((f"{title}: dynamic", case(phase) | DYNAMIC))
-        columns.append((f"{title}: static", case(phase) | STATIC))
-        columns.append((f"{title}: ÷", at(ratio(DYNAMIC, STATIC), **case(phase))))
-    rows = {title: {"mode": mode, "floats": 400} for mode, title in MODES.items()}
-    head = "400 floats over Quarry, cycles (median)"
-    return cases.table(head, rows, [*columns, ("both: ÷", both_phases)], value())
-
-
-def mean_quotient(view, selection):
-    """Of the allocators `pair`, by their mean times."""
-    selection = dict(selection)
-    above, below = ({"allocator": name} for name in selection.pop("pair"))
-    return ratio(above, below, statistic="mean")(view, selection)
-
-
-def map_costs(cases):
-    """Claim H: the time with the map, divided by the time with headers, over CUDA's malloc."""
-    rows = {}
-    for mode, mode_name in MODES.items():
-        for group, title in (("warp", "warps"), ("block", "thread blocks")):
-            pair = [f"{cases.platform}+{way}-{group}" for way in ("map", "header")]
-            rows[f"{title}, {mode_name}"] = case("total", mode=mode, pair=pair)
-    head, sizes = "H: all four phases, map ÷ header", (4, 24, 100, 400)
-    return cases.table(head, rows, columns_of(sizes), mean_quotient, keep=True)
-
-
-def other_grids(cases):
-    """Claim O: other numbers of thread blocks."""
-    grids = {"12 thread blocks": "paper"} | {n: n for n in ("24", "48", "96")}
-    grids["one a multiprocessor"] = "full"
-    more = {"pair": (cases.platform, "bump"), "floats": 100}
-    rows = {title: case("total", mode=mode, **more) for mode, title in MODES.items()}
-    columns = {title: {"grid": grid} for title, grid in grids.items()}
-    head = f"O: {NAMES[cases.platform]} ÷ floor, all four phases, 100 floats"
-    return cases.table(head, rows, columns, mean_quotient, keep=True)
-
-
-def decline(cases):
-    """Claim L: performance falls as arrays grow. Divides the rate at 400 floats by that at 100."""
-    operations = {"linear": 4, "quadratic": 16}  # at 400 floats, divided by those at 100
-
-    def text(view, selection):
-        def write(quotient):
-            return f"{operations[selection['workload']] * quotient:.3g}"
-
-        return ratio({"floats": 100}, {"floats": 400}, write, "mean")(view, selection)
-
-    rows = {
-        f"{workload}, {full_name(name)}": case("work", workload=workload, allocator=name)
-        for workload in operations
-        for name in cases.series("total", **BARRIER)
-    }
-    columns = {title: {"mode": mode} for mode, title in MODES.items()}
-    head = "L: performance falls as arrays grow: rate at 400 floats ÷ rate at 100"
-    return cases.table(head, rows, columns, text, keep=True)
-
-
-def steps(cases):
-    """Claim M: CUDA's malloc rounds up to steps of 20 floats."""
-    found = cases.series("allocate", **BARRIER)
-    columns = {str(n): {"floats": n} for n in sorted(set().union(*found.values()))}
-    rows = {
-        full_name(name): case("allocate", allocator=name, **BARRIER)
-        for name, series in found.items()
-        if len(series) > len(SIZES)
-    }
-    return cases.table("M: malloc by floats (median, cycles)", rows, columns, median_or_error)
-
-
-def few_floats(cases):
-    """Claim N: fewer than 25 floats, if there are records."""
-    for mode in MODES:
-        sizes = [n for n in cases.series("work", mode=mode).get(cases.platform, {}) if n < 25]
-        if sizes:
-            yield from ["N: speed-up of the work for few floats.", ""]
-            yield from quotients(cases, "work", "linear", sizes, mode, "paper", cases.platform)
-
-
-def machine_section(cases):
-    platform = NAMES[cases.platform]
-    everything = [
-        point
-        for mode in MODES
-        for grid in GRIDS
-        for point in flat(cases.series("total", mode=mode, grid=grid))
-    ]
-    yield from [f"## {cases.machine}", "", f"{origin(everything)}. Mean ± standard deviation over"]
-    yield from ["runs, the median in brackets; the best of a column in bold.", ""]
-    yield from ["### Goals", "", *goals(cases), *dynamic_costs(cases)]
-    yield from ["### The paper's claims", ""]
-    yield "[The design](../design/coalescing.md#claims) has claims A to K and N, with verdicts."
-    yield f"All ways allocate from {platform}, in {GRIDS['paper']}."
-    yield ""
-    yield from [*map_costs(cases), *decline(cases), *steps(cases), *few_floats(cases)]
-    yield from other_grids(cases)
-    for figure in COALESCED_FIGURES:
-        if any(panel.points(cases.data, cases.machine) for panel in figure.panels):
-            yield from picture(figure.name, figure.title, cases.machine)
-    for grid, threads in GRIDS.items():
-        yield from [f"### Speed-up of the work over {platform}, {threads}", ""]
-        for mode in MODES:
-            for workload in MAIN + OTHERS:
-                sizes = SIZES if workload in MAIN else (100, 400)
-                yield from quotients(cases, "work", workload, sizes, mode, grid, cases.platform)
-        yield from [f"### Time of malloc and free, {threads}", ""]
-        for phase in ("allocate", "free"):
-            for mode in MODES:
-                yield from times(cases, phase, mode, grid)
-        yield from [f"### Time of all four phases ÷ the floor's, {threads}", ""]
-        for mode in MODES:
-            for workload in MAIN:
-                yield from quotients(cases, "total", workload, SIZES, mode, grid, "bump", True)
-
-
-def all_cases(data):
-    machines = [m for m in data.machines() if (m, "coalesced/unit/total") in data.by_bench]
-    return [Cases(data, machine) for machine in machines]
-
-
 def page(data):
-    lines = [line for cases in all_cases(data) for line in machine_section(cases)]
-    lines = lines or ["No figures yet: `make bench` measures this machine."]
-    return "\n".join([INTRODUCTION, *lines]).rstrip() + "\n"
-
-
-# --- docs/design/coalescing.md
-
-
-def verdicts(data):
-    """Of the first machine."""
-    cases = next(iter(all_cases(data)), None)
-    if cases is None:
-        return missing("`coalesced_unit_bench`")
-    everything = flat(cases.series("total", mode="none"))
-    head = ["", "the paper's claim, against CUDA's malloc", "its speed-up", *MODES.values()]
-    rows = [
-        [claim.key, claim.text, claim.paper, *(claim.verdict(cases, mode) for mode in MODES)]
-        for claim in CLAIMS
+    """docs/plots/coalescing.md, of the first machine with records."""
+    totals = [data.points("coalesced/unit/total allocator=*", m, ["grid"]) for m in data.machines()]
+    machine, points = next(((m, p) for m, p in zip(data.machines(), totals) if p), (None, {}))
+    if machine is None:
+        return INTRODUCTION + "\nNot measured yet.\n"
+    shown = lambda tables: [  # noqa: E731
+        line for table in tables for line in ["", *table.lines_of(data, machine)]
     ]
-    return [
-        f"Measured on {cases.machine}, {origin(everything)}, 12 × 1024 threads. A figure is the",
-        f"speed-up over {NAMES[cases.platform]}, a quotient of mean times. *Yes* or *no*: whether",
-        "the figures meet the condition.",
+    lines = [
+        *(f"## {machine}", "", f"{origin(points.values())}. Means over runs, times ± the"),
+        *("standard deviation; the best of a column in bold.", "", "### Goals", ""),
+        *(*goals(data, machine), "", "### The paper's claims", ""),
+        "[The design](../design/coalescing.md#claims) has the other claims, with verdicts.",
+        "All ways allocate from CUDA's malloc, in 12 × 1024 threads.",
+        *shown(CLAIM_TABLES),
         "",
-        *markdown(head, rows),
     ]
+    for figure in COALESCED_FIGURES:
+        lines += picture(figure.name, figure.title, machine)
+    lines += ["### Speed-up of the work over CUDA's malloc, 12 × 1024 threads", *shown(SPEED_UPS)]
+    lines += ["", "### Time of malloc and free, 12 × 1024 threads", *shown(TIMES)]
+    lines += ["", "### Time of all four phases ÷ the floor's, 12 × 1024 threads", *shown(TOTALS)]
+    return "\n".join([INTRODUCTION, *lines, ""])
 
 
-TABLES = {"claims": verdicts}
+# --- docs/design/coalescing.md: the paper's claims, and whether the measurements meet them
+
+BLOCKS, WARPS = ("header-block", "map-block"), ("header-warp", "map-warp")
+HEADERS, MAPS = ("header-block", "header-warp"), ("map-block", "map-warp")
+FOUR, ALL = BLOCKS + WARPS, tuple(WAYS)
+
+
+def least(found, ways=None):
+    return min(found[way] for way in ways or found)
+
+
+def most(found, ways=None):
+    return max(found[way] for way in ways or found)
+
+
+def is_fastest(found):
+    return found["header-block"] == most(found)
+
+
+def has_faster_warps(found):
+    return least(found, WARPS) >= 1 > most(found, BLOCKS)
+
+
+# Key, claim, and the paper's speed-ups.
+CLAIMS = """
+A | linear work: a warp's allocations are at least 3 times as fast | header 3.46, map 3.18
+B | linear work: a thread block's allocations are slower | header 0.35, map 0.86
+C | quadratic work: those without headers are at least twice as fast | block 2.18, warp 2.21
+D | quadratic work: those with headers are at most a tenth faster | block 0.88, warp 0.99
+E | malloc: header and block is the fastest | 848, 184, 40, 33
+F | free: header and block is the fastest | 40, 11, 1.7, 0.5
+F | free: map and warp is slower | 0.5
+G | malloc: each way of a thread block is faster than each of a warp | see E
+H | all phases, 100 floats: the map costs a thread block 5 % at most | –
+I | strided work: all ways are faster | –
+J | gather work: all ways are faster | –
+K | scan work: all ways are faster | –
+N | linear work, 4 floats: a warp's are as fast, a thread block's slower | –
+N | linear work, 24 floats: a warp's are as fast, a thread block's slower | –
+"""
+# For each claim: phase, floats, workload, and the ways whose speed-ups meet the condition.
+CONDITIONS = [
+    ("work", 400, "linear", WARPS, lambda found: least(found) >= 3),
+    ("work", 400, "linear", BLOCKS, lambda found: most(found) < 1),
+    ("work", 400, "quadratic", MAPS, lambda found: least(found) >= 2),
+    ("work", 400, "quadratic", HEADERS, lambda found: most(found) <= 1.1),
+    ("allocate", 400, "linear", FOUR, is_fastest),
+    ("free", 400, "linear", FOUR, is_fastest),
+    ("free", 400, "linear", ("map-warp",), lambda found: most(found) < 1),
+    ("allocate", 100, "linear", FOUR, lambda found: least(found, BLOCKS) > most(found, WARPS)),
+    ("total", 100, "linear", BLOCKS[::-1], lambda f: f["map-block"] * 1.05 >= f["header-block"]),
+    *(("work", 400, w, ALL, lambda f: least(f) > 1) for w in ("strided", "gather", "scan")),
+    *(("work", floats, "linear", FOUR, has_faster_warps) for floats in (4, 24)),
+]
+CLAIM_ROWS = [
+    (title, {"case": case})
+    for title, case in zip(CLAIMS.split("\n")[1:-1], CONDITIONS, strict=True)
+]
+
+
+def verdict(view, selection):
+    """The speed-ups over CUDA's malloc, with `yes` or `no`: whether they meet the condition."""
+    phase, *case, ways, holds = selection["case"]
+    names = ("cuda", *(f"cuda+{way}" for way in ways))
+    slow, *fast = (mean_of(view, phase, name, *case, selection["mode"]) for name in names)
+    # Rounded as in the table, so that a reader can check the verdict.
+    pairs = ((way, time) for way, time in zip(ways, fast) if slow and time)
+    found = {way: float(f"{slow / time:.3g}") for way, time in pairs}
+    if not found or len(found) < len(ways) <= 4:
+        return "not measured"
+    text = ", ".join(f"{way} {value_text(ratio)}" for way, ratio in found.items())
+    if len(ways) > 4:
+        text = f"{value_text(least(found))} to {value_text(most(found))}"
+    return f"{'yes' if holds(found) else 'no'}: {text}"
+
+
+CLAIM_TABLE = Table(
+    CLAIM_ROWS,
+    named("mode", MODES),
+    verdict,
+    " | the paper's claim, against CUDA's malloc | its speed-up",
+    "Measured on {machine}, {origin}, 12 × 1024 threads. A figure is the\nspeed-up over CUDA's "
+    "malloc, a quotient of mean times. *Yes* or *no*: whether\nthe figures meet the condition.",
+)

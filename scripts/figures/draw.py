@@ -32,104 +32,99 @@ from PIL import Image  # noqa: E402
 from .draw_heuristics import heuristic_drawing  # noqa: E402
 from .heuristics import NAME as HEURISTICS  # noqa: E402
 from .names import NAMES, OPENCL_NAMES  # noqa: E402
-from .plots import COALESCED_FIGURES, FIGURES, OPENCL_FIGURES  # noqa: E402
-from .records import flat, origin, value_text, x_text  # noqa: E402
+from .plots import COALESCED_FIGURES, FIGURES, OPENCL_FIGURES, flat  # noqa: E402
+from .records import origin, value_text, x_text  # noqa: E402
 
 # Colour-blind readers can distinguish these colours. Line styles and markers also differ, for
-# black-and-white print.
-# allocator: colour, marker, line
+# black-and-white print. Lines: colour, marker, line style, and the series or ways of coalescing.
 LOOKS = {
-    "quarry": ("#c8102e", "o", "-"),
-    "quarry-hardened": ("#e88a97", "v", "--"),
-    "cuda": ("#4f8a10", "s", "-."),
-    "libc": ("#1f5aa6", "s", "-."),
-    "mimalloc": ("#d98300", "^", ":"),
-    "bump": ("#777777", "D", "--"),
-    "+header-block": ("#0072b2", "<", "-"),
-    "+map-block": ("#56b4e9", ">", "--"),
-    "+header-warp": ("#6a3d9a", "^", "-"),
-    "+map-warp": ("#cc79a7", "v", "--"),
-    "+dynamic": ("#e69f00", "P", ":"),
-    "+reserved": ("#7a4a12", "X", "-."),
-    "+packed": ("#009e73", "*", "-"),
-    "quarry-reserve": ("#e69f00", "P", "-"),
-    "quarry-none": ("#c8102e", "o", "-"),
-    "quarry-low": ("#e69f00", "P", "--"),
-    "quarry-high": ("#7a4a12", "X", "-."),
-    "ring": ("#777777", "D", (0, (1, 1))),
-    "kma": ("#0072b2", "s", "--"),
-    "kma-list": ("#6a3d9a", "^", "-."),
-    "kma-cache": ("#6a3d9a", "^", "-."),
-    "kma-ring": ("#009e73", "<", ":"),
-    "kma-none": ("#0072b2", "s", "--"),
-    "kma-low": ("#56b4e9", ">", "-."),
-    "kma-high": ("#6a3d9a", "^", ":"),
+    name: (f"#{colour}", marker, (0, (1, 1)) if line == "dots" else line)
+    for colour, marker, line, *names in map(
+        str.split,
+        """c8102e o - quarry quarry-none
+        e88a97 v -- quarry-hardened
+        4f8a10 s -. cuda
+        777777 D -- bump
+        0072b2 < - +header-block
+        56b4e9 > -- +map-block
+        6a3d9a ^ - +header-warp
+        cc79a7 v -- +map-warp
+        e69f00 P : +dynamic
+        7a4a12 X -. +reserved quarry-high
+        009e73 * - +packed
+        e69f00 P - quarry-reserve
+        e69f00 P -- quarry-low
+        777777 D dots ring
+        0072b2 s -- kma kma-none
+        6a3d9a ^ -. kma-list kma-cache
+        009e73 < : kma-ring
+        56b4e9 > -. kma-low
+        6a3d9a ^ : kma-high""".splitlines(),
+    )
+    for name in names
 }
-OTHER_LOOK = ("#6a3d9a", "v", "-")
 WIDE = {"quarry", "quarry-none"}
 OVER_WIDE = {"quarry-reserve", "quarry-low", "quarry-high"}  # often the same values as a wide line
 MAX_GROUPS_OF_BARS = 5
+X_LABELS = {"items": "work-items", "size": "bytes"}  # of OpenCL, always with a logarithmic y axis
+LINES = {"floats", *X_LABELS}  # always lines, since x is no power of two
 
 
 def look_of(allocator):
     """The look of an allocator. A way of coalescing looks the same over each upstream heap."""
-    return LOOKS.get(allocator, LOOKS.get("+" + allocator.partition("+")[2], OTHER_LOOK))
+    return LOOKS[allocator if allocator in LOOKS else "+" + allocator.partition("+")[2]]
 
 
 def medians(found):
     return [point.median for point in flat(found) if point.median is not None]
 
 
-def whiskers(series):
+def whiskers(points):
     """The distances of p10 and p90 from the median, in the form that errorbar needs."""
-    low = [p.median - p.values["p10"] if "p10" in p.values else 0 for p in series]
-    high = [p.values["p90"] - p.median if "p90" in p.values else 0 for p in series]
-    return [low, high]
+    return [
+        [abs(point.values.get(name, point.median or 0) - (point.median or 0)) for point in points]
+        for name in ("p10", "p90")
+    ]
+
+
+def annotate(axes, text, place, y, **more):
+    """Writes a text above a place."""
+    offset = {"xytext": (0, y), "textcoords": "offset points", "ha": "center"}
+    axes.annotate(text, place, **offset, **more)
 
 
 def name_failures(axes, failed, allocator):
     """Writes each failure at the lower edge, at its x, in the colour of its allocator."""
+    look = {"rotation": 90, "fontsize": 7.5, "color": look_of(allocator)[0], "zorder": 5}
+    look["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
     for x, error in failed:
-        axes.annotate(
-            error if len(error) < 12 else "failed",
-            (x, 0),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(0, 4),
-            textcoords="offset points",
-            ha="center",
-            rotation=90,
-            fontsize=7.5,
-            color=look_of(allocator)[0],
-            zorder=5,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
-        )
+        annotate(axes, error, (x, 0), 4, xycoords=axes.get_xaxis_transform(), **look)
 
 
 def draw_lines(axes, panel, found):
     for allocator, series in found.items():
-        is_wide = allocator in WIDE
+        is_wide, (colour, marker, line) = allocator in WIDE, look_of(allocator)
         if any(point.median is not None for point in series.values()):
             axes.errorbar(  # a failure is a gap in the line
                 list(series),
                 [math.nan if p.median is None else p.median for p in series.values()],
                 yerr=whiskers(series.values()),
-                marker=look_of(allocator)[1],
+                marker=marker,
                 markersize=4.5 if is_wide else 3.5,
                 linewidth=2.4 if is_wide else 1.3,
-                linestyle=look_of(allocator)[2],
+                linestyle=line,
                 elinewidth=1,
                 capsize=2.5,
-                color=look_of(allocator)[0],
+                color=colour,
                 zorder=5 if allocator in OVER_WIDE else 4 if is_wide else 3,
             )
         failed = [(x, p.error) for x, p in series.items() if p.median is None]
         name_failures(axes, failed, allocator)
-    xs = sorted({x for series in found.values() for x in series})
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks(ticks_of(xs))
+    axes.set_xticks(ticks_of(panel.xs(found)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_x(panel.x, int(x))))
-    axes.set_xlabel(panel.x_label or panel.x)
+    axes.set_xlabel(X_LABELS.get(panel.x, panel.x))
 
 
 def ticks_of(xs):
@@ -151,9 +146,7 @@ def short_x(name, value):
 
 def draw_bars(axes, panel, found, upright):
     """Draws groups of bars with their values above. `upright` rotates the values of narrow bars."""
-    groups = list(dict.fromkeys(x for series in found.values() for x in series))
-    if panel.bench:
-        groups.sort()
+    groups = panel.xs(found)
     width = 0.84 / len(found)
     for nth, (allocator, series) in enumerate(found.items()):
         shift = (nth - (len(found) - 1) / 2) * width
@@ -163,25 +156,11 @@ def draw_bars(axes, panel, found, upright):
         axes.bar(places, heights, width * 0.92, color=look_of(allocator)[0])
         lengths = whiskers(good.values())
         if any(map(any, lengths)):
-            axes.errorbar(
-                places,
-                heights,
-                yerr=lengths,
-                fmt="none",
-                ecolor="black",
-                elinewidth=0.8,
-                capsize=1.5,
-            )
+            look = {"ecolor": "black", "elinewidth": 0.8, "capsize": 1.5}
+            axes.errorbar(places, heights, yerr=lengths, fmt="none", **look)
         for place, point in zip(places, good.values()):
-            axes.annotate(
-                value_text(point.median),
-                (place, max(point.median, point.values.get("p90", 0))),
-                xytext=(0, 2),
-                textcoords="offset points",
-                ha="center",
-                fontsize=7,
-                rotation=90 if upright else 0,
-            )
+            top = (place, max(point.median, point.values.get("p90", 0)))
+            annotate(axes, value_text(point.median), top, 2, fontsize=7, rotation=90 * upright)
         failed = [(groups.index(x) + shift, p.error) for x, p in series.items() if p.median is None]
         name_failures(axes, failed, allocator)
     labels = [x_text(panel.x, group) for group in groups]
@@ -209,35 +188,31 @@ def set_scale(axes, found, room, is_logarithmic=False):
 
 def draw_panel(axes, panel, found, columns):
     groups = {x for series in found.values() for x in series}
-    if len(groups) <= MAX_GROUPS_OF_BARS and not panel.lines:
+    if len(groups) <= MAX_GROUPS_OF_BARS and panel.x not in LINES:
         upright = len(groups) * len(found) * columns > 14
         draw_bars(axes, panel, found, upright)
         set_scale(axes, found, 0.2 if upright else 0.1)
     else:
         draw_lines(axes, panel, found)
-        set_scale(axes, found, 0.05, panel.is_logarithmic)
+        set_scale(axes, found, 0.05, panel.x in X_LABELS)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: value_text(y)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     unit = next(point.unit for point in flat(found) if point.median is not None)
-    axes.set_ylabel(f"{unit.replace('us', 'µs')}, {panel.better}")
+    axes.set_ylabel(f"{unit}, {panel.better}")
     axes.set_title(panel.title, loc="left", fontweight="bold")
 
 
 def draw(figure, machine, data, folder):
     """Draws a figure. Returns the stem of its files, or None if no panel has a value."""
-    panels = [(panel, panel.points(data, machine)) for panel in figure.panels]
-    panels = [(panel, found) for panel, found in panels if medians(found)]
+    panels = figure.points(data, machine)
     if not panels:
         return None
     columns = min(figure.columns, len(panels))
     rows = -(-len(panels) // columns)
+    size = (10 if columns > 1 else 6.2, 0.8 + 2.45 * rows)
     drawing, all_axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(10 if columns > 1 else 6.2, 0.8 + 2.45 * rows),
-        layout="constrained",
-        squeeze=False,
+        rows, columns, figsize=size, layout="constrained", squeeze=False
     )
     for axes in all_axes.flat[len(panels) :]:
         axes.remove()
@@ -245,28 +220,20 @@ def draw(figure, machine, data, folder):
         draw_panel(axes, panel, found, columns)
         if figure.legend_in_panels:
             add_legend_beside(axes, found)
-    everything = [point for _, found in panels for point in flat(found)]
-    measured = f"{machine}{common_params(everything)}, {origin(everything)}"
     drawing.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
-    shown = {  # by label, so a way of coalescing appears once for all upstream heaps
-        NAMES[name]: name for name in NAMES if any(name in found for _, found in panels)
-    }
     has_lines = any(axes.get_lines() and not axes.patches for axes in drawing.axes)
     if not figure.legend_in_panels:
-        drawing.legend(
-            handles=[handle(name, label, has_lines) for label, name in shown.items()],
-            loc="outside right upper",
-            frameon=False,
-            fontsize=8.5,
-            handlelength=3.2 if has_lines else 1,
-        )
+        shown = {  # by label, so a way of coalescing appears once for all upstream heaps
+            NAMES[name]: name for name in NAMES if any(name in found for _, found in panels)
+        }
+        handles = [handle(name, label, has_lines) for label, name in shown.items()]
+        place = {"loc": "outside right upper", "handlelength": 3.2 if has_lines else 1}
+        drawing.legend(handles=handles, frameon=False, fontsize=8.5, **place)
+    everything = [point for _, found in panels for point in flat(found)]
+    measured = f"{machine}{common_params(everything)}, {origin(everything)}"
     note = f"\n{textwrap.fill(figure.note, 150)}" if figure.note else ""
-    drawing.supxlabel(
-        f"{measured}; medians, whiskers p10 to p90{note}",
-        fontsize=7.5,
-        x=0.01,
-        ha="left",
-    )
+    text = f"{measured}; medians, whiskers p10 to p90{note}"
+    drawing.supxlabel(text, fontsize=7.5, x=0.01, ha="left")
     stem = f"{figure.name}.{machine}"
     save(drawing, folder / stem, figure.legend_in_panels)
     plt.close(drawing)
@@ -280,31 +247,18 @@ def add_legend_beside(axes, found):
         return [p.median for p in found[name].values() if p.median is not None][-1]
 
     drawn = [name for name, series in found.items() if any(p.median for p in series.values())]
-    axes.legend(
-        handles=[
-            handle(name, OPENCL_NAMES[name], True)
-            for name in sorted(drawn, key=right_end, reverse=True)
-        ],
-        loc="upper left",
-        bbox_to_anchor=(1.01, 1.02),
-        frameon=False,
-        fontsize=8,
-        handlelength=3.2,
-    )
+    drawn.sort(key=right_end, reverse=True)
+    handles = [handle(name, OPENCL_NAMES[name], True) for name in drawn]
+    place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "handlelength": 3.2}
+    axes.legend(handles=handles, frameon=False, fontsize=8, **place)
 
 
 def handle(name, label, has_lines):
     """An entry of the legend: the look of the line, or a square in the colour of the bars."""
-    return plt.Line2D(
-        [],
-        [],
-        color=look_of(name)[0],
-        label=textwrap.fill(label, 24),
-        marker=look_of(name)[1] if has_lines else "s",
-        markersize=4.5,
-        linestyle=look_of(name)[2] if has_lines else "",
-        linewidth=2.4 if name in WIDE else 1.3,
-    )
+    colour, marker, line = look_of(name)
+    look = {"marker": marker, "linestyle": line} if has_lines else {"marker": "s", "linestyle": ""}
+    label, width = textwrap.fill(label, 24), 2.4 if name in WIDE else 1.3
+    return plt.Line2D([], [], color=colour, label=label, markersize=4.5, linewidth=width, **look)
 
 
 def common_params(everything):
@@ -332,12 +286,10 @@ def draw_all(data, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
         old.unlink()
-    stems = [
-        draw(figure, machine, data, folder)
-        for machine in data.machines()
-        for figure in [*FIGURES, *COALESCED_FIGURES, *OPENCL_FIGURES]
-    ]
+    stems = []
     for machine in data.machines():
+        figures = [*FIGURES, *COALESCED_FIGURES, *OPENCL_FIGURES]
+        stems += [draw(figure, machine, data, folder) for figure in figures]
         drawing = heuristic_drawing(data, machine)
         if drawing:
             stems.append(f"{HEURISTICS}.{machine}")

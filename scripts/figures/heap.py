@@ -1,209 +1,185 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the heap on GPUs and CPUs: docs/design/heap.md and lane_arrays.md."""
+"""Tables of the heaps: docs/design/heap.md, lane_arrays.md and opencl.md."""
 
-from .records import flat, origin, point_text, x_text
-from .table import Table, median_or_error, ratio, value
+from .records import point_text, value_text, x_text
+from .table import Table, at, blocks, each, found, lines, of_point, ratio, value
 
-MIB = 1 << 20
-METADATA = "heap/init/metadata"
-
-
-def percent(number):
-    return f"{100 * number:.2f} %"
-
-
-MEMORY = Table(
-    missing="`heap_init_bench` (metadata)",
-    any_machine=True,
-    before="Metadata, as a share of the heap, {origin}:",
-    head="heap",
-    rows=lambda view: [
-        (x_text("bytes", size), {"machine": machine, "heap_bytes": size})
-        for machine in view.data.machines()
-        for size in view.data.points(machine, METADATA, "heap_bytes").get("quarry", {})
-    ],
-    columns={
-        "metadata": {"bench": METADATA},
-        "device memory taken beyond the heap's size": {"bench": "heap/init/device_memory"},
-        "machine": lambda view, selection: selection["machine"],
+METADATA = Table(
+    found("{heap_bytes}", "heap/init/metadata", "heap_bytes"),
+    {
+        "metadata": "heap/init/metadata",
+        "device memory taken beyond the heap's size": "heap/init/device_memory",
     },
-    cell=value(percent),
+    value("{:.2f} %", 100),
+    "heap",
+    "Metadata, as a share of the heap, on {machine}, {origin}:",
 )
-
-
-def share(view, selection):
-    """The worst of several shares of a full heap, and the heap's size."""
-    for bench in ("heap/waste/share", "heap/utilisation/share"):
-        point = view.point(selection | {"bench": bench})
-        if point:
-            return f"{point_text(point)} ({x_text('bytes', point.params['heap_bytes'])})"
-    return None
-
-
-def computed_share(view, selection):
-    """What the size classes say, on the first machine that has it."""
-    for machine in view.data.machines():
-        bench = "heap/waste/by_size_classes"
-        point = view.data.point(machine, bench, **selection)
-        if point:
-            return point_text(point)
-    return None
-
-
-def share_series(view):
-    """{machine: {size: Point}} of the machines with shares."""
-    found = {}
-    for machine in view.data.machines():
-        series = {}
-        for bench in ("heap/utilisation/share", "heap/waste/share"):
-            series |= view.data.points(machine, bench, "bytes").get("quarry", {})
-        if series:
-            found[machine] = series
-    return found
-
-
-def size_text(size):
-    """A size as x_text formats it, and `8 MiB + 1`."""
-    return f"{x_text('bytes', size - 1)} + 1" if size % MIB == 1 else x_text("bytes", size)
-
-
+USE = [
+    found("{bytes} | {heap_bytes}", f"heap/{kind}/share", "bytes heap_bytes")
+    for kind in ("utilisation", "waste")
+]
 SHARES = Table(
-    missing="`heap_utilisation_bench`",
-    any_machine=True,
-    before="Requested bytes in a full heap, divided by the heap's bytes, for sizes of a class and for\n"
-    "the sizes that fit worst, {origin}:",
-    head="size",
-    words=lambda view: {"origin": origin(flat(share_series(view)))},
-    rows=lambda view: {
-        size_text(size): {"bytes": size}
-        for size in sorted(set().union(*share_series(view).values()))
+    USE,
+    {"by the size classes": "heap/waste/by_size_classes", "measured": ""},
+    head="size | heap",
+    before="Requested bytes in a full heap, divided by the heap's bytes, for sizes of a class and "
+    "for\nthe sizes that fit worst, on {machine}, {origin}:",
+)
+SIZES, MIXED = (16, 64, 256, 4096), (256, 4096)
+HARDENED = Table(
+    [
+        each("malloc, {bytes}", "heap/single/malloc", bytes=SIZES),
+        each("free, {bytes}", "heap/single/free", bytes=SIZES),
+        each("malloc, mixed sizes from 16 B up to {bytes}", "heap/mixed/malloc", bytes=MIXED),
+        each("free, mixed sizes from 16 B up to {bytes}", "heap/mixed/free", bytes=MIXED),
+        each("churn from 16 B up to {bytes}", "heap/churn", bytes=(256, 1024, 4096)),
+    ],
+    {
+        "as built by default": "",
+        "hardened": "allocator=quarry-hardened",
+        "left": ratio("allocator=quarry-hardened", "", lambda share: f"{100 * share:.3g} %"),
     },
-    columns=lambda view: {"by the size classes": computed_share}
-    | {f"measured, {machine} (heap)": {"machine": machine} for machine in share_series(view)},
-    cell=share,
+    head="{machine}, Mops/s",
+    after="{origin}.",
+)
+APART = {
+    "Memory of a heap": lambda data: blocks([METADATA(data), SHARES(data)]),
+    "Cost of the hardened mode": HARDENED,
+}
+LANE_ARRAYS = Table(
+    each(
+        "{workload}, {threads} threads",
+        "coalesced/lane_array/work",
+        workload=("linear", "quadratic"),
+        threads=(12_288, 135_168),
+    ),
+    each("{floats} floats", floats=(25, 100, 400)),
+    ratio("layout=contiguous", "layout=interleaved"),
+    "{machine}: work on contiguous arrays ÷ on interleaved ones",
 )
 
+# --- The heap's goals, which were set before the measurements: one for each size, or one for all
 
-def memory(data):
-    return [*MEMORY(data), "", *SHARES(data)]
-
-
-HARDENED = [  # title, benchmark, sizes
-    ("malloc,", "heap/single/malloc", (16, 64, 256, 4096)),
-    ("free,", "heap/single/free", (16, 64, 256, 4096)),
-    ("malloc, mixed sizes from 16 B up to", "heap/mixed/malloc", (256, 4096)),
-    ("free, mixed sizes from 16 B up to", "heap/mixed/free", (256, 4096)),
-    ("churn from 16 B up to", "heap/churn", (256, 1024, 4096)),
-]
-
-
-def hardened_rows(view):
-    return {
-        f"{title} {x_text('bytes', size)}": {"bench": bench, "bytes": size}
-        for title, bench, sizes in HARDENED
-        for size in view.points(bench, "bytes").get("quarry-hardened", {})
-        if size in sizes
-    }
+GOALS = """
+malloc, one size, after a reset > heap/single/malloc bytes="16 64 1024 4096" goal="≥ 60,000"
+free, one size > heap/single/free bytes="16 64 1024 4096" goal="≥ 120,000"
+free, one size, heap never reset > heap/warm/free bytes="16 32" goal="≥ 120,000"
+malloc, heap never reset > heap/warm/malloc bytes="64 1024 4096" goal="≥ 60,000"
+malloc, new heap > heap/state/fresh bytes="16 4096" goal="≥ 60,000"
+churn from 16 B > heap/churn bytes="256 4096" goal="≥ 6,000 / 4,000"
+time to fill a freed half again > heap/reuse/fill bytes="64 256 1024 4096" goal="≤ 10 / 3 / 1 / 0.3"
+"""
 
 
-def hardened_origin(view):
-    return {"origin": origin(p for p in view.shown if p.params["allocator"] == "quarry-hardened")}
+def goal_rows(view):
+    for title, chosen in lines(GOALS):
+        sizes = " / ".join(x_text("bytes", int(size)) for size in chosen["bytes"].split())
+        yield f"{title}: {sizes}", chosen
 
 
-def goal(title, bench, sizes, *goals):
-    sizes_text = " / ".join(x_text("bytes", size) for size in sizes)
-    return f"{title}: {sizes_text}", {"bench": bench, "sizes": sizes, "goals": goals}
+def of_goal(write):
+    """`write` gets the points of all sizes, and the goal; no text without each point."""
 
-
-# The heap's goals, which were set before the measurements.
-GOALS = [
-    goal("malloc, one size, after a reset", "heap/single/malloc", (16, 64, 1024, 4096), 60_000),
-    goal("free, one size", "heap/single/free", (16, 64, 1024, 4096), 120_000),
-    goal("free, one size, heap never reset", "heap/warm/free", (16, 32), 120_000),
-    goal("malloc, heap never reset", "heap/warm/malloc", (64, 1024, 4096), 60_000),
-    goal("malloc, new heap", "heap/state/fresh", (16, 4096), 60_000),
-    goal("churn from 16 B", "heap/churn", (256, 4096), 6000, 4000),
-    goal(
-        "time to fill a freed half again", "heap/reuse/fill", (64, 256, 1024, 4096), 10, 3, 1, 0.3
-    ),
-]
-
-
-def goal_writer(write):
-    """`write` gets the points of all sizes, and the goals; no text without each point."""
-
-    def text(view, row):
-        points = [view.point({"bench": row["bench"], "bytes": size}) for size in row["sizes"]]
-        return write(points, row["goals"]) if all(points) else None
+    def text(view, selection):
+        points = [view.point(selection, {"bytes": size}) for size in selection["bytes"].split()]
+        return write(points, selection["goal"]) if all(points) else None
 
     return text
 
 
-def is_time(points):
-    return points[0].unit == "ms"
-
-
-def goal_text(points, goals):
-    limits = " / ".join(f"{limit:,}" for limit in goals)
-    return f"{'≤' if is_time(points) else '≥'} {limits} {points[0].unit}"
-
-
-def verdict(points, goals):
-    limits = goals if len(goals) > 1 else goals * len(points)
-    met = [
-        point.median <= limit if is_time(points) else point.median >= limit
-        for point, limit in zip(points, limits)
-    ]
+def verdict(points, goal):
+    limits = [float(limit.replace(",", "")) for limit in goal[2:].split(" / ")]
+    limits = limits if len(limits) > 1 else limits * len(points)
+    sign = 1 if goal[0] == "≥" else -1
+    met = [sign * point.median >= sign * limit for point, limit in zip(points, limits)]
     return "yes" if all(met) else "in part" if any(met) else "no"
 
 
-TABLES = {
-    "memory": memory,
-    "hardened": Table(
-        missing="`heap_single_hardened_bench` and `heap_churn_hardened_bench`",
-        each=True,
-        head="{machine}, Mops/s",
-        after="Hardened: {origin}.",
-        words=hardened_origin,
-        rows=hardened_rows,
-        columns={
-            "as built by default": {"allocator": "quarry"},
-            "hardened": {"allocator": "quarry-hardened"},
-            "left": ratio(
-                {"allocator": "quarry-hardened"},
-                {"allocator": "quarry"},
-                lambda share: f"{100 * share:.3g} %",
-                "median",
-            ),
-        },
-        cell=median_or_error,
-    ),
-    "goals": Table(
-        missing="`heap_single_bench`",
-        head="{machine}, {origin}",
-        rows=dict(GOALS),
-        columns={
-            "goal": goal_writer(goal_text),
-            "measured": goal_writer(
-                lambda points, _: f"{' / '.join(map(point_text, points))} {points[0].unit}"
-            ),
-            "met": goal_writer(verdict),
-        },
-        cell=median_or_error,
-    ),
-}
-LANE_ARRAYS = Table(
-    missing="`coalesced_lane_array_bench`",
-    head="{machine}: work on contiguous arrays ÷ on interleaved ones",
-    rows={
-        f"{workload}, {threads:,} threads": {
-            "bench": "coalesced/lane_array/work",
-            "workload": workload,
-            "threads": threads,
-        }
-        for workload in ("linear", "quadratic")
-        for threads in (12_288, 135_168)
+def measured(points, _):
+    return f"{' / '.join(map(point_text, points))} {points[0].unit}"
+
+
+GOAL_TABLE = Table(
+    goal_rows,
+    {
+        "goal": of_goal(lambda points, goal: f"{goal} {points[0].unit}"),
+        "measured": of_goal(measured),
+        "met": of_goal(verdict),
     },
-    columns={f"{floats} floats": {"floats": floats} for floats in (25, 100, 400)},
-    cell=ratio({"layout": "contiguous"}, {"layout": "interleaved"}),
+    head="{machine}, {origin}",
+)
+
+# --- docs/design/opencl.md
+
+VM, GPU = "x86-64-2-core-vm", "nvidia-h200"
+DEVICES = {
+    "PoCL on two cores": f"machine={VM} device=pthread*",
+    "Intel's runtime on two cores": f"machine={VM} device=AMD*",
+    "NVIDIA H200": f"machine={GPU} device=NVIDIA*",
+}
+POCL, _, H200 = DEVICES.values()
+# The heap's use, and the goal for the share of the buffer before a failure.
+UTILISATION = Table(
+    [
+        each("{bytes} | 85 %", bytes=(16, 64, 256, 1024, 4096, 65_536, 1 << 20)),
+        each("{bytes} | 80 %", bytes=(17, 100, 200, 1000, 3000, 5000, 100_000)),
+    ],
+    [
+        (title, f"opencl/{bench} {chosen}")
+        for device, chosen in DEVICES.items()
+        for title, bench in ((f"{device}: before a failure", "utilisation"), ("again", "reuse"))
+    ],
+    value("{:.1f} %", 100),
+    "size | goal",
+    "*Before a failure*: requested bytes when the first malloc fails, divided by the "
+    "buffer's bytes.\n*Again*: three of four allocations are freed; the share of their memory that "
+    "is allocated again.\nMedians, {origin}.",
+    machines="all",
+)
+OPENCL_APART = {"Requested share of an OpenCL heap": UTILISATION}
+LARGE = "edges=16777216"
+WORK = f"""
+one work-item, a pair of malloc and free of 4 B > pair size=4
+4,608 work-items, 100 pairs of 8 B each > pairs items=4608 variance=none
+16,384 work-items, the same > pairs items=16384 variance=none
+65,536 work-items, the same > pairs items=65536 variance=none
+65,536 work-items, 100 pairs of 4 to 64 B each > pairs items=65536 variance=high
+1,048,576 work-items, the same > pairs items=1048576 variance=high
+16,384 work-items, 10 allocations of 4 or 8 B each > allocate items=16384
+the same by `quarry_malloc_group` > allocate items=16384 allocator="quarry group"
+the same from a reserve > allocate items=16384 allocator="quarry reserve"
+the same from the ring > allocate items=16384 allocator=ring
+65,536 work-items, 10 allocations of 4 or 8 B each > allocate items=65536
+64 work-items, 100 spans taken and returned each: page bits > free_list items=64 allocator=bitmap
+the same, a queue of spans > free_list items=64 allocator=queue
+65,536 edges over 10,000 nodes, 64 work-items > graph items=64 edges=None
+the same by the containers, with a reserve > graph items=64 edges=None allocator="quarry reserve"
+the same from the ring > graph items=64 edges=None allocator=ring
+4,608 work-items, the same edges > graph items=4608 edges=None
+the same by the containers, with a reserve > graph items=4608 edges=None allocator="quarry reserve"
+the same from the ring > graph items=4608 edges=None allocator=ring
+16,777,216 edges over 1,048,576 nodes, 16,384 work-items > graph items=16384 {LARGE}
+65,536 work-items, the same edges > graph items=65536 {LARGE}
+the same by the containers, with a reserve > graph items=65536 {LARGE} allocator="quarry reserve"
+the same from the ring > graph items=65536 {LARGE} allocator=ring
+"""
+OWN, CUDA = f"opencl/{{bench}} {H200}", f"heap/opencl_work/{{bench}} machine={GPU}"
+
+
+def quotient(view, selection):
+    own, cuda = (at(more, lambda view, s: view.median(s))(view, selection) for more in (OWN, CUDA))
+    return own and cuda and value_text(own / cuda)
+
+
+OPENCL_COSTS = Table(
+    WORK,
+    {
+        "unit": at(OWN, of_point(lambda point: point.unit)),
+        "PoCL, two cores": f"opencl/{{bench}} {POCL}",
+        "H200": OWN,
+        "CUDA heap, H200": CUDA,
+        "H200 ÷ CUDA heap": quotient,
+    },
+    before="{origin}:",
+    machines="all",
 )

@@ -77,10 +77,4 @@ GRAPH = {
     "gpu": {},
 }
 
-# By the benchmark that repeats each figure.
-FIGURES = {
-    "opencl/pair": PAIR,
-    "opencl/pairs": PAIRS,
-    "opencl/allocate": ALLOCATE,
-    "opencl/graph": GRAPH,
-}
+FIGURES = {"pair": PAIR, "pairs": PAIRS, "allocate": ALLOCATE, "graph": GRAPH}

@@ -2,24 +2,18 @@
 """The names of allocators in bench/results and in the tables and plots, in their order."""
 
 import re
-from pathlib import Path
+
+from .records import ROOT
 
 # The placements of pools, in the order of the library's table.
-PLACEMENTS = re.findall(
-    r'named_placement<[^{]*>\{\s*"(\w+)"',
-    Path(__file__)
-    .parents[2]
-    .joinpath("include/quarry/host/pools/placements.hpp")
-    .read_text(encoding="utf-8"),
-)
+HEADER = ROOT / "include/quarry/host/pools/placements.hpp"
+PLACEMENTS = re.findall(r'named_placement<[^{]*>\{\s*"(\w+)"', HEADER.read_text(encoding="utf-8"))
 DEFAULT_PLACEMENT = PLACEMENTS[0]
 
 ALLOCATORS = {
     "quarry": "Quarry",
     "quarry-hardened": "Quarry, hardened",
     "cuda": "CUDA's malloc",
-    "libc": "C library's malloc",
-    "mimalloc": "mimalloc",
     "bump": "floor (one counter, never a free)",
 }
 # The ways of coalescing. The name of such an allocator is <upstream>+<way>.
@@ -32,21 +26,8 @@ WAYS = {
     "reserved": "reserved",
     "packed": "packed",
 }
-UPSTREAMS = ("quarry", "cuda", "libc")
-NAMES = ALLOCATORS | {
-    f"{upstream}+{way}": label for upstream in UPSTREAMS for way, label in WAYS.items()
-}
-HOST_NAMES = {
-    "quarry": "Quarry",
-    "cudaMallocAsync": "cudaMallocAsync",
-    "torch-2.11.0+cu130": "PyTorch 2.11, from C++",
-    "cudaMalloc": "cudaMalloc",
-    "libc": "C library's malloc",
-    "libc-keeps": "malloc that keeps freed memory",
-    "mimalloc": "mimalloc",
-    "pmr-unsynchronized": "std::pmr pool",
-    "pmr-up-to-1-MiB": "std::pmr pool up to 1 MiB",
-}
+UPSTREAMS = ("quarry", "cuda")
+NAMES = ALLOCATORS | {f"{u}+{way}": label for u in UPSTREAMS for way, label in WAYS.items()}
 POOL_NAMES = {
     "quarry": f"**pool, {DEFAULT_PLACEMENT}**",
     "quarry-untracked": "the same, not tracked",
@@ -59,7 +40,15 @@ POOL_NAMES = {
     "quarry-cuda-mr": "the same with a lock, as `cuda::mr` resource",
     "quarry-arenas": "**a pool for each thread** (`thread_arenas`)",
     "quarry-synchronized": "one pool with a lock (`synchronized_resource`)",
-} | {name: text for name, text in HOST_NAMES.items() if name != "quarry"}
+    "cudaMallocAsync": "cudaMallocAsync",
+    "torch-2.11.0+cu130": "PyTorch 2.11, from C++",
+    "cudaMalloc": "cudaMalloc",
+    "libc": "C library's malloc",
+    "libc-keeps": "malloc that keeps freed memory",
+    "mimalloc": "mimalloc",
+    "pmr-unsynchronized": "std::pmr pool",
+    "pmr-up-to-1-MiB": "std::pmr pool up to 1 MiB",
+}
 STRATEGIES = {
     name: f"**pool, {name}** (the default)" if name == DEFAULT_PLACEMENT else f"pool, {name}"
     for name in PLACEMENTS
@@ -87,6 +76,5 @@ OPENCL_NAMES = {
 
 
 def heading(allocator):
-    names = OPENCL_NAMES | ALLOCATORS | HOST_NAMES
-    name = names.get(allocator, allocator).split(" (")[0]
+    name = (OPENCL_NAMES | ALLOCATORS)[allocator].split(" (")[0]
     return f"**{name}**" if allocator == "quarry" else name

@@ -2,86 +2,141 @@
 """Which page shows which tables, and how a page is rewritten.
 
 A page has tables between `<!-- figures:NAME:begin -->` and `<!-- figures:NAME:end -->`. A sentence
-has a figure between `<!-- value:NAME -->` and `<!-- /value -->`.
+has a figure between `<!-- value:SELECTION -->` and `<!-- /value -->`: a median with its unit, and
+the first machine that has it.
 """
 
 import re
-from pathlib import Path
 
-from . import coalescing, heap, mpi, opencl, overview, pools, traces, training
-from .records import ROOT
-from .values import VALUES
+from . import coalescing, heap, heuristics, kma, mpi, pools, traces
+from .heap import GPU, H200, VM
+from .plots import FIGURES, OPENCL_FIGURES, picture
+from .records import point_text, value_text
+from .table import Table, lines, value
 
 MARK = re.compile(r"<!-- figures:([\w-]+):begin -->\n(.*?)<!-- figures:\1:end -->", re.DOTALL)
-VALUE = re.compile(r"<!-- value:([\w-]+) -->(.*?)<!-- /value -->", re.DOTALL)
-README_MARK = re.compile(r"<!-- figures:begin -->\n.*?<!-- figures:end -->", re.DOTALL)
+VALUE = re.compile(r"<!-- value:([^>]+?) -->(.*?)<!-- /value -->", re.DOTALL)
 
-TABLES = {  # page of docs/design: the functions that write its tables
-    "coalescing.md": coalescing.TABLES,
-    "heap.md": heap.TABLES,
-    "lane_arrays.md": {"lane_arrays": heap.LANE_ARRAYS},
-    "pools.md": pools.POOLS,
-    "pool_costs.md": pools.COSTS,
-    "mpi.md": mpi.MPI,
-    "mpi_analysis.md": mpi.ANALYSIS,
-    "mpi_programs.md": mpi.OTHERS,
-    "opencl.md": opencl.TABLES,
-    "registry.md": {},
-    "simt.md": {},
-    "streams.md": {},
-    "traces.md": traces.TABLES,
+# --- README.md: Quarry's figures come from bench/results. Programs outside this repository measured
+# the peers, with each peer's best settings, on another machine of the same kind.
+
+PEERS = ["Gallatin", "mallocMC", "RMM pool", "Umpire", "CUDA", "KMA"]
+PAIR = "host/pool/pair sizes=uniform"
+MEASURED = "2026-11-21 and 2026-11-22"
+COMPARISON = f"""
+`malloc` of 64 B by 2^20 threads, heap after a reset | million a second
+  heap/single/malloc bytes=64 machine={GPU} goal="Gallatin=4792, mallocMC=1956, CUDA=3.1"
+alternating `malloc` and `free` of 16 to 256 B by 65,536 threads | million a second
+  heap/churn bytes=256 machine={GPU} goal="Gallatin=2363, mallocMC=1974, CUDA=4.2"
+insert a batch of edges into a dynamic graph of 2^20 vertices | ms
+  heap/graph/insert machine={GPU} goal="Gallatin=0.16, mallocMC=0.2, CUDA=314"
+100 pairs of `malloc` and `free` of 8 B by each of 4,608 OpenCL work-items | ms
+  opencl/pairs variance=none items=4608 {H200} goal="KMA={kma.PAIRS["gpu"]["kma-none"][4608]}"
+replace one of 10,000 host allocations of 1 B to 1 MiB of device memory | ns
+  {PAIR} live=10000 least=1 most=1048576 machine={GPU} goal="RMM pool=43027, CUDA=2391"
+find the allocation that a pointer belongs to, among 10^6 | ns
+  host/registry/find live=1000000 mean=64 where=begin busy=no machine={VM} goal="Umpire=1202"
+"""
+
+
+def peer(name):
+    """Writes the figure of a peer, which is in the goal of the row."""
+
+    def text(view, selection):
+        found = dict(each.split("=") for each in selection["goal"].split(", "))
+        return value_text(float(found[name])) if name in found else None
+
+    return text
+
+
+COMPARISON_TABLE = Table(
+    lines(COMPARISON.replace("\n  ", " > ")),
+    {"**Quarry**": value(lambda number: f"**{value_text(number)}**")} | {p: peer(p) for p in PEERS},
+    head=" | unit",
+    after="Medians. Quarry: {origin}. "
+    f"Peers: {MEASURED}, by programs outside this repository.\n"
+    "The last row was measured on a virtual machine with two cores, the others on an NVIDIA H200 "
+    f"and\nits host. KMA: {kma.MEASURED}; it corrupted {kma.CORRUPT_WORDS['kma-none']} words of "
+    "live allocations in three runs.",
+    machines="all",
+)
+
+# --- Which page shows which tables. A page of the design shows one; docs/plots/README.md has its
+# others, under their titles.
+
+SHOWN = {
+    "README.md": {"comparison": COMPARISON_TABLE},
+    "docs/design/coalescing.md": {"claims": coalescing.CLAIM_TABLE},
+    "docs/design/heap.md": {"goals": heap.GOAL_TABLE},
+    "docs/design/lane_arrays.md": {"lane_arrays": heap.LANE_ARRAYS},
+    "docs/design/mpi.md": {"costs": mpi.COST_TABLE},
+    "docs/design/mpi_analysis.md": {"operations": mpi.OPERATION_TABLE},
+    "docs/design/mpi_programs.md": {"others": mpi.others},
+    "docs/design/opencl.md": {"costs": heap.OPENCL_COSTS},
+    "docs/design/pool_costs.md": {"threads": pools.THREADS},
+    "docs/design/pools.md": {"pairs": pools.PAIRS},
+    "docs/design/registry.md": {},
+    "docs/design/simt.md": {},
+    "docs/design/streams.md": {},
+    "docs/design/traces.md": {"peaks": traces.PEAK_TABLE},
+    "docs/guide/pytorch.md": {"training": traces.TRAINING_TABLE},
 }
-# A design page shows one table. Its other tables are in docs/plots/README.md, with these titles.
 APART = {
-    "heap.md": {"memory": "Memory of a heap", "hardened": "Cost of the hardened mode"},
-    "pools.md": {"strategies": "Time and memory of placements"},
-    "pool_costs.md": {
-        "bookkeeping": "Bookkeeping of a pool",
-        "excess": "Memory of pools beyond the peak",
-        "mesh": "Pools in a mesh code",
-        "arrays": "Growable arrays",
-        "instructions": "Instructions of a pool",
-    },
-    "mpi.md": {"reports": "Stacks and spills of MPI programs"},
-    "mpi_analysis.md": {
-        "arms": "Allocations in two arms of a branch",
-        "classes": "Classes of the allocations of MPI programs",
-        "programs": "Times of MPI programs by allocator",
-        "workloads": "Work on arrays of ranks by allocator",
-        "arrays": "Contiguous and interleaved arrays of ranks",
-    },
-    "opencl.md": {"utilisation": "Requested share of an OpenCL heap"},
-    "traces.md": {
-        "fig1": "The poster's settings on a trace of its shape",
-        "fig1-traces": "The poster's settings on real traces",
-        "poster-claims": "The poster's claims",
-        "separations": "Pools separated by what a trace shows",
-        "rates": "Events a second",
-        "recording": "Cost of recording",
-        "kernels": "Cost of recording in kernels",
-        "upstream": "Times of the upstream",
-        "python_recording": "Cost of recording in Python",
-    },
+    "heap.md": heap.APART,
+    "pools.md": pools.APART,
+    "pool_costs.md": pools.COSTS_APART,
+    "mpi.md": mpi.APART,
+    "mpi_analysis.md": mpi.ANALYSIS_APART,
+    "opencl.md": heap.OPENCL_APART,
+    "traces.md": heuristics.APART | traces.APART,
 }
-DESIGN = {
-    page: {name: write for name, write in tables.items() if name not in APART.get(page, {})}
-    for page, tables in TABLES.items()
-}
-GUIDES = {"docs/guide/pytorch.md": {"training": training.training}}
+INTRODUCTION = """# Figures
+
+`make bench` measures and writes `bench/results`; `make plots` writes this page from them. The
+comment at the top of each program in `bench/` says what the program measures. Heaps on a GPU have
+8 GiB and serve 2^20 threads, unless said otherwise. The *floor* is one warp-aggregated `atomicAdd`,
+and never frees. The virtual machine was busy with other work. Whiskers show how busy; small
+differences mean nothing there.
+
+[Coalesced allocation](coalescing.md) has a page of its own.
+"""
 
 
-def apart(data):
-    """The tables of design pages that docs/plots/README.md shows."""
-    for page, titles in APART.items():
-        for name, title in titles.items():
-            yield from [f"### {title}", "", f"For [{page}](../design/{page}).", ""]
-            yield from [*TABLES[page][name](data), ""]
+def figures_page(data):
+    """docs/plots/README.md."""
+    text = [INTRODUCTION]
+    for machine in data.machines():
+        text += [f"## {machine}", ""]
+        last = max(record["date"] for record in data.records if record["machine"] == machine)
+        for record in data.matching(f"failed date={last}", machine):
+            params = record["params"]
+            text += [f"`{params['program']}` failed: {params['error']}.", ""]
+        for figure in [*FIGURES, *OPENCL_FIGURES]:
+            text += figure.section(data, machine)
+        if heuristics.sweeps(data, machine)[0]:
+            text += picture(heuristics.NAME, heuristics.TITLE, machine)
+            text += [
+                "[Traces](../design/traces.md#the-posters-figures) says what the plot shows.",
+                "",
+            ]
+    text += ["## Tables of the design", ""]
+    for page, tables in APART.items():
+        for title, table in tables.items():
+            text += [f"### {title}", "", f"For [{page}](../design/{page}).", "", *table(data), ""]
+    return "\n".join(text).rstrip() + "\n"
 
 
-WHOLE = {  # pages of docs/plots
-    "README.md": lambda data: overview.page(data, list(apart(data))),
-    "coalescing.md": coalescing.page,
-}
+PLOTS = {"docs/plots/README.md": figures_page, "docs/plots/coalescing.md": coalescing.page}
+
+
+def value_in_sentence(data, selection, path):
+    for machine in data.machines():
+        point = data.point(selection, machine)
+        if point and point.median is not None:
+            if point.unit == "ratio":
+                return f"{value_text(100 * point.median)} % on {machine}"
+            return f"{point_text(point)} {point.unit} on {machine}"
+    raise SystemExit(f"error: {path} shows the value '{selection}'; bench/results has none")
 
 
 def rewritten(path, text, tables, data):
@@ -96,29 +151,17 @@ def rewritten(path, text, tables, data):
         return f"<!-- figures:{name}:begin -->\n{lines}\n<!-- figures:{name}:end -->"
 
     def write_value(match):
-        name = match.group(1)
-        if name not in VALUES:
-            raise SystemExit(f"error: {path} shows the value '{name}'; values.py has none")
-        return f"<!-- value:{name} -->{VALUES[name](data)}<!-- /value -->"
+        selection = match.group(1)
+        shown = value_in_sentence(data, selection, path)
+        return f"<!-- value:{selection} -->{shown}<!-- /value -->"
 
     return VALUE.sub(write_value, MARK.sub(write, text))
 
 
-def rewritten_readme(text, data):
-    if len(README_MARK.findall(text)) != 1:
-        raise SystemExit(
-            "error: README.md must hold one figures:begin and, after it, one figures:end"
-        )
-    lines = ["<!-- figures:begin -->", "", *overview.comparison(data), "", "<!-- figures:end -->"]
-    return README_MARK.sub(lambda _: "\n".join(lines), text)
-
-
-def wanted(data, readme, plots, design):
+def wanted(data, root):
     """{path: text} of all pages."""
-    texts = {readme: rewritten_readme(readme.read_text(encoding="utf-8"), data)}
-    texts |= {plots / name: write(data) for name, write in WHOLE.items()}
-    parts = {design / name: (f"docs/design/{name}", tables) for name, tables in DESIGN.items()}
-    parts |= {ROOT / name: (name, tables) for name, tables in GUIDES.items()}
-    for path, (name, tables) in parts.items():
-        texts[path] = rewritten(name, Path(path).read_text(encoding="utf-8"), tables, data)
+    texts = {root / name: write(data) for name, write in PLOTS.items()}
+    for name, tables in SHOWN.items():
+        text = (root / name).read_text(encoding="utf-8")
+        texts[root / name] = rewritten(name, text, tables, data)
     return texts

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots: draw.py draws them and overview.py writes their tables."""
+"""The plots as specifications, and their parts of docs/plots/README.md. draw.py draws them."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from . import kma
-from .names import UPSTREAMS
-from .records import Point, flat
+from .heap import DEVICES
+from .names import ALLOCATORS, UPSTREAMS, heading
+from .records import Point, origin, point_text, select, x_text
+from .table import markdown
 
 HIGHER, LOWER = "higher is better", "lower is better"
 
@@ -16,23 +21,36 @@ class Panel:
 
     title: str
     better: str
-    bench: str | None = None
-    x: str | None = None
-    selection: dict | None = None
-    side_by_side: dict | None = None  # label -> bench
-    lines: bool = False  # always lines, since x is no power of two
-    is_logarithmic: bool = False  # the y axis, even if values differ little
-    x_label: str | None = None  # `x` if None
+    selection: str | dict
+    x: str = "bytes"
+    series: dict = field(default_factory=lambda: {n: {"allocator": n} for n in ALLOCATORS})
+    side_by_side: dict = field(default_factory=dict)  # label -> selection, in place of `x`
+    constants: dict = field(default_factory=dict)  # more series: name -> {x: value}
+    convert: Callable = lambda point: point
 
     def points(self, data, machine):
-        """{allocator: {x or the label of the benchmark: Point}}"""
-        if self.bench:
-            return data.points(machine, self.bench, self.x, self.selection)
+        """{name of a series: {x or the label of the benchmark: Point}}"""
         found = {}
-        for label, bench in self.side_by_side.items():
-            for allocator, series in data.points(machine, bench).items():
-                found.setdefault(allocator, {})[label] = next(iter(series.values()))
+        for name, chosen in self.series.items():
+            chosen = select(self.selection, chosen)
+            beside = {x: select(chosen, more) for x, more in self.side_by_side.items()}
+            points = {x: data.point(more, machine) for x, more in beside.items()}
+            points = points or data.series(chosen, machine, self.x)
+            found[name] = {x: self.convert(point) for x, point in points.items() if point}
+        found = {name: series for name, series in found.items() if series}
+        unit = flat(found)[0].unit if found else ""
+        for name, values in self.constants.items() if found else ():
+            found[name] = {x: Point.constant(value, unit) for x, value in values.items()}
         return found
+
+    def xs(self, found):
+        xs = list(dict.fromkeys(x for series in found.values() for x in series))
+        return xs if self.side_by_side else sorted(xs)
+
+
+def flat(found):
+    """The points of {name: {x: Point}}."""
+    return [point for series in found.values() for point in series.values()]
 
 
 @dataclass
@@ -41,161 +59,156 @@ class Figure:
     title: str
     panels: list
     columns: int = 2
+    machine: str = "nvidia*"
     note: str = ""  # about series that are not from bench/results
     legend_in_panels: bool = False  # beside the lines of each panel, since panels have other series
 
+    def points(self, data, machine):
+        """The panels that have values, with their points."""
+        is_here = fnmatchcase(machine, self.machine)
+        found = [(panel, panel.points(data, machine)) for panel in self.panels if is_here]
+        return [pair for pair in found if any(p.median is not None for p in flat(pair[1]))]
 
-def picture(name, title, machine, folder="", heading="### "):
+    def section(self, data, machine):
+        """A plot, and tables of the medians that it shows."""
+        panels = self.points(data, machine)
+        if not panels:
+            return
+        everything = [point for _, found in panels for point in flat(found)]
+        hangs = [HANGS] * any(point.error == "hangs" for point in everything)
+        notes = [f"Medians, {origin(everything)}.", *hangs, *filter(None, [self.note])]
+        yield from picture(self.name, self.title, machine)
+        yield from [" ".join(notes), ""]
+        for panel, found in panels:
+            xs = panel.xs(found)
+            head = [f"{panel.title} ({flat(found)[0].unit})", *(x_text(panel.x, x) for x in xs)]
+            texts = {name: [point_text(s.get(x)) for x in xs] for name, s in found.items()}
+            yield from markdown(head, [[heading(name), *row] for name, row in texts.items()])
+            yield ""
+
+
+HANGS = (
+    "`hangs`: the kernel did not end when it was tried; the benchmarks now leave it out "
+    "(bench/allocators.hpp)."
+)
+
+
+def picture(name, title, machine):
     """The lines of a plot in a page."""
-    path = f"{folder}{name}.{machine}"
-    return [
-        *([heading + title, ""] if heading else []),
-        f"[![{title}]({path}.png)]({path}.svg)",
-        "",
-    ]
+    path = f"{name}.{machine}"
+    return [f"### {title}", "", f"[![{title}]({path}.png)]({path}.svg)", ""]
 
 
-def panels(better, benches, x="bytes", **selection):
-    """A panel for each benchmark of the heap: `title: bench, title: bench`."""
-    titles = (each.split(": ") for each in benches.split(", "))
-    return [Panel(title, better, f"heap/{bench}", x, selection) for title, bench in titles]
+# A figure: its name, /columns if not 2, and title. A panel: whether higher (↑) or lower (↓) is
+# better, title > selection; `x` is a param, bytes if absent. Lines below a panel: its benchmarks
+# side by side.
+HEAP = """
+one-size Each thread allocates once, then frees: one size, heap reset before each round
+  ↑ malloc > heap/single/malloc
+  ↑ free > heap/single/free
+mixed-sizes Each thread allocates once, then frees: a random size from 16 B up to …
+  ↑ malloc > heap/mixed/malloc
+  ↑ free > heap/mixed/free
+used-heap Each thread allocates once, then frees: one size, heap never reset
+  ↑ malloc > heap/warm/malloc
+  ↑ free > heap/warm/free
+states/3 Each thread allocates once, one size, from a heap in one of three states
+  ↑ new heap > heap/state/fresh
+  ↑ after another size > heap/state/used
+  ↑ after a reset > heap/state/reset
+scaling Time until all threads have allocated, or freed, once
+  ↓ malloc of 64 B > heap/scaling/malloc bytes=64 x=threads
+  ↓ malloc of 512 B > heap/scaling/malloc bytes=512 x=threads
+  ↓ free of 64 B > heap/scaling/free bytes=64 x=threads
+  ↓ free of 512 B > heap/scaling/free bytes=512 x=threads
+churn Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …
+  ↑ malloc and free > heap/churn
+  ↓ failed > heap/churn/failures
+  ↓ 16 to 256 B: one malloc
+    median > heap/churn/malloc/p50 bytes=256
+    99 of 100 > heap/churn/malloc/p99 bytes=256
+    slowest > heap/churn/malloc/worst bytes=256
+  ↓ 16 to 256 B: one free
+    median > heap/churn/free/p50 bytes=256
+    99 of 100 > heap/churn/free/p99 bytes=256
+    slowest > heap/churn/free/worst bytes=256
+fragmentation Distance from the lowest address in use to the highest, divided by the requested bytes
+  ↓ one size > heap/fragmentation/span
+  ↓ 16 B up to … > heap/fragmentation/mixed_span
+fill Threads allocate until each malloc fails, free a random half, and fill the heap again
+  ↑ requested share of a full heap > heap/utilisation/share
+  ↓ time to fill > heap/utilisation/fill
+  ↑ share of that half allocated again > heap/reuse/share
+  ↓ time to fill again > heap/reuse/fill
+large/3 Large allocations: time until each thread has one
+  ↓ malloc > heap/large/malloc
+  ↓ free > heap/large/free
+  ↑ threads served > heap/large/successes
+graph-and-work Real work: a graph whose arrays grow and shrink; arrays that are filled and summed
+  ↓ graph
+    init > heap/graph/init
+    insert > heap/graph/insert
+    delete > heap/graph/delete
+    expand > heap/graph/expand
+  ↓ 128 bytes a thread, summed
+    malloc > heap/in_use/malloc
+    use > heap/in_use/use
+    free > heap/in_use/free
+    all three > heap/in_use/total
+    one kernel > heap/in_use/one_kernel
+set-up Cost of a heap before its first allocation
+  ↓ host time
+    make > heap/init/construct
+    reset > heap/init/reset
+  ↓ registers of a kernel
+    malloc > heap/registers/malloc
+    free > heap/registers/free
+"""
 
 
-def side_by_side(title, benches):
-    """One panel of several benchmarks, by their labels."""
-    labels = dict(each.split(": ") for each in benches.split(", "))
-    benches = {label: f"heap/{bench}" for label, bench in labels.items()}
-    return Panel(title, LOWER, side_by_side=benches)
+def figures_of(text):
+    figures = []
+    for line in text.strip().splitlines():
+        depth = len(line) - len(line.lstrip())
+        title, _, selection = line.strip().partition(" > ")
+        if depth == 0:
+            name, _, title = title.partition(" ")
+            name, _, columns = name.partition("/")
+            figures.append(Figure(name, title, [], int(columns or 2)))
+        elif depth == 2:
+            chosen = {"x": "bytes"} | select(selection)
+            better = HIGHER if title[0] == "↑" else LOWER
+            figures[-1].panels.append(Panel(title[2:], better, chosen, chosen.pop("x")))
+        else:
+            figures[-1].panels[-1].side_by_side[title] = selection
+    return figures
 
 
-ONCE = "Each thread allocates once, then frees: "
-STATES = "new heap: state/fresh, after another size: state/used, after a reset: state/reset"
-GRAPH = "init: graph/init, insert: graph/insert, delete: graph/delete, expand: graph/expand"
-USE = "malloc: in_use/malloc, use: in_use/use, free: in_use/free, all three: in_use/total"
-FIGURES = [
-    Figure(
-        "one-size",
-        ONCE + "one size, heap reset before each round",
-        panels(HIGHER, "malloc: single/malloc, free: single/free"),
-    ),
-    Figure(
-        "mixed-sizes",
-        ONCE + "a random size from 16 B up to …",
-        panels(HIGHER, "malloc: mixed/malloc, free: mixed/free"),
-    ),
-    Figure(
-        "used-heap",
-        ONCE + "one size, heap never reset",
-        panels(HIGHER, "malloc: warm/malloc, free: warm/free"),
-    ),
-    Figure(
-        "states",
-        "Each thread allocates once, one size, from a heap in one of three states",
-        panels(HIGHER, STATES),
-        columns=3,
-    ),
-    Figure(
-        "scaling",
-        "Time until all threads have allocated, or freed, once",
-        [
-            panel
-            for call in ("malloc", "free")
-            for size in (64, 512)
-            for panel in panels(LOWER, f"{call} of {size} B: scaling/{call}", "threads", bytes=size)
-        ],
-    ),
-    Figure(
-        "churn",
-        "Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …",
-        panels(HIGHER, "malloc and free: churn") + panels(LOWER, "failed: churn/failures"),
-    ),
-    Figure(
-        "fragmentation",
-        "Distance from the lowest address in use to the highest, divided by the requested bytes",
-        panels(LOWER, "one size: fragmentation/span, 16 B up to …: fragmentation/mixed_span"),
-    ),
-    Figure(
-        "fill",
-        "Threads allocate until each malloc fails, free a random half, and fill the heap again",
-        panels(HIGHER, "requested share of a full heap: utilisation/share")
-        + panels(LOWER, "time to fill: utilisation/fill")
-        + panels(HIGHER, "share of that half allocated again: reuse/share")
-        + panels(LOWER, "time to fill again: reuse/fill"),
-    ),
-    Figure(
-        "large",
-        "Large allocations: time until each thread has one",
-        panels(LOWER, "malloc: large/malloc, free: large/free")
-        + panels(HIGHER, "threads served: large/successes"),
-        columns=3,
-    ),
-    Figure(
-        "graph-and-work",
-        "Real work: a graph whose arrays grow and shrink; arrays that are filled and summed",
-        [
-            side_by_side("graph", GRAPH),
-            side_by_side("128 bytes a thread, summed", f"{USE}, one kernel: in_use/one_kernel"),
-        ],
-    ),
-    Figure(
-        "set-up",
-        "Cost of a heap before its first allocation",
-        [
-            side_by_side("host time", "make: init/construct, reset: init/reset"),
-            side_by_side("registers of a kernel", "malloc: registers/malloc, free: registers/free"),
-        ],
-    ),
-]
+FIGURES = figures_of(HEAP)
 
 # --- Figures 1 and 2 of the coalescing paper, from coalesced_unit_bench, in both modes and grids
 
 # The additions and multiplications of a thread with n floats, as the paper counts them.
 OPERATIONS = {"linear": lambda n: n, "quadratic": lambda n: 2 * n * n}
 GRIDS = {"paper": "12 × 1024 threads", "full": "1024 threads on each multiprocessor"}
-OVER = {"quarry": "over Quarry", "cuda": "over CUDA's malloc", "libc": "over the C library"}
+OVER = {"quarry": "over Quarry", "cuda": "over CUDA's malloc"}
 # The ways in each panel, at most six: allocators without coalescing and ways of thread blocks, then
 # the ways of warps.
 PANEL_WAYS = {
-    "blocks": ("quarry", "cuda", "libc", "bump", "header-block", "map-block"),
-    "warps": ("quarry", "header-warp", "map-warp", "dynamic", "reserved", "packed"),
+    "blocks": ("quarry", "cuda", "bump", "+header-block", "+map-block"),
+    "warps": ("quarry", "+header-warp", "+map-warp", "+dynamic", "+reserved", "+packed"),
 }
 
 
-def flops(point, workload):
+def flops(point):
     """Gflop/s of all threads together, computed from a thread's mean cycles of work."""
-    done = point.params["threads"] * OPERATIONS[workload](point.params["floats"])
-    values = {
-        name: done * point.params["mhz"] / value / 1e3
-        for name, value in point.values.items()
-        if name in ("median", "p10", "p90") and value > 0
-    }
-    if "p10" in values and "p90" in values:  # the slowest time is the lowest rate
-        values["p10"], values["p90"] = values["p90"], values["p10"]
-    return replace(point, values=values, unit="Gflop/s")
-
-
-@dataclass
-class Performance(Panel):
-    """The rate of work on arrays, by floats, for the ways `ways` over the heap `upstream`."""
-
-    upstream: str = ""
-    ways: tuple = ()
-
-    def is_shown(self, allocator):
-        upstream, plus, _ = allocator.partition("+")
-        is_over = not plus or upstream == self.upstream
-        return is_over and allocator.rpartition("+")[2] in self.ways
-
-    def points(self, data, machine):
-        found = super().points(data, machine)
-        found = {name: series for name, series in found.items() if self.is_shown(name)}
-        if not any("+" in name for name in found):
-            return {}
-        workload = self.selection["workload"]
-        return {
-            name: {x: flops(p, workload) if p.values else p for x, p in series.items()}
-            for name, series in found.items()
-        }
+    done = point.params["threads"] * OPERATIONS[point.params["workload"]](point.params["floats"])
+    rate = lambda name: done * point.params["mhz"] / point.values[name] / 1e3  # noqa: E731
+    names = {"median": "median", "p10": "p90", "p90": "p10"}  # the slowest time is the lowest rate
+    result = copy(point)
+    result.values = {name: rate(old) for name, old in names.items() if point.values.get(old)}
+    result.unit = "Gflop/s"
+    return result
 
 
 COALESCED_FIGURES = [
@@ -203,15 +216,17 @@ COALESCED_FIGURES = [
         f"coalesced-{workload}-{grid}",
         f"{workload.capitalize()} work on arrays of n floats for each thread, {threads}",
         [
-            Performance(
+            Panel(
                 f"{OVER[upstream]}, {mode_name}: {ways}",
                 HIGHER,
-                "coalesced/unit/work",
+                f"coalesced/unit/work workload={workload} mode={mode} grid={grid}",
                 "floats",
-                {"workload": workload, "mode": mode, "grid": grid},
-                lines=True,
-                upstream=upstream,
-                ways=PANEL_WAYS[ways],
+                {
+                    name: {"allocator": name}
+                    for way in PANEL_WAYS[ways]
+                    for name in [upstream + way if way[0] == "+" else way]
+                },
+                convert=flops,
             )
             for upstream in UPSTREAMS
             for ways in PANEL_WAYS
@@ -224,80 +239,34 @@ COALESCED_FIGURES = [
 
 # --- Figures 4 to 7 of KMA's paper, on the OpenCL heap
 
-
-@dataclass(frozen=True)
-class Device:
-    """An OpenCL device, and whether a record's device is this one."""
-
-    title: str
-    machine: str
-    is_this: object
-
-
-POCL_NAMES = ("pthread", "cpu", "basic")
-VM = "x86-64-2-core-vm"
-DEVICES = {
-    "pocl": Device("PoCL on two cores", VM, lambda name: (name or "").startswith(POCL_NAMES)),
-    "intel": Device(
-        "Intel's runtime on two cores",
-        VM,
-        lambda name: not (name or "").startswith(("NVIDIA", *POCL_NAMES)),
-    ),
-    "gpu": Device("NVIDIA H200", "nvidia-h200", lambda name: (name or "").startswith("NVIDIA")),
-}
-
-
-@dataclass
-class DevicePanel(Panel):
-    """A benchmark on one device, beside the original's figures."""
-
-    device: str = ""
-    series: dict = field(default_factory=dict)  # name -> (allocator, more selection)
-
-    def points(self, data, machine):
-        device = DEVICES[self.device]
-        if machine != device.machine:
-            return {}
-        found = {}
-        for name, (allocator, more) in self.series.items():
-            selection = (self.selection or {}) | more | {"device": device.is_this}
-            series = data.points(machine, self.bench, self.x, selection).get(allocator)
-            if series:
-                found[name] = series
-        if not found:
-            return {}
-        unit = flat(found)[0].unit
-        for name, values in kma.FIGURES[self.bench][self.device].items():
-            found[name] = {x: Point({"median": y}, unit=unit) for x, y in values.items()}
-        return found
-
-
-def opencl_figure(device):
-    """The plot of a device; at most six series in each panel."""
-    own = {name: (name.replace("-", " "), {}) for name in ("quarry", "quarry-reserve", "ring")}
-    kinds = {f"quarry-{kind}": ("quarry", {"variance": kind}) for kind in ("none", "low", "high")}
-
-    def panel(title, bench, x, x_label, series, selection=None):
-        look = {"lines": True, "is_logarithmic": True, "x_label": x_label}
-        more = {"device": device, "series": series}
-        return DevicePanel(title, LOWER, f"opencl/{bench}", x, selection, **look, **more)
-
-    items = ("items", "work-items")
-    pair = {name: own[name] for name in ("quarry", "ring")}
-    larger = {"edges": None}  # the larger graph's records have this param
-    note = f"KMA: {kma.MEASURED}, {kma.CONDITION}."
-    return Figure(
-        f"opencl-{device}",
-        f"OpenCL on {DEVICES[device].title}: figures 4 to 7 of KMA's paper",
+OWN = {name: {"allocator": name.replace("-", " ")} for name in ("quarry", "quarry-reserve", "ring")}
+KINDS = {f"quarry-{kind}": {"variance": kind} for kind in ("none", "low", "high")}
+PAIR = {name: OWN[name] for name in ("quarry", "ring")}
+OPENCL_PANELS = [  # title, benchmark, x, series, more of the selection
+    ("4: one work-item, a pair of malloc and free", "pair", "size", PAIR, ""),
+    ("5: 100 pairs of each work-item", "pairs", "items", KINDS, ""),
+    ("6: 10 allocations of each work-item", "allocate", "items", OWN, ""),
+    ("7: a graph of 65,536 edges", "graph", "items", OWN, "edges=None"),
+]
+OPENCL_FIGURES = [
+    Figure(
+        f"opencl-{name}",
+        f"OpenCL on {title}: figures 4 to 7 of KMA's paper",
         [
-            panel("4: one work-item, a pair of malloc and free", "pair", "size", "bytes", pair),
-            panel("5: 100 pairs of each work-item", "pairs", *items, kinds),
-            panel("6: 10 allocations of each work-item", "allocate", *items, own),
-            panel("7: a graph of 65,536 edges", "graph", *items, own, larger),
+            Panel(
+                panel,
+                LOWER,
+                f"opencl/{bench} {device} {more}",
+                x,
+                series,
+                constants=kma.FIGURES[bench][name],
+            )
+            for panel, bench, x, series, more in OPENCL_PANELS
         ],
-        note=f"{note} {kma.GPU_NOTE}" if device == "gpu" else note,
+        machine=select(device)["machine"],
+        note=f"KMA: {kma.MEASURED}, {kma.CONDITION}."
+        + (f" {kma.GPU_NOTE}" if name == "gpu" else ""),
         legend_in_panels=True,
     )
-
-
-OPENCL_FIGURES = [opencl_figure(device) for device in DEVICES]
+    for name, (title, device) in zip(("pocl", "intel", "gpu"), DEVICES.items())
+]

@@ -1,270 +1,150 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of host pools: docs/design/pools.md and pool_costs.md."""
 
-from dataclasses import dataclass
-
 from .names import POOL_NAMES, STRATEGIES
-from .records import range_text, value_text
-from .table import Table, at, digits, joined, ratio, value
+from .table import Table, at, each, found, joined, lines, named, of_point, ratio, spread, value
 
-KIB, MIB = 1 << 10, 1 << 20
-
-
-@dataclass(frozen=True)
-class HostCase:
-    """A case of host_pool_bench: it replaces a random one of `live` allocations."""
-
-    title: str
-    live: int
-    min_size: int
-    max_size: int
-    goal: int | None = None  # ns for a pair
-
-    def selection(self):
-        sizes = {"least": self.min_size, "most": self.max_size, "sizes": "uniform"}
-        return {"live": self.live, **sizes}
+TWO = value(".2f")
 
 
-ONE_LIVE = HostCase("64 B, nothing else allocated", 1, 64, 64)
-HOST_CASES = [
-    HostCase("256 B, 1000 allocated", 1000, 256, 256, 25),
-    HostCase("1 to 4096 B, 10,000 allocated", 10_000, 1, 4 * KIB, 40),
-    HostCase("1 B to 1 MiB, 10,000 allocated", 10_000, 1, MIB, 60),
-    HostCase("1 KiB to 64 MiB, 300 allocated", 300, KIB, 64 * MIB, 60),
-]
+def each_machine(rows, columns, cell, head, after="{origin}.", **more):
+    return Table(rows, columns, cell, head, after=after, machines="each", **more)
 
 
-def lookup_case(live):
-    """The params of a case of host_lookup_bench."""
-    return {"live": live, "mean": 64, "where": "begin", "busy": "no"}
+# --- host_pool_bench: title > params, and the goal in ns for a pair on a GPU
+
+CASES = """
+64 B, nothing else allocated > live=1 least=64 most=64 sizes=uniform goal=–
+256 B, 1000 allocated > live=1000 least=256 most=256 sizes=uniform goal=25
+1 to 4096 B, 10,000 allocated > live=10000 least=1 most=4096 sizes=uniform goal=40
+1 B to 1 MiB, 10,000 allocated > live=10000 least=1 most=1048576 sizes=uniform goal=60
+1 KiB to 64 MiB, 300 allocated > live=300 least=1024 most=67108864 sizes=uniform goal=60
+"""
 
 
-HOST_ROWS = {
-    case.title: {"bench": "host/pool/pair"} | case.selection() for case in [ONE_LIVE, *HOST_CASES]
-} | {
-    f"lookup of a record, {text} allocated": {"bench": "host/registry/find"} | lookup_case(live)
-    for text, live in (("1000", 1000), ("1,000,000", 1_000_000))
-}
-
-
-def runs(view, selection):
-    """{allocator: Point} of all runs of the last day."""
-    selection = {name: value for name, value in selection.items() if name != "allocator"}
-    return view.data.runs(view.machine, selection.pop("bench"), selection)
-
-
-def run_text(view, selection):
-    """The median of the runs, and in brackets the least and the greatest."""
-    point = runs(view, selection).get(selection["allocator"])
-    if point is None:
-        return None
-    view.seen.append(point)
-    values = {"median": point.median, "low": min(point.runs), "high": max(point.runs)}
-    text = range_text(values, "median", "low", "high")
-    return (
-        value_text(point.median)
-        if value_text(values["low"]) == value_text(values["high"])
-        else text
-    )
-
-
-def pair_text(view, selection):
-    """The time of a pair and the reserved memory, if it was measured; or the goal."""
-    selection = dict(selection)
-    goal = selection.pop("goal")
-    if selection["allocator"] == "goal":
-        return str(goal)
-    texts = [
-        run_text(view, selection | {"bench": bench})
-        for bench in ("host/pool/pair", "host/pool/held_per_live")
-    ]
-    return texts[0] and "; ".join(filter(None, texts))
-
-
-def pair_series(view):
-    return [runs(view, case.selection() | {"bench": "host/pool/pair"}) for case in HOST_CASES]
+def is_gpu(view):
+    return "nvidia" in view.machine
 
 
 def pair_rows(view):
-    found = {name for series in pair_series(view) for name in series}
-    others = {name for name in found if name.startswith("torch-")} - set(POOL_NAMES)
-    names = [name for name in POOL_NAMES if name in found] + sorted(others)
-    goal = {"*goal, ns*": {"allocator": "goal"}} if "cudaMalloc" in names else {}
-    return goal | {POOL_NAMES.get(name, name): {"allocator": name} for name in names}
-
-
-def memory_kind(view):
-    on_device = any("cudaMalloc" in series for series in pair_series(view))
-    return {"memory": "device" if on_device else "host"}
-
-
-def threads_rows(view):
-    found, work = (
-        view.points(f"host/threads/{bench}", "threads") for bench in ("pairs", "pair_cpu")
-    )
-    order = list(POOL_NAMES)
-    return {
-        POOL_NAMES.get(name, name): {"allocator": name}
-        for name in sorted(found, key=lambda name: (order + [name]).index(name))
-        if name in work and {1, 2} <= set(found[name])
+    goal = [("*goal, ns*", "allocator=goal")] if is_gpu(view) else []
+    keys = view.data.points("host/pool/pair allocator=*", view.machine, ["allocator"])
+    names = POOL_NAMES | {
+        n: POOL_NAMES.get(n, n) for (n,) in sorted(keys) if n.startswith("torch-")
     }
+    return goal + named("allocator", {n: title for n, title in names.items() if (n,) in keys})
 
 
-def mesh_columns(view):
-    for row in MESH.values():
-        records = view.data.matching(view.machine, row["bench"], {"malloc": row["malloc"]})
-        found = {record["params"]["mesh"] for record in records}
-        if found:
-            return {str(n): {"mesh": n} for n in sorted(found)}
-    return {}
+def pair_columns(view):
+    """The cases that the machine has."""
+    return [pair for pair in lines(CASES) if view.point("host/pool/pair", pair[1])]
 
 
-def held(view, selection):
-    return value(digits(".2f"))(view, selection | {"bench": selection["bench"] + "_held"})
+def pair(view, selection):
+    """The time of a pair and the reserved memory, if it was measured; or the goal."""
+    both = (at(f"host/pool/{bench}", spread()) for bench in ("pair", "held_per_live"))
+    is_goal = selection["allocator"] == "goal"
+    return selection["goal"] if is_goal else joined("; ", *both)(view, selection)
 
 
-MESH = {
-    title: {"bench": f"host/mesh/{bench}", "malloc": malloc, "allocator": None}
-    for title, bench, malloc in [
-        ("pool ÷ malloc with its defaults", "pool_by_libc", "defaults"),
-        ("pool ÷ malloc that keeps freed memory", "pool_by_libc", "keeps"),
-        ("pool ÷ mimalloc", "pool_by_mimalloc", "defaults"),
-        ("tracked ÷ not tracked", "tracked_by_pool", "defaults"),
-    ]
-}
-PATTERNS = {
-    "grows": "grows",
-    "refines-and-coarsens": "refines and coarsens",
-    "wanders": "wanders",
-    "bursts": "bursts",
-    "one-peak": "one peak",
-}
-POLICIES = {
-    "exact": "exact",
-    "geometric-1.5": "geometric, by half",
-    "geometric-2": "geometric, doubled",
-    "hysteresis": "hysteresis",
-    "history-16": "recorded history",
-    "paged": "pages of its own",
-}
-THREADS, STEP = "host/threads/", "host/strategy/step"
-POOLS = {
-    "pairs": Table(
-        missing="`host_pool_bench`",
-        each=True,
-        head="{machine}, {memory} memory",
-        words=memory_kind,
-        after="{origin}.",
-        rows=pair_rows,
-        columns=lambda view: {
-            case.title: case.selection() | {"goal": case.goal}
-            for case, series in zip(HOST_CASES, pair_series(view))
-            if series
-        },
-        cell=pair_text,
+PAIRS = each_machine(
+    pair_rows,
+    pair_columns,
+    pair,
+    "{machine}, {memory} memory",
+    words=lambda view: {"memory": "device" if is_gpu(view) else "host"},
+)
+
+# --- Each strategy, over simulated memory
+
+STEPS = """
+trace, seed 1, 80 steps > host/strategy/step steps=80 seed=1
+trace, seed 7, 60 steps > host/strategy/step steps=60 seed=7
+trace, seed 5, 120 steps > host/strategy/step steps=120 seed=5
+"""
+PAIR_CASES = [(title, case | {"bench": "host/strategy/pair"}) for title, case in lines(CASES)[1:]]
+PLACEMENTS = Table(
+    named("allocator", STRATEGIES),
+    [PAIR_CASES, STEPS],
+    joined("; ", value(), at("{bench}_held", TWO)),
+    before="Over simulated memory on {machine}, {origin}. Each cell: ns (of a pair, or\nof a step "
+    "of the trace; median); peak of the reserved bytes ÷ peak of the allocated bytes.",
+)
+BLOCKS = {0: "as by default", 1: "1 MiB", 4: "4 MiB", 16: "16 MiB"}
+EXCESS = Table(
+    named("allocator", STRATEGIES),
+    named("least_block_mib", BLOCKS),
+    at(
+        "host/strategy/excess",
+        of_point(lambda point: "{mean:.1f} % ({p10:.1f}–{p90:.1f})".format(**point.values)),
     ),
-    # The time and the memory of each strategy, over simulated memory.
-    "strategies": Table(
-        missing="`host_strategies_bench`",
-        needs=("host/strategy/pair", STEP),
-        before="Over simulated memory on {machine}, {origin}. Each cell: ns (of a pair, or\nof a step "
-        "of the trace; median); peak of the reserved bytes ÷ peak of the allocated bytes.",
-        rows=[(title, {"allocator": name}) for name, title in STRATEGIES.items()],
-        columns={
-            case.title: {"bench": "host/strategy/pair"} | case.selection() for case in HOST_CASES
-        }
-        | {
-            f"trace, seed {seed}, {steps} steps": {"bench": STEP, "steps": steps, "seed": seed}
-            for steps, seed in ((80, 1), (60, 7), (120, 5))
-        },
-        cell=joined("; ", value(), held),
+    "placement; blocks of at least",
+    after="{origin}.",
+)
+
+# --- Other costs
+
+THREAD_POOLS = ("quarry-arenas", "quarry-synchronized", "libc", "mimalloc")
+ONE, TWO_THREADS = (f"host/threads/pairs threads={n}" for n in (1, 2))
+THREADS = each_machine(
+    named("allocator", {name: POOL_NAMES[name] for name in THREAD_POOLS}),
+    {
+        "1 thread, Mops/s": ONE,
+        "2 threads, Mops/s": TWO_THREADS,
+        "÷": ratio(TWO_THREADS, ONE),
+        "processor time of a pair, ns: 1": "host/threads/pair_cpu threads=1",
+        "2": "host/threads/pair_cpu threads=2",
+        "handed over": "host/threads/hand_over",
+    },
+    value(),
+    "64 B on {machine}",
+)
+TRACKED = {"no": "not tracked", "yes": "tracked"}
+BOOKKEEPING = each_machine(
+    each(
+        "mean of {mean}, {tracked}",
+        "host/pool/bookkeeping",
+        TRACKED,
+        mean=(64, 4096),
+        tracked=TRACKED,
     ),
-}
-COSTS = {
-    "excess": Table(
-        missing="`host_strategies_bench` (excess)",
-        head="placement; blocks of at least",
-        after="{origin}.",
-        needs=("host/strategy/excess",),
-        rows=[
-            (title, {"bench": "host/strategy/excess", "allocator": name})
-            for name, title in STRATEGIES.items()
-        ],
-        columns={
-            title: {"least_block_mib": size}
-            for size, title in {0: "as by default", 1: "1 MiB", 4: "4 MiB", 16: "16 MiB"}.items()
-        },
-        cell=lambda view, selection: (point := view.point(selection))
-        and "{mean:.1f} % ({p10:.1f}–{p90:.1f})".format(**point.values),
-    ),
-    "bookkeeping": Table(
-        missing="`host_lookup_bench` (bookkeeping)",
-        each=True,
-        head="resident bytes for each allocation on {machine}",
-        after="{origin}.",
-        rows={
-            f"mean of {mean} B, {title}": {
-                "bench": "host/pool/bookkeeping",
-                "mean": mean,
-                "tracked": tracked,
-            }
-            for mean in (64, 4096)
-            for tracked, title in (("no", "not tracked"), ("yes", "tracked"))
-        },
-        columns={f"{n:,} allocated": {"live": n} for n in (100, 1000, 10_000, 100_000, 1_000_000)},
-        cell=value(),
-    ),
-    "threads": Table(
-        missing="`host_threads_bench`",
-        each=True,
-        head="64 B on {machine}",
-        after="{origin}.",
-        rows=threads_rows,
-        columns={
-            "1 thread, Mops/s": {"bench": THREADS + "pairs", "threads": 1},
-            "2 threads, Mops/s": {"bench": THREADS + "pairs", "threads": 2},
-            "÷": at(ratio({"threads": 2}, {"threads": 1}), bench=THREADS + "pairs"),
-            "processor time of a pair, ns: 1": {"bench": THREADS + "pair_cpu", "threads": 1},
-            "2": {"bench": THREADS + "pair_cpu", "threads": 2},
-            "handed over": {"bench": THREADS + "hand_over"},
-        },
-        cell=value(),
-    ),
-    "mesh": Table(
-        missing="`mesh_bench`",
-        each=True,
-        head="time of a step on {machine}, n × n",
-        after="Medians of ratios, {origin}.",
-        rows=MESH,
-        columns=mesh_columns,
-        cell=value(digits(".2f")),
-    ),
-    "arrays": Table(
-        missing="`field_growth_bench`",
-        each=True,
-        head="{machine}: copied; reserved",
-        after="{origin}.",
-        keep=True,
-        rows={title: {"pattern": name, "allocator": None} for name, title in PATTERNS.items()},
-        columns={title: {"policy": name} for name, title in POLICIES.items()},
-        cell=joined(
-            "; ",
-            *(
-                at(value(digits(".2f")), bench=f"host/field/{kind}_per_needed")
-                for kind in ("copied", "held")
-            ),
-        ),
-    ),
-    "instructions": Table(
-        missing="`host_instructions_bench`",
-        each=True,
-        head="{machine}",
-        after="{origin}.",
-        rows=lambda view: {
-            r["params"]["case"].replace("look-up", "lookup"): {"case": r["params"]["case"]}
-            for r in view.data.matching(view.machine, "host/instructions", {})
-        },
-        columns={"instructions": {"bench": "host/instructions", "allocator": None}},
-        cell=value(),
-    ),
+    each("{live} allocated", live=(100, 1000, 10_000, 100_000, 1_000_000)),
+    value(),
+    "resident bytes for each allocation on {machine}",
+)
+MESH_RATIOS = """
+pool ÷ malloc with its defaults > host/mesh/pool_by_libc malloc=defaults
+pool ÷ malloc that keeps freed memory > host/mesh/pool_by_libc malloc=keeps
+pool ÷ mimalloc > host/mesh/pool_by_mimalloc malloc=defaults
+tracked ÷ not tracked > host/mesh/tracked_by_pool malloc=defaults
+"""
+MESHES = found("{mesh}", "host/mesh/pool_by_libc malloc=defaults", "mesh", cells="")
+HEAD = "time of a step on {machine}, n × n"
+MESH = each_machine(MESH_RATIOS, MESHES, TWO, HEAD, "Medians of ratios, {origin}.")
+PATTERNS = """
+grows > pattern=grows
+refines and coarsens > pattern=refines-and-coarsens
+wanders > pattern=wanders
+bursts > pattern=bursts
+one peak > pattern=one-peak
+"""
+POLICIES = """
+exact > policy=exact
+geometric, by half > policy=geometric-1.5
+geometric, doubled > policy=geometric-2
+hysteresis > policy=hysteresis
+recorded history > policy=history-16
+pages of its own > policy=paged
+"""
+BYTES = (at(f"host/field/{kind}_per_needed", TWO) for kind in ("copied", "held"))
+ARRAYS = each_machine(PATTERNS, POLICIES, joined("; ", *BYTES), "{machine}: copied; reserved")
+LOOKUPS = {f"look-up {which}": f"lookup {which}" for which in ("of a first byte", "in the midst")}
+OPERATIONS = found("{case}", "host/instructions", "case", LOOKUPS)
+APART = {"Time and memory of placements": PLACEMENTS}
+COSTS_APART = {
+    "Bookkeeping of a pool": BOOKKEEPING,
+    "Memory of pools beyond the peak": EXCESS,
+    "Pools in a mesh code": MESH,
+    "Growable arrays": ARRAYS,
+    "Instructions of a pool": each_machine(OPERATIONS, {"instructions": ""}, value(), "{machine}"),
 }

@@ -5,51 +5,78 @@ A record is one JSON line: {"bench", "params": {...}, "value", "unit", "machine"
 A null value is a failure; params.error gives the reason. params.statistic is median, p10 or p90; if
 it is absent, median. A record may have all statistics of its quantity: then value is the median,
 and "spread" has mean, sd, p10, p90 and runs.
+
+A selection is a text, `heap/single/malloc bytes=64 case="no recording"`, or the same as a dict:
+the benchmark, and params with their values. `machine`, `date` and `commit` are selected as params
+are. None is the value of a param that is absent. `*` stands for any letters. Without `allocator`, a
+selection is of quarry, or of records that have no such param.
 """
 
 import json
+import shlex
 from collections import defaultdict
-from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import median
 
-from .names import NAMES
-
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
+# Each run is a record. A point is the median of the runs of the last day and commit.
+BY_RUN = {"host/pool/pair", "host/pool/held_per_live", "host/registry/find", "mpi/program/time"}
+FAILURES = {"hangs": "hangs"} | dict.fromkeys(
+    ("exit status 124", "exit status 137"), "no end in time"
+)
 
 
-@dataclass
 class Point:
     """The result of one measurement: statistics by name, or an error."""
 
-    values: dict = field(default_factory=dict)
-    error: str | None = None
-    unit: str = ""
-    date: str = ""
-    commit: str = ""
-    machine: str = ""
-    params: dict = field(default_factory=dict)
+    def __init__(self, record):
+        self.record, self.params = record, record["params"]
+        self.date, self.machine = record["date"], record["machine"]
+        self.commit = record.get("commit") or "unknown"
+        self.unit = "µs" if record["unit"] == "us" else record["unit"]
+        self.values, self.runs, self.error = dict(record.get("spread") or {}), [], None
+        self.add(record)
+
+    def add(self, record):
+        if record["value"] is None:
+            self.error = FAILURES.get(record["params"].get("error"), "failed")
+        else:
+            self.values[statistic_of(record)] = record["value"]
+
+    def add_run(self, record):
+        self.runs += [] if record["value"] is None else [record["value"]]
+        if self.runs:
+            low, high = min(self.runs), max(self.runs)
+            self.values = {"median": median(self.runs), "p10": low, "p90": high}
 
     @property
     def median(self):
         return self.values.get("median")
 
     @staticmethod
-    def of(record):
-        """The first record of a measurement as a point."""
-        names = ("unit", "date", "machine")
-        point = Point(**{name: record[name] for name in names}, params=record["params"])
-        point.commit = record.get("commit") or "unknown"
-        point.values.update(record.get("spread") or {})
-        point.add(record)
-        return point
+    def constant(value, unit):
+        """A point from outside this repository: it has no date."""
+        names = ("machine", "date", "commit")
+        return Point(dict.fromkeys(names, "") | {"params": {}, "value": value, "unit": unit})
 
-    def add(self, record):
-        if record["value"] is None:
-            self.error = record["params"].get("error", "failed")
+
+def statistic_of(record):
+    name = record["params"].get("statistic")
+    return name if name in ("p10", "p90") else "median"
+
+
+def select(*parts):
+    """The selections as one dict. A later one replaces values of an earlier one."""
+    result = {}
+    for part in parts:
+        if isinstance(part, str):
+            words = [word.partition("=") for word in shlex.split(part)]
+            result |= {name if eq else "bench": value if eq else name for name, eq, value in words}
         else:
-            self.values[record["params"].get("statistic", "median")] = record["value"]
+            result |= part or {}
+    return result
 
 
 class Records:
@@ -57,79 +84,64 @@ class Records:
 
     def __init__(self, records):
         self.records = sorted(records, key=lambda record: record["date"])
-        self.by_bench, self.by_allocator = defaultdict(list), defaultdict(list)
+        self.by_bench = defaultdict(list)
         for record in self.records:
+            top = {name: record.get(name) for name in ("machine", "date", "commit")}
+            record["all"] = top | record["params"]
+            record["texts"] = {name: str(value) for name, value in record["all"].items()}
+            allocator = record["texts"].setdefault("allocator", "quarry")
             for machine in (None, record["machine"]):
-                self.by_bench[machine, record["bench"]].append(record)
-                allocator = record["params"].get("allocator")
-                self.by_allocator[machine, record["bench"], allocator].append(record)
+                for key in ((), (allocator,)):
+                    self.by_bench[(machine, record["bench"], *key)].append(record)
 
     def machines(self):
-        """The machines, those with a GPU first. MPI's tables choose machines themselves (mpi.py)."""
-        found = {machine for machine, bench in self.by_bench if not bench.startswith("mpi/")}
+        """The machines, those with a GPU first. Tables of MPI select machines themselves."""
+        found = {machine for machine, bench, *_ in self.by_bench if bench[:4] != "mpi/"}
         return sorted(found - {None}, key=lambda name: ("nvidia" not in name, name))
 
-    def matching(self, machine, bench, selection):
-        """The records whose params match. A function in `selection` tests the param's value."""
-        records = self.by_bench.get((machine, bench), [])
-        if "allocator" in selection:
-            records = self.by_allocator.get((machine, bench, selection["allocator"]), [])
-        for record in records:
-            params = record["params"]
+    def matching(self, selection, machine=None):
+        """The records that match, oldest first."""
+        selection = {name: str(value) for name, value in select(selection).items()}
+        bench, machine = selection.pop("bench"), selection.pop("machine", machine)
+        allocator = selection.setdefault("allocator", "quarry")
+        key = (machine, bench, *([] if "*" in allocator else [allocator]))
+        wanted = selection.items()
+        for record in self.by_bench.get(key, []):
+            texts = record["texts"]
             if all(
-                value(params.get(name)) if callable(value) else params.get(name) == value
-                for name, value in selection.items()
+                fnmatchcase(texts.get(name, "None"), value)
+                if "*" in value
+                else texts.get(name, "None") == value
+                for name, value in wanted
             ):
                 yield record
 
-    def points(self, machine, bench, x=None, selection=None):
-        """{allocator: {value of the param `x`: Point}}, in the order of NAMES and by x.
-
-        The allocator is None in programs that have no such param.
-        """
-        found = defaultdict(dict)
-        for record in self.matching(machine, bench, selection or {}):
-            params = record["params"]
-            series = found[params.get("allocator")]
-            if params.get("statistic", "median") == "median":  # the first line of a measurement
-                series[params.get(x)] = Point.of(record)
-            else:
-                series[params.get(x)].add(record)
-        order = list(NAMES)
-        return {
-            name: dict(sorted(found[name].items(), key=lambda item: (item[0] is None, item[0])))
-            for name in sorted(found, key=lambda name: (order + [name]).index(name))
-        }
-
-    def point(self, machine, bench, allocator="quarry", **selection):
-        selection["allocator"] = allocator
-        return self.points(machine, bench, None, selection).get(allocator, {}).get(None)
-
-    def runs(self, machine, bench, selection):
-        """{allocator: Point} of the last day and commit. `runs` has the medians of its runs."""
+    def points(self, selection, machine=None, by=()):
+        """{values of the params `by`: Point}"""
         found = {}
-        for record in self.matching(machine, bench, selection):
-            name = record["params"].get("allocator")
-            is_median = record["params"].get("statistic", "median") == "median"
-            if name is None or not is_median or record["value"] is None:
-                continue
-            new, point = Point.of(record), found.get(name)
-            if point is None or (point.date, point.commit) != (new.date, new.commit):
-                found[name] = point = new
-                point.runs = []
-            point.runs.append(record["value"])
-            point.values = {"median": median(point.runs)}
+        for record in self.matching(selection, machine):
+            key = tuple(record["all"].get(name) for name in by)
+            old = found.get(key)
+            if record["bench"] in BY_RUN:
+                if statistic_of(record) == "median":
+                    if not old or (old.date, old.commit) != (record["date"], record.get("commit")):
+                        found[key] = Point(record)
+                    found[key].add_run(record)
+            elif old and statistic_of(record) != "median":  # a line after that of the median
+                old.add(record)
+            else:
+                found[key] = Point(record)
         return found
 
-    def failures(self):
-        """Programs that failed on each machine's last day: {machine: {program: reason}}."""
-        last = {record["machine"]: record["date"] for record in self.records}
-        found = defaultdict(dict)
-        for record in self.by_bench[None, "failed"]:
-            if record["date"] == last[record["machine"]]:
-                params = record["params"]
-                found[record["machine"]][params.get("program", "?")] = params.get("error", "failed")
-        return found
+    def point(self, selection, machine=None):
+        return self.points(selection, machine).get(())
+
+    def series(self, selection, machine=None, x=None):
+        """{value of the param `x`: Point}, in order."""
+        found = self.points(selection, machine, (x,))
+        return {
+            key: found[key,] for key in sorted((k for (k,) in found), key=lambda k: (k is None, k))
+        }
 
 
 def with_names_of_today(params):
@@ -143,29 +155,20 @@ def read(folder=RESULTS):
     records = []
     for path in sorted(Path(folder).glob("*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if not line.strip():
-                continue
             try:
-                record = json.loads(line)
-                record["params"] = with_names_of_today(dict(record.get("params") or {}))
-                for key in ("bench", "value", "unit", "machine", "date"):
-                    record[key]  # a KeyError names the missing key
+                if line.strip():
+                    record = json.loads(line)
+                    record["params"] = with_names_of_today(dict(record.get("params") or {}))
+                    for key in ("bench", "value", "unit", "machine", "date"):
+                        record[key]  # a KeyError names the missing key
+                    records.append(record)
             except (json.JSONDecodeError, KeyError, TypeError) as error:
                 raise SystemExit(f"{path}:{number}: not a benchmark record: {error!r}") from None
-            records.append(record)
     return Records(records)
 
 
-def flat(found):
-    """The points of {name: {x: Point}}."""
-    return [point for series in found.values() for point in series.values()]
-
-
 def origin(points):
-    """The dates and commits of points: one day or the first and the last, and all commits.
-
-    Points without a date come from programs outside this repository and do not count.
-    """
+    """The dates and commits of points: one day or the first and the last, and all commits."""
     points = [point for point in points if point.date]
     dates = sorted({point.date for point in points})
     commits = list(dict.fromkeys(point.commit[:18] for point in points))
@@ -174,9 +177,11 @@ def origin(points):
 
 
 def x_text(name, value):
-    """A value of the param `name`: `64 KiB` for bytes, `1,024` for other params."""
-    if isinstance(value, str) or name not in ("bytes", "heap_bytes"):
-        return value if isinstance(value, str) else f"{value:,}"
+    """A value of a param: `64 KiB` for bytes, `1,024` for other numbers."""
+    if name not in ("bytes", "heap_bytes", "mean") or not isinstance(value, int):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    if value > 1 << 20 and value % (1 << 20) == 1:
+        return f"{x_text(name, value - 1)} + 1"
     # Up to 4096 in bytes, as for size classes; above, in the largest unit that divides the value.
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if value > 4096 and value % size == 0:
@@ -196,10 +201,3 @@ def point_text(point):
     if point is None:
         return "–"
     return value_text(point.median) if point.median is not None else point.error
-
-
-def range_text(values, middle, low, high, words="–"):
-    """A value, and in brackets its range."""
-    return (
-        f"{value_text(values[middle])} ({value_text(values[low])}{words}{value_text(values[high])})"
-    )

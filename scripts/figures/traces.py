@@ -1,155 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of recorded traces: docs/design/traces.md."""
+"""Tables of traces and of Python programs: docs/design/traces.md and docs/guide/pytorch.md."""
 
-from .heuristics import HEURISTICS
-from .heuristics import REAL_TRACES as TRACES
-from .names import DEFAULT_PLACEMENT
+from .heuristics import REAL_TRACES
 from .records import value_text
-from .table import Table, digits, ratio, spread, value
+from .table import Table, at, found, named, ratio, spread, value
 
-TRACE_COLUMNS = {title: {"trace": trace} for trace, title in TRACES.items()}
+COLUMNS = named("trace", REAL_TRACES)
 ORIGIN = "{machine}, {origin}:"
+EVENT = "ns an event, median (p10 to p90)"
+PAIR = "ns of processor time for an allocation and its free, median (p10 to p90)"
 
 
 def peak(view, selection):
     """MiB, and how much more that is than the trace has in use."""
-    point = view.point(selection)
-    least = view.point(selection | {"allocator": "requested"})
-    excess = 100 * (point.median / least.median - 1)
-    share = "" if selection["allocator"] == "requested" else f" (+{excess:.1f} %)"
-    return f"{value_text(point.median / 2**20)}{share}"
+    own, least = view.median(selection), view.median(selection, "allocator=requested")
+    if own is None:
+        return None
+    more = "" if selection["allocator"] == "requested" else f" (+{100 * (own / least - 1):.1f} %)"
+    return value_text(own / 2**20) + more
 
 
-def by_allocator(bench, titles):
-    return {title: {"bench": bench, "allocator": name} for name, title in titles.items()}
-
-
-def upstream_columns(view):
-    sizes = view.points("upstream/free", "bytes")["cudaMalloc"]
-    return {f"{size >> 20:,} MiB": {"bytes": size} for size in sizes}
-
-
-TABLES = HEURISTICS | {
-    "peaks": Table(
-        missing="`trace_peaks_bench`",
-        needs=("trace/peak",),
-        before="{origin}:",
-        head="MiB at the peak",
-        rows=by_allocator(
-            "trace/peak",
-            {
-                "requested": "in use: nothing needs less",
-                "pytorch": "PyTorch, as recorded",
-                "fast": "a pool with defaults",
-                "streams": "a stream pool with defaults",
-                "tuned": "tuned pool",
-                "separated": "separated pools",
-                "plan": "plan",
-            },
-        ),
-        columns=TRACE_COLUMNS,
-        cell=peak,
-    ),
-    # The peak of the second half of a trace, by what was learnt from the first half.
-    "separations": Table(
-        missing=["Not measured yet: `bench/trace_separation.py`."],
-        needs=("trace/separate",),
-        before="{origin}:",
-        head="MiB at the peak of the second half",
-        rows=by_allocator(
-            "trace/separate",
-            {
-                "one pool": "one pool",
-                "size": "rule: size",
-                "call_site": "rule: call site",
-                "call_site_and_size": "rule: call site and size",
-                "tree": "decision tree, 8 leaves",
-                "deep tree": "decision tree, no limit",
-            },
-        ),
-        columns=TRACE_COLUMNS,
-        cell=value(scale=1 / 2**20),
-    ),
-    "rates": Table(
-        missing="`trace_replay_bench`",
-        needs=("trace/replay", "trace/file"),
-        before=ORIGIN,
-        head="million events a second",
-        rows={
-            "replay, default pool, events in memory": {
-                "bench": "trace/replay",
-                "strategy": DEFAULT_PLACEMENT,
-            },
-            "replay, best fit, events in memory": {
-                "bench": "trace/replay",
-                "strategy": "lowest_best_fit",
-            },
-            "replay, stitched pool, events in memory": {
-                "bench": "trace/replay",
-                "strategy": "stitched",
-            },
-            "read a file and replay it, default pool": {
-                "bench": "trace/file",
-                "strategy": DEFAULT_PLACEMENT,
-            },
-            "read a file": {"bench": "trace/read"},
-            "write a file": {"bench": "trace/write"},
-            "tune, all candidates, on two cores": {"bench": "trace/tune"},
-        },
-        columns=TRACE_COLUMNS,
-        cell=value(),
-    ),
-    "recording": Table(
-        missing="`trace_record_bench`",
-        needs=("trace/pool", "trace/record"),
-        each=True,
-        before=ORIGIN,
-        head="ns an event, median (p10 to p90)",
-        rows={
-            f"{program}, into a {kind}": {"bench": bench, "case": case, "allocator": None}
-            for program, bench in (("a pool", "trace/pool"), ("`record` alone", "trace/record"))
-            for kind, case in (("file", "file"), ("ring", "ring of 100000"))
-        },
-        columns={"one thread": {"threads": 1}, "two threads": {"threads": 2}},
-        cell=spread(" to "),
-    ),
-    "kernels": Table(
-        missing="`heap_record_bench`",
-        needs=("heap/record/malloc", "heap/record/free"),
-        before="{machine}, {origin}, 2^20 lanes, 64 B each:",
-        head="ps for each lane",
-        rows={name: {"bench": f"heap/record/{name}"} for name in ("malloc", "free")},
-        columns={
-            "heap_ref": {"allocator": "quarry"},
-            "recorded_heap_ref": {"allocator": "recorded"},
-            "÷": ratio({"allocator": "recorded"}, {"allocator": "quarry"}, statistic="median"),
-        },
-        cell=value(digits(".3g"), 1000),
-    ),
-    "upstream": Table(
-        missing="`upstream_calls_bench`",
-        needs=("upstream/allocate", "upstream/free"),
-        before=ORIGIN,
-        head="µs, median",
-        rows={
-            "cudaMalloc": {"bench": "upstream/allocate", "allocator": "cudaMalloc"},
-            "cudaFree": {"bench": "upstream/free", "allocator": "cudaMalloc"},
-        },
-        columns=upstream_columns,
-        cell=value(),
-    ),
-    "python_recording": Table(
-        missing=["Not measured yet: `bench/python_recording.py`."],
-        needs=("python/record/pool", "python/record/torch"),
-        before=ORIGIN,
-        head="ns of processor time for an allocation and its free, median (p10 to p90)",
-        rows={
-            "`quarry.Pool`": {"bench": "python/record/pool"},
-            "PyTorch's functions, through ctypes and without Python's lock": {
-                "bench": "python/record/torch"
-            },
-        },
-        columns={case: {"case": case} for case in ("no recording", "file", "file with call sites")},
-        cell=spread(" to "),
-    ),
+PEAKS = """
+in use: nothing needs less > trace/peak allocator=requested
+PyTorch, as recorded > trace/peak allocator=pytorch
+a pool with defaults > trace/peak allocator=fast
+a stream pool with defaults > trace/peak allocator=streams
+tuned pool > trace/peak allocator=tuned
+separated pools > trace/peak allocator=separated
+plan > trace/peak allocator=plan
+"""
+# The peak of the second half of a trace, by what was learnt from the first half.
+SEPARATIONS = """
+one pool > trace/separate allocator="one pool"
+rule: size > trace/separate allocator=size
+rule: call site > trace/separate allocator=call_site
+rule: call site and size > trace/separate allocator=call_site_and_size
+decision tree, 8 leaves > trace/separate allocator=tree
+decision tree, no limit > trace/separate allocator="deep tree"
+"""
+HALF = "MiB at the peak of the second half"
+RATES = """
+replay, default pool, events in memory > trace/replay strategy=fast_fit
+replay, best fit, events in memory > trace/replay strategy=lowest_best_fit
+replay, stitched pool, events in memory > trace/replay strategy=stitched
+read a file and replay it, default pool > trace/file strategy=fast_fit
+read a file > trace/read
+write a file > trace/write
+tune, all candidates, on two cores > trace/tune
+"""
+RECORDING = """
+a pool, into a file > trace/pool case=file
+a pool, into a ring > trace/pool case="ring of 100000"
+`record` alone, into a file > trace/record case=file
+`record` alone, into a ring > trace/record case="ring of 100000"
+"""
+THREADS = named("threads", {1: "one thread", 2: "two threads"})
+KERNELS = {
+    "heap_ref": "",
+    "recorded_heap_ref": "allocator=recorded",
+    "÷": ratio("allocator=recorded", ""),
 }
+UPSTREAM = """
+cudaMalloc > upstream/allocate allocator=cudaMalloc
+cudaFree > upstream/free allocator=cudaMalloc
+"""
+BYTES = found("{bytes}", "upstream/free allocator=cudaMalloc", "bytes", cells="")
+PYTHON = """
+`quarry.Pool` > python/record/pool
+PyTorch's functions, through ctypes and without Python's lock > python/record/torch
+"""
+LOGS = {case: {"case": case} for case in ("no recording", "file", "file with call sites")}
+PEAK_TABLE = Table(PEAKS, COLUMNS, peak, "MiB at the peak", "{origin}:")
+APART = {
+    "Pools separated by what a trace shows": Table(
+        SEPARATIONS, COLUMNS, value(scale=2**-20), HALF, "{origin}:"
+    ),
+    "Events a second": Table(RATES, COLUMNS, value(), "million events a second", ORIGIN),
+    "Cost of recording": Table(RECORDING, THREADS, spread(" to "), EVENT, ORIGIN, machines="each"),
+    "Cost of recording in kernels": Table(
+        {name: f"heap/record/{name}" for name in ("malloc", "free")},
+        KERNELS,
+        value(".3g", 1000),
+        "ps for each lane",
+        "{machine}, {origin}, 2^20 lanes, 64 B each:",
+    ),
+    "Times of the upstream": Table(UPSTREAM, BYTES, value(), "µs, median", ORIGIN),
+    "Cost of recording in Python": Table(PYTHON, LOGS, spread(" to "), PAIR, ORIGIN),
+}
+
+# --- docs/guide/pytorch.md
+
+TRAINING = {model: f"python/plugins/training_{model} allocator=*" for model in ("gpt", "resnet")}
+MEASURES = {"step (ms)": ("step_ms", 1), "peak reserved (GiB)": ("peak_reserved", 2**-30)}
+USES = {"quarry": "`use()`", "one_block": "`use()` in one block", "pool": "`pool()`"}
+
+
+def session_rows(view):
+    """Of the last day. A session is all runs of one commit, which alternated between allocators."""
+    names = ("date", "commit", "runs", "allocator", "first_block", "next_block")
+    chosen = [(bench, name) for bench in TRAINING.values() for name, _ in MEASURES.values()]
+    found = (view.data.points(f"{b} measure={name}", view.machine, names) for b, name in chosen)
+    keys = list(dict.fromkeys(key for points in found for key in points))
+    commits, day = [key[1] for key in keys], max((key[0] for key in keys), default=None)
+    for key in sorted(keys, key=lambda key: commits.index(key[1])):
+        blocks = " and ".join(filter(None, key[4:]))
+        title = USES.get(key[3], key[3]) + (f", blocks: {blocks}" if blocks else "")
+        if key[0] == day:
+            yield f"{title} | {key[1]}, {key[2]} runs", dict(zip(names, key))
+
+
+def spread_of_times(view):
+    day = view.shown[-1].date
+    spreads = (f'{bench} measure="step_ms spread" date={day}' for bench in TRAINING.values())
+    found = [record["value"] for chosen in spreads for record in view.data.matching(chosen)]
+    return {"spread": value_text(max(found)), "date": day}
+
+
+TRAINING_TABLE = Table(
+    session_rows,
+    {
+        f"{model}: {title}": at(f"{bench.split()[0]} measure={measure}", value(scale=scale))
+        for model, bench in TRAINING.items()
+        for title, (measure, scale) in MEASURES.items()
+    },
+    head=" | session",
+    before="{machine}, {date}. Medians of the runs. In one session, the times of a step in two runs"
+    "\nwith the same allocator differ by a factor of up to {spread}:",
+    words=spread_of_times,
+)

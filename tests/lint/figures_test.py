@@ -3,7 +3,8 @@
 """README and docs show the figures of bench/results, as scripts/figures writes them.
 
 The test refuses a measurement that is typed into a page of docs/design, except in LOG, or into a
-guide with measured parts. LOG records experiments and their conditions, and is not updated. A file that a page names must exist.
+guide with measured parts. LOG records experiments and their conditions, and is not updated. A file
+that a page names must exist.
 """
 
 import re
@@ -13,19 +14,16 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 
 ROOT = Path(__file__).resolve().parents[2]
 DESIGN = ROOT / "docs" / "design"
 sys.path.insert(0, str(ROOT))
-from scripts.figures import heuristics, pages  # noqa: E402
-from scripts.figures.claims import CLAIMS  # noqa: E402
-from scripts.figures.heuristics import PUBLISHED_OUTCOMES, Outcome  # noqa: E402
-from scripts.figures.mpi import MPI, others  # noqa: E402
-from scripts.figures.records import Records  # noqa: E402
-from scripts.figures.table import Table, ratio, value  # noqa: E402
-from scripts.figures.training import training  # noqa: E402
+from scripts.figures import coalescing, heap, heuristics, mpi, pages, traces  # noqa: E402
+from scripts.figures.heuristics import PUBLISHED, Outcome  # noqa: E402
+from scripts.figures.records import Records, read, select  # noqa: E402
+from scripts.figures.table import Table, each, found, ratio, value  # noqa: E402
 
-PAGE = "coalescing.md"
 LOG = "measurement_log.md"
 
 # Numbers of the design that look like measurements: page -> words -> why they are not measurements.
@@ -43,25 +41,19 @@ CONSTANTS = {
         "After 3 ms": "the same, for freed slices",
         "0.25 ms": "patience's longest step",
     },
-    "lane_arrays.md": {},
     "opencl.md": {
         "78 % of a span": "follows from the size classes; a test checks it",
         "2,000 ns at most": "a goal",
         "9,800 ns a pair": "a figure of the seed, figure 4",
         "200 ms for 4,608": "a figure of the seed, figure 5",
-        "PoCL 3.1": "a version",
-        "| 4,608 work-items": "a parameter of the benchmark",
-        "10 allocations of 4": "a parameter of the benchmark",
-        "over 10,000 nodes": "a parameter of the benchmark",
     },
     "pool_costs.md": {"1000 allocations": "a parameter of the benchmark"},
-    "pools.md": {"The goal is 1.3": "a goal", "8 × 8": "a mesh", "section 6.4": "of a book"},
+    "pools.md": {"goal of 1.3 times": "a goal", "8 × 8": "a mesh", "section 6.4": "of a book"},
     "registry.md": {
         "1000 allocations": "a parameter of the benchmark",
         "10 and 40 ns": "goals",
         "section\n6.4": "of a book",
     },
-    "simt.md": {},
     "pytorch.md": {"PyTorch 2.11": "a version", "CUDA 13.0": "a version"},
     "traces.md": {"goal of 20 ns": "a goal"},
     "streams.md": {
@@ -73,10 +65,11 @@ CONSTANTS = {
 
 WRITTEN = re.compile(
     r"<!-- figures:([\w-]+):begin -->.*?<!-- figures:\1:end -->"
-    r"|<!-- value:[\w-]+ -->.*?<!-- /value -->",
+    r"|<!-- value:[^>]+ -->.*?<!-- /value -->",
     re.DOTALL,
 )
 PICTURE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+PLOT = re.compile(r"\(([\w.-]+\.(?:png|svg))\)")
 LINK = re.compile(r"\]\([^)]*\)")
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 WORD = "(?:half|two|three|four|five|six|seven|eight|nine|ten|twenty|thirty|fifty|hundred)"
@@ -123,59 +116,78 @@ def typed_measurements(text, constants=()):
     return found, unused
 
 
-def check(design=None):
+def check(root=ROOT):
     """The exit status of `python3 -m scripts.figures --check`, and its output."""
-    command = [sys.executable, "-m", "scripts.figures", "--check"]
-    if design:
-        command += ["--design", design]
+    command = [sys.executable, "-m", "scripts.figures", "--check", "--root", root]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-class Figures(unittest.TestCase):
-    def changed(self, old, new, page=PAGE):
-        """The result of `check` after the first `old` of one page is replaced by `new`."""
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(DESIGN, folder, dirs_exist_ok=True)
-            path = Path(folder) / page
-            text = path.read_text(encoding="utf-8")
-            self.assertIn(old, text)
-            path.write_text(text.replace(old, new, 1), encoding="utf-8")
-            return check(folder)
+class Pages(unittest.TestCase):
+    DATA = read()
+
+    def rewritten(self, old, new, page="docs/design/heap.md"):
+        """The page, after the first `old` was replaced by `new` and scripts.figures wrote it again."""
+        text = (ROOT / page).read_text(encoding="utf-8")
+        self.assertIn(old, text)
+        return pages.rewritten(page, text.replace(old, new, 1), pages.SHOWN[page], self.DATA)
 
     def test_pages_show_the_results(self):
         status, output = check()
         self.assertEqual(status, 0, output)
 
-    def test_a_figure_typed_by_hand_is_refused(self):
-        status, output = self.changed("header-warp 2", "header-warp 1")
+    def test_a_page_that_was_changed_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(ROOT / "README.md", folder)
+            for name in (*pages.PLOTS, *pages.SHOWN):
+                (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, Path(folder) / name)
+            path = Path(folder) / "docs/design/coalescing.md"
+            text = path.read_text(encoding="utf-8")
+            path.write_text(text.replace("header-warp 2", "header-warp 1", 1), encoding="utf-8")
+            status, output = check(folder)
         self.assertEqual(status, 1)
-        self.assertIn(f"{PAGE} does not show", output)
+        self.assertIn("coalescing.md does not show", output)
 
-    def test_a_page_without_one_of_its_parts_is_refused(self):
-        status, output = self.changed("<!-- figures:claims:begin -->", "")
-        self.assertEqual(status, 1)
-        self.assertIn(f"{PAGE} has the parts []; it must have ['claims']", output)
+    def test_a_figure_typed_into_a_table_or_a_sentence_is_written_again(self):
+        text = (DESIGN / "heap.md").read_text(encoding="utf-8")
+        self.assertEqual(self.rewritten("/malloc -->4", "/malloc -->3"), text)
+        self.assertEqual(self.rewritten("| 108,000", "| 109,000"), text)
 
-    def test_a_figure_typed_into_a_sentence_is_refused(self):
-        marker = "<!-- value:registers -->"
-        status, output = self.changed(f"{marker}4", f"{marker}3", "heap.md")
-        self.assertEqual(status, 1)
-        self.assertIn("heap.md does not show", output)
+    def test_a_page_without_its_part_or_with_a_value_of_no_record_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, r"has the parts \[\]; it must have \['goals'\]"):
+            self.rewritten("<!-- figures:goals:begin -->", "")
+        with self.assertRaisesRegex(SystemExit, "shows the value 'heap/luck'"):
+            self.rewritten("value:heap/registers/malloc", "value:heap/luck")
 
-    def test_a_figure_in_a_sentence_without_a_measurement_is_refused(self):
-        status, output = self.changed("<!-- value:registers -->", "<!-- value:luck -->", "heap.md")
-        self.assertEqual(status, 1)
-        self.assertIn("shows the value 'luck'", output)
+    def test_a_design_page_has_one_table_at_most_and_links_to_its_others(self):
+        page = (ROOT / "docs/plots/README.md").read_text(encoding="utf-8")
+        headings = re.findall(r"^### (.*)$", page, re.M)
+        for name, tables in pages.SHOWN.items():
+            self.assertLessEqual(len(tables), 1, name)
+        for name, tables in pages.APART.items():
+            text = (DESIGN / name).read_text(encoding="utf-8")
+            for title in tables:
+                self.assertIn(title, headings)
+                anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+                self.assertIn(f"(../plots/README.md#{anchor})", text)
+
+    def test_each_plot_is_on_a_page_and_each_page_has_its_plots(self):
+        folder = ROOT / "docs/plots"
+        shown = {
+            name
+            for page in ("README.md", "coalescing.md")
+            for name in PLOT.findall((folder / page).read_text(encoding="utf-8"))
+        }
+        self.assertEqual(shown, {path.name for path in folder.glob("*.*g")})
 
 
 class TypedMeasurements(unittest.TestCase):
     def test_only_the_log_has_typed_measurements(self):
-        texts = sorted(DESIGN.glob("*.md")) + [ROOT / name for name in pages.GUIDES]
-        self.assertIn(DESIGN / LOG, texts)
         problems = []
-        for path in texts:
-            if path.name == LOG:
+        for name in pages.SHOWN:
+            path = ROOT / name
+            if name == "README.md":
                 continue
             constants = CONSTANTS.get(path.name, {})
             found, unused = typed_measurements(path.read_text(encoding="utf-8"), constants)
@@ -184,18 +196,8 @@ class TypedMeasurements(unittest.TestCase):
         self.assertEqual(problems, [], "\n" + "\n".join(problems))
 
     def test_scripts_write_every_page_except_the_log(self):
-        names = {path.name for path in DESIGN.glob("*.md")} - {LOG}
-        self.assertEqual(names, set(pages.DESIGN))
-
-    def test_a_design_page_has_one_table_at_most_and_links_to_its_others(self):
-        headings = re.findall(r"^### (.*)$", (DESIGN.parent / "plots/README.md").read_text(encoding="utf-8"), re.M)
-        for name, tables in pages.DESIGN.items():
-            self.assertLessEqual(len(tables), 1, name)
-            text = (DESIGN / name).read_text(encoding="utf-8")
-            for title in pages.APART.get(name, {}).values():
-                self.assertIn(title, headings)
-                anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-                self.assertIn(f"(../plots/README.md#{anchor})", text)
+        names = {f"docs/design/{path.name}" for path in DESIGN.glob("*.md") if path.name != LOG}
+        self.assertEqual(names, {name for name in pages.SHOWN if name.startswith("docs/design")})
 
     def test_the_log_would_be_refused_as_a_design_page(self):
         found, _ = typed_measurements((DESIGN / LOG).read_text(encoding="utf-8"))
@@ -242,28 +244,35 @@ class TypedMeasurements(unittest.TestCase):
         self.assertEqual(typed_measurements("It waits.", ["2 ms"]), ([], ["2 ms"]))
 
 
+def record(bench, value, machine="m", date="2026-01-02", commit="c", unit="ns", **params):
+    top = {"machine": machine, "date": date, "commit": commit, "unit": unit}
+    return {"bench": bench, "value": value, "params": params} | top
+
+
 class Engine(unittest.TestCase):
     """What a specification of a table makes of records."""
 
     def table(self, *records, **more):
         """A table of these (machine, allocator, bytes, value): rows are sizes."""
         table = Table(
-            rows={f"{size} B": {"bench": "b", "bytes": size} for size in (8, 16)},
-            columns={
-                "a": {"allocator": "quarry"},
-                "÷": ratio({"allocator": "other"}, {"allocator": "quarry"}),
-            },
-            cell=value(),
+            each("{bytes}", "b", bytes=(8, 16)),
+            {"a": "", "÷": ratio("allocator=other", "allocator=quarry")},
             head="{machine}, {origin}",
-            missing="`b`",
             **more,
         )
-        return table(Records([self.record(*each) for each in records]))
+        names = ("machine", "allocator", "bytes", "value", "date")
+        found = (dict(zip(names, each)) for each in records)
+        return table(Records([record("b", commit=f"c{f['value']}", **f) for f in found]))
 
-    def record(self, machine, allocator, size, number, date="2026-01-02", **params):
-        params |= {"allocator": allocator, "bytes": size}
-        where = {"machine": machine, "date": date, "commit": f"commit {number}"}
-        return {"bench": "b", "params": params, "value": number, "unit": "ns"} | where
+    def test_a_selection_is_a_text(self):
+        wanted = {"bench": "a/b", "case": "no recording", "bytes": "8"}
+        self.assertEqual(select('a/b case="no recording"', "bytes=8"), wanted)
+
+    def test_a_selection_without_an_allocator_is_of_quarry_or_of_none(self):
+        data = Records([record("b", 1), record("b", 2, allocator="other"), record("b", 3, x=None)])
+        self.assertEqual([found["value"] for found in data.matching("b")], [1, 3])
+        self.assertEqual([found["value"] for found in data.matching("b allocator=o*")], [2])
+        self.assertEqual([found["value"] for found in data.matching("b x=None allocator=*")], [1, 2, 3])
 
     def test_a_table_shows_the_first_machine_and_the_origin_of_its_points_alone(self):
         lines = self.table(
@@ -272,54 +281,53 @@ class Engine(unittest.TestCase):
             ("nvidia", "other", 8, 3),
             ("nvidia", "other", 16, 4),
         )
-        self.assertEqual(
-            lines,
-            [
-                "| nvidia, 2026-01-02, commits commit 2, commit 3 | a | ÷ |",
-                "|---|---:|---:|",
-                "| 8 B | 2 | 1.5 |",
-            ],
-        )
+        head = "| nvidia, 2026-01-02, commits c2, c3 | a | ÷ |"
+        self.assertEqual(lines, [head, "|---|---:|---:|", "| 8 B | 2 | 1.5 |"])
 
-    def test_a_later_record_replaces_an_earlier_one_and_a_failure_has_no_number(self):
+    def test_a_later_record_replaces_an_earlier_one_and_a_failure_has_no_quotient(self):
         old, new = ("m", "quarry", 8, 5, "2026-01-01"), ("m", "quarry", 8, 6, "2026-01-03")
         self.assertEqual(self.table(new, old)[2:], ["| 8 B | 6 | – |"])
-        self.assertEqual(self.table(old, ("m", "quarry", 8, None)), self.table())
+        failed = self.table(old, ("m", "other", 8, 1), ("m", "quarry", 8, None))
+        self.assertEqual(failed[2:], ["| 8 B | failed | – |"])
 
     def test_each_machine_can_have_a_table_and_rows_without_points_can_stay(self):
         records = [("m", "quarry", 8, 1), ("n", "quarry", 16, 2)]
-        self.assertEqual([line[:6] for line in self.table(*records, each=True)[2::2]], ["| 8 B ", "| n, 2", "| 16 B"])
+        lines = self.table(*records, machines="each")
+        self.assertEqual([line[:6] for line in lines[2::2]], ["| 8 B ", "| n, 2", "| 16 B"])
         self.assertEqual(self.table(*records, keep=True)[3:], ["| 16 B | – | – |"])
+        self.assertEqual(self.table(), ["Not measured yet."])
 
-    def test_without_records_the_program_is_named(self):
-        self.assertEqual(self.table(), ["Not measured yet: `make bench` runs `b`."])
-        self.assertEqual(self.table(("m", "quarry", 8, 1), needs=("other",)), self.table())
+    def test_rows_can_be_the_values_in_the_records_in_the_order_of_titles(self):
+        kinds = {"small": "little", "large": "much"}
+        table = Table(found("{kind} | {n}", "b", "kind n", kinds), {"a": ""}, head=" | n", best=max)
+        rows = (("large", 1), ("small", 2000), ("small", 3))
+        lines = table(Records([record("b", n, kind=kind, n=n) for kind, n in rows]))
+        self.assertEqual(
+            lines[2:], ["| little | 3 | 3 |", "| little | 2,000 | **2,000** |", "| much | 1 | 1 |"]
+        )
+
+    def test_of_some_benchmarks_a_point_is_the_median_of_the_last_days_runs(self):
+        runs = [record("host/pool/pair", n, date=f"2026-01-0{day}") for day, n in ((1, 9), (2, 4), (2, 2), (2, 3))]
+        point = Records(runs).point("host/pool/pair")
+        self.assertEqual(point.values, {"median": 3, "p10": 2, "p90": 4})
 
 
-class Training(unittest.TestCase):
-    """The table of bench/python_plugins.py."""
+class TablesOfRecords(unittest.TestCase):
+    """Tables with cells of their own."""
 
-    def record(self, measure, value, date="2026-01-02", commit="c", **params):
+    def training(self, measure, value, date="2026-01-02", commit="c", **params):
         params = {"allocator": "quarry", "measure": measure, "runs": 3} | params
-        return {
-            "bench": "python/plugins/training_gpt",
-            "params": params,
-            "value": value,
-            "unit": "",
-            "machine": "nvidia-x",
-            "date": date,
-            "commit": commit,
-        }
+        return record("python/plugins/training_gpt", value, "nvidia-x", date, commit, "", **params)
 
     def test_each_session_of_the_last_day_has_its_rows(self):
         records = [
-            self.record("step_ms", 9, date="2026-01-01", commit="old"),
-            self.record("step_ms", 20.04),
-            self.record("step_ms spread", 1.234),
-            self.record("peak_reserved", 3 << 30, first_block="4GiB"),
-            self.record("step_ms", 25, commit="d", allocator="pool"),
+            self.training("step_ms", 9, date="2026-01-01", commit="old"),
+            self.training("step_ms", 20.04),
+            self.training("step_ms spread", 1.234),
+            self.training("peak_reserved", 3 << 30, first_block="4GiB"),
+            self.training("step_ms", 25, commit="d", allocator="pool"),
         ]
-        lines = training(Records(records))
+        lines = traces.TRAINING_TABLE(Records(records))
         self.assertIn("a factor of up to 1.23:", lines[1])
         self.assertEqual(
             lines[5:],
@@ -330,39 +338,24 @@ class Training(unittest.TestCase):
             ],
         )
 
-    def test_without_records_the_program_is_named(self):
-        self.assertEqual(training(Records([])), ["Not measured yet: `bench/python_plugins.py`."])
-
-
-class MpiTables(unittest.TestCase):
-    def record(self, system, value, host="g", bench="mpi/ring/hop", **params):
+    def mpi(self, system, value, host="g", bench="mpi/ring/hop", **params):
         params = {"system": system, "host": host, "ranks": 2} | params
-        spread = {"p10": value - 1, "p90": value + 1}
-        where = {"machine": f"{system} on {host}", "date": "2026-01-02", "commit": "c"}
-        return {"bench": bench, "params": params, "value": value, "unit": "us", "spread": spread} | where
-
-    def failed(self, system, **params):
-        params |= {"error": "exit status 124"}
-        return self.record(system, 0, bench="mpi/failed", **params) | {"value": None, "unit": ""}
-
-    def costs(self, records):
-        return MPI["costs"](Records(records))
+        made = record(bench, value, f"{system} on {host}", unit="us", **params)
+        return made | ({"spread": {"p10": value - 1, "p90": value + 1}} if value else {"unit": ""})
 
     def test_a_row_has_both_systems_and_says_whether_the_goal_is_met(self):
-        lines = self.costs(
-            [
-                self.record("quarry-gpu", 9),
-                self.record("quarry-gpu", 4.0),
-                self.record("open-mpi", 3),
-                self.record("quarry-gpu", 1, ranks=3),
-                self.record("quarry-gpu", 1, ranks=5),
-                self.failed("quarry-gpu", ranks=5, program="ring"),
-                self.record("quarry-cpu", 8, host="without a GPU"),
-                self.record("quarry-gpu", 20.0, "g", "mpi/ping_pong/bandwidth", bytes=1 << 20, buffer="heap"),
-            ]
-        )
+        failure = {"bench": "mpi/failed", "program": "ring", "error": "exit status 124"}
+        records = [
+            self.mpi("quarry-gpu", 9),
+            self.mpi("quarry-gpu", 4.0),
+            self.mpi("open-mpi", 3),
+            self.mpi("quarry-gpu", 1, ranks=3),
+            self.mpi("quarry-gpu", None, ranks=5, **failure),
+            self.mpi("quarry-cpu", 8, host="without a GPU"),
+            self.mpi("quarry-gpu", 20.0, "g", "mpi/ping_pong/bandwidth", bytes=1 << 20, buffer="heap"),
+        ]
         self.assertEqual(
-            [line.split(" | ")[1:] for line in lines[4:]],
+            [line.split(" | ")[1:] for line in mpi.COST_TABLE(Records(records))[4:]],
             [
                 ["2", "µs", "20 (19–21)", "–", "–", "≥ 30: **missed** |"],
                 ["2", "µs", "4 (3–5)", "–", "3 (2–4)", "≤ 1.2: **missed** |"],
@@ -370,14 +363,12 @@ class MpiTables(unittest.TestCase):
                 ["5", "", "no end in time", "–", "–", "≤ 1.2: **missed** |"],
             ],
         )
-        self.assertEqual(self.costs([self.record("open-mpi", 3)])[0][:16], "Not measured yet")
 
     def test_a_program_has_a_row_for_its_last_commit(self):
         def tried(device, equal, commit="b", reason="", ranks=(4,)):
             params = {"repository": "o/r", "program": "p", "commit": commit, "device": device}
             params |= {"ranks": ranks, "compiles": True, "equal": equal, "reason": reason}
-            where = {"machine": "m", "date": "2026-01-02", "value": 1, "unit": ""}
-            return {"bench": "mpi/others", "params": params} | where
+            return {**record("mpi/others", 1), "params": params}
 
         records = [
             tried("gpu", True, commit="a"),
@@ -385,31 +376,36 @@ class MpiTables(unittest.TestCase):
             tried("cpu", True, ranks=(4, 1000)),
             tried("gpu", False, reason="no stack"),
         ]
-        lines = others(Records(records))
+        lines = mpi.others(Records(records))
         self.assertIn("Equal output: 1 of 1 on the CPU, 0 of 1 on the GPU.", lines[0])
         self.assertEqual(lines[-1], "| p | o/r b | yes | yes (4, 1,000) | **no** | no stack |")
+
+    def test_a_goal_for_each_size_can_be_met_in_part(self):
+        points = [SimpleNamespace(median=median) for median in (9, 5)]
+        goals = ("≤ 10", "≤ 10 / 4", "≥ 10", "≥ 1,000 / 1")
+        self.assertEqual(
+            [heap.verdict(points, goal) for goal in goals], ["yes", "in part", "no", "in part"]
+        )
 
 
 class Verdicts(unittest.TestCase):
     """A claim's verdict follows from the figures beside the claim."""
 
-    def claim_a(self, header, map_):
-        class Cases:
-            platform = "cuda"
+    def verdict(self, header, map_):
+        times = {"cuda": 6.0, "cuda+header-warp": header, "cuda+map-warp": map_}
+        records = [
+            record("coalesced/unit/work", 1, allocator=name, workload="linear", mode="none", grid="paper", floats=400)
+            | {"spread": {"mean": mean}}
+            for name, mean in times.items()
+            if mean
+        ]
+        line = coalescing.CLAIM_TABLE(Records(records))[6]
+        return line.split(" | ")[3]
 
-            def value(self, phase, workload, mode, grid, allocator, floats):
-                return {"cuda": 6.0, "cuda+header-warp": header, "cuda+map-warp": map_}[allocator]
-
-        return CLAIMS[0].verdict(Cases(), "none")
-
-    def test_a_condition_that_the_figures_meet_is_a_yes(self):
-        self.assertEqual(self.claim_a(1.5, 2.0), "yes: header-warp 4, map-warp 3")
-
-    def test_a_condition_that_one_figure_misses_is_a_no(self):
-        self.assertEqual(self.claim_a(1.5, 2.4), "no: header-warp 4, map-warp 2.5")
-
-    def test_a_claim_with_an_unmeasured_figure_has_no_verdict(self):
-        self.assertEqual(self.claim_a(1.5, None), "not measured")
+    def test_a_verdict_is_whether_all_figures_meet_the_condition(self):
+        self.assertEqual(self.verdict(1.5, 2.0), "yes: header-warp 4, map-warp 3")
+        self.assertEqual(self.verdict(1.5, 2.4), "no: header-warp 4, map-warp 2.5")
+        self.assertEqual(self.verdict(1.5, None), "not measured")
 
 
 class PosterClaims(unittest.TestCase):
@@ -417,7 +413,7 @@ class PosterClaims(unittest.TestCase):
 
     def changed(self, **settings):
         """The poster's own outcomes, except for these: `blocks_2_cbg=(coalesces, overhead)`."""
-        outcomes = dict(PUBLISHED_OUTCOMES)
+        outcomes = dict(PUBLISHED)
         for name, figures in settings.items():
             kind, number, *variant = name.split("_")
             outcomes["+".join([f"{kind}:{number}", *variant])] = Outcome(*figures)
@@ -425,8 +421,8 @@ class PosterClaims(unittest.TestCase):
 
     def test_the_poster_has_sixteen_outcomes_of_nineteen_settings(self):
         self.assertEqual(len(heuristics.SETTINGS), 19)
-        self.assertEqual(len(PUBLISHED_OUTCOMES), 16)
-        self.assertLess(set(PUBLISHED_OUTCOMES), set(heuristics.SETTINGS))
+        self.assertEqual(len(PUBLISHED), 16)
+        self.assertLess(set(PUBLISHED), set(heuristics.SETTINGS))
 
     def test_the_front_has_no_outcome_that_another_one_beats(self):
         outcomes = [Outcome(3, 9), Outcome(1, 20), Outcome(3, 8), Outcome(4, 8), Outcome(9, 2)]
@@ -434,8 +430,8 @@ class PosterClaims(unittest.TestCase):
 
     def test_claims_hold_for_the_poster_itself(self):
         for judge in (heuristics.calls_fall, heuristics.memory_grows, heuristics.cbg_calls_least, heuristics.percent_reserves_most):
-            self.assertTrue(judge(PUBLISHED_OUTCOMES).startswith("yes"), judge)
-        self.assertEqual(heuristics.steps_that_grow(PUBLISHED_OUTCOMES), "8 of 12")
+            self.assertTrue(judge(PUBLISHED).startswith("yes"), judge)
+        self.assertEqual(heuristics.steps_that_grow(PUBLISHED), "8 of 12")
 
     def test_one_other_outcome_changes_the_verdict(self):
         more_calls = self.changed(blocks_12=(45, 17), blocks_7_cbg=(13, 13))
