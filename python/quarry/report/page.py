@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 
 from quarry._core import version
-from quarry.report import stacks
+from quarry.report import moments, stacks
 from quarry.report.analysis import Axis, Envelope
 from quarry.report.content import Content
+from quarry.report.moments import MomentIndex
 from quarry.tuning import TuneResult
 
 MAX_NAMES = 5000  # of call sites, for the hover text of blocks: those of the most blocks
+SCRIPTS = [
+    "texts", "charts", "moments", "timeline", "blocks", "groups", "table", "segments", "flame",
+    "page",
+]  # fmt: skip
 
 
 def packed(values: Any, dtype: str) -> dict[str, str]:
-    """An array for page.js: little-endian bytes as base64."""
+    """An array for the scripts: little-endian bytes as base64."""
     data = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).tobytes()
     return {"type": dtype, "data": base64.b64encode(data).decode()}
 
@@ -83,6 +88,12 @@ def blocks_of(content: Content) -> dict[str, Any]:
     }
 
 
+def times_of(content: Content) -> Any:
+    """Nanoseconds since the trace's first event, for the first event of each bin of the curves."""
+    origin = np.uint64(content.origin)
+    return np.maximum(content.requested.time, origin) - origin
+
+
 def sweep_of(sweep: TuneResult) -> dict[str, Any]:
     """The outcomes that fit or were dropped, for the chart of the tuned settings."""
     fitting = [outcome for outcome in sweep.outcomes if outcome.fits or outcome.is_dropped]
@@ -121,6 +132,35 @@ def axis_of(content: Content, axis: Axis) -> dict[str, Any]:
     }
 
 
+def index_of(index: MomentIndex, content: Content) -> dict[str, Any]:
+    """The facts of an index; its bins are scripts of their own."""
+    return {
+        "first": content.first,
+        "events": content.events,
+        "leaf": moments.LEAF,
+        "fanout": moments.FANOUT,
+        "levels": index.levels,
+        "least": index.least,
+        "count": index.count,
+    }
+
+
+def stored(name: str, data: bytes) -> str:
+    """Compressed data as an element of the page, which no browser reads before it is asked to."""
+    return f'<script type="text/plain" id="{name}">{base64.b64encode(data).decode()}</script>'
+
+
+def stored_parts(content: Content) -> str:
+    """The bins of the indices, and the stacks."""
+    parts = [
+        stored(f"{name}-{each.level}-{each.number}", each.data)
+        for name, index in (("moments", content.moments), ("segments", content.segments))
+        for each in index.bins
+    ]
+    table = json.dumps(stacks.table_of(content.call_sites), separators=(",", ":"))
+    return "\n".join([*parts, stored("stacks", zlib.compress(table.encode(), 6))])
+
+
 def page_data(content: Content) -> dict[str, Any]:
     curves = [curve("requested by the program", content.requested)]
     if content.granted:
@@ -140,6 +180,18 @@ def page_data(content: Content) -> dict[str, Any]:
     groups = content.groups
     return {
         "axes": [axis_of(content, axis) for axis in content.axes],
+        "moments": index_of(content.moments, content),
+        "segments": index_of(content.segments, content),
+        "peak": {
+            "event": content.peak_event,
+            "requested": content.peak_requested,
+        },
+        "allocations": content.allocations,
+        "curve_event": packed(content.requested.first, "f8"),
+        "curve_time": packed(times_of(content), "f8"),
+        "curve_top": packed(content.requested.top, "f8"),
+        "streams": content.streams,
+        "pools": content.allocators,
         "curves": curves,
         "replays": replays,
         "blocks": blocks_of(content),
@@ -149,6 +201,7 @@ def page_data(content: Content) -> dict[str, Any]:
         ],
         "groups": {
             "title": groups.title,
+            "numbers": groups.numbers.tolist(),
             "names": [stacks.whole_name(name) for name in groups.names],
             "labels": stacks.labels_of(groups.names),
             "at_peak": groups.at_peak,
@@ -167,7 +220,7 @@ def html_of(content: Content) -> str:
     """The page: plotly, the data and the script are inside."""
     from plotly.offline import get_plotlyjs  # takes long to import
 
-    folder = resources.files("quarry.report")
+    folder = resources.files("quarry.report") / "web"
     data = json.dumps(page_data(content), separators=(",", ":")).replace("<", "\\u003c")
     page = (folder / "page.html").read_text("utf-8")
     parts = {
@@ -175,7 +228,10 @@ def html_of(content: Content) -> str:
         "style": (folder / "page.css").read_text("utf-8"),
         "plotly": get_plotlyjs(),
         "data": data,
-        "script": (folder / "page.js").read_text("utf-8"),
+        "stored": stored_parts(content),
+        "scripts": "\n".join(
+            f"<script>{(folder / f'{name}.js').read_text('utf-8')}</script>" for name in SCRIPTS
+        ),
     }
     pieces = page.split("{{")
     result = [pieces[0]]
