@@ -9,6 +9,9 @@ import numpy.typing as npt
 from quarry.report.lifetimes import Floats, Integers, Lifetimes, Naturals, joined, no_lifetimes
 
 
+UNKNOWN = "(unknown)"  # a call site without a name
+
+
 @dataclass(frozen=True)
 class Axis:
     """The horizontal axis of the charts: seconds, or the events' numbers if there are no times."""
@@ -275,9 +278,10 @@ class GroupTotals:
         sums[2] += np.bincount(keys, minlength=count)
         self._sums = sums
 
-    def at_peak(self) -> Integers:
-        """The bytes in use at the peak, by the number of the call site or the exponent of sizes."""
-        return self._sums[0].astype(np.int64)
+    def sums(self) -> Integers:
+        """The bytes in use at the peak, the bytes in total and the allocations: three rows, with a
+        column for each number of a call site or exponent of sizes."""
+        return self._sums.astype(np.int64)
 
     def groups(self, call_sites: list[str], count: int = 10) -> Groups:
         """The groups with the most bytes in use at the peak; of equal ones those with more in
@@ -287,7 +291,7 @@ class GroupTotals:
         names = call_sites if self._by_call_site else size_names()
         return Groups(
             "call site" if self._by_call_site else "size",
-            [(names[i] if i < len(names) else "") or "(unknown)" for i in order],
+            [(names[i] if i < len(names) else "") or UNKNOWN for i in order],
             [int(at_peak[i]) for i in order],
             [int(total[i]) for i in order],
             [int(allocations[i]) for i in order],

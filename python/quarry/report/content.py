@@ -64,7 +64,7 @@ class Content:
     others: dict[str, Picture]  # by the unit of an axis: the density of the other allocations
     addresses: AddressMap
     groups: Groups
-    peak_by_group: Integers  # bytes in use at the peak, by call site or size
+    sums: Integers  # of all groups, as in `GroupTotals.sums`
     call_sites: list[str]
     phases: list[tuple[int, int, str]]  # the event, its time and the name
     failures: list[Failure]  # of the recording
@@ -123,7 +123,7 @@ def make_content(
     ]
     summary = summary_of(extent, source)
     for replay in replays:
-        summary += summary_of_replay(replay)
+        summary += summary_of_replay(replay, source.window == Window())
     names = source.call_sites
     return Content(
         title=printable(title or os.path.basename(source.path) or "trace"),
@@ -147,7 +147,7 @@ def make_content(
         others=found.others,
         addresses=extent.addresses,
         groups=found.groups,
-        peak_by_group=found.peak_by_group,
+        sums=found.sums,
         call_sites=names,
         phases=[
             (event, time, names[site] if site < len(names) else "")
@@ -185,17 +185,17 @@ def problems_of(problems: list[str], count: int) -> list[str]:
 
 
 def summary_of(extent: Extent, source: Source) -> list[tuple[str, str]]:
-    shown = extent.events - extent.first
+    shown, whole = extent.events - extent.first, source.window == Window()
     rows: list[tuple[str, Any]] = [("events", f"{shown:,}"), ("format", source.format)]
     if not extent.events:
         return rows
-    if source.window != Window():
+    if not whole:
         rows.append(("range", f"events {extent.first:,} to {extent.events - 1:,} of the trace"))
     if axis := extent.time_axis():
         rows.append(("duration", f"{axis.last - axis.first:,.3f} s"))
     rows += [
         ("allocations", f"{extent.allocations:,}"),
-        ("never freed", f"{extent.never_freed:,}"),
+        ("never freed" if whole else "not freed in the range", f"{extent.never_freed:,}"),
         ("failed allocations", f"{extent.failure_count:,}"),
         ("frees of unknown addresses", f"{extent.unknown_frees:,}"),
         ("most allocations in use", f"{extent.most_in_use:,}"),
@@ -212,8 +212,11 @@ def summary_of(extent: Extent, source: Source) -> list[tuple[str, str]]:
     return rows
 
 
-def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
+def summary_of_replay(replay: ReplayResult, is_whole: bool) -> list[tuple[str, str]]:
+    """A replay serves the whole trace, also if the report shows a part."""
     pool, name = replay.pool, f"Quarry, {texts.setting_text(replay.settings)}"
+    if not is_whole:
+        name += " (whole trace)"
     rows = [
         (f"{name}: peak of the reserved bytes", exact_size(pool.peak_reserved)),
         (f"{name}: blocks from the upstream", f"{pool.blocks_allocated:,}"),

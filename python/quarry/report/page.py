@@ -20,8 +20,8 @@ from quarry.tuning import TuneResult
 
 MAX_NAMES = 5000  # of call sites, for the hover text of blocks: those of the most blocks
 SCRIPTS = [
-    "texts", "charts", "moments", "timeline", "blocks", "groups", "table", "segments", "flame",
-    "page",
+    "texts", "charts", "moments", "timeline", "blocks", "groups", "table", "moment_table", "segments",
+    "flame", "page",
 ]  # fmt: skip
 
 
@@ -182,6 +182,7 @@ def page_data(content: Content) -> dict[str, Any]:
         "axes": [axis_of(content, axis) for axis in content.axes],
         "moments": index_of(content.moments, content),
         "segments": index_of(content.segments, content),
+        "used_share": curve("", content.used_share) if content.used_share else None,
         "peak": {
             "event": content.peak_event,
             "requested": content.peak_requested,
@@ -217,25 +218,32 @@ def page_data(content: Content) -> dict[str, Any]:
 
 
 def html_of(content: Content) -> str:
-    """The page: plotly, the data and the script are inside."""
+    """The page: plotly, the data and the scripts are inside."""
+    return filled("page.html", content.title, page_data(content), SCRIPTS, stored_parts(content))
+
+
+def filled(
+    name: str, title: str, values: dict[str, Any], scripts: list[str], parts_stored: str = ""
+) -> str:
+    """A page of the folder `web` with its data and scripts."""
     from plotly.offline import get_plotlyjs  # takes long to import
 
     folder = resources.files("quarry.report") / "web"
-    data = json.dumps(page_data(content), separators=(",", ":")).replace("<", "\\u003c")
-    page = (folder / "page.html").read_text("utf-8")
+    data = json.dumps(values, separators=(",", ":")).replace("<", "\\u003c")
+    page = (folder / name).read_text("utf-8")
     parts = {
-        "title": html.escape(content.title),
+        "title": html.escape(title),
         "style": (folder / "page.css").read_text("utf-8"),
         "plotly": get_plotlyjs(),
         "data": data,
-        "stored": stored_parts(content),
+        "stored": parts_stored,
         "scripts": "\n".join(
-            f"<script>{(folder / f'{name}.js').read_text('utf-8')}</script>" for name in SCRIPTS
+            f"<script>{(folder / f'{each}.js').read_text('utf-8')}</script>" for each in scripts
         ),
     }
     pieces = page.split("{{")
     result = [pieces[0]]
     for piece in pieces[1:]:
-        name, text = piece.split("}}", 1)
-        result += [parts[name], text]
+        part, text = piece.split("}}", 1)
+        result += [parts[part], text]
     return "".join(result)

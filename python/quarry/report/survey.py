@@ -242,7 +242,7 @@ class Survey:
     used_share: Envelope  # of the bytes that the recorded allocator held, in percent
     moments: MomentIndex
     segments: MomentIndex  # the blocks that the recorded allocator held
-    peak_by_group: Integers  # bytes in use at the peak, by call site or size
+    sums: Integers  # of all groups, as in `GroupTotals.sums`
     drawn: Lifetimes  # the allocations that are drawn one by one, oldest first
     others: dict[str, Picture]  # by the unit of an axis: the density of the other allocations
     groups: Groups
@@ -311,7 +311,7 @@ def survey(
         used_share=curves[3].envelope,
         moments=moments,
         segments=blocks,
-        peak_by_group=totals.at_peak(),
+        sums=totals.sums(),
         drawn=drawn,
         others={unit: density.picture() for unit, density in zip(units, densities, strict=False)},
         groups=totals.groups(source.call_sites),

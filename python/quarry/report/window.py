@@ -67,6 +67,15 @@ class Window:
         return f"from {begin} to {end}"
 
 
+def window_of(begin: str | int | None, end: str | int | None) -> Window:
+    """The window from a position to another one, each as `GRAMMAR` says; empty or None for all."""
+
+    def position(text: str | int | None) -> Position | None:
+        return None if text is None or text == "" else position_of(str(text))
+
+    return Window(position(begin), position(end))
+
+
 def count_before(
     position: Position, times: Naturals, number: int, origin: int, *, after_position: bool
 ) -> int:

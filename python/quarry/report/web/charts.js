@@ -7,7 +7,7 @@ const otherColor = "#cfd6de";
 const colors = { failure: "#c62828", requested: "#3b6fb6", granted: "#8fb0da", recorded: "#d9822b", replays: ["#0f7b5f", "#8a3ffc", "#c2255c", "#5c6a79"] };
 const font = { family: 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif', size: 12.5, color: "#3a4653" };
 
-/// The part of a curve between two positions, with at most two points for each pixel: the extremes.
+/// The part of a curve between two positions, with at most two points for each pixel: the extremes. Its last value lasts to `end`, or to the axis's end.
 function visiblePart(curve, range, pixels, scale) {
   const first = Math.max(lowerBound(curve.x, range[0]) - 1, 0);
   const last = Math.min(lowerBound(curve.x, range[1]) + 1, curve.x.length);
@@ -25,7 +25,7 @@ function visiblePart(curve, range, pixels, scale) {
     if (low !== high) { x.push(curve.x[i] + (curve.x[next - 1] - curve.x[i]) / 2); y.push(pair[1] / scale); }
     i = next;
   }
-  if (x.length && last === curve.x.length) { x.push(report.axis.range[1]); y.push(curve.low[last - 1] / scale); }
+  if (x.length && last === curve.x.length) { x.push(curve.end ?? report.axis.range[1]); y.push(curve.low[last - 1] / scale); }
   return { x, y };
 }
 
@@ -51,6 +51,7 @@ const config = { responsive: true, displaylogo: false, doubleClick: "reset", sho
 const charts = [];  // {element, draw(range)} of the charts that share the horizontal axis
 let visibleRange = report.axis.range.slice();
 let isSynchronising = false;
+const hooks = { linked: [], drawn: [] };  // functions called with a linked chart, and after each zoom
 
 /// Draws a chart again after each zoom, and gives the others the same range.
 function link(element, draw) {
@@ -65,14 +66,43 @@ function link(element, draw) {
     const others = isSame ? [] : charts.filter((chart) => chart.element !== element);
     Promise.all(others.map((chart) => Plotly.relayout(chart.element, { "xaxis.range": range.slice() })))
       .then(() => Promise.all((isSame ? charts.filter((chart) => chart.element === element) : charts).map((chart) => chart.draw(range))))
-      .then(placeCursors)
+      .then(() => hooks.drawn.forEach((hook) => hook()))
       .finally(() => { isSynchronising = false; document.body.dataset.drawn = String(Number(document.body.dataset.drawn || 0) + 1); });
   });
-  chooseByClick(element);
-  new ResizeObserver(() => setTimeout(placeCursors, 100)).observe(element);
+  hooks.linked.forEach((hook) => hook(element));
   return draw(visibleRange);
 }
 
 function plotWidth(element) { return Math.max(element._fullLayout._size.w, 100); }
 
 function colorOf(group) { return group < 0 ? otherColor : palette[group % palette.length]; }
+
+/// Buttons that switch between time and the events' numbers, which spread bursts.
+function offerAxes(draw) {
+  if (report.axes.length < 2) return;
+  for (const axis of report.axes) {
+    const button = document.createElement("button");
+    button.textContent = axis.unit ? "by time" : "by event";
+    button.className = axis === report.axis ? "chosen" : "";
+    button.addEventListener("click", async () => {
+      for (const other of byId("axes").children) other.className = other === button ? "chosen" : "";
+      report.axis = axis;
+      await draw();
+      document.body.dataset.axis = button.textContent;
+    });
+    byId("axes").append(button);
+  }
+}
+
+/// A figure at the top of the page.
+function addCard(name, value, extra) {
+  const box = document.createElement("div");
+  box.className = "card";
+  for (const [style, text] of [["name", name], ["value", value], ["extra", extra]]) {
+    const line = document.createElement("div");
+    line.className = style;
+    line.textContent = text;
+    box.append(line);
+  }
+  byId("cards").append(box);
+}

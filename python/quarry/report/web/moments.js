@@ -165,10 +165,14 @@ function placeCursors() {
   }
 }
 
+hooks.drawn.push(placeCursors);
+hooks.linked.push(chooseByClick);
+
 /// A click into a chart over time chooses the moment; a drag zooms.
 function chooseByClick(element) {
   if (element.dataset.clicks) return;
   element.dataset.clicks = "yes";
+  new ResizeObserver(() => setTimeout(placeCursors, 100)).observe(element);
   element.addEventListener("mousedown", (down) => {
     const box = element.getBoundingClientRect(), area = element._fullLayout._size;
     const px = down.clientX - box.left - area.l, py = down.clientY - box.top - area.t;

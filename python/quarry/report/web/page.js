@@ -9,29 +9,13 @@ async function drawOverTime() {
   charts.length = 0;
   visibleRange = report.axis.range.slice();
   if (blockPicture) blockPicture.remove();
-  for (const name of ["timeline", "blocks", "fragmentation"]) if (byId(name)) Plotly.purge(byId(name));
+  for (const name of ["timeline", "blocks", "used-share", "fragmentation"]) if (byId(name)) Plotly.purge(byId(name));
   await drawTimeline();
   blockPicture = new BlockPicture(byId("blocks"));
   await blockPicture.start();
+  await drawUsedShare();
   await drawFragmentation();
   placeCursors();
-}
-
-/// Buttons that switch between time and the events' numbers, which spread bursts.
-function offerAxes() {
-  if (report.axes.length < 2) return;
-  for (const axis of report.axes) {
-    const button = document.createElement("button");
-    button.textContent = axis.unit ? "by time" : "by event";
-    button.className = axis === report.axis ? "chosen" : "";
-    button.addEventListener("click", async () => {
-      for (const other of byId("axes").children) other.className = other === button ? "chosen" : "";
-      report.axis = axis;
-      await drawOverTime();
-      document.body.dataset.axis = button.textContent;
-    });
-    byId("axes").append(button);
-  }
 }
 
 function drawTexts() {
@@ -45,23 +29,12 @@ function drawTexts() {
   const short = (text) => (text || "").split(" (")[0];
   const bytes = (text) => Number(((text || "").match(/\(([\d,]+) B\)/) || ["", "0"])[1].replaceAll(",", ""));
   const peak = bytes(rows.get("peak of the requested bytes"));
-  const card = (name, value, extra) => {
-    const box = document.createElement("div");
-    box.className = "card";
-    for (const [style, text] of [["name", name], ["value", value], ["extra", extra]]) {
-      const line = document.createElement("div");
-      line.className = style;
-      line.textContent = text;
-      box.append(line);
-    }
-    byId("cards").append(box);
-  };
   const share = (value) => (peak ? `${(value / peak * 100).toFixed(1)} % of the peak in use` : "");
-  if (peak) card("Peak in use", short(rows.get("peak of the requested bytes")), `${rows.get("allocations")} allocations`);
+  if (peak) addCard("Peak in use", short(rows.get("peak of the requested bytes")), `${rows.get("allocations")} allocations`);
   for (const [name, value] of rows) {
     if (name.endsWith("peak of the reserved bytes")) {
       const label = name.startsWith("recorded") ? "Reserved, as recorded" : `Reserved by ${name.split(":")[0]}`;
-      card(label, short(value), share(bytes(value)));
+      addCard(label, short(value), share(bytes(value)));
     }
   }
   if (!report.problems.length) byId("problems-box").remove();
@@ -82,6 +55,7 @@ async function drawMoment() {
   const table = new MomentTable();
   if (stackTable.frames.length) new FlameGraph(table); else byId("flame-section").remove();
   moment.listeners.push((live) => table.show(live));
+  if (report.segments.count) new SegmentPicture(table); else byId("segments-section").remove();
   await chooseMoment(report.peak.event);
 }
 
@@ -89,7 +63,7 @@ async function drawAll() {
   drawTexts();
   drawFailures();
   explainBlocks();
-  offerAxes();
+  offerAxes(drawOverTime);
   await Promise.all([drawOverTime(), loadStacks()]);
   await drawMoment();
   await drawGroups();

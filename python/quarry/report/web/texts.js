@@ -44,6 +44,7 @@ function secondsText(ns) {
   return `${Number((ns / scale).toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 3 })} ${unit}`;
 }
 
+function countText(count, name) { return `${count.toLocaleString("en")} ${name}${count === 1 ? "" : "s"}`; }
 function exactText(bytes) { return bytes < 1024 ? `${bytes} B` : `${sizeText(bytes)} (${bytes.toLocaleString("en")} B)`; }
 
 /// The index of the first value that is not less than `wanted`.

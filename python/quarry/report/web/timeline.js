@@ -47,9 +47,40 @@ function drawFailures() {
   for (const each of report.failures) {
     const most = each.largest.map(([name, size]) => (each.is_by_site ? `${sizeText(size)}: ${name}` : sizeText(size)));
     const row = body.insertRow();
-    for (const text of [each.event.toLocaleString("en"), sizeText(each.size) + (each.call_site ? `\nat ${each.call_site}` : ""), each.free ? sizeText(each.free) : "",
+    const show = document.createElement("button");
+    show.textContent = each.event.toLocaleString("en");
+    show.title = "show what was in use";
+    show.addEventListener("click", () => {
+      chooseMoment(each.event);
+      byId("moment-section").scrollIntoView({ behavior: "smooth" });
+    });
+    row.insertCell().append(show);
+    for (const text of [sizeText(each.size) + (each.call_site ? `\nat ${each.call_site}` : ""), each.free ? sizeText(each.free) : "",
       `${sizeText(each.in_use)} in ${each.allocations.toLocaleString("en")} allocations`, most.join(each.is_by_site ? "\n" : ", ")]) row.insertCell().textContent = text;
   }
+}
+
+/// Which share of the reserved bytes is in use: as recorded, and in the replays.
+async function drawUsedShare() {
+  const element = byId("used-share"), curves = [];
+  if (report.used_share) {
+    curves.push({ label: "as recorded", color: colors.recorded, x: unpack(report.axis.curve_x), low: unpack(report.used_share.low), high: unpack(report.used_share.high) });
+  }
+  report.replays.forEach((replay, index) => {
+    const free = unpack(replay.free), share = unpack(replay.reserved).map((value, i) => (value > 0 ? 100 * (1 - free[i] / value) : 100));
+    curves.push({ label: `Quarry (${replay.label})`, color: colors.replays[index % colors.replays.length], x: unpack(report.axis.replay_x[index]), low: share, high: share });
+  });
+  if (!curves.length) {
+    byId("used-share-section")?.remove();
+    return;
+  }
+  const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", showlegend: true,
+    line: { color: curve.color, width: 1.4, shape: "hv" }, hovertemplate: "%{y:.1f} %" }));
+  await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis("in use ÷ reserved (%)", { range: [0, 104] })), config);
+  link(element, (range) => {
+    const parts = curves.map((curve) => visiblePart(curve, range, plotWidth(element), 1));
+    return Plotly.restyle(element, { x: parts.map((part) => part.x), y: parts.map((part) => part.y) });
+  });
 }
 
 async function drawFragmentation() {
