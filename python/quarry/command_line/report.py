@@ -29,7 +29,13 @@ from quarry.command_line.options import (
     strategy_list,
     strategy_option,
 )
-from quarry.command_line.output import check_outputs, errors_shown, finish, progress_of, rows_of_outputs
+from quarry.command_line.output import (
+    check_outputs,
+    errors_shown,
+    finish,
+    progress_of,
+    rows_of_outputs,
+)
 from quarry.errors import BadArgument
 from quarry.options import DEFAULT_PLACEMENT, PLANNED
 

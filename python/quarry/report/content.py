@@ -11,7 +11,7 @@ import numpy as np
 from quarry.names import printable
 from quarry.options import STRATEGIES
 from quarry.replays import ReplayResult
-from quarry.report import analysis, texts
+from quarry.report import texts
 from quarry.report.analysis import AddressMap, Axis, Envelope, Groups
 from quarry.report.failures import Failure
 from quarry.report.lifetimes import Floats, Integers, Lifetimes, Naturals

@@ -20,8 +20,8 @@ from quarry.tuning import TuneResult
 
 MAX_NAMES = 5000  # of call sites, for the hover text of blocks: those of the most blocks
 SCRIPTS = [
-    "texts", "charts", "moments", "timeline", "blocks", "groups", "table", "moment_table", "segments",
-    "flame", "page",
+    "texts", "charts", "moments", "timeline", "blocks", "groups", "table", "moment_table",
+    "segments", "flame", "page",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ async function drawBoth() {
     }
   });
   const unit = unitOf(Math.max(...curves.map((curve) => maximumOf(curve.high))));
-  const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", line: { color: curve.color, width: 1.3, dash: curve.dash, shape: "hv" },
+  const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", opacity: 0.8, line: { color: curve.color, width: 1.3, dash: curve.dash, shape: "hv" },
     hovertemplate: `%{y:.4~g} ${unit.name}` }));
   await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis(`memory (${unit.name})`)), config);
   link(element, (range) => {
@@ -76,6 +76,8 @@ class DifferenceTable extends RowTable {
   }
 }
 
+let table = null;
+
 async function drawComparison() {
   stackTable = report.stacks;
   const [a, b] = report.traces;
@@ -87,7 +89,7 @@ async function drawComparison() {
   byId("footer").textContent = `Made by Quarry ${report.version}.`;
   offerAxes(drawBoth);
   await drawBoth();
-  new DifferenceTable();
+  table = new DifferenceTable();
   document.body.dataset.ready = "yes";
 }
 drawComparison();

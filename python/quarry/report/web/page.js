@@ -46,16 +46,19 @@ function drawTexts() {
   byId("footer").textContent = `Made by Quarry ${report.version}.`;
 }
 
+let table = null, flame = null, blocks = null;  // of the chosen moment
+
 /// What is in use at the peak, until another moment is chosen.
 async function drawMoment() {
   if (!report.allocations) {
     for (const name of ["moment-section", "flame-section", "segments-section"]) byId(name).remove();
     return;
   }
-  const table = new MomentTable();
-  if (stackTable.frames.length) new FlameGraph(table); else byId("flame-section").remove();
+  table = new MomentTable();
+  if (stackTable.frames.length) flame = new FlameGraph(table); else byId("flame-section").remove();
   moment.listeners.push((live) => table.show(live));
-  if (report.segments.count) new SegmentPicture(table); else byId("segments-section").remove();
+  if (report.segments.count) blocks = new SegmentPicture(table);
+  else byId("segments-section").remove();
   await chooseMoment(report.peak.event);
 }
 
