@@ -16,7 +16,8 @@ from quarry import BadArgument, Kind
 from quarry.cli import app
 from quarry.report import content, moments, page, survey
 from quarry.report.analysis import Curve
-from quarry.report.lifetimes import lifetimes_of
+from quarry.report.lifetimes import joined, lifetimes_of
+from quarry.report.segments import Segments
 from quarry.report.window import Position, TimeSpread, Window, position_of, window_of
 
 COLUMNS = ["start", "length", "time", "size", "granted", "address", "site", "stream", "pool"]
@@ -233,3 +234,30 @@ def test_the_use_of_the_reserved_memory_is_that_of_the_recording():
     found = unpacked(blocks.data)
     assert found["address"].tolist() == [4096, 1 << 20]
     assert found["length"].tolist() == [6, 2]
+
+
+def test_parts_of_blocks_can_be_returned():
+    """As PyTorch's expandable segments do: a part, and several blocks at once."""
+    rows = [
+        (Kind.RESERVE, 0, 10), (Kind.RESERVE, 10, 10), (Kind.UNRESERVE, 5, 10),
+        (Kind.RESERVE, 40, 8), (Kind.UNRESERVE, 0, 100), (Kind.RESERVE, 0, 10),
+        (Kind.RESERVE, 0, 20), (Kind.UNRESERVE, 0, 0),
+    ]  # fmt: skip
+    kind, address, size = zip(*rows, strict=True)
+    trace = quarry.make_trace({"kind": kind, "address": address, "size": size})
+    for batch in (1, 100):
+        segments = Segments()
+        found = [
+            segments.add(
+                quarry.Trace(trace.events[first : first + batch]),
+                first,
+                trace.time[first : first + batch],
+            )
+            for first in range(0, len(trace), batch)
+        ]
+        ended = joined([*found, segments.finish(len(trace), 0)])
+        held = sorted(zip(ended.start, ended.end, ended.address, ended.size, strict=True))
+        assert held == [
+            (0, 2, 0, 10), (1, 2, 10, 10), (2, 4, 0, 5), (2, 4, 15, 5), (3, 4, 40, 8),
+            (5, 6, 0, 10), (6, 7, 0, 20),
+        ]  # fmt: skip

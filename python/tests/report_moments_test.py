@@ -129,6 +129,9 @@ def test_a_drag_zooms_and_chooses_no_moment(page):
     assert page.run("moment.event") == before
     page.double_click(x + width / 2, y + height / 2)
     page.wait(f"document.body.dataset.drawn > {drawn + 1}")
+    assert page.run("byId('timeline').layout.xaxis.range") == page.run("report.axis.range")
+    page.run("new Promise((done) => setTimeout(done, 400))")
+    assert page.run("moment.event") == before
 
 
 @pytest.mark.parametrize("event", [0, 1, 49, 50, 399, 400, 1234, 3001])

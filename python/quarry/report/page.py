@@ -178,6 +178,7 @@ def page_data(content: Content) -> dict[str, Any]:
         for replay in content.replays
     ]
     groups = content.groups
+    number = "u4" if content.events < 1 << 32 else "f8"
     return {
         "axes": [axis_of(content, axis) for axis in content.axes],
         "moments": index_of(content.moments, content),
@@ -188,9 +189,9 @@ def page_data(content: Content) -> dict[str, Any]:
             "requested": content.peak_requested,
         },
         "allocations": content.allocations,
-        "curve_event": packed(content.requested.first, "f8"),
+        "curve_event": packed(content.requested.first, number),
         "curve_time": packed(times_of(content), "f8"),
-        "curve_top": packed(content.requested.top, "f8"),
+        "curve_top": packed(content.requested.top, number),
         "streams": content.streams,
         "pools": content.allocators,
         "curves": curves,

@@ -293,12 +293,12 @@ def survey(
         add(matched.ended)
         add_curves(matched, batch)
         moments.close(matcher.events)
-        blocks.add(segments.add(batch))
+        blocks.add(segments.add(batch, matched.first, matched.times))
         low, high = np.searchsorted(events, [matched.first, matcher.events])
         times[low:high] = matched.times[events[low:high] - matched.first]
     add(matcher.finish())
     moments.close()
-    blocks.add(segments.finish())
+    blocks.add(segments.finish(extent.events, extent.last_time))
     blocks.close()
     drawn = largest.lifetimes()
     for density in densities:

@@ -58,7 +58,7 @@ class MomentTable extends RowTable {
     if (this.hasStreams) result.push({ key: "stream", width: 100, title: "Stream", name: true, text: (i) => nameOf(report.streams, live.stream[i], "default"), value: (i) => live.stream[i] });
     if (this.hasPools) result.push({ key: "pool", width: 110, title: "Pool", name: true, text: (i) => nameOf(report.pools, live.pool[i], ""), value: (i) => live.pool[i] });
     result.push({ key: "age", width: 76, title: "Age", text: (i) => this.ageOf(i), value: (i) => -live.start[i] });
-    result.push({ key: "address", width: 122, title: "Address", text: (i) => "0x" + live.address[i].toString(16), value: (i) => live.address[i] });
+    result.push({ key: "address", width: 122, title: "Address", text: (i) => addressText(live, i), value: (i) => live.address[i] });
     return result;
   }
   siteOf(i) { return this.bySite ? this.groups[i].site : this.live.site[i]; }
@@ -73,7 +73,7 @@ class MomentTable extends RowTable {
     const live = this.live;
     if (!live) return;
     const words = wordsOf(byId("search").value), isWanted = siteSearch(words);
-    const addressText = words.length === 1 && words[0].startsWith("0x") ? words[0] : "";
+    const wantedAddress = words.length === 1 && words[0].startsWith("0x") ? words[0] : "";
     const least = bytesOfText(byId("least-size").value), stream = byId("stream").value, pool = byId("pool").value;
     byId("least-size").classList.toggle("wrong", byId("least-size").value.trim() !== "" && Number.isNaN(least));
     const kept = [];
@@ -84,7 +84,7 @@ class MomentTable extends RowTable {
       if (stream !== "" && live.stream[i] !== Number(stream)) continue;
       if (pool !== "" && live.pool[i] !== Number(pool)) continue;
       if (this.onlySite >= 0 && live.site[i] !== this.onlySite) continue;
-      if (words.length && !(addressText ? ("0x" + live.address[i].toString(16)).includes(addressText) : isWanted(live.site[i]))) continue;
+      if (words.length && !(wantedAddress ? addressText(live, i).includes(wantedAddress) : isWanted(live.site[i]))) continue;
       kept.push(i);
       bytes += live.size[i];
     }
@@ -126,7 +126,7 @@ class MomentTable extends RowTable {
     const facts = this.bySite ? [["bytes", exactText(this.groups[i].size)], ["allocations", this.groups[i].count.toLocaleString("en")]] : [
       ["size", exactText(live.size[i])],
       ...(live.granted[i] === live.size[i] ? [] : [["granted", exactText(live.granted[i])]]),
-      ["address", "0x" + live.address[i].toString(16)],
+      ["address", addressText(live, i)],
       ["allocated", `at event ${live.start[i].toLocaleString("en")}` + (hasTimes ? `, ${secondsText(live.time[i])}` : "")],
       ["age", (hasTimes ? `${this.ageOf(i)}, ` : "") + `${(moment.event - live.start[i]).toLocaleString("en")} events`],
       ["freed", live.end[i] > lastEvent ? "not until the end" : `at event ${live.end[i].toLocaleString("en")}`],

@@ -39,6 +39,12 @@ class Bin {
     for (let plane = this.planes[index] - 1; plane >= 0; --plane) result = result * 256 + this.bytes[this.offsets[index] + plane * this.count + row];
     return result;
   }
+  /// The four bytes of a value from byte `first` on.
+  part(index, row, first) {
+    let result = 0;
+    for (let plane = Math.min(this.planes[index], first + 4) - 1; plane >= first; --plane) result = result * 256 + this.bytes[this.offsets[index] + plane * this.count + row];
+    return result;
+  }
   /// The values of a column of differences.
   sums(index, first) {
     const result = new Float64Array(this.count);
@@ -84,6 +90,8 @@ class MomentIndex {
     const live = { count };
     for (const name of ["start", "end", "time", "size", "granted", "address"]) live[name] = new Float64Array(count);
     for (const name of ["site", "stream", "pool"]) live[name] = new Uint32Array(count);
+    live.high = new Uint32Array(count);  // of the address, which a number may hold rounded
+    live.low = new Uint32Array(count);
     let next = 0;
     bins.forEach((bin, number) => {
       for (const row of rows[number]) {
@@ -91,12 +99,16 @@ class MomentIndex {
         live.end[next] = bin.starts[row] + bin.value(column.length, row);
         live.time[next] = bin.times[row];
         for (const name of ["size", "granted", "address", "site", "stream", "pool"]) live[name][next] = bin.value(column[name], row);
+        live.low[next] = bin.part(column.address, row, 0);
+        live.high[next] = bin.part(column.address, row, 4);
         ++next;
       }
     });
     return live;
   }
 }
+
+function addressText(live, i) { return "0x" + (live.high[i] ? live.high[i].toString(16) + live.low[i].toString(16).padStart(8, "0") : live.low[i].toString(16)); }
 
 const curveEvents = unpack(report.curve_event), curveTimes = unpack(report.curve_time), curveTops = unpack(report.curve_top);
 const hasTimes = curveTimes.length > 0 && curveTimes[curveTimes.length - 1] > curveTimes[0];
@@ -168,7 +180,9 @@ function placeCursors() {
 hooks.drawn.push(placeCursors);
 hooks.linked.push(chooseByClick);
 
-/// A click into a chart over time chooses the moment; a drag zooms.
+const doubleClick = 280;  // milliseconds, in which Plotly expects the second click
+
+/// A click into a chart over time chooses the moment; a drag zooms, and a double-click resets the zoom only.
 function chooseByClick(element) {
   if (element.dataset.clicks) return;
   element.dataset.clicks = "yes";
@@ -176,11 +190,12 @@ function chooseByClick(element) {
   element.addEventListener("mousedown", (down) => {
     const box = element.getBoundingClientRect(), area = element._fullLayout._size;
     const px = down.clientX - box.left - area.l, py = down.clientY - box.top - area.t;
-    if (down.button !== 0 || px < 0 || py < 0 || px > area.w || py > area.h) return;
+    clearTimeout(moment.timer);
+    if (down.button !== 0 || down.detail > 1 || px < 0 || py < 0 || px > area.w || py > area.h) return;
     window.addEventListener("mouseup", (up) => {
       if (Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) > 4) return;
-      const axis = element._fullLayout.xaxis;
-      chooseMoment(eventAt(axis.p2d(px), axis.p2d(1) - axis.p2d(0)));
+      const axis = element._fullLayout.xaxis, event = eventAt(axis.p2d(px), axis.p2d(1) - axis.p2d(0));
+      moment.timer = setTimeout(() => chooseMoment(event), doubleClick);
     }, { once: true, capture: true });
   }, true);
 }

@@ -50,10 +50,13 @@ let table = null, flame = null, blocks = null;  // of the chosen moment
 
 /// What is in use at the peak, until another moment is chosen.
 async function drawMoment() {
-  if (!report.allocations) {
+  const isOld = typeof DecompressionStream === "undefined";
+  if (!report.allocations || isOld) {
     for (const name of ["moment-section", "flame-section", "segments-section"]) byId(name).remove();
+    if (isOld) byId("subtitle").textContent += ". This browser is too old for the table of what is in use: it lacks DecompressionStream";
     return;
   }
+  await loadStacks();
   table = new MomentTable();
   if (stackTable.frames.length) flame = new FlameGraph(table); else byId("flame-section").remove();
   moment.listeners.push((live) => table.show(live));
@@ -67,7 +70,7 @@ async function drawAll() {
   drawFailures();
   explainBlocks();
   offerAxes(drawOverTime);
-  await Promise.all([drawOverTime(), loadStacks()]);
+  await drawOverTime();
   await drawMoment();
   await drawGroups();
   await drawSweep();
