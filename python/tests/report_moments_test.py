@@ -143,6 +143,22 @@ def test_an_event_can_be_typed(page, trace, event):
     assert page.run("moment.event") == min(event + 1, 3001)
 
 
+def test_a_moment_says_what_its_event_does(page, trace):
+    text = "byId('moment-change').textContent"
+    for event in [*range(1, 2000, 37), 50, 400, 800]:  # also at the borders of bins
+        choose(page, event)
+        size = page.run(f"sizeText({int(trace.size[event])})")
+        if trace.kind[event] == Kind.ALLOCATE:
+            assert page.run(text) == f"This event allocates {size}."
+        else:
+            is_freed = page.run(text).startswith(f"This event frees {size} of layer_")
+            assert is_freed, (event, page.run(text))
+    choose(page, 0)
+    assert page.run(text) == "At this event the recorded allocator reserves 400 MiB."
+    choose(page, 2001)
+    assert page.run(text) == "At this event a request of 1 TiB failed."
+
+
 def test_filters_keep_the_allocations_that_they_name(page, trace):
     live = live_at(trace, peak_of(trace))
     for name, text, kept in (

@@ -31,9 +31,7 @@ def strategy_names(given: Any) -> Any:
 
 def strategy_list(**wanted: bool) -> str:
     """The strategies, each with what it is."""
-    return ", ".join(
-        f"{name} ({STRATEGIES[name]['help']})" for name in strategies_where(**wanted)
-    )
+    return ", ".join(f"{name} ({STRATEGIES[name]['help']})" for name in strategies_where(**wanted))
 
 
 def separate_option(text: str) -> Any:

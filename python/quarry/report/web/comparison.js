@@ -12,11 +12,13 @@ async function drawBoth() {
   report.traces.forEach((trace, number) => {
     const x = unpack(report.axis.curve_x[number]), end = x[x.length - 1];
     for (const [name, values, dash] of [["in use", trace.requested, "solid"], ["reserved, as recorded", trace.recorded, "dot"]]) {
-      if (values) curves.push({ label: `${letters[number]}: ${name}`, color: traceColors[number], dash, x, end, low: unpack(values.low), high: unpack(values.high) });
+      if (!values) continue;
+      curves.push({ label: `${letters[number]}: ${name}`, color: traceColors[number], dash, x, end, low: unpack(values.low), high: unpack(values.high) });
     }
   });
   const unit = unitOf(Math.max(...curves.map((curve) => maximumOf(curve.high))));
-  const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", opacity: 0.8, line: { color: curve.color, width: 1.3, dash: curve.dash, shape: "hv" },
+  const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", opacity: 0.8,
+    line: { color: curve.color, width: 1.3, dash: curve.dash, shape: "hv" },
     hovertemplate: `%{y:.4~g} ${unit.name}` }));
   await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis(`memory (${unit.name})`)), config);
   link(element, (range) => {
@@ -48,13 +50,15 @@ class DifferenceTable extends RowTable {
   difference(i) { return report.rows[i][1] - report.rows[i][0]; }
   columns() {
     const bytes = (key, title, index) => ({ key, title, width: 88, text: (i) => sizeText(report.rows[i][index]), value: (i) => report.rows[i][index] });
+    const drawBar = (i, cell) => {
+      const share = Math.abs(this.difference(i)) / this.largest * 100, color = this.difference(i) > 0 ? "#f6c9c9" : "#bfe3d7";
+      cell.style.background = `linear-gradient(to left, ${color} ${share}%, transparent ${share}%)`;
+    };
     return [
-      { key: "difference", title: "B − A", width: 104, text: (i) => signedText(this.difference(i)), value: (i) => Math.abs(this.difference(i)), style: (i, cell) => {
-        const share = Math.abs(this.difference(i)) / this.largest * 100, color = this.difference(i) > 0 ? "#f6c9c9" : "#bfe3d7";
-        cell.style.background = `linear-gradient(to left, ${color} ${share}%, transparent ${share}%)`;
-      } },
+      { key: "difference", title: "B − A", width: 104, text: (i) => signedText(this.difference(i)), value: (i) => Math.abs(this.difference(i)), style: drawBar },
       bytes("a", "A", 0), bytes("b", "B", 1),
-      { key: "site", title: report.title === "size" ? "Size" : "Call site", wide: true, text: (i) => framesOf(i).join(" < "), value: (i) => framesOf(i).join(" < "),
+      { key: "site", title: report.title === "size" ? "Size" : "Call site", wide: true, text: (i) => framesOf(i).join(" < "),
+        value: (i) => framesOf(i).join(" < "),
         color: (i) => (this.difference(i) > 0 ? moreColor : this.difference(i) < 0 ? lessColor : otherColor) },
     ];
   }
@@ -62,8 +66,10 @@ class DifferenceTable extends RowTable {
     const isWanted = siteSearch(wordsOf(byId("search").value));
     const kept = report.rows.map((_, i) => i).filter((i) => (!this.sign || Math.sign(this.difference(i)) === this.sign) && isWanted(i));
     const sum = kept.reduce((total, i) => total + this.difference(i), 0);
-    const rest = report.row_count > report.rows.length ? ` The page has those with the largest differences of ${report.row_count.toLocaleString("en")}.` : "";
-    byId("count").textContent = `${countText(kept.length, report.title === "size" ? "size class" : "call site").replace("classs", "classes")}, ${signedText(sum)} from A to B.${rest}`;
+    const rest = report.row_count > report.rows.length
+      ? ` The page has those with the largest differences of ${report.row_count.toLocaleString("en")}.` : "";
+    const what = report.title === "size" ? `${kept.length} ranges of sizes` : countText(kept.length, "call site");
+    byId("count").textContent = `${what}, ${signedText(sum)} from A to B.${rest}`;
     this.sort(kept, this.order.key, this.order.sign);
   }
   explain(i, panel) {
@@ -85,7 +91,9 @@ async function drawComparison() {
   addCard("A: peak in use", sizeText(a.peak), a.title);
   addCard("B: peak in use", sizeText(b.peak), b.title);
   addCard("B − A", signedText(b.peak - a.peak), changeText(a.peak, b.peak));
-  if (a.recorded && b.recorded) addCard("Reserved, as recorded: B − A", signedText(b.recorded_peak - a.recorded_peak), `${sizeText(a.recorded_peak)}, then ${sizeText(b.recorded_peak)}`);
+  if (a.recorded && b.recorded) {
+    addCard("Reserved, as recorded: B − A", signedText(b.recorded_peak - a.recorded_peak), `${sizeText(a.recorded_peak)}, then ${sizeText(b.recorded_peak)}`);
+  }
   byId("footer").textContent = `Made by Quarry ${report.version}.`;
   offerAxes(drawBoth);
   await drawBoth();

@@ -7,7 +7,9 @@ function nameOf(names, number, none) { return names[number] || (number ? `number
 
 const colorOfSite = new Map();  // of the call sites or size classes with the most bytes
 report.groups.numbers.forEach((number, index) => colorOfSite.set(number, colorOf(index)));
-function colorOfRow(site, size, other = otherColor) { return colorOfSite.get(report.groups.title === "size" ? Math.floor(Math.log2(Math.max(size, 1))) : site) || other; }
+function colorOfRow(site, size, other = otherColor) {
+  return colorOfSite.get(report.groups.title === "size" ? Math.floor(Math.log2(Math.max(size, 1))) : site) || other;
+}
 
 /// The bytes that a text such as 1.5 MiB or 64k means; NaN if it means none.
 function bytesOfText(text) {
@@ -47,22 +49,32 @@ class MomentTable extends RowTable {
     names.forEach((name, number) => select.add(new Option(nameOf(names, number, none), String(number))));
   }
   columns() {
-    const live = this.live;
-    const site = { key: "site", title: "Call site", wide: true, text: (i) => framesOf(this.siteOf(i)).join(" < ") || "(unknown)", value: (i) => this.siteOf(i),
-      color: (i) => colorOfRow(this.siteOf(i), this.bySite ? 1 : this.live.size[i]) };
+    const live = this.live, groups = this.groups;
+    const site = { key: "site", title: "Call site", wide: true, text: (i) => framesOf(this.siteOf(i)).join(" < ") || "(unknown)",
+      value: (i) => this.siteOf(i), color: (i) => colorOfRow(this.siteOf(i), this.bySite ? 1 : live.size[i]) };
     if (this.bySite) {
-      return [{ key: "size", width: 88, title: "Bytes", text: (i) => sizeText(this.groups[i].size), value: (i) => this.groups[i].size },
-        { key: "count", width: 96, title: "Allocations", text: (i) => this.groups[i].count.toLocaleString("en"), value: (i) => this.groups[i].count }, site];
+      return [
+        { key: "size", title: "Bytes", width: 88, text: (i) => sizeText(groups[i].size), value: (i) => groups[i].size },
+        { key: "count", title: "Allocations", width: 96, text: (i) => groups[i].count.toLocaleString("en"), value: (i) => groups[i].count },
+        site,
+      ];
     }
-    const result = [{ key: "size", width: 88, title: "Size", text: (i) => sizeText(live.size[i]), value: (i) => live.size[i] }, site];
-    if (this.hasStreams) result.push({ key: "stream", width: 100, title: "Stream", name: true, text: (i) => nameOf(report.streams, live.stream[i], "default"), value: (i) => live.stream[i] });
-    if (this.hasPools) result.push({ key: "pool", width: 110, title: "Pool", name: true, text: (i) => nameOf(report.pools, live.pool[i], ""), value: (i) => live.pool[i] });
-    result.push({ key: "age", width: 76, title: "Age", text: (i) => this.ageOf(i), value: (i) => -live.start[i] });
-    result.push({ key: "address", width: 122, title: "Address", text: (i) => addressText(live, i), value: (i) => live.address[i] });
-    return result;
+    const nameColumn = (key, title, width, names, none) => ({ key, title, width, name: true, text: (i) => nameOf(names, live[key][i], none), value: (i) => live[key][i] });
+    const isWide = this.body.clientWidth > 780 || !(this.hasStreams && this.hasPools);
+    return [
+      { key: "size", title: "Size", width: 88, text: (i) => sizeText(live.size[i]), value: (i) => live.size[i] },
+      site,
+      this.hasStreams && nameColumn("stream", "Stream", 90, report.streams, "default"),
+      this.hasPools && nameColumn("pool", "Pool", 100, report.pools, ""),
+      { key: "age", title: "Age", width: 76, text: (i) => this.ageOf(i), value: (i) => -live.start[i] },
+      isWide && { key: "address", title: "Address", width: 122, text: (i) => addressText(live, i), value: (i) => live.address[i] },
+    ].filter((each) => each);
   }
   siteOf(i) { return this.bySite ? this.groups[i].site : this.live.site[i]; }
-  ageOf(i) { return hasTimes ? secondsText(Math.max(timeOf(moment.event) - this.live.time[i], 0)) : `${(moment.event - this.live.start[i]).toLocaleString("en")} events`; }
+  ageOf(i) {
+    if (hasTimes) return secondsText(Math.max(timeOf(moment.event) - this.live.time[i], 0));
+    return countText(moment.event - this.live.start[i], "event");
+  }
 
   show(live) {
     this.live = live;
@@ -90,9 +102,11 @@ class MomentTable extends RowTable {
     }
     this.kept = kept;
     const left = kept.length === live.count ? "" : ` of ${countText(live.count, "allocation")}, ${sizeText(all)}`;
-    const omitted = report.moments.least ? ` Allocations smaller than ${sizeText(report.moments.least)} are left out: the trace has ${report.allocations.toLocaleString("en")}.` : "";
+    const omitted = report.moments.least
+      ? ` Allocations smaller than ${sizeText(report.moments.least)} are left out: the trace has ${report.allocations.toLocaleString("en")} allocations.` : "";
     byId("moment-count").textContent = `${countText(kept.length, "allocation")}, ${sizeText(bytes)}${left && `,${left}`}.` + omitted;
     byId("clear").hidden = !left;
+    byId("moment-change").textContent = eventText();
     byId("moment-title").textContent = momentText();
     byId("moment-event").value = moment.event.toLocaleString("en");
     byId("moment-peak").classList.toggle("chosen", moment.event === report.peak.event);

@@ -35,14 +35,14 @@ class Bin {
     this.starts = this.sums(column.start, this.first[0]);
   }
   value(index, row) {
-    let result = 0;
-    for (let plane = this.planes[index] - 1; plane >= 0; --plane) result = result * 256 + this.bytes[this.offsets[index] + plane * this.count + row];
-    return result;
+    return this.part(index, row, 0, 8);
   }
-  /// The four bytes of a value from byte `first` on.
-  part(index, row, first) {
+  /// The bytes of a value from byte `first` to byte `last`.
+  part(index, row, first, last) {
     let result = 0;
-    for (let plane = Math.min(this.planes[index], first + 4) - 1; plane >= first; --plane) result = result * 256 + this.bytes[this.offsets[index] + plane * this.count + row];
+    for (let plane = Math.min(this.planes[index], last) - 1; plane >= first; --plane) {
+      result = result * 256 + this.bytes[this.offsets[index] + plane * this.count + row];
+    }
     return result;
   }
   /// The values of a column of differences.
@@ -53,11 +53,15 @@ class Bin {
     return result;
   }
   get times() { return this.knownTimes ??= this.sums(column.time, this.first[1]); }
-  /// The rows in use after an event.
+  /// The rows in use after an event, and the row that it ends; -1 if there is none.
   rowsAt(event) {
-    const rows = [], end = lowerBound(this.starts, event + 1);
-    for (let row = 0; row < end; ++row) if (this.starts[row] + this.value(column.length, row) > event) rows.push(row);
-    return rows;
+    const rows = [], last = lowerBound(this.starts, event + 1);
+    let ended = -1;
+    for (let row = 0; row < last; ++row) {
+      const end = this.starts[row] + this.value(column.length, row);
+      if (end > event) rows.push(row); else if (end === event) ended = row;
+    }
+    return { rows, ended };
   }
 }
 
@@ -80,14 +84,21 @@ class MomentIndex {
     if (this.bins.size > keptBins) this.bins.delete(this.bins.keys().next().value);
     return bin;
   }
-  /// The allocations in use after an event, as columns.
-  async at(event) {
-    const { first, leaf, fanout, levels } = this.facts;
-    const wanted = [];
+  /// The bins that have the allocations in use after an event.
+  async binsAt(event) {
+    const { first, leaf, fanout, levels } = this.facts, wanted = [];
     for (let level = 0; level < levels; ++level) wanted.push(this.bin(level, Math.floor((event - first) / (leaf * fanout ** level))));
-    const bins = (await Promise.all(wanted)).filter((bin) => bin), rows = bins.map((bin) => bin.rowsAt(event));
+    return (await Promise.all(wanted)).filter((bin) => bin);
+  }
+  /// The allocations in use after an event, as columns. `ended` has the size and the call site of the one that the event ends, if it ends one.
+  async at(event) {
+    const bins = await this.binsAt(event), found = bins.map((bin) => bin.rowsAt(event)), rows = found.map((each) => each.rows);
+    // A bin that ends before this event may have the allocation that the event ends.
+    const older = (await this.binsAt(event - 1)).filter((bin) => !bins.includes(bin));
+    const ends = [...bins.map((bin, i) => [bin, found[i].ended]), ...older.map((bin) => [bin, bin.rowsAt(event).ended])];
+    const [bin, row] = ends.find((each) => each[1] >= 0) || [];
     const count = rows.reduce((sum, some) => sum + some.length, 0);
-    const live = { count };
+    const live = { count, ended: bin ? { size: bin.value(column.size, row), site: bin.value(column.site, row) } : null };
     for (const name of ["start", "end", "time", "size", "granted", "address"]) live[name] = new Float64Array(count);
     for (const name of ["site", "stream", "pool"]) live[name] = new Uint32Array(count);
     live.high = new Uint32Array(count);  // of the address, which a number may hold rounded
@@ -99,8 +110,8 @@ class MomentIndex {
         live.end[next] = bin.starts[row] + bin.value(column.length, row);
         live.time[next] = bin.times[row];
         for (const name of ["size", "granted", "address", "site", "stream", "pool"]) live[name][next] = bin.value(column[name], row);
-        live.low[next] = bin.part(column.address, row, 0);
-        live.high[next] = bin.part(column.address, row, 4);
+        live.low[next] = bin.part(column.address, row, 0, 4);
+        live.high[next] = bin.part(column.address, row, 4, 8);
         ++next;
       }
     });
@@ -108,7 +119,10 @@ class MomentIndex {
   }
 }
 
-function addressText(live, i) { return "0x" + (live.high[i] ? live.high[i].toString(16) + live.low[i].toString(16).padStart(8, "0") : live.low[i].toString(16)); }
+function addressText(live, i) {
+  const low = live.low[i].toString(16);
+  return "0x" + (live.high[i] ? live.high[i].toString(16) + low.padStart(8, "0") : low);
+}
 
 const curveEvents = unpack(report.curve_event), curveTimes = unpack(report.curve_time), curveTops = unpack(report.curve_top);
 const hasTimes = curveTimes.length > 0 && curveTimes[curveTimes.length - 1] > curveTimes[0];
@@ -139,7 +153,8 @@ function eventAt(place, pixel) {
   return Math.min(curveEvents[i] + Math.floor(share * (curveEvents[i + 1] - curveEvents[i])), curveEvents[i + 1] - 1);
 }
 
-const moment = { event: report.peak.event, listeners: [], number: 0 };
+/// `live` and `segments` are the allocations and the recorded blocks in use after `event`.
+const moment = { event: report.peak.event, live: null, segments: null, listeners: [], number: 0 };
 
 /// Chooses the event whose allocations the page lists.
 async function chooseMoment(event) {
@@ -149,7 +164,8 @@ async function chooseMoment(event) {
   placeCursors();
   const [live, segments] = await Promise.all([allocationIndex.at(moment.event), segmentIndex.at(moment.event)]);
   if (number !== moment.number) return;  // another one was chosen meanwhile
-  for (const listener of moment.listeners) listener(live, segments);
+  Object.assign(moment, { live, segments });
+  for (const listener of moment.listeners) listener();
   document.body.dataset.moment = String(moment.event);
 }
 
@@ -159,6 +175,17 @@ function momentText() {
 }
 
 const allocationIndex = new MomentIndex("moments"), segmentIndex = new MomentIndex("segments");
+
+/// What the chosen event does.
+function eventText() {
+  const begun = moment.live.start.indexOf(moment.event), ended = moment.live.ended, failed = report.failures.find((each) => each.event === moment.event);
+  const block = moment.segments.start.indexOf(moment.event);
+  if (begun >= 0) return `This event allocates ${sizeText(moment.live.size[begun])}.`;
+  if (ended) return `This event frees ${sizeText(ended.size)}${framesOf(ended.site).length ? ` of ${framesOf(ended.site)[0]}` : ""}.`;
+  if (failed) return `At this event a request of ${sizeText(failed.size)} failed.`;
+  if (block >= 0) return `At this event the recorded allocator reserves ${sizeText(moment.segments.size[block])}.`;
+  return moment.segments.ended ? `At this event the recorded allocator returns ${sizeText(moment.segments.ended.size)}.` : "";
+}
 
 /// Lines at the chosen event in the charts over time.
 function placeCursors() {

@@ -59,7 +59,7 @@ async function drawMoment() {
   await loadStacks();
   table = new MomentTable();
   if (stackTable.frames.length) flame = new FlameGraph(table); else byId("flame-section").remove();
-  moment.listeners.push((live) => table.show(live));
+  moment.listeners.push(() => table.show(moment.live));
   if (report.segments.count) blocks = new SegmentPicture(table);
   else byId("segments-section").remove();
   await chooseMoment(report.peak.event);

@@ -9,7 +9,8 @@ function joinedBlocks(segments, live) {
   const byAddress = (rows) => Uint32Array.from({ length: rows.count }, (_, i) => i).sort((a, b) => rows.address[a] - rows.address[b]);
   const blocks = [], allocations = byAddress(live);
   for (const i of byAddress(segments)) {
-    blocks.push({ address: segments.address[i], end: segments.address[i] + segments.size[i], stream: segments.stream[i], pool: segments.pool[i], rows: [], used: 0, hole: 0 });
+    const address = segments.address[i], end = address + segments.size[i];
+    blocks.push({ address, end, stream: segments.stream[i], pool: segments.pool[i], rows: [], used: 0, hole: 0 });
   }
   let number = 0, outside = 0;
   for (const i of allocations) {
@@ -35,22 +36,22 @@ function joinedBlocks(segments, live) {
 class SegmentPicture {
   constructor(table) {
     this.canvas = byId("segments");
-    this.segments = null;
-    moment.listeners.push((live, segments) => { this.segments = segments; });
-    table.listeners.push((live, kept) => { this.live = live; this.kept = kept; setTimeout(() => this.show()); });  // after the listener above
+    table.listeners.push((live, kept) => this.show(live, kept));
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
     this.canvas.addEventListener("mouseleave", () => { byId("tip").style.display = "none"; });
     new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement);
   }
-  show() {
-    const { blocks, outside } = joinedBlocks(this.segments, this.live);
+  show(live, kept) {
+    Object.assign(this, { live, kept });
+    const { blocks, outside } = joinedBlocks(moment.segments, live);
     this.blocks = blocks;
     const sum = (name) => blocks.reduce((total, block) => total + block[name], 0);
-    const reserved = blocks.reduce((total, block) => total + block.end - block.address, 0), used = sum("used");
+    const sizeOf = (some) => some.reduce((total, block) => total + block.end - block.address, 0);
+    const reserved = sizeOf(blocks), unused = reserved - sum("used");
     const hole = blocks.reduce((most, block) => Math.max(most, block.hole), 0), whole = blocks.filter((block) => !block.used);
-    const share = reserved ? ` (${(100 * (1 - used / reserved)).toFixed(1)} %)` : "";
-    byId("segments-note").textContent = `${countText(blocks.length, "block")}, ${sizeText(reserved)}. ${sizeText(reserved - used)}${share} is unused, ${sizeText(hole)} of it in the largest piece` +
-      `, and ${sizeText(whole.reduce((total, block) => total + block.end - block.address, 0))} in ${countText(whole.length, "empty block")}.` +
+    const share = reserved ? ` (${(100 * unused / reserved).toFixed(1)} %)` : "";
+    byId("segments-note").textContent = `${countText(blocks.length, "block")}, ${sizeText(reserved)}. ${sizeText(unused)}${share} is unused, ` +
+      `${sizeText(hole)} of it in the largest piece, and ${sizeText(sizeOf(whole))} in ${countText(whole.length, "empty block")}.` +
       (outside ? ` ${countText(outside, "allocation")} outside of all blocks.` : "");
     byId("segments-title").textContent = momentText();
     this.draw();
@@ -84,7 +85,8 @@ class SegmentPicture {
       for (const i of block.rows) {
         pen.fillStyle = isKept[i] ? colorOfRow(this.live.site[i], this.live.size[i], "#9aa5b1") : "#e3e8ee";
         const wide = this.live.granted[i] * block.scale;
-        pen.fillRect(block.x + (this.live.address[i] - block.address) * block.scale, block.y, Math.max(wide - (wide > 4 ? 0.7 : 0), 0.5), shelfHeight);
+        const x = block.x + (this.live.address[i] - block.address) * block.scale;
+        pen.fillRect(x, block.y, Math.max(wide - (wide > 4 ? 0.7 : 0), 0.5), shelfHeight);
       }
       pen.strokeStyle = "#7d8b99";
       pen.lineWidth = 0.8;
@@ -99,7 +101,8 @@ class SegmentPicture {
     const address = block.address + (x - block.x) / block.scale, live = this.live;
     const i = block.rows.find((row) => live.address[row] <= address && address < live.address[row] + live.granted[row]);
     const names = [nameOf(report.streams, block.stream, ""), nameOf(report.pools, block.pool, "")].filter((name) => name).join(", ");
-    showTip(event, (i === undefined ? "unused\n" : `${exactText(live.size[i])}\n${stackText(framesOf(live.site[i]).join(" < ")) || "(unknown)"}\n`) +
-      `in a block of ${sizeText(block.end - block.address)} at 0x${block.address.toString(16)}${names ? ` (${names})` : ""}, ${sizeText(block.used)} in use, largest unused piece ${sizeText(block.hole)}`);
+    const what = i === undefined ? "unused" : `${exactText(live.size[i])}\n${stackText(framesOf(live.site[i]).join(" < ")) || "(unknown)"}`;
+    showTip(event, `${what}\nin a block of ${sizeText(block.end - block.address)} at 0x${block.address.toString(16)}${names && ` (${names})`}, ` +
+      `${sizeText(block.used)} in use, largest unused piece ${sizeText(block.hole)}`);
   }
 }

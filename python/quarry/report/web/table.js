@@ -20,8 +20,8 @@ function siteSearch(words) {
 }
 function wordsOf(text) { return text.toLowerCase().split(/\s+/).filter((word) => word); }
 
-/// A derived class has `columns()`, the parts of a row: {key, title, text(i), value(i)}, and `width`, or `wide` for the one that takes the rest; and
-/// `explain(i, panel)`. `rows` has the indices `i`.
+/// A derived class has `columns()`, which describes the parts of a row, and `explain(i, panel)`; `rows` has the indices `i`. A column is
+/// {key, title, text(i), value(i)}, with a `width`, or `wide` if it takes the rest. `name` columns are aligned to the left.
 class RowTable {
   constructor() {
     this.rows = [];
@@ -62,13 +62,15 @@ class RowTable {
     this.select(0);
   }
   drawHead(columns) {
-    this.body.parentElement.style.setProperty("--columns", columns.map((each) => (each.wide ? "minmax(180px, 1fr)" : `${each.width}px`)).join(" "));
+    const widths = columns.map((each) => (each.wide ? "minmax(180px, 1fr)" : `${each.width}px`));
+    this.body.parentElement.style.setProperty("--columns", widths.join(" "));
     byId("rows-head").replaceChildren(...columns.map((each) => {
       const cell = document.createElement("button");
       cell.textContent = each.title + (each.key === this.order.key ? (this.order.sign < 0 ? " ▾" : " ▴") : "");
       cell.dataset.key = each.key;
       cell.className = each.wide || each.name ? "" : "number";
-      cell.addEventListener("click", () => this.sort(this.indices, each.key, each.key === this.order.key ? -this.order.sign : each.wide || each.name ? 1 : -1));
+      const sign = each.key === this.order.key ? -this.order.sign : each.wide || each.name ? 1 : -1;
+      cell.addEventListener("click", () => this.sort(this.indices, each.key, sign));
       return cell;
     }));
   }
