@@ -72,7 +72,7 @@ class MomentTable extends RowTable {
   }
   siteOf(i) { return this.bySite ? this.groups[i].site : this.live.site[i]; }
   ageOf(i) {
-    if (hasTimes) return secondsText(Math.max(timeOf(moment.event) - this.live.time[i], 0));
+    if (hasTimes) return secondsText(moment.time - this.live.time[i]);
     return countText(moment.event - this.live.start[i], "event");
   }
 

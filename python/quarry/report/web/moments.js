@@ -154,7 +154,7 @@ function eventAt(place, pixel) {
 }
 
 /// `live` and `segments` are the allocations and the recorded blocks in use after `event`.
-const moment = { event: report.peak.event, live: null, segments: null, listeners: [], number: 0 };
+const moment = { event: report.peak.event, time: 0, live: null, segments: null, listeners: [], number: 0 };
 
 /// Chooses the event whose allocations the page lists.
 async function chooseMoment(event) {
@@ -164,14 +164,16 @@ async function chooseMoment(event) {
   placeCursors();
   const [live, segments] = await Promise.all([allocationIndex.at(moment.event), segmentIndex.at(moment.event)]);
   if (number !== moment.number) return;  // another one was chosen meanwhile
-  Object.assign(moment, { live, segments });
+  const begun = live.start.indexOf(moment.event);  // times of allocations are exact
+  const time = begun >= 0 ? live.time[begun] : live.time.reduce((latest, each) => Math.max(latest, each), timeOf(moment.event));
+  Object.assign(moment, { live, segments, time });
   for (const listener of moment.listeners) listener();
   document.body.dataset.moment = String(moment.event);
 }
 
 function momentText() {
   const event = `event ${moment.event.toLocaleString("en")}`;
-  return hasTimes ? `${event}, ${secondsText(timeOf(moment.event))}` : event;
+  return hasTimes ? `${event}, ${secondsText(moment.time)}` : event;
 }
 
 const allocationIndex = new MomentIndex("moments"), segmentIndex = new MomentIndex("segments");
