@@ -120,6 +120,24 @@ def test_a_click_chooses_the_moment_below_the_pointer(page, trace):
         assert abs(cursor - point[0]) < 3
 
 
+def test_a_click_at_the_peak_chooses_the_peak_among_the_events_of_a_pixel(page, trace):
+    peak = peak_of(trace)
+    choose(page, peak - 500)
+    for switch in (1, 0):
+        page.run(f"document.querySelectorAll('#axes button')[{switch}].click()")
+        page.wait(f"document.body.dataset.axis === '{'by event' if switch else 'by time'}'")
+        x, y, width, height = page.box("timeline")
+        place = page.run(
+            "(() => { const layout = byId('timeline')._fullLayout;"
+            f"return layout._size.l + layout.xaxis.d2p(placeOf({peak})); }})()"
+        )
+        page.mouse("mouseMoved", x + place, y + height / 2)
+        page.mouse("mousePressed", x + place, y + height / 2, "left")
+        page.mouse("mouseReleased", x + place, y + height / 2, "left")
+        page.wait(f"document.body.dataset.moment === '{peak}'")
+        choose(page, peak - 500)
+
+
 def test_a_drag_zooms_and_chooses_no_moment(page):
     before = page.run("moment.event")
     drawn = int(page.run("document.body.dataset.drawn || 0"))
