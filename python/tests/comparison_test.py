@@ -72,7 +72,7 @@ def test_a_comparison_is_searched_and_filtered(compared):
 
 def test_a_comparison_refuses_what_it_does_not_use(trace_file, tmp_path):
     words = ["report", str(trace_file), str(trace_file), "-o", str(tmp_path / "page.html")]
-    for more in (["-s", "fast"], ["--png", "a.png"], ["--tune"], ["--capacity", "1GiB"]):
+    for more in (["-s", "fast_fit"], ["--png", "a.png"], ["--tune"], ["--capacity", "1GiB"]):
         done = CliRunner().invoke(app, [*words, *more])
         assert done.exit_code == 2 and "no effect on a comparison" in done.stderr, done.output
     done = CliRunner().invoke(app, [*words[:3], "-o", str(trace_file)])
