@@ -31,9 +31,7 @@ def strategy_names(given: Any) -> Any:
 
 def strategy_list(**wanted: bool) -> str:
     """The strategies, each with what it is."""
-    return ", ".join(
-        f"{name} ({STRATEGIES[name]['help']})" for name in strategies_where(**wanted)
-    )
+    return ", ".join(f"{name} ({STRATEGIES[name]['help']})" for name in strategies_where(**wanted))
 
 
 def separate_option(text: str) -> Any:
@@ -179,3 +177,12 @@ UsPerFree = Annotated[float, price_option("Modelled time to return a block, in m
 UsPerGib = Annotated[
     float, price_option("The price of memory: microseconds of the upstream for a GiB at the peak.")
 ]
+
+
+def position_option(name: str, text: str) -> Any:
+    return typer.Option(
+        name,
+        metavar="POSITION",
+        help=text + " A POSITION is an event's number, such as 12000, or a time since the first "
+        "event with a unit (s, ms, us, ns), such as 1.5s.",
+    )

@@ -21,13 +21,21 @@ from quarry.command_line.options import (
     ShrinkAfter,
     TraceFile,
     check_pool_options,
+    file_argument,
     file_option,
     is_given,
+    position_option,
     price_option,
     strategy_list,
     strategy_option,
 )
-from quarry.command_line.output import errors_shown, finish, progress_of, rows_of_outputs
+from quarry.command_line.output import (
+    check_outputs,
+    errors_shown,
+    finish,
+    progress_of,
+    rows_of_outputs,
+)
 from quarry.errors import BadArgument
 from quarry.options import DEFAULT_PLACEMENT, PLANNED
 
@@ -36,6 +44,10 @@ def report(
     context: typer.Context,
     trace: TraceFile,
     output: Annotated[str, file_option("--output", "-o", text="The HTML file to write.")],
+    other: Annotated[
+        str | None,
+        file_argument("OTHER", "A second trace: the page compares both, without replays."),
+    ] = None,
     strategy: Annotated[
         list[str] | None,
         strategy_option(
@@ -68,19 +80,28 @@ def report(
     by_event: Annotated[
         bool, typer.Option("--by-event", help="Number the events on the axis, without times.")
     ] = False,
+    begin: Annotated[
+        str, position_option("--from", "Show the trace from here on; older allocations count.")
+    ] = "",
+    end: Annotated[str, position_option("--to", "Show the trace up to here.")] = "",
     allocator: Allocator = "",
     accept_damage: AcceptDamage = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page with a trace's timeline, blocks by address, fragmentation and call sites.
+    """Write a page with a trace's timeline, what is in use at any moment, and call sites.
 
-    The page needs no network. The charts show what each pool would have reserved.
+    The page needs no network. The charts show what each pool would have reserved. With a second
+    trace, the page compares both.
 
     Exit status 0: success. 2: bad options or input, a damaged trace, or a file that cannot be
     written.
     """
+    if other is not None:
+        compare(context, trace, other, output, allocator, begin, end, accept_damage, as_json)
+        return
     from quarry.replays import replay as run_replay
     from quarry.report import check_picture, write_report
+    from quarry.report.window import window_of
     from quarry.tuning import tune as run_tune
 
     with (
@@ -105,6 +126,7 @@ def report(
             )
         if is_given(context, "us_per_gib") and not with_tuning:
             raise BadArgument("report: --us-per-gib is the price for --tune; add --tune")
+        window_of(begin, end)  # refuses bad positions before the replays
         if png:
             check_picture(png)
         common: dict[str, Any] = {
@@ -139,10 +161,12 @@ def report(
             page,
             replays=replays,
             sweep=sweep,
-            title=title or (STANDARD_INPUT if trace == "-" else os.path.basename(trace)),
+            title=title or name_of(trace),
             png=picture or None,
             by_event=by_event,
             allocator=allocator,
+            begin=begin,
+            end=end,
             step=show,
         )
     finish(
@@ -150,7 +174,7 @@ def report(
             "trace": trace,
             "output": output,
             "png": png,
-            "events": content.events,
+            "events": content.events - content.first,
             "summary": dict(content.summary),
             "problems": content.read_problems,
             "problem_count": content.problem_count,
@@ -159,3 +183,75 @@ def report(
         as_json=as_json,
         accept_damage=accept_damage,
     )
+
+
+#: Parameters of `report` that concern the replays or the picture of one trace.
+OF_ONE_TRACE = {
+    "strategy", "heuristic", "capacity", "first_block", "next_block", "growth", "shrink_after",
+    "with_tuning", "us_per_gib", "png", "title", "by_event",
+}  # fmt: skip
+
+
+def compare(
+    context: typer.Context,
+    trace: str,
+    other: str,
+    output: str,
+    allocator: str,
+    begin: str,
+    end: str,
+    accept_damage: bool,
+    as_json: bool,
+) -> None:
+    """`quarry report A B`."""
+    from quarry.report import write_comparison
+    from quarry.report.window import window_of
+
+    with (
+        errors_shown(as_json),
+        progress_of("reading") as show,
+        new_files(output, source=trace) as [page],
+        trace_input(trace, show) as first,
+        trace_input(other, show) as second,
+    ):
+        check_outputs(output, source=other)
+        options = {each.name: each.opts[0] for each in context.command.params}
+        for name in sorted(OF_ONE_TRACE):
+            if is_given(context, name):
+                raise BadArgument(
+                    f"report: {options[name]} has no effect on a comparison of two traces; leave "
+                    "it out"
+                )
+        if trace == other == "-":
+            raise BadArgument("report: the standard input has only one of the two traces")
+        window_of(begin, end)
+        contents = write_comparison(
+            first,
+            second,
+            page,
+            titles=[name_of(trace), name_of(other)],
+            allocator=allocator,
+            begin=begin,
+            end=end,
+            step=show,
+        )
+    problems = [problem for each in contents for problem in each.read_problems]
+    finish(
+        {
+            "trace": trace,
+            "other": other,
+            "output": output,
+            "events": [each.events - each.first for each in contents],
+            "peak_requested": [each.peak_requested for each in contents],
+            "problems": problems,
+            "problem_count": sum(each.problem_count for each in contents),
+        },
+        lambda: rows_of_outputs(output),
+        as_json=as_json,
+        accept_damage=accept_damage,
+    )
+
+
+def name_of(trace: str) -> str:
+    """The name of a trace for people."""
+    return STANDARD_INPUT if trace == "-" else os.path.basename(trace)

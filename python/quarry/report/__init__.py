@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from quarry.errors import BadArgument, BadState
 from quarry.replays import ReplayResult
 from quarry.report.content import Content, make_content
+from quarry.report.window import window_of
 from quarry.traces import Trace
 from quarry.tuning import TuneResult
 
 PICTURES = (".png", ".pdf", ".svg")
 
-__all__ = ["Content", "check_picture", "make_content", "write_report"]
+__all__ = ["Content", "check_picture", "make_content", "write_comparison", "write_report"]
 
 
 def write_report(
@@ -26,6 +27,8 @@ def write_report(
     png: str | os.PathLike[str] | None = None,
     by_event: bool = False,
     allocator: str = "all",
+    begin: str | int | None = None,
+    end: str | int | None = None,
     step: Callable[[str], object] = lambda name: None,
 ) -> Content:
     """Writes a report of a trace, and with `png` also a picture for papers (needs matplotlib).
@@ -33,8 +36,9 @@ def write_report(
     `replays` are shown beside what the trace recorded. `sweep` adds a chart of the tuned settings.
     A file is read twice, in batches, so its events need no memory, but those of the allocations in
     use. `allocator` is that of `quarry.replay`. `by_event` numbers the events on the axis instead
-    of their times. `step` is called with the name
-    of each step. Raises BadState without matplotlib, and BadArgument for a picture of an unknown
+    of their times. `begin` and `end` limit the report to a part of the trace: each is an event's
+    number, or a time since the first event, such as `1.5s`. `step` is called with the name of each
+    step. Raises BadState without matplotlib, and BadArgument for a picture of an unknown
     format, before it writes anything; and OSError if a file cannot be written.
     """
     from quarry.report import page
@@ -48,6 +52,7 @@ def write_report(
         title=title,
         by_event=by_event,
         allocator=allocator,
+        window=window_of(begin, end),
         step=step,
     )
     step("writing the page")
@@ -58,6 +63,34 @@ def write_report(
         step("drawing the picture")
         write_file(png, pictures.picture_of(content, os.path.splitext(png)[1][1:]))
     return content
+
+
+def write_comparison(
+    first: Trace | str | os.PathLike[str],
+    second: Trace | str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    titles: Sequence[str] = ("", ""),
+    allocator: str = "all",
+    begin: str | int | None = None,
+    end: str | int | None = None,
+    step: Callable[[str], object] = lambda name: None,
+) -> tuple[Content, Content]:
+    """Writes a page with two traces: their memory on the same axes, and what differs at their peaks
+    by call site. The arguments are those of `write_report`; they apply to both traces.
+
+    Call sites are the same if their names are equal, with all frames and line numbers.
+    """
+    from quarry.report import comparison
+
+    window = window_of(begin, end)
+    contents = [
+        make_content(trace, title=title, allocator=allocator, window=window, step=step)
+        for trace, title in zip((first, second), titles, strict=True)
+    ]
+    step("writing the page")
+    write_file(output, comparison.html_of(*contents).encode())
+    return contents[0], contents[1]
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:

@@ -9,6 +9,9 @@ import numpy.typing as npt
 from quarry.report.lifetimes import Floats, Integers, Lifetimes, Naturals, joined, no_lifetimes
 
 
+UNKNOWN = "(unknown)"  # a call site without a name
+
+
 @dataclass(frozen=True)
 class Axis:
     """The horizontal axis of the charts: seconds, or the events' numbers if there are no times."""
@@ -25,15 +28,25 @@ class Axis:
             return np.asarray(events, np.float64)
         return (np.asarray(times, np.uint64) - np.uint64(self.origin)).astype(np.float64) / 1e9
 
+    def begins(self, lifetimes: Lifetimes) -> Floats:
+        """The positions where allocations begin, or where the axis begins if that is later."""
+        return np.maximum(self.at(lifetimes.start, lifetimes.start_time), self.first)
 
-def event_axis(events: int) -> Axis:
-    """The events' numbers."""
-    return Axis("event", "", last=max(float(events - 1), 1e-9) if events else 1.0)
+    def ends(self, lifetimes: Lifetimes) -> Floats:
+        """The positions where allocations end, or where the axis ends if that is earlier."""
+        return np.minimum(self.at(lifetimes.end, lifetimes.end_time), self.last)
 
 
-def time_axis(first: int, last: int) -> Axis:
-    """Seconds since the time `first`, in nanoseconds, which is less than `last`."""
-    return Axis("time (s)", "s", last=(last - first) / 1e9, origin=first)
+def event_axis(events: int, first: int = 0) -> Axis:
+    """The events' numbers, from `first` on."""
+    last = max(float(events - 1), first + 1e-9) if events else 1.0
+    return Axis("event", "", float(first), last)
+
+
+def time_axis(origin: int, last: int, first: int | None = None) -> Axis:
+    """Seconds since the time `origin`, in nanoseconds. The axis is from `first` to `last`."""
+    begin = 0 if first is None else first - origin
+    return Axis("time (s)", "s", begin / 1e9, (last - origin) / 1e9, origin)
 
 
 @dataclass(frozen=True)
@@ -44,28 +57,37 @@ class Envelope:
     time: Naturals  # of that event
     minimum: Floats
     maximum: Floats
+    top: Integers  # the first event with the bin's maximum
 
 
-def bins_of(events: int, max_bins: int) -> Integers:
-    """The first event of each bin. Each bin has about the same number of events."""
-    count = min(events, max_bins)
-    return np.arange(count, dtype=np.int64) * events // max(count, 1)
+def bins_of(events: int, max_bins: int, first: int = 0) -> Integers:
+    """The first event of each bin of the events from `first` on. Each bin has about the same number
+    of events."""
+    count = min(events - first, max_bins)
+    return first + np.arange(count, dtype=np.int64) * (events - first) // max(count, 1)
 
 
 class Curve:
-    """Collects an envelope of values that come a batch at a time. No peak is lost."""
+    """Collects an envelope of values that come a batch at a time. No peak is lost.
 
-    def __init__(self, events: int, max_bins: int = 1 << 16) -> None:
-        first = bins_of(events, max_bins)
+    The envelope has the events from `first` on.
+    """
+
+    def __init__(self, events: int, max_bins: int = 1 << 16, first: int = 0) -> None:
+        self._first = first
+        bins = bins_of(events, max_bins, first)
         self.envelope = Envelope(
-            first,
-            np.zeros(len(first), np.uint64),
-            np.full(len(first), np.inf),
-            np.full(len(first), -np.inf),
+            bins,
+            np.zeros(len(bins), np.uint64),
+            np.full(len(bins), np.inf),
+            np.full(len(bins), -np.inf),
+            bins.copy(),
         )
 
     def add(self, event: int, times: Naturals, values: npt.NDArray[np.generic]) -> None:
         """Adds the values of the events from number `event` on."""
+        early = max(self._first - event, 0)
+        event, times, values = event + early, times[early:], values[early:]
         if not len(values):
             return
         curve = self.envelope
@@ -75,9 +97,14 @@ class Curve:
         curve.minimum[chosen] = np.minimum(
             curve.minimum[chosen], np.minimum.reduceat(values, start)
         )
-        curve.maximum[chosen] = np.maximum(
-            curve.maximum[chosen], np.maximum.reduceat(values, start)
-        )
+        maximum = np.maximum.reduceat(values, start)
+        lengths = np.diff(start, append=len(values))
+        is_top = values == np.repeat(maximum, lengths)
+        number = np.where(is_top, np.arange(len(values)), len(values))
+        top = event + np.minimum.reduceat(number, start)
+        is_higher = maximum > curve.maximum[chosen]
+        curve.top[chosen][is_higher] = top[is_higher]
+        curve.maximum[chosen] = np.maximum(curve.maximum[chosen], maximum)
         begins_here = curve.first[chosen] >= event
         curve.time[chosen][begins_here] = times[start[begins_here]]
 
@@ -144,7 +171,7 @@ class Largest:
         kept, axis = self._kept, self._axis
         if len(kept) <= self._count:
             return
-        duration = axis.at(kept.end, kept.end_time) - axis.at(kept.start, kept.start_time)
+        duration = axis.ends(kept) - axis.begins(kept)
         area = np.maximum(duration, (axis.last - axis.first) * 1e-6) * kept.granted
         self._kept = kept[np.argpartition(area, len(area) - self._count)[-self._count :]]
 
@@ -170,9 +197,8 @@ class Density:
         height, width = table.shape[0] - 1, table.shape[1] - 1
         scale_x = width / max(axis.last - axis.first, 1e-300)
         scale_y = height / self._addresses.total
-        left = (axis.at(lifetimes.start, lifetimes.start_time) - axis.first) * scale_x
-        end = np.minimum(axis.at(lifetimes.end, lifetimes.end_time), axis.last)
-        right = (end - axis.first) * scale_x
+        left = (axis.begins(lifetimes) - axis.first) * scale_x
+        right = (axis.ends(lifetimes) - axis.first) * scale_x
         low = np.asarray(self._addresses.offset_of(lifetimes.address) * scale_y, np.float64)
         high = low + lifetimes.granted * scale_y
         column, last_column = cells(left, right, width)
@@ -224,8 +250,12 @@ class Groups:
 def group_keys(lifetimes: Lifetimes, by_call_site: bool) -> Integers:
     if by_call_site:
         return lifetimes.call_site.astype(np.int64)
-    size = np.maximum(lifetimes.size, 1).astype(np.float64)
-    return np.frexp(size)[1].astype(np.int64) - 1
+    return size_class(lifetimes.size)
+
+
+def size_class(size: Integers) -> Integers:
+    """The exponent of the largest power of two that a size reaches; 0 for 0 bytes."""
+    return np.frexp(np.maximum(size, 1).astype(np.float64))[1].astype(np.int64) - 1
 
 
 class GroupTotals:
@@ -248,6 +278,11 @@ class GroupTotals:
         sums[2] += np.bincount(keys, minlength=count)
         self._sums = sums
 
+    def sums(self) -> Integers:
+        """The bytes in use at the peak, the bytes in total and the allocations: three rows, with a
+        column for each number of a call site or exponent of sizes."""
+        return self._sums.astype(np.int64)
+
     def groups(self, call_sites: list[str], count: int = 10) -> Groups:
         """The groups with the most bytes in use at the peak; of equal ones those with more in
         total."""
@@ -256,7 +291,7 @@ class GroupTotals:
         names = call_sites if self._by_call_site else size_names()
         return Groups(
             "call site" if self._by_call_site else "size",
-            [(names[i] if i < len(names) else "") or "(unknown)" for i in order],
+            [(names[i] if i < len(names) else "") or UNKNOWN for i in order],
             [int(at_peak[i]) for i in order],
             [int(total[i]) for i in order],
             [int(allocations[i]) for i in order],

@@ -11,11 +11,13 @@ import numpy as np
 from quarry.names import printable
 from quarry.options import STRATEGIES
 from quarry.replays import ReplayResult
-from quarry.report import analysis, texts
+from quarry.report import texts
 from quarry.report.analysis import AddressMap, Axis, Envelope, Groups
 from quarry.report.failures import Failure
 from quarry.report.lifetimes import Floats, Integers, Lifetimes, Naturals
+from quarry.report.moments import MomentIndex
 from quarry.report.survey import MAX_PHASES, Extent, Picture, Source, extent_of, survey
+from quarry.report.window import Window
 from quarry.sizes import format_size
 from quarry.traces import Trace
 from quarry.tuning import TuneResult
@@ -39,20 +41,30 @@ class ReplayCurves:
 
 @dataclass(frozen=True)
 class Content:
-    """All that a report shows. It does not grow with the number of events."""
+    """All that a report shows. Only the indices grow with the number of events."""
 
     title: str
     axes: list[Axis]  # the first one is that of the picture; the page can switch to the others
-    events: int
+    origin: int  # the time of the trace's first event, in nanoseconds
+    first: int  # the first event
+    events: int  # the number of the last event, plus 1
+    peak_event: int  # the first one with the most requested bytes in use
+    peak_requested: int
     requested: Envelope
     granted: Envelope | None  # None if it equals `requested`
     recorded: Envelope | None
+    used_share: Envelope | None  # of the bytes that the recorded allocator held, in percent
+    moments: MomentIndex
+    segments: MomentIndex
+    streams: list[str]
+    allocators: list[str]
     replays: list[ReplayCurves]
     allocations: int
     drawn: Lifetimes  # the allocations that are drawn one by one
     others: dict[str, Picture]  # by the unit of an axis: the density of the other allocations
     addresses: AddressMap
     groups: Groups
+    sums: Integers  # of all groups, as in `GroupTotals.sums`
     call_sites: list[str]
     phases: list[tuple[int, int, str]]  # the event, its time and the name
     failures: list[Failure]  # of the recording
@@ -77,8 +89,8 @@ class Content:
         """Left, right, bottom and height of the drawn allocations in the picture of blocks."""
         drawn = self.drawn
         return (
-            axis.at(drawn.start, drawn.start_time),
-            np.minimum(axis.at(drawn.end, drawn.end_time), axis.last),
+            axis.begins(drawn),
+            axis.ends(drawn),
             self.addresses.offset_of(drawn.address).astype(np.float64),
             drawn.granted.astype(np.float64),
         )
@@ -92,15 +104,16 @@ def make_content(
     title: str = "",
     by_event: bool = False,
     allocator: str = "all",
+    window: Window | None = None,
     step: Callable[[str], object] = lambda name: None,
 ) -> Content:
     """Computes all that a report shows. Reads the trace twice, in batches; a file is not kept in
     memory. `step` is called with the name of each step."""
-    source = Source(trace, allocator)
+    source = Source(trace, allocator, window)
     extent = extent_of(source, step)
-    axes = [analysis.event_axis(extent.events)]
+    axes = [extent.event_axis()]
     if not by_event and (axis := extent.time_axis()):
-        axes.insert(0, axis)
+        axes.insert(len(axes) if extent.is_narrow else 0, axis)
     sampled = [sampled_events(replay, extent.events) for replay in replays]
     events = np.unique(np.concatenate([np.zeros(0, np.int64), *sampled]))
     found = survey(source, extent, axes, MAX_BLOCKS, events, step)
@@ -108,23 +121,33 @@ def make_content(
         replay_curves(replay, chosen, found.times[np.searchsorted(events, chosen)])
         for replay, chosen in zip(replays, sampled, strict=True)
     ]
-    summary = summary_of(extent, source.format)
+    summary = summary_of(extent, source)
     for replay in replays:
-        summary += summary_of_replay(replay)
+        summary += summary_of_replay(replay, source.window == Window())
     names = source.call_sites
     return Content(
         title=printable(title or os.path.basename(source.path) or "trace"),
         axes=axes,
+        origin=extent.origin,
+        first=extent.first,
         events=extent.events,
+        peak_event=extent.peak_event,
+        peak_requested=extent.peak_requested,
         requested=found.requested,
         granted=found.granted if extent.has_rounding else None,
         recorded=found.recorded if extent.has_reserved else None,
+        used_share=found.used_share if extent.has_reserved else None,
+        moments=found.moments,
+        segments=found.segments,
+        streams=source.streams,
+        allocators=source.allocators,
         replays=curves,
         allocations=extent.allocations,
         drawn=found.drawn,
         others=found.others,
         addresses=extent.addresses,
         groups=found.groups,
+        sums=found.sums,
         call_sites=names,
         phases=[
             (event, time, names[site] if site < len(names) else "")
@@ -140,9 +163,9 @@ def make_content(
 
 
 def sampled_events(replay: ReplayResult, events: int) -> Integers:
-    """The number of the last event before each sample."""
-    samples = replay.samples if events else replay.samples[:0]
-    return np.clip(samples["event"].astype(np.int64) - 1, 0, max(events - 1, 0))
+    """The number of the last event before each sample, up to the last event that is shown."""
+    number = replay.samples["event"].astype(np.int64) - 1
+    return np.maximum(number[number < events], 0)
 
 
 def replay_curves(replay: ReplayResult, events: Integers, times: Naturals) -> ReplayCurves:
@@ -161,15 +184,18 @@ def problems_of(problems: list[str], count: int) -> list[str]:
     return [*problems, f"{count - len(problems):,} more problems are not listed"]
 
 
-def summary_of(extent: Extent, file_format: str) -> list[tuple[str, str]]:
-    rows: list[tuple[str, Any]] = [("events", f"{extent.events:,}"), ("format", file_format)]
+def summary_of(extent: Extent, source: Source) -> list[tuple[str, str]]:
+    shown, whole = extent.events - extent.first, source.window == Window()
+    rows: list[tuple[str, Any]] = [("events", f"{shown:,}"), ("format", source.format)]
     if not extent.events:
         return rows
+    if not whole:
+        rows.append(("range", f"events {extent.first:,} to {extent.events - 1:,} of the trace"))
     if axis := extent.time_axis():
-        rows.append(("duration", f"{axis.last:,.3f} s"))
+        rows.append(("duration", f"{axis.last - axis.first:,.3f} s"))
     rows += [
         ("allocations", f"{extent.allocations:,}"),
-        ("never freed", f"{extent.never_freed:,}"),
+        ("never freed" if whole else "not freed in the range", f"{extent.never_freed:,}"),
         ("failed allocations", f"{extent.failure_count:,}"),
         ("frees of unknown addresses", f"{extent.unknown_frees:,}"),
         ("most allocations in use", f"{extent.most_in_use:,}"),
@@ -186,8 +212,11 @@ def summary_of(extent: Extent, file_format: str) -> list[tuple[str, str]]:
     return rows
 
 
-def summary_of_replay(replay: ReplayResult) -> list[tuple[str, str]]:
+def summary_of_replay(replay: ReplayResult, is_whole: bool) -> list[tuple[str, str]]:
+    """A replay serves the whole trace, also if the report shows a part."""
     pool, name = replay.pool, f"Quarry, {texts.setting_text(replay.settings)}"
+    if not is_whole:
+        name += " (whole trace)"
     rows = [
         (f"{name}: peak of the reserved bytes", exact_size(pool.peak_reserved)),
         (f"{name}: blocks from the upstream", f"{pool.blocks_allocated:,}"),

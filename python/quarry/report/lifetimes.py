@@ -30,6 +30,8 @@ class Lifetimes:
     size: Integers
     granted: Integers
     call_site: npt.NDArray[np.uint32]
+    stream: npt.NDArray[np.uint32]
+    allocator: npt.NDArray[np.uint32]
 
     def __len__(self) -> int:
         return len(self.start)
@@ -51,7 +53,7 @@ def joined(parts: list[Lifetimes]) -> Lifetimes:
 
 
 def no_lifetimes() -> Lifetimes:
-    types = (np.int64, np.int64, np.uint64, np.uint64, np.uint64, np.int64, np.int64, np.uint32)
+    types = [np.int64] * 2 + [np.uint64] * 3 + [np.int64] * 2 + [np.uint32] * 3
     columns: Any = (np.zeros(0, each) for each in types)
     return Lifetimes(*columns)
 
@@ -100,6 +102,8 @@ class Matcher:
             size,
             np.where(granted == 0, size, granted),
             batch.call_site[chosen],
+            batch.stream[chosen],
+            batch.allocator[chosen],
         )
         everything = joined([self._live, new])
         is_allocation = np.ones(len(everything), bool)

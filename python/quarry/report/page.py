@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 
 from quarry._core import version
-from quarry.report import stacks
+from quarry.report import moments, stacks
 from quarry.report.analysis import Axis, Envelope
 from quarry.report.content import Content
+from quarry.report.moments import MomentIndex
 from quarry.tuning import TuneResult
 
 MAX_NAMES = 5000  # of call sites, for the hover text of blocks: those of the most blocks
+SCRIPTS = [
+    "texts", "charts", "moments", "timeline", "blocks", "groups", "table", "moment_table",
+    "segments", "flame", "page",
+]  # fmt: skip
 
 
 def packed(values: Any, dtype: str) -> dict[str, str]:
-    """An array for page.js: little-endian bytes as base64."""
+    """An array for the scripts: little-endian bytes as base64."""
     data = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).tobytes()
     return {"type": dtype, "data": base64.b64encode(data).decode()}
 
@@ -83,6 +88,12 @@ def blocks_of(content: Content) -> dict[str, Any]:
     }
 
 
+def times_of(content: Content) -> Any:
+    """Nanoseconds since the trace's first event, for the first event of each bin of the curves."""
+    origin = np.uint64(content.origin)
+    return np.maximum(content.requested.time, origin) - origin
+
+
 def sweep_of(sweep: TuneResult) -> dict[str, Any]:
     """The outcomes that fit or were dropped, for the chart of the tuned settings."""
     fitting = [outcome for outcome in sweep.outcomes if outcome.fits or outcome.is_dropped]
@@ -121,6 +132,35 @@ def axis_of(content: Content, axis: Axis) -> dict[str, Any]:
     }
 
 
+def index_of(index: MomentIndex, content: Content) -> dict[str, Any]:
+    """The facts of an index; its bins are scripts of their own."""
+    return {
+        "first": content.first,
+        "events": content.events,
+        "leaf": moments.LEAF,
+        "fanout": moments.FANOUT,
+        "levels": index.levels,
+        "least": index.least,
+        "count": index.count,
+    }
+
+
+def stored(name: str, data: bytes) -> str:
+    """Compressed data as an element of the page, which no browser reads before it is asked to."""
+    return f'<script type="text/plain" id="{name}">{base64.b64encode(data).decode()}</script>'
+
+
+def stored_parts(content: Content) -> str:
+    """The bins of the indices, and the stacks."""
+    parts = [
+        stored(f"{name}-{each.level}-{each.number}", each.data)
+        for name, index in (("moments", content.moments), ("segments", content.segments))
+        for each in index.bins
+    ]
+    table = json.dumps(stacks.table_of(content.call_sites), separators=(",", ":"))
+    return "\n".join([*parts, stored("stacks", zlib.compress(table.encode(), 6))])
+
+
 def page_data(content: Content) -> dict[str, Any]:
     curves = [curve("requested by the program", content.requested)]
     if content.granted:
@@ -138,8 +178,22 @@ def page_data(content: Content) -> dict[str, Any]:
         for replay in content.replays
     ]
     groups = content.groups
+    number = "u4" if content.events < 1 << 32 else "f8"
     return {
         "axes": [axis_of(content, axis) for axis in content.axes],
+        "moments": index_of(content.moments, content),
+        "segments": index_of(content.segments, content),
+        "used_share": curve("", content.used_share) if content.used_share else None,
+        "peak": {
+            "event": content.peak_event,
+            "requested": content.peak_requested,
+        },
+        "allocations": content.allocations,
+        "curve_event": packed(content.requested.first, number),
+        "curve_time": packed(times_of(content), "f8"),
+        "curve_top": packed(content.requested.top, number),
+        "streams": content.streams,
+        "pools": content.allocators,
         "curves": curves,
         "replays": replays,
         "blocks": blocks_of(content),
@@ -149,6 +203,7 @@ def page_data(content: Content) -> dict[str, Any]:
         ],
         "groups": {
             "title": groups.title,
+            "numbers": groups.numbers.tolist(),
             "names": [stacks.whole_name(name) for name in groups.names],
             "labels": stacks.labels_of(groups.names),
             "at_peak": groups.at_peak,
@@ -164,22 +219,32 @@ def page_data(content: Content) -> dict[str, Any]:
 
 
 def html_of(content: Content) -> str:
-    """The page: plotly, the data and the script are inside."""
+    """The page: plotly, the data and the scripts are inside."""
+    return filled("page.html", content.title, page_data(content), SCRIPTS, stored_parts(content))
+
+
+def filled(
+    name: str, title: str, values: dict[str, Any], scripts: list[str], parts_stored: str = ""
+) -> str:
+    """A page of the folder `web` with its data and scripts."""
     from plotly.offline import get_plotlyjs  # takes long to import
 
-    folder = resources.files("quarry.report")
-    data = json.dumps(page_data(content), separators=(",", ":")).replace("<", "\\u003c")
-    page = (folder / "page.html").read_text("utf-8")
+    folder = resources.files("quarry.report") / "web"
+    data = json.dumps(values, separators=(",", ":")).replace("<", "\\u003c")
+    page = (folder / name).read_text("utf-8")
     parts = {
-        "title": html.escape(content.title),
+        "title": html.escape(title),
         "style": (folder / "page.css").read_text("utf-8"),
         "plotly": get_plotlyjs(),
         "data": data,
-        "script": (folder / "page.js").read_text("utf-8"),
+        "stored": parts_stored,
+        "scripts": "\n".join(
+            f"<script>{(folder / f'{each}.js').read_text('utf-8')}</script>" for each in scripts
+        ),
     }
     pieces = page.split("{{")
     result = [pieces[0]]
     for piece in pieces[1:]:
-        name, text = piece.split("}}", 1)
-        result += [parts[name], text]
+        part, text = piece.split("}}", 1)
+        result += [parts[part], text]
     return "".join(result)

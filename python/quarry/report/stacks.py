@@ -16,6 +16,18 @@ def whole_name(name: str) -> str:
     return f"{name[:MAX_NAME_LENGTH]}… {len(name) - MAX_NAME_LENGTH:,} more characters"
 
 
+def table_of(names: Sequence[str]) -> dict[str, list[str] | list[list[int]]]:
+    """Names as lists of frames, each of which is stored once: `sites` has indices of `frames`."""
+    numbers: dict[str, int] = {}
+    sites = [
+        [numbers.setdefault(frame, len(numbers)) for frame in whole_name(name).split(SEPARATOR)]
+        if name
+        else []
+        for name in names
+    ]
+    return {"frames": list(numbers), "sites": sites}
+
+
 def labels_of(names: Sequence[str]) -> list[list[str]]:
     """Short names in lines. The names of a chart get different labels, if a frame tells them apart.
 

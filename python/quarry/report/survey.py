@@ -11,10 +11,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from quarry.batches import read_batches
+from quarry.errors import BadArgument
 from quarry.report import analysis
 from quarry.report.analysis import AddressMap, Axis, Curve, Density, Envelope, Groups
 from quarry.report.failures import MAX_FAILURES, FailedRequest, Failure, InUse
 from quarry.report.lifetimes import Integers, Lifetimes, Matched, Matcher, Naturals
+from quarry.report.moments import MomentIndex, least_indexed
+from quarry.report.segments import Segments
+from quarry.report.window import TimeSpread, Window
 from quarry.traces import Kind, Trace, select_allocator
 
 BATCH = 1 << 18  # events
@@ -25,13 +29,21 @@ Picture = np.ndarray
 
 
 class Source:
-    """A trace in memory or in a file, which is read again and again."""
+    """A trace in memory or in a file, which is read again and again up to the window's end."""
 
-    def __init__(self, trace: Trace | str | os.PathLike[str], allocator: str) -> None:
+    def __init__(
+        self,
+        trace: Trace | str | os.PathLike[str],
+        allocator: str,
+        window: Window | None = None,
+    ) -> None:
         self._trace = select_allocator(trace, allocator) if isinstance(trace, Trace) else trace
         self._allocator = allocator
+        self.window = window or Window()
         self.format = ""
         self.call_sites: list[str] = [""]
+        self.streams: list[str] = [""]
+        self.allocators: list[str] = [""]
         self.problems: list[str] = []
         self.problem_count = 0
 
@@ -41,33 +53,47 @@ class Source:
 
     def batches(self, step: Step) -> Iterator[Trace]:
         """The events from the first one on. `step` is called with a text before each batch."""
-        read = 0
+        read = origin = latest = 0
         for batch in self._all():
-            read += len(batch)
+            if not len(batch):
+                continue
+            if read == 0:
+                origin = latest = int(batch.time[0])
+            times = np.maximum.accumulate(np.maximum(batch.time, np.uint64(latest)))
+            kept = self.window.before_end(times, read, origin)
+            latest = int(times[-1])
+            read += kept
             step(f"{read:,} events")
-            yield batch
+            yield batch if kept == len(batch) else replace(batch, events=batch.events[:kept])
+            if kept < len(batch):
+                return
 
     def _all(self) -> Iterator[Trace]:
         if isinstance(self._trace, Trace):
             trace = self._trace
             self.format, self.call_sites = trace.format, trace.call_sites
+            self.streams, self.allocators = trace.streams, trace.allocators
             self.problems, self.problem_count = trace.problems, trace.problem_count
             for first in range(0, len(trace), BATCH):
                 yield replace(trace, events=trace.events[first : first + BATCH])
             return
         file = read_batches(self._trace, BATCH, allocator=self._allocator)
-        for batch in file:
-            self.call_sites = batch.call_sites
-            yield batch
-        self.format = file.format
-        self.problems, self.problem_count = file.problems, file.problem_count
+        try:
+            for batch in file:
+                self.call_sites = batch.call_sites
+                self.streams, self.allocators = batch.streams, batch.allocators
+                yield batch
+        finally:  # also if the window ends before the file
+            self.format = file.format
+            self.problems, self.problem_count = file.problems, file.problem_count
 
 
 @dataclass
 class Extent:
-    """What the first reading finds."""
+    """What the first reading finds in the window."""
 
-    events: int = 0
+    events: int = 0  # up to the window's end
+    first: int = 0  # the window's first event
     allocations: int = 0
     never_freed: int = 0
     unknown_frees: int = 0
@@ -80,8 +106,11 @@ class Extent:
     largest: int = 0
     has_rounding: bool = False
     has_call_sites: bool = False
-    first_time: int = 0
+    origin: int = 0  # the time of the trace's first event
+    first_time: int = 0  # of the window
     last_time: int = 0
+    is_narrow: bool = False  # whether an axis of time squeezes most events into a corner
+    sizes: Integers = field(default_factory=lambda: np.zeros(64, np.int64))  # allocations by class
     phase_count: int = 0
     phases: list[tuple[int, int, int]] = field(default_factory=list)  # event, time, call site
     has_reserved: bool = False
@@ -98,7 +127,10 @@ class Extent:
         """None if the trace has no times."""
         if self.first_time == self.last_time:
             return None
-        return analysis.time_axis(self.first_time, self.last_time)
+        return analysis.time_axis(self.origin, self.last_time, self.first_time)
+
+    def event_axis(self) -> Axis:
+        return analysis.event_axis(self.events, self.first)
 
 
 def reserved_changes(batch: Trace) -> Integers:
@@ -123,58 +155,81 @@ class RunningSum:
 
 
 def extent_of(source: Source, step: Step) -> Extent:
+    """Reads the trace up to the window's end. Raises BadArgument if the window has no events."""
     found, matcher, ranges = Extent(), Matcher(), analysis.AddressRanges()
     requested, granted, count, reserved = (RunningSum() for _ in range(4))
+    spread, window = TimeSpread(), source.window
+    is_inside = False  # whether the window has begun
 
     def add(lifetimes: Lifetimes) -> None:
+        lifetimes = lifetimes[lifetimes.end > found.first]
         ranges.add(lifetimes)
         found.allocations += len(lifetimes)
         found.largest = max(found.largest, int(lifetimes.size.max(initial=0)))
         found.has_rounding |= not np.array_equal(lifetimes.size, lifetimes.granted)
         found.has_call_sites |= bool(lifetimes.call_site.any())
+        found.sizes += np.bincount(analysis.size_class(lifetimes.size), minlength=64)
 
     for batch in source.batches(lambda done: step(f"reading the trace: {done}")):
         if not len(batch):
             continue
         matched = matcher.add(batch)
         if found.events == 0:
-            found.first_time = int(matched.times[0])
+            found.origin = int(matched.times[0])
+        low = 0 if is_inside else window.before_begin(matched.times, matched.first, found.origin)
         found.events, found.last_time = matcher.events, int(matched.times[-1])
-        add(matched.ended)
-        in_use = requested.add(matched.requested)
-        if (peak := int(in_use.max())) > found.peak_requested:
-            found.peak_requested = peak
-            found.peak_event = matched.first + int(in_use.argmax())
-        found.peak_granted = max(found.peak_granted, int(granted.add(matched.granted).max()))
-        found.most_in_use = max(found.most_in_use, int(count.add(matched.allocations).max()))
-        changes = reserved_changes(batch)
-        found.has_reserved |= bool(np.any(batch.kind == Kind.RESERVE))
-        failed = np.flatnonzero(batch.kind == Kind.FAIL)
-        found.failure_count += len(failed)
-        for event in failed[: MAX_FAILURES - len(found.failures)].tolist():
-            request = batch.events[event]
-            found.failures.append(
-                FailedRequest(
-                    matched.first + event,
-                    int(matched.times[event]),
-                    int(request["size"]),
-                    int(request["granted"]),
-                    int(request["call_site"]),
-                )
-            )
-        sums = reserved.add(changes)
+        in_use, in_use_granted = requested.add(matched.requested), granted.add(matched.granted)
+        counts, sums = count.add(matched.allocations), reserved.add(reserved_changes(batch))
         found.least_reserved = min(found.least_reserved, int(sums.min()))
-        found.most_reserved = max(found.most_reserved, int(sums.max()))
-        phases = np.flatnonzero(batch.kind == Kind.PHASE)
-        found.phase_count += len(phases)
-        for event in phases[: MAX_PHASES - len(found.phases)].tolist():
-            time, site = int(matched.times[event]), int(batch.call_site[event])
-            found.phases.append((matched.first + event, time, site))
+        found.has_reserved |= bool(np.any(batch.kind == Kind.RESERVE))
+        if low == len(batch):
+            continue
+        if not is_inside:
+            is_inside, found.first = True, matched.first + low
+            found.first_time = int(matched.times[low])
+        add(matched.ended)
+        spread.add(matched.times[low:])
+        if (peak := int(in_use[low:].max())) > found.peak_requested:
+            found.peak_requested = peak
+            found.peak_event = matched.first + low + int(in_use[low:].argmax())
+        found.peak_granted = max(found.peak_granted, int(in_use_granted[low:].max()))
+        found.most_in_use = max(found.most_in_use, int(counts[low:].max()))
+        found.most_reserved = max(found.most_reserved, int(sums[low:].max()))
+        add_marks(found, batch, matched, low)
+    if found.events and not is_inside:
+        duration = (found.last_time - found.origin) / 1e9
+        raise BadArgument(
+            f"report: there are no events {window}; the last of {found.events:,} events "
+            f"{'up to there ' if window.end else ''}is at {duration:g} s"
+        )
     never_freed = matcher.finish()
     add(never_freed)
     found.never_freed, found.unknown_frees = len(never_freed), matcher.unknown_frees
-    found.addresses = ranges.map()
+    found.addresses, found.is_narrow = ranges.map(), spread.is_narrow()
+    found.peak_event = max(found.peak_event, found.first)
     return found
+
+
+def add_marks(found: Extent, batch: Trace, matched: Matched, low: int) -> None:
+    """Adds the failures and phases of a batch, from its event number `low` on."""
+    failed = low + np.flatnonzero(batch.kind[low:] == Kind.FAIL)
+    found.failure_count += len(failed)
+    for event in failed[: MAX_FAILURES - len(found.failures)].tolist():
+        request = batch.events[event]
+        found.failures.append(
+            FailedRequest(
+                matched.first + event,
+                int(matched.times[event]),
+                int(request["size"]),
+                int(request["granted"]),
+                int(request["call_site"]),
+            )
+        )
+    phases = low + np.flatnonzero(batch.kind[low:] == Kind.PHASE)
+    found.phase_count += len(phases)
+    for event in phases[: MAX_PHASES - len(found.phases)].tolist():
+        time, site = int(matched.times[event]), int(batch.call_site[event])
+        found.phases.append((matched.first + event, time, site))
 
 
 @dataclass(frozen=True)
@@ -184,6 +239,10 @@ class Survey:
     requested: Envelope
     granted: Envelope
     recorded: Envelope
+    used_share: Envelope  # of the bytes that the recorded allocator held, in percent
+    moments: MomentIndex
+    segments: MomentIndex  # the blocks that the recorded allocator held
+    sums: Integers  # of all groups, as in `GroupTotals.sums`
     drawn: Lifetimes  # the allocations that are drawn one by one, oldest first
     others: dict[str, Picture]  # by the unit of an axis: the density of the other allocations
     groups: Groups
@@ -198,15 +257,20 @@ def survey(
     are numbers of events, sorted, whose times are wanted."""
     matcher = Matcher()
     requested, granted, reserved = (RunningSum() for _ in range(3))
-    curves = [Curve(extent.events) for _ in range(3)]
+    curves = [Curve(extent.events, first=extent.first) for _ in range(4)]
     largest = analysis.Largest(axes[0], count)
     totals = analysis.GroupTotals(extent.has_call_sites, extent.peak_event)
     failures = [InUse(request) for request in extent.failures]
     has_others = extent.allocations > count
     densities = [Density(axis, extent.addresses) for axis in axes if has_others]
     times = np.zeros(len(events), np.uint64)
+    least = least_indexed(extent.sizes)
+    moments = MomentIndex(extent.first, extent.events, extent.origin, least)
+    segments, blocks = Segments(), MomentIndex(extent.first, extent.events, extent.origin)
 
     def add(lifetimes: Lifetimes) -> None:
+        lifetimes = lifetimes[lifetimes.end > extent.first]
+        moments.add(lifetimes)
         largest.add(lifetimes)
         totals.add(lifetimes)
         for density in densities:
@@ -220,16 +284,22 @@ def survey(
             granted.add(matched.granted),
             reserved.add(reserved_changes(batch)) - min(0, extent.least_reserved),
         )
-        for curve, value in zip(curves, values, strict=True):
+        share = 100 * np.minimum(values[1] / np.maximum(values[2], 1), 1)
+        for curve, value in zip(curves, (*values, share), strict=True):
             curve.add(matched.first, matched.times, value)
 
     for batch in source.batches(lambda done: step(f"drawing the trace: {done}")):
         matched = matcher.add(batch)
         add(matched.ended)
         add_curves(matched, batch)
+        moments.close(matcher.events)
+        blocks.add(segments.add(batch, matched.first, matched.times))
         low, high = np.searchsorted(events, [matched.first, matcher.events])
         times[low:high] = matched.times[events[low:high] - matched.first]
     add(matcher.finish())
+    moments.close()
+    blocks.add(segments.finish(extent.events, extent.last_time))
+    blocks.close()
     drawn = largest.lifetimes()
     for density in densities:
         density.add(drawn, weight=-1.0)
@@ -238,6 +308,10 @@ def survey(
         requested=curves[0].envelope,
         granted=curves[1].envelope,
         recorded=curves[2].envelope,
+        used_share=curves[3].envelope,
+        moments=moments,
+        segments=blocks,
+        sums=totals.sums(),
         drawn=drawn,
         others={unit: density.picture() for unit, density in zip(units, densities, strict=False)},
         groups=totals.groups(source.call_sites),
