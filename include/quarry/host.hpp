@@ -57,6 +57,7 @@
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/host/resources/size_cache_resource.hpp"
 #include "quarry/host/resources/statistics_resource.hpp"
+#include "quarry/host/resources/stream_callback_resource.hpp"
 #include "quarry/host/resources/synchronized_resource.hpp"
 #include "quarry/host/resources/tracked_resource.hpp"
 #include "quarry/platform/cuda_pages.hpp"
