@@ -66,8 +66,8 @@ TEST(LimitedResource, PassesStreamsOn) {
   EXPECT_THROW((void)source.allocate_sync(1001, 16), out_of_memory);
 }
 
-/// Has one slot and no lock: a user must serialise the calls. Counts calls that find the slot in the
-/// wrong state.
+/// Has one slot and no lock: a user must serialise the calls. Counts calls that find the slot in
+/// the wrong state.
 struct one_slot_resource {
   struct state {
     bool is_used = false;

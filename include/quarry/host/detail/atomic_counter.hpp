@@ -16,9 +16,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// A number that several threads change. It can be moved while no other thread uses it.
 ///
-/// While the process has one thread, a change is a load and a store. It costs about 5 ns less than a
-/// locked instruction. The C library knows whether there is one thread; libstdc++'s shared_ptr asks
-/// it, too. The creation of a second thread orders all earlier changes before that thread.
+/// While the process has one thread, a change is a load and a store. It costs about 5 ns less than
+/// a locked instruction. The C library knows whether there is one thread; libstdc++'s shared_ptr
+/// asks it, too. The creation of a second thread orders all earlier changes before that thread.
 ///
 /// Memory order: all changes are sequentially consistent, which costs no more than weaker orders on
 /// x86. All are read-modify-writes, so a change synchronises with all earlier changes. With one

@@ -18,12 +18,13 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// Any thread may free what another thread allocated. The address goes into a list of that thread's
 /// arena, under the list's own lock, and that thread frees it when it next allocates. If an address
-/// is in the list twice, the arena's pool then refuses and counts the second entry. If no thread has
-/// the arena, the address and the whole list are freed at once. So a thread that will not allocate
-/// for long, such as an idle worker, should call `leave`. The options, such as block sizes and
-/// `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new thread. A
-/// thread does not use the free memory of another thread; `release` returns it to the resource. If
-/// threads need few blocks, or only free, one pool in a `synchronized_resource` reserves less.
+/// is in the list twice, the arena's pool then refuses and counts the second entry. If no thread
+/// has the arena, the address and the whole list are freed at once. So a thread that will not
+/// allocate for long, such as an idle worker, should call `leave`. The options, such as block sizes
+/// and `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new
+/// thread. A thread does not use the free memory of another thread; `release` returns it to the
+/// resource. If threads need few blocks, or only free, one pool in a `synchronized_resource`
+/// reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that has the arena. An arena changes its thread under
 /// the mutex. A thread that frees into an arena without a thread, or releases it, has it meanwhile.

@@ -26,9 +26,9 @@ struct resource_counts {
   std::uint64_t failures = 0;  // allocations that threw std::bad_alloc
 };
 
-/// Counts allocations and deallocations. Accepts each kind of call that the upstream accepts. `push`
-/// starts new counts for a part of the program. `pop` ends that part, returns its counts, and adds
-/// them to those of the enclosing part.
+/// Counts allocations and deallocations. Accepts each kind of call that the upstream accepts.
+/// `push` starts new counts for a part of the program. `pop` ends that part, returns its counts,
+/// and adds them to those of the enclosing part.
 ///
 /// Threads may share it if they may share the upstream. Calls change running totals and take no
 /// lock. The counts of a part are the totals less those at its start, so a part counts the calls of
