@@ -6,7 +6,8 @@ quarry_layer(host
     c_segments.cpp c_streams.cpp operations.cpp pools/plan.cpp pools/plan_file.cpp pools/routing.cpp registry/held_at_fork.cpp
     registry/page_map.cpp registry/process_layout.cpp registry/process_lists.cpp registry/registry.cpp registry/type_stable_memory.cpp
     resources/allocation_log.cpp resources/file_resource.cpp resources/numa_resource.cpp resources/shared_resource.cpp
-  CUDA cuda_operations.cpp pools/cuda_async_pool.cpp pools/cuda_streams.cpp resources/cuda_resources.cpp
+  CUDA cuda_operations.cpp pools/cuda_async_pool.cpp pools/cuda_stream_pool.cpp pools/cuda_streams.cpp resources/cuda_resources.cpp
+    resources/sam_headroom_resource.cpp
   NO_CUDA resources/no_cuda_resources.cpp
   TESTS *_test.cpp host/*_test.cpp host/*/*_test.cpp
   GPU host/c_api_test.cpp host/*/advised_resource_test.cpp host/*/callback_resource_test.cpp host/cuda_*_test.cpp host/*/cuda_*_test.cpp

@@ -3,8 +3,10 @@
 #include "host/cuda_operations.hpp"
 #include "platform/no_cuda.hpp"
 #include "quarry/host/pools/cuda_async_pool.hpp"
+#include "quarry/host/pools/cuda_stream_pool.hpp"
 #include "quarry/host/pools/cuda_streams.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
+#include "quarry/host/resources/sam_headroom_resource.hpp"
 
 namespace quarry::inline QUARRY_ABI {
 
@@ -41,6 +43,20 @@ void cuda_streams::finish(event const&) noexcept {}
 bool cuda_streams::finish(stream) noexcept { return true; }
 bool cuda_streams::finish_all() noexcept { return true; }
 void cuda_streams::drop(event&) noexcept {}
+
+cuda_stream_pool::cuda_stream_pool(std::size_t size, int device, stream_kind)
+    : device_{device}, turns_{size} {
+  refuse_without_cuda("cuda_stream_pool");
+}
+cuda_stream_pool::~cuda_stream_pool() = default;
+
+sam_headroom_resource::sam_headroom_resource(bytes headroom, int device)
+    : headroom_{headroom}, device_{device} {
+  refuse_without_cuda("sam_headroom_resource");
+}
+void* sam_headroom_resource::allocate(bytes, bytes) {
+  refuse_without_cuda("sam_headroom_resource");
+}
 
 managed_resource::managed_resource() { refuse_without_cuda("managed_resource"); }
 void* managed_resource::allocate(bytes, bytes) { refuse_without_cuda("managed_resource"); }

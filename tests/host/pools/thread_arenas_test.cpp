@@ -7,11 +7,14 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
+#include <random>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace quarry::test {
 namespace thread_arenas_test {
@@ -70,25 +73,134 @@ TEST(ThreadArenas, RefuseForeignPointersAndUntrackedPools) {
   EXPECT_THROW((arenas{host_resource{}, {.alignment = 3}}), bad_argument);
 }
 
+/// Counts the blocks that the arenas have.
+struct counted_resource {
+  std::atomic<int>* blocks;
+  void* allocate(bytes size, bytes alignment) {
+    ++*blocks;
+    return host_resource{}.allocate(size, alignment);
+  }
+  void deallocate(void* memory, bytes size, bytes alignment) noexcept {
+    --*blocks;
+    host_resource{}.deallocate(memory, size, alignment);
+  }
+};
+using counted_arenas = thread_arenas<counted_resource>;
+
 TEST(ThreadArenas, ReturnAllMemoryWhenTheyAreDestroyed) {
-  struct counted {
-    std::atomic<int>* blocks;
-    void* allocate(bytes size, bytes alignment) {
-      ++*blocks;
-      return host_resource{}.allocate(size, alignment);
-    }
-    void deallocate(void* memory, bytes size, bytes alignment) noexcept {
-      --*blocks;
-      host_resource{}.deallocate(memory, size, alignment);
-    }
-  };
   std::atomic<int> blocks{0};
   {
-    thread_arenas<counted> source{counted{&blocks}};
+    counted_arenas source{counted_resource{&blocks}};
     (void)source.allocate(10);
     std::thread{[&] { (void)source.allocate(10); }}.join();
     EXPECT_EQ(blocks, 2);
   }
+  EXPECT_EQ(blocks, 0);
+}
+
+/// Allocations of a thread that then makes no more calls, as in the report on mimalloc's frees from
+/// another thread.
+std::vector<void*> eight_blocks(counted_arenas& source) {
+  std::vector<void*> result;
+  for (int i = 0; i < 8; ++i) result.push_back(source.allocate(1_MiB));
+  return result;
+}
+pool_options const one_block_each{.first_block = 1_MiB, .next_block = 1_MiB};
+
+TEST(ThreadArenas, FreeAtOnceInTheArenaOfAThreadThatEnded) {
+  std::atomic<int> blocks{0};
+  counted_arenas source{counted_resource{&blocks}, one_block_each};
+  std::vector<void*> memory;
+  std::thread{[&] { memory = eight_blocks(source); }}.join();
+  EXPECT_EQ(blocks, 8);
+  for (void* const each : memory) EXPECT_TRUE(source.deallocate(each));
+  EXPECT_FALSE(source.deallocate(memory[0])) << "the arena has freed it already";
+  source.release();
+  EXPECT_EQ(blocks, 0);
+}
+
+TEST(ThreadArenas, FreeAtOnceInAnArenaThatItsThreadLeft) {
+  std::atomic<int> blocks{0};
+  counted_arenas source{counted_resource{&blocks}, one_block_each};
+  std::atomic<int> stage{0};
+  std::vector<void*> memory;
+  std::thread idle{[&] {
+    memory = eight_blocks(source);
+    source.leave();
+    source.leave();  // has no arena now, so this does nothing
+    stage = 1;
+    stage.notify_all();
+    stage.wait(1);
+    EXPECT_TRUE(source.deallocate(source.allocate(10))) << "the thread takes an arena again";
+  }};
+  stage.wait(0);
+  for (void* const each : memory) EXPECT_TRUE(source.deallocate(each));
+  source.release();
+  EXPECT_EQ(blocks, 0) << "the other thread made no call";
+  EXPECT_EQ(source.arenas(), 2u);
+  stage = 2;
+  stage.notify_all();
+  idle.join();
+  EXPECT_EQ(source.arenas(), 2u);
+}
+
+TEST(ThreadArenas, ReleaseWhatWasFreedBeforeTheThreadEnded) {
+  std::atomic<int> blocks{0};
+  counted_arenas source{counted_resource{&blocks}, one_block_each};
+  std::atomic<int> stage{0};
+  std::vector<void*> memory;
+  std::thread owner{[&] {
+    memory = eight_blocks(source);
+    stage = 1;
+    stage.notify_all();
+    stage.wait(1);
+  }};
+  stage.wait(0);
+  for (void* const each : memory) EXPECT_TRUE(source.deallocate(each));
+  source.release();
+  EXPECT_EQ(blocks, 8) << "the other thread has its arena still";
+  stage = 2;
+  stage.notify_all();
+  owner.join();
+  source.release();
+  EXPECT_EQ(blocks, 0);
+}
+
+/// Threads leave and release while others free into their arenas. No allocation is lost, and the
+/// contents stay unchanged.
+TEST(ThreadArenas, MayBeLeftAndReleasedWhileThreadsPassMemoryOn) {
+  std::atomic<int> blocks{0};
+  counted_arenas source{counted_resource{&blocks}, {.first_block = 64_KiB, .next_block = 16_KiB}};
+  std::mutex mutex;
+  std::vector<std::pair<unsigned char*, bytes>> passed;
+  auto const work = [&](unsigned seed) {
+    std::mt19937 random{seed};
+    for (int i = 0; i < 3000; ++i) {
+      bytes const size = 1 + random() % 2000;
+      auto* const memory = static_cast<unsigned char*>(source.allocate(size));
+      std::memset(memory, static_cast<int>(size % 251), size);
+      std::pair<unsigned char*, bytes> received{nullptr, 0};
+      {
+        std::lock_guard const guard{mutex};
+        passed.emplace_back(memory, size);
+        if (passed.size() > 20) {
+          std::swap(passed[random() % passed.size()], passed.back());
+          received = passed.back();
+          passed.pop_back();
+        }
+      }
+      if (random() % 8 == 0) source.leave();
+      for (bytes at = 0; at < received.second; ++at)
+        ASSERT_EQ(received.first[at], received.second % 251);
+      ASSERT_TRUE(source.deallocate(received.first));
+      if (random() % 32 == 0) source.release();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned number = 0; number < 3; ++number) threads.emplace_back(work, number);
+  for (auto& each : threads) each.join();
+  for (auto const& [memory, size] : passed) EXPECT_TRUE(source.deallocate(memory));
+  source.release();
   EXPECT_EQ(blocks, 0);
 }
 

@@ -6,6 +6,10 @@
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 
+#include <algorithm>
+#include <thread>
+#include <vector>
+
 namespace quarry::test {
 namespace aligned_resource_test {
 
@@ -51,6 +55,39 @@ TEST(AlignedResource, PassesStreamsOn) {
   EXPECT_EQ(*source.upstream().calls,
             (std::vector<std::string>{"allocate 164 on 0", "allocate_sync 264",
                                       "deallocate 164 on 0", "deallocate_sync 264"}));
+}
+
+TEST(AlignedResource, ServesSeveralThreadsAtOnce) {
+  aligned_resource<host_resource> source{host_resource{}, 16};
+  auto const work = [&](unsigned seed) {
+    struct kept_memory {
+      char* pointer;
+      bytes size, alignment;
+    };
+    std::vector<kept_memory> kept;
+    auto const free_last = [&] {
+      auto const [pointer, size, alignment] = kept.back();
+      kept.pop_back();
+      for (bytes i = 0; i != size; ++i) ASSERT_EQ(pointer[i], static_cast<char>(size));
+      source.deallocate(pointer, size, alignment);
+    };
+    for (int i = 0; i != 3000; ++i) {
+      seed = seed * 1664525u + 1013904223u;
+      if (seed >> 31 != 0 && !kept.empty()) {
+        free_last();
+        continue;
+      }
+      bytes const size = (seed >> 8) % 200, alignment = bytes{16} << (seed >> 20) % 8;
+      auto* const pointer = static_cast<char*>(source.allocate(size, alignment));
+      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(pointer) % alignment, 0u);
+      std::fill_n(pointer, size, static_cast<char>(size));
+      kept.push_back({pointer, size, alignment});
+    }
+    while (!kept.empty()) free_last();
+  };
+  std::thread other{work, 1};
+  work(2);
+  other.join();
 }
 
 }  // namespace aligned_resource_test

@@ -14,6 +14,7 @@
 #include "quarry/host/resources/limited_resource.hpp"
 #include "quarry/host/resources/logged_resource.hpp"
 #include "quarry/host/resources/ranged_resource.hpp"
+#include "quarry/host/resources/stream_callback_resource.hpp"
 #include "quarry/platform/cuda_pages.hpp"
 
 #include <gtest/gtest.h>
@@ -314,6 +315,27 @@ TEST(CudaMemoryResource, WorksOverAdaptorsOfItsSource) {
   EXPECT_THROW((void)resource.allocate(stream_number(16), std::size_t{1} << 50), std::bad_alloc);
   EXPECT_NE(text.str().find(",100,0x10"), std::string::npos) << text.str();
   EXPECT_NE(text.str().find("allocate failure,(nil),1125899906842624,0x10"), std::string::npos);
+}
+
+TEST(CudaMemoryResource, PassesItsStreamToFunctionsOfTheUser) {
+  using memory = shared_stream_memory<stream_callback_resource, cccl_failures, mr::host_accessible>;
+  std::vector<std::optional<cuda_stream>> streams;
+  memory resource{
+      [&](bytes size, bytes alignment, std::optional<cuda_stream> stream) {
+        streams.push_back(stream);
+        return host_resource{}.allocate(size, alignment);
+      },
+      [&](void* pointer, bytes size, bytes alignment, std::optional<cuda_stream> stream) {
+        streams.push_back(stream);
+        host_resource{}.deallocate(pointer, size, alignment);
+      },
+      memory_location{}};
+  void* const first = resource.allocate(stream_number(16), 100);
+  resource.deallocate(stream_number(32), first, 100);
+  resource.deallocate_sync(resource.allocate_sync(100), 100);
+  EXPECT_EQ(streams,
+            (std::vector<std::optional<cuda_stream>>{
+                stream_number(16).get(), stream_number(32).get(), std::nullopt, std::nullopt}));
 }
 
 /// As with RMM's adaptor over a pool, the callback may free memory through the resource, also from

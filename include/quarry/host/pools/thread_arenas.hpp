@@ -18,13 +18,20 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// Any thread may free what another thread allocated. The address goes into a list of that thread's
 /// arena, under the list's own lock, and that thread frees it when it next allocates. If an address
-/// is in the list twice, the arena's pool then refuses and counts the second entry. The options,
-/// such as block sizes and `max_bytes`, hold for each thread. A thread that ends leaves its pool to
-/// the next new thread. A thread does not use the free memory of another thread. If threads need
-/// few blocks, or only free, one pool in a `synchronized_resource` reserves less.
+/// is in the list twice, the arena's pool then refuses and counts the second entry. If no thread
+/// has the arena, the address and the whole list are freed at once. So a thread that will not
+/// allocate for long, such as an idle worker, should call `leave`. The options, such as block sizes
+/// and `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new
+/// thread. A thread does not use the free memory of another thread; `release` returns it to the
+/// resource. If threads need few blocks, or only free, one pool in a `synchronized_resource`
+/// reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that has the arena. An arena changes its thread under
-/// the mutex. No lock is held while a resource or a function of the options is called, so these
+/// the mutex. A thread that frees into an arena without a thread, or releases it, has it meanwhile.
+/// Whether an arena has a thread is read without the mutex first, by (H), a relaxed load. A free
+/// that sees an old value goes into the list; so may a free at the moment when the thread leaves.
+/// The list is then freed with the next free into that arena, by the arena's next thread, or by
+/// `release`. No lock is held while a resource or a function of the options is called, so these
 /// may use the arenas. The child of a fork can use its own thread's arena, and free what other
 /// arenas allocated. Each arena has a copy of `Resource`; threads may share what the copies refer
 /// to. All allocations must be freed, or no longer be used, before this is destroyed.
@@ -78,6 +85,38 @@ class QUARRY_POISONS thread_arenas {
   }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
+  /// Leaves the calling thread's arena, as at the end of the thread. Then other threads' frees into
+  /// it take effect at once. The thread's next allocation takes an arena again.
+  void leave() noexcept {
+    if (has_ended()) return;
+    thread_state& thread = this_thread_state();
+    auto const found = std::find_if(thread.arenas.begin(), thread.arenas.end(),
+                                    [&](auto const& entry) { return entry.owner == shared_; });
+    if (found == thread.arenas.end()) return;
+    if (thread.last == shared_.get()) thread.last = nullptr;
+    free_returned(*found->assigned);
+    give_up(*shared_, *found->assigned);
+    thread.arenas.erase(found);
+  }
+  /// Returns unused blocks to the resource: those of the calling thread's arena and of all arenas
+  /// that no thread has. Frees the addresses in their lists first.
+  void release() noexcept {
+    std::vector<std::shared_ptr<arena>> idle;
+    try {
+      idle = claim_idle_arenas();
+    } catch (std::bad_alloc const&) {  // the blocks stay
+    }
+    for (auto const& entry : idle) {
+      free_returned(*entry);
+      entry->arena_pool->release();
+      give_up(*shared_, *entry);
+    }
+    if (arena* const own = has_ended() ? nullptr : known_arena()) {
+      free_returned(*own);
+      own->arena_pool->release();
+    }
+  }
+
   [[nodiscard]] memory_location location() { return location_of(shared_->resource); }
   /// The counts and the violated invariants of the calling thread's arena.
   [[nodiscard]] pool_counts counts() { return own_pool().counts(); }
@@ -97,7 +136,8 @@ class QUARRY_POISONS thread_arenas {
     detail::held_at_fork fork_guard{mutex};
     std::vector<void*> returns;  // Guarded by: the mutex
     std::vector<void*> spare;    // room for the next returns. Guarded by: the arena's thread
-    bool is_in_use = true;       // Guarded by: the state's mutex
+    // Whether a thread has the arena. Written under the state's mutex
+    std::atomic<bool> is_in_use{true};
   };
   struct state {
     state(Resource upstream, pool_options const& wanted)
@@ -125,10 +165,7 @@ class QUARRY_POISONS thread_arenas {
     arena* last_returned = nullptr;
     ~thread_state() {
       has_ended() = true;
-      for (entry& assignment : arenas) {
-        std::lock_guard const lock{assignment.owner->mutex};
-        assignment.assigned->is_in_use = false;
-      }
+      for (entry& assignment : arenas) give_up(*assignment.owner, *assignment.assigned);
     }
   };
 
@@ -145,15 +182,34 @@ class QUARRY_POISONS thread_arenas {
     if (!has_ended()) [[likely]]
       return work(own_pool());
     auto const assigned = assign_arena();
-    struct leave_arena {
-      state& owner;
-      arena& assigned;
-      ~leave_arena() {
-        std::lock_guard const lock{owner.mutex};
-        assigned.is_in_use = false;
-      }
-    } const cleanup{*shared_, *assigned};
+    leave_at_end const cleanup{*shared_, *assigned};
     return work(*assigned->arena_pool);
+  }
+  /// Leaves an arena to the next thread that wants one.
+  static void give_up(state& owner, arena& left) noexcept {
+    std::lock_guard const lock{owner.mutex};
+    left.is_in_use = false;
+  }
+  struct leave_at_end {
+    state& owner;
+    arena& assigned;
+    ~leave_at_end() { give_up(owner, assigned); }
+  };
+  /// Takes an arena for a short time. Returns false if another thread has it.
+  [[nodiscard]] static bool claim(state& owner, arena& wanted) noexcept {
+    if (wanted.is_in_use.load(std::memory_order_relaxed)) return false;  // (H)
+    std::lock_guard const lock{owner.mutex};
+    return !wanted.is_in_use.exchange(true);
+  }
+  /// Takes all arenas that no thread has. Throws std::bad_alloc.
+  [[nodiscard]] std::vector<std::shared_ptr<arena>> claim_idle_arenas() {
+    std::vector<std::shared_ptr<arena>> result;
+    std::lock_guard const lock{shared_->mutex};
+    result.reserve(shared_->arenas.size());
+    for (auto const& [id, entry] : shared_->arenas) {
+      if (!entry->is_in_use.exchange(true)) result.push_back(entry);
+    }
+    return result;
   }
   /// Must not be called once `has_ended()` is true.
   [[nodiscard]] static thread_state& this_thread_state() {
@@ -164,6 +220,13 @@ class QUARRY_POISONS thread_arenas {
     thread_state& thread = this_thread_state();
     if (thread.last == shared_.get()) return *thread.last_arena;
     return find_own_arena(thread);
+  }
+  /// The calling thread's arena, nullptr if it has none. Must not be called once `has_ended()`.
+  [[nodiscard]] arena* known_arena() noexcept {
+    for (auto const& entry : this_thread_state().arenas) {
+      if (entry.owner == shared_) return entry.assigned.get();
+    }
+    return nullptr;
   }
   [[nodiscard, gnu::noinline]] arena& find_own_arena(thread_state& thread) {
     thread.last = nullptr;  // the state may be destroyed below
@@ -187,9 +250,7 @@ class QUARRY_POISONS thread_arenas {
     {
       std::lock_guard const lock{shared_->mutex};
       for (auto const& [id, entry] : shared_->arenas) {
-        if (entry->is_in_use) continue;
-        entry->is_in_use = true;
-        return entry;
+        if (!entry->is_in_use.exchange(true)) return entry;
       }
     }
     auto fresh = std::make_shared<arena>();
@@ -205,7 +266,7 @@ class QUARRY_POISONS thread_arenas {
     if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);
     return *own.arena_pool;
   }
-  [[gnu::noinline]] static void free_returned(arena& own) {
+  [[gnu::noinline]] static void free_returned(arena& own) noexcept {
     std::vector<void*> returned = std::move(own.spare);
     {
       std::lock_guard const lock{own.mutex};
@@ -238,6 +299,11 @@ class QUARRY_POISONS thread_arenas {
     if (!found || found->base != pointer) return false;
     arena* const assigned = arena_of(found->allocator);
     if (assigned == nullptr) return false;
+    if (claim(*shared_, *assigned)) {
+      leave_at_end const cleanup{*shared_, *assigned};
+      free_returned(*assigned);
+      return assigned->arena_pool->deallocate(pointer);
+    }
     std::lock_guard const lock{assigned->mutex};
     try {
       assigned->returns.push_back(pointer);

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/host/resources/resource.hpp"
 #include "quarry/host/resources/resource_adaptor.hpp"
 
 #include <concepts>
+#include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <utility>
 
@@ -14,8 +17,10 @@ namespace quarry::inline QUARRY_ABI {
 /// Provides larger alignments than its upstream can. For an alignment above `max_upstream`, the
 /// upstream's maximum, it requests `alignment` bytes more and returns an aligned address inside.
 /// It stores the upstream's address in a table of its own, because the host may not be able to
-/// access the memory. Accepts each kind of call that the upstream accepts. Not thread-safe, even if
-/// the upstream is.
+/// access the memory. Accepts each kind of call that the upstream accepts.
+///
+/// Threads may share it if they may share the upstream. It locks its table for alignments above
+/// `max_upstream` only, and never while the upstream works.
 template <class Upstream>
 class aligned_resource : public resource_adaptor<aligned_resource<Upstream>, Upstream> {
  public:
@@ -38,34 +43,45 @@ class aligned_resource : public resource_adaptor<aligned_resource<Upstream>, Ups
     if (alignment <= max_upstream_) return call.allocate(upstream_, size, alignment);
     if (size > max_bytes_at_once || alignment > max_bytes_at_once)
       throw out_of_memory{"aligned_resource", size, request_too_large};
-    auto const [slot, _] = bases_.try_emplace(nullptr, nullptr);  // may throw, so it comes first
-    void* whole = nullptr;
-    try {
-      whole = call.allocate(upstream_, size + alignment, max_upstream_);
-    } catch (...) {
-      bases_.erase(slot);
-      throw;
-    }
+    void* const whole = call.allocate(upstream_, size + alignment, max_upstream_);
     auto* const result = reinterpret_cast<void*>(
         (reinterpret_cast<std::uintptr_t>(whole) + alignment - 1) & ~(alignment - 1));
-    auto node = bases_.extract(slot);
-    node.key() = result;
-    node.mapped() = whole;
-    bases_.insert(std::move(node));
+    try {
+      std::lock_guard const lock{shared_->mutex};
+      shared_->bases.emplace(result, whole);
+    } catch (...) {
+      call.deallocate(upstream_, whole, size + alignment, max_upstream_);
+      throw;
+    }
     return result;
   }
   template <class Call>
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     if (alignment <= max_upstream_) return call.deallocate(upstream_, pointer, size, alignment);
-    auto const found = bases_.find(pointer);
-    if (found == bases_.end()) return;
-    call.deallocate(upstream_, found->second, size + alignment, max_upstream_);
-    bases_.erase(found);
+    // Another thread may get the address as soon as the upstream has it, so the entry goes first.
+    void* const whole = remove(pointer);
+    if (whole != nullptr) call.deallocate(upstream_, whole, size + alignment, max_upstream_);
+  }
+
+  struct state {
+    std::mutex mutex;
+    detail::held_at_fork fork_guard{mutex};
+    // Returned address -> the upstream's address. Guarded by: the mutex
+    std::unordered_map<void*, void*> bases;
+  };
+  /// Removes an entry of the table and returns its value, nullptr if there is no such entry.
+  [[nodiscard]] void* remove(void* pointer) noexcept {
+    std::lock_guard const lock{shared_->mutex};
+    auto const found = shared_->bases.find(pointer);
+    if (found == shared_->bases.end()) return nullptr;
+    void* const whole = found->second;
+    shared_->bases.erase(found);
+    return whole;
   }
 
   Upstream upstream_;
   bytes max_upstream_;
-  std::unordered_map<void*, void*> bases_;  // returned address -> the upstream's address
+  std::unique_ptr<state> shared_ = std::make_unique<state>();
 };
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -2,11 +2,10 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/host/detail/callback_memory.hpp"
 #include "quarry/host/registry/memory_location.hpp"
-#include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/resource.hpp"
 
-#include <exception>
 #include <functional>
 #include <utility>
 
@@ -14,7 +13,7 @@ namespace quarry::inline QUARRY_ABI {
 
 /// Memory that functions of the user allocate and free. `allocate(size, alignment)` returns nullptr
 /// if it has no memory; its exceptions propagate. `deallocate(pointer, size, alignment)` must not
-/// throw.
+/// throw. The functions get no stream: see `stream_callback_resource`.
 ///
 /// `location` states where the memory lies; pools and operations rely on it. If CUDA reports
 /// another location, `allocate` frees the memory and throws `resource_failed`.
@@ -34,21 +33,8 @@ class callback_resource {
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     check_power_of_two("callback_resource", alignment);
     void* const result = allocate_(size, alignment);
-    if (result == nullptr)
-      throw out_of_memory{"callback_resource", size, "the allocating function returned nullptr"};
-    try {
-      if (reinterpret_cast<std::uintptr_t>(result) % alignment != 0) {
-        throw resource_failed{
-            "callback_resource",
-            "the allocating function returned an address that is not a multiple of " +
-                std::to_string(alignment)};
-      }
-      check_location("callback_resource", result, location_);
-    } catch (...) {
-      deallocate_(result, size, alignment);
-      throw;
-    }
-    return result;
+    return detail::checked_callback_memory("callback_resource", result, size, alignment, location_,
+                                           [&] { deallocate_(result, size, alignment); });
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     deallocate_(pointer, size, alignment);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/core/errors.hpp"
+#include "quarry/host/detail/atomic_counter.hpp"
 #include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/resource.hpp"
 #include "quarry/host/resources/resource_adaptor.hpp"
@@ -12,8 +13,16 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// Limits the requested bytes in use to `maximum`: an allocation beyond it throws `out_of_memory`.
-/// Accepts each kind of
-/// call that the upstream accepts. Not thread-safe, even if the upstream is.
+/// Accepts each kind of call that the upstream accepts.
+///
+/// Threads may share it if they may share the upstream; it has no lock. A request counts before the
+/// upstream serves it, so the upstream never has more than `maximum` bytes in use. A request that
+/// the upstream then refuses counts for that time, and may make another thread's request fail.
+///
+/// Memory order: a request adds its bytes before it calls the upstream. They are subtracted after
+/// the upstream has freed or refused them. Each change synchronises with all earlier changes
+/// (atomic_counter). So the upstream's deallocation happens before the allocation that uses its
+/// room.
 template <class Upstream>
 class limited_resource : public resource_adaptor<limited_resource<Upstream>, Upstream> {
  public:
@@ -25,7 +34,7 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
   limited_resource(bytes maximum, std::in_place_t, Arguments&&... arguments)
       : upstream_(std::forward<Arguments>(arguments)...), maximum_{maximum} {}
 
-  [[nodiscard]] bytes allocated() const { return allocated_; }
+  [[nodiscard]] bytes allocated() const { return allocated_.load(); }
   [[nodiscard]] Upstream& upstream() { return upstream_; }
 
  private:
@@ -33,23 +42,29 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
 
   template <class Call>
   [[nodiscard]] void* allocate_by(Call call, bytes size, bytes alignment) {
-    if (size > maximum_ - allocated_)
-      throw out_of_memory{
-          "limited_resource", size,
-          std::to_string(allocated_) + " of " + std::to_string(maximum_) + " bytes are in use"};
-    void* const result = call.allocate(upstream_, size, alignment);
-    allocated_ += size;
-    return result;
+    bytes allocated = 0;
+    if (!allocated_.add_within(size, maximum_, allocated)) refuse(size, allocated);
+    try {
+      return call.allocate(upstream_, size, alignment);
+    } catch (...) {
+      allocated_.add(bytes{0} - size);
+      throw;
+    }
   }
   template <class Call>
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     call.deallocate(upstream_, pointer, size, alignment);
-    allocated_ -= size;
+    allocated_.add(bytes{0} - size);
+  }
+  [[noreturn]] void refuse(bytes size, bytes allocated) const {
+    throw out_of_memory{
+        "limited_resource", size,
+        std::to_string(allocated) + " of " + std::to_string(maximum_) + " bytes are in use"};
   }
 
   Upstream upstream_;
   bytes maximum_;
-  bytes allocated_ = 0;
+  detail::atomic_counter<bytes> allocated_;
 };
 
 }  // namespace quarry::inline QUARRY_ABI

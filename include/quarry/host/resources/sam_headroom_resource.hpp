@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/core/export.hpp"
+#include "quarry/host/registry/memory_location.hpp"
+#include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/resource.hpp"
+
+#include <algorithm>
+
+namespace quarry::inline QUARRY_ABI {
+
+namespace detail {
+
+/// The bytes at the start of an allocation of `size` bytes that should lie on a GPU with `free`
+/// bytes of free memory, so that `headroom` bytes stay free: a multiple of 256.
+[[nodiscard]] constexpr bytes part_beyond_headroom(bytes size, bytes free, bytes headroom) {
+  bytes const usable = free > headroom ? free - headroom : 0;
+  return std::min(size, usable) / 256 * 256;
+}
+
+}  // namespace detail
+
+/// The system's memory on a machine whose GPU can read it, with some of the GPU's memory kept free.
+/// As RMM's sam_headroom_memory_resource.
+///
+/// System memory moves to the GPU when kernels use it, and does not move back. So it can fill the
+/// GPU until other CUDA calls fail. This resource asks the driver to keep the start of an
+/// allocation on the GPU only as far as `headroom` bytes of the GPU stay free, and the rest on the
+/// host. Each allocation asks CUDA for the free memory, so put a pool or a `binned_resource` over
+/// it for small sizes.
+///
+/// Addresses are multiples of 256 at least. Deallocation does not wait for kernels that use the
+/// memory. Threads may share it.
+class QUARRY_API sam_headroom_resource {
+ public:
+  /// Throws `bad_argument` if there is no such device. Throws `resource_failed` if the device
+  /// cannot access pageable memory, if the machine has no CUDA, or in a build without CUDA.
+  explicit sam_headroom_resource(bytes headroom, int device = 0);
+
+  /// Throws as `host_resource` does, and `resource_failed` if CUDA refuses.
+  [[nodiscard]] void* allocate(bytes size, bytes alignment);
+  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    host_resource{}.deallocate(pointer, size, alignment);
+  }
+  [[nodiscard]] memory_location location() const { return {}; }
+  [[nodiscard]] bytes headroom() const { return headroom_; }
+
+ private:
+  bytes headroom_;
+  int device_;
+};
+
+static_assert(memory_resource<sam_headroom_resource>);
+
+}  // namespace quarry::inline QUARRY_ABI
