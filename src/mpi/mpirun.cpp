@@ -24,14 +24,16 @@ constexpr option options[] = {
     {"--stack", "BYTES", "STACK",
      "the stack of each rank (GPU: what the program needs; CPU: 1 MiB)"},
     {"--heap", "BYTES", "HEAP",
-     "the memory for malloc and for messages, of all ranks together\n"
+     "the memory for malloc and for messages, of all ranks together "
      "(GPU: half of what is free, at most 16 GiB; CPU: 1 GiB)"},
     {"--malloc", "NAME", "MALLOC",
-     "what serves malloc: collective (the default), dynamic, cuda,\ncuda-dynamic, cuda-map"},
+     "what serves malloc: collective (the default), dynamic, cuda, "
+     "cuda-dynamic, cuda-map"},
     {"--ranks-per-warp", "N", "RANKS_PER_WARP",
-     "GPU: how many ranks share a warp, a power of two up to 32\n(1 if all ranks fit so, else 32)"},
+     "GPU: how many ranks share a warp, a power of two up to 32 "
+     "(1 if all ranks fit so, else 32)"},
     {"--seed", "N", "SEED",
-     "CPU: also switches ranks where they do not wait, in an order\n"
+     "CPU: also switches ranks where they do not wait, in an order "
      "that depends on N (0: only where they wait)"},
     {"--verbose", nullptr, "VERBOSE",
      "says what each rank gets and which faults the heap recorded"},
@@ -46,14 +48,7 @@ void print_help() {
   for (option const& each : options) {
     std::string left = each.name;
     if (each.value != nullptr) left += std::string{" "} + each.value;
-    for (char const* text = each.help; *text != 0;) {
-      std::string line = text;
-      line.resize(line.find('\n') == std::string::npos ? line.size() : line.find('\n'));
-      std::printf("  %-20s  %s\n", left.c_str(), line.c_str());
-      left.clear();
-      text += line.size();
-      if (*text == '\n') ++text;
-    }
+    std::printf("  %-20s  %s\n", left.c_str(), each.help);
   }
   std::fputs(
       "\nBYTES is a number without a unit. The exit status is that of MPI_Abort, else the first\n"
