@@ -138,7 +138,7 @@ pages of its own > policy=paged
 """
 BYTES = (at(f"host/field/{kind}_per_needed", TWO) for kind in ("copied", "held"))
 ARRAYS = each_machine(PATTERNS, POLICIES, joined("; ", *BYTES), "{machine}: copied; reserved")
-LOOKUPS = {f"look-up {which}": f"lookup {which}" for which in ("of a first byte", "in the midst")}
+LOOKUPS = {"look-up of a first byte": "lookup of a first byte", "look-up in the midst": "lookup of an inner byte"}
 OPERATIONS = found("{case}", "host/instructions", "case", LOOKUPS)
 APART = {"Time and memory of placements": PLACEMENTS}
 COSTS_APART = {

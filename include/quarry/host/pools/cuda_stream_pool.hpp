@@ -12,7 +12,8 @@ namespace quarry::inline QUARRY_ABI {
 
 namespace detail {
 
-/// Hands out the numbers 0 to count - 1 in turn, to any thread.
+/// Hands out the numbers 0 to count - 1 in turn, to any thread. When the counter of turns wraps,
+/// after 2^64 calls, some numbers may be skipped once.
 class round_robin {
  public:
   explicit round_robin(std::size_t count) : count_{count} {}

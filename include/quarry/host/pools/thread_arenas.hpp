@@ -29,12 +29,13 @@ namespace quarry::inline QUARRY_ABI {
 /// An arena's pool is Guarded by: the thread that has the arena. An arena changes its thread under
 /// the mutex. A thread that frees into an arena without a thread, or releases it, has it meanwhile.
 /// Whether an arena has a thread is read without the mutex first, by (H), a relaxed load. A free
-/// that sees an old value goes into the list; so may a free at the moment when the thread leaves.
-/// The list is then freed with the next free into that arena, by the arena's next thread, or by
-/// `release`. No lock is held while a resource or a function of the options is called, so these
-/// may use the arenas. The child of a fork can use its own thread's arena, and free what other
-/// arenas allocated. Each arena has a copy of `Resource`; threads may share what the copies refer
-/// to. All allocations must be freed, or no longer be used, before this is destroyed.
+/// that sees an old value goes into the list; so may a free at the moment when the thread leaves,
+/// or while another thread frees into the arena. The list is then freed with the next free into
+/// that arena, by the arena's next thread, or by `release`. No lock is held while a resource or a
+/// function of the options is called, so these may use the arenas. The child of a fork can use its
+/// own thread's arena, and free what other arenas allocated. Each arena has a copy of `Resource`;
+/// threads may share what the copies refer to. All allocations must be freed, or no longer be used,
+/// before this is destroyed.
 template <memory_resource Resource>
 class QUARRY_POISONS thread_arenas {
  public:
