@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "call_models.hpp"
+#include "mpi_models.hpp"
 
 #include <llvm/ADT/StringMap.h>
 #include <llvm/IR/Function.h>
@@ -9,142 +9,11 @@
 namespace quarry::compiler {
 namespace {
 
-using enum model;
-using enum returned;
-
-constexpr std::uint16_t word = 4;     // int and MPI's handles
-constexpr std::uint16_t status = 24;  // MPI_Status
-
-/// Bytes of a buffer: `count` elements of `type`.
-constexpr effect buffer(std::int8_t argument, model value, std::int8_t count, std::int8_t type) {
-  return {argument, value, count, type};
-}
-/// `count` elements for each rank, one rank after the other.
-constexpr effect parts(std::int8_t argument, model value, std::int8_t count, std::int8_t type) {
-  return {argument, value, count, type, 0, false, of_ranks::in_order};
-}
-/// Elements for each rank, at places that an argument has.
-constexpr effect places(std::int8_t argument, model value, std::int8_t type) {
-  return {argument, value, -1, type, 0, false, of_ranks::at_places};
-}
-constexpr effect object(std::int8_t argument, model value, std::uint16_t bytes) {
-  return {argument, value, -1, -1, bytes};
-}
-/// An array of unknown length.
-constexpr effect array(std::int8_t argument, model value) { return {argument, value}; }
-/// What the argument and all after it point to.
-constexpr effect all_from(std::int8_t argument, model value) {
-  return {argument, value, -1, -1, 0, true};
-}
+using namespace model_rows;
 
 /// Functions that are in no table write through every pointer that they get, and return a varying
-/// value. MPI functions return the same code in all ranks if errors end the program.
+/// value.
 constexpr call_model models[] = {
-    // environment
-    {"MPI_Init"},
-    {"MPI_Init_thread", uniform, value, -1, {object(3, uniform, word)}},
-    {"MPI_Finalize"},
-    {"MPI_Initialized", uniform, value, -1, {object(0, uniform, word)}},
-    {"MPI_Finalized", uniform, value, -1, {object(0, uniform, word)}},
-    {"MPI_Get_version", uniform, value, -1, {object(0, uniform, word), object(1, uniform, word)}},
-    {"MPI_Get_processor_name", uniform, value, -1, {array(0, varying), object(1, varying, word)}},
-    {"MPI_Wtime", varying},
-    {"MPI_Wtick"},
-    {"MPI_Abort", uniform, value, -1, {}, ending::job},
-    {"MPI_Error_string", uniform, value, -1, {array(1, of_inputs), object(2, of_inputs, word)}},
-    {"MPI_Error_class", uniform, value, -1, {object(1, of_inputs, word)}},
-    {"MPI_Comm_set_errhandler", uniform},
-    {"MPI_Comm_get_errhandler", uniform, value, -1, {object(1, varying, word)}},
-    {"MPI_Comm_create_errhandler", uniform, value, -1, {object(1, varying, word)}},
-    {"MPI_Errhandler_set", uniform},
-    {"MPI_Errhandler_free", uniform, value, -1, {object(0, varying, word)}},
-    // communicators
-    {"MPI_Comm_rank", uniform, value, 0, {object(1, varying, word)}},
-    {"MPI_Comm_size", uniform, value, 0, {object(1, of_world, word)}},
-    {"MPI_Comm_dup", uniform, value, 0, {object(1, of_world, word)}},
-    {"MPI_Comm_split", uniform, value, 0, {object(3, of_part, word)}},
-    {"MPI_Comm_free", uniform, value, -1, {object(0, uniform, word)}},
-    {"MPI_Comm_compare", uniform, value, -1, {object(2, varying, word)}},
-    // messages
-    {"MPI_Send"},
-    {"MPI_Ssend"},
-    {"MPI_Bsend"},
-    {"MPI_Rsend"},
-    {"MPI_Isend", uniform, value, -1, {object(6, varying, word)}},
-    {"MPI_Issend", uniform, value, -1, {object(6, varying, word)}},
-    {"MPI_Ibsend", uniform, value, -1, {object(6, varying, word)}},
-    {"MPI_Irsend", uniform, value, -1, {object(6, varying, word)}},
-    {"MPI_Recv", uniform, value, -1, {buffer(0, varying, 1, 2), object(6, varying, status)}},
-    {"MPI_Irecv", uniform, value, -1, {buffer(0, varying, 1, 2), object(6, varying, word)}},
-    {"MPI_Sendrecv", uniform, value, -1, {buffer(5, varying, 6, 7), object(11, varying, status)}},
-    {"MPI_Sendrecv_replace",
-     uniform,
-     value,
-     -1,
-     {buffer(0, varying, 1, 2), object(8, varying, status)}},
-    {"MPI_Wait", uniform, value, -1, {object(0, varying, word), object(1, varying, status)}},
-    {"MPI_Waitall", uniform, value, -1, {array(1, varying), array(2, varying)}},
-    {"MPI_Waitany",
-     uniform,
-     value,
-     -1,
-     {array(1, varying), object(2, varying, word), object(3, varying, status)}},
-    {"MPI_Waitsome",
-     uniform,
-     value,
-     -1,
-     {array(1, varying), object(2, varying, word), array(3, varying), array(4, varying)}},
-    {"MPI_Test",
-     uniform,
-     value,
-     -1,
-     {object(0, varying, word), object(1, varying, word), object(2, varying, status)}},
-    {"MPI_Testall",
-     uniform,
-     value,
-     -1,
-     {array(1, varying), object(2, varying, word), array(3, varying)}},
-    {"MPI_Testany",
-     uniform,
-     value,
-     -1,
-     {array(1, varying), object(2, varying, word), object(3, varying, word),
-      object(4, varying, status)}},
-    {"MPI_Testsome",
-     uniform,
-     value,
-     -1,
-     {array(1, varying), object(2, varying, word), array(3, varying), array(4, varying)}},
-    {"MPI_Probe", uniform, value, -1, {object(3, varying, status)}},
-    {"MPI_Iprobe", uniform, value, -1, {object(3, varying, word), object(4, varying, status)}},
-    {"MPI_Get_count", uniform, value, -1, {object(2, varying, word)}},
-    {"MPI_Request_free", uniform, value, -1, {object(0, varying, word)}},
-    {"MPI_Buffer_attach", uniform, value, -1, {array(0, varying)}},
-    {"MPI_Buffer_detach", uniform, value, -1, {object(0, varying, 8), object(1, varying, word)}},
-    // collectives
-    {"MPI_Barrier"},
-    {"MPI_Bcast", uniform, value, 4, {buffer(0, collective, 1, 2)}},
-    {"MPI_Reduce", uniform, value, -1, {buffer(1, varying, 2, 3)}},
-    {"MPI_Allreduce", uniform, value, 5, {buffer(1, collective, 2, 3)}},
-    {"MPI_Gather", uniform, value, -1, {parts(3, varying, 4, 5)}},
-    {"MPI_Gatherv", uniform, value, -1, {places(3, varying, 6)}},
-    {"MPI_Scatter", uniform, value, -1, {buffer(3, varying, 4, 5)}},
-    {"MPI_Scatterv", uniform, value, -1, {buffer(4, varying, 5, 6)}},
-    {"MPI_Allgather", uniform, value, 6, {parts(3, collective, 4, 5)}},
-    {"MPI_Allgatherv", uniform, value, 7, {places(3, collective, 6)}},
-    {"MPI_Alltoall", uniform, value, -1, {parts(3, varying, 4, 5)}},
-    {"MPI_Alltoallv", uniform, value, -1, {places(4, varying, 7)}},
-    {"MPI_Scan", uniform, value, -1, {buffer(1, varying, 2, 3)}},
-    {"MPI_Exscan", uniform, value, -1, {buffer(1, varying, 2, 3)}},
-    {"MPI_Op_create", uniform, value, -1, {object(2, varying, word)}},
-    {"MPI_Op_free", uniform, value, -1, {object(0, varying, word)}},
-    // types
-    {"MPI_Type_contiguous", uniform, value, -1, {object(2, of_inputs, word)}},
-    {"MPI_Type_vector", uniform, value, -1, {object(4, of_inputs, word)}},
-    {"MPI_Type_commit"},
-    {"MPI_Type_free", uniform, value, -1, {object(0, varying, word)}},
-    {"MPI_Type_get_extent", uniform, value, -1, {object(1, of_inputs, 8), object(2, of_inputs, 8)}},
-    {"MPI_Type_size", uniform, value, -1, {object(1, of_inputs, word)}},
     // memory of the program, and what ends it
     {"malloc", uniform, memory},
     {"calloc", uniform, memory},
@@ -359,6 +228,7 @@ llvm::StringRef name_in_c(llvm::StringRef name) {
 
 call_model const* model_of(llvm::StringRef name) {
   if (auto const* const row = find_in(models, name)) return row;
+  if (auto const* const row = find_in(mpi_models, name)) return row;
   if (name.starts_with("address_of_")) return &c_variable;
   if (is_in(pure_functions, name)) return &pure_model;
   if (is_in(number_functions, name)) return &number_model;

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between two ranks, and requests. Included by mpi.h. */
+#ifndef QUARRY_MPI_MPI_MESSAGES_H
+#define QUARRY_MPI_MPI_MESSAGES_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+int MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag,
+             MPI_Comm communicator);
+int MPI_Ssend(void const* data, int count, MPI_Datatype type, int to, int tag,
+              MPI_Comm communicator);
+int MPI_Bsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+              MPI_Comm communicator);
+int MPI_Rsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+              MPI_Comm communicator);
+int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, int tag,
+              MPI_Comm communicator, MPI_Request* request);
+int MPI_Issend(void const* data, int count, MPI_Datatype type, int to, int tag,
+               MPI_Comm communicator, MPI_Request* request);
+int MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+               MPI_Comm communicator, MPI_Request* request);
+int MPI_Irsend(void const* data, int count, MPI_Datatype type, int to, int tag,
+               MPI_Comm communicator, MPI_Request* request);
+int MPI_Buffer_attach(void* buffer, int size);
+int MPI_Buffer_detach(void* buffer_address, int* size);
+int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator,
+             MPI_Status* status);
+int MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator,
+              MPI_Request* request);
+int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_type, int to, int sent_tag,
+                 void* received, int received_count, MPI_Datatype received_type, int from,
+                 int received_tag, MPI_Comm communicator, MPI_Status* status);
+int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag, int from,
+                         int received_tag, MPI_Comm communicator, MPI_Status* status);
+int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* status);
+int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MPI_Status* status);
+int MPI_Get_count(MPI_Status const* status, MPI_Datatype type, int* count);
+int MPI_Wait(MPI_Request* request, MPI_Status* status);
+int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses);
+int MPI_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status);
+int MPI_Waitsome(int count, MPI_Request* requests, int* done_count, int* indices,
+                 MPI_Status* statuses);
+int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status);
+int MPI_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses);
+int MPI_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status);
+int MPI_Testsome(int count, MPI_Request* requests, int* done_count, int* indices,
+                 MPI_Status* statuses);
+int MPI_Request_free(MPI_Request* request);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
