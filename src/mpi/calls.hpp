@@ -30,8 +30,20 @@ enum class call : std::uint32_t {
   finalize,
   output,
   memory,  // of a call that is not named
-  isend
+  isend,
+  comm_create,
+  comm_create_group,
+  intercomm_create,
+  intercomm_merge,
+  cart_create,
+  graph_create,
+  dist_graph_create
 };
+
+/// Whether the call makes an object that its callers share, so that its messages must be ordered.
+[[nodiscard]] constexpr bool makes_shared_object(call which) {
+  return which == call::comm_split || which == call::comm_dup || which >= call::comm_create;
+}
 
 inline constexpr char const* call_names[] = {"",
                                              "MPI_Send",
@@ -54,6 +66,13 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Finalize",
                                              "printf",
                                              "a call of MPI",
-                                             "MPI_Isend"};
+                                             "MPI_Isend",
+                                             "MPI_Comm_create",
+                                             "MPI_Comm_create_group",
+                                             "MPI_Intercomm_create",
+                                             "MPI_Intercomm_merge",
+                                             "MPI_Cart_create",
+                                             "MPI_Graph_create",
+                                             "MPI_Dist_graph_create"};
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

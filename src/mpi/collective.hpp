@@ -7,8 +7,14 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
+/// The tag of the messages of a collective operation.
+[[nodiscard]] QUARRY_HD inline std::int32_t tag_of(std::uint32_t number, call which) {
+  static_assert(sizeof(call_names) / sizeof(call_names[0]) <= 64);
+  return static_cast<std::int32_t>((number << 6 | static_cast<std::uint32_t>(which)) & 0x7fffffff);
+}
+
 /// A collective operation that this rank takes part in. Messages of one operation have its number
-/// and its kind as tag, so that they match no receive of another operation. Numbers wrap at 2^26.
+/// and its kind as tag, so that they match no receive of another operation. Numbers wrap at 2^25.
 struct collective {
   rank_state& rank;
   channel through;
@@ -21,8 +27,7 @@ struct collective {
   QUARRY_HD collective(rank_state& caller, membership& at, call name)
       : rank{caller},
         through{&at, at.context + 1},
-        tag{static_cast<std::int32_t>((at.collectives++ << 5 | static_cast<std::uint32_t>(name)) &
-                                      0x7fffffff)},
+        tag{tag_of(at.collectives++, name)},
         which{name},
         own{at.rank},
         size{at.size} {}

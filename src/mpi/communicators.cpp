@@ -1,106 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives.hpp"
+// What programs ask of a communicator, its name, and its end.
+#include "attributes.hpp"
+#include "communicator_objects.hpp"
+#include "format.hpp"
+#include "information.hpp"
 #include "requests.hpp"
-
-#include <new>
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// Adds a membership; null if the heap has no memory.
-QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32_t own,
-                             MPI_Errhandler handler, MPI_Comm* handle) {
-  std::uint32_t index = 0;
-  while (index < rank.memberships && rank.member_of[index].shared != nullptr) ++index;
-  if (index == rank.memberships) {
-    std::uint32_t const capacity = rank.memberships * 2;
-    auto* const table = static_cast<membership*>(allocate(capacity * sizeof(membership)));
-    if (table == nullptr) return nullptr;
-    for (std::uint32_t i = 0; i < capacity; ++i)
-      table[i] = i < rank.memberships ? rank.member_of[i] : membership{};
-    release(rank.member_of);
-    rank.member_of = table;
-    rank.memberships = capacity;
+/// Compares two lists of the world's ranks. A list is a communicator's members; `own` is the caller.
+QUARRY_SLOW int compare(communicator const& left, communicator const& right, std::uint32_t own) {
+  if (&left == &right) return MPI_IDENT;
+  if (left.size != right.size) return MPI_UNEQUAL;
+  int result = MPI_CONGRUENT;
+  for (std::uint32_t i = 0; i < left.size; ++i) {
+    std::uint32_t const wanted = left.world_rank(i, own);
+    if (wanted == right.world_rank(i, own)) continue;
+    result = MPI_SIMILAR;
+    bool is_member = false;
+    for (std::uint32_t k = 0; k < right.size && !is_member; ++k)
+      is_member = right.world_rank(k, own) == wanted;
+    if (!is_member) return MPI_UNEQUAL;
   }
-  rank.member_of[index] = {shared, own, shared->size, shared->context, 0, handler};
-  retain_handler(rank, handler);
-  *handle = static_cast<MPI_Comm>(index + 1);
-  return &rank.member_of[index];
+  return result;
 }
 
-[[nodiscard]] QUARRY_SLOW communicator* new_communicator(std::uint32_t ranks,
-                                                         std::uint32_t members) {
-  void* const memory = allocate(sizeof(communicator) + members * sizeof(std::uint32_t));
-  if (memory == nullptr) return nullptr;
-  simt::atomic_ref<std::uint32_t> const next{the_world().next_context};
-  std::uint32_t const context = next.fetch_add(2, simt::relaxed);
-  if (context + 1 >= end_of_contexts) {  // after 8 million communicators
-    (void)next.fetch_sub(2, simt::relaxed);
-    release(memory);
-    return nullptr;
-  }
-  auto* const made = ::new (memory) communicator{ranks, context, nullptr, ranks};
-  if (members != 0) made->members = reinterpret_cast<std::uint32_t*>(made + 1);
-  return made;
+/// Frees what few memberships have.
+QUARRY_SLOW void free_extra(rank_state& rank, membership& at) {
+  membership_extra* const extra = extra_of(rank, at);
+  if (extra == nullptr) return;
+  if (extra->neighbours != nullptr) release(extra->neighbours);
+  if (extra->hints != nullptr) free_information(extra->hints);
+  release(extra);
+  rank.extras.entries[at.extra - 1] = nullptr;
+  at.extra = 0;
 }
 
-/// A member's wish, and what became of it.
-struct wish {
-  std::int32_t color;
-  std::int32_t key;
-  std::uint32_t rank;  // in the old communicator
-  std::uint32_t new_rank;
-  communicator* part;
-};
-
-[[nodiscard]] QUARRY_HD bool is_before(wish const& left, wish const& right) {
-  if (left.color != right.color) return left.color < right.color;
-  if (left.key != right.key) return left.key < right.key;
-  return left.rank < right.rank;
-}
-
-/// Sorts in place, in n log n steps.
-QUARRY_SLOW void heap_sort(wish* wishes, std::uint32_t count) {
-  auto const sift = [&](std::uint32_t root, std::uint32_t end) {
-    for (std::uint32_t child = 2 * root + 1; child < end; child = 2 * root + 1) {
-      if (child + 1 < end && is_before(wishes[child], wishes[child + 1])) ++child;
-      if (!is_before(wishes[root], wishes[child])) return;
-      wish const swapped = wishes[root];
-      wishes[root] = wishes[child];
-      wishes[child] = swapped;
-      root = child;
-    }
-  };
-  for (std::uint32_t i = count / 2; i-- != 0;) sift(i, count);
-  for (std::uint32_t end = count; end-- > 1;) {
-    wish const swapped = wishes[0];
-    wishes[0] = wishes[end];
-    wishes[end] = swapped;
-    sift(0, end);
-  }
-}
-
-/// Creates the communicators that the wishes describe. Returns false if the heap has no memory.
-QUARRY_SLOW bool create_parts(communicator const& old, std::uint32_t own, wish* wishes,
-                              wish* sorted) {
-  for (std::uint32_t i = 0; i < old.size; ++i) sorted[i] = wishes[i];
-  heap_sort(sorted, old.size);
-  for (std::uint32_t begin = 0; begin < old.size;) {
-    std::uint32_t end = begin;
-    while (end < old.size && sorted[end].color == sorted[begin].color) ++end;
-    communicator* part = nullptr;
-    if (sorted[begin].color != MPI_UNDEFINED) {
-      part = new_communicator(end - begin, end - begin);
-      if (part == nullptr) return false;
-    }
-    for (std::uint32_t i = begin; i < end; ++i) {
-      if (part != nullptr) part->members[i - begin] = old.world_rank(sorted[i].rank, own);
-      wishes[sorted[i].rank].part = part;
-      wishes[sorted[i].rank].new_rank = i - begin;
-    }
-    begin = end;
-  }
-  return true;
+QUARRY_SLOW int free_communicator(MPI_Comm* handle, char const* function) {
+  rank_state& rank = self();
+  if (member(rank, *handle) == nullptr || *handle <= MPI_COMM_SELF)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_COMM, function, "communicator", *handle);
+  if (int const error = delete_attributes(rank, attribute::owner::communicator, *handle))
+    return fail(rank, *handle, error, function, "attributes of communicator", *handle);
+  membership* const at = member(rank, *handle);  // after the program's functions
+  communicator* const shared = at->shared;
+  free_extra(rank, *at);
+  at->shared = nullptr;
+  keep_handler(rank, *handle, at->handler);
+  release_handler(rank, at->handler);
+  drop(shared);
+  *handle = MPI_COMM_NULL;
+  return MPI_SUCCESS;
 }
 
 }  // namespace
@@ -124,74 +75,16 @@ QUARRY_HD int MPI_Comm_size(MPI_Comm communicator, int* size) {
   membership const* const at = member(caller, communicator);
   if (at == nullptr)
     return fail(caller, communicator, MPI_ERR_COMM, "MPI_Comm_size", "communicator", communicator);
-  *size = static_cast<int>(at->size);
+  *size = static_cast<int>(is_intercommunicator(*at) ? at->shared->local->size : at->size);
   return MPI_SUCCESS;
 }
 
-QUARRY_HD int MPI_Comm_dup(MPI_Comm handle, MPI_Comm* copy) {
-  rank_state& rank = self();
-  membership* const at = member(rank, handle);
-  if (at == nullptr)
-    return fail(rank, handle, MPI_ERR_COMM, "MPI_Comm_dup", "communicator", handle);
-  communicator const& old = *at->shared;
-  communicator* made = nullptr;
-  if (at->rank == 0) {
-    made = new_communicator(old.size, old.members != nullptr ? old.size : 0);
-    if (made != nullptr && old.members != nullptr)
-      for (std::uint32_t i = 0; i < old.size; ++i) made->members[i] = old.members[i];
-  }
-  broadcast_bytes(rank, *at, &made, sizeof(made), 0, call::comm_dup);
-  if (made == nullptr || join(rank, made, at->rank, at->handler, copy) == nullptr)
-    return fail(rank, handle, MPI_ERR_NO_MEM, "MPI_Comm_dup", "size", old.size);
-  return MPI_SUCCESS;
+QUARRY_HD int MPI_Comm_free(MPI_Comm* communicator) {
+  return free_communicator(communicator, "MPI_Comm_free");
 }
-
-QUARRY_HD int MPI_Comm_split(MPI_Comm handle, int color, int key, MPI_Comm* part) {
-  rank_state& rank = self();
-  membership* const at = member(rank, handle);
-  if (at == nullptr)
-    return fail(rank, handle, MPI_ERR_COMM, "MPI_Comm_split", "communicator", handle);
-  if (color < 0 && color != MPI_UNDEFINED)
-    return fail(rank, handle, MPI_ERR_ARG, "MPI_Comm_split", "color", color);
-  communicator const& old = *at->shared;
-  MPI_Errhandler const handler = at->handler;
-  std::uint32_t const own = at->rank;
-  // The members write their wishes to one array; rank 0 sorts them.
-  wish* wishes = nullptr;
-  if (own == 0) wishes = static_cast<wish*>(allocate(2 * old.size * sizeof(wish)));
-  broadcast_bytes(rank, *at, &wishes, sizeof(wishes), 0, call::comm_split);
-  if (wishes == nullptr)
-    return fail(rank, handle, MPI_ERR_NO_MEM, "MPI_Comm_split", "size", old.size);
-  wishes[own] = {color, key, own, 0, nullptr};
-  barrier(rank, *at, call::comm_split);
-  std::uint32_t is_created = 1;
-  if (own == 0) is_created = create_parts(old, rank.rank, wishes, wishes + old.size) ? 1 : 0;
-  broadcast_bytes(rank, *at, &is_created, sizeof(is_created), 0, call::comm_split);
-  wish const result = wishes[own];
-  barrier(rank, *at, call::comm_split);
-  if (own == 0) release(wishes);
-  *part = MPI_COMM_NULL;
-  bool const is_joined =
-      is_created != 0 && (result.part == nullptr ||
-                          join(rank, result.part, result.new_rank, handler, part) != nullptr);
-  if (!is_joined) return fail(rank, handle, MPI_ERR_NO_MEM, "MPI_Comm_split", "size", old.size);
-  return MPI_SUCCESS;
-}
-
-QUARRY_HD int MPI_Comm_free(MPI_Comm* handle) {
-  rank_state& rank = self();
-  membership* const at = member(rank, *handle);
-  if (at == nullptr || *handle <= MPI_COMM_SELF)
-    return fail(rank, MPI_COMM_WORLD, MPI_ERR_COMM, "MPI_Comm_free", "communicator", *handle);
-  communicator* const shared = at->shared;
-  at->shared = nullptr;
-  keep_handler(rank, *handle, at->handler);
-  release_handler(rank, at->handler);
-  // acq_rel: the last member frees the memory after the other members' last accesses
-  if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, simt::acq_rel) == 1)
-    release(shared);
-  *handle = MPI_COMM_NULL;
-  return MPI_SUCCESS;
+/// Messages of freed communicators arrive, so there is nothing to wait for.
+QUARRY_HD int MPI_Comm_disconnect(MPI_Comm* communicator) {
+  return free_communicator(communicator, "MPI_Comm_disconnect");
 }
 
 QUARRY_HD int MPI_Comm_compare(MPI_Comm first, MPI_Comm second, int* result) {
@@ -202,23 +95,46 @@ QUARRY_HD int MPI_Comm_compare(MPI_Comm first, MPI_Comm second, int* result) {
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_COMM, "MPI_Comm_compare", "communicator",
                 left == nullptr ? first : second);
   *result = MPI_UNEQUAL;
-  if (left->shared == right->shared) {
-    *result = MPI_IDENT;
-  } else if (left->shared->size == right->shared->size) {
-    *result = MPI_CONGRUENT;
-    std::uint32_t const size = left->shared->size;
-    for (std::uint32_t i = 0; i < size; ++i) {
-      std::uint32_t const wanted = left->shared->world_rank(i, rank.rank);
-      if (wanted == right->shared->world_rank(i, rank.rank)) continue;
-      *result = MPI_SIMILAR;
-      bool is_member = false;
-      for (std::uint32_t k = 0; k < size && !is_member; ++k)
-        is_member = right->shared->world_rank(k, rank.rank) == wanted;
-      if (is_member) continue;
-      *result = MPI_UNEQUAL;
-      break;
-    }
+  if (is_intercommunicator(*left) != is_intercommunicator(*right)) return MPI_SUCCESS;
+  *result = compare(*left->shared, *right->shared, rank.rank);
+  if (!is_intercommunicator(*left) || *result == MPI_IDENT) return MPI_SUCCESS;
+  int const local = compare(*left->shared->local, *right->shared->local, rank.rank);
+  if (local > *result) *result = local;  // the constants are in this order
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Comm_set_name(MPI_Comm communicator, char const* name) {
+  rank_state& rank = self();
+  membership* const at = member(rank, communicator);
+  if (at == nullptr)
+    return fail(rank, communicator, MPI_ERR_COMM, "MPI_Comm_set_name", "communicator",
+                communicator);
+  membership_extra* const extra = make_extra(rank, *at);
+  if (extra == nullptr)
+    return fail(rank, communicator, MPI_ERR_NO_MEM, "MPI_Comm_set_name", "size",
+                sizeof(membership_extra));
+  text_buffer text{extra->name, MPI_MAX_OBJECT_NAME - 1};
+  text.add(name);
+  extra->name[text.length()] = 0;
+  extra->is_named = 1;
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Comm_get_name(MPI_Comm communicator, char* name, int* length) {
+  rank_state& rank = self();
+  membership const* const at = member(rank, communicator);
+  if (at == nullptr)
+    return fail(rank, communicator, MPI_ERR_COMM, "MPI_Comm_get_name", "communicator",
+                communicator);
+  membership_extra const* const extra = extra_of(rank, *at);
+  text_buffer text{name, MPI_MAX_OBJECT_NAME - 1};
+  if (extra != nullptr && extra->is_named != 0) {
+    text.add(extra->name);
+  } else if (communicator <= MPI_COMM_SELF) {
+    text.add(communicator == MPI_COMM_WORLD ? "MPI_COMM_WORLD" : "MPI_COMM_SELF");
   }
+  name[text.length()] = 0;
+  *length = static_cast<int>(text.length());
   return MPI_SUCCESS;
 }
 

@@ -93,6 +93,20 @@ QUARRY_HD char const* error_text(int code) {
       return "the message is longer than the buffer";
     case MPI_ERR_IN_STATUS:
       return "the statuses have the errors";
+    case MPI_ERR_TOPOLOGY:
+      return "the communicator has no such topology";
+    case MPI_ERR_DIMS:
+      return "invalid dimensions";
+    case MPI_ERR_KEYVAL:
+      return "invalid key of attributes, or no attribute with this key";
+    case MPI_ERR_INFO:
+      return "invalid info object";
+    case MPI_ERR_INFO_KEY:
+      return "a key of info has 1 to 255 characters";
+    case MPI_ERR_INFO_VALUE:
+      return "a value of info has at most 1024 characters";
+    case MPI_ERR_INFO_NOKEY:
+      return "the info object has no such key";
     case MPI_ERR_NO_MEM:
       return "the heap has no memory; run with a larger --heap";
     default:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime for the GPU as one unit, which quarry-mpicc links with the program.
+#include "attributes.cpp"
 #include "c_convert.cpp"
 #include "c_ctype.cpp"
 #include "c_file_calls.cpp"
@@ -15,6 +16,7 @@
 #include "c_system.cpp"
 #include "c_time.cpp"
 #include "collectives.cpp"
+#include "communicator_objects.cpp"
 #include "communicators.cpp"
 #include "compared_malloc.cpp"
 #include "copy_bytes.cpp"
@@ -22,7 +24,10 @@
 #include "environment.cpp"
 #include "error_handlers.cpp"
 #include "frame_memory.cpp"
+#include "groups.cpp"
 #include "host_calls.cpp"
+#include "information.cpp"
+#include "intercommunicators.cpp"
 #include "long_messages.cpp"
 #include "meeting.cpp"
 #include "message_calls.cpp"
@@ -36,6 +41,9 @@
 #include "rank_memory.cpp"
 #include "reduction.cpp"
 #include "requests.cpp"
+#include "splitting.cpp"
+#include "topologies.cpp"
+#include "topology_calls.cpp"
 #include "types.cpp"
 #include "zero_divisor.cpp"
 

@@ -24,6 +24,11 @@ struct derived_type;
 struct user_op;
 struct c_library;
 struct error_handler;
+struct membership_extra;
+struct group;
+struct keyval;
+struct attribute;
+struct information;
 
 /// The start of each rank's record; the program's global variables follow (compiler/privatize.hpp).
 struct record_header {
@@ -32,12 +37,17 @@ struct record_header {
 };
 static_assert(sizeof(record_header) == 16);
 
-/// A communicator. Its members share it; it is constant after its creation.
+struct topology;
+
+/// A communicator. Its members share it; it is constant after its creation. An intercommunicator
+/// has one for each of its two groups: the members of that group send to the ranks in `members`.
 struct communicator {
   std::uint32_t size;
-  std::uint32_t context;     // messages of users; context + 1: messages of collectives
-  std::uint32_t* members;    // ranks of the world by rank; null: the same ranks
-  std::uint32_t references;  // members that have not freed it; atomic
+  std::uint32_t context;          // messages of users; context + 1: messages of collectives
+  std::uint32_t* members;         // ranks of the world by rank; null: the same ranks
+  std::uint32_t references;       // ranks that have not freed it; atomic
+  communicator* local = nullptr;  // of an intercommunicator: those who send; else null
+  topology* shape = nullptr;      // MPI_Cart_create or MPI_Graph_create; else null
 
   [[nodiscard]] QUARRY_HD std::uint32_t world_rank(std::uint32_t rank, std::uint32_t own) const {
     return members != nullptr ? members[rank] : size == 1 ? own : rank;
@@ -52,7 +62,9 @@ struct membership {
   std::uint32_t context;      // of `shared`
   std::uint32_t collectives;  // how many collective operations this rank has begun
   MPI_Errhandler handler;
+  std::uint32_t extra = 0;  // its number in the rank's `extras`, and 1; 0: none
 };
+static_assert(sizeof(membership) == 32);
 
 /// What a rank waits for. The launcher reads it from the host.
 struct wait_reason {
@@ -116,6 +128,14 @@ struct alignas(128) rank_state {
   std::int32_t exit_code;
   std::uint64_t steps;      // how often the rank has got what it waited for
   std::uint64_t polled_at;  // CPU: the world's activity when this rank last found nothing
+
+  handle_table<membership_extra> extras;
+  handle_table<group> groups;
+  handle_table<keyval> keyvals;
+  handle_table<information> infos;
+  attribute* attributes;    // of all objects of this rank, the youngest first
+  int attribute_values[8];  // of the keys that mpi.h names
+  int last_error_code;      // that the program has added, or MPI_ERR_LASTCODE; 0 stands for it
 };
 
 struct block_place;

@@ -94,6 +94,11 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_ERR_IN_STATUS 18
 #define MPI_ERR_PENDING 19
 #define MPI_ERR_NO_MEM 20
+#define MPI_ERR_KEYVAL 21
+#define MPI_ERR_INFO 22
+#define MPI_ERR_INFO_KEY 23
+#define MPI_ERR_INFO_VALUE 24
+#define MPI_ERR_INFO_NOKEY 25
 #define MPI_ERR_LASTCODE 63
 
 int MPI_Init(int* argc, char*** argv);
@@ -127,9 +132,6 @@ int MPI_Errhandler_set(MPI_Comm communicator, MPI_Errhandler handler);
 #define MPI_WIN_FLAVOR_ALLOCATE 2
 #define MPI_WIN_FLAVOR_DYNAMIC 3
 #define MPI_WIN_FLAVOR_SHARED 4
-int MPI_Info_create(MPI_Info* info);
-int MPI_Info_set(MPI_Info info, char const* key, char const* value);
-int MPI_Info_free(MPI_Info* info);
 int MPI_Win_create(void* base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm communicator,
                    MPI_Win* window);
 int MPI_Win_allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm communicator, void* base,

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator_objects.hpp"
+
+#include "topologies.hpp"
+
+#include <new>
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+QUARRY_SLOW std::uint32_t new_contexts() {
+  simt::atomic_ref<std::uint32_t> const next{the_world().next_context};
+  std::uint32_t const context = next.fetch_add(2, simt::relaxed);
+  if (context + 1 < end_of_contexts) return context;
+  (void)next.fetch_sub(2, simt::relaxed);
+  return 0;
+}
+
+QUARRY_SLOW communicator* new_communicator(std::uint32_t ranks, std::uint32_t members,
+                                           std::uint32_t references, std::uint32_t context) {
+  if (context == 0) return nullptr;
+  void* const memory = allocate(sizeof(communicator) + members * sizeof(std::uint32_t));
+  if (memory == nullptr) return nullptr;
+  auto* const made = ::new (memory) communicator{ranks, context, nullptr, references};
+  if (members != 0) made->members = reinterpret_cast<std::uint32_t*>(made + 1);
+  return made;
+}
+
+QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t own,
+                                  std::uint32_t context) {
+  bool const is_listed = old.members != nullptr;
+  communicator* const made =
+      new_communicator(old.size, is_listed ? old.size : 0, old.size, context);
+  if (made == nullptr) return nullptr;
+  for (std::uint32_t i = 0; is_listed && i < old.size; ++i)
+    made->members[i] = old.world_rank(i, own);
+  if (old.shape == nullptr) return made;
+  made->shape = copy_of(*old.shape);
+  if (made->shape != nullptr) return made;
+  release(made);
+  return nullptr;
+}
+
+QUARRY_SLOW void discard(communicator* made) {
+  if (made == nullptr) return;
+  if (made->shape != nullptr) release(made->shape);
+  release(made);
+}
+
+QUARRY_SLOW communicator* new_half(communicator* local, communicator const& remote,
+                                   std::uint32_t leader, std::uint32_t context) {
+  communicator* const made = new_communicator(remote.size, remote.size, local->size, context);
+  if (made == nullptr) return nullptr;
+  for (std::uint32_t i = 0; i < remote.size; ++i) made->members[i] = remote.world_rank(i, leader);
+  made->local = local;
+  return made;
+}
+
+QUARRY_SLOW void drop(communicator* shared) {
+  communicator* const local = shared->local;
+  // acq_rel: the last member frees the memory after the other members' last accesses
+  if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, simt::acq_rel) == 1)
+    discard(shared);
+  if (local != nullptr) drop(local);
+}
+
+QUARRY_SLOW membership_extra* make_extra(rank_state& rank, membership& at) {
+  if (at.extra != 0) return rank.extras.entries[at.extra - 1];
+  std::int32_t const index = free_handle(rank.extras);
+  void* const memory = index < 0 ? nullptr : allocate(sizeof(membership_extra));
+  if (memory == nullptr) return nullptr;
+  at.extra = static_cast<std::uint32_t>(index) + 1;
+  return rank.extras.entries[index] = ::new (memory) membership_extra{};
+}
+
+QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32_t own,
+                             MPI_Errhandler handler, MPI_Comm* handle) {
+  std::uint32_t index = 0;
+  while (index < rank.memberships && rank.member_of[index].shared != nullptr) ++index;
+  if (index == rank.memberships) {
+    std::uint32_t const capacity = rank.memberships * 2;
+    auto* const table = static_cast<membership*>(allocate(capacity * sizeof(membership)));
+    if (table == nullptr) return nullptr;
+    for (std::uint32_t i = 0; i < capacity; ++i)
+      table[i] = i < rank.memberships ? rank.member_of[i] : membership{};
+    release(rank.member_of);
+    rank.member_of = table;
+    rank.memberships = capacity;
+  }
+  membership* const made = &rank.member_of[index];
+  *made = {shared, own, shared->size, shared->context, 0, handler};
+  if (communicator* const local = shared->local) {
+    membership_extra* const extra = make_extra(rank, *made);
+    if (extra == nullptr) {
+      *made = {};
+      return nullptr;
+    }
+    extra->own_group = {local, own, local->size, local->context, 0, handler};
+  }
+  retain_handler(rank, handler);
+  *handle = static_cast<MPI_Comm>(index + 1);
+  return made;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

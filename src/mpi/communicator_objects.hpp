@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making and freeing communicators.
+#pragma once
+
+#include "handles.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// Where MPI_Dist_graph_create has placed a rank: its neighbours' numbers and weights.
+struct neighbourhood {
+  std::int32_t sources;
+  std::int32_t targets;
+  std::uint32_t is_weighted;
+  // sources, their weights, targets, their weights
+
+  [[nodiscard]] QUARRY_HD int* first() { return reinterpret_cast<int*>(this + 1); }
+  [[nodiscard]] QUARRY_HD int* source() { return first(); }
+  [[nodiscard]] QUARRY_HD int* source_weights() { return first() + sources; }
+  [[nodiscard]] QUARRY_HD int* target() { return first() + 2 * sources; }
+  [[nodiscard]] QUARRY_HD int* target_weights() { return first() + 2 * sources + targets; }
+};
+
+/// What few memberships need.
+struct membership_extra {
+  membership own_group;       // of an intercommunicator: this rank among those of its group
+  neighbourhood* neighbours;  // MPI_Dist_graph_create; else null
+  information* hints;         // MPI_Comm_set_info; else null
+  std::uint32_t is_named;
+  char name[MPI_MAX_OBJECT_NAME];
+};
+
+/// The first of two new contexts; 0 if all are in use, after 8 million communicators.
+[[nodiscard]] QUARRY_SLOW std::uint32_t new_contexts();
+
+/// A communicator of so many ranks, with room for `members` of them, for `references` memberships.
+/// Null if the heap has no memory, or if `context` is 0.
+[[nodiscard]] QUARRY_SLOW communicator* new_communicator(std::uint32_t ranks, std::uint32_t members,
+                                                         std::uint32_t references,
+                                                         std::uint32_t context);
+
+/// A new communicator of the same ranks. `own` is the caller's rank in the world.
+[[nodiscard]] QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t own,
+                                                std::uint32_t context);
+
+/// One half of an intercommunicator: those of `local` send to the ranks of `remote`. `leader` is
+/// any of the remote ranks, by its number in the world.
+[[nodiscard]] QUARRY_SLOW communicator* new_half(communicator* local, communicator const& remote,
+                                                 std::uint32_t leader, std::uint32_t context);
+
+/// Frees a communicator that no rank has joined. It may be null.
+QUARRY_SLOW void discard(communicator* made);
+
+/// Gives a reference back. The last frees the memory.
+QUARRY_SLOW void drop(communicator* shared);
+
+/// Adds a membership; null if the heap has no memory. Other memberships may move.
+[[nodiscard]] QUARRY_SLOW membership* join(rank_state& rank, communicator* shared,
+                                           std::uint32_t own, MPI_Errhandler handler,
+                                           MPI_Comm* handle);
+
+/// A copy in the heap; null if that has no memory.
+[[nodiscard]] QUARRY_SLOW neighbourhood* copy_of(neighbourhood const& old);
+
+/// The membership's extra; null if it has none.
+[[nodiscard]] QUARRY_HD inline membership_extra* extra_of(rank_state& rank, membership const& at) {
+  return at.extra == 0 ? nullptr : rank.extras.entries[at.extra - 1];
+}
+/// The same, which is made if there is none; null if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW membership_extra* make_extra(rank_state& rank, membership& at);
+
+/// The rank's membership in its own group: `at` itself unless it is an intercommunicator.
+[[nodiscard]] QUARRY_HD inline membership& own_group(rank_state& rank, membership& at) {
+  return at.shared->local == nullptr ? at : rank.extras.entries[at.extra - 1]->own_group;
+}
+
+/// Whether messages go to another group than the sender's.
+[[nodiscard]] QUARRY_HD inline bool is_intercommunicator(membership const& at) {
+  return at.shared->local != nullptr;
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

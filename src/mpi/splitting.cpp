@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "splitting.hpp"
+
+#include "attributes.hpp"
+#include "groups.hpp"
+#include "information.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+QUARRY_SLOW communicator* join_groups(bridge const& across, communicator* local) {
+  struct offer {
+    communicator* local;
+    std::uint64_t context;
+  };
+  bool const is_first = across.is_first();
+  offer const own{local, is_first && local != nullptr ? new_contexts() : 0};
+  offer const other = across.exchange(own);
+  communicator* half = nullptr;
+  if (local != nullptr && other.local != nullptr)
+    half = new_half(local, *other.local, across.world_leader,
+                    static_cast<std::uint32_t>(is_first ? own.context : other.context));
+  std::uint64_t const is_made = half != nullptr;
+  if (across.exchange(is_made) != 0 && is_made != 0) return half;
+  discard(half);
+  discard(local);
+  return nullptr;
+}
+
+namespace {
+
+/// A member's wish, and what became of it.
+struct wish {
+  std::int32_t color;
+  std::int32_t key;
+  std::uint32_t rank;  // in the old communicator
+  std::uint32_t new_rank;
+  std::uint64_t context;  // of the intercommunicator, at the first wish of a color
+  communicator* part;
+  communicator* half;  // of the intercommunicator
+};
+
+[[nodiscard]] QUARRY_HD bool is_before(wish const& left, wish const& right) {
+  if (left.color != right.color) return left.color < right.color;
+  if (left.key != right.key) return left.key < right.key;
+  return left.rank < right.rank;
+}
+
+/// Sorts in place, in n log n steps.
+QUARRY_SLOW void heap_sort(wish* wishes, std::uint32_t count) {
+  auto const sift = [&](std::uint32_t root, std::uint32_t end) {
+    for (std::uint32_t child = 2 * root + 1; child < end; child = 2 * root + 1) {
+      if (child + 1 < end && is_before(wishes[child], wishes[child + 1])) ++child;
+      if (!is_before(wishes[root], wishes[child])) return;
+      wish const swapped = wishes[root];
+      wishes[root] = wishes[child];
+      wishes[child] = swapped;
+      root = child;
+    }
+  };
+  for (std::uint32_t i = count / 2; i-- != 0;) sift(i, count);
+  for (std::uint32_t end = count; end-- > 1;) {
+    wish const swapped = wishes[0];
+    wishes[0] = wishes[end];
+    wishes[end] = swapped;
+    sift(0, end);
+  }
+}
+
+/// Wishes in order, in which those of one color follow one another.
+struct sorted_wishes {
+  wish* first;
+  std::uint32_t count;
+
+  [[nodiscard]] QUARRY_HD std::uint32_t end_of_color(std::uint32_t begin) const {
+    std::uint32_t end = begin;
+    while (end < count && first[end].color == first[begin].color) ++end;
+    return end;
+  }
+  /// Calls `act(begin, end)` for each color but MPI_UNDEFINED.
+  template <class Act>
+  QUARRY_HD void for_each_color(Act const& act) const {
+    for (std::uint32_t begin = 0, end = 0; begin < count; begin = end) {
+      end = end_of_color(begin);
+      if (first[begin].color != MPI_UNDEFINED) act(begin, end);
+    }
+  }
+};
+
+/// Makes a communicator for each color. Returns false, and has made none, if the heap has no
+/// memory.
+QUARRY_SLOW bool make_parts(communicator const& old, std::uint32_t own,
+                            sorted_wishes const& wishes) {
+  bool is_made = true;
+  wishes.for_each_color([&](std::uint32_t begin, std::uint32_t end) {
+    std::uint32_t const size = end - begin;
+    communicator* const part =
+        is_made ? new_communicator(size, size, size, new_contexts()) : nullptr;
+    is_made = part != nullptr;
+    for (std::uint32_t i = begin; i < end; ++i) {
+      if (is_made) part->members[i - begin] = old.world_rank(wishes.first[i].rank, own);
+      wishes.first[i].part = part;
+      wishes.first[i].new_rank = i - begin;
+    }
+  });
+  if (!is_made)
+    wishes.for_each_color(
+        [&](std::uint32_t begin, std::uint32_t) { discard(wishes.first[begin].part); });
+  return is_made;
+}
+
+/// Joins the parts of two groups that have the same color. Parts whose color the other group does
+/// not have are freed. Returns false, and has freed all parts, if the heap has no memory.
+QUARRY_SLOW bool join_parts(bridge const& across, sorted_wishes const& own, bool is_made) {
+  struct table {
+    sorted_wishes wishes;
+    std::uint64_t is_made;
+  };
+  if (is_made && across.is_first())
+    own.for_each_color(
+        [&](std::uint32_t begin, std::uint32_t) { own.first[begin].context = new_contexts(); });
+  table const other = across.exchange(table{own, is_made ? 1u : 0u});
+  bool is_joined = is_made && other.is_made != 0;
+  std::uint32_t match = 0;  // in the other table
+  if (is_joined)
+    own.for_each_color([&](std::uint32_t begin, std::uint32_t) {
+      wish& here = own.first[begin];
+      while (match < other.wishes.count && other.wishes.first[match].color < here.color) ++match;
+      here.half = nullptr;
+      if (match == other.wishes.count || other.wishes.first[match].color != here.color) return;
+      wish const& there = other.wishes.first[match];
+      here.half =
+          new_half(here.part, *there.part, across.world_leader,
+                   static_cast<std::uint32_t>(across.is_first() ? here.context : there.context));
+      is_joined = is_joined && here.half != nullptr;
+    });
+  std::uint64_t const is_complete = is_joined ? 1 : 0;
+  is_joined = across.exchange(is_complete) != 0 && is_joined;
+  if (is_made)
+    own.for_each_color([&](std::uint32_t begin, std::uint32_t end) {
+      communicator* const half = own.first[begin].half;
+      if (!is_joined || half == nullptr) {
+        discard(own.first[begin].part);
+        discard(half);
+      }
+      for (std::uint32_t i = begin; i < end; ++i) own.first[i].part = is_joined ? half : nullptr;
+    });
+  return is_joined;
+}
+
+}  // namespace
+
+QUARRY_SLOW int split(rank_state& rank, MPI_Comm handle, int color, int key, MPI_Comm* part,
+                      call which, char const* function) {
+  membership* const at = member(rank, handle);
+  if (at == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
+  if (color < 0 && color != MPI_UNDEFINED)
+    return fail(rank, handle, MPI_ERR_ARG, function, "color", color);
+  membership& among = own_group(rank, *at);
+  communicator const& old = *among.shared;
+  MPI_Errhandler const handler = at->handler;
+  std::uint32_t const own = among.rank;
+  // The members write their wishes to one array; rank 0 sorts them.
+  wish* wishes = nullptr;
+  if (own == 0) wishes = static_cast<wish*>(allocate(2 * old.size * sizeof(wish)));
+  broadcast_bytes(rank, among, &wishes, sizeof(wishes), 0, which);
+  if (wishes != nullptr) {
+    wishes[own] = {color, key, own, 0, 0, nullptr, nullptr};
+    barrier(rank, among, which);
+  }
+  std::uint32_t is_made = wishes != nullptr ? 1 : 0;
+  sorted_wishes const sorted{wishes != nullptr ? wishes + old.size : nullptr, old.size};
+  if (own == 0 && is_made != 0) {
+    for (std::uint32_t i = 0; i < old.size; ++i) sorted.first[i] = wishes[i];
+    heap_sort(sorted.first, old.size);
+    is_made = make_parts(old, rank.rank, sorted) ? 1 : 0;
+  }
+  if (is_intercommunicator(*at)) {
+    collective const across{rank, *at, which};  // all ranks count it
+    if (own == 0) is_made = join_parts({across, *at}, sorted, is_made != 0) ? 1 : 0;
+  }
+  if (own == 0 && is_made != 0)
+    for (std::uint32_t i = 0; i < old.size; ++i) wishes[sorted.first[i].rank] = sorted.first[i];
+  broadcast_bytes(rank, among, &is_made, sizeof(is_made), 0, which);
+  *part = MPI_COMM_NULL;
+  wish result{};
+  if (wishes != nullptr) {
+    if (is_made != 0) result = wishes[own];
+    barrier(rank, among, which);
+    if (own == 0) release(wishes);
+  }
+  bool const is_joined =
+      is_made != 0 && (result.part == nullptr ||
+                       join(rank, result.part, result.new_rank, handler, part) != nullptr);
+  return is_joined ? MPI_SUCCESS : fail(rank, handle, MPI_ERR_NO_MEM, function, "size", old.size);
+}
+
+namespace {
+
+/// Copies what the rank's membership in a communicator has beyond the others'. False if the heap has
+/// no memory.
+[[nodiscard]] QUARRY_SLOW bool copy_extra(rank_state& rank, MPI_Comm from, MPI_Comm to) {
+  membership_extra const* const old = extra_of(rank, *member(rank, from));
+  if (old == nullptr || (old->hints == nullptr && old->neighbours == nullptr)) return true;
+  membership_extra* const made = make_extra(rank, *member(rank, to));
+  if (made == nullptr) return false;
+  if (old->hints != nullptr) made->hints = copy_of(*old->hints);
+  if (old->neighbours != nullptr) made->neighbours = copy_of(*old->neighbours);
+  return (made->hints != nullptr) == (old->hints != nullptr) &&
+         (made->neighbours != nullptr) == (old->neighbours != nullptr);
+}
+
+/// A communicator of the same ranks, without the attributes.
+QUARRY_SLOW int duplicate(rank_state& rank, MPI_Comm handle, MPI_Comm* copy, char const* function) {
+  membership* const at = member(rank, handle);
+  if (at == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
+  membership& among = own_group(rank, *at);
+  communicator* made = nullptr;
+  if (among.rank == 0) made = copy_of(*among.shared, rank.rank, new_contexts());
+  if (is_intercommunicator(*at)) {
+    collective const across{rank, *at, call::comm_dup};  // all ranks count it
+    if (among.rank == 0) made = join_groups({across, *at}, made);
+  }
+  broadcast_bytes(rank, among, &made, sizeof(made), 0, call::comm_dup);
+  if (made == nullptr || join(rank, made, among.rank, at->handler, copy) == nullptr)
+    return fail(rank, handle, MPI_ERR_NO_MEM, function, "size", among.size);
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+}  // namespace quarry::inline QUARRY_ABI::mpi
+
+using namespace quarry::mpi;
+
+extern "C" {
+
+QUARRY_HD int MPI_Comm_split(MPI_Comm communicator, int color, int key, MPI_Comm* part) {
+  return split(self(), communicator, color, key, part, call::comm_split, "MPI_Comm_split");
+}
+
+QUARRY_HD int MPI_Comm_split_type(MPI_Comm communicator, int type, int key, MPI_Info,
+                                  MPI_Comm* part) {
+  char const* const name = "MPI_Comm_split_type";
+  if (type != MPI_COMM_TYPE_SHARED && type != MPI_UNDEFINED)
+    return fail(self(), communicator, MPI_ERR_ARG, name, "type", type);
+  int const color = type == MPI_UNDEFINED ? MPI_UNDEFINED : 0;  // all ranks share memory
+  return split(self(), communicator, color, key, part, call::comm_split, name);
+}
+
+QUARRY_HD int MPI_Comm_create(MPI_Comm communicator, MPI_Group handle, MPI_Comm* part) {
+  char const* const name = "MPI_Comm_create";
+  rank_state& rank = self();
+  membership const* const at = member(rank, communicator);
+  group* const members = group_of(rank, handle);
+  if (members == nullptr) return fail(rank, communicator, MPI_ERR_GROUP, name, "group", handle);
+  int const own = members->rank_of(rank.rank);
+  // Ranks may give different groups that have no common member: the first member is the color.
+  int color = MPI_UNDEFINED;
+  if (own != MPI_UNDEFINED)
+    color =
+        at != nullptr && is_intercommunicator(*at) ? 0 : static_cast<int>(members->world_rank(0));
+  return split(rank, communicator, color, own, part, call::comm_create, name);
+}
+
+QUARRY_HD int MPI_Comm_create_group(MPI_Comm handle, MPI_Group group_handle, int tag,
+                                    MPI_Comm* result) {
+  char const* const name = "MPI_Comm_create_group";
+  rank_state& rank = self();
+  membership const* const at = member(rank, handle);
+  if (at == nullptr || is_intercommunicator(*at))
+    return fail(rank, handle, MPI_ERR_COMM, name, "communicator", handle);
+  group* const members = group_of(rank, group_handle);
+  if (members == nullptr) return fail(rank, handle, MPI_ERR_GROUP, name, "group", group_handle);
+  if (tag < 0) return fail(rank, handle, MPI_ERR_TAG, name, "tag", tag);
+  *result = MPI_COMM_NULL;
+  int const place = members->rank_of(rank.rank);
+  if (place == MPI_UNDEFINED) return MPI_SUCCESS;
+  auto const own = static_cast<std::uint32_t>(place);
+  MPI_Errhandler const handler = at->handler;
+  communicator* made = nullptr;
+  if (own == 0) {
+    made = new_communicator(members->size, members->size, members->size, new_contexts());
+    for (std::uint32_t i = 0; made != nullptr && i < members->size; ++i)
+      made->members[i] = members->world_rank(i);
+  }
+  // Along a binomial tree, in the world, where no other operation has this kind of tag.
+  call const which = call::comm_create_group;
+  channel const through{&rank.member_of[0], rank.member_of[0].context + 1};
+  std::int32_t const number = tag_of(static_cast<std::uint32_t>(tag), which);
+  std::uint32_t bit = 1;
+  for (; bit < members->size; bit <<= 1) {
+    if ((own & bit) == 0) continue;
+    (void)receive_bytes(rank, through, &made, sizeof(made),
+                        static_cast<std::int32_t>(members->world_rank(own - bit)), number, which);
+    break;
+  }
+  for (bit >>= 1; bit != 0; bit >>= 1)
+    if (own + bit < members->size)
+      send_bytes(rank, through, &made, sizeof(made),
+                 static_cast<std::int32_t>(members->world_rank(own + bit)), number, which);
+  if (made == nullptr || join(rank, made, own, handler, result) == nullptr)
+    return fail(rank, handle, MPI_ERR_NO_MEM, name, "size", members->size);
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Comm_dup(MPI_Comm communicator, MPI_Comm* copy) {
+  rank_state& rank = self();
+  if (int const error = duplicate(rank, communicator, copy, "MPI_Comm_dup")) return error;
+  int error = MPI_ERR_NO_MEM;
+  if (copy_extra(rank, communicator, *copy))
+    error = copy_attributes(rank, attribute::owner::communicator, communicator, *copy);
+  if (error == MPI_SUCCESS) return MPI_SUCCESS;
+  (void)MPI_Comm_free(copy);
+  return fail(rank, communicator, error, "MPI_Comm_dup", "attributes of communicator",
+              communicator);
+}
+
+QUARRY_HD int MPI_Comm_dup_with_info(MPI_Comm communicator, MPI_Info info, MPI_Comm* copy) {
+  if (int const error = MPI_Comm_dup(communicator, copy)) return error;
+  return info == MPI_INFO_NULL ? MPI_SUCCESS : MPI_Comm_set_info(*copy, info);
+}
+
+}  // extern "C"
