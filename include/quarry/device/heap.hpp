@@ -95,8 +95,8 @@ class QUARRY_API heap {
 
   /// Frees all allocations at once. Refs stay valid; pointers do not. `reset` prepares, for each
   /// size class that was in use, about as many segments as the class used at its peak. Together
-  /// these are at most three quarters of the memory. Other sizes can still use those segments that
-  /// the class leaves unused.
+  /// these are at most three quarters of the memory. Other sizes can still use the segments that
+  /// their class leaves unused.
   void reset();
 
   [[nodiscard]] heap_stats stats() const;

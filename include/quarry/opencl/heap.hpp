@@ -25,7 +25,7 @@ struct heap_options {
   /// is a set of work-items, and its hint says where they allocate next. With more places, fewer
   /// work-items meet at one word. 0: 64, or 16,384 on GPUs; fewer in small heaps.
   std::uint32_t places = 0;
-  /// A debug heap: each allocation takes 16 bytes more, and a free reports writes behind the
+  /// A debug heap: each allocation takes 16 bytes more, and a free reports writes past the
   /// requested bytes. It checks only in programs that are built with QUARRY_DEBUG, as `heap::build`
   /// builds them.
   bool debug = false;

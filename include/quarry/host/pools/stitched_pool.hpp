@@ -33,7 +33,7 @@ struct stitched_counts {
   bytes granted = 0;                        // of the chunks that serve them
   bytes largest_free = 0;                   // chunk
   bytes moved = 0;                          // bytes of moved pages
-  std::uint64_t growths = 0;                // requests that no free chunk fitted
+  std::uint64_t growths = 0;                // requests that fitted no free chunk
   std::uint64_t invalid_frees = 0;          // frees of addresses that were not in use
   std::size_t allocations_in_use = 0;
 };
@@ -108,7 +108,7 @@ class QUARRY_POISONS stitched_pool {
     return true;
   }
 
-  /// As a resource.
+  /// The interface of a resource.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
   /// Returns free pages to their source, at most `max_bytes` bytes. The result is the number of
@@ -149,8 +149,8 @@ class QUARRY_POISONS stitched_pool {
             invalid_frees_,
             placement_.allocated()};
   }
-  /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
-  /// tables, and its labels. O(pages + labels), by system calls.
+  /// Bytes of memory that the pool needs in addition to its blocks: its own size, resident pages of
+  /// its tables, and its labels. O(pages + labels), by system calls.
   [[nodiscard]] bytes bookkeeping() const {
     return sizeof(*this) + placement_.footprint() + memory_.footprint(placement_.blocks());
   }
