@@ -24,8 +24,7 @@ struct heap_options {
   /// The segment size: a power of two from 64 KiB to 64 MiB. The heap has at most 2^20 segments. An
   /// allocation larger than half a segment occupies whole segments. An alignment must not exceed
   /// the segment size. 0 selects `bytes` / 512 (`bytes` / 1024 below 1 GiB), rounded down to a
-  /// power of two, at least 64 KiB and at most 16 MiB, or more if `max_bytes` needs larger
-  /// segments.
+  /// power of two from 64 KiB to 16 MiB; more if `max_bytes` needs larger segments.
   quarry::bytes segment_bytes = 0;
   backend backend_kind = backend::automatic;  ///< automatic: a CUDA device if there is one
   /// The CUDA device. The default is the current device.

@@ -54,8 +54,8 @@ struct heap_faults {
 class QUARRY_API heap {
  public:
   /// Throws `bad_argument` if a size is 64 GiB or more, exceeds the device's largest buffer, or has
-  /// no room for the metadata and one span (16 pages), and if `places` is out of range. Throws
-  /// `opencl_error`.
+  /// no room for the metadata and one span (16 pages). Throws `bad_argument` also if `places` is
+  /// out of range. Throws `opencl_error`.
   heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
        heap_options const& options = {});
   heap(heap const&) = default;  // a move copies, so every heap has a buffer
