@@ -92,8 +92,8 @@ class stream_pool {
   }
 
   /// Allocates `size` bytes for the later work of stream `handle`. Size 0 returns a unique address.
-  /// Throws `out_of_memory`, `bad_argument` if `handle` is no stream, and what the resource throws.
-  /// O(1) while the stream's own free memory fits.
+  /// Throws `out_of_memory`, `bad_argument` if `handle` is not a stream, and what the resource
+  /// throws. O(1) while the stream's own free memory fits.
   [[nodiscard]] void* allocate(bytes size, stream handle = {}) {
     auto const needed = sizes_for(size);
     return record_allocation(allocate_chunk(handle, streams_.state_of(handle), needed), size);
