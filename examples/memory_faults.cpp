@@ -31,7 +31,7 @@ int main() {
   for (auto const& leak : heap.live_allocations())
     std::cout << "not freed: " << leak.bytes << " bytes\n";
 
-  // A pool counts invalid frees, and its red zones find writes behind an allocation.
+  // A pool counts invalid frees, and its red zones find writes past the end of an allocation.
   quarry::pool pool{quarry::host_resource{}, {.name = "fields", .red_zone = 64}};
   auto* const field = static_cast<char*>(pool.allocate(1000));
   field[1001] = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel writes behind one allocation and does not free another one. A debug heap reports both.
+// A kernel writes past one allocation and does not free another one. A debug heap reports both.
 #include "quarry/opencl/heap.hpp"
 
 #include <iostream>

@@ -24,7 +24,7 @@ module quarry_calls
     integer(c_int) :: device = 0                  ! quarry_device: the number of the GPU
     character(:), allocatable :: directory        ! quarry_file: the directory of the files
     character(:), allocatable :: name             ! for reports; not allocated: "allocator N"
-    integer(int64) :: red_zone = 0  ! guard bytes behind each allocation, 65536 at most; 0: none
+    integer(int64) :: red_zone = 0  ! guard bytes after each allocation, 65536 at most; 0: none
     logical :: keeps_backtraces = .false.         ! reports show the backtrace of each allocation
   end type
 

@@ -32,7 +32,7 @@
 #define QUARRY_OPENCL_LAYOUT 4u
 
 #define QUARRY_UNIT 16u            // bytes
-#define QUARRY_UNUSED_BYTES 4096u  // behind the null reference; a multiple of QUARRY_UNIT
+#define QUARRY_UNUSED_BYTES 4096u  // at the null reference; a multiple of QUARRY_UNIT
 #define QUARRY_PAGES_PER_SPAN 16u
 #define QUARRY_MAX_CLASSES 64u
 #define QUARRY_TREE_LEVELS 3

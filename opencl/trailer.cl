@@ -5,7 +5,7 @@
 //   |requested bytes|gap|canary|number|work-item|bytes of the gap|
 //
 // The gap is filled with a pattern. The canary is a hash of the reference and of the trailer's
-// other words. So a free, and the host's list of live allocations, find a write behind the
+// other words. So a free, and the host's list of live allocations, find a write past the
 // requested bytes. They find no write that skips the trailer or that writes the same bytes. A freed
 // slot, and a slot that a reserve has not handed out, has a vacant trailer, with a different
 // canary.

@@ -21,8 +21,9 @@ namespace quarry::inline QUARRY_ABI {
 
 struct heap_trace_options {
   heap_recorder_options buffers = {};  ///< the buffers of the kernels' events, on the device
-  /// The kernel's events find their place in a file if at most this many events of the host happen
-  /// from the start of the kernel to the `drain` after it (trace::recorder::hold_back)
+  /// The number of host events that the recorder holds back, so that events of kernels are merged
+  /// in order. At most this many should happen from the start of a kernel to the `drain` after it
+  /// (trace::recorder::hold_back)
   std::size_t held_events = 65'536;
 };
 
@@ -44,8 +45,8 @@ struct heap_trace_options {
 template <class Launch>
 class heap_trace {
  public:
-  /// The heap must outlive this object. Throws `bad_argument`, also for a null recorder, and what
-  /// kernel_memory and `launch` throw.
+  /// The heap must outlive this object. Throws `bad_argument` for wrong options or a null recorder,
+  /// `out_of_memory`, `resource_failed`, and what `launch` throws.
   heap_trace(Launch launch, heap& recorded, std::shared_ptr<trace::recorder> target,
              std::string_view name, heap_trace_options const& options = {})
       : launch_{std::move(launch)},
@@ -71,9 +72,9 @@ class heap_trace {
   [[nodiscard]] recorded_heap_ref ref() const { return events_.ref(); }
 
   /// Adds the events since the last `drain` to the trace. `kernel` names their call site. Call it
-  /// after each kernel, or before the buffers are full. Throws what kernel_memory and `launch`
-  /// throw, and std::bad_alloc; events may be lost then. During the call it needs 56 bytes for each
-  /// drained event.
+  /// after each kernel, or before the buffers are full. Throws `out_of_memory`, `resource_failed`,
+  /// std::bad_alloc, and what `launch` throws; events may be lost then. During the call it needs 56
+  /// bytes for each drained event.
   void drain(std::string_view kernel = {}) {
     if (kind_ == backend::cuda) clocks_.add(read_clocks(launch_, kind_));
     std::uint32_t const call_site = kernel.empty() ? 0 : target_->call_site(kernel);

@@ -69,7 +69,7 @@ class Pool(_Arrays, _core.Pool):
 
     `resource` is `host`, `device` (memory of GPU `device`), `pinned` or `managed`. `placement` is a
     name of `quarry.PLACEMENTS`. `recorder` records the calls; None means that of `quarry record`,
-    if the program runs under this command. The pool keeps `red_zone` bytes behind each allocation,
+    if the program runs under this command. The pool keeps `red_zone` bytes after each allocation,
     which detect overruns in memory that the host can access. With `keeps_backtraces`, leak reports
     list the callers of each allocation.
 

@@ -39,7 +39,7 @@ def use(
 
 
 def make_resource(device: int = 0) -> Any:
-    """Quarry's pool of GPU `device` as an RMM resource, in the order of streams.
+    """Quarry's pool of GPU `device` as a stream-ordered RMM resource.
 
     RMM's adaptors accept it. Each call passes through Python.
     """

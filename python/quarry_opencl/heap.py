@@ -108,7 +108,7 @@ def build(context: cl.Context, device: cl.Device, source: str, options: str = ""
 class Heap:
     """A heap of `size` bytes in a buffer of the queue's device, metadata included. It can grow up to `max_bytes` bytes; 0
     means not at all. `places` is the number of hints of each size class, a power of two; 0 selects it by the device. In a debug
-    heap a free reports writes behind an allocation, and each allocation takes 16 bytes more.
+    heap a free reports writes past an allocation's end, and each allocation takes 16 bytes more.
 
     Kernels, and functions of this class, must not run at the same time. Each function waits for the queue first. Raises
     BadArgument for sizes that the device or the heap does not support, and OpenclFailed."""

@@ -400,7 +400,7 @@ char const* name_of(fault_kind kind) {
     case fault_kind::bad_alignment:
       return "unsupported alignment";
     case fault_kind::overrun:
-      return "bytes behind an allocation were overwritten";
+      return "bytes after an allocation were overwritten";
     case fault_kind::use_after_free:
       return "freed memory was written to";
     case fault_kind::wrong_version:

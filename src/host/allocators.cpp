@@ -142,7 +142,7 @@ allocation_record record_of_first(char const* operation, void const* memory) {
   std::ostringstream why;
   why << operation << ": " << memory << " lies "
       << static_cast<char const*>(memory) - static_cast<char const*>(found.base)
-      << " bytes behind the first address of an allocation of " << found.size << " bytes at "
+      << " bytes after the first address of an allocation of " << found.size << " bytes at "
       << found.base << " of " << quoted(name_of(found.allocator));
   throw bad_argument{why.str()};
 }

@@ -131,7 +131,7 @@ class numbered_units {
   }
 
  private:
-  /// The bytes behind the last whole granule, and zeros.
+  /// The bytes after the last whole granule, and zeros.
   [[nodiscard]] QUARRY_HD static granule part_of_granule(char const* data, std::uint32_t size,
                                                          std::uint32_t index) {
     std::uint32_t words[4] = {0, 0, 0, 0};

@@ -218,7 +218,7 @@ TEST_F(Allocators, FreeMemoryOfAllocatorsThatShareACacheEntry) {
 TEST_F(Allocators, RefuseToFreeForeignMemoryAndDescribeIt) {
   auto* const a = static_cast<char*>(fields.allocate(100));
   EXPECT_SAYS(operations::deallocate(a + 16),
-              "lies 16 bytes behind the first address of an allocation of 100 bytes");
+              "lies 16 bytes after the first address of an allocation of 100 bytes");
   EXPECT_SAYS(operations::deallocate(a + 16), "of 'fields'");
   int local = 0;
   EXPECT_SAYS(operations::deallocate(&local), "is in no allocation that the registry knows");
@@ -264,7 +264,7 @@ TEST_F(Allocators, ReallocateMemoryByItsAddress) {
   EXPECT_EQ(allocators::owner_of(fresh), host);
   EXPECT_EQ(allocators::owner_of(operations::reallocate(fresh, 20, fields)), host);
   auto* const inner = static_cast<char*>(grown) + 16;
-  EXPECT_SAYS((void)operations::reallocate(inner, 10), "16 bytes behind the first address");
+  EXPECT_SAYS((void)operations::reallocate(inner, 10), "16 bytes after the first address");
   int local = 0;
   EXPECT_SAYS((void)operations::reallocate(&local, 10), "is in no allocation");
 }
@@ -279,7 +279,7 @@ TEST_F(Allocators, MoveMemoryByItsAddress) {
   EXPECT_EQ(operations::move(moved, host), moved);
   void* const empty = operations::move(fields.allocate(0), host);
   EXPECT_EQ(host.size_of(empty), 0u);
-  EXPECT_SAYS((void)operations::move(moved + 16, fields), "16 bytes behind");
+  EXPECT_SAYS((void)operations::move(moved + 16, fields), "16 bytes after");
   EXPECT_SAYS((void)operations::move(nullptr, fields), "nullptr");
 }
 

@@ -92,7 +92,7 @@ TEST_F(CAllocators, FreeReallocateAndMoveMemoryByItsAddress) {
   EXPECT_EQ(quarry_allocator_of(a, &found), QUARRY_OK);
   EXPECT_EQ(found, host);
   EXPECT_EQ(quarry_deallocate(static_cast<char*>(a) + 16), QUARRY_BAD_ARGUMENT);
-  EXPECT_TRUE(says("lies 16 bytes behind")) << quarry_last_error();
+  EXPECT_TRUE(says("lies 16 bytes after")) << quarry_last_error();
   EXPECT_EQ(quarry_deallocate(a), QUARRY_OK);
   EXPECT_EQ(quarry_deallocate(a), QUARRY_BAD_ARGUMENT);
   EXPECT_EQ(quarry_deallocate(nullptr), QUARRY_OK);

@@ -17,7 +17,7 @@
 #endif
 
 /// Keeps a function out of line, so that its body does not take part in the caller's register
-/// allocation; see heap_ref's slow paths.
+/// allocation; see simt/indirect_call.hpp.
 #define QUARRY_SLOW QUARRY_HD QUARRY_NOINLINE
 
 /// Keeps a loop of a slow path small. The loop's code and registers cost every kernel that contains

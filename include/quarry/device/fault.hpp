@@ -24,9 +24,9 @@ enum class fault_kind : std::uint32_t {
   wrong_version,  ///< the kernel was built for another heap layout or other mitigations
   destroyed,      ///< the heap no longer exists
   table_full,     ///< coalescing: the map of superblocks has no room for another part
-  /// malloc returned nullptr after 0.2 s although memory was free: all the time, another lane was
-  /// fetching memory for this size, or other lanes took that memory (for example because a debugger
-  /// stopped a lane, or far more lanes allocate than the heap can serve)
+  /// malloc returned nullptr after 0.2 s although memory was free. Throughout that time another
+  /// lane was fetching memory for this size, or other lanes took that memory. Examples: a debugger
+  /// stopped a lane; far more lanes allocate than the heap can serve
   stalled,
   count_  ///< the number of kinds
 };

@@ -25,10 +25,10 @@ struct hash_map_cell {
 /// entries inline.
 ///
 /// Invariants:
-///   1. a key has at most one cell, and never changes it; no cell between the key's hash position
-///   and its cell is empty;
+///   1. a key has at most one cell and keeps it; no cell between the key's hash position and its
+///      cell is empty;
 ///   2. a cell changes from empty to busy to full, and then between full, tombstone and busy; only
-///   an empty cell gets a key.
+///      an empty cell gets a key.
 /// So an erased key keeps its cell, and a later insertion of the key reuses the cell. `capacity`
 /// limits the number of different keys inserted since the memory was zeroed. In return, lanes read
 /// keys without a lock. A map whose keys keep changing must be rebuilt from time to time. Use at
@@ -41,8 +41,9 @@ struct hash_map_cell {
 /// Costs: O(1) expected; O(capacity) for a missing key once the table is full.
 ///
 /// Problem. A lookup reads a value that other lanes erase and insert again.
-/// Re-check. A cell's state counts its insertions. (C) and (X) succeed only if the state is the one
-/// before (G); else the lane tries again.
+/// Re-check. A cell's state counts its insertions. (C) and (X) succeed only if the state has not
+/// changed since before (G); else the lane tries again. The count wraps after 2^30 insertions of
+/// one key; a lane that sleeps during exactly so many takes an old value for the current one.
 ///
 ///   label  statement                            partner  guarantee
 ///   (F)    stores state `full`, release         (A)      key, value and the lane's earlier writes;

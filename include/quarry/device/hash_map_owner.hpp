@@ -86,7 +86,7 @@ class hash_map {
  public:
   /// Makes an empty map with cells for `capacity` keys, rounded up to a power of two. Twice the
   /// expected number of keys is a good capacity. Throws `bad_argument` if `capacity` is 0 or more
-  /// than 2^31, and the exceptions of kernel_memory. O(capacity).
+  /// than 2^31, and `out_of_memory` or `resource_failed`. O(capacity).
   hash_map(Launch launch, backend kind, std::uint32_t capacity)
       : launch_{std::move(launch)},
         backend_kind_{kind},
@@ -104,8 +104,8 @@ class hash_map {
 
   /// Inserts `keys[i]` with `values[i]`, for all i, by one kernel; the spans are memory of the
   /// host. If `keys` contains a key several times, the kernel inserts one of these pairs, and it is
-  /// not specified which pair. Throws `bad_argument` if the spans differ in size, and the
-  /// exceptions of kernel_memory and `launch`. If the launch fails, some pairs may be inserted.
+  /// not specified which pair. Throws `bad_argument` if the spans differ in size, `out_of_memory`,
+  /// `resource_failed`, and what `launch` throws. If the launch fails, some pairs may be inserted.
   /// O(keys) expected.
   insert_counts insert(std::span<Key const> keys, std::span<Value const> values) {
     check_sizes("insert", keys.size(), values.size());
@@ -127,8 +127,8 @@ class hash_map {
 
   /// Searches for all keys by one kernel; the spans are memory of the host. Sets `is_found[i]`, and
   /// sets `values[i]` to the value of `keys[i]`. The values of missing keys do not change. Returns
-  /// the number of keys that were found. Throws `bad_argument` if the spans differ in size, and the
-  /// exceptions of kernel_memory and `launch`. O(keys) expected.
+  /// the number of keys that were found. Throws `bad_argument` if the spans differ in size,
+  /// `out_of_memory`, `resource_failed`, and what `launch` throws. O(keys) expected.
   std::uint64_t find(std::span<Key const> keys, std::span<Value> values, std::span<bool> is_found) {
     check_sizes("find", keys.size(), values.size());
     check_sizes("find", keys.size(), is_found.size());

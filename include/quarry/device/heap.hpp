@@ -24,8 +24,7 @@ struct heap_options {
   /// The segment size: a power of two from 64 KiB to 64 MiB. The heap has at most 2^20 segments. An
   /// allocation larger than half a segment occupies whole segments. An alignment must not exceed
   /// the segment size. 0 selects `bytes` / 512 (`bytes` / 1024 below 1 GiB), rounded down to a
-  /// power of two, at least 64 KiB and at most 16 MiB, or more if `max_bytes` needs larger
-  /// segments.
+  /// power of two from 64 KiB to 16 MiB; more if `max_bytes` needs larger segments.
   quarry::bytes segment_bytes = 0;
   backend backend_kind = backend::automatic;  ///< automatic: a CUDA device if there is one
   /// The CUDA device. The default is the current device.
@@ -95,8 +94,8 @@ class QUARRY_API heap {
 
   /// Frees all allocations at once. Refs stay valid; pointers do not. `reset` prepares, for each
   /// size class that was in use, about as many segments as the class used at its peak. Together
-  /// these are at most three quarters of the memory. Other sizes can still use those segments that
-  /// the class leaves unused.
+  /// these are at most three quarters of the memory. Other sizes can still use the segments that
+  /// their class leaves unused.
   void reset();
 
   [[nodiscard]] heap_stats stats() const;

@@ -57,7 +57,7 @@ class heap_ref {
   }
 
   /// Allocates at least `size` bytes at a multiple of `alignment`, a power of two up to the segment
-  /// size. Returns nullptr if there is no memory, or for another alignment.
+  /// size. Returns nullptr if there is no memory or the alignment is not allowed.
   [[nodiscard]] QUARRY_HD void* aligned_malloc(bytes alignment, bytes size) const {
     if (!handle_.is_usable()) return nullptr;
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > handle_.segment_bytes())
@@ -72,9 +72,9 @@ class heap_ref {
   }
 
   /// Resizes an allocation and keeps the bytes that fit. On failure returns nullptr and changes
-  /// nothing. A null `pointer` allocates; size 0 shrinks to the smallest class.
-  /// The allocation moves, in O(bytes), unless its size class stays the same, or it shrinks and
-  /// there is no memory for a smaller allocation (which records a fault).
+  /// nothing. A null `pointer` allocates; size 0 shrinks to the smallest class. Moves the
+  /// allocation, in O(bytes), if its size class or its number of segments changes. If it shrinks
+  /// and there is no memory for the smaller allocation, it stays in place, and a fault is recorded.
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     bytes const old = usable_size(pointer);

@@ -40,10 +40,11 @@ namespace quarry::inline QUARRY_ABI {
 /// wait depends on another wait, not even among the lanes of one warp: with independent thread
 /// scheduling, it suffices that every lane makes progress eventually.
 ///
-/// If the heap is full, an insertion that needs a larger array has closed the gate in vain, and
-/// many lanes may wait for it. They do not try one after another: the gate counts such failures,
-/// and a lane that sees that an insertion failed during its own call fails, too. (The count wraps
-/// after 64 failures. If exactly a multiple of 64 insertions failed, the lane tries itself.)
+/// If the heap is full, an insertion that needs a larger array closes the gate but gets no array,
+/// and many lanes may wait for it. They do not try one after another: the gate counts such
+/// failures, and a lane that sees that an insertion failed during its own call fails, too. (The
+/// count wraps after 64 failures. If exactly a multiple of 64 insertions failed, the lane tries
+/// itself.)
 ///
 /// Costs: O(1) expected; the cost of replacing the array is amortised. 24 bytes, and 4 bytes per
 /// cell. Rejected: a scan of an unsorted array, which costs O(degree) per edge under a hub with
@@ -183,12 +184,12 @@ class id_set {
   static constexpr std::uint64_t one_used = std::uint64_t{1} << 32;
   static constexpr std::uint64_t one_member = 1;
 
-  /// A negative number of members, in the lower half, borrows from the upper half. The addition
-  /// returns what was borrowed.
+  /// If the number of members, the lower half, is negative, it has borrowed from the upper half.
+  /// Adding 2^31 undoes the borrow.
   [[nodiscard]] QUARRY_HD static std::uint32_t used(std::uint64_t counts) {
     return static_cast<std::uint32_t>((counts + (std::uint64_t{1} << 31)) >> 32);
   }
-  /// 0 if the number is negative for the moment.
+  /// The number of members; 0 while the stored number is negative.
   [[nodiscard]] QUARRY_HD static std::uint32_t members(std::uint64_t counts) {
     auto const number = static_cast<std::int32_t>(static_cast<std::uint32_t>(counts));
     return number < 0 ? 0 : static_cast<std::uint32_t>(number);
@@ -266,8 +267,9 @@ class id_set {
     return none;
   }
 
-  /// What an insertion of `id` results in if a lane found no room and no memory: `duplicate`,
-  /// `out_of_memory`, or `done` if the insertion could use the cell of an erased member.
+  /// The result of an insertion of `id` after another lane found no room and no memory:
+  /// `duplicate`, `out_of_memory`, or `done` if the insertion could use the cell of an erased
+  /// member.
   [[nodiscard]] QUARRY_HD change_result result_in_full_set(std::uint32_t id) {
     change_result result = change_result::out_of_memory;
     for (std::uint32_t step = 0; step < capacity_; ++step) {
@@ -330,10 +332,10 @@ class id_set {
   /// an empty cell: `insert_in_array`, which failed before, stopped at one, since it uses the
   /// first tombstone that it meets. O(capacity).
   ///
-  /// It begins after an empty cell, and visits all cells in the order of probing. So no search
-  /// path leads across the beginning. It moves each member to the first empty cell of its search
-  /// path, which is the member's own cell or one that was visited before. Cells that were visited
-  /// before stay in use, so the paths of members that were moved stay whole.
+  /// It begins after an empty cell, and visits all cells in the order of probing. So no search path
+  /// crosses the starting point. It moves each member to the first empty cell of its search path,
+  /// which is the member's own cell or one that was visited before. Cells that were visited before
+  /// stay in use, so the paths of members that were moved stay whole.
   QUARRY_SLOW void remove_tombstones() {
     std::uint32_t const mask = capacity_ - 1;
     std::uint32_t start = 0;

@@ -10,9 +10,9 @@ namespace quarry::inline QUARRY_ABI {
 enum class mitigation : std::uint32_t {
   none = 0,
   /// Threat: writes past the end of an allocation; frees of memory that was never allocated. Cost:
-  /// 8 bytes per allocation, a write on malloc, a read and two more loads on free. Test: a kernel
-  /// that writes one byte too many must record `overrun`. A kernel that frees a slice that was
-  /// never allocated must record `double_free`.
+  /// 8 bytes per allocation; an exchange of the mark and a few loads on malloc and on free. Test: a
+  /// kernel that writes one byte too many must record `overrun`. A kernel that frees a slice that
+  /// was never allocated must record `double_free`.
   canary = 1,
   /// Threat: writes to freed memory. Not detected for large allocations: a stale write to a whole
   /// segment looks like a write by a later owner. Cost: free writes up to 4 KiB of the allocation;

@@ -87,7 +87,7 @@ class recorded_heap_ref {
 };
 
 struct heap_recorder_options {
-  std::uint32_t buffers = 132;  ///< multiprocessors share them if they are fewer
+  std::uint32_t buffers = 132;  ///< with fewer than multiprocessors, some share one
   std::uint32_t events_per_buffer = 16'384;
 };
 
@@ -97,7 +97,8 @@ struct heap_recorder_options {
 /// function.
 class QUARRY_API heap_recorder {
  public:
-  /// The heap must outlive the recorder. Throws `bad_argument`, and what kernel_memory throws.
+  /// The heap must outlive the recorder. Throws `bad_argument` for options without a buffer or an
+  /// event, `out_of_memory` and `resource_failed`.
   explicit heap_recorder(heap& recorded, heap_recorder_options const& options = {});
   ~heap_recorder();
   heap_recorder(heap_recorder&&) noexcept;

@@ -19,7 +19,7 @@ class string {
   QUARRY_HD explicit string(Heap heap) : characters_{heap} {}
 
   /// Appends `length` bytes, which may lie in this string. Returns false and changes nothing if
-  /// there is no memory.
+  /// there is no memory, or if the text would exceed 2^32 - 2 bytes.
   [[nodiscard]] QUARRY_HD bool append(char const* text, std::uint32_t length) {
     std::uint32_t const old_size = size();
     if (length > 0xFFFF'FFFEu - old_size) return false;

@@ -61,7 +61,7 @@ class vector {
     T* const fresh = allocate(wanted);
     if (fresh == nullptr) return false;
     ::new (static_cast<void*>(fresh + size_))
-        T(std::forward<Arguments>(arguments)...);  // before elements that `arguments` name move
+        T(std::forward<Arguments>(arguments)...);  // before the move: they may name an element
     move_to(fresh, wanted);
     ++size_;
     return true;
@@ -155,7 +155,7 @@ class vector {
 ///   label  statement                                 partner  guarantee
 ///   (I)    installs an allocated part, release       (A)      what the heap ordered before the
 ///   (A)    finds the part, acquire                   (I)      allocation comes before its use
-///   (M)    marks a part as being allocated, or not            none
+///   (M)    sets or clears the mark «being allocated»          none
 ///   (N)    assigns an index                                   none
 template <class T>
 class shared_vector {
@@ -206,7 +206,7 @@ class shared_vector {
     return index - first_part * ((1u << part_of(index)) - 1);
   }
 
-  /// In place of a part that a lane allocates. No heap returns this address.
+  /// The entry of a part that a lane is allocating. No heap returns this address.
   [[nodiscard]] QUARRY_HD static T* allocating() {
     return reinterpret_cast<T*>(std::uintptr_t{alignof(T)});
   }

@@ -125,9 +125,8 @@ class QUARRY_POISONS pool_model final : public allocator_model {
 
 /// The model of a resource, which frees by address, size and alignment. The model stores size and
 /// alignment, and registers the allocations in the registry. Calls of handles take no stream. So
-/// the model waits for memory that a resource allocates in the order of a stream (`synchronize`).
-/// Costs about 100 bytes for an allocation of 64 bytes, and about 150 for one of 4 KiB, with
-/// 100,000 allocations in use.
+/// the model waits for memory of a stream-ordered resource (`synchronize`). Costs about 100 bytes
+/// for an allocation of 64 bytes, and about 150 for one of 4 KiB, with 100,000 allocations in use.
 template <memory_resource Resource>
 class resource_model final : public allocator_model {
  public:
@@ -218,7 +217,7 @@ class allocator_resource;
 /// Threads may share the allocator: its lock serialises the calls. After the allocator was
 /// destroyed, calls change nothing: frees return false, and the other functions throw
 /// `was_destroyed`. A heuristic's rule, or a resource's function, may run during a call on an
-/// allocator. It may call handles of older allocators only. Its calls of other handles change
+/// allocator. It may use only handles of older allocators. Its calls through other handles change
 /// nothing: frees return false, and the other functions throw `bad_argument`. Allocators take
 /// blocks from older allocators only, so threads cannot deadlock.
 class QUARRY_API any_allocator {

@@ -64,7 +64,7 @@ typedef struct quarry_pool_options {
   int device;            /* QUARRY_DEVICE: the number of the GPU */
   char const* directory; /* QUARRY_FILE: the directory of the files */
   char const* name;      /* for reports; null: "allocator N" */
-  /* Guard bytes behind each allocation, 65536 at most; 0: none. If the program wrote to them, the
+  /* Guard bytes after each allocation, 65536 at most; 0: none. If the program wrote to them, the
    * pool finds that when the allocation is freed, and writes a line to standard error. */
   uint64_t red_zone;
   uint64_t keeps_backtraces; /* 1: reports show the backtrace of each allocation; 0: no */
@@ -131,8 +131,8 @@ quarry_status quarry_pool_label(quarry_pool* pool, void* memory, char const* nam
 /* Sets `*id` to the pool's id in records (quarry_record.allocator). */
 quarry_status quarry_pool_id(quarry_pool* pool, uint32_t* id);
 
-/* Device memory of one GPU in the order of streams. A stream reuses memory that it freed at once.
- * Another stream reuses that memory only after the pool has made it wait. A stream is a
+/* Stream-ordered device memory of one GPU. A stream can reuse at once the memory that it freed.
+ * Another stream can reuse that memory only after the pool has made it wait. A stream is a
  * cudaStream_t. Null is the legacy default stream; cudaStreamPerThread is the calling thread's
  * stream. A stream may be destroyed at any time. QUARRY_RESOURCE_FAILED in a build without CUDA. */
 typedef struct quarry_stream_pool quarry_stream_pool;

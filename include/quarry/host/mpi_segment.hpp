@@ -85,7 +85,7 @@ class mpi_segment {
   /// Throws `bad_argument` if another program, another communicator or this process has the
   /// segment open on the node. Reuses a segment that killed processes left. If a rank fails, it
   /// throws `bad_argument`, `out_of_memory` or `resource_failed`. The other ranks of its node then
-  /// throw `resource_failed`, so no rank waits for ever.
+  /// throw `resource_failed`, so no rank waits forever.
   mpi_segment(MPI_Comm communicator, std::string const& name, bytes size) : node_{communicator} {
     std::exception_ptr failure;
     auto const open = [&] {

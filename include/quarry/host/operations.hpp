@@ -8,11 +8,11 @@
 // they access any memory. They throw `resource_failed` if CUDA or the system returns an error.
 // `copy`, `fill`, `prefetch` and `advise` do nothing for size 0.
 //
-// With a stream, the operation runs in the stream's order, and the call may return earlier. Without
-// a stream, the operation is complete when the call returns. If a GPU may use the memory (device,
-// pinned, managed), it then runs after the earlier work of that GPU's default stream, as cudaMemcpy
-// does. It does not wait for non-blocking streams; the caller must wait for these first. Operations
-// on host memory wait for no stream.
+// With a stream, the operation is stream-ordered, and the call may return before the operation
+// ends. Without a stream, the operation is complete when the call returns. If a GPU may use the
+// memory (device, pinned, managed), such an operation runs after the earlier work of that GPU's
+// default stream, as cudaMemcpy does. It does not wait for non-blocking streams; the caller must
+// wait for these first. Operations on host memory wait for no stream.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -91,8 +91,7 @@ QUARRY_API void advise(void* memory, bytes size, memory_advice advice, memory_lo
 /// pages; some may have moved then.
 QUARRY_API void move_to_node(void* memory, bytes size, unsigned node);
 
-/// A pool that does not allocate in the order of streams. Operations on a pool that does need a
-/// stream.
+/// A pool that is not stream-ordered. Operations on a stream-ordered pool need a stream.
 template <class Pool>
 concept plain_pool = !requires { typename Pool::stream; };
 
@@ -116,8 +115,7 @@ template <plain_pool Pool>
   return result;
 }
 
-/// The same in the order of a stream. The next user of the old memory comes after the copy in the
-/// stream's order.
+/// The same in stream order: the stream runs the next use of the old memory after the copy.
 template <class Pool>
 [[nodiscard]] void* reallocate(Pool& pool, void* memory, bytes size, cuda_stream stream) {
   if (memory == nullptr) return pool.allocate(size, stream);

@@ -137,7 +137,7 @@ typedef struct quarry_opencl_faults {
   uint64_t double_free;
   uint64_t interior_reference;
   uint64_t foreign_reference;
-  uint64_t overrun; /* writes behind the requested bytes, found by frees in a debug heap */
+  uint64_t overrun; /* writes past the requested bytes, found by frees in a debug heap */
   char first[128];  /* a sentence about the first fault; empty: no fault */
 } quarry_opencl_faults;
 
@@ -156,7 +156,7 @@ typedef struct quarry_opencl_usage {
 /* Reads all metadata. */
 quarry_status quarry_opencl_heap_get_usage(quarry_opencl_heap* heap, quarry_opencl_usage* usage);
 
-/* The state of the bytes behind an allocation's requested bytes. */
+/* The state of the bytes after an allocation's requested bytes. */
 typedef enum quarry_opencl_allocation_state {
   QUARRY_OPENCL_ALLOCATION_UNKNOWN = 0, /* the heap is not a debug heap */
   QUARRY_OPENCL_ALLOCATION_INTACT = 1,

@@ -25,7 +25,7 @@ struct heap_options {
   /// is a set of work-items, and its hint says where they allocate next. With more places, fewer
   /// work-items meet at one word. 0: 64, or 16,384 on GPUs; fewer in small heaps.
   std::uint32_t places = 0;
-  /// A debug heap: each allocation takes 16 bytes more, and a free reports writes behind the
+  /// A debug heap: each allocation takes 16 bytes more, and a free reports writes past the
   /// requested bytes. It checks only in programs that are built with QUARRY_DEBUG, as `heap::build`
   /// builds them.
   bool debug = false;
@@ -54,8 +54,8 @@ struct heap_faults {
 class QUARRY_API heap {
  public:
   /// Throws `bad_argument` if a size is 64 GiB or more, exceeds the device's largest buffer, or has
-  /// no room for the metadata and one span (16 pages), and if `places` is out of range. Throws
-  /// `opencl_error`.
+  /// no room for the metadata and one span (16 pages). Throws `bad_argument` also if `places` is
+  /// out of range. Throws `opencl_error`.
   heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
        heap_options const& options = {});
   heap(heap const&) = default;  // a move copies, so every heap has a buffer

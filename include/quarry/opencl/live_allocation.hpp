@@ -7,11 +7,11 @@
 
 namespace quarry::inline QUARRY_ABI::opencl {
 
-/// The state of the bytes behind an allocation.
+/// The state of the bytes after an allocation.
 enum class allocation_state : std::uint8_t {
   unknown,  ///< the heap is not a debug heap
   intact,   ///< no overrun was found
-  /// The bytes behind the requested bytes were overwritten, or a program without QUARRY_DEBUG made
+  /// The bytes after the requested bytes were overwritten, or a program without QUARRY_DEBUG made
   /// the allocation.
   overrun,
   /// A reserve (opencl/reserve.cl) claimed the slot, and neither handed it out nor returned it.

@@ -92,8 +92,8 @@ class atomic_ref {
   /// Reads the value such that at least one of two lanes sees the other lane's change. Each lane
   /// changes its own word and then calls `look` on the other lane's word. On the CPU `look` is an
   /// RMW that does not change the value; the later RMW synchronizes with the earlier RMW. On CUDA
-  /// `look` is a load. By then the lane has the result of the RMW by which it changed its own word,
-  /// so that RMW was performed where all lanes see it.
+  /// `look` is a load. By then the lane has the result of the RMW that changed its own word, so all
+  /// lanes see that change.
   [[nodiscard]] QUARRY_HD T look(memory_order order_on_cpu) const {
 #ifdef __CUDA_ARCH__
     return load(relaxed);

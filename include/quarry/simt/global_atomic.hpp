@@ -23,9 +23,9 @@ enum class memory_order : int {
 /// The operations of `atomic_ref` at device scope; `Bits` is std::uint32_t or std::uint64_t.
 ///
 /// Rejected: the atomics of libcu++. They work on memory of any kind, so each of them includes code
-/// for local and shared memory, three times the size. Each is also a compiler barrier, even if
-/// relaxed. After a relaxed operation of this class the compiler may keep values in registers and
-/// need not reload them.
+/// for local and shared memory and is three times as large. Each is also a compiler barrier, even
+/// if relaxed. After a relaxed operation of this class the compiler may keep values in registers
+/// and need not reload them.
 template <class Bits>
 struct global_atomic {
 #define QUARRY_ASM(instruction, order, operation, type, inputs, clobbers)                       \

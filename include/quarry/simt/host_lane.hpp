@@ -12,7 +12,8 @@ namespace quarry::inline QUARRY_ABI::simt {
 inline constexpr std::uint32_t warp_size = 32;
 using lane_mask = std::uint32_t;
 
-/// A lane's place in its launch: its thread block and its thread, and how many the launch has.
+/// A lane's place in its launch: the numbers of its thread block and of its thread, the number of
+/// blocks, and the threads per block.
 struct place {
   std::uint32_t block;
   std::uint32_t thread;

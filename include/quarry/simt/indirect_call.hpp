@@ -9,8 +9,8 @@
 namespace quarry::inline QUARRY_ABI::simt {
 
 #ifndef __CUDA_ARCH__
-/// Calls `function`. The lanes of the warp that call it together also leave it together
-/// (host_lane).
+/// Calls `function`. The lanes of the warp that call it together also leave it together; see
+/// `host_lane::returns_together`.
 template <class Result, class... Parameters>
 Result call_and_meet(host_lane& lane, Result (*function)(Parameters...),
                      std::type_identity_t<Parameters>... arguments) {
@@ -55,10 +55,11 @@ QUARRY_SLOW std::invoke_result_t<Lambda&> call_lambda(Lambda lambda) {
   return lambda();
 }
 
-/// Does the same for a lambda, so that the code of a slow path is in the function that uses it.
+/// Calls a lambda in the same way, so that the code of a slow path stands in the function that uses
+/// it.
 ///
-/// The lambda captures by value, the object too (`[tree = *this]`). A captured reference or `this`
-/// would put the caller's variables in its stack frame.
+/// The lambda must capture by value, also the object (`[tree = *this]`). A captured reference or
+/// `this` would force the caller's variables from registers into its stack frame.
 template <class Lambda>
   requires(std::is_class_v<Lambda>)
 QUARRY_HD std::invoke_result_t<Lambda&> indirect_call(Lambda const& lambda) {

@@ -219,14 +219,14 @@ class lane_group {
 #ifdef __CUDA_ARCH__
   /// The lanes that execute this call together.
   ///
-  /// A mask is a value of each lane. PTX defines every operation by the mask of the executing lane:
-  /// it waits for the lanes of that mask, whatever other lanes of the warp execute at the same
+  /// Each lane has its own mask. PTX defines every operation by the mask of the executing lane: the
+  /// lane waits for the lanes of that mask, whatever other lanes of the warp execute at the same
   /// time. But ptxas 13.0 assumes that lanes that execute an instruction together have the same
   /// result of `activemask`. If lanes of two groups execute an operation together, it tests the
-  /// mask of one lane, and lanes of the other group do not wait for their members. The mask
-  /// contains the own lane already, so adding its bit changes nothing; but now the value depends on
-  /// the lane, and ptxas tests the masks of all lanes. tests/lint/group_masks_test.py checks this
-  /// in the generated code. Rejected: reading the mask back from a volatile local variable (ptxas
+  /// mask of one lane, and lanes of the other group do not wait for their members. Adding the
+  /// lane's own bit, which the mask already contains, changes nothing. But the value now depends on
+  /// the lane, so ptxas tests the masks of all lanes. tests/lint/group_masks_test.py checks this in
+  /// the generated code. Rejected: reading the mask back from a volatile local variable (ptxas
   /// still knows its source, and the kernel needs a larger stack).
   [[nodiscard]] QUARRY_HD static lane_mask active_lanes() {
     lane_mask own;

@@ -72,7 +72,7 @@ QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref ke
 /// lane has its own thread and barriers work. With more lanes, each thread runs several lanes one
 /// after another, and a barrier throws `bad_state`. Throws the first exception that a lane threw,
 /// and `bad_argument` if `max_threads` is 0. Throws std::system_error if the system starts too few
-/// threads; with barriers, no lane has run then.
+/// threads; if each lane has its own thread, no lane has run then.
 QUARRY_API void launch_threads(grid lanes, std::uint32_t max_threads, kernel_ref kernel);
 
 }  // namespace quarry::inline QUARRY_ABI::simt

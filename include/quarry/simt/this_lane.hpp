@@ -23,8 +23,8 @@ namespace quarry::inline QUARRY_ABI::simt {
 
 /// A number that distributes the warps of a grid evenly over shared structures, even if only some
 /// warps of each thread block call it. On CUDA and in fibers it is the thread block's number plus
-/// the warp's number in the thread block. On threads it is a hash that depends on the OS thread. It
-/// is a hint, the same for all lanes of a warp.
+/// the warp's number in the thread block. On threads it is a hash that depends on the OS thread.
+/// All lanes of a warp get the same number, which is only a hint.
 [[nodiscard]] QUARRY_HD inline std::uint32_t warp_hint() {
 #ifdef __CUDA_ARCH__
   auto const lane_place = this_place();
@@ -80,10 +80,10 @@ QUARRY_HD inline void grid_barrier() {
 /// Bounds an operation that may have to wait for other lanes. The lane calls `spend` in each step:
 /// a look, a poll or a retry.
 ///
-/// On CUDA a step counts as the time since the previous step, but at most as 250 us. So lanes of an
-/// overloaded GPU, on which steps take long, give up early. But a limit of 10 ms is at least 40
-/// steps. So time counts little in which the GPU runs another process, or in which a tool slows
-/// down all lanes. Rejected: time without the maximum (with three processes on one GPU, allocations
+/// On CUDA a step counts as the time since the previous step, but at most as 250 µs. So lanes of an
+/// overloaded GPU, on which steps take long, give up early. A limit of 10 ms still allows at least
+/// 40 steps. Time in which the GPU runs another process, or in which a tool slows down all lanes,
+/// counts little. Rejected: time without the maximum (with three processes on one GPU, allocations
 /// failed in a heap with free memory); steps alone (lanes of an overloaded heap wait ten times as
 /// long, and each makes the others wait).
 ///

@@ -26,7 +26,7 @@ struct key_comparison_options {
   std::function<void(std::uint64_t events)> progress = {};
 };
 
-/// The routes that the first part teaches for a key, and the replay of the other part in their
+/// The routes learned from the first part for a key, and the replay of the other part in their
 /// pools.
 struct compared_key {
   route_key key = route_key::size;
@@ -39,9 +39,9 @@ struct key_comparison {
   std::uint64_t learned_events = 0;
   replay_result together;          ///< the other part in one pool
   std::vector<compared_key> keys;  ///< in the order of the options
-  /// The index of the best key: first of the keys with which the trace fits, then of those with the
-  /// fewest failures, the key that reserves least; the first of equal keys. The number of keys if
-  /// no key is better than one pool
+  /// The index of the best key. A key is better if the trace fits with it, then if it has fewer
+  /// failures, then if it reserves less; of equal keys the first one. The number of keys if no key
+  /// is better than one pool
   std::size_t best = 0;
   name_tables names;
   std::vector<std::string> problems = {};  ///< `reader::problems` of the trace

@@ -39,11 +39,10 @@ concept tells_free_bytes = requires(Resource const& resource) {
 /// Records each allocation and deallocation of its upstream in a trace. Several resources may share
 /// a recorder.
 ///
-/// The upstream is a resource, a pool, or a source of memory in the order of streams, such as
-/// `locked_stream_pool` and `cuda_async_pool`. With such a source each call also takes the stream.
-/// An allocation is recorded after the call, and a deallocation before the call, so the trace never
-/// shows an address as allocated twice. As thread-safe as the upstream. Throws what the upstream
-/// throws.
+/// The upstream is a resource, a pool, or a stream-ordered source, such as `locked_stream_pool` and
+/// `cuda_async_pool`. With such a source each call also takes the stream. An allocation is recorded
+/// after the call, and a deallocation before the call, so the trace never shows an address as
+/// allocated twice. As thread-safe as the upstream. Throws what the upstream throws.
 ///
 /// A pool and its upstream can share a recorder and a name. A pool cannot be moved, so the resource
 /// constructs it:

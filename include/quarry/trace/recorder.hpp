@@ -130,9 +130,9 @@ class QUARRY_API recorder {
   /// `bad_state` if this recorder has no ring, and `resource_failed`.
   void save(std::string const& path);
 
-  /// The number of events that are in no file and in no ring, because the file could not be
-  /// written, memory was exhausted, the file is closed, or the file belongs to the parent of a
-  /// fork. A ring does not count the events that it replaced.
+  /// The number of events that are neither in a file nor in a ring. Causes: the file could not be
+  /// written, is closed, or belongs to the parent of a fork; or memory was exhausted. A ring does
+  /// not count the events that it replaced.
   [[nodiscard]] std::uint64_t lost() const;
 
   /// The number of events in a thread's buffer, and the bytes of the buffer.

@@ -32,7 +32,7 @@ enum class strategy : std::uint8_t {
   streams,          ///< `stream_pool`: a stream that takes memory of another stream waits
   direct,           ///< no pool: each allocation is a call of the upstream
   planned,          ///< `planned_pool` with `replay_options::plan`
-  planned_streams,  ///< `planned_stream_pool` with that plan, in the order of streams
+  planned_streams,  ///< `planned_stream_pool` with that plan, stream-ordered
 };
 inline constexpr std::size_t strategy_count =
     std::size_t{1} + static_cast<std::size_t>(strategy::planned_streams);
@@ -93,7 +93,7 @@ struct option_text {
 /// idle H200 for blocks of 2 to 512 MiB, rounded (docs/design/traces.md).
 struct upstream_cost {
   double us_per_allocation = 40;
-  double us_per_gib = 700;  ///< to allocate and to free a block; counted when it is allocated
+  double us_per_gib = 700;  ///< to allocate and free a block; counted when it is allocated
   double us_per_free = 30;
 };
 

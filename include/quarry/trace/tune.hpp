@@ -33,7 +33,7 @@ enum class tune_goal : std::uint8_t {
 
 struct tune_options {
   /// The settings to try. Empty means `all_candidates()`, `sized_candidates` of the trace's peak,
-  /// and `separated_candidates` of the tables that the trace teaches. `tune` replaces
+  /// and `separated_candidates` of the tables learned from the trace. `tune` replaces
   /// `pool.max_bytes` of each. A candidate with a routing table also needs `call_sites` of the
   /// trace
   std::vector<replay_options> candidates = {};
@@ -67,7 +67,7 @@ struct tune_outcome {
   double cost_us = 0;  ///< `upstream_us` plus the price of the peak
 };
 
-/// The routes that the whole trace teaches for `key`.
+/// The routes learned from the whole trace for `key`.
 struct learned_routes {
   route_key key = route_key::size;
   std::shared_ptr<routing_table const> table;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays in pools that follow the order of streams.
+// Replays in stream-ordered pools.
 #pragma once
 
 #include "quarry/host/pools/stream_order.hpp"
@@ -62,7 +62,7 @@ class traced_streams {
   return result;
 }
 
-/// A pool in the order of streams, with the trace's clock.
+/// A stream-ordered pool with the trace's clock.
 template <class Pool>
 struct stream_ordered {
   template <class... Arguments>

@@ -90,9 +90,10 @@ class coalescing_ref {
     return result;
   }
 
-  /// Allocates adjacent slices of the upstream heap for the lanes that call together with one size,
-  /// without superblock, header or map. The group's tickets are consecutive, and so are its slices
-  /// (heap_ref). Each slice is freed and reused separately. The result is aligned to 16 bytes.
+  /// Allocates slices of the upstream heap for the lanes that call together with one size, without
+  /// superblock, header or map. The group draws consecutive tickets, whose slices are adjacent
+  /// except where two units of the ticket counter meet. Reused slices may lie apart. Each slice is
+  /// freed and reused separately. The result is aligned to 16 bytes.
   [[nodiscard]] QUARRY_HD void* malloc_slices(bytes size) const
     requires tells_allocations<Upstream>
   {
@@ -127,12 +128,12 @@ class coalescing_ref {
   }
 
   /// Frees an allocation; ignores nullptr. A detected double free or foreign pointer records a
-  /// fault and changes nothing. With an upstream heap that has `allocation_of`, both mistakes are
-  /// always detected, unless the first free is still in progress during the second. With CUDA's
-  /// malloc they are detected until the superblock is freed. For a part in the map they are
-  /// detected only if the bytes before the part do not look like a header. Not detected: an address
-  /// inside a segment or a slice may pass as an allocation, and the address of a superblock always
-  /// does.
+  /// fault and changes nothing. If the upstream heap has `allocation_of`, both mistakes are always
+  /// detected, unless the first free is still in progress during the second. With other heaps, such
+  /// as CUDA's malloc, they are detected until the superblock is freed; for a part in the map, only
+  /// if the bytes before the part do not look like a header. Interior pointers are not always
+  /// detected: an address inside a segment or a slice may pass as an allocation, and the address of
+  /// a superblock always does.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
     allocation const found = find(pointer);

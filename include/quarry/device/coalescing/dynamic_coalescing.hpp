@@ -34,7 +34,7 @@ class dynamic_coalescing {
     std::uint32_t const step = group.ballot(own_size % 16 == 0) != 0 ? 16 : 8;
     std::uint32_t const previous_lane = previous_member(group);
     std::uint32_t const previous_size = group.broadcast(own_size, previous_lane);
-    // at least the distance
+    // the second argument is at least the distance to the previous payload
     std::uint32_t const width =
         detail::segment_header::width_for(own_size, bytes{previous_size} + 40);
     bytes const offset_in_segment = width == 8 ? step : width;
@@ -63,8 +63,8 @@ class dynamic_coalescing {
   }
 
   /// Returns false and changes nothing if the segment is already free or has no valid header.
-  /// Wait-free: at most 32 segments, each with three attempts. (An interior pointer after bytes
-  /// that look like a header may pass as a segment; free then changes those bytes.)
+  /// Wait-free: visits at most 32 segments, with at most three attempts each. An interior pointer
+  /// after bytes that look like a header may pass as a segment; free then changes those bytes.
   template <class Upstream>
   [[nodiscard]] QUARRY_HD static bool free(Upstream const& upstream, void* payload) {
     detail::segment_header const own_header{payload};

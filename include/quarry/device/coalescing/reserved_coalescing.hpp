@@ -20,7 +20,8 @@ namespace quarry::inline QUARRY_ABI {
 /// has taken or cancelled its part. An entry is reused when all bits are set and no lane is
 /// reserving a superblock in it.
 ///
-/// Problem. Lanes that are past a call never take its part, so the reserving lane must cancel it.
+/// Problem. A lane that is past a call never takes its part of that call, so the reserving lane
+/// must cancel the part.
 /// Race. A lane counts its call while another lane reserves for that call.
 /// Re-check. A lane counts its call in `calls`, and then begins with an RMW of the control word
 /// (D). Either the reserving lane sees the count, or the lane sees the reservation. The
@@ -43,7 +44,7 @@ class reserved_coalescing {
   /// The ring of one warp. Initially zeroed.
   struct alignas(128) ring {
     entry entries[places];
-    std::uint32_t calls[simt::warp_size];
+    std::uint32_t calls[simt::warp_size];  // from 2^29 on, calls are `unavailable`
   };
 
   enum class outcome : std::uint32_t {

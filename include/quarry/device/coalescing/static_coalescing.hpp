@@ -45,8 +45,7 @@ class static_coalescing {
   [[nodiscard]] QUARRY_HD static result malloc(Upstream const& upstream,
                                                detail::superblock_map& map, bytes size) {
     if constexpr (Among == coalesce::warp) {
-      // The sizes may nevertheless differ: lanes of one warp may call in different iterations of a
-      // loop.
+      // The sizes may differ: lanes of one warp may call in different iterations of a loop.
       auto const group =
           simt::lane_group::coalesced<class static_malloc_site>().match_bytes(upstream).match(size);
       detail::superblock* superblock = nullptr;

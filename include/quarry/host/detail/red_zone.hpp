@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Red zones: bytes behind an allocation that the program must not write to. A mitigation that pools
+// Red zones: bytes after an allocation that the program must not write to. A mitigation that pools
 // have as an option (pool_options::red_zone).
 //
-// Threat: writes behind an allocation; and writes in front of an allocation, which hit the red zone
+// Threat: writes past the end of an allocation, and writes before its start, which hit the red zone
 // of the allocation before it. Cost: the bytes of the red zone, rounded up to the pool's alignment.
 // The pool writes them when it allocates the memory and reads them when the memory is freed. Also,
 // no freed chunk is cached for the next request of its size. With AddressSanitizer the bytes are

@@ -31,10 +31,9 @@ template <class... Properties>
 struct named_properties {};
 #endif
 
-/// A source of memory in the order of CUDA's streams, which threads may share. Sizes are in bytes;
-/// alignments are powers of two. `allocate_sync` returns memory that any stream may use at once.
-/// `deallocate_sync` frees memory that no stream uses any more. Allocations throw as a
-/// `memory_resource` does.
+/// A stream-ordered source of memory, which threads may share. Sizes are in bytes; alignments are
+/// powers of two. `allocate_sync` returns memory that any stream may use at once. `deallocate_sync`
+/// frees memory that no stream uses any more. Allocations throw as a `memory_resource` does.
 template <class Source>
 concept stream_memory_source =
     requires(Source& source, void* pointer, bytes size, bytes alignment, cuda_stream stream) {
@@ -86,7 +85,7 @@ class stream_memory : public named_properties<Properties...> {
   static_assert(stream_memory_source<owner>);
   static constexpr std::size_t default_alignment = 256;
 
-  /// Allocates in the order of the stream.
+  /// Allocates in stream order.
   [[nodiscard]] void* allocate(::cuda::stream_ref stream, std::size_t size,
                                std::size_t alignment = default_alignment) {
     return Failures::translate(

@@ -19,7 +19,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// A source of memory in the order of streams that is copied by value. Examples are
+/// A stream-ordered source of memory that is copied by value. Examples are
 /// `shared_cuda_device_memory` (its copies share the pool), `cuda_device_memory` (the pool must
 /// outlive its copies), and resources of `cuda::mr` since CCCL 3.1.
 template <class Memory>

@@ -21,15 +21,15 @@ using cuda_memory_pool = CUmemPoolHandle_st*;
 /// Memory of a pool that the program owns (cudaMallocFromPoolAsync). The pool must outlive the
 /// view.
 ///
-/// A call without a stream is in the order of the constructor's stream; any stream may use that
-/// memory after `synchronize`. A call with a stream is in the order of that stream. The null stream
-/// and cudaStreamPerThread mean the default streams of one GPU: the GPU that has the memory; for
-/// pinned and managed memory, the GPU that was current at construction.
+/// A call without a stream is ordered in the constructor's stream; any stream may use that memory
+/// after `synchronize`. A call with a stream is ordered in that stream. The null stream and
+/// cudaStreamPerThread mean the default streams of one GPU: the GPU that has the memory; for pinned
+/// and managed memory, the GPU that was current at construction.
 ///
-/// Addresses are multiples of 256. All allocations throw `bad_argument` if the alignment is no
+/// Addresses are multiples of 256. All allocations throw `bad_argument` if the alignment is not a
 /// power of two, `out_of_memory` if there is no memory or the alignment exceeds 256, and
-/// `resource_failed`. During the capture of a stream that waits for the default stream, calls in
-/// the order of the default stream fail; `allocate_sync` and `deallocate_sync` work. Threads may
+/// `resource_failed`. During the capture of a stream that waits for the default stream, calls that
+/// are ordered in the default stream fail; `allocate_sync` and `deallocate_sync` work. Threads may
 /// share a view. Copies refer to one pool. Two views are equal if their pools, streams and GPUs are
 /// equal.
 class QUARRY_API cuda_async_view {
@@ -95,9 +95,8 @@ struct cuda_async_options {
   bytes max_bytes = no_limit;  ///< limit on the pool's bytes, not 0; managed memory has no limit
 };
 
-/// A pool of CUDA that this object owns: of a GPU's memory, of pinned memory, which all GPUs may
-/// use, or of managed memory. Allocations that are in use when the pool is destroyed stay valid
-/// until they are freed.
+/// Owns one of CUDA's pools, of device memory, managed memory, or pinned memory, which all GPUs may
+/// use. Allocations that are in use when the pool is destroyed stay valid until they are freed.
 ///
 /// Has the functions of `cuda_async_view`. A moved-from pool may only be assigned and destroyed.
 class QUARRY_API cuda_async_pool {

@@ -29,7 +29,7 @@ class round_robin {
 /// Whether work of the legacy default stream and work of a stream wait for each other.
 enum class stream_kind { sync_default, non_blocking };
 
-/// Streams of one GPU, made once and used by many. As RMM's class of this name: `stream()` returns
+/// Streams of one GPU that many callers share, like RMM's class of this name. `stream()` returns
 /// the streams in turn, so two callers may get the same stream. Threads may share it.
 class QUARRY_API cuda_stream_pool {
  public:

@@ -44,8 +44,8 @@ class ordered_index {
     spare_.insert(std::move(node));
   }
   [[nodiscard]] std::size_t count(chunk_table const&) const { return chunks_.size(); }
-  /// Bytes of bookkeeping; an estimate, since the C++ library decides what a node contains beside
-  /// its key.
+  /// Bytes of bookkeeping; an estimate, since the C++ library decides what a node contains in
+  /// addition to its key.
   [[nodiscard]] bytes footprint() const {
     return (chunks_.size() + spare_.size()) * (sizeof(key) + 4 * sizeof(void*));
   }

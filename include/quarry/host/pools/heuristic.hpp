@@ -63,8 +63,8 @@ struct heuristic {
   /// Calls `rule` after each free, or `before_growth`. The rule may use the pool; the pool does not
   /// call it again from within the rule or from within a coalesce, but other pools do call it. An
   /// exception counts as 0. `context` must outlive the pool. A pool with a lock calls the rule
-  /// while it holds the lock. The rule of an allocator with a name may call handles of older
-  /// allocators. Calls of other handles throw `bad_argument`, frees return false, and
+  /// while it holds the lock. The rule of a named allocator may use handles of older allocators.
+  /// Through other handles, calls throw `bad_argument` and frees return false;
   /// `allocators::destroy` is refused (`any_allocator`).
   [[nodiscard]] static constexpr heuristic by_rule(heuristic_function rule,
                                                    void* context = nullptr) {

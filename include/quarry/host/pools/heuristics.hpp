@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of heuristics. All that reads a heuristic as a text, or shows one, reads it.
+// The table of heuristics. All code that parses or prints a heuristic uses it.
 #pragma once
 
 #include "quarry/core/export.hpp"
@@ -30,7 +30,7 @@ inline constexpr std::array named_heuristics{
                     "its empty blocks, summed over all frees, reach N MiB", &heuristic::by_cost,
                     "by_cost"}};
 
-/// What changes a heuristic: `+name` in a text, `.code()` in a program.
+/// A modifier of a heuristic: `+name` in a text, `.code()` in a program.
 struct named_modifier {
   char const* name;
   char const* help;
@@ -47,18 +47,18 @@ inline constexpr std::array named_modifiers{
         [](heuristic const& rule) { return rule.checked_at == heuristic::moment::before_growth; },
         [](heuristic const& rule) { return rule.before_growth(); }, "before_growth"}};
 
-/// The heuristic of a text: `never`, or a row of `named_heuristics` with any `named_modifiers`, as
-/// in `percent:50+hwm`. Takes each `code` for its `name`. Throws `bad_argument`, which names the
-/// wrong part.
+/// Parses a heuristic: `never`, or a row of `named_heuristics` with any `named_modifiers`, as in
+/// `percent:50+hwm`. Also accepts each `code` in place of its `name`. Throws `bad_argument`, which
+/// names the wrong part.
 [[nodiscard]] QUARRY_API heuristic heuristic_named(std::string_view text);
-/// The text of a heuristic. A rule of the program has none: «a rule of the program».
+/// Returns the text of a heuristic; for a user's rule, «a rule of the program».
 [[nodiscard]] QUARRY_API std::string heuristic_name(heuristic const& rule);
-/// What makes the heuristic in a program. A rule of the program is the variable `rule`.
+/// Returns the C++ expression that makes the heuristic. A user's rule is the variable `rule`.
 [[nodiscard]] QUARRY_API std::string heuristic_code(heuristic const& rule);
 
 namespace detail {
-/// As `heuristic_named`. A refusal shows the text `whole`, of which `text` is a part, and also the
-/// modifiers `others`.
+/// Like `heuristic_named`. An error message shows the text `whole`, of which `text` is a part, and
+/// also lists the modifiers `others`.
 [[nodiscard]] QUARRY_API heuristic heuristic_named(std::string_view text, std::string_view whole,
                                                    std::string_view others);
 }  // namespace detail

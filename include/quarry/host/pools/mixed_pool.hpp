@@ -37,11 +37,12 @@ struct mixed_pool_counts {
 /// A free needs the address alone: slabs are aligned to their size, so the address determines the
 /// slab.
 ///
-/// Not thread-safe. O(1) expected. A small allocation costs one bit beside its slot, where a chunk
-/// of a pool costs 45 bytes or more (docs/design/pool_costs.md), and a slice two bytes or more. The
-/// registry knows none of its allocations, small or large. (`allocators::make` makes it a named
-/// allocator and registers its allocations, as for a resource.) An empty slab returns to the pool
-/// if its size has another slab with free slots. Invariants, checked by `audit`:
+/// Not thread-safe. O(1) expected. A small allocation costs its slot and one bit. A chunk of a pool
+/// costs 45 bytes or more in addition to its memory, and a slice two bytes or more
+/// (docs/design/pool_costs.md). The registry knows none of its allocations, small or large.
+/// (`allocators::make` makes it a named allocator and registers its allocations, as for a
+/// resource.) An empty slab returns to the pool if its size has another slab with free slots.
+/// Invariants, checked by `audit`:
 ///   1. a slab's count of free slots is the number of ones in its bits;
 ///   2. a slab is in the list of its size exactly if it has free slots.
 template <memory_resource Resource>
@@ -67,7 +68,7 @@ class QUARRY_POISONS mixed_pool {
     if (pointer == nullptr) return true;
     return state_->deallocate(reinterpret_cast<std::uint64_t>(pointer));
   }
-  /// As a resource.
+  /// The interface of a resource.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
   /// The granted bytes: the size of the slot, or the requested size of a large allocation. nullopt

@@ -23,8 +23,8 @@ namespace quarry::inline QUARRY_ABI {
 /// of the current call.
 ///
 /// A stream that uses a segment waits for the event of the stream that freed the segment last.
-/// Earlier users of the segment need no events: each stream was ordered behind the stream before it
-/// when it allocated the segment.
+/// Earlier users of the segment need no events: each stream was ordered after its predecessor when
+/// it allocated the segment.
 ///
 /// Frees record the events, because a handle may be invalid later. A program with one stream
 /// records no events. Not thread-safe. A free allocates no memory, except for the first free of a
@@ -45,7 +45,7 @@ class place_owners {
     frees_.resize(borders_.size());
   }
 
-  /// Orders the later work of `handle` behind all work on [offset, offset + size), which must be a
+  /// Orders the later work of `handle` after all work on [offset, offset + size), which must be a
   /// place of the plan. For this the stream waits for the events of the streams that freed the
   /// bytes. Returns false and changes nothing if no event covers one of these frees. Throws what
   /// `identity` throws, and std::bad_alloc. O(segments of the place).

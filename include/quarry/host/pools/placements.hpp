@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of the placements of `pool`. All that chooses a placement by its name, or shows one,
-// reads it.
+// The table of the placements of `pool`. All code that selects a placement by its name, or prints
+// one, uses it.
 #pragma once
 
 #include "quarry/core/errors.hpp"

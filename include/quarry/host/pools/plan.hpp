@@ -53,7 +53,7 @@ struct plan {
   friend bool operator==(plan const&, plan const&) = default;
 };
 
-/// The maximum number of allocations of a plan, which takes 24 bytes for each.
+/// The maximum number of allocations of a plan, which takes 32 bytes for each.
 inline constexpr std::size_t max_plan_allocations = std::size_t{1} << 24;
 
 /// Describes at most 100 violated invariants of a plan. Returns no texts if the plan is valid. O(n

@@ -14,7 +14,7 @@ namespace quarry::inline QUARRY_ABI {
 /// A request that the next planned allocation does not serve is unplanned, and the position does
 /// not change. After two consecutive unplanned requests, the cursor searches for two consecutive
 /// allocations that serve them. It searches the next `lookahead` allocations, the beginning of the
-/// period, and the last `lookahead` allocations, and continues behind the first pair that it finds.
+/// period, and the last `lookahead` allocations, and continues after the first pair that it finds.
 /// A wrong jump is harmless, because the pool checks that each place is free. The cursor returns
 /// from a wrong jump in the same way.
 ///
@@ -58,7 +58,7 @@ class plan_cursor {
   [[nodiscard]] std::uint32_t position() const { return position_; }
   /// The number of jumps to another position.
   [[nodiscard]] std::uint64_t jumps() const { return jumps_; }
-  /// Bytes of bookkeeping beside this object.
+  /// Bytes of bookkeeping in addition to this object.
   [[nodiscard]] bytes footprint() const { return sizes_.capacity() * sizeof(size_range); }
 
  private:

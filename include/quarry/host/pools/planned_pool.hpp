@@ -65,8 +65,8 @@ class QUARRY_POISONS planned_pool : public planned_memory<Resource, Fallback> {
   void release() noexcept { this->fallback().release(); }
 
   [[nodiscard]] planned_pool_counts counts() const { return this->count_all(); }
-  /// The bytes of memory that the pool needs besides its blocks: its own size, the plan, resident
-  /// pages of its tables, and its labels. O(pages + labels), by system calls.
+  /// Bytes of memory that the pool needs in addition to its blocks: its own size, the plan,
+  /// resident pages of its tables, and its labels. O(pages + labels), by system calls.
   [[nodiscard]] bytes bookkeeping() const { return sizeof(*this) + this->footprint(); }
 };
 

@@ -73,7 +73,7 @@ class planned_stream_pool : public planned_memory<Resource, stream_pool<Resource
         [&] { return this->fallback().allocate(size, alignment, handle); });
   }
 
-  /// Frees an allocation in the order of stream `handle`, after the stream's present work; ignores
+  /// Frees an allocation in stream order: after the present work of stream `handle`. Ignores
   /// nullptr. If `pointer` is not the base address of an allocation in use, returns false, and
   /// changes only the count `invalid_frees`.
   bool deallocate(void* pointer, stream handle = {}) noexcept {

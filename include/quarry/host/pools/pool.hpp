@@ -70,7 +70,7 @@ class QUARRY_POISONS pool {
     invalid_frees_ -= !is_freed;
     return is_freed;
   }
-  /// As a resource, for adaptors and pools on top of this pool.
+  /// The interface of a resource, for adaptors and pools on top of this pool.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
   /// Returns the blocks without allocations to the resource. O(blocks).
@@ -141,8 +141,8 @@ class QUARRY_POISONS pool {
     result.largest_free = memory_.arena().largest_free();
     return result;
   }
-  /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
-  /// tables, and its labels. O(pages + labels), by system calls.
+  /// Bytes of memory that the pool needs in addition to its blocks: its own size, resident pages of
+  /// its tables, and its labels. O(pages + labels), by system calls.
   [[nodiscard]] bytes bookkeeping() const {
     auto const& arena = memory_.arena();
     return sizeof(*this) + arena.footprint() + memory_.slices().footprint() +

@@ -30,7 +30,7 @@ struct pool_options {
   std::string name = {};  ///< for reports
   bool is_tracked =
       true;  ///< the registry knows its allocations; never those of a simulated resource
-  /// Bytes behind each allocation that detect overruns, at most 65536; 0 means none. The
+  /// Bytes after each allocation that detect overruns, at most 65536; 0 means none. The
   /// constructor throws `bad_argument` if the host cannot access the memory. See red_zone.hpp.
   bytes red_zone = 0;
   /// Receives a line of text for each write to a red zone; null means standard error. Exceptions

@@ -16,7 +16,7 @@ namespace quarry::inline QUARRY_ABI {
 /// pool.
 struct route {
   std::uint32_t pool = 0;
-  bytes min_size = 0, max_size = no_limit;  ///< both limits are included
+  bytes min_size = 0, max_size = no_limit;  ///< both limits are inclusive
   std::string call_site = {};               ///< empty: any call site
   std::string phase = {};                   ///< empty: any phase
 

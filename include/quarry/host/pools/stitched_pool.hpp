@@ -33,7 +33,7 @@ struct stitched_counts {
   bytes granted = 0;                        // of the chunks that serve them
   bytes largest_free = 0;                   // chunk
   bytes moved = 0;                          // bytes of moved pages
-  std::uint64_t growths = 0;                // requests that no free chunk fitted
+  std::uint64_t growths = 0;                // requests that fitted no free chunk
   std::uint64_t invalid_frees = 0;          // frees of addresses that were not in use
   std::size_t allocations_in_use = 0;
 };
@@ -42,12 +42,12 @@ struct stitched_counts {
 /// and maps them side by side at new addresses, followed by the new pages that are missing.
 /// Allocations stay where they are, and nothing is copied.
 ///
-/// So the pool reserves the peak use and parts of pages: on the three traces of
-/// docs/design/pools.md 1 % more than the peak with pages of 64 KiB, and 3 to 6 % more with pages
-/// of 2 MiB. It never coalesces. It uses each address once: each growth takes new addresses of the
-/// reserved range, and a process has 2^47 of them. With `is_registered` the pool only grows, until
-/// `shrink` is called. For device memory, the user makes sure that no running work uses freed
-/// memory when the pool grows.
+/// So the pool reserves the peak use and parts of pages. On the three traces of
+/// docs/plots/README.md (time and memory of placements) this is 1 % more than the peak with pages
+/// of 64 KiB, and 3 to 6 % more with pages of 2 MiB. It never coalesces. It uses each address once:
+/// each growth takes new addresses of the reserved range, and a process has 2^47 of them. With
+/// `is_registered` the pool only grows, until `shrink` is called. For device memory, the user makes
+/// sure that no running work uses freed memory when the pool grows.
 ///
 /// Not thread-safe. A failed allocation leaves the users' allocations and their counts unchanged,
 /// but may have moved free pages.
@@ -108,7 +108,7 @@ class QUARRY_POISONS stitched_pool {
     return true;
   }
 
-  /// As a resource.
+  /// The interface of a resource.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
   /// Returns free pages to their source, at most `max_bytes` bytes. The result is the number of
@@ -149,8 +149,8 @@ class QUARRY_POISONS stitched_pool {
             invalid_frees_,
             placement_.allocated()};
   }
-  /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
-  /// tables, and its labels. O(pages + labels), by system calls.
+  /// Bytes of memory that the pool needs in addition to its blocks: its own size, resident pages of
+  /// its tables, and its labels. O(pages + labels), by system calls.
   [[nodiscard]] bytes bookkeeping() const {
     return sizeof(*this) + placement_.footprint() + memory_.footprint(placement_.blocks());
   }

@@ -37,14 +37,13 @@ struct stream_pool_counts {
   std::size_t streams = 0, allocations_in_use = 0;
 };
 
-/// A pool in the order of streams: memory that was freed on a stream may be allocated on that
-/// stream again at once, although work that uses it may not be done, because the next use comes
-/// later in the stream.
+/// A stream-ordered pool. Memory that was freed on a stream may be allocated on that stream again
+/// at once: earlier work may still use it, but the stream runs the next use later.
 ///
 /// Freed memory stays with its stream, and the stream reuses it without an event. Memory that was
 /// freed before a recorded event is *covered*. While no other stream makes calls, covered memory
 /// becomes common at once, so that all free memory of a stream that works alone can merge. A stream
-/// takes the tighter of its own and the common chunks if it need not wait for other streams. If no
+/// takes the tightest fit of its own and of those common chunks for which it need not wait. If no
 /// chunk fits, it takes common memory and waits for the streams that freed it and are not done. If
 /// that does not fit either, the pool makes all covered memory common and merges neighbours. So
 /// streams whose allocations alternate do not split the pool between them. The pool grows if that
@@ -93,8 +92,8 @@ class stream_pool {
   }
 
   /// Allocates `size` bytes for the later work of stream `handle`. Size 0 returns a unique address.
-  /// Throws `out_of_memory`, `bad_argument` if `handle` is no stream, and what the resource throws.
-  /// O(1) while the stream's own free memory fits.
+  /// Throws `out_of_memory`, `bad_argument` if `handle` is not a stream, and what the resource
+  /// throws. O(1) while the stream's own free memory fits.
   [[nodiscard]] void* allocate(bytes size, stream handle = {}) {
     auto const needed = sizes_for(size);
     return record_allocation(allocate_chunk(handle, streams_.state_of(handle), needed), size);
@@ -112,7 +111,7 @@ class stream_pool {
     return record_allocation(arena_.trim(base, needed, alignment, owner_state.owner), size);
   }
 
-  /// Frees an allocation in the order of stream `handle`, after the stream's present work; ignores
+  /// Frees an allocation in stream order: after the present work of stream `handle`. Ignores
   /// nullptr. If another stream allocated or used the memory, the caller first makes `handle` wait
   /// for that work. Returns false, and changes nothing but the count `invalid_frees`, if `pointer`
   /// is not the base address of an allocation in use.
@@ -195,8 +194,8 @@ class stream_pool {
             streams_.count(),
             arena_.allocated()};
   }
-  /// Bytes of memory that the pool needs beside its blocks: its own size, resident pages of its
-  /// tables, and its labels. O(pages + labels), by system calls.
+  /// Bytes of memory that the pool needs in addition to its blocks: its own size, resident pages of
+  /// its tables, and its labels. O(pages + labels), by system calls.
   [[nodiscard]] bytes bookkeeping() const {
     return sizeof(*this) + arena_.footprint() + source_.memory().footprint(arena_.blocks());
   }

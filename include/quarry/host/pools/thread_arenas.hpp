@@ -19,23 +19,23 @@ namespace quarry::inline QUARRY_ABI {
 /// Any thread may free what another thread allocated. The address goes into a list of that thread's
 /// arena, under the list's own lock, and that thread frees it when it next allocates. If an address
 /// is in the list twice, the arena's pool then refuses and counts the second entry. If no thread
-/// has the arena, the address and the whole list are freed at once. So a thread that will not
+/// owns the arena, the address and the whole list are freed at once. So a thread that will not
 /// allocate for long, such as an idle worker, should call `leave`. The options, such as block sizes
 /// and `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new
 /// thread. A thread does not use the free memory of another thread; `release` returns it to the
 /// resource. If threads need few blocks, or only free, one pool in a `synchronized_resource`
 /// reserves less.
 ///
-/// An arena's pool is Guarded by: the thread that has the arena. An arena changes its thread under
-/// the mutex. A thread that frees into an arena without a thread, or releases it, has it meanwhile.
-/// Whether an arena has a thread is read without the mutex first, by (H), a relaxed load. A free
-/// that sees an old value goes into the list; so may a free at the moment when the thread leaves,
-/// or while another thread frees into the arena. The list is then freed with the next free into
-/// that arena, by the arena's next thread, or by `release`. No lock is held while a resource or a
-/// function of the options is called, so these may use the arenas. The child of a fork can use its
-/// own thread's arena, and free what other arenas allocated. Each arena has a copy of `Resource`;
-/// threads may share what the copies refer to. All allocations must be freed, or no longer be used,
-/// before this is destroyed.
+/// An arena's pool is Guarded by: the thread that owns the arena. The owner changes under the
+/// mutex. A thread that frees into an arena without an owner, or releases it, owns it for that
+/// time. A free first reads without the mutex whether the arena has an owner, by (H), a relaxed
+/// load. If it reads an old value, the address goes into the list. The same may happen while the
+/// owner leaves, or while another thread frees into the arena. Then the next free into that arena,
+/// its next owner, or `release` frees the list. No lock is held while a resource or a function of
+/// the options is called, so these may use the arenas. The child of a fork can use its own thread's
+/// arena, and free what other arenas allocated. Each arena has a copy of `Resource`; threads may
+/// share what the copies refer to. All allocations must be freed, or no longer be used, before this
+/// object is destroyed.
 template <memory_resource Resource>
 class QUARRY_POISONS thread_arenas {
  public:
@@ -79,7 +79,7 @@ class QUARRY_POISONS thread_arenas {
     return return_to_owner(pointer);
   }
 
-  /// As a resource.
+  /// The interface of a resource.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     return call_with_pool(
         [&](pool<Resource>& arena_pool) { return arena_pool.allocate(size, alignment); });

@@ -22,10 +22,10 @@ namespace quarry::inline QUARRY_ABI {
 /// A free waits for the stream's work, and only then returns the memory to the resource. So free
 /// memory is never in use, and an allocation waits only if the resource has no memory. A stream
 /// pool waits less. No lock is held during a wait. If the wait for a stream fails, the source keeps
-/// the memory until a wait for all streams succeeds. Later frees retry that wait; each failed
-/// attempt doubles the number of frees to the next one, up to 1,024. An allocation that finds no
-/// memory, and the destructor, also retry it. A wait for a stream that is being captured ends the
-/// capture.
+/// the memory until a wait for all streams succeeds. Later frees whose own wait succeeds retry it;
+/// each failed attempt doubles the number of frees to the next attempt, up to 1,024. An allocation
+/// that finds no memory, and the destructor, also retry it. A wait for a stream that is being
+/// captured ends the capture.
 ///
 /// A null pointer is ignored. An address that the source did not allocate, or that was deallocated
 /// already, is refused: nothing changes but the count `invalid_frees`. Threads may share a source.

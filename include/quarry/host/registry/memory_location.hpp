@@ -27,8 +27,7 @@ template <class Resource>
 }
 
 /// Waits until any stream or thread may use the memory that the resource has allocated. Calls
-/// `synchronize()`, which resources have that allocate in the order of a stream. Pools call this
-/// for each block.
+/// `synchronize()`, which stream-ordered resources have. Pools call this for each block.
 template <class Resource>
 void synchronize(Resource& resource) {
   if constexpr (requires { resource.synchronize(); }) {
@@ -52,7 +51,7 @@ template <class Resource>
 }
 
 /// Returns unused memory, if the resource keeps some: calls its `release()`, otherwise that of its
-/// `upstream()`. Passes over a `release` that would also end the use of allocations (a constant
+/// `upstream()`. Skips a `release` that would also free allocations in use (a constant
 /// `release_ends_use`). Throws what `release` throws.
 template <class Resource>
 void release_unused(Resource& resource) {
@@ -77,8 +76,8 @@ template <class Resource>
   }
 }
 
-/// A resource whose addresses have no memory behind them, or whose upstream is such a resource. No
-/// adaptor can hide that.
+/// A resource whose addresses have no memory, or whose upstream is such a resource. No adaptor can
+/// hide that.
 template <class Resource>
 concept simulated = says_that_it_is_simulated<Resource>();
 

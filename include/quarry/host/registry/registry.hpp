@@ -32,7 +32,7 @@ namespace quarry::inline QUARRY_ABI {
 /// The number of a pool or tracked resource, unique in the process. 0 means no allocator.
 using allocator_id = std::uint32_t;
 
-/// What the registry knows of an allocation.
+/// What the registry knows about an allocation.
 struct allocation_record {
   allocator_id allocator = 0;
   memory_location location;
@@ -169,7 +169,7 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
 /// the lock of the allocator's registration.
 [[nodiscard]] QUARRY_API std::optional<allocation_label> label_of(void const* address);
 
-/// What the registry knows of a pool or tracked resource.
+/// What the registry knows about a pool or tracked resource.
 struct allocator_info {
   allocator_id id;
   std::string name;

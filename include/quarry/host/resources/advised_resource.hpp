@@ -12,10 +12,10 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// Advises the driver or the system about each allocation of a resource, and prefetches it to the
-/// location of its use. For managed memory, files and host memory (see memory_advice).
+/// location of its use. It is for managed memory, files and host memory (see memory_advice).
 ///
-/// A call in the order of a stream prefetches in that stream: the stream's later work finds the
-/// memory at the target. Other calls prefetch in the default stream. Throws what the upstream,
+/// A stream-ordered call prefetches in its stream, so the stream's later work finds the memory at
+/// the target. Other calls prefetch in the default stream. Throws what the upstream,
 /// `operations::advise` and `operations::prefetch` throw; then the allocation is returned to the
 /// upstream.
 template <class Upstream>

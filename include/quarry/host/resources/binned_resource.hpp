@@ -11,7 +11,7 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// Allocates small sizes from slots, with a bin for each power of two from `minimum` to `maximum`.
-/// Larger sizes come directly from `Large`, for example a pool.
+/// Larger sizes, and alignments above 256, come directly from `Large`, for example a pool.
 ///
 /// `Small` provides the slots, in blocks of `slots_per_block`. The memory of `Small` and `Large`
 /// must have the same location. An allocation must be freed with its size and alignment.

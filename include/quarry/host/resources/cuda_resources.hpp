@@ -32,7 +32,7 @@ class QUARRY_API device_resource {
   int device_;
 };
 
-/// Memory of one GPU from CUDA's own pool, in the order of one stream (cudaMallocAsync). Before
+/// Stream-ordered memory of one GPU from CUDA's own pool (cudaMallocAsync), in one stream. Before
 /// `synchronize`, only work of that stream may use the memory.
 class QUARRY_API stream_ordered_resource {
  public:

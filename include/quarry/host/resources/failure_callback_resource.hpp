@@ -15,10 +15,10 @@ namespace quarry::inline QUARRY_ABI {
 /// long as `make_room` returns true. `make_room` may free caches, or write data out. If it returns
 /// false, the upstream's exception propagates.
 ///
-/// The upstream is a resource, a pool, or a source of memory in the order of streams. This adaptor
-/// has no lock, so `make_room` may allocate and free through it. Put it over a pool that has a
-/// lock. Under that pool `make_room` would run with the lock held, and would wait forever if it
-/// used the pool. Threads may share it if they may share the upstream and `make_room`.
+/// The upstream is a resource, a pool, or a stream-ordered source. This adaptor has no lock, so
+/// `make_room` may allocate and free through it. Put it over a pool that has a lock. Under that
+/// pool `make_room` would run with the lock held, and would wait forever if it used the pool.
+/// Threads may share it if they may share the upstream and `make_room`.
 template <class Upstream>
 class failure_callback_resource
     : public resource_adaptor<failure_callback_resource<Upstream>, Upstream> {

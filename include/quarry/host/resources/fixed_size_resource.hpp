@@ -17,8 +17,8 @@ namespace quarry::inline QUARRY_ABI {
 /// Allocates slots of one size. A block of the upstream has many slots. A bitmap outside the block
 /// has a bit for each slot: 1 means free.
 ///
-/// Throws `out_of_memory` for a request that is larger than a slot. Allocation looks at
-/// `slots_per_block` / 64 words at most; deallocation is O(log blocks). Not thread-safe.
+/// Throws `out_of_memory` for a request that is larger than a slot. Allocation examines at most
+/// `slots_per_block` / 64 words; deallocation is O(log blocks). Not thread-safe.
 template <class Upstream>
 class QUARRY_POISONS fixed_size_resource {
  public:

@@ -15,12 +15,11 @@ namespace quarry::inline QUARRY_ABI {
 /// Writes a line for each allocation and deallocation, in RMM's format (allocation_log). Several
 /// resources may share a log.
 ///
-/// The upstream is a resource, a pool, or a source of memory in the order of streams, such as
-/// `locked_stream_pool` and `cuda_async_pool`. With such a source each call takes the stream, too.
-/// The order of the lines shows no address as allocated twice: an allocation is logged after the
-/// call, and a deallocation before the call. This does not hold for a log that a pool and its own
-/// upstream share, because the first allocation in a block has the block's address. Throws what the
-/// upstream throws.
+/// The upstream is a resource, a pool, or a stream-ordered source, such as `locked_stream_pool` and
+/// `cuda_async_pool`. With such a source each call takes the stream, too. In the log, no address is
+/// allocated again before it is freed: an allocation is logged after the call, and a deallocation
+/// before the call. The exception is a log that a pool and its own upstream share, because the
+/// first allocation in a block has the block's address. Throws what the upstream throws.
 template <class Upstream>
 class logged_resource : public resource_adaptor<logged_resource<Upstream>, Upstream> {
  public:

@@ -11,8 +11,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Allocates from its blocks in sequence and frees nothing before `reset`. For allocations whose
-/// use ends at the same moment.
+/// Allocates from its blocks in sequence and frees nothing before `reset`. It is for allocations
+/// that are all freed together.
 ///
 /// Blocks have at least `block_bytes` bytes. After `reset` the resource reuses its blocks in the
 /// order in which it got them. Deallocation does nothing. Not thread-safe.
@@ -59,16 +59,16 @@ class QUARRY_POISONS monotonic_resource {
   }
   void deallocate(void*, bytes, bytes) noexcept {}
 
-  /// Ends the use of all allocations. Keeps the blocks.
+  /// Frees all allocations and keeps the blocks.
   void reset() noexcept {
     if (detail::is_poisoned(upstream_)) {
       for (block const& listed : blocks_) detail::poison(listed.base, listed.size);
     }
     current_ = used_ = 0;
   }
-  /// `release` ends the use of all allocations (see `release_unused`).
+  /// `release` frees allocations that are in use (see `release_unused`).
   static constexpr bool release_ends_use = true;
-  /// Ends the use of all allocations and returns the blocks to the upstream.
+  /// Frees all allocations and returns the blocks to the upstream.
   void release() noexcept {
     for (block const& listed : blocks_) {
       if (detail::is_poisoned(upstream_)) detail::unpoison(listed.base, listed.size);
@@ -91,8 +91,8 @@ class QUARRY_POISONS monotonic_resource {
     bytes size;
   };
 
-  /// Allocates behind the first `used` bytes of a block and makes the block the current one.
-  /// Returns nullptr if the block has no room.
+  /// Allocates after the first `used` bytes of a block and makes the block the current one. Returns
+  /// nullptr if the block has no room.
   [[nodiscard]] void* allocate_in_block(std::size_t number, bytes used, bytes size,
                                         bytes alignment) {
     bytes const wanted = size == 0 ? 1 : size;

@@ -22,8 +22,8 @@ concept profiler_ranges = std::movable<Ranges> && requires(Ranges& ranges, char 
 /// Shows each allocation and deallocation as a range in a profiler. `nvtx_ranges` is for NVTX
 /// (nvtx_ranges.hpp).
 ///
-/// The upstream is a resource, a pool, or a source of memory in the order of streams. With such a
-/// source each call takes the stream, too. Throws what the upstream throws.
+/// The upstream is a resource, a pool, or a stream-ordered source. With such a source each call
+/// takes the stream, too. Throws what the upstream throws.
 template <class Upstream, profiler_ranges Ranges>
 class ranged_resource : public resource_adaptor<ranged_resource<Upstream, Ranges>, Upstream> {
  public:

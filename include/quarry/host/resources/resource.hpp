@@ -20,10 +20,10 @@ inline constexpr char const* request_too_large =
 /// `allocate` returns `size` bytes (0 is allowed) at a multiple of `alignment`. It throws
 /// `out_of_memory`, `resource_failed`, or `bad_argument` if the alignment is not a power of two,
 /// and then changes nothing. For an alignment that is larger than the resource supports, CUDA's
-/// resources throw `out_of_memory` and others throw `bad_argument`. `deallocate` frees memory of
-/// `allocate`, with the same size and alignment. It never throws. Resources are movable. Threads
-/// may share a resource only if its documentation says so; otherwise the user must serialise the
-/// calls.
+/// resources throw `out_of_memory` and others throw `bad_argument`. `deallocate` takes memory that
+/// `allocate` returned, with the same size and alignment. It never throws. Resources are movable.
+/// Threads may share a resource only if its documentation says so; otherwise the user must
+/// serialise the calls.
 template <class Resource>
 concept memory_resource = std::movable<Resource> &&
                           requires(Resource& resource, void* pointer, bytes size, bytes alignment) {
@@ -40,7 +40,7 @@ inline void check_power_of_two(char const* resource, bytes alignment) {
 }
 
 /// The bytes that a chunk needs beyond the requested size, so that it contains a multiple of
-/// `alignment` with enough bytes behind it. 0 if `alignment` is not above `own`, the alignment of
+/// `alignment` with enough bytes after it. 0 if `alignment` is not above `own`, the alignment of
 /// all chunks. Throws `bad_argument` unless `alignment` is a power of two, and `out_of_memory` if
 /// it is above 64 TiB.
 inline bytes room_to_align(char const* resource, bytes size, bytes alignment, bytes own) {

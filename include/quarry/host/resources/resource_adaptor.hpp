@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls that an adaptor passes to its upstream: without a stream, in the order of a stream, or
-// for any stream at once.
+// The calls that an adaptor passes to its upstream: without a stream, stream-ordered, or for any
+// stream at once.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -14,7 +14,7 @@ concept takes_plain_calls =
       resource.allocate(size, alignment);
       resource.deallocate(pointer, size, alignment);
     };
-/// A source of memory in the order of streams, such as `locked_stream_pool` and `cuda_async_pool`.
+/// A stream-ordered source of memory, such as `locked_stream_pool` and `cuda_async_pool`.
 template <class Resource, class Stream>
 concept takes_stream_calls =
     requires(Resource& resource, void* pointer, bytes size, bytes alignment, Stream stream) {
@@ -43,7 +43,7 @@ struct plain_call {
   [[nodiscard]] static void const* handle() { return nullptr; }
 };
 
-/// A call in the order of `stream`.
+/// A stream-ordered call in `stream`.
 template <class Stream>
 struct stream_call {
   Stream stream;
@@ -74,8 +74,8 @@ struct sync_call {
 
 /// The public functions of an `Adaptor`: the same kinds of calls as its `Upstream` has.
 ///
-/// `Adaptor` derives from this and has two functions, which may be private if this is a friend:
-/// `allocate_by(call, size, alignment)` and, noexcept, `deallocate_by(call, pointer, size,
+/// `Adaptor` derives from this class and has two functions, which may be private if this class is a
+/// friend: `allocate_by(call, size, alignment)` and, noexcept, `deallocate_by(call, pointer, size,
 /// alignment)`. They call the upstream by the functions of `call`, which is a `plain_call`, a
 /// `stream_call` or a `sync_call`.
 template <class Adaptor, class Upstream>
@@ -92,7 +92,7 @@ class resource_adaptor {
     self().deallocate_by(plain_call{}, pointer, size, alignment);
   }
 
-  /// Allocates in the order of a stream.
+  /// Allocates in stream order.
   template <class Stream>
     requires takes_stream_calls<Upstream, Stream>
   [[nodiscard]] void* allocate(bytes size, bytes alignment, Stream stream) {

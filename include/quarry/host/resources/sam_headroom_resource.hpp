@@ -21,8 +21,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// The system's memory on a machine whose GPU can read it, with some of the GPU's memory kept free.
-/// As RMM's sam_headroom_memory_resource.
+/// System memory (malloc) on a machine whose GPU can access it, with some of the GPU's memory kept
+/// free. Corresponds to RMM's sam_headroom_memory_resource.
 ///
 /// System memory moves to the GPU when kernels use it, and does not move back. So it can fill the
 /// GPU until other CUDA calls fail. This resource asks the driver to keep the start of an

@@ -6,8 +6,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Returns addresses that have no memory behind them, for tests of pools. Pools never access the
-/// memory that they manage.
+/// Returns addresses without memory, for tests of pools. Pools never access the memory that they
+/// manage.
 class simulated_resource {
  public:
   static constexpr bool is_simulated = true;

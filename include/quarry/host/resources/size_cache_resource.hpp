@@ -61,8 +61,8 @@ class QUARRY_POISONS size_cache_resource {
     release();
     return allocate_upstream(size, alignment);
   }
-  /// Caches an allocation. Refuses nullptr and memory that is cached already: then changes nothing
-  /// but the count of invalid frees.
+  /// Caches an allocation. If `pointer` is null or already cached, changes only the count of
+  /// invalid frees.
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     auto const is_same = [&](cached const& entry) { return entry.memory == pointer; };
     if (pointer == nullptr || std::any_of(kept_.begin(), kept_.end(), is_same)) {

@@ -13,9 +13,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Memory in the order of streams that functions of the user allocate and free. Use it where a
-/// source of memory in the order of streams is expected, such as `shared_stream_memory`, or below
-/// adaptors.
+/// Stream-ordered memory that functions of the user allocate and free. Use it where a
+/// stream-ordered source is expected, such as in `shared_stream_memory`, or below adaptors.
 ///
 /// The functions get the stream of the call. nullopt stands for `allocate_sync`, whose memory any
 /// stream may use at once, and for `deallocate_sync`, whose memory no stream uses any more.

@@ -19,7 +19,8 @@ namespace quarry::inline QUARRY_ABI {
 /// Threads may share it if they may share the upstream. It holds its own lock while it writes its
 /// table, but not while the upstream works. Costs about 50 bytes for an allocation of 64 bytes, and
 /// about 90 for one of 4 KiB, with 100,000 allocations in use. `deallocate` ignores memory that
-/// this resource did not allocate, and counts the call as an invalid free.
+/// this resource did not allocate, or allocated with another size, and counts the call as an
+/// invalid free.
 template <class Upstream>
 class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Upstream> {
  public:
