@@ -5,6 +5,7 @@
 #include "fault_report.hpp"
 #include "host_calls.hpp"
 #include "signal_watch.hpp"
+#include "wait_graph.hpp"
 
 #include <charconv>
 #include <csignal>
@@ -166,6 +167,7 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
     table << ": " << text << '\n';
   }
   if (is_heap_full) table << "  the heap is full: run with a larger --heap\n";
+  table << describe_wait_graph(ranks);
   return table.str();
 }
 

@@ -8,6 +8,6 @@ quarry_layer(mpi
     intercommunicators.cpp long_messages.cpp meeting.cpp
     message_calls.cpp outgoing.cpp output.cpp part_collectives.cpp point_to_point.cpp progress.cpp rank.cpp rank_arrays.cpp
     rank_memory.cpp reduction.cpp requests.cpp splitting.cpp
-    topologies.cpp topology_calls.cpp types.cpp zero_divisor.cpp
+    topologies.cpp topology_calls.cpp types.cpp wait_graph.cpp zero_divisor.cpp
   TESTS mpi/*_test.cpp
   MUTANTS src/mpi/orders.hpp src/mpi/meeting_orders.hpp)

@@ -95,8 +95,23 @@ QUARRY_SLOW void yield_rank() {
 
 namespace {
 
+/// The world's rank that the wait's peer is; MPI_ANY_SOURCE if it is not one.
+[[nodiscard]] QUARRY_HD std::int32_t awaited_rank(rank_state const& rank,
+                                                  wait_reason const& reason) {
+  if (reason.peer < 0) return MPI_ANY_SOURCE;
+  for (std::uint32_t i = 0; i < rank.memberships; ++i) {
+    communicator const* const shared = rank.member_of[i].shared;
+    auto const peer = static_cast<std::uint32_t>(reason.peer);
+    if (shared != nullptr && (shared->context | 1) == (reason.context | 1))
+      return peer < shared->size ? static_cast<std::int32_t>(shared->world_rank(peer, rank.rank))
+                                 : MPI_ANY_SOURCE;
+  }
+  return MPI_ANY_SOURCE;
+}
+
 QUARRY_HD void begin_wait(rank_state& rank, own_mail_reader const& mails,
                           wait_reason const& reason) {
+  rank.awaited = awaited_rank(rank, reason);
   rank.waiting = reason;
   if (!mails.has_message()) rank.looks_without_memory = 0;  // other calls took it
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/wait_graph.hpp"
+
+#include "mpi/calls.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace quarry::test {
+namespace wait_graph_test {
+
+using mpi::rank_state;
+
+rank_state running() {
+  rank_state made{};
+  made.stage = mpi::life::running;
+  return made;
+}
+rank_state ended() {
+  rank_state made{};
+  made.stage = mpi::life::done;
+  return made;
+}
+/// A rank that waits in MPI_Recv for a rank of the world.
+rank_state receiving_from(int rank) {
+  rank_state made = running();
+  made.waiting.call = static_cast<std::uint32_t>(mpi::call::recv);
+  made.waiting.peer = made.awaited = rank;
+  return made;
+}
+rank_state in(mpi::call which) {
+  rank_state made = running();
+  made.waiting.call = static_cast<std::uint32_t>(which);
+  made.waiting.peer = MPI_PROC_NULL;
+  made.awaited = MPI_ANY_SOURCE;
+  return made;
+}
+
+std::string graph(std::vector<rank_state> const& ranks) { return mpi::describe_wait_graph(ranks); }
+
+TEST(WaitGraph, ShowsCircles) {
+  EXPECT_EQ(graph({receiving_from(1), receiving_from(2), receiving_from(0)}),
+            "  a circle of 3 ranks: 0 -> 1 -> 2 -> 0\n");
+  EXPECT_EQ(graph({receiving_from(1), receiving_from(0), receiving_from(3), receiving_from(2),
+                   receiving_from(4), receiving_from(0)}),
+            "  a circle of 1 rank: 4 -> 4\n"
+            "  a circle of 2 ranks: 0 -> 1 -> 0, and 1 other of this length\n");
+  std::vector<rank_state> ring;
+  for (int i = 0; i < 1000; ++i) ring.push_back(receiving_from((i + 999) % 1000));
+  EXPECT_EQ(graph(ring),
+            "  a circle of 1000 ranks: 0 -> 999 -> 998 -> 997 -> 996 -> 995 -> 994 -> 993 -> ... "
+            "-> 0\n");
+}
+
+TEST(WaitGraph, ShowsForWhomTheOthersWait) {
+  EXPECT_EQ(graph({receiving_from(1), receiving_from(2), ended(), receiving_from(4), running()}),
+            "  2 ranks wait, directly or through others, for rank 2, which has ended\n"
+            "  1 rank waits, directly or through others, for rank 4, which does not wait\n");
+  EXPECT_EQ(graph({in(mpi::call::barrier), in(mpi::call::barrier), ended(),
+                   receiving_from(MPI_ANY_SOURCE)}),
+            "  2 ranks wait, directly or through others, for rank 2, which has ended\n");
+  EXPECT_EQ(graph({running(), receiving_from(MPI_ANY_SOURCE), ended()}), "");
+}
+
+TEST(WaitGraph, ShowsThatOperationsDiffer) {
+  EXPECT_EQ(graph({in(mpi::call::barrier), in(mpi::call::bcast), in(mpi::call::barrier)}),
+            "  a circle of 2 ranks: 0 -> 1 -> 0\n");
+}
+
+/// Each rank follows its edges until a rank that does not wait, or a rank that it has seen.
+TEST(WaitGraph, CountsTheWaitersThatAModelFinds) {
+  std::mt19937 random{11};
+  for (int round = 0; round < 200; ++round) {
+    int const size = 1 + static_cast<int>(random() % 12);
+    std::vector<int> next;
+    std::vector<rank_state> ranks;
+    for (int i = 0; i < size; ++i) {
+      bool const is_end = random() % 4 == 0;
+      next.push_back(is_end ? -1 : static_cast<int>(random() % static_cast<unsigned>(size)));
+      ranks.push_back(is_end ? ended() : receiving_from(next.back()));
+    }
+    std::vector<int> waiters(next.size(), 0);
+    for (int i = 0; i < size; ++i) {
+      int at = i;
+      for (int step = 0; step < size && next[static_cast<std::size_t>(at)] >= 0; ++step)
+        at = next[static_cast<std::size_t>(at)];
+      if (at != i && next[static_cast<std::size_t>(at)] < 0)
+        ++waiters[static_cast<std::size_t>(at)];
+    }
+    std::string const text = graph(ranks);
+    int shown = 0;
+    for (int i = 0; i < size; ++i) {
+      int const count = waiters[static_cast<std::size_t>(i)];
+      std::string const row = std::to_string(count) + (count == 1 ? " rank waits" : " ranks wait") +
+                              ", directly or through others, for rank " + std::to_string(i) + ",";
+      shown += text.find(row) != std::string::npos && count != 0;
+    }
+    int with_waiters = 0;
+    for (int const count : waiters) with_waiters += count != 0;
+    EXPECT_EQ(shown, std::min(with_waiters, 4)) << text;
+  }
+}
+
+}  // namespace wait_graph_test
+}  // namespace quarry::test
