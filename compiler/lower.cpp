@@ -115,6 +115,13 @@ void connect_to_runtime(Module& module, target machine,
     if (variable.isDeclaration() && !variable.use_empty()) connect(variable);
 }
 
+void check_calls(Module& module, std::set<std::string> const& runtime_functions) {
+  for (Function& function : module) {
+    std::string const name = "quarry_check_" + function.getName().str();
+    if (function.isDeclaration() && runtime_functions.contains(name)) function.setName(name);
+  }
+}
+
 bool rename_main(Module& module) {
   Function* const main = module.getFunction("main");
   if (main == nullptr || main->isDeclaration()) return false;

@@ -158,6 +158,8 @@ class parser {
       asked.is_for_cpu_only = true;
     } else if (word == "--stack-frames") {
       asked.moves_frames = false;
+    } else if (word == "--check") {
+      asked.checks_calls = true;
     } else if (word == "--check-divisors") {
       asked.checks_divisors = true;
     } else if (word == "--cpu-only") {
@@ -297,6 +299,9 @@ std::string help_text() {
          "on\n"
          "                     the stack of a rank, which has 1 MiB; they are in the heap "
          "otherwise\n"
+         "  --check            look for faults in the use of MPI while the program runs: "
+         "collective\n"
+         "                     operations that differ, buffers in use, what is not freed\n"
          "  --check-divisors   on the CPU, too, compare divisors of integers with 0; a report "
          "names the\n"
          "                     place then\n"

@@ -74,6 +74,7 @@ translation translate(program& whole, options const& asked, installation const& 
   specialise(module, result.sites, calls_for(asked));
   if (machine == target::gpu || asked.moves_frames) move_frames_to_heap(module);
   result.places = record_call_places(module, machine);
+  if (asked.checks_calls) check_calls(module, runtime_functions);
   privatize_globals(module, machine);
   hide_functions(module);
   if (machine == target::gpu && !installed.math.empty()) {

@@ -43,6 +43,7 @@ QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t own,
 QUARRY_SLOW void discard(communicator* made) {
   if (made == nullptr) return;
   if (made->shape != nullptr) release(made->shape);
+  if (made->called != nullptr) release(made->called);
   release(made);
 }
 

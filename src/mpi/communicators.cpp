@@ -9,7 +9,7 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// Compares two lists of the world's ranks. A list is a communicator's members; `own` is the caller.
+/// Compares two lists of the world's ranks: communicators' members. `own` is the caller.
 QUARRY_SLOW int compare(communicator const& left, communicator const& right, std::uint32_t own) {
   if (&left == &right) return MPI_IDENT;
   if (left.size != right.size) return MPI_UNEQUAL;

@@ -17,7 +17,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// Reads the records that ranks have written, in order, and writes their text.
 class output_reader {
  public:
-  output_reader(std::uint32_t ranks, output_ring* ring) : lines_{ranks} {
+  output_reader(std::uint32_t ranks, std::vector<std::string> places, output_ring* ring)
+      : lines_{ranks, std::move(places)} {
     check(cudaHostAlloc(reinterpret_cast<void**>(&records_),
                         output_ring::places * sizeof(output_record), cudaHostAllocMapped),
           "cudaHostAlloc");

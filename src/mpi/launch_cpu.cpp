@@ -132,7 +132,7 @@ void find_deadlock(std::uint64_t activity) {
 
 int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   check_memory(asked.ranks);
-  line_writer lines{asked.ranks};
+  line_writer lines{asked.ranks, places()};
   writer = &lines;
   cpu_world all{{asked.ranks, asked.heap, quarry_mpi_record_bytes, argc, argv}};
   compared_memory const compared{asked.malloc, backend::cpu};

@@ -276,7 +276,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const block = static_cast<std::uint64_t>(program.block);
   auto const blocks = static_cast<std::uint32_t>((threads + block - 1) / block);
   meeting_memory const meetings{asked.ranks, blocks};
-  output_reader output{asked.ranks, ring.data()};
+  output_reader output{asked.ranks, places_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
+                       ring.data()};
 
   device_array<host_call_ring> const call_ring{1};
   host_calls_memory const call_records{call_ring.data()};

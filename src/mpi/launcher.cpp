@@ -2,6 +2,7 @@
 #include "launcher.hpp"
 
 #include "calls.hpp"
+#include "checks.hpp"
 #include "fault_report.hpp"
 #include "host_calls.hpp"
 #include "signal_watch.hpp"
@@ -73,6 +74,7 @@ launch_options read_options() {
 
 void line_writer::add(std::uint32_t rank, std::uint8_t stream, char const* text,
                       std::size_t length) {
+  if (stream == report_stream) return write_report({text, length});
   std::string& part = parts_[2 * std::size_t{rank} + (stream == 2 ? 1 : 0)];
   if (stream == 3) {
     write_text(1, part);
@@ -86,6 +88,24 @@ void line_writer::add(std::uint32_t rank, std::uint8_t stream, char const* text,
     part.erase(0, end + 1);
   }
   if (stream == 2 && !part.empty()) errors_.try_emplace(rank, 0);
+}
+
+/// Places stand in the line as `@number@`.
+void line_writer::write_report(std::string_view line) const {
+  std::string text = "quarry-mpirun: ";
+  for (auto at = line.find('@'); at != std::string_view::npos; at = line.find('@')) {
+    std::size_t place = 0;
+    auto const digits = line.substr(at + 1);
+    auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), place);
+    bool const is_place =
+        error == std::errc{} && end != digits.data() + digits.size() && *end == '@';
+    text += line.substr(0, at);
+    if (is_place)
+      text += place < places_.size() && place != 0 ? places_[place] : "an unknown place";
+    line = is_place ? digits.substr(static_cast<std::size_t>(end - digits.data()) + 1) : digits;
+  }
+  text += line;
+  write_text(2, text + '\n');
 }
 
 void line_writer::write_errors() {

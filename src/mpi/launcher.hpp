@@ -6,6 +6,8 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -25,7 +27,9 @@ struct launch_options {
 /// Writes complete lines of each rank, so that lines of different ranks do not mix.
 class line_writer {
  public:
-  explicit line_writer(std::uint32_t ranks) : parts_(2 * std::size_t{ranks}) {}
+  /// `places` are those of the source.
+  line_writer(std::uint32_t ranks, std::vector<std::string> places)
+      : parts_(2 * std::size_t{ranks}), places_{std::move(places)} {}
   /// `stream` as in output_record.
   void add(std::uint32_t rank, std::uint8_t stream, char const* text, std::size_t length);
   /// Writes lines without an end on standard error, if they have not grown since the last call.
@@ -35,7 +39,10 @@ class line_writer {
   void finish();
 
  private:
+  void write_report(std::string_view line) const;
+
   std::vector<std::string> parts_;  // of each rank: for standard output and standard error
+  std::vector<std::string> places_;
   std::map<std::uint32_t, std::size_t> errors_;  // for standard error: its size at the last call
 };
 

@@ -3,7 +3,8 @@
 quarry_layer(mpi
   USES core platform simt device host trace
   SOURCES attributes.cpp c_convert.cpp c_ctype.cpp c_file_calls.cpp c_files.cpp c_getopt.cpp c_input.cpp c_library.cpp c_memory.cpp c_output.cpp
-    c_random.cpp c_stdlib.cpp c_string.cpp c_system.cpp c_time.cpp collectives.cpp communicator_objects.cpp communicators.cpp compared_malloc.cpp copy_bytes.cpp
+    c_random.cpp c_stdlib.cpp c_string.cpp c_system.cpp c_time.cpp checked_collectives.cpp
+    checked_messages.cpp checked_objects.cpp checks.cpp collectives.cpp communicator_objects.cpp communicators.cpp compared_malloc.cpp copy_bytes.cpp
     derived_types.cpp environment.cpp error_handlers.cpp frame_memory.cpp groups.cpp host_calls.cpp host_files.cpp information.cpp
     intercommunicators.cpp long_messages.cpp meeting.cpp
     message_calls.cpp outgoing.cpp output.cpp part_collectives.cpp point_to_point.cpp progress.cpp rank.cpp rank_arrays.cpp

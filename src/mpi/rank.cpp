@@ -3,6 +3,7 @@
 #include "rank.hpp"
 
 #include "c_library.hpp"
+#include "checks.hpp"
 
 #ifdef __CUDACC__
 #include "warp_helpers.cuh"
@@ -13,7 +14,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
-  rank.exit_code = code;
+  bool const has_reports = rank.checked != nullptr && rank.checked->reports != 0;
+  rank.exit_code = code == 0 && has_reports ? 1 : code;
   rank.waiting.call = 0;
   simt::atomic_ref<life>{rank.stage}.store(life::done, simt::release);
   note_activity();

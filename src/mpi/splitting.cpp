@@ -196,8 +196,8 @@ QUARRY_SLOW int split(rank_state& rank, MPI_Comm handle, int color, int key, MPI
 
 namespace {
 
-/// Copies what the rank's membership in a communicator has beyond the others'. False if the heap has
-/// no memory.
+/// Copies what the rank's membership in a communicator has beyond the others'. False if the heap
+/// has no memory.
 [[nodiscard]] QUARRY_SLOW bool copy_extra(rank_state& rank, MPI_Comm from, MPI_Comm to) {
   membership_extra const* const old = extra_of(rank, *member(rank, from));
   if (old == nullptr || (old->hints == nullptr && old->neighbours == nullptr)) return true;

@@ -10,8 +10,8 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// Rank 0 of the new communicator makes the topology by `make()`, which returns null if the heap has
-/// no memory. All members call it. Frees the communicator if there is no memory.
+/// Rank 0 of the new communicator makes the topology by `make()`, which returns null if the heap
+/// has no memory. All members call it. Frees the communicator if there is no memory.
 template <class Make>
 QUARRY_HD int give_shape(rank_state& rank, MPI_Comm* handle, call which, char const* function,
                          Make const& make) {

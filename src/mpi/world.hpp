@@ -38,16 +38,19 @@ struct record_header {
 static_assert(sizeof(record_header) == 16);
 
 struct topology;
+struct called_collectives;
+struct checks;
 
 /// A communicator. Its members share it; it is constant after its creation. An intercommunicator
 /// has one for each of its two groups: the members of that group send to the ranks in `members`.
 struct communicator {
   std::uint32_t size;
-  std::uint32_t context;          // messages of users; context + 1: messages of collectives
-  std::uint32_t* members;         // ranks of the world by rank; null: the same ranks
-  std::uint32_t references;       // ranks that have not freed it; atomic
-  communicator* local = nullptr;  // of an intercommunicator: those who send; else null
-  topology* shape = nullptr;      // MPI_Cart_create or MPI_Graph_create; else null
+  std::uint32_t context;                 // messages of users; context + 1: messages of collectives
+  std::uint32_t* members;                // ranks of the world by rank; null: the same ranks
+  std::uint32_t references;              // ranks that have not freed it; atomic
+  communicator* local = nullptr;         // of an intercommunicator: those who send; else null
+  topology* shape = nullptr;             // MPI_Cart_create or MPI_Graph_create; else null
+  called_collectives* called = nullptr;  // atomic: of programs with --check; else null
 
   [[nodiscard]] QUARRY_HD std::uint32_t world_rank(std::uint32_t rank, std::uint32_t own) const {
     return members != nullptr ? members[rank] : size == 1 ? own : rank;
@@ -134,6 +137,7 @@ struct alignas(128) rank_state {
   handle_table<group> groups;
   handle_table<keyval> keyvals;
   handle_table<information> infos;
+  checks* checked;          // of programs with --check; else null
   attribute* attributes;    // of all objects of this rank, the youngest first
   int attribute_values[8];  // of the keys that mpi.h names
   int last_error_code;      // that the program has added, or MPI_ERR_LASTCODE; 0 stands for it

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI's messages and requests in programs that quarry-mpicc --check made.
+#include "checks.hpp"
+#include "scratch.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+/// The runtime's handles of the program's requests, for the time of a call.
+class request_list {
+ public:
+  QUARRY_HD request_list(int count, MPI_Request* requests)
+      : rank_{self()},
+        count_{count < 0 ? 0 : count},
+        requests_{requests},
+        memory_{rank_, static_cast<bytes>(count_) * sizeof(MPI_Request)} {
+    for (int i = 0; i < count_; ++i) handles()[i] = runtime_handle(rank_, requests_[i]);
+  }
+  [[nodiscard]] QUARRY_HD MPI_Request* handles() const {
+    return reinterpret_cast<MPI_Request*>(memory_.data());
+  }
+  /// After the call, which has returned `error`.
+  QUARRY_HD int finish(int error) const {
+    for (int i = 0; i < count_; ++i) note_ended(rank_, &requests_[i], handles()[i]);
+    return error;
+  }
+
+ private:
+  rank_state& rank_;
+  int count_;
+  MPI_Request* requests_;
+  scratch memory_;
+};
+
+}  // namespace
+}  // namespace quarry::inline QUARRY_ABI::mpi
+
+using namespace quarry::mpi;
+
+extern "C" {
+
+QUARRY_HD int quarry_check_MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag,
+                                    MPI_Comm communicator) {
+  check_buffer(data, count, type, false);
+  return MPI_Send(data, count, type, to, tag, communicator);
+}
+QUARRY_HD int quarry_check_MPI_Ssend(void const* data, int count, MPI_Datatype type, int to,
+                                     int tag, MPI_Comm communicator) {
+  check_buffer(data, count, type, false);
+  return MPI_Ssend(data, count, type, to, tag, communicator);
+}
+QUARRY_HD int quarry_check_MPI_Bsend(void const* data, int count, MPI_Datatype type, int to,
+                                     int tag, MPI_Comm communicator) {
+  check_buffer(data, count, type, false);
+  return MPI_Bsend(data, count, type, to, tag, communicator);
+}
+QUARRY_HD int quarry_check_MPI_Rsend(void const* data, int count, MPI_Datatype type, int to,
+                                     int tag, MPI_Comm communicator) {
+  check_buffer(data, count, type, false);
+  return MPI_Rsend(data, count, type, to, tag, communicator);
+}
+QUARRY_HD int quarry_check_MPI_Isend(void const* data, int count, MPI_Datatype type, int to,
+                                     int tag, MPI_Comm communicator, MPI_Request* request) {
+  check_buffer(data, count, type, false);
+  return note_begun(MPI_Isend(data, count, type, to, tag, communicator, request), request, data,
+                    count, type, false);
+}
+QUARRY_HD int quarry_check_MPI_Issend(void const* data, int count, MPI_Datatype type, int to,
+                                      int tag, MPI_Comm communicator, MPI_Request* request) {
+  check_buffer(data, count, type, false);
+  return note_begun(MPI_Issend(data, count, type, to, tag, communicator, request), request, data,
+                    count, type, false);
+}
+QUARRY_HD int quarry_check_MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to,
+                                      int tag, MPI_Comm communicator, MPI_Request* request) {
+  check_buffer(data, count, type, false);
+  return note_begun(MPI_Ibsend(data, count, type, to, tag, communicator, request), request, data,
+                    count, type, false);
+}
+QUARRY_HD int quarry_check_MPI_Irsend(void const* data, int count, MPI_Datatype type, int to,
+                                      int tag, MPI_Comm communicator, MPI_Request* request) {
+  check_buffer(data, count, type, false);
+  return note_begun(MPI_Irsend(data, count, type, to, tag, communicator, request), request, data,
+                    count, type, false);
+}
+QUARRY_HD int quarry_check_MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
+                                    MPI_Comm communicator, MPI_Status* status) {
+  check_buffer(data, count, type, true);
+  return MPI_Recv(data, count, type, from, tag, communicator, status);
+}
+QUARRY_HD int quarry_check_MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag,
+                                     MPI_Comm communicator, MPI_Request* request) {
+  check_buffer(data, count, type, true);
+  return note_begun(MPI_Irecv(data, count, type, from, tag, communicator, request), request, data,
+                    count, type, true);
+}
+QUARRY_HD int quarry_check_MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_type,
+                                        int to, int sent_tag, void* received, int received_count,
+                                        MPI_Datatype received_type, int from, int received_tag,
+                                        MPI_Comm communicator, MPI_Status* status) {
+  check_buffer(sent, sent_count, sent_type, false);
+  check_buffer(received, received_count, received_type, true);
+  return MPI_Sendrecv(sent, sent_count, sent_type, to, sent_tag, received, received_count,
+                      received_type, from, received_tag, communicator, status);
+}
+QUARRY_HD int quarry_check_MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  rank_state& rank = self();
+  MPI_Request now = runtime_handle(rank, *request);
+  int const error = MPI_Wait(&now, status);
+  note_ended(rank, request, now);
+  return error;
+}
+QUARRY_HD int quarry_check_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+  rank_state& rank = self();
+  MPI_Request now = runtime_handle(rank, *request);
+  int const error = MPI_Test(&now, flag, status);
+  note_ended(rank, request, now);
+  return error;
+}
+QUARRY_HD int quarry_check_MPI_Request_free(MPI_Request* request) {
+  rank_state& rank = self();
+  MPI_Request now = runtime_handle(rank, *request);
+  int const error = MPI_Request_free(&now);
+  if (error == MPI_SUCCESS) note_released(rank, request);
+  return error;
+}
+QUARRY_HD int quarry_check_MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
+  request_list const list{count, requests};
+  return list.finish(MPI_Waitall(count, list.handles(), statuses));
+}
+QUARRY_HD int quarry_check_MPI_Testall(int count, MPI_Request* requests, int* flag,
+                                       MPI_Status* statuses) {
+  request_list const list{count, requests};
+  return list.finish(MPI_Testall(count, list.handles(), flag, statuses));
+}
+QUARRY_HD int quarry_check_MPI_Waitany(int count, MPI_Request* requests, int* index,
+                                       MPI_Status* status) {
+  request_list const list{count, requests};
+  return list.finish(MPI_Waitany(count, list.handles(), index, status));
+}
+QUARRY_HD int quarry_check_MPI_Testany(int count, MPI_Request* requests, int* index, int* flag,
+                                       MPI_Status* status) {
+  request_list const list{count, requests};
+  return list.finish(MPI_Testany(count, list.handles(), index, flag, status));
+}
+QUARRY_HD int quarry_check_MPI_Waitsome(int count, MPI_Request* requests, int* done, int* indices,
+                                        MPI_Status* statuses) {
+  request_list const list{count, requests};
+  return list.finish(MPI_Waitsome(count, list.handles(), done, indices, statuses));
+}
+QUARRY_HD int quarry_check_MPI_Testsome(int count, MPI_Request* requests, int* done, int* indices,
+                                        MPI_Status* statuses) {
+  request_list const list{count, requests};
+  return list.finish(MPI_Testsome(count, list.handles(), done, indices, statuses));
+}
+
+}  // extern "C"

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What programs that quarry-mpicc --check made report of faults in their use of MPI.
+
+usage: checks_test.py FOLDER [unittest's arguments]
+FOLDER has quarry-mpicc and quarry-mpirun.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
+SOURCE = Path(__file__).resolve().parent / "checks" / "faults.c"
+DEVICE = os.environ.get("QUARRY_MPI_DEVICE", "cpu")
+
+
+def line_of(mark):
+    """The place of the line with a comment that ends with the mark."""
+    lines = SOURCE.read_text().splitlines()
+    return f"faults.c:{next(number for number, line in enumerate(lines, 1) if line.endswith('// ' + mark))}"
+
+
+class Checks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.programs = {}
+        for name, options in (("checked", ["--check"]), ("plain", [])):
+            cls.programs[name] = Path(cls.temporary.name) / name
+            command = [TOOLS / "quarry-mpicc", "-O1", *options, SOURCE.name, "-o", cls.programs[name]]
+            subprocess.run(command, cwd=SOURCE.parent, check=True, timeout=120)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def run_case(self, case, ranks=3, program="checked", seed=0):
+        command = [TOOLS / "quarry-mpirun", "-n", str(ranks), "--device", DEVICE, "--seed", str(seed), self.programs[program], case]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        return result, result.stderr.splitlines()
+
+    def expect(self, case, pattern, ranks=3, count=None, status=1):
+        """Each line of the report has the pattern, and all ranks or so many report."""
+        for seed in (0, 1, 2):
+            result, lines = self.run_case(case, ranks, seed=seed)
+            self.assertEqual(result.returncode, status, result.stderr)
+            self.assertEqual(len(lines), ranks if count is None else count, result.stderr)
+            for line in lines:
+                self.assertRegex(line, r"^quarry-mpirun: check: rank \d+: " + pattern)
+
+    def test_objects_that_are_not_freed(self):
+        result, lines = self.run_case("leak")
+        self.assertEqual((result.returncode, len(lines)), (1, 9), result.stderr)
+        for kind in ("communicator", "datatype", "group"):
+            found = [line for line in lines if line.endswith(f"the {kind} of {line_of('LEAK ' + kind)} is not freed")]
+            self.assertEqual(len(found), 3, result.stderr)
+
+    def test_a_request_that_nobody_completes(self):
+        self.expect("request", rf"no call completes the receive of {line_of('NEVER COMPLETED')}$")
+
+    def test_buffers_that_overlap(self):
+        self.expect(
+            "overlap", rf"this call receives into bytes that the unfinished receive of {line_of('FIRST')} uses: {line_of('OVERLAPS')}$"
+        )
+
+    def test_a_buffer_that_changes_before_the_send_is_complete(self):
+        self.expect("changed", rf"the buffer of the send of {line_of('CHANGED')} changed before the send was complete: faults.c:\d+$")
+
+    def test_a_message_that_nobody_receives(self):
+        self.expect("unreceived", "nobody has received a message of 12 bytes, tag 5, from rank 0 of communicator 0$", count=1)
+
+    def test_collective_operations_that_differ(self):
+        place = line_of("ROOT")
+        differ = r"{0} differ: MPI_{1} of {2}, but rank \d calls MPI_{3} of {4}$"
+        for case, what, one in (("roots", "roots", "Bcast"), ("reductions", "reductions", "Allreduce"), ("types", "datatypes", "Bcast")):
+            where = place if case == "roots" else r"faults.c:\d+"
+            self.expect_difference(case, differ.format(what, one, where, one, where))
+        self.expect_difference("sizes", differ.format("sizes", "Bcast", r"faults.c:\d+", "Bcast", r"faults.c:\d+"))
+        sides = (("Barrier", line_of("BARRIER")), ("Allreduce", line_of("ALLREDUCE")))
+        either = "|".join(differ.format("operations", a, b, c, d) for (a, b), (c, d) in (sides, sides[::-1]))
+        self.expect_difference("operations", f"(?:{either})")
+
+    def expect_difference(self, case, pattern):
+        for seed in (0, 1, 2):
+            result, lines = self.run_case(case, seed=seed)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertTrue(any(re.search(pattern, line) for line in lines), result.stderr)
+            self.assertNotIn("deadlock", result.stderr)
+
+    def test_nothing_of_a_program_without_faults(self):
+        for ranks in (1, 2, 5):
+            for seed in (0, 3):
+                result, _ = self.run_case("good", ranks, seed=seed)
+                self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_nothing_of_programs_that_are_compiled_without(self):
+        result, _ = self.run_case("leak", program="plain")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
