@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime for the GPU as one unit, which quarry-mpicc links with the program.
+#include "array_types.cpp"
 #include "c_convert.cpp"
 #include "c_ctype.cpp"
 #include "c_file_calls.cpp"
@@ -19,8 +20,10 @@
 #include "compared_malloc.cpp"
 #include "copy_bytes.cpp"
 #include "derived_types.cpp"
+#include "element_counts.cpp"
 #include "environment.cpp"
 #include "error_handlers.cpp"
+#include "external32.cpp"
 #include "frame_memory.cpp"
 #include "host_calls.cpp"
 #include "long_messages.cpp"
@@ -28,6 +31,7 @@
 #include "message_calls.cpp"
 #include "outgoing.cpp"
 #include "output.cpp"
+#include "pack_calls.cpp"
 #include "part_collectives.cpp"
 #include "point_to_point.cpp"
 #include "progress.cpp"
@@ -36,6 +40,9 @@
 #include "rank_memory.cpp"
 #include "reduction.cpp"
 #include "requests.cpp"
+#include "type_constructors.cpp"
+#include "type_names.cpp"
+#include "type_queries.cpp"
 #include "types.cpp"
 #include "zero_divisor.cpp"
 

@@ -21,6 +21,7 @@ namespace simt = quarry::simt;
 
 struct request;
 struct derived_type;
+struct renamed_type;
 struct user_op;
 struct c_library;
 struct error_handler;
@@ -116,6 +117,8 @@ struct alignas(128) rank_state {
   std::int32_t exit_code;
   std::uint64_t steps;      // how often the rank has got what it waited for
   std::uint64_t polled_at;  // CPU: the world's activity when this rank last found nothing
+
+  renamed_type* renamed_types;  // MPI_Type_set_name: a list
 };
 
 struct block_place;
