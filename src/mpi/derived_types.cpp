@@ -101,7 +101,7 @@ class facts_sum {
     if (part.depth > sum_.depth) sum_.depth = part.depth;
     if (part.size == 0) return;
     if (part.marks_lower == 0) lower_.add(low + part.lower, high + part.lower);
-    if (part.marks_upper == 0) upper_.add(low + part.upper, high + part.upper);
+    if (part.marks_upper == 0) upper_.add(low + part.true_upper, high + part.true_upper);
     true_.add(low + part.true_lower, high + part.true_upper);
     sum_.only_element = sum_.size == 0 || sum_.only_element == part.only_element
                             ? part.only_element

@@ -24,21 +24,22 @@ class message_prefix {
   [[nodiscard]] QUARRY_HD bool is_whole() const { return left_ == 0; }
 
  private:
-  /// Takes as many of `count` elements as there are before the end.
-  QUARRY_HD void take(type_facts const& facts, bytes count) {
+  /// Takes as many of `count` elements as there are before the end. Returns whether it took all.
+  QUARRY_HD bool take(type_facts const& facts, bytes count) {
     bytes const measure = is_in_bytes_ ? facts.size : facts.elements;
-    if (measure == 0) return;
+    if (measure == 0) return true;
     bytes const fitting = left_ / measure;
     bytes const taken = fitting < count ? fitting : count;
     left_ -= taken * measure;
     counted_ += taken * (is_in_bytes_ ? facts.elements : facts.size);
+    return taken == count;
   }
   /// Takes whole elements of `type`. If a part of one is left, sets `type` to a part of the type
   /// and returns true.
   [[nodiscard]] QUARRY_SLOW bool take_within(MPI_Datatype& type) {
     type_facts const facts = facts_of(rank_, type);
     if (facts.size == 0) return false;
-    take(facts, ~bytes{0});
+    (void)take(facts, ~bytes{0});
     if (left_ == 0) return false;
     derived_type* const made = derived(rank_, type);
     if (made == nullptr) {
@@ -52,10 +53,9 @@ class message_prefix {
     int const* const lengths = made->ints() + 1;
     for (std::int32_t i = 0; i < made->contents.types; ++i) {
       MPI_Datatype const part = made->types()[i];
-      type_facts const of_part = facts_of(rank_, part);
-      take(of_part, static_cast<bytes>(lengths[i]));
+      bool const is_all = take(facts_of(rank_, part), static_cast<bytes>(lengths[i]));
       if (left_ == 0) return false;
-      if (lengths[i] != 0 && left_ < (is_in_bytes_ ? of_part.size : of_part.elements)) {
+      if (!is_all) {
         type = part;
         return true;
       }
