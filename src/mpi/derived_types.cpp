@@ -57,7 +57,8 @@ namespace {
 [[nodiscard]] QUARRY_HD std::uint16_t alignment_of(MPI_Datatype basic) {
   auto const extent = static_cast<std::uint16_t>(basic >> 8);
   bool const has_two = is_pair(basic) || basic == MPI_C_COMPLEX || basic == MPI_C_DOUBLE_COMPLEX ||
-                       basic == MPI_C_LONG_DOUBLE_COMPLEX;
+                       basic == MPI_C_LONG_DOUBLE_COMPLEX || basic == MPI_COMPLEX ||
+                       basic == MPI_DOUBLE_COMPLEX;
   return has_two ? extent / 2 : extent;
 }
 

@@ -52,8 +52,10 @@ struct basic_form {
     case MPI_2INT:
       return {plain(4), 1, true};
     case MPI_C_COMPLEX:
+    case MPI_COMPLEX:
       return {plain(4), 2, false};
     case MPI_C_DOUBLE_COMPLEX:
+    case MPI_DOUBLE_COMPLEX:
       return {plain(8), 2, false};
     default:
       return {plain(basic_size(basic)), 1, false};

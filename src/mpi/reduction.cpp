@@ -67,16 +67,22 @@ QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {
   bool const is_of_bits = op == MPI_BAND || op == MPI_BOR || op == MPI_BXOR;
   switch (type) {
     case MPI_C_BOOL:
+    case MPI_LOGICAL:
       return is_logical;
     case MPI_WCHAR:
+    case MPI_CHARACTER:
     case MPI_PACKED:
       return false;
     case MPI_C_COMPLEX:
     case MPI_C_DOUBLE_COMPLEX:
+    case MPI_COMPLEX:
+    case MPI_DOUBLE_COMPLEX:
     case MPI_C_LONG_DOUBLE_COMPLEX:
       return op == MPI_SUM || op == MPI_PROD;
     case MPI_FLOAT:
     case MPI_DOUBLE:
+    case MPI_REAL:
+    case MPI_DOUBLE_PRECISION:
     case MPI_LONG_DOUBLE:
       return !is_logical && !is_of_bits;
     default:
@@ -109,11 +115,14 @@ QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes
       return combine_all<unsigned short>(input, in_out, count, op);
     case MPI_INT:
     case MPI_INT32_T:
+    case MPI_INTEGER:
+    case MPI_LOGICAL:
       return combine_all<int>(input, in_out, count, op);
     case MPI_UNSIGNED:
     case MPI_UINT32_T:
       return combine_all<unsigned>(input, in_out, count, op);
     case MPI_FLOAT:
+    case MPI_REAL:
       return combine_all<float>(input, in_out, count, op);
     case MPI_LONG:
     case MPI_LONG_LONG:
@@ -127,12 +136,15 @@ QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes
     case MPI_UINT64_T:
       return combine_all<unsigned long long>(input, in_out, count, op);
     case MPI_DOUBLE:
+    case MPI_DOUBLE_PRECISION:
       return combine_all<double>(input, in_out, count, op);
     case MPI_LONG_DOUBLE:
       return combine_all<long_double>(input, in_out, count, op);
     case MPI_C_COMPLEX:
+    case MPI_COMPLEX:
       return combine_complex<float>(input, in_out, count, op);
     case MPI_C_DOUBLE_COMPLEX:
+    case MPI_DOUBLE_COMPLEX:
       return combine_complex<double>(input, in_out, count, op);
     case MPI_C_LONG_DOUBLE_COMPLEX:
       return combine_complex<long_double>(input, in_out, count, op);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's functions that say what a type is: sizes, bounds, and the call that made it.
 #include "derived_types.hpp"
+#include "quad.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -128,7 +129,7 @@ QUARRY_HD int MPI_Type_match_size(int type_class, int size, MPI_Datatype* type) 
     case MPI_TYPECLASS_REAL:
       found = size == 4                                         ? MPI_FLOAT
               : size == 8                                       ? MPI_DOUBLE
-              : static_cast<bytes>(size) == sizeof(long double) ? MPI_LONG_DOUBLE
+              : static_cast<bytes>(size) == sizeof(long_double) ? MPI_LONG_DOUBLE
                                                                 : MPI_DATATYPE_NULL;
       break;
     case MPI_TYPECLASS_INTEGER:
@@ -141,7 +142,7 @@ QUARRY_HD int MPI_Type_match_size(int type_class, int size, MPI_Datatype* type) 
     case MPI_TYPECLASS_COMPLEX:
       found = size == 8                                             ? MPI_C_FLOAT_COMPLEX
               : size == 16                                          ? MPI_C_DOUBLE_COMPLEX
-              : static_cast<bytes>(size) == 2 * sizeof(long double) ? MPI_C_LONG_DOUBLE_COMPLEX
+              : static_cast<bytes>(size) == 2 * sizeof(long_double) ? MPI_C_LONG_DOUBLE_COMPLEX
                                                                     : MPI_DATATYPE_NULL;
       break;
     default:

@@ -99,17 +99,17 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
 
 /// The last number of a basic type of `extent` bytes, 1 to 8; numbers begin with 1.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t last_number(std::uint32_t extent) {
-  return extent == 1   ? MPI_UINT8_T & 0xff
+  return extent == 1   ? MPI_CHARACTER & 0xff
          : extent == 2 ? MPI_UINT16_T & 0xff
-         : extent == 4 ? MPI_WCHAR & 0xff
-                       : MPI_OFFSET & 0xff;
+         : extent == 4 ? MPI_REAL & 0xff
+                       : MPI_COMPLEX & 0xff;
 }
 
 /// Whether mpi.h names the type.
 [[nodiscard]] QUARRY_HD constexpr bool is_named(MPI_Datatype type) {
   if (type == MPI_SHORT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT ||
       type == MPI_LONG_DOUBLE || type == MPI_LONG_DOUBLE_INT || type == MPI_C_LONG_DOUBLE_COMPLEX ||
-      type == MPI_C_DOUBLE_COMPLEX)
+      type == MPI_C_DOUBLE_COMPLEX || type == MPI_DOUBLE_COMPLEX)
     return true;
   auto const number = static_cast<std::uint32_t>(type) & 0xff;
   auto const extent = static_cast<std::uint32_t>(type) >> 8;

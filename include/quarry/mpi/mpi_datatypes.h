@@ -48,7 +48,7 @@ extern "C" {
 #define MPI_LONG_INT 0x1082
 /* long double has the size that the compiler gives it: that of double on a GPU. */
 #if defined(__NVPTX__) || defined(__CUDA_ARCH__)
-#define MPI_LONG_DOUBLE 0x80f
+#define MPI_LONG_DOUBLE 0x820
 #define MPI_C_LONG_DOUBLE_COMPLEX 0x1005
 #define MPI_LONG_DOUBLE_INT 0x1083
 #else
@@ -56,6 +56,14 @@ extern "C" {
 #define MPI_C_LONG_DOUBLE_COMPLEX 0x2001
 #define MPI_LONG_DOUBLE_INT 0x2081
 #endif
+/* Fortran's types, as its compilers have them if no option changes their sizes. */
+#define MPI_CHARACTER 0x109
+#define MPI_LOGICAL 0x407
+#define MPI_INTEGER 0x408
+#define MPI_REAL 0x409
+#define MPI_DOUBLE_PRECISION 0x80e
+#define MPI_COMPLEX 0x80f
+#define MPI_DOUBLE_COMPLEX 0x1006
 /* Types of languages that quarry-mpicc does not compile. */
 #define MPI_CXX_BOOL MPI_DATATYPE_NULL
 #define MPI_CXX_FLOAT_COMPLEX MPI_DATATYPE_NULL
