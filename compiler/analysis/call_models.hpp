@@ -68,6 +68,7 @@ struct call_model {
   bool copies = false;         // copies pointers from its second argument to its first
   bool calls_back = false;     // calls a function that it gets with pointers that it gets
   bool points_inside = false;  // writes a pointer into its first argument through its second
+  bool makes_number = false;   // its first argument becomes a number, which can become a pointer
 };
 
 /// The model of a function, by its name in C; null if the analysis does not know the function.

@@ -7,13 +7,13 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Where the blocks of one side of a copy begin: at a constant distance, or where runs say.
+/// Where the blocks of one side of a copy begin: at a constant distance, or where rows say.
 struct block_places {
   std::int64_t stride;
-  type_run const* runs;  // null: the blocks are at multiples of `stride`
+  block_row const* rows;  // null: the blocks are at multiples of `stride`
 
   [[nodiscard]] QUARRY_HD std::int64_t offset_of(bytes block) const {
-    return runs != nullptr ? runs[block].offset : static_cast<std::int64_t>(block) * stride;
+    return rows != nullptr ? rows[block].offset : static_cast<std::int64_t>(block) * stride;
   }
 };
 
@@ -49,7 +49,7 @@ QUARRY_SLOW void copy_block_units(char* to, block_places const& to_places, char 
                                   block_places const& from_places, bytes blocks,
                                   std::uint32_t units) {
   // A GPU loads units of several blocks together, which is faster than block by block.
-  if (units <= 8 && to_places.runs == nullptr && from_places.runs == nullptr) {
+  if (units <= 8 && to_places.rows == nullptr && from_places.rows == nullptr) {
     for (std::uint32_t i = 0; i < units; ++i)
       copy_column<Unit>(to + i * sizeof(Unit), to_places.stride, from + i * sizeof(Unit),
                         from_places.stride, blocks);

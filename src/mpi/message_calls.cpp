@@ -451,15 +451,4 @@ QUARRY_HD int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MP
   return MPI_SUCCESS;
 }
 
-QUARRY_HD int MPI_Get_count(MPI_Status const* status, MPI_Datatype type, int* count) {
-  rank_state& rank = self();
-  if (!is_type(rank, type))
-    return fail(rank, MPI_COMM_WORLD, MPI_ERR_TYPE, "MPI_Get_count", "datatype", type);
-  bytes const size = element_size(rank, type);
-  auto const got = static_cast<bytes>(status->byte_count);
-  bool const is_whole = size == 0 ? got == 0 : got % size == 0 && got / size <= 0x7fffffff;
-  *count = !is_whole ? MPI_UNDEFINED : size == 0 ? 0 : static_cast<int>(got / size);
-  return MPI_SUCCESS;
-}
-
 }  // extern "C"

@@ -2,6 +2,7 @@
 #include "reduction.hpp"
 
 #include "handles.hpp"
+#include "quad.hpp"
 
 #include <new>
 
@@ -14,12 +15,6 @@ QUARRY_HD void combine_all(void const* input, void* in_out, bytes count, MPI_Op 
   auto* const out = static_cast<T*>(in_out);
   for (bytes i = 0; i < count; ++i) out[i] = combine(in[i], out[i], op);
 }
-
-#ifdef __CUDACC__
-using long_double = double;  // as the GPU's compiler has it
-#else
-using long_double = long double;
-#endif
 
 /// A value and its place, for MPI_MINLOC and MPI_MAXLOC.
 template <class T>
@@ -61,11 +56,6 @@ QUARRY_HD void combine_complex(void const* input, void* in_out, bytes count, MPI
   return op >= first_user_op && index < rank.ops.capacity ? rank.ops.entries[index] : nullptr;
 }
 
-[[nodiscard]] QUARRY_HD bool is_pair(MPI_Datatype type) {
-  return type == MPI_2INT || type == MPI_FLOAT_INT || type == MPI_DOUBLE_INT ||
-         type == MPI_LONG_INT || type == MPI_SHORT_INT;
-}
-
 }  // namespace
 
 QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {
@@ -77,14 +67,22 @@ QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {
   bool const is_of_bits = op == MPI_BAND || op == MPI_BOR || op == MPI_BXOR;
   switch (type) {
     case MPI_C_BOOL:
+    case MPI_LOGICAL:
       return is_logical;
     case MPI_WCHAR:
+    case MPI_CHARACTER:
+    case MPI_PACKED:
       return false;
     case MPI_C_COMPLEX:
     case MPI_C_DOUBLE_COMPLEX:
+    case MPI_COMPLEX:
+    case MPI_DOUBLE_COMPLEX:
+    case MPI_C_LONG_DOUBLE_COMPLEX:
       return op == MPI_SUM || op == MPI_PROD;
     case MPI_FLOAT:
     case MPI_DOUBLE:
+    case MPI_REAL:
+    case MPI_DOUBLE_PRECISION:
     case MPI_LONG_DOUBLE:
       return !is_logical && !is_of_bits;
     default:
@@ -117,11 +115,14 @@ QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes
       return combine_all<unsigned short>(input, in_out, count, op);
     case MPI_INT:
     case MPI_INT32_T:
+    case MPI_INTEGER:
+    case MPI_LOGICAL:
       return combine_all<int>(input, in_out, count, op);
     case MPI_UNSIGNED:
     case MPI_UINT32_T:
       return combine_all<unsigned>(input, in_out, count, op);
     case MPI_FLOAT:
+    case MPI_REAL:
       return combine_all<float>(input, in_out, count, op);
     case MPI_LONG:
     case MPI_LONG_LONG:
@@ -135,13 +136,18 @@ QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes
     case MPI_UINT64_T:
       return combine_all<unsigned long long>(input, in_out, count, op);
     case MPI_DOUBLE:
+    case MPI_DOUBLE_PRECISION:
       return combine_all<double>(input, in_out, count, op);
     case MPI_LONG_DOUBLE:
       return combine_all<long_double>(input, in_out, count, op);
     case MPI_C_COMPLEX:
+    case MPI_COMPLEX:
       return combine_complex<float>(input, in_out, count, op);
     case MPI_C_DOUBLE_COMPLEX:
+    case MPI_DOUBLE_COMPLEX:
       return combine_complex<double>(input, in_out, count, op);
+    case MPI_C_LONG_DOUBLE_COMPLEX:
+      return combine_complex<long_double>(input, in_out, count, op);
     case MPI_2INT:
       return locate_all<int>(input, in_out, count, op);
     case MPI_FLOAT_INT:
@@ -150,6 +156,8 @@ QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes
       return locate_all<double>(input, in_out, count, op);
     case MPI_LONG_INT:
       return locate_all<long>(input, in_out, count, op);
+    case MPI_LONG_DOUBLE_INT:
+      return locate_all<long_double>(input, in_out, count, op);
     case MPI_SHORT_INT:
       return locate_all<short>(input, in_out, count, op);
     default:

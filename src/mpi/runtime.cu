@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime for the GPU as one unit, which quarry-mpicc links with the program.
+#include "array_types.cpp"
 #include "attributes.cpp"
 #include "c_convert.cpp"
 #include "c_ctype.cpp"
@@ -25,8 +26,10 @@
 #include "compared_malloc.cpp"
 #include "copy_bytes.cpp"
 #include "derived_types.cpp"
+#include "element_counts.cpp"
 #include "environment.cpp"
 #include "error_handlers.cpp"
+#include "external32.cpp"
 #include "frame_memory.cpp"
 #include "groups.cpp"
 #include "host_calls.cpp"
@@ -37,6 +40,7 @@
 #include "message_calls.cpp"
 #include "outgoing.cpp"
 #include "output.cpp"
+#include "pack_calls.cpp"
 #include "part_collectives.cpp"
 #include "point_to_point.cpp"
 #include "progress.cpp"
@@ -48,6 +52,9 @@
 #include "splitting.cpp"
 #include "topologies.cpp"
 #include "topology_calls.cpp"
+#include "type_constructors.cpp"
+#include "type_names.cpp"
+#include "type_queries.cpp"
 #include "types.cpp"
 #include "zero_divisor.cpp"
 

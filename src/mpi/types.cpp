@@ -2,110 +2,101 @@
 #include "types.hpp"
 
 #include "copy_blocks.hpp"
+#include "type_layout.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// The runs of a type that is not dense.
-struct type_runs {
-  QUARRY_HD type_runs(rank_state& rank, MPI_Datatype type) : extent{element_extent(rank, type)} {
-    if (!is_basic(type)) {
-      derived_type* const made = derived(rank, type);
-      first = made->first();
-      count = made->runs;
-      block_bytes = made->block_bytes;
-      stride = made->stride;
-      alignment = made->alignment;
-    } else if (type == MPI_SHORT_INT) {
-      pair[0] = {0, 2};
-      pair[1] = {4, 4};
-      count = 2;
-    } else {
-      pair[0] = {0, 12};  // 8 bytes and an int
-      count = 1;
-      block_bytes = 12;
-      stride = extent;
-      alignment = static_cast<std::uint64_t>(extent);
-    }
-  }
-  [[nodiscard]] QUARRY_HD type_run at(std::uint32_t index) const {
-    return first != nullptr ? first[index] : pair[index];
-  }
-  /// Where the blocks of an element are.
-  [[nodiscard]] QUARRY_HD block_places places() const {
-    return {stride, stride != 0 ? nullptr : first};
-  }
-
-  std::int64_t extent;
-  type_run const* first = nullptr;  // null: `pair`
-  type_run pair[2];
-  std::uint32_t count;
-  std::uint32_t block_bytes = 0;  // as in derived_type
-  std::int64_t stride = 0;
-  std::uint64_t alignment = 0;
-};
-
 /// One side of a copy: elements of the type, or their bytes one after another.
 struct packed_or_spread {
-  char* data;
+  std::uint64_t address;  // 0: MPI_BOTTOM
   bool is_packed;
 
   /// The address of bytes that begin at `offset` in a buffer and at `place` in a message.
   [[nodiscard]] QUARRY_HD char* at(std::int64_t offset, bytes place) const {
-    return data + (is_packed ? static_cast<std::int64_t>(place) : offset);
+    return reinterpret_cast<char*>(address +
+                                   (is_packed ? place : static_cast<std::uint64_t>(offset)));
   }
 };
 
 /// Blocks of at least so many bytes are copied one by one.
 constexpr std::uint32_t long_block = 512;
 
-/// Copies `size` bytes, run by run.
-QUARRY_SLOW void copy_runs(type_runs const& runs, packed_or_spread const& to,
-                           packed_or_spread const& from, bytes size) {
-  std::int64_t element = 0;
-  for (bytes place = 0; place < size; element += runs.extent) {
-    for (std::uint32_t i = 0; i < runs.count && place < size; ++i) {
-      type_run const run = runs.at(i);
-      bytes const part = run.size < size - place ? run.size : size - place;
-      copy_bytes(to.at(element + run.offset, place), from.at(element + run.offset, place), part);
-      place += part;
+/// A copy of elements, one row after the other, until `size` bytes are copied.
+struct element_copy {
+  packed_or_spread to;
+  packed_or_spread from;
+  bytes size;
+  bytes place = 0;  // what is copied
+
+  [[nodiscard]] QUARRY_HD bytes rest() const { return size - place; }
+
+  QUARRY_HD void copy_block(std::int64_t offset, bytes block) {
+    bytes const part = block < rest() ? block : rest();
+    copy_bytes(to.at(offset, place), from.at(offset, place), part);
+    place += part;
+  }
+  /// Copies short blocks together. `places` says where they lie, from `offset` on.
+  QUARRY_HD void copy_short(std::int64_t offset, block_places const& places, bytes count,
+                            std::uint32_t block, std::uint64_t alignment) {
+    block_places const packed{block, nullptr};
+    copy_blocks(to.at(offset, place), to.is_packed ? packed : places, from.at(offset, place),
+                from.is_packed ? packed : places, count, block, alignment);
+    place += count * block;
+  }
+  QUARRY_SLOW void copy_row(block_row const& row) {
+    if (row.count > 1 && row.block < long_block) {
+      bytes const whole = rest() / row.block;
+      bytes const count = row.count < whole ? row.count : whole;
+      copy_short(row.offset, {row.stride, nullptr}, count, static_cast<std::uint32_t>(row.block),
+                 static_cast<std::uint64_t>(row.stride));
+      if (count != row.count)  // a message can end within a block
+        copy_block(row.offset + static_cast<std::int64_t>(count) * row.stride, row.block);
+      return;
+    }
+    for (bytes i = 0; i < row.count && rest() != 0; ++i)
+      copy_block(row.offset + static_cast<std::int64_t>(i) * row.stride, row.block);
+  }
+  /// Copies rows that are short blocks of one size.
+  QUARRY_SLOW void copy_uniform(type_layout const& layout, std::int64_t offset) {
+    bytes const whole = rest() / layout.block_bytes();
+    bytes const count = layout.row_count() < whole ? layout.row_count() : whole;
+    copy_short(offset + layout.shift(), {0, layout.uniform_rows()}, count, layout.block_bytes(),
+               layout.alignment());
+    if (count != layout.row_count())
+      copy_block(offset + layout.row(count).offset, layout.block_bytes());
+  }
+  QUARRY_SLOW void run(type_layout const& layout) {
+    loop_position position{layout};
+    while (rest() != 0) {
+      if (layout.uniform_rows() != nullptr) {
+        copy_uniform(layout, position.offset());
+      } else {
+        for (bytes i = 0; i < layout.row_count() && rest() != 0; ++i) {
+          block_row row = layout.row(i);
+          row.offset += position.offset();
+          copy_row(row);
+        }
+      }
+      if (!position.next()) break;
     }
   }
-}
+};
 
-/// Copies elements of a type that is not dense: `size` bytes without gaps.
-QUARRY_SLOW void copy_spread(type_runs const& runs, packed_or_spread const& to,
-                             packed_or_spread const& from, bytes size) {
-  if (runs.block_bytes == 0 || runs.block_bytes >= long_block)
-    return copy_runs(runs, to, from, size);
-  // Where an element is one block, all elements are blocks at a constant distance.
-  bool const is_one_row = runs.count == 1 && runs.stride != 0;
-  bytes const blocks = size / runs.block_bytes;
-  bytes const row = is_one_row ? blocks : runs.count;
-  block_places const spread = runs.places();
-  block_places const packed{runs.block_bytes, nullptr};
-  std::int64_t element = 0;
-  bytes place = 0;
-  for (bytes done = 0; done < blocks; element += runs.extent) {
-    bytes const part = row < blocks - done ? row : blocks - done;
-    copy_blocks(to.at(element, place), to.is_packed ? packed : spread, from.at(element, place),
-                from.is_packed ? packed : spread, part, runs.block_bytes, runs.alignment);
-    done += part;
-    place += part * runs.block_bytes;
-  }
-  if (place == size) return;
-  // a message can end within a block
-  std::uint32_t const next = static_cast<std::uint32_t>(blocks % runs.count);
-  std::int64_t const offset =
-      static_cast<std::int64_t>(blocks / runs.count) * runs.extent + runs.at(next).offset;
-  copy_bytes(to.at(offset, place), from.at(offset, place), size - place);
+/// Copies the first `size` bytes of `count` elements of a type that is not dense.
+QUARRY_SLOW void copy_spread(rank_state& rank, MPI_Datatype type, bytes count,
+                             packed_or_spread const& to, packed_or_spread const& from, bytes size) {
+  if (size == 0) return;
+  type_layout layout{rank, type};
+  layout.repeat(count, element_extent(rank, type));
+  element_copy{to, from, size}.run(layout);
 }
 
 QUARRY_HD packed_or_spread packed(void const* data) {
-  return {static_cast<char*>(const_cast<void*>(data)), true};
+  return {reinterpret_cast<std::uint64_t>(data), true};
 }
 QUARRY_HD packed_or_spread spread(void const* data) {
-  return {static_cast<char*>(const_cast<void*>(data)), false};
+  return {reinterpret_cast<std::uint64_t>(data), false};
 }
 
 }  // namespace
@@ -114,20 +105,22 @@ QUARRY_SLOW void copy_elements(rank_state& rank, void* to, void const* from, byt
                                MPI_Datatype type) {
   bytes const size = count * element_size(rank, type);
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
-  copy_spread(type_runs{rank, type}, spread(to), spread(from), size);
+  copy_spread(rank, type, count, spread(to), spread(from), size);
 }
 
 QUARRY_SLOW void pack(rank_state& rank, char* to, void const* from, bytes count,
                       MPI_Datatype type) {
   bytes const size = count * element_size(rank, type);
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
-  copy_spread(type_runs{rank, type}, packed(to), spread(from), size);
+  copy_spread(rank, type, count, packed(to), spread(from), size);
 }
 
 QUARRY_SLOW void unpack(rank_state& rank, void* to, MPI_Datatype type, char const* from,
                         bytes size) {
   if (is_dense(rank, type)) return copy_bytes(to, from, size);
-  copy_spread(type_runs{rank, type}, spread(to), packed(from), size);
+  bytes const element = element_size(rank, type);
+  bytes const count = size / element + (size % element != 0 ? 1 : 0);
+  copy_spread(rank, type, count, spread(to), packed(from), size);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

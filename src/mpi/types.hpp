@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datatypes: their sizes, and how their bytes lie in a buffer.
+// Datatypes: their sizes and bounds, and how their bytes lie in a buffer.
 #pragma once
 
 #include "copy_bytes.hpp"
@@ -7,42 +7,89 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Bytes of an element that lie together.
-struct type_run {
-  std::int64_t offset;
-  bytes size;
+/// Blocks of one size at a constant distance.
+struct block_row {
+  std::int64_t offset;  // of the first block
+  bytes block;          // the bytes of each block
+  bytes count;
+  std::int64_t stride;  // 0 if there is one block
 };
 
-/// A type that the program made. Its bytes are runs; element i of a buffer begins at i * extent.
-struct derived_type {
-  bytes size;
-  std::int64_t lower_bound;
-  std::int64_t extent;
-  std::uint32_t runs;
-  std::uint32_t references;  // the handle, and the receives that have begun
-  std::uint32_t is_committed;
-  std::uint32_t is_freed;     // the handle is invalid
-  std::int64_t stride;        // the distance of runs; 0 if it is not constant
-  std::uint64_t alignment;    // the bits of all offsets, and of the extent
-  std::uint32_t block_bytes;  // of each run; 0 if they differ, or are longer than this has room for
-  std::uint32_t unused;
-  // `runs` runs follow, in the order of their bytes in a message
+/// All rows, `count` times at a constant distance.
+struct row_loop {
+  bytes count;
+  std::int64_t stride;
+};
 
-  [[nodiscard]] QUARRY_HD type_run* first() { return reinterpret_cast<type_run*>(this + 1); }
-  [[nodiscard]] QUARRY_HD bool is_dense() {
-    return size == 0 ||
-           (runs == 1 && first()->offset == 0 && static_cast<std::int64_t>(size) == extent);
+/// What the calls of MPI need to know of a type, without its layout.
+struct type_facts {
+  bytes size;      // of an element in a message
+  bytes elements;  // basic elements; a pair has two
+  bytes external;  // the size in the representation external32
+  std::int64_t lower;
+  std::int64_t upper;
+  std::int64_t true_lower;
+  std::int64_t true_upper;
+  MPI_Datatype only_element;  // the basic type of all elements; MPI_DATATYPE_NULL if they differ
+  std::uint32_t depth;        // how deeply types are nested; 0: basic
+  std::uint16_t alignment;    // the strictest of all elements
+  std::uint8_t marks_lower;   // the program has set the bound, for this type or a part of it
+  std::uint8_t marks_upper;
+
+  [[nodiscard]] QUARRY_HD std::int64_t extent() const { return upper - lower; }
+};
+
+/// The arguments of the call that made a type. They lie behind the rows.
+struct type_contents {
+  std::int32_t combiner;
+  std::int32_t ints;
+  std::int32_t addresses;
+  std::int32_t types;
+};
+
+/// A type that the program made. Element i of a buffer begins at i * extent. Its bytes, in the
+/// order of a message: the rows, in each repetition of the loops. The last loop is the outermost.
+struct derived_type {
+  static constexpr std::uint32_t max_loops = 6;
+
+  type_facts facts;
+  type_contents contents;
+  std::uint32_t references;  // handles, types that were made of this one, receives that have begun
+  std::uint32_t handles;     // 0: the program has freed the type
+  std::uint32_t is_committed;
+  std::uint32_t is_dense;     // elements lie in a buffer as in a message
+  std::uint64_t alignment;    // the bits of all offsets of rows
+  std::uint32_t block_bytes;  // if all rows are one short block of this size; else 0
+  std::uint32_t loop_count;
+  bytes row_count;
+  row_loop loops[max_loops];
+  derived_type* next_released;
+  char* name;  // null: none
+  // row_count rows, then the contents: addresses, ints, types
+
+  [[nodiscard]] QUARRY_HD block_row* rows() { return reinterpret_cast<block_row*>(this + 1); }
+  [[nodiscard]] QUARRY_HD MPI_Aint* addresses() {
+    return reinterpret_cast<MPI_Aint*>(rows() + row_count);
   }
+  [[nodiscard]] QUARRY_HD int* ints() {
+    return reinterpret_cast<int*>(addresses() + contents.addresses);
+  }
+  [[nodiscard]] QUARRY_HD MPI_Datatype* types() { return ints() + contents.ints; }
 };
 
 inline constexpr MPI_Datatype first_derived = 0x10000;
 
 [[nodiscard]] QUARRY_HD constexpr bool is_basic(MPI_Datatype type) {
-  return type >= 0x101 && type < first_derived && ((type >> 8) <= 16);
+  return type >= 0x101 && type < first_derived && ((type >> 8) <= 32);
 }
 
 /// Whether a basic type is a pair with a gap, which messages do not contain.
 [[nodiscard]] QUARRY_HD constexpr bool has_gap(MPI_Datatype basic) { return (basic & 0x80) != 0; }
+
+/// Whether a basic type is a number and an int, for MPI_MINLOC and MPI_MAXLOC.
+[[nodiscard]] QUARRY_HD constexpr bool is_pair(MPI_Datatype basic) {
+  return has_gap(basic) || basic == MPI_2INT || basic == MPI_FLOAT_INT;
+}
 
 /// The type that the program made; null if there is none with this handle.
 [[nodiscard]] QUARRY_HD inline derived_type* derived(rank_state& rank, MPI_Datatype type) {
@@ -52,28 +99,29 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
 
 /// The last number of a basic type of `extent` bytes, 1 to 8; numbers begin with 1.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t last_number(std::uint32_t extent) {
-  return extent == 1   ? MPI_UINT8_T & 0xff
+  return extent == 1   ? MPI_CHARACTER & 0xff
          : extent == 2 ? MPI_UINT16_T & 0xff
-         : extent == 4 ? MPI_WCHAR & 0xff
-                       : MPI_OFFSET & 0xff;
+         : extent == 4 ? MPI_REAL & 0xff
+                       : MPI_COMPLEX & 0xff;
 }
 
 /// Whether mpi.h names the type.
 [[nodiscard]] QUARRY_HD constexpr bool is_named(MPI_Datatype type) {
   if (type == MPI_SHORT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT ||
-      type == MPI_LONG_DOUBLE)
+      type == MPI_LONG_DOUBLE || type == MPI_LONG_DOUBLE_INT || type == MPI_C_LONG_DOUBLE_COMPLEX ||
+      type == MPI_C_DOUBLE_COMPLEX || type == MPI_DOUBLE_COMPLEX)
     return true;
   auto const number = static_cast<std::uint32_t>(type) & 0xff;
   auto const extent = static_cast<std::uint32_t>(type) >> 8;
-  if (extent == 16) return type == MPI_C_DOUBLE_COMPLEX;
-  return is_basic(type) && (extent & (extent - 1)) == 0 && number - 1 < last_number(extent);
+  return is_basic(type) && extent <= 8 && (extent & (extent - 1)) == 0 &&
+         number - 1 < last_number(extent);
 }
 
 /// Whether the type exists.
 [[nodiscard]] QUARRY_HD inline bool is_known_type(rank_state& rank, MPI_Datatype type) {
   if (is_basic(type)) return is_named(type);
   derived_type const* const made = derived(rank, type);
-  return made != nullptr && made->is_freed == 0;
+  return made != nullptr && made->handles != 0;
 }
 
 /// Whether messages can have elements of the type.
@@ -81,56 +129,60 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
   return is_known_type(rank, type) && (is_basic(type) || derived(rank, type)->is_committed != 0);
 }
 
+/// The bytes that an element of a basic type has in a message.
+[[nodiscard]] QUARRY_HD constexpr bytes basic_size(MPI_Datatype basic) {
+  auto const extent = static_cast<bytes>(basic) >> 8;
+  if (!has_gap(basic)) return extent;
+  return extent == 32 ? 20 : extent - extent / 4;
+}
+
 /// The bytes that an element has in a message.
 [[nodiscard]] QUARRY_HD inline bytes element_size(rank_state& rank, MPI_Datatype type) {
-  if (is_basic(type)) {
-    auto const distance = static_cast<bytes>(type) >> 8;
-    return has_gap(type) ? distance - distance / 4 : distance;
-  }
+  if (is_basic(type)) return basic_size(type);
   derived_type const* const made = derived(rank, type);
-  return made == nullptr ? 0 : made->size;
+  return made == nullptr ? 0 : made->facts.size;
 }
 
 /// The distance of elements in a buffer.
 [[nodiscard]] QUARRY_HD inline std::int64_t element_extent(rank_state& rank, MPI_Datatype type) {
   if (is_basic(type)) return type >> 8;
   derived_type const* const made = derived(rank, type);
-  return made == nullptr ? 0 : made->extent;
+  return made == nullptr ? 0 : made->facts.extent();
 }
 
-/// The offset of the first byte of an element; may be negative.
+/// The lower bound of an element; may be negative. Its first byte may lie elsewhere.
 [[nodiscard]] QUARRY_HD inline std::int64_t lower_bound(rank_state& rank, MPI_Datatype type) {
   derived_type const* const made = is_basic(type) ? nullptr : derived(rank, type);
-  return made == nullptr ? 0 : made->lower_bound;
+  return made == nullptr ? 0 : made->facts.lower;
+}
+
+/// The part of a buffer that elements use.
+struct element_span {
+  std::int64_t offset;  // of its first byte from the buffer's address
+  bytes size;
+};
+[[nodiscard]] QUARRY_HD inline element_span span_of(rank_state& rank, MPI_Datatype type,
+                                                    bytes count) {
+  if (is_basic(type)) return {0, count * (static_cast<bytes>(type) >> 8)};
+  derived_type const* const made = derived(rank, type);
+  if (made == nullptr || count == 0 || made->facts.size == 0) return {0, 0};
+  type_facts const& facts = made->facts;
+  std::int64_t const last = static_cast<std::int64_t>(count - 1) * facts.extent();
+  std::int64_t const first = facts.true_lower + (last < 0 ? last : 0);
+  return {first, static_cast<bytes>(facts.true_upper + (last < 0 ? 0 : last) - first)};
 }
 
 /// Whether elements lie in a buffer as in a message.
 [[nodiscard]] QUARRY_HD inline bool is_dense(rank_state& rank, MPI_Datatype type) {
   if (is_basic(type)) return !has_gap(type);
-  derived_type* const made = derived(rank, type);
-  return made == nullptr || made->is_dense();
+  derived_type const* const made = derived(rank, type);
+  return made == nullptr || made->is_dense != 0;
 }
 
 /// Keeps the type until `release_type`, although the program may free its handle.
 QUARRY_HD inline void retain_type(rank_state& rank, MPI_Datatype type) {
   if (is_basic(type)) return;
   if (derived_type* const made = derived(rank, type)) ++made->references;
-}
-/// Sets the fields that say how regular the runs are.
-QUARRY_HD inline void describe_runs(derived_type& made) {
-  type_run const* const runs = made.first();
-  if (made.runs == 0) return;
-  bool is_uniform = runs[0].size <= 0xffffffffu;
-  bool is_regular = runs[0].offset == 0;
-  std::int64_t const stride = made.runs > 1 ? runs[1].offset - runs[0].offset : made.extent;
-  made.alignment = static_cast<std::uint64_t>(made.extent);
-  for (std::uint32_t i = 0; i < made.runs; ++i) {
-    is_uniform = is_uniform && runs[i].size == runs[0].size;
-    is_regular = is_regular && runs[i].offset == i * stride;
-    made.alignment |= static_cast<std::uint64_t>(runs[i].offset);
-  }
-  if (is_uniform) made.block_bytes = static_cast<std::uint32_t>(runs[0].size);
-  if (is_regular) made.stride = stride;
 }
 
 QUARRY_SLOW void release_type(rank_state& rank, MPI_Datatype type);

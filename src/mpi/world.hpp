@@ -21,6 +21,7 @@ namespace simt = quarry::simt;
 
 struct request;
 struct derived_type;
+struct renamed_type;
 struct user_op;
 struct c_library;
 struct error_handler;
@@ -141,6 +142,7 @@ struct alignas(128) rank_state {
   attribute* attributes;    // of all objects of this rank, the youngest first
   int attribute_values[8];  // of the keys that mpi.h names
   int last_error_code;      // that the program has added, or MPI_ERR_LASTCODE; 0 stands for it
+  renamed_type* renamed_types;  // MPI_Type_set_name: a list
 };
 
 struct block_place;

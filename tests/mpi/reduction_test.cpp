@@ -240,16 +240,19 @@ TEST(Reduction, EachTypeAcceptsItsOperationsAndNoOthers) {
   };
   std::map<MPI_Datatype, std::set<MPI_Op>> accepted;
   for (MPI_Datatype const type :
-       {MPI_INT, MPI_SIGNED_CHAR, MPI_CHAR, MPI_BYTE, MPI_UNSIGNED_LONG, MPI_AINT})
+       {MPI_INT, MPI_SIGNED_CHAR, MPI_CHAR, MPI_BYTE, MPI_UNSIGNED_LONG, MPI_AINT, MPI_INTEGER})
     accepted[type] = join({order, sums, logical, bits});
-  for (MPI_Datatype const type : {MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE})
-    accepted[type] = join({order, sums});
-  for (MPI_Datatype const type : {MPI_C_COMPLEX, MPI_C_DOUBLE_COMPLEX}) accepted[type] = sums;
   for (MPI_Datatype const type :
-       {MPI_2INT, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT})
+       {MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION})
+    accepted[type] = join({order, sums});
+  for (MPI_Datatype const type : {MPI_C_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX,
+                                  MPI_COMPLEX, MPI_DOUBLE_COMPLEX})
+    accepted[type] = sums;
+  for (MPI_Datatype const type :
+       {MPI_2INT, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT})
     accepted[type] = places;
-  accepted[MPI_C_BOOL] = logical;
-  accepted[MPI_WCHAR] = {};
+  accepted[MPI_C_BOOL] = accepted[MPI_LOGICAL] = logical;
+  accepted[MPI_WCHAR] = accepted[MPI_CHARACTER] = accepted[MPI_PACKED] = {};
   run_everywhere(1, [&accepted] {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     for (auto const& [type, operations] : accepted) {

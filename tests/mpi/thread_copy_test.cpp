@@ -106,11 +106,11 @@ TEST(ThreadCopy, BlocksOfRandomSizesAndPlacesMoveByteByByte) {
     auto const gap = static_cast<std::int64_t>(unit * (random() % 4));
     std::int64_t const stride = size + gap;
     bool const has_table = random() % 2 == 0;
-    std::vector<type_run> runs;
+    std::vector<block_row> rows;
     for (std::size_t i = 0; i < blocks; ++i)
-      runs.push_back({static_cast<std::int64_t>(i) * stride, size});
-    std::shuffle(runs.begin(), runs.end(), random);
-    block_places const spread{stride, has_table ? runs.data() : nullptr};
+      rows.push_back({static_cast<std::int64_t>(i) * stride, size, 1, 0});
+    std::shuffle(rows.begin(), rows.end(), random);
+    block_places const spread{stride, has_table ? rows.data() : nullptr};
     block_places const packed{size, nullptr};
     bool const packs = random() % 2 == 0;
     auto const extent = static_cast<std::size_t>(stride) * blocks;
@@ -118,7 +118,7 @@ TEST(ThreadCopy, BlocksOfRandomSizesAndPlacesMoveByteByByte) {
     auto target = random_bytes(extent + 64, random);
     auto expected = target;
     for (std::size_t i = 0; i < blocks; ++i) {
-      auto const place = has_table ? runs[i].offset : static_cast<std::int64_t>(i) * stride;
+      auto const place = has_table ? rows[i].offset : static_cast<std::int64_t>(i) * stride;
       auto const at = static_cast<std::size_t>(place);
       std::memcpy(expected.data() + (packs ? i * size : at),
                   source.data() + (packs ? at : i * size), size);

@@ -188,11 +188,12 @@ TEST(Types, NumbersThatAreNoTypesAreRefused) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int value = 0;
     for (MPI_Datatype const type :
-         {0, MPI_SUM, 0x100, 0x109, 0x301, 1000, 0x480, 0x80e, 0x1005, 0x10000})
+         {0, MPI_SUM, 0x100, 0x10a, 0x301, 1000, 0x480, 0x810, 0x1005, 0x2002, 0x10000})
       EXPECT_EQ(MPI_Send(&value, 0, type, MPI_PROC_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE) << type;
     for (MPI_Datatype const type :
          {MPI_CHAR, MPI_UINT8_T, MPI_UINT16_T, MPI_WCHAR, MPI_2INT, MPI_FLOAT_INT, MPI_C_COMPLEX,
-          MPI_OFFSET, MPI_SHORT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_C_DOUBLE_COMPLEX})
+          MPI_OFFSET, MPI_SHORT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_C_DOUBLE_COMPLEX,
+          MPI_LONG_DOUBLE_INT, MPI_C_LONG_DOUBLE_COMPLEX})
       EXPECT_EQ(MPI_Send(&value, 0, type, MPI_PROC_NULL, 0, MPI_COMM_WORLD), MPI_SUCCESS) << type;
   });
 }

@@ -56,6 +56,20 @@ static void layouts(int rank) {
   free(b);
 }
 
+/// A message reaches a variable through its address alone.
+static void absolute(int rank) {
+  int here = 0, length = 1;
+  MPI_Aint place;
+  MPI_Datatype at;
+  MPI_Get_address(&here, &place);
+  MPI_Type_create_hindexed(1, &length, &place, MPI_INT, &at);
+  MPI_Type_commit(&at);
+  MPI_Sendrecv(&rank, 1, MPI_INT, rank, 0, MPI_BOTTOM, 1, at, rank, 0, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+  free(malloc((size_t)here + 1));  // CV
+  MPI_Type_free(&at);
+}
+
 /// Errors that return can differ between ranks.
 static void errors(int rank) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -72,6 +86,7 @@ int main(int argc, char** argv) {
   free(malloc((size_t)largest(7, 2)));       // CU
   places(rank, size);
   layouts(rank);
+  absolute(rank);
   errors(rank);
   MPI_Finalize();
   return 0;
