@@ -2,7 +2,7 @@
 // Collective operations of all ranks: barriers, broadcasts, reductions and scans. Small data of the
 // world goes through meetings, other data by messages along binomial trees.
 #include "collective.hpp"
-
+#include "collective_calls.hpp"
 #include "meeting.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -343,6 +343,17 @@ QUARRY_HD int MPI_Scan(void const* sent, void* received, int count, MPI_Datatype
 QUARRY_HD int MPI_Exscan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
                          MPI_Comm communicator) {
   return scan(sent, received, count, type, op, communicator, false, "MPI_Exscan");
+}
+
+QUARRY_HD int MPI_Reduce_scatter(void const* sent, void* received, int const* counts,
+                                 MPI_Datatype type, MPI_Op op, MPI_Comm communicator) {
+  return run_scheduled(reduce_scatter_call(sent, received, counts, type, op), form::blocking,
+                       communicator, nullptr, "MPI_Reduce_scatter");
+}
+QUARRY_HD int MPI_Reduce_scatter_block(void const* sent, void* received, int count,
+                                       MPI_Datatype type, MPI_Op op, MPI_Comm communicator) {
+  return run_scheduled(reduce_scatter_block_call(sent, received, count, type, op), form::blocking,
+                       communicator, nullptr, "MPI_Reduce_scatter_block");
 }
 
 }  // extern "C"

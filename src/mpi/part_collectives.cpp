@@ -2,6 +2,8 @@
 // Collective operations that move each rank's part of the data: gather, scatter, and exchanges of
 // all with all.
 #include "collective.hpp"
+#include "collective_calls.hpp"
+#include "convert_elements.hpp"
 #include "direct_collectives.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -12,17 +14,6 @@ QUARRY_HD char* at(void* base, std::int64_t elements, std::int64_t extent) {
 }
 QUARRY_HD char const* at(void const* base, std::int64_t elements, std::int64_t extent) {
   return static_cast<char const*>(base) + elements * extent;
-}
-
-/// Copies elements between buffers of one rank that may have different types.
-QUARRY_SLOW void convert_elements(rank_state& rank, void const* from, bytes count,
-                                  MPI_Datatype type, void* to, MPI_Datatype to_type) {
-  bytes const length = count * element_size(rank, type);
-  if (is_dense(rank, type))
-    return unpack(rank, to, to_type, static_cast<char const*>(from), length);
-  scratch const packed{rank, length};
-  pack(rank, packed.data(), from, count, type);
-  unpack(rank, to, to_type, packed.data(), length);
 }
 
 /// Sends elements of any type in a collective; like MPI_Send in the collective's context.
@@ -384,6 +375,15 @@ QUARRY_HD int MPI_Alltoallv(void const* sent, int const* sent_counts, int const*
   return alltoall(sent, {sent_counts, sent_displacements, 0}, sent_type, received,
                   {received_counts, received_displacements, 0}, received_type, communicator,
                   "MPI_Alltoallv", false);
+}
+
+QUARRY_HD int MPI_Alltoallw(void const* sent, int const* sent_counts, int const* sent_displacements,
+                            MPI_Datatype const* sent_types, void* received,
+                            int const* received_counts, int const* received_displacements,
+                            MPI_Datatype const* received_types, MPI_Comm communicator) {
+  return run_scheduled(alltoallw_call(sent, sent_counts, sent_displacements, sent_types, received,
+                                      received_counts, received_displacements, received_types),
+                       form::blocking, communicator, nullptr, "MPI_Alltoallw");
 }
 
 }  // extern "C"

@@ -4,6 +4,7 @@
 #include "fast_path.hpp"
 #include "handles.hpp"
 #include "point_to_point.hpp"
+#include "schedule.hpp"
 
 #include <new>
 
@@ -29,6 +30,7 @@ QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle) {
 
 QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
   if (done->what == request::kind::receive) release_type(rank, done->type);
+  if (done->what == request::kind::collective) delete_schedule(rank, &schedule_of(*done));
   if (rank.spare_requests < most_spare_requests) return make_spare(rank, done);
   rank.requests.entries[done->handle - 1] = nullptr;
   release(done);
@@ -44,7 +46,8 @@ QUARRY_SLOW void finish_freed(rank_state& rank, request& done) {
 QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler handler) {
   for (std::uint32_t i = 0; i < rank.requests.capacity; ++i) {
     request* const asked = rank.requests.entries[i];
-    if (asked == nullptr || asked->what != request::kind::receive || asked->communicator != freed ||
+    if (asked == nullptr || asked->what == request::kind::none ||
+        asked->what == request::kind::send || asked->communicator != freed ||
         asked->freed != request::handle_kind::none ||
         (asked->is_done != 0 && asked->error == MPI_SUCCESS))
       continue;
@@ -64,6 +67,13 @@ QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
 }
 
 namespace {
+
+/// What a rank that waits for the request tells the launcher.
+[[nodiscard]] QUARRY_HD wait_reason reason_of(request const& asked) {
+  return asked.what == request::kind::collective
+             ? mpi::reason_of(schedule_of(asked))
+             : mpi::reason_of(call::wait, asked.source, asked.tag, asked.context);
+}
 
 QUARRY_HD void set_empty(MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return;
@@ -190,8 +200,7 @@ QUARRY_SLOW int wait_all(int count, MPI_Request* handles, MPI_Status* statuses) 
   for (int i = 0; i < count; ++i) {
     request* const asked = request_of(rank, handles[i]);
     if (asked == nullptr || is_complete(rank, *asked)) continue;
-    wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
-               [&] { return is_complete(rank, *asked); });
+    wait_until(rank, reason_of(*asked), [&] { return is_complete(rank, *asked); });
   }
   return take_all(rank, count, handles, statuses, "MPI_Waitall");
 }
@@ -205,8 +214,7 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
   request* const asked = request_of(rank, *handle);
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Wait", "request", *handle);
-  wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
-             [&] { return is_complete(rank, *asked); });
+  wait_until(rank, reason_of(*asked), [&] { return is_complete(rank, *asked); });
   return finish(rank, handle, status, "MPI_Wait");
 }
 
@@ -277,9 +285,9 @@ QUARRY_SLOW int find_done(rank_state& rank, int count, MPI_Request const* handle
     return found >= 0 || !has_active;
   };
   if (waits) {
-    wait_until(rank, reason_of(call::wait), look);
+    wait_until(rank, mpi::reason_of(call::wait), look);
   } else {
-    progress(rank);
+    look_around(rank);
     (void)look();
   }
   return found;
@@ -358,7 +366,7 @@ QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
   request* const asked = request_of(rank, *handle);
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Test", "request", *handle);
-  progress(rank);
+  look_around(rank);
   if (is_complete(rank, *asked)) return finish(rank, handle, status, "MPI_Test");
   *flag = 0;
   return end_look(rank, MPI_COMM_WORLD, "MPI_Test");
@@ -367,7 +375,7 @@ QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
 QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status* statuses) {
   rank_state& rank = self();
   if (int const error = check_all(rank, count, handles, "MPI_Testall")) return error;
-  progress(rank);
+  look_around(rank);
   *flag = 1;
   for (int i = 0; i < count; ++i) {
     request* const asked = request_of(rank, handles[i]);
