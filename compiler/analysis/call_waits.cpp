@@ -52,6 +52,8 @@ constexpr wait_row rows[] = {
     {"MPI_Irsend", company::none},
     {"MPI_Irecv", company::none},
     {"MPI_Get_count", company::none},
+    {"MPI_Start", company::none},
+    {"MPI_Startall", company::none},
     {"MPI_Request_free", company::none},
     {"MPI_Buffer_attach", company::none},
     {"MPI_Reduce_local", company::none},

@@ -179,6 +179,8 @@ constexpr call_model mpi_models[] = {
     {"MPI_Probe", uniform, value, -1, {object(3, varying, status)}},
     {"MPI_Iprobe", uniform, value, -1, {object(3, varying, word), object(4, varying, status)}},
     {"MPI_Get_count", uniform, value, -1, {object(2, varying, word)}},
+    {"MPI_Start", uniform, value, -1, {object(0, varying, word)}},
+    {"MPI_Startall", uniform, value, -1, {array(1, varying)}},
     {"MPI_Request_free", uniform, value, -1, {object(0, varying, word)}},
     {"MPI_Buffer_attach", uniform, value, -1, {array(0, varying)}},
     {"MPI_Buffer_detach", uniform, value, -1, {object(0, varying, 8), object(1, varying, word)}},

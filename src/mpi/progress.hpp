@@ -27,6 +27,8 @@ struct request {
   bytes size = 0;                                // of the message
   message* sent = nullptr;                       // send: what the receiver has not got yet
   MPI_Request handle = MPI_REQUEST_NULL;         // kept while the request is spare
+  std::uint32_t is_persistent = 0;  // MPI_Start begins it, as often as the program likes
+  std::uint32_t is_active = 1;      // it has begun, and no call has completed it
 };
 
 /// Allocates memory of the world's heap; null if there is none.

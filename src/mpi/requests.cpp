@@ -93,7 +93,8 @@ struct outcome {
   MPI_Errhandler handler;
 };
 
-/// Frees a request that is done, and sets its handle to MPI_REQUEST_NULL.
+/// Frees a request that is done, and sets its handle to MPI_REQUEST_NULL. A persistent request
+/// becomes inactive.
 QUARRY_SLOW outcome take(rank_state& rank, MPI_Request* handle, MPI_Status* status) {
   request* const done = request_of(rank, *handle);
   set_status(status, done->source, done->tag, done->size);
@@ -104,6 +105,10 @@ QUARRY_SLOW outcome take(rank_state& rank, MPI_Request* handle, MPI_Status* stat
   } else if (done->error != MPI_SUCCESS) {
     result.handler = handler_for(rank, done->communicator);
     retain_handler(rank, result.handler);
+  }
+  if (done->is_persistent != 0) {
+    done->is_active = 0;
+    return result;
   }
   if (done != &complete_send) delete_request(rank, done);
   *handle = MPI_REQUEST_NULL;
@@ -116,7 +121,7 @@ class completions {
  public:
   QUARRY_HD completions(rank_state& rank, int count, MPI_Request const* handles) : rank_{rank} {
     for (int i = 0; i < count; ++i) {
-      request* const asked = request_of(rank, handles[i]);
+      request* const asked = pending_request(rank, handles[i]);
       if (asked != nullptr && is_complete(rank, *asked) && asked->error != MPI_SUCCESS)
         has_error_ = true;
     }
@@ -124,7 +129,7 @@ class completions {
   /// `index` is that of the request.
   QUARRY_HD void add(int index, MPI_Request* handle, MPI_Status* status) {
     int error = MPI_SUCCESS;
-    if (*handle == MPI_REQUEST_NULL) {
+    if (pending_request(rank_, *handle) == nullptr) {
       set_empty(status);
     } else {
       outcome const done = take(rank_, handle, status);
@@ -198,7 +203,7 @@ QUARRY_SLOW int wait_all(int count, MPI_Request* handles, MPI_Status* statuses) 
   rank_state& rank = self();
   if (int const error = check_all(rank, count, handles, "MPI_Waitall")) return error;
   for (int i = 0; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
+    request* const asked = pending_request(rank, handles[i]);
     if (asked == nullptr || is_complete(rank, *asked)) continue;
     wait_until(rank, reason_of(*asked), [&] { return is_complete(rank, *asked); });
   }
@@ -214,6 +219,10 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
   request* const asked = request_of(rank, *handle);
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Wait", "request", *handle);
+  if (asked->is_active == 0) {
+    set_empty(status);
+    return MPI_SUCCESS;
+  }
   wait_until(rank, reason_of(*asked), [&] { return is_complete(rank, *asked); });
   return finish(rank, handle, status, "MPI_Wait");
 }
@@ -277,7 +286,7 @@ QUARRY_SLOW int find_done(rank_state& rank, int count, MPI_Request const* handle
   auto const look = [&] {
     has_active = false;
     for (int i = 0; i < count && found < 0; ++i) {
-      request* const asked = request_of(rank, handles[i]);
+      request* const asked = pending_request(rank, handles[i]);
       if (asked == nullptr) continue;
       has_active = true;
       if (is_complete(rank, *asked)) found = i;
@@ -320,7 +329,7 @@ QUARRY_SLOW int complete_some(int count, MPI_Request* handles, int* done_count, 
   if (first < 0) return end_look(rank, MPI_COMM_WORLD, function);
   completions done{rank, count, handles};
   for (int i = first; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
+    request* const asked = pending_request(rank, handles[i]);
     if (asked == nullptr || !is_complete(rank, *asked)) continue;
     done.add(i, &handles[i], status_of(statuses, *done_count));
     indices[(*done_count)++] = i;
@@ -366,6 +375,10 @@ QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
   request* const asked = request_of(rank, *handle);
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Test", "request", *handle);
+  if (asked->is_active == 0) {
+    set_empty(status);
+    return MPI_SUCCESS;
+  }
   look_around(rank);
   if (is_complete(rank, *asked)) return finish(rank, handle, status, "MPI_Test");
   *flag = 0;
@@ -378,7 +391,7 @@ QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status
   look_around(rank);
   *flag = 1;
   for (int i = 0; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
+    request* const asked = pending_request(rank, handles[i]);
     if (asked != nullptr && !is_complete(rank, *asked)) *flag = 0;
   }
   if (*flag != 0) return take_all(rank, count, handles, statuses, "MPI_Testall");
@@ -415,7 +428,7 @@ QUARRY_HD int MPI_Request_free(MPI_Request* handle) {
   if (asked == &complete_send) return MPI_SUCCESS;
   if (asked->freed == request::handle_kind::communicator) release_handler(rank, asked->handler);
   asked->freed = request::handle_kind::request;
-  if (is_complete(rank, *asked)) {
+  if (asked->is_active == 0 || is_complete(rank, *asked)) {
     delete_request(rank, asked);
   } else if (asked->what == request::kind::send) {
     asked->next = rank.freed_sends;

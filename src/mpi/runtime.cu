@@ -37,6 +37,7 @@
 #include "output.cpp"
 #include "part_collectives.cpp"
 #include "persistent_collectives.cpp"
+#include "persistent_requests.cpp"
 #include "point_to_point.cpp"
 #include "progress.cpp"
 #include "rank.cpp"

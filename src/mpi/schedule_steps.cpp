@@ -298,6 +298,29 @@ QUARRY_SLOW void add_alltoall(schedule_builder& to, rank_state& rank, collective
       receive);
 }
 
+/// Each rank sends to its targets and receives from its sources. In a Cartesian topology a pair of
+/// ranks may be neighbours in several directions: what a rank sends to its lower neighbour arrives
+/// from an upper one.
+QUARRY_SLOW void add_neighbour_exchange(schedule_builder& to, rank_state& rank,
+                                        collective_call const& wanted,
+                                        collective_peers const& peers) {
+  neighbour_lists const& near = peers.neighbours;
+  bool const is_gather =
+      wanted.what == operation::neighbor_allgather || wanted.what == operation::neighbor_allgatherv;
+  for (std::uint32_t i = 0; i < near.source_count; ++i) {
+    if (near.sources[i] == MPI_PROC_NULL) continue;
+    buffer_part const part = wanted.received.part_of(rank, i);
+    to.receive(peers.remote, static_cast<std::uint32_t>(near.sources[i]), part.data, part.count,
+               part.type, near.is_cartesian ? i : 0);
+  }
+  for (std::uint32_t i = 0; i < near.target_count; ++i) {
+    if (near.targets[i] == MPI_PROC_NULL) continue;
+    buffer_part const part = is_gather ? wanted.sent.whole() : wanted.sent.part_of(rank, i);
+    to.send(peers.remote, static_cast<std::uint32_t>(near.targets[i]), part.data, part.count,
+            part.type, near.is_cartesian ? i ^ 1 : 0);
+  }
+}
+
 }  // namespace
 
 QUARRY_SLOW void add_steps(schedule_builder& to, rank_state& rank, collective_call const& wanted,
@@ -331,7 +354,7 @@ QUARRY_SLOW void add_steps(schedule_builder& to, rank_state& rank, collective_ca
     case operation::exscan:
       return add_scan(to, wanted, peers.local);
     default:
-      return;
+      return add_neighbour_exchange(to, rank, wanted, peers);
   }
 }
 

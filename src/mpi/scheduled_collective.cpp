@@ -104,7 +104,7 @@ QUARRY_SLOW int check_call(rank_state& rank, MPI_Comm handle, collective_call co
 
 [[nodiscard]] QUARRY_SLOW collective_peers peers_of(membership const& at) {
   peer_group const all{at.shared, at.size, at.rank, 0};
-  return {all, all, false};
+  return {all, all, false, {}};
 }
 
 /// Makes the schedule; null if the heap has no memory.
@@ -164,6 +164,8 @@ QUARRY_SLOW int run_scheduled(collective_call const& wanted, form how, MPI_Comm 
   if (made == nullptr) return fail(rank, communicator, MPI_ERR_NO_MEM, function, "size", at->size);
   if (how == form::persistent) {
     give_to_request(rank, *made, communicator, handle);
+    made->owner->is_persistent = 1;
+    made->owner->is_active = 0;
     return MPI_SUCCESS;
   }
   start_schedule(rank, *made);

@@ -59,11 +59,21 @@ struct collective_call {
   MPI_Op op = MPI_OP_NULL;
 };
 
+/// The neighbours of a rank in its communicator's topology. MPI_PROC_NULL: there is none.
+struct neighbour_lists {
+  int const* sources = nullptr;
+  int const* targets = nullptr;
+  std::uint32_t source_count = 0;
+  std::uint32_t target_count = 0;
+  bool is_cartesian = false;
+};
+
 /// The peers of an operation. In a communicator of one group both groups are the same.
 struct collective_peers {
   peer_group local;
   peer_group remote;
   bool has_two_groups;
+  neighbour_lists neighbours;
 
   /// Whether the caller is the root. In a communicator of two groups the root's group has other
   /// arguments.
