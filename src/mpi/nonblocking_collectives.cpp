@@ -7,8 +7,7 @@ using namespace quarry::mpi;
 extern "C" {
 
 QUARRY_HD int MPI_Ibarrier(MPI_Comm communicator, MPI_Request* request) {
-  return run_scheduled({operation::barrier, {}, {}}, form::nonblocking, communicator, request,
-                       "MPI_Ibarrier");
+  return run_scheduled(barrier_call(), form::nonblocking, communicator, request, "MPI_Ibarrier");
 }
 
 QUARRY_HD int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm communicator,

@@ -7,8 +7,7 @@ using namespace quarry::mpi;
 extern "C" {
 
 QUARRY_HD int MPI_Barrier_init(MPI_Comm communicator, MPI_Info, MPI_Request* request) {
-  return run_scheduled({operation::barrier, {}, {}}, form::persistent, communicator, request,
-                       "MPI_Barrier_init");
+  return run_scheduled(barrier_call(), form::persistent, communicator, request, "MPI_Barrier_init");
 }
 
 QUARRY_HD int MPI_Bcast_init(void* data, int count, MPI_Datatype type, int root,

@@ -32,6 +32,7 @@
 #include "long_messages.cpp"
 #include "meeting.cpp"
 #include "message_calls.cpp"
+#include "neighbour_collectives.cpp"
 #include "nonblocking_collectives.cpp"
 #include "outgoing.cpp"
 #include "output.cpp"

@@ -304,20 +304,25 @@ QUARRY_SLOW void add_alltoall(schedule_builder& to, rank_state& rank, collective
 QUARRY_SLOW void add_neighbour_exchange(schedule_builder& to, rank_state& rank,
                                         collective_call const& wanted,
                                         collective_peers const& peers) {
-  neighbour_lists const& near = peers.neighbours;
+  neighbours const& near = peers.near;
   bool const is_gather =
       wanted.what == operation::neighbor_allgather || wanted.what == operation::neighbor_allgatherv;
-  for (std::uint32_t i = 0; i < near.source_count; ++i) {
-    if (near.sources[i] == MPI_PROC_NULL) continue;
-    buffer_part const part = wanted.received.part_of(rank, i);
-    to.receive(peers.remote, static_cast<std::uint32_t>(near.sources[i]), part.data, part.count,
-               part.type, near.is_cartesian ? i : 0);
+  bool const has_directions = near.shape != nullptr && near.shape->is_grid != 0;
+  for (int i = 0; i < near.sources; ++i) {
+    int const source = near.source(i);
+    if (source == MPI_PROC_NULL) continue;
+    auto const index = static_cast<std::uint32_t>(i);
+    buffer_part const part = wanted.received.part_of(rank, index);
+    to.receive(peers.remote, static_cast<std::uint32_t>(source), part.data, part.count, part.type,
+               has_directions ? index : 0);
   }
-  for (std::uint32_t i = 0; i < near.target_count; ++i) {
-    if (near.targets[i] == MPI_PROC_NULL) continue;
-    buffer_part const part = is_gather ? wanted.sent.whole() : wanted.sent.part_of(rank, i);
-    to.send(peers.remote, static_cast<std::uint32_t>(near.targets[i]), part.data, part.count,
-            part.type, near.is_cartesian ? i ^ 1 : 0);
+  for (int i = 0; i < near.targets; ++i) {
+    int const target = near.target(i);
+    if (target == MPI_PROC_NULL) continue;
+    auto const index = static_cast<std::uint32_t>(i);
+    buffer_part const part = is_gather ? wanted.sent.whole() : wanted.sent.part_of(rank, index);
+    to.send(peers.remote, static_cast<std::uint32_t>(target), part.data, part.count, part.type,
+            has_directions ? index ^ 1 : 0);
   }
 }
 

@@ -30,6 +30,10 @@ constexpr std::uint32_t number_mask = (1u << (28 - direction_bits)) - 1;
   }
 }
 
+[[nodiscard]] QUARRY_HD bool is_among_neighbours(operation what) {
+  return what >= operation::neighbor_allgather;
+}
+
 /// How many parts the call reads or writes of a buffer; 0: none.
 struct used_parts {
   std::uint32_t sent;
@@ -66,6 +70,14 @@ struct used_parts {
     case operation::reduce_scatter:
     case operation::reduce_scatter_block:
       return {0, peers.local.size};
+    case operation::neighbor_allgather:
+    case operation::neighbor_allgatherv:
+      return {1, static_cast<std::uint32_t>(peers.near.sources)};
+    case operation::neighbor_alltoall:
+    case operation::neighbor_alltoallv:
+    case operation::neighbor_alltoallw:
+      return {static_cast<std::uint32_t>(peers.near.targets),
+              static_cast<std::uint32_t>(peers.near.sources)};
     default:
       return {0, 1};
   }
@@ -87,6 +99,13 @@ QUARRY_SLOW int check_buffer(rank_state& rank, MPI_Comm handle, part_buffer cons
 
 QUARRY_SLOW int check_call(rank_state& rank, MPI_Comm handle, collective_call const& wanted,
                            collective_peers const& peers, char const* function) {
+  bool const is_for_one_group = wanted.what == operation::scan ||
+                                wanted.what == operation::exscan ||
+                                is_among_neighbours(wanted.what);
+  if (peers.has_two_groups && is_for_one_group)
+    return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
+  if (is_among_neighbours(wanted.what) && !peers.near.is_known)
+    return fail(rank, handle, MPI_ERR_TOPOLOGY, function, "communicator", handle);
   bool const is_special =
       peers.has_two_groups && (wanted.root == MPI_ROOT || wanted.root == MPI_PROC_NULL);
   if (!is_special &&
@@ -102,9 +121,18 @@ QUARRY_SLOW int check_call(rank_state& rank, MPI_Comm handle, collective_call co
   return MPI_SUCCESS;
 }
 
-[[nodiscard]] QUARRY_SLOW collective_peers peers_of(membership const& at) {
-  peer_group const all{at.shared, at.size, at.rank, 0};
-  return {all, all, false, {}};
+[[nodiscard]] QUARRY_SLOW collective_peers peers_of(rank_state& rank, membership& at,
+                                                    operation what) {
+  collective_peers result{};
+  result.remote = {at.shared, at.size, at.rank, 0};
+  result.local = result.remote;
+  result.has_two_groups = is_intercommunicator(at);
+  if (result.has_two_groups) {
+    membership const& own = own_group(rank, at);
+    result.local = {own.shared, own.size, own.rank, 0};
+  }
+  if (is_among_neighbours(what)) result.near = neighbours_of(rank, at);
+  return result;
 }
 
 /// Makes the schedule; null if the heap has no memory.
@@ -128,7 +156,10 @@ QUARRY_SLOW int check_call(rank_state& rank, MPI_Comm handle, collective_call co
   peers.local.tag = peers.remote.tag | (peers.has_two_groups ? local_tag : 0);
   schedule_builder builder{rank, *made};
   add_steps(builder, rank, wanted, peers);
-  if (!builder.finish(most_scheduled_messages)) {
+  // Neighbours may be any ranks, so that all receives must begin.
+  std::uint32_t const most =
+      is_among_neighbours(wanted.what) ? ~std::uint32_t{0} : most_scheduled_messages;
+  if (!builder.finish(most)) {
     delete_schedule(rank, made);
     return nullptr;
   }
@@ -158,7 +189,7 @@ QUARRY_SLOW int run_scheduled(collective_call const& wanted, form how, MPI_Comm 
   membership* const at = member(rank, communicator);
   if (at == nullptr)
     return fail(rank, communicator, MPI_ERR_COMM, function, "communicator", communicator);
-  collective_peers const peers = peers_of(*at);
+  collective_peers const peers = peers_of(rank, *at, wanted.what);
   if (int const error = check_call(rank, communicator, wanted, peers, function)) return error;
   schedule* const made = make_schedule(rank, wanted, how, *at, peers);
   if (made == nullptr) return fail(rank, communicator, MPI_ERR_NO_MEM, function, "size", at->size);

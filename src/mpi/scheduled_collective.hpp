@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schedule_builder.hpp"
+#include "topologies.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -59,21 +60,12 @@ struct collective_call {
   MPI_Op op = MPI_OP_NULL;
 };
 
-/// The neighbours of a rank in its communicator's topology. MPI_PROC_NULL: there is none.
-struct neighbour_lists {
-  int const* sources = nullptr;
-  int const* targets = nullptr;
-  std::uint32_t source_count = 0;
-  std::uint32_t target_count = 0;
-  bool is_cartesian = false;
-};
-
 /// The peers of an operation. In a communicator of one group both groups are the same.
 struct collective_peers {
   peer_group local;
   peer_group remote;
   bool has_two_groups;
-  neighbour_lists neighbours;
+  neighbours near;  // of an operation of neighbours
 
   /// Whether the caller is the root. In a communicator of two groups the root's group has other
   /// arguments.
@@ -90,9 +82,21 @@ inline constexpr std::uint32_t most_scheduled_messages = 32;
 QUARRY_SLOW void add_steps(schedule_builder& to, rank_state& rank, collective_call const& wanted,
                            collective_peers const& peers);
 
+/// Whether the communicator has two groups, whose collective operations are schedules.
+[[nodiscard]] QUARRY_HD inline bool has_two_groups(MPI_Comm communicator) {
+  membership const* const at = member(self(), communicator);
+  return at != nullptr && is_intercommunicator(*at);
+}
+
 /// Checks the arguments, makes the schedule, and runs it, begins it, or keeps it for MPI_Start.
 /// Returns what the MPI function returns.
 QUARRY_SLOW int run_scheduled(collective_call const& wanted, form how, MPI_Comm communicator,
                               MPI_Request* handle, char const* function);
+
+/// Runs an operation of a communicator of two groups.
+[[nodiscard]] QUARRY_HD inline int run_across(collective_call const& wanted, MPI_Comm communicator,
+                                              char const* function) {
+  return run_scheduled(wanted, form::blocking, communicator, nullptr, function);
+}
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -163,6 +163,65 @@ int MPI_Scan_init(void const* sent, void* received, int count, MPI_Datatype type
 int MPI_Exscan_init(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
                     MPI_Comm communicator, MPI_Info info, MPI_Request* request);
 
+/* Among the neighbours in a communicator's topology. */
+int MPI_Neighbor_allgather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                           int received_count, MPI_Datatype received_type, MPI_Comm communicator);
+int MPI_Ineighbor_allgather(void const* sent, int sent_count, MPI_Datatype sent_type,
+                            void* received, int received_count, MPI_Datatype received_type,
+                            MPI_Comm communicator, MPI_Request* request);
+int MPI_Neighbor_allgather_init(void const* sent, int sent_count, MPI_Datatype sent_type,
+                                void* received, int received_count, MPI_Datatype received_type,
+                                MPI_Comm communicator, MPI_Info info, MPI_Request* request);
+int MPI_Neighbor_allgatherv(void const* sent, int sent_count, MPI_Datatype sent_type,
+                            void* received, int const* received_counts, int const* displacements,
+                            MPI_Datatype received_type, MPI_Comm communicator);
+int MPI_Ineighbor_allgatherv(void const* sent, int sent_count, MPI_Datatype sent_type,
+                             void* received, int const* received_counts, int const* displacements,
+                             MPI_Datatype received_type, MPI_Comm communicator,
+                             MPI_Request* request);
+int MPI_Neighbor_allgatherv_init(void const* sent, int sent_count, MPI_Datatype sent_type,
+                                 void* received, int const* received_counts,
+                                 int const* displacements, MPI_Datatype received_type,
+                                 MPI_Comm communicator, MPI_Info info, MPI_Request* request);
+int MPI_Neighbor_alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                          int received_count, MPI_Datatype received_type, MPI_Comm communicator);
+int MPI_Ineighbor_alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                           int received_count, MPI_Datatype received_type, MPI_Comm communicator,
+                           MPI_Request* request);
+int MPI_Neighbor_alltoall_init(void const* sent, int sent_count, MPI_Datatype sent_type,
+                               void* received, int received_count, MPI_Datatype received_type,
+                               MPI_Comm communicator, MPI_Info info, MPI_Request* request);
+int MPI_Neighbor_alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements,
+                           MPI_Datatype sent_type, void* received, int const* received_counts,
+                           int const* received_displacements, MPI_Datatype received_type,
+                           MPI_Comm communicator);
+int MPI_Ineighbor_alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements,
+                            MPI_Datatype sent_type, void* received, int const* received_counts,
+                            int const* received_displacements, MPI_Datatype received_type,
+                            MPI_Comm communicator, MPI_Request* request);
+int MPI_Neighbor_alltoallv_init(void const* sent, int const* sent_counts,
+                                int const* sent_displacements, MPI_Datatype sent_type,
+                                void* received, int const* received_counts,
+                                int const* received_displacements, MPI_Datatype received_type,
+                                MPI_Comm communicator, MPI_Info info, MPI_Request* request);
+int MPI_Neighbor_alltoallw(void const* sent, int const* sent_counts,
+                           MPI_Aint const* sent_displacements, MPI_Datatype const* sent_types,
+                           void* received, int const* received_counts,
+                           MPI_Aint const* received_displacements,
+                           MPI_Datatype const* received_types, MPI_Comm communicator);
+int MPI_Ineighbor_alltoallw(void const* sent, int const* sent_counts,
+                            MPI_Aint const* sent_displacements, MPI_Datatype const* sent_types,
+                            void* received, int const* received_counts,
+                            MPI_Aint const* received_displacements,
+                            MPI_Datatype const* received_types, MPI_Comm communicator,
+                            MPI_Request* request);
+int MPI_Neighbor_alltoallw_init(void const* sent, int const* sent_counts,
+                                MPI_Aint const* sent_displacements, MPI_Datatype const* sent_types,
+                                void* received, int const* received_counts,
+                                MPI_Aint const* received_displacements,
+                                MPI_Datatype const* received_types, MPI_Comm communicator,
+                                MPI_Info info, MPI_Request* request);
+
 #ifdef __cplusplus
 }
 #endif
