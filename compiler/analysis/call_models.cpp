@@ -235,6 +235,15 @@ call_model const* model_of(llvm::StringRef name) {
   return nullptr;
 }
 
+bool keeps_pointers(call_model const& called) {
+  llvm::StringRef const name = called.name;
+  return name.starts_with("MPI_") && name.ends_with("_init");
+}
+
+bool uses_kept_pointers(call_model const& called) {
+  return llvm::StringRef{called.name}.starts_with("MPI_Start");
+}
+
 call_model const* model_of(llvm::CallBase const& call) {
   llvm::Function const* const called = call.getCalledFunction();
   call_model const* const row =

@@ -78,6 +78,15 @@ call_model const* model_of(llvm::StringRef name);
 /// with fewer arguments than the model names.
 call_model const* model_of(llvm::CallBase const& call);
 
+/// Whether the function keeps the pointers that it gets, for calls that write through them later: a
+/// persistent operation of MPI.
+bool keeps_pointers(call_model const& called);
+
+/// Whether the function writes through pointers that others have kept: MPI_Start and MPI_Startall.
+/// The program must not touch the memory before the operation's end, so its writes are those of
+/// this call.
+bool uses_kept_pointers(call_model const& called);
+
 /// The arguments of an allocation function whose product is the size of the allocation.
 struct allocation_model {
   char const* name;

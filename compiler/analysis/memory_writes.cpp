@@ -97,6 +97,7 @@ std::vector<object_write> memory_objects::writes_of(Instruction& instruction, bo
     for (object_write& each : result) each.range = everything;
     unknown = unknown || isa<ConstantPointerNull>(call->getArgOperand(first));
   }
+  unknown = unknown || uses_kept_pointers(*row);
   if (has_conversion(*call, 'n')) {
     unknown = true;  // perhaps through a list of arguments
     for (Use const& argument : call->args())

@@ -42,7 +42,8 @@ enum class call : std::uint32_t {
 
 /// Whether the call makes an object that its callers share, so that its messages must be ordered.
 [[nodiscard]] constexpr bool makes_shared_object(call which) {
-  return which == call::comm_split || which == call::comm_dup || which >= call::comm_create;
+  return which == call::comm_split || which == call::comm_dup ||
+         (which >= call::comm_create && which <= call::dist_graph_create);
 }
 
 inline constexpr char const* call_names[] = {"",
@@ -74,5 +75,66 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Cart_create",
                                              "MPI_Graph_create",
                                              "MPI_Dist_graph_create"};
+
+/// Collective operations that can run as schedules (schedule.hpp).
+enum class operation : std::uint32_t {
+  barrier,
+  bcast,
+  reduce,
+  allreduce,
+  gather,
+  gatherv,
+  scatter,
+  scatterv,
+  allgather,
+  allgatherv,
+  alltoall,
+  alltoallv,
+  alltoallw,
+  reduce_scatter,
+  reduce_scatter_block,
+  scan,
+  exscan,
+  neighbor_allgather,
+  neighbor_allgatherv,
+  neighbor_alltoall,
+  neighbor_alltoallv,
+  neighbor_alltoallw,
+  none
+};
+
+inline constexpr char const* operation_names[] = {"Barrier",
+                                                  "Bcast",
+                                                  "Reduce",
+                                                  "Allreduce",
+                                                  "Gather",
+                                                  "Gatherv",
+                                                  "Scatter",
+                                                  "Scatterv",
+                                                  "Allgather",
+                                                  "Allgatherv",
+                                                  "Alltoall",
+                                                  "Alltoallv",
+                                                  "Alltoallw",
+                                                  "Reduce_scatter",
+                                                  "Reduce_scatter_block",
+                                                  "Scan",
+                                                  "Exscan",
+                                                  "Neighbor_allgather",
+                                                  "Neighbor_allgatherv",
+                                                  "Neighbor_alltoall",
+                                                  "Neighbor_alltoallv",
+                                                  "Neighbor_alltoallw"};
+
+/// How a program calls such an operation: MPI_NAME, MPI_Iname, MPI_NAME_init.
+enum class form : std::uint32_t { blocking, nonblocking, persistent };
+
+/// What a rank that waits for such an operation says in its `wait_reason`. It is no `call`: ranks
+/// do not meet for it.
+inline constexpr std::uint32_t first_scheduled_call = 256;
+[[nodiscard]] constexpr std::uint32_t scheduled_call(operation what, form how) {
+  return first_scheduled_call + static_cast<std::uint32_t>(what) * 4 +
+         static_cast<std::uint32_t>(how);
+}
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

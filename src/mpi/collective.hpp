@@ -10,11 +10,12 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// The tag of the messages of a collective operation.
 [[nodiscard]] QUARRY_HD inline std::int32_t tag_of(std::uint32_t number, call which) {
   static_assert(sizeof(call_names) / sizeof(call_names[0]) <= 64);
-  return static_cast<std::int32_t>((number << 6 | static_cast<std::uint32_t>(which)) & 0x7fffffff);
+  return static_cast<std::int32_t>((number << 6 | static_cast<std::uint32_t>(which)) & 0x3fffffff);
 }
 
 /// A collective operation that this rank takes part in. Messages of one operation have its number
-/// and its kind as tag, so that they match no receive of another operation. Numbers wrap at 2^25.
+/// and its kind as tag, so that they match no receive of another operation. Numbers wrap at 2^24. Bit
+/// 30 is that of schedules (scheduled_collective.cpp).
 struct collective {
   rank_state& rank;
   channel through;

@@ -2,7 +2,7 @@
 // Collective operations of all ranks: barriers, broadcasts, reductions and scans. Small data of the
 // world goes through meetings, other data by messages along binomial trees.
 #include "collective.hpp"
-
+#include "collective_calls.hpp"
 #include "meeting.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -106,6 +106,7 @@ QUARRY_SLOW int finish_barrier(MPI_Comm communicator, meeting::unfinished rest) 
     join_lanes();
     return MPI_SUCCESS;
   }
+  if (has_two_groups(communicator)) return run_across(barrier_call(), communicator, "MPI_Barrier");
   membership* among = nullptr;
   if (int const error = check(rank, communicator, 0, MPI_BYTE, 0, "MPI_Barrier", among))
     return error;
@@ -115,6 +116,8 @@ QUARRY_SLOW int finish_barrier(MPI_Comm communicator, meeting::unfinished rest) 
 
 QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root,
                               MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(bcast_call(data, count, type, root), communicator, "MPI_Bcast");
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, root, "MPI_Bcast", among))
@@ -181,6 +184,9 @@ QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI
 
 QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Datatype type,
                            MPI_Op op, int root, MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(reduce_call(sent, received, count, type, op, root), communicator,
+                      "MPI_Reduce");
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, root, "MPI_Reduce", among))
@@ -210,6 +216,9 @@ QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Data
 
 QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_Datatype type,
                               MPI_Op op, MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(allreduce_call(sent, received, count, type, op), communicator,
+                      "MPI_Allreduce");
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, 0, "MPI_Allreduce", among))
@@ -313,6 +322,8 @@ QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype t
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, 0, function, among)) return error;
+  if (is_intercommunicator(*among))
+    return fail(rank, communicator, MPI_ERR_COMM, function, "communicator", communicator);
   if (!is_reducible(rank, op, type))
     return fail(rank, communicator, MPI_ERR_OP, function, "operation", op);
   collective const of{rank, *among, call::scan};
@@ -343,6 +354,17 @@ QUARRY_HD int MPI_Scan(void const* sent, void* received, int count, MPI_Datatype
 QUARRY_HD int MPI_Exscan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
                          MPI_Comm communicator) {
   return scan(sent, received, count, type, op, communicator, false, "MPI_Exscan");
+}
+
+QUARRY_HD int MPI_Reduce_scatter(void const* sent, void* received, int const* counts,
+                                 MPI_Datatype type, MPI_Op op, MPI_Comm communicator) {
+  return run_scheduled(reduce_scatter_call(sent, received, counts, type, op), form::blocking,
+                       communicator, nullptr, "MPI_Reduce_scatter");
+}
+QUARRY_HD int MPI_Reduce_scatter_block(void const* sent, void* received, int count,
+                                       MPI_Datatype type, MPI_Op op, MPI_Comm communicator) {
+  return run_scheduled(reduce_scatter_block_call(sent, received, count, type, op), form::blocking,
+                       communicator, nullptr, "MPI_Reduce_scatter_block");
 }
 
 }  // extern "C"

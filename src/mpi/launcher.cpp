@@ -135,6 +135,24 @@ std::vector<std::string> places_of(char const* begin, char const* end) {
   return places;
 }
 
+namespace {
+
+std::string name_of_call(std::uint32_t call) {
+  if (call < first_scheduled_call) return call_names[call];
+  std::string name = operation_names[(call - first_scheduled_call) / 4];
+  switch (static_cast<form>(call % 4)) {
+    case form::nonblocking:
+      name[0] = static_cast<char>(name[0] - 'A' + 'a');
+      return "MPI_I" + name;
+    case form::persistent:
+      return "MPI_" + name + "_init";
+    default:
+      return "MPI_" + name;
+  }
+}
+
+}  // namespace
+
 std::string describe_waits(std::vector<rank_state> const& ranks,
                            std::vector<std::string> const& places) {
   struct row {
@@ -156,7 +174,7 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
       text << "runs";
     } else {
       auto const& wait = state.waiting;
-      text << call_names[wait.call];
+      text << name_of_call(wait.call);
       if (wait.peer != MPI_PROC_NULL && wait.context % 2 == 0) {
         auto const distance = wait.peer - static_cast<std::int32_t>(rank);
         if (wait.peer == MPI_ANY_SOURCE) {

@@ -192,7 +192,8 @@ QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, i
                            MPI_Comm handle, MPI_Status* status, call which, char const* function) {
   rank_state& rank = self();
   plain_receive wanted;
-  if (is_plain_receive(rank, data, count, type, from, tag, handle, wanted)) {
+  if (rank.schedules == nullptr &&
+      is_plain_receive(rank, data, count, type, from, tag, handle, wanted)) {
     fast_receive const before = receive_unexpected(rank, wanted, status);
     if (before == fast_receive::taken) return MPI_SUCCESS;
     own_mail_reader mails = reader_of(rank);
@@ -442,7 +443,7 @@ QUARRY_HD int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MP
     return error;
   request wanted;
   set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
-  progress(rank);
+  look_around(rank);
   message const* const found =
       from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
   *flag = found != nullptr || from == MPI_PROC_NULL;

@@ -35,7 +35,7 @@ namespace {
 }
 
 QUARRY_SLOW void wait_for_slot(rank_state& rank, sender_slot& slot, wait_reason const& reason) {
-  wait_until(rank, reason, [&] {
+  wait_for_others(rank, reason, [&] {
     slot.look();
     return slot.is_free();
   });

@@ -2,6 +2,8 @@
 // Collective operations that move each rank's part of the data: gather, scatter, and exchanges of
 // all with all.
 #include "collective.hpp"
+#include "collective_calls.hpp"
+#include "convert_elements.hpp"
 #include "direct_collectives.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -12,17 +14,6 @@ QUARRY_HD char* at(void* base, std::int64_t elements, std::int64_t extent) {
 }
 QUARRY_HD char const* at(void const* base, std::int64_t elements, std::int64_t extent) {
   return static_cast<char const*>(base) + elements * extent;
-}
-
-/// Copies elements between buffers of one rank that may have different types.
-QUARRY_SLOW void convert_elements(rank_state& rank, void const* from, bytes count,
-                                  MPI_Datatype type, void* to, MPI_Datatype to_type) {
-  bytes const length = count * element_size(rank, type);
-  if (is_dense(rank, type))
-    return unpack(rank, to, to_type, static_cast<char const*>(from), length);
-  scratch const packed{rank, length};
-  pack(rank, packed.data(), from, count, type);
-  unpack(rank, to, to_type, packed.data(), length);
 }
 
 /// Sends elements of any type in a collective; like MPI_Send in the collective's context.
@@ -338,41 +329,69 @@ extern "C" {
 QUARRY_HD int MPI_Gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                          int received_count, MPI_Datatype received_type, int root,
                          MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(
+        gather_call(sent, sent_count, sent_type, received, received_count, received_type, root),
+        communicator, "MPI_Gather");
   return gather(sent, sent_count, sent_type, received, {nullptr, nullptr, received_count},
                 received_type, root, communicator, "MPI_Gather");
 }
 QUARRY_HD int MPI_Gatherv(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                           int const* received_counts, int const* displacements,
                           MPI_Datatype received_type, int root, MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(gatherv_call(sent, sent_count, sent_type, received, received_counts,
+                                   displacements, received_type, root),
+                      communicator, "MPI_Gatherv");
   return gather(sent, sent_count, sent_type, received, {received_counts, displacements, 0},
                 received_type, root, communicator, "MPI_Gatherv");
 }
 QUARRY_HD int MPI_Scatter(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                           int received_count, MPI_Datatype received_type, int root,
                           MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(
+        scatter_call(sent, sent_count, sent_type, received, received_count, received_type, root),
+        communicator, "MPI_Scatter");
   return scatter(sent, {nullptr, nullptr, sent_count}, sent_type, received, received_count,
                  received_type, root, communicator, "MPI_Scatter", true);
 }
 QUARRY_HD int MPI_Scatterv(void const* sent, int const* sent_counts, int const* displacements,
                            MPI_Datatype sent_type, void* received, int received_count,
                            MPI_Datatype received_type, int root, MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(scatterv_call(sent, sent_counts, displacements, sent_type, received,
+                                    received_count, received_type, root),
+                      communicator, "MPI_Scatterv");
   return scatter(sent, {sent_counts, displacements, 0}, sent_type, received, received_count,
                  received_type, root, communicator, "MPI_Scatterv", false);
 }
 QUARRY_HD int MPI_Allgather(void const* sent, int sent_count, MPI_Datatype sent_type,
                             void* received, int received_count, MPI_Datatype received_type,
                             MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(
+        allgather_call(sent, sent_count, sent_type, received, received_count, received_type),
+        communicator, "MPI_Allgather");
   return allgather(sent, sent_count, sent_type, received, {nullptr, nullptr, received_count},
                    received_type, communicator, "MPI_Allgather");
 }
 QUARRY_HD int MPI_Allgatherv(void const* sent, int sent_count, MPI_Datatype sent_type,
                              void* received, int const* received_counts, int const* displacements,
                              MPI_Datatype received_type, MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(allgatherv_call(sent, sent_count, sent_type, received, received_counts,
+                                      displacements, received_type),
+                      communicator, "MPI_Allgatherv");
   return allgather(sent, sent_count, sent_type, received, {received_counts, displacements, 0},
                    received_type, communicator, "MPI_Allgatherv");
 }
 QUARRY_HD int MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                            int received_count, MPI_Datatype received_type, MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(
+        alltoall_call(sent, sent_count, sent_type, received, received_count, received_type),
+        communicator, "MPI_Alltoall");
   return alltoall(sent, {nullptr, nullptr, sent_count}, sent_type, received,
                   {nullptr, nullptr, received_count}, received_type, communicator, "MPI_Alltoall",
                   true);
@@ -381,9 +400,22 @@ QUARRY_HD int MPI_Alltoallv(void const* sent, int const* sent_counts, int const*
                             MPI_Datatype sent_type, void* received, int const* received_counts,
                             int const* received_displacements, MPI_Datatype received_type,
                             MPI_Comm communicator) {
+  if (has_two_groups(communicator))
+    return run_across(alltoallv_call(sent, sent_counts, sent_displacements, sent_type, received,
+                                     received_counts, received_displacements, received_type),
+                      communicator, "MPI_Alltoallv");
   return alltoall(sent, {sent_counts, sent_displacements, 0}, sent_type, received,
                   {received_counts, received_displacements, 0}, received_type, communicator,
                   "MPI_Alltoallv", false);
+}
+
+QUARRY_HD int MPI_Alltoallw(void const* sent, int const* sent_counts, int const* sent_displacements,
+                            MPI_Datatype const* sent_types, void* received,
+                            int const* received_counts, int const* received_displacements,
+                            MPI_Datatype const* received_types, MPI_Comm communicator) {
+  return run_scheduled(alltoallw_call(sent, sent_counts, sent_displacements, sent_types, received,
+                                      received_counts, received_displacements, received_types),
+                       form::blocking, communicator, nullptr, "MPI_Alltoallw");
 }
 
 }  // extern "C"

@@ -175,6 +175,11 @@ QUARRY_SLOW void progress(rank_state& rank) {
   rank.looks_without_memory = 0;
 }
 
+QUARRY_SLOW void look_around(rank_state& rank) {
+  progress(rank);
+  if (rank.schedules != nullptr) (void)advance_schedules(rank);
+}
+
 QUARRY_SLOW int end_look(rank_state& rank, MPI_Comm communicator, char const* function) {
   constexpr std::uint32_t most_looks = 10'000;  // other ranks may free memory soon
   yield_rank();

@@ -10,11 +10,11 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A receive or send that has begun. A blocking call keeps it on its stack: only its rank uses it.
 struct request {
-  enum class kind : std::uint32_t { none, send, receive } what = kind::none;
+  enum class kind : std::uint32_t { none, send, receive, collective } what = kind::none;
   enum class handle_kind : std::uint32_t { none, request, communicator };
   std::uint32_t is_done = 0;
   request* next = nullptr;  // in the list of posted receives
-  void* data = nullptr;
+  void* data = nullptr;     // a buffer, or a schedule
   std::uint64_t count = 0;
   MPI_Datatype type = 0;
   std::int32_t source = 0;
@@ -27,6 +27,8 @@ struct request {
   bytes size = 0;                                // of the message
   message* sent = nullptr;                       // send: what the receiver has not got yet
   MPI_Request handle = MPI_REQUEST_NULL;         // kept while the request is spare
+  std::uint32_t is_persistent = 0;  // MPI_Start begins it, as often as the program likes
+  std::uint32_t is_active = 1;      // it has begun, and no call has completed it
 };
 
 /// Allocates memory of the world's heap; null if there is none.
@@ -182,12 +184,31 @@ QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition
   }
 }
 
+/// Advances the rank's collective operations that have begun (schedule.hpp).
+QUARRY_SLOW bool advance_schedules(rank_state& rank);
+
+/// Takes messages, and advances collective operations. For calls that look and do not wait.
+QUARRY_SLOW void look_around(rank_state& rank);
+
+/// Waits until `is_done()` for something that other ranks do whenever they make progress: that they
+/// take messages, or free memory. Steps of collective operations may wait so.
+template <class Condition>
+QUARRY_HD void wait_for_others(rank_state& rank, wait_reason const& reason,
+                               Condition const& is_done) {
+  own_mail_reader const mails = reader_of(rank);
+  poll_until(rank, reason, [&] {
+    if (mails.has_message()) progress(rank);
+    return is_done();
+  });
+}
+
 /// Waits until `is_done()`; every step makes progress.
 template <class Condition>
 QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
   own_mail_reader const mails = reader_of(rank);
   poll_until(rank, reason, [&] {
     if (mails.has_message()) progress(rank);
+    if (rank.schedules != nullptr) (void)advance_schedules(rank);
     return is_done();
   });
 }
@@ -216,7 +237,7 @@ template <class Allocate>
   auto* memory = allocate();
   if (memory != nullptr) return memory;
   reason.is_for_memory = 1;
-  wait_until(rank, reason, [&] {
+  wait_for_others(rank, reason, [&] {
     memory = allocate();
     return memory != nullptr;
   });

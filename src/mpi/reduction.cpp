@@ -56,10 +56,32 @@ QUARRY_HD void combine_complex(void const* input, void* in_out, bytes count, MPI
   return op >= first_user_op && index < rank.ops.capacity ? rank.ops.entries[index] : nullptr;
 }
 
+/// Whether the program has made the operation, and not freed it.
+[[nodiscard]] QUARRY_HD bool is_user_op(rank_state& rank, MPI_Op op) {
+  user_op const* const made = op_of(rank, op);
+  return made != nullptr && made->is_freed == 0;
+}
+
+[[nodiscard]] QUARRY_HD bool is_pair(MPI_Datatype type) {
+  return type == MPI_2INT || type == MPI_FLOAT_INT || type == MPI_DOUBLE_INT ||
+         type == MPI_LONG_INT || type == MPI_SHORT_INT;
+}
+
 }  // namespace
 
+QUARRY_SLOW void retain_op(rank_state& rank, MPI_Op op) {
+  if (user_op* const made = op_of(rank, op)) ++made->references;
+}
+
+QUARRY_SLOW void release_op(rank_state& rank, MPI_Op op) {
+  user_op* const made = op_of(rank, op);
+  if (made == nullptr || --made->references != 0) return;
+  release(made);
+  rank.ops.entries[op - first_user_op] = nullptr;
+}
+
 QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {
-  if (op >= first_user_op) return op_of(rank, op) != nullptr;
+  if (op >= first_user_op) return is_user_op(rank, op);
   bool const is_location = op == MPI_MINLOC || op == MPI_MAXLOC;
   if (op < MPI_MAX || op > MPI_MAXLOC || !is_basic(type)) return false;
   if (is_location || is_pair(type)) return is_location && is_pair(type);
@@ -177,19 +199,40 @@ QUARRY_HD int MPI_Op_create(MPI_User_function* function, int commutes, MPI_Op* o
   void* const memory = index < 0 ? nullptr : allocate(sizeof(user_op));
   if (memory == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_NO_MEM, "MPI_Op_create", "size", sizeof(user_op));
-  rank.ops.entries[index] = ::new (memory) user_op{function, static_cast<std::uint32_t>(commutes)};
+  rank.ops.entries[index] =
+      ::new (memory) user_op{function, static_cast<std::uint32_t>(commutes), 1, 0};
   *op = first_user_op + index;
   return MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Op_free(MPI_Op* op) {
   rank_state& rank = self();
-  auto const index = static_cast<std::uint32_t>(*op - first_user_op);
-  if (*op < first_user_op || index >= rank.ops.capacity || rank.ops.entries[index] == nullptr)
+  if (!is_user_op(rank, *op))
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_OP, "MPI_Op_free", "operation", *op);
-  release(rank.ops.entries[index]);
-  rank.ops.entries[index] = nullptr;
+  op_of(rank, *op)->is_freed = 1;
+  release_op(rank, *op);
   *op = MPI_OP_NULL;
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Op_commutative(MPI_Op op, int* commutes) {
+  rank_state& rank = self();
+  bool const is_predefined = op >= MPI_MAX && op <= MPI_NO_OP;
+  if (!is_predefined && !is_user_op(rank, op))
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_OP, "MPI_Op_commutative", "operation", op);
+  *commutes = is_predefined ? op != MPI_REPLACE && op != MPI_NO_OP : op_of(rank, op)->commutes != 0;
+  return MPI_SUCCESS;
+}
+
+QUARRY_HD int MPI_Reduce_local(void const* input, void* in_out, int count, MPI_Datatype type,
+                               MPI_Op op) {
+  char const* const name = "MPI_Reduce_local";
+  rank_state& rank = self();
+  if (count < 0) return fail(rank, MPI_COMM_WORLD, MPI_ERR_COUNT, name, "count", count);
+  if (!is_type(rank, type)) return fail(rank, MPI_COMM_WORLD, MPI_ERR_TYPE, name, "datatype", type);
+  if (!is_reducible(rank, op, type))
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_OP, name, "operation", op);
+  if (count != 0) reduce(rank, input, in_out, static_cast<bytes>(count), type, op);
   return MPI_SUCCESS;
 }
 

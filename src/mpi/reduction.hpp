@@ -11,7 +11,13 @@ namespace quarry::inline QUARRY_ABI::mpi {
 struct user_op {
   MPI_User_function* function;
   std::uint32_t commutes;
+  std::uint32_t references;  // the handle, and collective operations that have begun
+  std::uint32_t is_freed;    // the handle is invalid
 };
+
+/// Keeps the operation until `release_op`, although the program may free its handle.
+QUARRY_SLOW void retain_op(rank_state& rank, MPI_Op op);
+QUARRY_SLOW void release_op(rank_state& rank, MPI_Op op);
 
 inline constexpr MPI_Op first_user_op = 0x1000;
 

@@ -4,6 +4,7 @@
 #include "fast_path.hpp"
 #include "handles.hpp"
 #include "point_to_point.hpp"
+#include "schedule.hpp"
 
 #include <new>
 
@@ -29,6 +30,7 @@ QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle) {
 
 QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
   if (done->what == request::kind::receive) release_type(rank, done->type);
+  if (done->what == request::kind::collective) delete_schedule(rank, &schedule_of(*done));
   if (rank.spare_requests < most_spare_requests) return make_spare(rank, done);
   rank.requests.entries[done->handle - 1] = nullptr;
   release(done);
@@ -44,7 +46,8 @@ QUARRY_SLOW void finish_freed(rank_state& rank, request& done) {
 QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler handler) {
   for (std::uint32_t i = 0; i < rank.requests.capacity; ++i) {
     request* const asked = rank.requests.entries[i];
-    if (asked == nullptr || asked->what != request::kind::receive || asked->communicator != freed ||
+    if (asked == nullptr || asked->what == request::kind::none ||
+        asked->what == request::kind::send || asked->communicator != freed ||
         asked->freed != request::handle_kind::none ||
         (asked->is_done != 0 && asked->error == MPI_SUCCESS))
       continue;
@@ -65,6 +68,13 @@ QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
 
 namespace {
 
+/// What a rank that waits for the request tells the launcher.
+[[nodiscard]] QUARRY_HD wait_reason reason_of(request const& asked) {
+  return asked.what == request::kind::collective
+             ? mpi::reason_of(schedule_of(asked))
+             : mpi::reason_of(call::wait, asked.source, asked.tag, asked.context);
+}
+
 QUARRY_HD void set_empty(MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return;
   *status = {MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_SUCCESS, 0, 0};
@@ -83,7 +93,8 @@ struct outcome {
   MPI_Errhandler handler;
 };
 
-/// Frees a request that is done, and sets its handle to MPI_REQUEST_NULL.
+/// Frees a request that is done, and sets its handle to MPI_REQUEST_NULL. A persistent request
+/// becomes inactive.
 QUARRY_SLOW outcome take(rank_state& rank, MPI_Request* handle, MPI_Status* status) {
   request* const done = request_of(rank, *handle);
   set_status(status, done->source, done->tag, done->size);
@@ -94,6 +105,10 @@ QUARRY_SLOW outcome take(rank_state& rank, MPI_Request* handle, MPI_Status* stat
   } else if (done->error != MPI_SUCCESS) {
     result.handler = handler_for(rank, done->communicator);
     retain_handler(rank, result.handler);
+  }
+  if (done->is_persistent != 0) {
+    done->is_active = 0;
+    return result;
   }
   if (done != &complete_send) delete_request(rank, done);
   *handle = MPI_REQUEST_NULL;
@@ -106,7 +121,7 @@ class completions {
  public:
   QUARRY_HD completions(rank_state& rank, int count, MPI_Request const* handles) : rank_{rank} {
     for (int i = 0; i < count; ++i) {
-      request* const asked = request_of(rank, handles[i]);
+      request* const asked = pending_request(rank, handles[i]);
       if (asked != nullptr && is_complete(rank, *asked) && asked->error != MPI_SUCCESS)
         has_error_ = true;
     }
@@ -114,7 +129,7 @@ class completions {
   /// `index` is that of the request.
   QUARRY_HD void add(int index, MPI_Request* handle, MPI_Status* status) {
     int error = MPI_SUCCESS;
-    if (*handle == MPI_REQUEST_NULL) {
+    if (pending_request(rank_, *handle) == nullptr) {
       set_empty(status);
     } else {
       outcome const done = take(rank_, handle, status);
@@ -188,10 +203,9 @@ QUARRY_SLOW int wait_all(int count, MPI_Request* handles, MPI_Status* statuses) 
   rank_state& rank = self();
   if (int const error = check_all(rank, count, handles, "MPI_Waitall")) return error;
   for (int i = 0; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
+    request* const asked = pending_request(rank, handles[i]);
     if (asked == nullptr || is_complete(rank, *asked)) continue;
-    wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
-               [&] { return is_complete(rank, *asked); });
+    wait_until(rank, reason_of(*asked), [&] { return is_complete(rank, *asked); });
   }
   return take_all(rank, count, handles, statuses, "MPI_Waitall");
 }
@@ -205,8 +219,11 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
   request* const asked = request_of(rank, *handle);
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Wait", "request", *handle);
-  wait_until(rank, reason_of(call::wait, asked->source, asked->tag, asked->context),
-             [&] { return is_complete(rank, *asked); });
+  if (asked->is_active == 0) {
+    set_empty(status);
+    return MPI_SUCCESS;
+  }
+  wait_until(rank, reason_of(*asked), [&] { return is_complete(rank, *asked); });
   return finish(rank, handle, status, "MPI_Wait");
 }
 
@@ -269,7 +286,7 @@ QUARRY_SLOW int find_done(rank_state& rank, int count, MPI_Request const* handle
   auto const look = [&] {
     has_active = false;
     for (int i = 0; i < count && found < 0; ++i) {
-      request* const asked = request_of(rank, handles[i]);
+      request* const asked = pending_request(rank, handles[i]);
       if (asked == nullptr) continue;
       has_active = true;
       if (is_complete(rank, *asked)) found = i;
@@ -277,9 +294,9 @@ QUARRY_SLOW int find_done(rank_state& rank, int count, MPI_Request const* handle
     return found >= 0 || !has_active;
   };
   if (waits) {
-    wait_until(rank, reason_of(call::wait), look);
+    wait_until(rank, mpi::reason_of(call::wait), look);
   } else {
-    progress(rank);
+    look_around(rank);
     (void)look();
   }
   return found;
@@ -312,7 +329,7 @@ QUARRY_SLOW int complete_some(int count, MPI_Request* handles, int* done_count, 
   if (first < 0) return end_look(rank, MPI_COMM_WORLD, function);
   completions done{rank, count, handles};
   for (int i = first; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
+    request* const asked = pending_request(rank, handles[i]);
     if (asked == nullptr || !is_complete(rank, *asked)) continue;
     done.add(i, &handles[i], status_of(statuses, *done_count));
     indices[(*done_count)++] = i;
@@ -358,7 +375,11 @@ QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
   request* const asked = request_of(rank, *handle);
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Test", "request", *handle);
-  progress(rank);
+  if (asked->is_active == 0) {
+    set_empty(status);
+    return MPI_SUCCESS;
+  }
+  look_around(rank);
   if (is_complete(rank, *asked)) return finish(rank, handle, status, "MPI_Test");
   *flag = 0;
   return end_look(rank, MPI_COMM_WORLD, "MPI_Test");
@@ -367,10 +388,10 @@ QUARRY_HD int MPI_Test(MPI_Request* handle, int* flag, MPI_Status* status) {
 QUARRY_HD int MPI_Testall(int count, MPI_Request* handles, int* flag, MPI_Status* statuses) {
   rank_state& rank = self();
   if (int const error = check_all(rank, count, handles, "MPI_Testall")) return error;
-  progress(rank);
+  look_around(rank);
   *flag = 1;
   for (int i = 0; i < count; ++i) {
-    request* const asked = request_of(rank, handles[i]);
+    request* const asked = pending_request(rank, handles[i]);
     if (asked != nullptr && !is_complete(rank, *asked)) *flag = 0;
   }
   if (*flag != 0) return take_all(rank, count, handles, statuses, "MPI_Testall");
@@ -407,7 +428,7 @@ QUARRY_HD int MPI_Request_free(MPI_Request* handle) {
   if (asked == &complete_send) return MPI_SUCCESS;
   if (asked->freed == request::handle_kind::communicator) release_handler(rank, asked->handler);
   asked->freed = request::handle_kind::request;
-  if (is_complete(rank, *asked)) {
+  if (asked->is_active == 0 || is_complete(rank, *asked)) {
     delete_request(rank, asked);
   } else if (asked->what == request::kind::send) {
     asked->next = rank.freed_sends;

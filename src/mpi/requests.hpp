@@ -31,6 +31,13 @@ inline request complete_send{.what = request::kind::send,
   return found != nullptr && found->what != request::kind::none ? found : nullptr;
 }
 
+/// The same; null also for a persistent request that is not active. For calls that complete
+/// requests, such a handle is as MPI_REQUEST_NULL.
+[[nodiscard]] QUARRY_HD inline request* pending_request(rank_state& rank, MPI_Request handle) {
+  request* const found = request_of(rank, handle);
+  return found != nullptr && found->is_active != 0 ? found : nullptr;
+}
+
 /// A rank keeps this many requests, with their handles, for reuse.
 inline constexpr std::uint32_t most_spare_requests = 16;
 

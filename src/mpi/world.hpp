@@ -30,6 +30,7 @@ struct group;
 struct keyval;
 struct attribute;
 struct information;
+struct schedule;
 
 /// The start of each rank's record; the program's global variables follow (compiler/privatize.hpp).
 struct record_header {
@@ -143,6 +144,8 @@ struct alignas(128) rank_state {
   int attribute_values[8];  // of the keys that mpi.h names
   int last_error_code;      // that the program has added, or MPI_ERR_LASTCODE; 0 stands for it
   renamed_type* renamed_types;  // MPI_Type_set_name: a list
+  schedule* schedules;         // collective operations that are not complete (schedule.hpp)
+  std::uint32_t is_advancing;  // `advance_schedules` runs
 };
 
 struct block_place;

@@ -47,6 +47,8 @@ int MPI_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuse
 int MPI_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status);
 int MPI_Testsome(int count, MPI_Request* requests, int* done_count, int* indices,
                  MPI_Status* statuses);
+int MPI_Start(MPI_Request* request);
+int MPI_Startall(int count, MPI_Request* requests);
 int MPI_Request_free(MPI_Request* request);
 
 #ifdef __cplusplus

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduled_collective.hpp"
+
+#include "reduction.hpp"
+
+#include <new>
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+/// The bits of a schedule's tags: that it is one, that MPI_Start begins it, that the message stays
+/// in its group, the number of the operation, and the direction of the message.
+constexpr std::int32_t schedule_tag = 1 << 30;
+constexpr std::int32_t persistent_tag = 1 << 29;
+constexpr std::int32_t local_tag = 1 << 28;
+constexpr std::uint32_t direction_bits = 7;
+constexpr std::uint32_t number_mask = (1u << (28 - direction_bits)) - 1;
+
+[[nodiscard]] QUARRY_HD bool reduces(operation what) {
+  switch (what) {
+    case operation::reduce:
+    case operation::allreduce:
+    case operation::reduce_scatter:
+    case operation::reduce_scatter_block:
+    case operation::scan:
+    case operation::exscan:
+      return true;
+    default:
+      return false;
+  }
+}
+
+[[nodiscard]] QUARRY_HD bool is_among_neighbours(operation what) {
+  return what >= operation::neighbor_allgather;
+}
+
+/// How many parts the call reads or writes of a buffer; 0: none.
+struct used_parts {
+  std::uint32_t sent;
+  std::uint32_t received;
+};
+
+[[nodiscard]] QUARRY_SLOW used_parts parts_of(collective_call const& wanted,
+                                              collective_peers const& peers) {
+  bool const is_root = peers.is_root(wanted.root);
+  bool const is_outside = peers.has_two_groups && wanted.root == MPI_PROC_NULL;
+  bool const is_elsewhere = peers.has_two_groups && is_root;  // the other group has the parts
+  switch (wanted.what) {
+    case operation::barrier:
+      return {0, 0};
+    case operation::bcast:
+      return {0, is_outside ? 0u : 1u};
+    case operation::reduce:
+      return {0, is_outside ? 0u : 1u};
+    case operation::gather:
+    case operation::gatherv:
+      if (is_outside) return {0, 0};
+      return {is_elsewhere ? 0u : 1u, is_root ? peers.remote.size : 0};
+    case operation::scatter:
+    case operation::scatterv:
+      if (is_outside) return {0, 0};
+      return {is_root ? peers.remote.size : 0, is_elsewhere ? 0u : 1u};
+    case operation::allgather:
+    case operation::allgatherv:
+      return {1, peers.remote.size};
+    case operation::alltoall:
+    case operation::alltoallv:
+    case operation::alltoallw:
+      return {peers.remote.size, peers.remote.size};
+    case operation::reduce_scatter:
+    case operation::reduce_scatter_block:
+      return {0, peers.local.size};
+    case operation::neighbor_allgather:
+    case operation::neighbor_allgatherv:
+      return {1, static_cast<std::uint32_t>(peers.near.sources)};
+    case operation::neighbor_alltoall:
+    case operation::neighbor_alltoallv:
+    case operation::neighbor_alltoallw:
+      return {static_cast<std::uint32_t>(peers.near.targets),
+              static_cast<std::uint32_t>(peers.near.sources)};
+    default:
+      return {0, 1};
+  }
+}
+
+QUARRY_SLOW int check_buffer(rank_state& rank, MPI_Comm handle, part_buffer const& buffer,
+                             std::uint32_t parts, char const* function) {
+  if (parts == 0 || buffer.is_in_place()) return MPI_SUCCESS;
+  std::uint32_t const counts = buffer.counts == nullptr ? 1 : parts;
+  for (std::uint32_t i = 0; i < counts; ++i)
+    if (buffer.count_of(i) < 0)
+      return fail(rank, handle, MPI_ERR_COUNT, function, "count", buffer.count_of(i));
+  std::uint32_t const types = buffer.types == nullptr ? 1 : parts;
+  for (std::uint32_t i = 0; i < types; ++i)
+    if (!is_type(rank, buffer.type_of(i)))
+      return fail(rank, handle, MPI_ERR_TYPE, function, "datatype", buffer.type_of(i));
+  return MPI_SUCCESS;
+}
+
+QUARRY_SLOW int check_call(rank_state& rank, MPI_Comm handle, collective_call const& wanted,
+                           collective_peers const& peers, char const* function) {
+  bool const is_for_one_group = wanted.what == operation::scan ||
+                                wanted.what == operation::exscan ||
+                                is_among_neighbours(wanted.what);
+  if (peers.has_two_groups && is_for_one_group)
+    return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
+  if (is_among_neighbours(wanted.what) && !peers.near.is_known)
+    return fail(rank, handle, MPI_ERR_TOPOLOGY, function, "communicator", handle);
+  bool const is_special =
+      peers.has_two_groups && (wanted.root == MPI_ROOT || wanted.root == MPI_PROC_NULL);
+  if (!is_special &&
+      (wanted.root < 0 || static_cast<std::uint32_t>(wanted.root) >= peers.remote.size))
+    return fail(rank, handle, MPI_ERR_ROOT, function, "root", wanted.root);
+  used_parts const parts = parts_of(wanted, peers);
+  if (int const error = check_buffer(rank, handle, wanted.sent, parts.sent, function)) return error;
+  if (int const error = check_buffer(rank, handle, wanted.received, parts.received, function))
+    return error;
+  if (reduces(wanted.what) && parts.received != 0 &&
+      !is_reducible(rank, wanted.op, wanted.received.type))
+    return fail(rank, handle, MPI_ERR_OP, function, "operation", wanted.op);
+  return MPI_SUCCESS;
+}
+
+[[nodiscard]] QUARRY_SLOW collective_peers peers_of(rank_state& rank, membership& at,
+                                                    operation what) {
+  collective_peers result{};
+  result.remote = {at.shared, at.size, at.rank, 0};
+  result.local = result.remote;
+  result.has_two_groups = is_intercommunicator(at);
+  if (result.has_two_groups) {
+    membership const& own = own_group(rank, at);
+    result.local = {own.shared, own.size, own.rank, 0};
+  }
+  if (is_among_neighbours(what)) result.near = neighbours_of(rank, at);
+  return result;
+}
+
+/// Makes the schedule; null if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW schedule* make_schedule(rank_state& rank, collective_call const& wanted,
+                                                  form how, membership& at,
+                                                  collective_peers peers) {
+  void* const memory = allocate(sizeof(schedule));
+  if (memory == nullptr) return nullptr;
+  auto* const made = ::new (memory) schedule{};
+  made->at.rank = at.rank;
+  made->at.context = at.context;
+  made->peers.context = at.context;
+  made->at.shared = &made->peers;
+  made->what = wanted.what;
+  made->how = how;
+  made->op = wanted.op;
+  retain_op(rank, wanted.op);
+  std::int32_t const number =
+      static_cast<std::int32_t>((at.collectives & number_mask) << direction_bits);
+  peers.remote.tag = schedule_tag | (how == form::persistent ? persistent_tag : 0) | number;
+  peers.local.tag = peers.remote.tag | (peers.has_two_groups ? local_tag : 0);
+  schedule_builder builder{rank, *made};
+  add_steps(builder, rank, wanted, peers);
+  // Neighbours may be any ranks, so that all receives must begin.
+  std::uint32_t const most =
+      is_among_neighbours(wanted.what) ? ~std::uint32_t{0} : most_scheduled_messages;
+  if (!builder.finish(most)) {
+    delete_schedule(rank, made);
+    return nullptr;
+  }
+  ++at.collectives;
+  return made;
+}
+
+/// Gives the schedule to a new request.
+QUARRY_SLOW void give_to_request(rank_state& rank, schedule& made, MPI_Comm communicator,
+                                 MPI_Request* handle) {
+  request* const owner = new_request(rank, handle);
+  owner->what = request::kind::collective;
+  owner->data = &made;
+  owner->communicator = communicator;
+  owner->source = MPI_ANY_SOURCE;  // an empty status
+  owner->tag = MPI_ANY_TAG;
+  owner->error = made.error;
+  owner->is_done = made.is_done;
+  made.owner = owner;
+}
+
+}  // namespace
+
+QUARRY_SLOW int run_scheduled(collective_call const& wanted, form how, MPI_Comm communicator,
+                              MPI_Request* handle, char const* function) {
+  rank_state& rank = self();
+  membership* const at = member(rank, communicator);
+  if (at == nullptr)
+    return fail(rank, communicator, MPI_ERR_COMM, function, "communicator", communicator);
+  collective_peers const peers = peers_of(rank, *at, wanted.what);
+  if (int const error = check_call(rank, communicator, wanted, peers, function)) return error;
+  schedule* const made = make_schedule(rank, wanted, how, *at, peers);
+  if (made == nullptr) return fail(rank, communicator, MPI_ERR_NO_MEM, function, "size", at->size);
+  if (how == form::persistent) {
+    give_to_request(rank, *made, communicator, handle);
+    made->owner->is_persistent = 1;
+    made->owner->is_active = 0;
+    return MPI_SUCCESS;
+  }
+  start_schedule(rank, *made);
+  if (how == form::nonblocking && (made->is_done == 0 || made->error != MPI_SUCCESS)) {
+    give_to_request(rank, *made, communicator, handle);
+    return MPI_SUCCESS;
+  }
+  if (how == form::blocking) wait_until(rank, reason_of(*made), [&] { return made->is_done != 0; });
+  std::int32_t const error = made->error;
+  delete_schedule(rank, made);
+  if (how == form::nonblocking) *handle = sent_request;
+  return error == MPI_SUCCESS ? MPI_SUCCESS
+                              : fail(rank, communicator, error, function, "rank", at->rank);
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
