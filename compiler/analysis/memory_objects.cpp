@@ -241,7 +241,6 @@ bool memory_objects::visit_call(CallBase& call) {
                         inside(pointees_of(call.getArgOperand(0))));
   if (row != nullptr && row->makes_number && call.arg_size() != 0)
     is_changed |= escape(pointees{pointees_of(call.getArgOperand(0))});
-  if ((row == nullptr && !is_model) || passes_function)
   bool const is_kept = row != nullptr && keeps_pointers(*row);
   if ((row == nullptr && !is_model) || passes_function || is_kept)
     for (Use const& argument : call.args())

@@ -62,11 +62,6 @@ QUARRY_HD void combine_complex(void const* input, void* in_out, bytes count, MPI
   return made != nullptr && made->is_freed == 0;
 }
 
-[[nodiscard]] QUARRY_HD bool is_pair(MPI_Datatype type) {
-  return type == MPI_2INT || type == MPI_FLOAT_INT || type == MPI_DOUBLE_INT ||
-         type == MPI_LONG_INT || type == MPI_SHORT_INT;
-}
-
 }  // namespace
 
 QUARRY_SLOW void retain_op(rank_state& rank, MPI_Op op) {
