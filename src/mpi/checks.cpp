@@ -220,17 +220,17 @@ QUARRY_SLOW void report_leftovers(rank_state& rank) {
 
 namespace {
 
-QUARRY_HD void store_words(called_collective& place, collective_call const& call) {
+QUARRY_HD void store_words(called_collective& place, checked_operation const& call) {
   std::uint64_t words[sizeof(call) / 8];
   std::memcpy(words, &call, sizeof(call));
   for (std::uint32_t i = 0; i < sizeof(call) / 8; ++i)
     simt::atomic_ref<std::uint64_t>{place.words[i]}.store(words[i], simt::relaxed);
 }
-[[nodiscard]] QUARRY_HD collective_call load_words(called_collective& place) {
-  std::uint64_t words[sizeof(collective_call) / 8];
-  for (std::uint32_t i = 0; i < sizeof(collective_call) / 8; ++i)
+[[nodiscard]] QUARRY_HD checked_operation load_words(called_collective& place) {
+  std::uint64_t words[sizeof(checked_operation) / 8];
+  for (std::uint32_t i = 0; i < sizeof(checked_operation) / 8; ++i)
     words[i] = simt::atomic_ref<std::uint64_t>{place.words[i]}.load(simt::relaxed);
-  collective_call call;
+  checked_operation call;
   std::memcpy(&call, words, sizeof(call));
   return call;
 }
@@ -248,8 +248,8 @@ QUARRY_HD void store_words(called_collective& place, collective_call const& call
 }
 
 /// What differs; null if nothing does.
-[[nodiscard]] QUARRY_HD char const* difference(collective_call const& left,
-                                               collective_call const& right) {
+[[nodiscard]] QUARRY_HD char const* difference(checked_operation const& left,
+                                               checked_operation const& right) {
   auto const differ = [](std::int64_t one, std::int64_t other) {
     return one != other && one != -1 && other != -1;
   };
@@ -264,8 +264,8 @@ QUARRY_HD void store_words(called_collective& place, collective_call const& call
                                          : nullptr;
 }
 
-QUARRY_SLOW void report_difference(rank_state& rank, char const* what, collective_call const& own,
-                                   collective_call const& other) {
+QUARRY_SLOW void report_difference(rank_state& rank, char const* what, checked_operation const& own,
+                                   checked_operation const& other) {
   report_line line;
   line << rank.rank << ": " << what << " differ: " << own.name << " of ";
   line.at(own.place) << ", but rank " << other.rank << " calls " << other.name << " of ";
@@ -276,7 +276,7 @@ QUARRY_SLOW void report_difference(rank_state& rank, char const* what, collectiv
 
 }  // namespace
 
-QUARRY_SLOW void check_collective(MPI_Comm handle, collective_call call) {
+QUARRY_SLOW void check_collective(MPI_Comm handle, checked_operation call) {
   rank_state& rank = self();
   membership const* const at = member(rank, handle);
   if (at == nullptr || at->shared->local != nullptr) return;  // the operation itself reports it
@@ -313,7 +313,7 @@ QUARRY_SLOW void check_collective(MPI_Comm handle, collective_call call) {
     return seen != 2 * number - 1;
   });
   if (seen != 2 * number) return;
-  collective_call const first = load_words(place);
+  checked_operation const first = load_words(place);
   if (state.load(simt::acquire) != 2 * number) return;
   if (char const* const what = difference(call, first)) report_difference(rank, what, call, first);
 }

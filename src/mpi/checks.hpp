@@ -69,7 +69,7 @@ class report_line {
 };
 
 /// A collective operation, as all ranks of the communicator should call it.
-struct collective_call {
+struct checked_operation {
   char const* name;
   std::int64_t root = -1;  // -1: it has none
   std::int64_t op = -1;    // a predefined operation, else -1
@@ -78,13 +78,13 @@ struct collective_call {
   std::uint32_t place = 0;
   std::uint32_t rank = 0;  // of the world
 };
-static_assert(sizeof(collective_call) == 48);
+static_assert(sizeof(checked_operation) == 48);
 
 /// What the first member has called, in a ring of the communicator.
 struct called_collective {
   /// 2 * n: the words are those of operation n; 2 * n - 1: a rank writes them. Atomic.
   std::uint64_t state;
-  std::uint64_t words[sizeof(collective_call) / 8];  // atomic, without an order
+  std::uint64_t words[sizeof(checked_operation) / 8];  // atomic, without an order
 };
 struct called_collectives {
   static constexpr std::uint32_t places = 64;
@@ -92,7 +92,7 @@ struct called_collectives {
 };
 
 /// Compares the call with that of other members. Ends the program with a report if they differ.
-QUARRY_SLOW void check_collective(MPI_Comm handle, collective_call call);
+QUARRY_SLOW void check_collective(MPI_Comm handle, checked_operation call);
 
 /// Output of reports (output.hpp): the launcher replaces `@N@` by the place N of the source.
 inline constexpr std::uint8_t report_stream = 4;

@@ -4,40 +4,6 @@
 #include <new>
 
 namespace quarry::inline QUARRY_ABI::mpi {
-namespace {
-
-/// Where the bytes of elements lie.
-struct element_span {
-  std::int64_t first;  // the offset of the first byte; may be negative
-  bytes size;
-};
-
-QUARRY_SLOW element_span span_of(rank_state& rank, bytes count, MPI_Datatype type) {
-  if (count == 0 || element_size(rank, type) == 0) return {0, 0};
-  std::int64_t first = 0;
-  std::int64_t end = element_extent(rank, type);
-  if (!is_basic(type)) {
-    derived_type& made = *derived(rank, type);
-    type_run const* const runs = made.first();
-    first = end = runs[0].offset;
-    for (std::uint32_t i = 0; i < made.runs; ++i) {
-      std::int64_t const run_end = runs[i].offset + static_cast<std::int64_t>(runs[i].size);
-      if (runs[i].offset < first) first = runs[i].offset;
-      if (run_end > end) end = run_end;
-    }
-  }
-  std::int64_t const last_element =
-      static_cast<std::int64_t>(count - 1) * element_extent(rank, type);
-  if (last_element < 0) {
-    first += last_element;
-  } else {
-    end += last_element;
-  }
-  return {first, static_cast<bytes>(end - first)};
-}
-
-}  // namespace
-
 QUARRY_SLOW void schedule_builder::add(schedule_step const& step) {
   if (has_failed_) return;
   if (made_.count == capacity_) {
@@ -122,9 +88,9 @@ QUARRY_SLOW char* schedule_builder::memory(bytes size) {
 }
 
 QUARRY_SLOW char* schedule_builder::elements(bytes count, MPI_Datatype type) {
-  element_span const span = span_of(rank_, count, type);
+  element_span const span = span_of(rank_, type, count);
   char* const begin = memory(span.size);
-  return begin == nullptr ? nullptr : begin - span.first;
+  return begin == nullptr ? nullptr : begin - span.offset;
 }
 
 QUARRY_SLOW bool schedule_builder::finish(std::uint32_t most_messages) {

@@ -139,13 +139,13 @@ struct alignas(128) rank_state {
   handle_table<group> groups;
   handle_table<keyval> keyvals;
   handle_table<information> infos;
-  checks* checked;          // of programs with --check; else null
-  attribute* attributes;    // of all objects of this rank, the youngest first
-  int attribute_values[8];  // of the keys that mpi.h names
-  int last_error_code;      // that the program has added, or MPI_ERR_LASTCODE; 0 stands for it
+  checks* checked;              // of programs with --check; else null
+  attribute* attributes;        // of all objects of this rank, the youngest first
+  int attribute_values[8];      // of the keys that mpi.h names
+  int last_error_code;          // that the program has added, or MPI_ERR_LASTCODE; 0 stands for it
   renamed_type* renamed_types;  // MPI_Type_set_name: a list
-  schedule* schedules;         // collective operations that are not complete (schedule.hpp)
-  std::uint32_t is_advancing;  // `advance_schedules` runs
+  schedule* schedules;          // collective operations that are not complete (schedule.hpp)
+  std::uint32_t is_advancing;   // `advance_schedules` runs
 };
 
 struct block_place;
