@@ -110,40 +110,47 @@ QUARRY_SLOW int free_key(attribute::owner kind, int* key, char const* function) 
   return MPI_SUCCESS;
 }
 
-/// Checks an object and a key. Returns an MPI error code.
-QUARRY_SLOW int check(rank_state& rank, attribute::owner kind, int object, int key,
+/// The communicator whose error handler a fault of the object calls.
+[[nodiscard]] QUARRY_HD MPI_Comm handler_of(attribute::owner kind, int object) {
+  return kind == attribute::owner::communicator ? object : MPI_COMM_WORLD;
+}
+
+/// Checks an object and a key. Returns an MPI error code. Attributes with a freed key can be read
+/// and deleted.
+QUARRY_SLOW int check(rank_state& rank, attribute::owner kind, int object, int key, bool sets,
                       char const* function) {
   key_names const names = names_of(kind);
-  MPI_Comm const reported =
-      kind == attribute::owner::communicator ? object : static_cast<int>(MPI_COMM_WORLD);
+  MPI_Comm const reported = handler_of(kind, object);
   if (!is_object(rank, kind, object))
     return fail(rank, reported, names.error, function, names.object, object);
-  if (key_of(rank, kind, key) == nullptr)
+  keyval const* const found = any_key(rank, key);
+  if (found == nullptr || found->kind != kind || (sets && found->is_freed != 0))
     return fail(rank, reported, MPI_ERR_KEYVAL, function, "key", key);
   return MPI_SUCCESS;
 }
 
 QUARRY_SLOW int set(attribute::owner kind, int object, int key, void* value, char const* function) {
   rank_state& rank = self();
-  if (int const error = check(rank, kind, object, key, function)) return error;
+  if (int const error = check(rank, kind, object, key, true, function)) return error;
   attribute* const old = find(rank, kind, object, key);
   if (old != nullptr) {  // its delete function is called as if it were deleted
     keyval const& of = *any_key(rank, key);
     if (of.discard != MPI_COMM_NULL_DELETE_FN)
       if (int const error = of.discard(object, key, old->value, of.state))
-        return fail(rank, MPI_COMM_WORLD, error, function, "key", key);
+        return fail(rank, handler_of(kind, object), error, function, "key", key);
     old->value = value;
     return MPI_SUCCESS;
   }
   return attach(rank, kind, object, key, value)
              ? MPI_SUCCESS
-             : fail(rank, MPI_COMM_WORLD, MPI_ERR_NO_MEM, function, "size", sizeof(attribute));
+             : fail(rank, handler_of(kind, object), MPI_ERR_NO_MEM, function, "size",
+                    sizeof(attribute));
 }
 
 QUARRY_SLOW int get(attribute::owner kind, int object, int key, void* result, int* flag,
                     char const* function) {
   rank_state& rank = self();
-  if (int const error = check(rank, kind, object, key, function)) return error;
+  if (int const error = check(rank, kind, object, key, false, function)) return error;
   attribute const* const found = find(rank, kind, object, key);
   *flag = found != nullptr;
   if (found != nullptr) *static_cast<void**>(result) = found->value;
@@ -152,11 +159,13 @@ QUARRY_SLOW int get(attribute::owner kind, int object, int key, void* result, in
 
 QUARRY_SLOW int remove(attribute::owner kind, int object, int key, char const* function) {
   rank_state& rank = self();
-  if (int const error = check(rank, kind, object, key, function)) return error;
+  if (int const error = check(rank, kind, object, key, false, function)) return error;
   attribute* const found = find(rank, kind, object, key);
-  if (found == nullptr) return fail(rank, MPI_COMM_WORLD, MPI_ERR_KEYVAL, function, "key", key);
+  if (found == nullptr)
+    return fail(rank, handler_of(kind, object), MPI_ERR_KEYVAL, function, "key", key);
   int const error = detach(rank, found);
-  return error == MPI_SUCCESS ? error : fail(rank, MPI_COMM_WORLD, error, function, "key", key);
+  return error == MPI_SUCCESS ? error
+                              : fail(rank, handler_of(kind, object), error, function, "key", key);
 }
 
 /// The value of a key that mpi.h names, in memory of the rank; null if there is no such key.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes and frees the types of programs.
 #include "derived_types.hpp"
+#include "attributes.hpp"
 
 #include "handles.hpp"
 #include "type_layout.hpp"
@@ -397,6 +398,8 @@ QUARRY_HD int MPI_Type_free(MPI_Datatype* type) {
   rank_state& rank = self();
   if (is_basic(*type) || !is_known_type(rank, *type))
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_TYPE, "MPI_Type_free", "datatype", *type);
+  if (int const error = delete_attributes(rank, attribute::owner::type, *type))
+    return fail(rank, MPI_COMM_WORLD, error, "MPI_Type_free", "attributes of datatype", *type);
   --derived(rank, *type)->handles;
   release_type(rank, *type);
   *type = MPI_DATATYPE_NULL;

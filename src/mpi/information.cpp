@@ -84,9 +84,37 @@ QUARRY_SLOW int publish(rank_state& rank, information* made, MPI_Info* handle,
   return memory == nullptr ? nullptr : ::new (memory) information{};
 }
 
+/// How the program was started; null if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW information* new_environment() {
+  information* const made = new_information();
+  char digits[24];
+  text_buffer text{digits, sizeof(digits)};
+  text.add_number(layout().size);
+  text.terminate();
+  world const& all = the_world();
+  if (made == nullptr ||
+      (set(*made, "maxprocs", digits) && set(*made, "command", all.argc > 0 ? all.argv[0] : "") &&
+       set(*made, "thread_level", "MPI_THREAD_FUNNELED")))
+    return made;
+  free_information(made);
+  return nullptr;
+}
+
+/// Whether the key is a hint that MPI defines for communicators. Others are ignored.
+[[nodiscard]] QUARRY_HD bool is_hint(char const* key) {
+  for (char const* known : {"mpi_assert_no_any_tag", "mpi_assert_no_any_source",
+                            "mpi_assert_exact_length", "mpi_assert_allow_overtaking"})
+    if (are_equal(key, known)) return true;
+  return false;
+}
+
 }  // namespace
 
 QUARRY_HD information* information_of(rank_state& rank, MPI_Info handle) {
+  if (handle == MPI_INFO_ENV) {
+    if (rank.environment == nullptr) rank.environment = new_environment();
+    return rank.environment;
+  }
   auto const index = static_cast<std::uint32_t>(handle - first_info);
   return handle >= first_info && index < rank.infos.capacity ? rank.infos.entries[index] : nullptr;
 }
@@ -122,19 +150,7 @@ QUARRY_HD int MPI_Info_create(MPI_Info* info) {
 }
 
 QUARRY_HD int MPI_Info_create_env(int, char**, MPI_Info* info) {
-  rank_state& rank = self();
-  information* made = new_information();
-  char digits[24];
-  text_buffer text{digits, sizeof(digits)};
-  text.add_number(layout().size);
-  text.terminate();
-  world const& all = the_world();
-  if (made != nullptr &&
-      !(set(*made, "maxprocs", digits) && set(*made, "command", all.argc > 0 ? all.argv[0] : ""))) {
-    free_information(made);
-    made = nullptr;
-  }
-  return publish(rank, made, info, "MPI_Info_create_env");
+  return publish(self(), new_environment(), info, "MPI_Info_create_env");
 }
 
 QUARRY_HD int MPI_Info_dup(MPI_Info info, MPI_Info* copy) {
@@ -146,6 +162,8 @@ QUARRY_HD int MPI_Info_dup(MPI_Info info, MPI_Info* copy) {
 QUARRY_HD int MPI_Info_free(MPI_Info* info) {
   rank_state& rank = self();
   if (int const error = check(rank, *info, nullptr, "MPI_Info_free")) return error;
+  if (*info == MPI_INFO_ENV)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_INFO, "MPI_Info_free", "info", *info);
   free_information(information_of(rank, *info));
   rank.infos.entries[*info - first_info] = nullptr;
   *info = MPI_INFO_NULL;
@@ -232,6 +250,7 @@ QUARRY_HD int MPI_Info_delete(MPI_Info info, char const* key) {
   return MPI_SUCCESS;
 }
 
+/// Keeps the hints that MPI defines. They change nothing.
 QUARRY_HD int MPI_Comm_set_info(MPI_Comm communicator, MPI_Info info) {
   char const* const name = "MPI_Comm_set_info";
   rank_state& rank = self();
@@ -240,12 +259,14 @@ QUARRY_HD int MPI_Comm_set_info(MPI_Comm communicator, MPI_Info info) {
     return fail(rank, communicator, MPI_ERR_COMM, name, "communicator", communicator);
   if (int const error = check(rank, info, nullptr, name)) return error;
   membership_extra* const extra = make_extra(rank, *at);
-  information* const copy = extra == nullptr ? nullptr : copy_of(*information_of(rank, info));
-  if (copy == nullptr)
-    return fail(rank, communicator, MPI_ERR_NO_MEM, name, "size", sizeof(membership_extra));
-  if (extra->hints != nullptr) free_information(extra->hints);
-  extra->hints = copy;
-  return MPI_SUCCESS;
+  if (extra != nullptr && extra->hints == nullptr) extra->hints = new_information();
+  bool has_memory = extra != nullptr && extra->hints != nullptr;
+  for (auto const* each = information_of(rank, info)->first; has_memory && each != nullptr;
+       each = each->next)
+    if (is_hint(each->key)) has_memory = set(*extra->hints, each->key, each->value);
+  return has_memory
+             ? MPI_SUCCESS
+             : fail(rank, communicator, MPI_ERR_NO_MEM, name, "size", sizeof(membership_extra));
 }
 
 /// The program frees the object that it gets.

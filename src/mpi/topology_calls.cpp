@@ -67,24 +67,46 @@ QUARRY_SLOW int check_graph(rank_state& rank, MPI_Comm communicator, int nodes, 
   return MPI_SUCCESS;
 }
 
-/// The largest divisor of `number` that is at most `most`.
-[[nodiscard]] QUARRY_SLOW int largest_divisor(int number, int most) {
-  int divisor = most < number ? most : number;
-  while (number % divisor != 0) --divisor;
-  return divisor;
+/// `base` to the power of `count`, or `most` if that is less.
+[[nodiscard]] QUARRY_SLOW std::int64_t power(std::int64_t base, int count, std::int64_t most) {
+  std::int64_t result = 1;
+  for (int i = 0; i < count && result < most; ++i) result *= base;
+  return result < most ? result : most;
 }
 
-/// Writes `number` as a product of `count` factors, in descending order, the largest as small as
-/// this search finds: it divides by the largest divisors first.
-QUARRY_SLOW void balance(int number, int count, int* factors) {
-  for (int most = 1;; ++most) {
-    if (number % most != 0) continue;  // the largest factor is a divisor
-    int rest = number;
-    for (int i = 0; i < count; ++i) {
-      factors[i] = largest_divisor(rest, i == 0 ? most : factors[i - 1]);
-      rest /= factors[i];
+/// Writes `number` as a product of `count` factors in descending order: of all such products the
+/// one whose largest factor is least, then the next, and so on. Tries the divisors of the number as
+/// first factor, then those of the rest, and goes back where no product is left.
+QUARRY_SLOW void balance(rank_state& rank, int number, int count, int* factors) {
+  constexpr int most_divisors = 1536;  // of a number below 2^31
+  scratch const memory{rank, (most_divisors + 2 * static_cast<bytes>(count)) * sizeof(int)};
+  auto* const divisors = reinterpret_cast<int*>(memory.data());
+  int* const chosen = divisors + most_divisors;  // numbers of divisors
+  int* const rest = chosen + count;              // what this factor and those after it must give
+  int divisor_count = 0;
+  for (int i = 1; i <= number / i; ++i)
+    if (number % i == 0) divisors[divisor_count++] = i;
+  for (int i = divisor_count; i-- != 0;)
+    if (number / divisors[i] != divisors[i]) divisors[divisor_count++] = number / divisors[i];
+  int place = 0;
+  chosen[0] = -1;
+  rest[0] = number;
+  while (place < count) {
+    int const limit = place == 0 ? number : factors[place - 1];
+    int next = chosen[place] + 1;
+    while (next < divisor_count && divisors[next] <= limit &&
+           (rest[place] % divisors[next] != 0 ||
+            power(divisors[next], count - place, rest[place]) < rest[place]))
+      ++next;
+    if (next == divisor_count || divisors[next] > limit) {
+      --place;  // at the first place there is always one
+      continue;
     }
-    if (rest == 1) return;
+    chosen[place] = next;
+    factors[place] = divisors[next];
+    if (++place == count) break;
+    rest[place] = rest[place - 1] / factors[place - 1];
+    chosen[place] = -1;
   }
 }
 
@@ -188,7 +210,7 @@ QUARRY_HD int MPI_Dims_create(int ranks, int dimensions, int* sizes) {
                           : fail(rank, MPI_COMM_WORLD, MPI_ERR_DIMS, name, "ranks", ranks);
   scratch const memory{rank, static_cast<bytes>(open) * sizeof(int)};
   auto* const factors = reinterpret_cast<int*>(memory.data());
-  balance(static_cast<int>(ranks / fixed), open, factors);
+  balance(rank, static_cast<int>(ranks / fixed), open, factors);
   for (int i = 0, next = 0; i < dimensions; ++i)
     if (sizes[i] == 0) sizes[i] = factors[next++];
   return MPI_SUCCESS;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's functions that make types of blocks.
+#include "attributes.hpp"
 #include "derived_types.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -221,7 +222,12 @@ QUARRY_HD int MPI_Type_create_resized(MPI_Datatype old_type, MPI_Aint lower_boun
   return make_same(old_type, bounds, new_type, "MPI_Type_create_resized");
 }
 QUARRY_HD int MPI_Type_dup(MPI_Datatype old_type, MPI_Datatype* new_type) {
-  return make_same(old_type, nullptr, new_type, "MPI_Type_dup");
+  if (int const error = make_same(old_type, nullptr, new_type, "MPI_Type_dup")) return error;
+  rank_state& rank = self();
+  int const error = copy_attributes(rank, attribute::owner::type, old_type, *new_type);
+  if (error == MPI_SUCCESS) return MPI_SUCCESS;
+  (void)MPI_Type_free(new_type);
+  return fail(rank, MPI_COMM_WORLD, error, "MPI_Type_dup", "attributes of datatype", old_type);
 }
 
 QUARRY_HD int MPI_Type_hvector(int count, int block_length, MPI_Aint stride, MPI_Datatype old_type,

@@ -139,6 +139,7 @@ struct alignas(128) rank_state {
   handle_table<group> groups;
   handle_table<keyval> keyvals;
   handle_table<information> infos;
+  information* environment;     // MPI_INFO_ENV; null until the program asks for it
   checks* checked;              // of programs with --check; else null
   attribute* attributes;        // of all objects of this rank, the youngest first
   int attribute_values[8];      // of the keys that mpi.h names

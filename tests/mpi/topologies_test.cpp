@@ -24,6 +24,9 @@ TEST(Topologies, DimensionsAreBalancedAndDescend) {
     EXPECT_EQ(dims(7, {0, 0}), (numbers{7, 1}));
     EXPECT_EQ(dims(24, {0, 2, 0}), (numbers{4, 2, 3}));
     EXPECT_EQ(dims(64, {0, 0, 0}), (numbers{4, 4, 4}));
+    EXPECT_EQ(dims(864, {0, 0, 0}), (numbers{12, 9, 8})) << "not 12, 12, 6";
+    EXPECT_EQ(dims(2147483647, {0, 0, 0}), (numbers{2147483647, 1, 1}));
+    EXPECT_EQ(dims(1073741824, {0, 0, 0, 0}), (numbers{256, 256, 128, 128}));
     EXPECT_EQ(dims(1, {0, 0}), (numbers{1, 1}));
     EXPECT_EQ(dims(262144, {0, 0}), (numbers{512, 512}));
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

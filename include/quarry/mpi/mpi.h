@@ -41,6 +41,7 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_GROUP_NULL 0
 #define MPI_GROUP_EMPTY 1
 #define MPI_INFO_NULL 0
+#define MPI_INFO_ENV 1
 #define MPI_REQUEST_NULL 0
 #define MPI_OP_NULL 0
 #define MPI_DATATYPE_NULL 0
