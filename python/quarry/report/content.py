@@ -54,10 +54,13 @@ class Content:
     granted: Envelope | None  # None if it equals `requested`
     recorded: Envelope | None
     used_share: Envelope | None  # of the bytes that the recorded allocator held, in percent
+    largest_free: Envelope | None  # piece of the recorded allocator's blocks, in bytes
+    largest_share: Envelope | None  # of all its free bytes, in percent
     moments: MomentIndex
     segments: MomentIndex
     streams: list[str]
     allocators: list[str]
+    used_allocators: list[int]  # the numbers of those that have allocations or blocks
     replays: list[ReplayCurves]
     allocations: int
     drawn: Lifetimes  # the allocations that are drawn one by one
@@ -122,8 +125,9 @@ def make_content(
         for replay, chosen in zip(replays, sampled, strict=True)
     ]
     summary = summary_of(extent, source)
-    for replay in replays:
-        summary += summary_of_replay(replay, source.window == Window())
+    for replay, curve in zip(replays, curves, strict=True):
+        shown = None if source.window == Window() else curve
+        summary += summary_of_replay(replay, shown, extent.first)
     names = source.call_sites
     return Content(
         title=printable(title or os.path.basename(source.path) or "trace"),
@@ -137,10 +141,13 @@ def make_content(
         granted=found.granted if extent.has_rounding else None,
         recorded=found.recorded if extent.has_reserved else None,
         used_share=found.used_share if extent.has_reserved else None,
+        largest_free=found.largest_free if extent.has_reserved else None,
+        largest_share=found.largest_share if extent.has_reserved else None,
         moments=found.moments,
         segments=found.segments,
         streams=source.streams,
         allocators=source.allocators,
+        used_allocators=np.flatnonzero(extent.uses_allocator).tolist(),
         replays=curves,
         allocations=extent.allocations,
         drawn=found.drawn,
@@ -163,7 +170,10 @@ def make_content(
 
 
 def sampled_events(replay: ReplayResult, events: int) -> Integers:
-    """The number of the last event before each sample, up to the last event that is shown."""
+    """The number of the last event before each sample, up to the last event that is shown.
+
+    A replay may have samples of the shown range only, or of the whole trace.
+    """
     number = replay.samples["event"].astype(np.int64) - 1
     return np.maximum(number[number < events], 0)
 
@@ -212,12 +222,19 @@ def summary_of(extent: Extent, source: Source) -> list[tuple[str, str]]:
     return rows
 
 
-def summary_of_replay(replay: ReplayResult, is_whole: bool) -> list[tuple[str, str]]:
-    """A replay serves the whole trace, also if the report shows a part."""
+def summary_of_replay(
+    replay: ReplayResult, shown: ReplayCurves | None, first: int
+) -> list[tuple[str, str]]:
+    """A replay serves the whole trace. If the report shows a part, `shown` is the replay's curves,
+    and `first` the part's first event."""
     pool, name = replay.pool, f"Quarry, {texts.setting_text(replay.settings)}"
-    if not is_whole:
+    rows = []
+    if shown:
+        inside = shown.reserved[shown.events >= first]
+        if len(inside):
+            rows.append((f"{name}: peak of the reserved bytes", exact_size(inside.max())))
         name += " (whole trace)"
-    rows = [
+    rows += [
         (f"{name}: peak of the reserved bytes", exact_size(pool.peak_reserved)),
         (f"{name}: blocks from the upstream", f"{pool.blocks_allocated:,}"),
         (f"{name}: modelled time of the upstream", f"{replay.upstream_us / 1000:,.3f} ms"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matches allocations with their frees, a batch of events at a time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -70,6 +71,20 @@ class Matched:
     allocations: Integers
 
 
+def address_spaces(allocators: Sequence[str]) -> list[int]:
+    """The number of each allocator's address space. Devices may use equal addresses; a device has
+    its private pools (`device 0, pool (0, 1)`). All other allocators share the first device's. The
+    numbers stay if names are added."""
+    numbers: dict[str, int] = {}
+
+    def number_of(name: str) -> int:
+        if not name.startswith("device "):
+            return 0
+        return numbers.setdefault(name.split(", pool (")[0], len(numbers))
+
+    return [number_of(name) for name in allocators]
+
+
 _NOT_ENDED = np.iinfo(np.int64).max
 
 
@@ -110,9 +125,16 @@ class Matcher:
         is_allocation[len(self._live) :] = kind[chosen] == Kind.ALLOCATE
         # The next event of an address ends an allocation: its free, or an allocation whose free the
         # trace does not have. Equal addresses stay in the order of the events.
-        order = np.argsort(everything.address, kind="stable")
-        address = everything.address[order]
-        is_same_as_next = np.flatnonzero(address[1:] == address[:-1])
+        spaces = np.array([*address_spaces(batch.allocators), 0], np.int64)
+        if spaces.any():
+            space = spaces[np.minimum(everything.allocator, len(spaces) - 1)]
+            order = np.lexsort((everything.address, space))  # stable, too
+        else:
+            space = np.zeros(len(everything), np.int64)
+            order = np.argsort(everything.address, kind="stable")
+        address, space = everything.address[order], space[order]
+        is_same = (address[1:] == address[:-1]) & (space[1:] == space[:-1])
+        is_same_as_next = np.flatnonzero(is_same)
         before, after = order[is_same_as_next], order[is_same_as_next + 1]
         before, after = before[is_allocation[before]], after[is_allocation[before]]
         everything.end[before] = everything.start[after]

@@ -15,6 +15,7 @@ from quarry._core import version
 from quarry.report import moments, stacks
 from quarry.report.analysis import Axis, Envelope
 from quarry.report.content import Content
+from quarry.report.lifetimes import address_spaces
 from quarry.report.moments import MomentIndex
 from quarry.tuning import TuneResult
 
@@ -184,6 +185,8 @@ def page_data(content: Content) -> dict[str, Any]:
         "moments": index_of(content.moments, content),
         "segments": index_of(content.segments, content),
         "used_share": curve("", content.used_share) if content.used_share else None,
+        "largest_free": curve("", content.largest_free) if content.largest_free else None,
+        "largest_share": curve("", content.largest_share) if content.largest_share else None,
         "peak": {
             "event": content.peak_event,
             "requested": content.peak_requested,
@@ -194,6 +197,8 @@ def page_data(content: Content) -> dict[str, Any]:
         "curve_top": packed(content.requested.top, number),
         "streams": content.streams,
         "pools": content.allocators,
+        "spaces": address_spaces(content.allocators),
+        "used_pools": content.used_allocators,
         "curves": curves,
         "replays": replays,
         "blocks": blocks_of(content),
