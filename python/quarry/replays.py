@@ -256,7 +256,13 @@ def settings_of(
         **options,
     )
     pools = {"pools": 1 if routing is None else routing.pools}
-    stated = {"strategy": strategy, "heuristic": heuristic, "capacity": max_bytes}
+    stated: dict[str, Any] = {
+        "strategy": strategy,
+        "heuristic": heuristic,
+        "capacity": max_bytes,
+    }
+    if sampled:
+        stated["sampled"] = sampled
     return settings, {**stated, **pool, **options, **pools}
 
 

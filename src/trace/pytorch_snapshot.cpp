@@ -50,15 +50,16 @@ class pytorch_reader final : public reader {
 
   std::size_t read(std::span<event> events) override {
     if (events.empty()) return 0;
-    if (!is_started_) find_initial_state();
+    if (!is_started_) {
+      find_initial_state();
+      if (devices_with_events_.size() > 1) keep_histories();
+    }
     std::size_t count = 0;
     for (; count < events.size() && next_initial_ < initial_.size(); ++next_initial_)
       events[count++] = initial_[next_initial_];
-    while (count < events.size() && (next_ < entries_.size() || next_entries())) {
-      pickled const& entry = entries_[next_++];
-      ++entry_count_;
-      auto const made = convert(entry);
-      if (!made) continue;
+    while (count < events.size()) {
+      auto const made = histories_.empty() ? next_converted() : next_of_histories();
+      if (!made) break;
       has_allocations_ |= made->kind == event_kind::allocate;
       events[count++] = *made;
     }
@@ -69,6 +70,41 @@ class pytorch_reader final : public reader {
   format file_format() const override { return format::pytorch; }
 
  private:
+  std::optional<event> next_converted() {
+    while (next_ < entries_.size() || next_entries()) {
+      pickled const& entry = entries_[next_++];
+      ++entry_count_;
+      if (auto const made = convert(entry)) return made;
+    }
+    return std::nullopt;
+  }
+
+  /// The events of a device that are left, and the latest time of those before them.
+  struct device_history {
+    std::vector<event> events;
+    std::size_t next = 0;
+    std::uint64_t latest = 0;
+
+    [[nodiscard]] std::uint64_t time() const { return std::max(latest, events[next].time); }
+  };
+  /// The snapshot has the history of one device after the other, but what the devices did happened
+  /// at the same time. Keeps all events, because a file can be read in one order only.
+  void keep_histories() {
+    std::map<std::uint32_t, device_history> found;
+    while (auto const made = next_converted()) found[device_].events.push_back(*made);
+    for (auto& [device, each] : found) histories_.push_back(std::move(each));
+  }
+  /// The earliest event of all devices. Each device keeps the order of its events.
+  std::optional<event> next_of_histories() {
+    device_history* first = nullptr;
+    for (device_history& each : histories_)
+      if (each.next < each.events.size() && (first == nullptr || each.time() < first->time()))
+        first = &each;
+    if (first == nullptr) return std::nullopt;
+    first->latest = first->time();
+    return first->events[first->next++];
+  }
+
   bool next_entries() {
     if (is_over_) return false;
     next_ = 0;
@@ -143,6 +179,7 @@ class pytorch_reader final : public reader {
           auto const made = convert(entry);
           if (!made) continue;
           first_time = std::min(first_time, made->time);
+          devices_with_events_.insert(device_);
           if (action == "free_requested")
             state.add_requested_free(*made);
           else
@@ -361,7 +398,9 @@ class pytorch_reader final : public reader {
   pool_id named_pool_;  // whose allocator `allocator_of` looked up last
   std::uint32_t named_device_ = 0, named_allocator_ = 0;
   std::vector<std::string> segment_problems_;
-  std::vector<event> initial_;  // precede the history
+  std::set<std::uint32_t> devices_with_events_;
+  std::vector<device_history> histories_;  // if several devices have events
+  std::vector<event> initial_;             // precede the history
   std::size_t next_initial_ = 0;
 };
 

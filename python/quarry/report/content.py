@@ -30,8 +30,9 @@ class ReplayCurves:
     """What a pool of Quarry held during a replay."""
 
     label: str
-    events: Integers  # the number of the last event before each sample
-    times: Naturals  # of these events
+    events: Integers  # the first event of each sample
+    ends: Integers  # the event behind its last one
+    times: Naturals  # of the first events
     reserved: Floats
     free: Floats
     largest_free: Floats
@@ -48,6 +49,7 @@ class Content:
     origin: int  # the time of the trace's first event, in nanoseconds
     first: int  # the first event
     events: int  # the number of the last event, plus 1
+    is_part: bool  # whether the report shows a part of the trace only
     peak_event: int  # the first one with the most requested bytes in use
     peak_requested: int
     requested: Envelope
@@ -135,6 +137,7 @@ def make_content(
         origin=extent.origin,
         first=extent.first,
         events=extent.events,
+        is_part=source.window != Window(),
         peak_event=extent.peak_event,
         peak_requested=extent.peak_requested,
         requested=found.requested,
@@ -170,12 +173,15 @@ def make_content(
 
 
 def sampled_events(replay: ReplayResult, events: int) -> Integers:
-    """The number of the last event before each sample, up to the last event that is shown.
+    """The number of the first event of each sample, up to the last event that is shown. A sample
+    has the maxima of its events, so a curve that began at its last event would be late.
 
     A replay may have samples of the shown range only, or of the whole trace.
     """
-    number = replay.samples["event"].astype(np.int64) - 1
-    return np.maximum(number[number < events], 0)
+    ends = replay.samples["event"].astype(np.int64)
+    begin = (replay.settings.get("sampled") or (0, None))[0]
+    first = np.concatenate([np.full(min(len(ends), 1), begin, np.int64), ends[:-1]])
+    return first[first < events]
 
 
 def replay_curves(replay: ReplayResult, events: Integers, times: Naturals) -> ReplayCurves:
@@ -184,8 +190,8 @@ def replay_curves(replay: ReplayResult, events: Integers, times: Naturals) -> Re
     free = np.maximum(reserved - samples["granted"], 0.0)
     largest = np.minimum(samples["largest_free"].astype(np.float64), free)
     fragments = STRATEGIES.get(replay.settings.get("strategy", "?"), {}).get("coalesces", True)
-    label = texts.setting_text(replay.settings)
-    return ReplayCurves(label, events, times, reserved, free, largest, fragments, replay)
+    label, ends = texts.setting_text(replay.settings), samples["event"].astype(np.int64)
+    return ReplayCurves(label, events, ends, times, reserved, free, largest, fragments, replay)
 
 
 def problems_of(problems: list[str], count: int) -> list[str]:
@@ -214,6 +220,10 @@ def summary_of(extent: Extent, source: Source) -> list[tuple[str, str]]:
     ]
     if extent.allocations:
         rows.append(("largest allocation", exact_size(extent.largest)))
+    if extent.early_times:
+        rows.append(
+            ("events with earlier times than events before them", f"{extent.early_times:,}")
+        )
     if phases := extent.phase_count:
         marked = f"; the first {MAX_PHASES:,} are marked" if phases > MAX_PHASES else ""
         rows.append(("phases", f"{phases:,}{marked}"))
@@ -230,7 +240,7 @@ def summary_of_replay(
     pool, name = replay.pool, f"Quarry, {texts.setting_text(replay.settings)}"
     rows = []
     if shown:
-        inside = shown.reserved[shown.events >= first]
+        inside = shown.reserved[shown.ends > first]
         if len(inside):
             rows.append((f"{name}: peak of the reserved bytes", exact_size(inside.max())))
         name += " (whole trace)"

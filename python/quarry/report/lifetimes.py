@@ -69,6 +69,7 @@ class Matched:
     requested: Integers  # by how much the requested bytes in use change
     granted: Integers
     allocations: Integers
+    unknown_frees: Integers  # the numbers of the frees of addresses that are not in use
 
 
 def address_spaces(allocators: Sequence[str]) -> list[int]:
@@ -104,7 +105,8 @@ class Matcher:
         self._time = int(times[-1]) if count else self._time
         self.events += count
         kind = batch.kind
-        chosen = np.flatnonzero((kind == Kind.ALLOCATE) | (kind == Kind.DEALLOCATE))
+        is_chosen = (kind == Kind.ALLOCATE) | (kind == Kind.DEALLOCATE)
+        chosen = np.flatnonzero(is_chosen & (batch.address != 0))  # null is no memory
         size = batch.size[chosen].astype(np.int64)
         granted = batch.granted[chosen].astype(np.int64)
         end = np.full(len(chosen), _NOT_ENDED, np.int64)
@@ -141,7 +143,8 @@ class Matcher:
         everything.end_time[before] = everything.start_time[after]
         ends_one = np.zeros(len(everything), bool)
         ends_one[after] = True
-        self.unknown_frees += int(np.count_nonzero(~is_allocation & ~ends_one))
+        unknown = everything.start[~is_allocation & ~ends_one]
+        self.unknown_frees += len(unknown)
 
         is_live = is_allocation & (everything.end == _NOT_ENDED)
         ended = everything[is_allocation & ~is_live]
@@ -151,7 +154,7 @@ class Matcher:
         for change, name in zip(changes, ("size", "granted", ""), strict=True):
             change[begun.start - first] += getattr(begun, name) if name else 1
             change[ended.end - first] -= getattr(ended, name) if name else 1
-        return Matched(ended, times, first, *changes)
+        return Matched(ended, times, first, *changes, unknown)
 
     def finish(self, time: int | None = None) -> Lifetimes:
         """The allocations that are never freed. They end at `time`, or at the last event's."""

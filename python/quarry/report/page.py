@@ -76,6 +76,7 @@ def blocks_of(content: Content) -> dict[str, Any]:
         "height": packed(height, "f8"),
         "size": packed(drawn.size, "f8"),
         "is_freed": packed(drawn.end < content.events, "u1"),
+        "is_older": packed(drawn.start < content.first, "u1"),
         "group": packed(content.groups.color_of(drawn), "i1"),
         "site": packed(rank[site_of], "u4"),
         "names": names,
@@ -187,6 +188,7 @@ def page_data(content: Content) -> dict[str, Any]:
         "used_share": curve("", content.used_share) if content.used_share else None,
         "largest_free": curve("", content.largest_free) if content.largest_free else None,
         "largest_share": curve("", content.largest_share) if content.largest_share else None,
+        "is_part": content.is_part,
         "peak": {
             "event": content.peak_event,
             "requested": content.peak_requested,

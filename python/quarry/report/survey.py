@@ -120,6 +120,7 @@ class Extent:
     origin: int = 0  # the time of the trace's first event
     first_time: int = 0  # of the window
     last_time: int = 0
+    early_times: int = 0  # events, also before the window, with earlier times than one before them
     is_narrow: bool = False  # whether an axis of time squeezes most events into a corner
     sizes: Integers = field(default_factory=lambda: np.zeros(64, np.int64))  # allocations by class
     phase_count: int = 0
@@ -230,6 +231,7 @@ def extent_of(source: Source, step: Step) -> Extent:
         matched = matcher.add(batch)
         if found.events == 0:
             found.origin = int(matched.times[0])
+        found.early_times += int(np.count_nonzero(batch.time < matched.times))
         low = 0 if is_inside else window.before_begin(matched.times, matched.first, found.origin)
         found.events, found.last_time = matcher.events, int(matched.times[-1])
         in_use, in_use_granted = requested.add(matched.requested), granted.add(matched.granted)
@@ -243,6 +245,7 @@ def extent_of(source: Source, step: Step) -> Extent:
             is_inside, found.first = True, matched.first + low
             found.first_time = int(matched.times[low])
         add(matched.ended)
+        found.unknown_frees += int(np.count_nonzero(matched.unknown_frees >= found.first))
         spread.add(matched.times[low:])
         if (peak := int(in_use[low:].max())) > found.peak_requested:
             found.peak_requested = peak
@@ -259,7 +262,7 @@ def extent_of(source: Source, step: Step) -> Extent:
         )
     never_freed = matcher.finish()
     add(never_freed)
-    found.never_freed, found.unknown_frees = len(never_freed), matcher.unknown_frees
+    found.never_freed = len(never_freed)
     found.addresses, found.is_narrow = ranges.map(), spread.is_narrow()
     found.peak_event = max(found.peak_event, found.first)
     return found

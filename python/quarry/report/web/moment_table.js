@@ -162,7 +162,7 @@ class MomentTable extends RowTable {
       ["address", addressText(live, i)],
       ["allocated", `at event ${live.start[i].toLocaleString("en")}` + (hasTimes ? `, ${secondsText(live.time[i])}` : "")],
       ["age", (hasTimes ? `${this.ageOf(i)}, ` : "") + `${(moment.event - live.start[i]).toLocaleString("en")} events`],
-      ["freed", live.end[i] > lastEvent ? "not until the end" : `at event ${live.end[i].toLocaleString("en")}`],
+      ["freed", live.end[i] > lastEvent ? report.is_part ? "not in the range" : "not until the end" : `at event ${live.end[i].toLocaleString("en")}`],
       ["stream", nameOf(report.streams, live.stream[i], "default")],
       ["pool", nameOf(poolNames, live.pool[i], "")],
     ].filter(([, text]) => text);
