@@ -108,6 +108,20 @@ def test_a_sample_of_a_replay_stands_where_its_events_begin():
         assert reserved == exact[first:behind].max()
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (9.1304, "9.130 s"),
+        (1234.5, "1,234.500 s"),
+        (0.0048, "4.800 ms"),
+        (8e-5, "80.000 µs"),
+        (4e-9, "4 ns"),
+    ],
+)
+def test_a_short_duration_is_not_zero(seconds, text):
+    assert content.duration_text(seconds) == text
+
+
 def test_null_pointers_are_no_allocations():
     trace = made([(Kind.ALLOCATE, 0, 0), (Kind.ALLOCATE, 0, 0), (Kind.DEALLOCATE, 0, 0)])
     summary = dict(content.make_content(trace).summary)
@@ -151,7 +165,8 @@ def test_devices_of_a_snapshot_work_at_the_same_time(tmp_path):
     time = found.axes[0] if found.axes[0].unit else found.axes[1]
     assert time.ends(found.drawn).tolist() == [3e-6, 5e-6]
     assert "events with earlier times than events before them" not in dict(found.summary)
-    assert quarry.replay(path, strategy="direct", allocator="device 1").pool.peak_allocated == 30 * MIB
+    one = quarry.replay(path, strategy="direct", allocator="device 1")
+    assert one.pool.peak_allocated == 30 * MIB
 
 
 @needs_chromium
@@ -161,7 +176,10 @@ def test_the_page_of_a_range_says_nothing_of_what_lies_outside(tmp_path):
     write_report(trace, path, replays=[replayed(trace, 4, 7)], begin=4, end=7)
     with Page(path.as_uri()) as page:
         page.wait("document.body?.dataset.ready === 'yes'")
-        facts = "[...document.querySelectorAll('#row-panel dt')].map((e) => [e.textContent, e.nextSibling.textContent])"
+        facts = (
+            "[...document.querySelectorAll('#row-panel dt')].map("
+            "(e) => [e.textContent, e.nextSibling.textContent])"
+        )
         page.run("chooseMoment(5)")
         page.wait("document.body.dataset.moment === '5'")
         old = dict(page.run(facts))

@@ -208,7 +208,7 @@ def summary_of(extent: Extent, source: Source) -> list[tuple[str, str]]:
     if not whole:
         rows.append(("range", f"events {extent.first:,} to {extent.events - 1:,} of the trace"))
     if axis := extent.time_axis():
-        rows.append(("duration", f"{axis.last - axis.first:,.3f} s"))
+        rows.append(("duration", duration_text(axis.last - axis.first)))
     rows += [
         ("allocations", f"{extent.allocations:,}"),
         ("never freed" if whole else "not freed in the range", f"{extent.never_freed:,}"),
@@ -256,6 +256,14 @@ def summary_of_replay(
         served = replay.retried_failures - replay.repeated_failures
         rows.append((f"{name}: failed requests that succeed now", f"{served:,}"))
     return rows
+
+
+def duration_text(seconds: float) -> str:
+    """A duration with its unit, so that a short one is not 0.000 s."""
+    for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:,.3f} {unit}"
+    return f"{seconds * 1e9:,.0f} ns"
 
 
 def exact_size(size: float) -> str:
