@@ -149,7 +149,7 @@ def replay(
     stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing`, a
     table or the name of its file, serves the allocations from several pools (`quarry.separate`);
     placements take it, on simulated memory. The result has at most `max_samples` samples: of all
-    events, or with `sampled=(first, end)` of those from event `first` to before event `end`, or to
+    events, or with `sampled` (first, end) of those from event `first` to before event `end`, or to
     the last one if `end` is None.
 
     `allocator` is the name of the allocator whose events are replayed, for example `device 1`.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a report says of a part of a trace, and of devices, against what was computed by hand."""
 
+import gzip
 import pickle
 
 import numpy as np
@@ -84,7 +85,8 @@ def test_a_range_without_events_is_no_range_of_samples():
 def test_the_range_of_a_replay_is_that_of_the_report(seed, monkeypatch):
     monkeypatch.setattr(survey, "BATCH", 64)
     trace = random_trace(seed, 1000)
-    trace.events["time"] = np.random.default_rng(seed).permutation(trace.time)  # a bad clock
+    # A clock that goes back
+    trace.events["time"][1:] += np.random.default_rng(seed).integers(20_000, size=999, dtype=np.uint64)
     for begin, end in ((100, 900), ("0.3ms", "700us"), (None, "0.9ms"), ("0.98ms", None)):
         shown = content.make_content(trace, window=window_of(begin, end))
         first, behind = event_range(trace, begin=begin, end=end)
@@ -167,6 +169,31 @@ def test_devices_of_a_snapshot_work_at_the_same_time(tmp_path):
     assert "events with earlier times than events before them" not in dict(found.summary)
     one = quarry.replay(path, strategy="direct", allocator="device 1")
     assert one.pool.peak_allocated == 30 * MIB
+
+
+def memory_of(path):
+    """The requested and the reserved bytes after each event."""
+    trace = quarry.read_trace(path)
+    size = trace.size.astype(np.int64)
+    signs = {Kind.ALLOCATE: 1, Kind.DEALLOCATE: -1}, {Kind.RESERVE: 1, Kind.UNRESERVE: -1}
+    return [
+        np.cumsum(sum(sign * np.where(trace.kind == kind, size, 0) for kind, sign in each.items()))
+        for each in signs
+    ]
+
+
+@pytest.mark.parametrize("kept", [1, 500, 7001])
+def test_a_ring_that_lost_its_begin_ends_with_the_same_memory(recording, tmp_path, kept):
+    whole = memory_of(recording)
+    snapshot = pickle.loads(gzip.decompress(recording.read_bytes()))
+    history = snapshot["device_traces"][0]
+    history[:] = history[-kept:]
+    events = sum(entry["action"] != "free_requested" for entry in history)
+    path = tmp_path / "ring.pickle"
+    path.write_bytes(pickle.dumps(snapshot))
+    for before, after in zip(whole, memory_of(path), strict=True):
+        assert before[-events:].tolist() == after[-events:].tolist()
+        assert after.min() >= 0
 
 
 @needs_chromium

@@ -83,7 +83,8 @@ class Segments:
             for low, high in parts:
                 if low < high:
                     names = (block.call_site, block.stream, block.allocator, block.space)
-                    self._held[block.space, low] = Block(gone.start, gone.time, low, high - low, *names)
+                    left = Block(gone.start, gone.time, low, high - low, *names)
+                    self._held[left.space, left.address] = left
 
 
 def overlap(one: Block, other: Block) -> bool:
