@@ -85,8 +85,8 @@ def test_a_range_without_events_is_no_range_of_samples():
 def test_the_range_of_a_replay_is_that_of_the_report(seed, monkeypatch):
     monkeypatch.setattr(survey, "BATCH", 64)
     trace = random_trace(seed, 1000)
-    # A clock that goes back
-    trace.events["time"][1:] += np.random.default_rng(seed).integers(20_000, size=999, dtype=np.uint64)
+    late = np.random.default_rng(seed).integers(20_000, size=999, dtype=np.uint64)
+    trace.events["time"][1:] += late  # a clock that goes back
     for begin, end in ((100, 900), ("0.3ms", "700us"), (None, "0.9ms"), ("0.98ms", None)):
         shown = content.make_content(trace, window=window_of(begin, end))
         first, behind = event_range(trace, begin=begin, end=end)
