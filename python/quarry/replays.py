@@ -125,6 +125,7 @@ def replay(
     plan: _core.Plan | str | os.PathLike[str] | None = None,
     allocator: str = "",
     max_samples: int = 2048,
+    sampled: tuple[int, int | None] | None = None,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Makes the allocations of a trace again in a pool, without their memory.
@@ -147,7 +148,9 @@ def replay(
     strategy `stitched` takes `host` and `device` only. `stream_delay` is how long the work of a
     stream takes in the trace's time, in nanoseconds, for strategies with streams. `routing`, a
     table or the name of its file, serves the allocations from several pools (`quarry.separate`);
-    placements take it, on simulated memory. The result has at most `max_samples` samples.
+    placements take it, on simulated memory. The result has at most `max_samples` samples: of all
+    events, or with `sampled` (first, end) of those from event `first` to before event `end`, or to
+    the last one if `end` is None.
 
     `allocator` is the name of the allocator whose events are replayed, for example `device 1`.
     Without it, all events are replayed, and a trace of several devices raises BadArgument; `all`
@@ -174,6 +177,7 @@ def replay(
         routing=routing,
         plan=plan,
         max_samples=max_samples,
+        sampled=sampled,
     )
     if isinstance(trace, Trace):
         trace = select_allocator(trace, allocator)
@@ -209,6 +213,7 @@ def settings_of(
     routing: _core.RoutingTable | str | os.PathLike[str] | None = None,
     plan: _core.Plan | str | os.PathLike[str] | None = None,
     max_samples: int = 2048,
+    sampled: tuple[int, int | None] | None = None,
 ) -> tuple[_core.ReplaySettings, dict[str, Any]]:
     """The options of `replay` for the compiled module, and as plain values for a result."""
     pool: dict[str, Any] = {
@@ -245,12 +250,20 @@ def settings_of(
         heuristic=heuristic,
         pool=pool_options(max_bytes=max_bytes, **pool),
         max_samples=max_samples,
+        sample_begin=sampled[0] if sampled else 0,
+        sample_end=sampled[1] if sampled else None,
         routing=routing,
         plan=plan,
         **options,
     )
     pools = {"pools": 1 if routing is None else routing.pools}
-    stated = {"strategy": strategy, "heuristic": heuristic, "capacity": max_bytes}
+    stated: dict[str, Any] = {
+        "strategy": strategy,
+        "heuristic": heuristic,
+        "capacity": max_bytes,
+    }
+    if sampled:
+        stated["sampled"] = sampled
     return settings, {**stated, **pool, **options, **pools}
 
 

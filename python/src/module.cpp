@@ -33,6 +33,7 @@ NB_MODULE(_core, core) {
   quarry::python::add_planned_pools(core);
   quarry::python::add_traces(core);
   quarry::python::add_batches(core);
+  quarry::python::add_free_space(core);
   quarry::python::add_tuning(core);
   quarry::python::add_graph(core);
   quarry::python::add_measurements(core);

@@ -21,6 +21,7 @@ using without_gil = nb::call_guard<released_gil>;
 void add_batches(nb::module_& core);
 void add_devices(nb::module_& core);
 void add_errors(nb::module_& core);
+void add_free_space(nb::module_& core);
 void add_graph(nb::module_& core);
 void add_measurements(nb::module_& core);
 void add_options(nb::module_& core);

@@ -22,15 +22,18 @@ class replay_settings {
   replay_settings(std::string const& strategy, std::string const& heuristic,
                   pool_options const& pool, double us_per_allocation, double us_per_gib,
                   double us_per_free, std::uint64_t stream_delay, std::size_t max_samples,
+                  std::uint64_t sample_begin, std::optional<std::uint64_t> sample_end,
                   std::optional<std::string> const& resource, int device,
                   std::optional<routing_table> routing, std::optional<plan> plan)
       : options{.placement = trace::strategy_named(strategy),
                 .pool = pool,
                 .cost = cost_of(us_per_allocation, us_per_free, us_per_gib),
                 .stream_delay = stream_delay,
-                .max_samples = max_samples},
+                .max_samples = max_samples,
+                .sample_begin = sample_begin},
         routing_{std::move(routing)},
         plan_{std::move(plan)} {
+    if (sample_end) options.sample_end = *sample_end;
     auto const named = trace::heuristic_named(heuristic);
     options.pool.coalesce = named.value;
     options.rules = named.rules;

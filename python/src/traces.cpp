@@ -323,11 +323,13 @@ void add_traces(nb::module_& core) {
   core.def("select_events", select_events, "events"_a, "allocators"_a, "allocator"_a, "trace"_a);
   nb::class_<replay_settings>(core, "ReplaySettings")
       .def(nb::init<std::string, std::string, pool_options, double, double, double, std::uint64_t,
-                    std::size_t, std::optional<std::string>, int, std::optional<routing_table>,
+                    std::size_t, std::uint64_t, std::optional<std::uint64_t>,
+                    std::optional<std::string>, int, std::optional<routing_table>,
                     std::optional<plan>>(),
            nb::kw_only(), "strategy"_a, "heuristic"_a, "pool"_a, "us_per_allocation"_a,
-           "us_per_gib"_a, "us_per_free"_a, "stream_delay"_a, "max_samples"_a, "resource"_a.none(),
-           "device"_a, "routing"_a.none(), "plan"_a.none());
+           "us_per_gib"_a, "us_per_free"_a, "stream_delay"_a, "max_samples"_a, "sample_begin"_a,
+           "sample_end"_a.none(), "resource"_a.none(), "device"_a, "routing"_a.none(),
+           "plan"_a.none());
   core.def("replay_file", replay_file, "path"_a, "allocator"_a, "settings"_a,
            "progress"_a = nb::none());
   core.def("replay_events", replay_events, "events"_a, "call_sites"_a, "settings"_a,

@@ -3,11 +3,13 @@
 
 #include "trace/address_map.hpp"
 #include "trace/initial_state.hpp"
+#include "trace/segment_pools.hpp"
 #include "trace/snapshot_blocks.hpp"
 #include "trace/unpickler.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -48,15 +50,16 @@ class pytorch_reader final : public reader {
 
   std::size_t read(std::span<event> events) override {
     if (events.empty()) return 0;
-    if (!is_started_) find_initial_state();
+    if (!is_started_) {
+      find_initial_state();
+      if (devices_with_events_.size() > 1) keep_histories();
+    }
     std::size_t count = 0;
     for (; count < events.size() && next_initial_ < initial_.size(); ++next_initial_)
       events[count++] = initial_[next_initial_];
-    while (count < events.size() && (next_ < entries_.size() || next_entries())) {
-      pickled const& entry = entries_[next_++];
-      ++entry_count_;
-      auto const made = convert(entry);
-      if (!made) continue;
+    while (count < events.size()) {
+      auto const made = histories_.empty() ? next_converted() : next_of_histories();
+      if (!made) break;
       has_allocations_ |= made->kind == event_kind::allocate;
       events[count++] = *made;
     }
@@ -67,6 +70,41 @@ class pytorch_reader final : public reader {
   format file_format() const override { return format::pytorch; }
 
  private:
+  std::optional<event> next_converted() {
+    while (next_ < entries_.size() || next_entries()) {
+      pickled const& entry = entries_[next_++];
+      ++entry_count_;
+      if (auto const made = convert(entry)) return made;
+    }
+    return std::nullopt;
+  }
+
+  /// The events of a device that are left, and the latest time of those before them.
+  struct device_history {
+    std::vector<event> events;
+    std::size_t next = 0;
+    std::uint64_t latest = 0;
+
+    [[nodiscard]] std::uint64_t time() const { return std::max(latest, events[next].time); }
+  };
+  /// The snapshot has the history of one device after the other, but what the devices did happened
+  /// at the same time. Keeps all events, because a file can be read in one order only.
+  void keep_histories() {
+    std::map<std::uint32_t, device_history> found;
+    while (auto const made = next_converted()) found[device_].events.push_back(*made);
+    for (auto& [device, each] : found) histories_.push_back(std::move(each));
+  }
+  /// The earliest event of all devices. Each device keeps the order of its events.
+  std::optional<event> next_of_histories() {
+    device_history* first = nullptr;
+    for (device_history& each : histories_)
+      if (each.next < each.events.size() && (first == nullptr || each.time() < first->time()))
+        first = &each;
+    if (first == nullptr) return std::nullopt;
+    first->latest = first->time();
+    return first->events[first->next++];
+  }
+
   bool next_entries() {
     if (is_over_) return false;
     next_ = 0;
@@ -141,6 +179,7 @@ class pytorch_reader final : public reader {
           auto const made = convert(entry);
           if (!made) continue;
           first_time = std::min(first_time, made->time);
+          devices_with_events_.insert(device_);
           if (action == "free_requested")
             state.add_requested_free(*made);
           else
@@ -156,7 +195,9 @@ class pytorch_reader final : public reader {
     next_ = 0;
     entries_.clear();
     initial_ = state.take();
+    for (auto& [device, pools] : pools_) pools.restart();
     for (event& each : initial_) {
+      each.allocator = allocator_of(each.allocator, pools_[each.allocator].pool_of(each.address));
       each.time = first_time == ~std::uint64_t{0} ? 0 : first_time;
       if (each.call_site == 0)  // no block of the snapshot says where it was allocated
         each.call_site = names_.call_sites.number("in use before the recording began");
@@ -178,6 +219,8 @@ class pytorch_reader final : public reader {
       each.stream = stream_of(segment);
       each.address = address_of(segment, "address");
       each.size = natural_of(segment, "total_size");
+      if (auto const pool = pool_of(segment, "segment_pool_id"))
+        pools_[each.allocator].add_final(each.address, each.size, *pool);
       state.add_final_segment(each, [&] { return call_site_of(segment); });
       auto const add = [&](snapshot_block const& found, pickled const& block) {
         event allocation = each;
@@ -225,8 +268,10 @@ class pytorch_reader final : public reader {
     }
     result.size = size->natural();
     if (!is_searching_) result.call_site = call_site_of(entry);
+    auto const stated = pool_of(entry, "pool_id");
     if (*kind == event_kind::fail) {
       result.granted = natural_of(entry, "device_free");
+      if (stated && !is_searching_) result.allocator = allocator_of(device_, *stated);
       return result;
     }
     if (entry.find("addr") == nullptr) {
@@ -238,10 +283,42 @@ class pytorch_reader final : public reader {
       problem("has bytes and the 'addr' 0");  // replays ignore null pointers
       return std::nullopt;
     }
+    find_pool(result, stated);
     if (*kind == event_kind::deallocate && !is_searching_ &&
         !is_complete_free(action->text(), result))
       return std::nullopt;
     return result;
+  }
+
+  /// Follows the segments, and gives an event the allocator of its pool. `stated` is the pool that
+  /// the entry names. While the initial state is searched, the allocators are those of the devices.
+  void find_pool(event& each, std::optional<pool_id> stated) {
+    segment_pools& pools = pools_[device_];
+    if (each.kind == event_kind::reserve)
+      pools.reserve(each.address, each.size, stated);
+    else if (stated)
+      pools.state(each.address, each.size, *stated);
+    pool_id const pool = stated ? *stated : pools.pool_of(each.address);
+    if (each.kind == event_kind::unreserve) pools.unreserve(each.address, each.size);
+    if (!is_searching_) each.allocator = allocator_of(device_, pool);
+  }
+
+  /// The pool under a key; none if there is none.
+  static std::optional<pool_id> pool_of(pickled const& entry, std::string_view key) {
+    pickled const* const found = entry.find(key);
+    if (found == nullptr || found->items().size() != 2) return std::nullopt;
+    return pool_id{found->items()[0].integer(), found->items()[1].integer()};
+  }
+
+  /// The allocator of a pool. The default pool has the device's name.
+  std::uint32_t allocator_of(std::uint32_t device, pool_id pool) {
+    if (!pool.is_private()) return device;
+    if (named_pool_ == pool && named_device_ == device) return named_allocator_;
+    named_pool_ = pool;
+    named_device_ = device;
+    return named_allocator_ = names_.allocators.number(names_.allocators.name(device) + ", pool (" +
+                                                       std::to_string(pool.first) + ", " +
+                                                       std::to_string(pool.second) + ")");
   }
 
   /// Whether an entry ends an allocation. The call site of a free is that of its request: a free
@@ -317,8 +394,13 @@ class pytorch_reader final : public reader {
   bool has_allocations_ = false, has_events_ = false;
   std::set<std::uint32_t> histories_with_completion_;         // by their devices
   std::unordered_map<std::uint64_t, std::uint32_t> pending_;  // call sites of frees, by address
+  std::map<std::uint32_t, segment_pools> pools_;              // by their devices
+  pool_id named_pool_;  // whose allocator `allocator_of` looked up last
+  std::uint32_t named_device_ = 0, named_allocator_ = 0;
   std::vector<std::string> segment_problems_;
-  std::vector<event> initial_;  // precede the history
+  std::set<std::uint32_t> devices_with_events_;
+  std::vector<device_history> histories_;  // if several devices have events
+  std::vector<event> initial_;             // precede the history
   std::size_t next_initial_ = 0;
 };
 

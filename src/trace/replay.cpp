@@ -24,6 +24,10 @@ void warm_up(any_resource& upstream) {
 std::unique_ptr<running_replay> start(replay_options const& options) {
   strategy_entry const* const entry = entry_of(options.placement);
   if (entry == nullptr) throw bad_argument{"replay: there is no such strategy"};
+  if (options.sample_begin >= options.sample_end)
+    throw bad_argument{"replay: the range of samples is empty: it begins at event " +
+                       std::to_string(options.sample_begin) + " and ends before event " +
+                       std::to_string(options.sample_end)};
   if (options.upstream != nullptr) warm_up(*options.upstream);
   if (options.routing != nullptr && options.upstream != nullptr)
     throw bad_argument{"replay: a routing table needs simulated memory, but `upstream` is set"};

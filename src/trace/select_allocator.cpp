@@ -2,6 +2,7 @@
 #include "quarry/trace/select_allocator.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI::trace {
@@ -12,8 +13,11 @@ bool has_allocator(event const& each) {
   return each.kind != event_kind::wait && each.kind != event_kind::phase;
 }
 
-/// Whether this is the name of a device, as the reader of PyTorch's snapshots gives it.
-bool is_device(std::string const& name) { return name.starts_with("device "); }
+/// The device of an allocator that the reader of PyTorch's snapshots named: `device N`, or
+/// `device N, pool (A, B)`. Empty for other allocators.
+std::string_view device_of(std::string_view name) {
+  return name.starts_with("device ") ? name.substr(0, name.find(", pool (")) : std::string_view{};
+}
 
 class selecting_reader final : public reader {
  public:
@@ -49,11 +53,13 @@ class selecting_reader final : public reader {
     auto const& names = names_.allocators;
     std::string const name = number < names.size() ? names.name(number) : std::string{};
     last_ = number;
-    is_selected_ = name == selected_;
+    std::string_view const device = device_of(name);
+    is_selected_ = name == selected_ || (!device.empty() && device == selected_);
     was_found_ |= is_selected_;
     if (std::find(seen_.begin(), seen_.end(), name) == seen_.end()) seen_.push_back(name);
-    if (selected_.empty() && std::count_if(seen_.begin(), seen_.end(), is_device) > 1)
-      refuse("has several devices");
+    if (!selected_.empty() || device.empty()) return;
+    if (device_.empty()) device_ = device;
+    if (device_ != device) refuse("has several devices");
   }
   /// A log may name an allocator of which it records nothing, such as the resource below a pool.
   [[noreturn]] void refuse_selection() const {
@@ -94,6 +100,7 @@ class selecting_reader final : public reader {
   std::string selected_;  // empty: the events of all allocators
   std::string trace_;     // its name in messages
   std::vector<std::string> seen_;
+  std::string device_;      // the first one, if none is selected
   std::uint32_t last_ = 0;  // the allocator that `find` looked up last
   bool is_selected_ = false, was_found_ = false;
 };

@@ -258,8 +258,9 @@ TEST(PytorchSnapshot, WithoutCompletedFreesARequestFrees) {
                 {action("alloc", 4096, 50, 2), action("free_requested", 4096, 50, 3),
                  action("free_completed", 4096, 50, 4)}}));
   ASSERT_EQ(events.size(), 5u);
-  EXPECT_EQ(events[1].kind, event_kind::deallocate);
-  EXPECT_EQ(events[1].time, 3000u);
+  EXPECT_EQ(events[2].kind, event_kind::deallocate);
+  EXPECT_EQ(events[2].time, 3000u);
+  EXPECT_EQ(events[4].kind, event_kind::deallocate);
   EXPECT_EQ(events[4].time, 4000u) << "device 1 has completed frees";
 }
 
@@ -271,6 +272,24 @@ TEST(PytorchSnapshot, DevicesMayUseEqualAddresses) {
   EXPECT_EQ(events[0].kind, event_kind::allocate) << "what device 1 frees";
   EXPECT_EQ(events[0].size, 20u);
   EXPECT_EQ(found.names.allocators.name(events[0].allocator), "device 1");
+}
+
+TEST(PytorchSnapshot, MergesTheHistoriesOfDevicesByTime) {
+  read_trace found;
+  auto const events = snapshot_events(
+      snapshot({{action("alloc", 512, 100, 1), action("free_requested", 512, 100, 4),
+                 action("alloc", 1024, 1, 3), action("alloc", 1536, 1, 8)},
+                {},
+                {action("alloc", 512, 7, 2), action("alloc", 2048, 7, 4),
+                 action("free_requested", 512, 7, 5)}}),
+      found);
+  std::vector<std::string> lines;
+  for (event const& each : events)
+    lines.push_back(found.names.allocators.name(each.allocator).substr(7) + ": " +
+                    std::to_string(each.time / 1000));
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{"0: 1", "2: 2", "0: 4", "0: 3", "2: 4", "2: 5", "0: 8"}))
+      << "a device keeps its order even if its clock goes back";
 }
 
 /// Expandable segments map pages one by one, and unmap several at once.

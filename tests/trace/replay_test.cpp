@@ -171,6 +171,40 @@ TEST(Replay, KeepsTheTruePeaksHoweverFewSamplesThereAre) {
   }
 }
 
+TEST(Replay, SamplesOfARangeHaveItsPeaksOnly) {
+  std::mt19937_64 random{7};
+  auto const events = random_trace(random, 3000, 300);
+  naive_replay const model{events};
+  for (std::size_t const limit : {2, 5, 64, 5000}) {
+    for (auto const& [first, end] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
+             {0, 1}, {0, 40}, {1, 2}, {700, 701}, {700, 1200}, {2999, 3000}, {2900, 9000}}) {
+      SCOPED_TRACE("limit " + std::to_string(limit) + ", from " + std::to_string(first));
+      auto const found =
+          replay_of(events, {.max_samples = limit, .sample_begin = first, .sample_end = end});
+      ASSERT_FALSE(found.samples.empty());
+      EXPECT_LE(found.samples.size(), limit);
+      EXPECT_GT(found.samples.front().event, first);
+      EXPECT_EQ(found.samples.back().event, std::min<std::uint64_t>(end, events.size()));
+      bytes peak = 0;
+      for (auto const& each : found.samples) peak = std::max(peak, each.allocated);
+      auto const begin = model.allocated_after.begin();
+      auto const before = static_cast<std::ptrdiff_t>(first == 0 ? 0 : first - 1);
+      EXPECT_EQ(peak, *std::max_element(begin + before,
+                                        begin + static_cast<std::ptrdiff_t>(
+                                                    std::min<std::uint64_t>(end, events.size()))));
+      if (limit == 5000) {
+        EXPECT_EQ(found.samples.size(), found.samples.back().event - first);
+      }
+      EXPECT_EQ(found.pool.peak_allocated, *std::ranges::max_element(model.allocated_after))
+          << "the counts are those of the whole trace";
+    }
+  }
+  auto const late = replay_of(events, {.sample_begin = 3000});
+  EXPECT_TRUE(late.samples.empty());
+  EXPECT_EQ(message_of([&] { (void)replay_of(events, {.sample_begin = 8, .sample_end = 8}); }),
+            "replay: the range of samples is empty: it begins at event 8 and ends before event 8");
+}
+
 TEST(Replay, HasOneSampleForEachEventWhileThereIsRoom) {
   auto const found = replay_of({allocation(512, 10), allocation(1024, 20), free_of(512)});
   ASSERT_EQ(found.samples.size(), 3u);

@@ -32,7 +32,8 @@ enum class format : std::uint8_t {
 [[nodiscard]] QUARRY_API char const* name_of(format file_format);
 
 /// Reads the events of one file in order, a batch at a time. Its memory does not grow with the
-/// number of events, except for the name tables.
+/// number of events, except for the name tables. A snapshot of PyTorch with several devices is an
+/// exception: its events are kept, and merged by their times.
 ///
 /// A reader skips what it cannot read, and `problems` reports each skip. A reader refuses a file
 /// from which it can read nothing.

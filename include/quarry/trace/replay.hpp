@@ -10,6 +10,7 @@
 #include "quarry/trace/event.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -122,6 +123,9 @@ struct replay_options {
   std::uint64_t stream_delay = 1'000'000;
   /// The maximum number of samples; at least 2
   std::size_t max_samples = 2048;
+  /// Samples are taken from event number `sample_begin` on, and before `sample_end`. The maxima of
+  /// the first one include the state before `sample_begin`
+  std::uint64_t sample_begin = 0, sample_end = std::numeric_limits<std::uint64_t>::max();
 };
 
 /// The state after some events. `allocated` and `reserved` are the maxima since the preceding

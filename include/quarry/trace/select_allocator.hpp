@@ -16,7 +16,8 @@ inline constexpr char const* all_allocators = "all";
 /// Umpire log have separate memory. Phases and waits of streams always pass, whatever allocator
 /// they name. The names and problems are those of `source`.
 ///
-/// `allocator` is a name; `all_allocators` lets all events pass. With an empty name all events
+/// `allocator` is a name; `all_allocators` lets all events pass. A device's name, `device N`, also
+/// selects its private pools, `device N, pool (A, B)`. With an empty name all events
 /// pass, but the trace may have only one device: `read` throws `bad_argument` at the first event of
 /// a second allocator that is named as a device (`device N`). If a trace ends without an event of
 /// `allocator`, `read` throws `bad_argument`, which lists the trace's allocators. `trace` is the

@@ -100,7 +100,7 @@ def report(
         compare(context, trace, other, output, allocator, begin, end, accept_damage, as_json)
         return
     from quarry.replays import replay as run_replay
-    from quarry.report import check_picture, write_report
+    from quarry.report import check_picture, event_range, write_report
     from quarry.report.window import window_of
     from quarry.tuning import tune as run_tune
 
@@ -129,7 +129,9 @@ def report(
         window_of(begin, end)  # refuses bad positions before the replays
         if png:
             check_picture(png)
+        sampled = event_range(path, allocator=allocator, begin=begin, end=end, step=show)
         common: dict[str, Any] = {
+            "sampled": sampled,
             "capacity": capacity,
             "allocator": allocator,
             "max_samples": 1 << 14,

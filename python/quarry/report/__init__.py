@@ -7,14 +7,23 @@ from collections.abc import Callable, Sequence
 
 from quarry.errors import BadArgument, BadState
 from quarry.replays import ReplayResult
+from quarry.report import survey
 from quarry.report.content import Content, make_content
+from quarry.report.survey import Source
 from quarry.report.window import window_of
 from quarry.traces import Trace
 from quarry.tuning import TuneResult
 
 PICTURES = (".png", ".pdf", ".svg")
 
-__all__ = ["Content", "check_picture", "make_content", "write_comparison", "write_report"]
+__all__ = [
+    "Content",
+    "check_picture",
+    "event_range",
+    "make_content",
+    "write_comparison",
+    "write_report",
+]
 
 
 def write_report(
@@ -37,7 +46,8 @@ def write_report(
     A file is read twice, in batches, so its events need no memory, but those of the allocations in
     use. `allocator` is that of `quarry.replay`. `by_event` numbers the events on the axis instead
     of their times. `begin` and `end` limit the report to a part of the trace: each is an event's
-    number, or a time since the first event, such as `1.5s`. `step` is called with the name of each
+    number, or a time since the first event, such as `1.5s`. Then replays with `sampled` (see
+    `event_range`) are shown event by event; others as finely as their samples are. `step` is called with the name of each
     step. Raises BadState without matplotlib, and BadArgument for a picture of an unknown
     format, before it writes anything; and OSError if a file cannot be written.
     """
@@ -63,6 +73,20 @@ def write_report(
         step("drawing the picture")
         write_file(png, pictures.picture_of(content, os.path.splitext(png)[1][1:]))
     return content
+
+
+def event_range(
+    trace: Trace | str | os.PathLike[str],
+    *,
+    allocator: str = "all",
+    begin: str | int | None = None,
+    end: str | int | None = None,
+    step: Callable[[str], object] = lambda name: None,
+) -> tuple[int, int | None]:
+    """The first event of a part of a trace, and the event behind its last one (None: the trace's
+    end), for `sampled` of `quarry.replay`. The arguments are those of `write_report`. Reads the
+    trace if `begin` or `end` is a time."""
+    return survey.event_range(Source(trace, allocator, window_of(begin, end)), step)
 
 
 def write_comparison(

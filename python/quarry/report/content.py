@@ -30,8 +30,9 @@ class ReplayCurves:
     """What a pool of Quarry held during a replay."""
 
     label: str
-    events: Integers  # the number of the last event before each sample
-    times: Naturals  # of these events
+    events: Integers  # the first event of each sample
+    ends: Integers  # the event behind its last one
+    times: Naturals  # of the first events
     reserved: Floats
     free: Floats
     largest_free: Floats
@@ -48,16 +49,20 @@ class Content:
     origin: int  # the time of the trace's first event, in nanoseconds
     first: int  # the first event
     events: int  # the number of the last event, plus 1
+    is_part: bool  # whether the report shows a part of the trace only
     peak_event: int  # the first one with the most requested bytes in use
     peak_requested: int
     requested: Envelope
     granted: Envelope | None  # None if it equals `requested`
     recorded: Envelope | None
     used_share: Envelope | None  # of the bytes that the recorded allocator held, in percent
+    largest_free: Envelope | None  # piece of the recorded allocator's blocks, in bytes
+    largest_share: Envelope | None  # of all its free bytes, in percent
     moments: MomentIndex
     segments: MomentIndex
     streams: list[str]
     allocators: list[str]
+    used_allocators: list[int]  # the numbers of those that have allocations or blocks
     replays: list[ReplayCurves]
     allocations: int
     drawn: Lifetimes  # the allocations that are drawn one by one
@@ -122,8 +127,9 @@ def make_content(
         for replay, chosen in zip(replays, sampled, strict=True)
     ]
     summary = summary_of(extent, source)
-    for replay in replays:
-        summary += summary_of_replay(replay, source.window == Window())
+    for replay, curve in zip(replays, curves, strict=True):
+        shown = None if source.window == Window() else curve
+        summary += summary_of_replay(replay, shown, extent.first)
     names = source.call_sites
     return Content(
         title=printable(title or os.path.basename(source.path) or "trace"),
@@ -131,16 +137,20 @@ def make_content(
         origin=extent.origin,
         first=extent.first,
         events=extent.events,
+        is_part=source.window != Window(),
         peak_event=extent.peak_event,
         peak_requested=extent.peak_requested,
         requested=found.requested,
         granted=found.granted if extent.has_rounding else None,
         recorded=found.recorded if extent.has_reserved else None,
         used_share=found.used_share if extent.has_reserved else None,
+        largest_free=found.largest_free if extent.has_reserved else None,
+        largest_share=found.largest_share if extent.has_reserved else None,
         moments=found.moments,
         segments=found.segments,
         streams=source.streams,
         allocators=source.allocators,
+        used_allocators=np.flatnonzero(extent.uses_allocator).tolist(),
         replays=curves,
         allocations=extent.allocations,
         drawn=found.drawn,
@@ -163,9 +173,15 @@ def make_content(
 
 
 def sampled_events(replay: ReplayResult, events: int) -> Integers:
-    """The number of the last event before each sample, up to the last event that is shown."""
-    number = replay.samples["event"].astype(np.int64) - 1
-    return np.maximum(number[number < events], 0)
+    """The number of the first event of each sample, up to the last event that is shown. A sample
+    has the maxima of its events, so a curve that began at its last event would be late.
+
+    A replay may have samples of the shown range only, or of the whole trace.
+    """
+    ends = replay.samples["event"].astype(np.int64)
+    begin = (replay.settings.get("sampled") or (0, None))[0]
+    first = np.concatenate([np.full(min(len(ends), 1), begin, np.int64), ends[:-1]])
+    return first[first < events]
 
 
 def replay_curves(replay: ReplayResult, events: Integers, times: Naturals) -> ReplayCurves:
@@ -174,8 +190,8 @@ def replay_curves(replay: ReplayResult, events: Integers, times: Naturals) -> Re
     free = np.maximum(reserved - samples["granted"], 0.0)
     largest = np.minimum(samples["largest_free"].astype(np.float64), free)
     fragments = STRATEGIES.get(replay.settings.get("strategy", "?"), {}).get("coalesces", True)
-    label = texts.setting_text(replay.settings)
-    return ReplayCurves(label, events, times, reserved, free, largest, fragments, replay)
+    label, ends = texts.setting_text(replay.settings), samples["event"].astype(np.int64)
+    return ReplayCurves(label, events, ends, times, reserved, free, largest, fragments, replay)
 
 
 def problems_of(problems: list[str], count: int) -> list[str]:
@@ -192,7 +208,7 @@ def summary_of(extent: Extent, source: Source) -> list[tuple[str, str]]:
     if not whole:
         rows.append(("range", f"events {extent.first:,} to {extent.events - 1:,} of the trace"))
     if axis := extent.time_axis():
-        rows.append(("duration", f"{axis.last - axis.first:,.3f} s"))
+        rows.append(("duration", duration_text(axis.last - axis.first)))
     rows += [
         ("allocations", f"{extent.allocations:,}"),
         ("never freed" if whole else "not freed in the range", f"{extent.never_freed:,}"),
@@ -204,6 +220,10 @@ def summary_of(extent: Extent, source: Source) -> list[tuple[str, str]]:
     ]
     if extent.allocations:
         rows.append(("largest allocation", exact_size(extent.largest)))
+    if extent.early_times:
+        rows.append(
+            ("events with earlier times than events before them", f"{extent.early_times:,}")
+        )
     if phases := extent.phase_count:
         marked = f"; the first {MAX_PHASES:,} are marked" if phases > MAX_PHASES else ""
         rows.append(("phases", f"{phases:,}{marked}"))
@@ -212,12 +232,19 @@ def summary_of(extent: Extent, source: Source) -> list[tuple[str, str]]:
     return rows
 
 
-def summary_of_replay(replay: ReplayResult, is_whole: bool) -> list[tuple[str, str]]:
-    """A replay serves the whole trace, also if the report shows a part."""
+def summary_of_replay(
+    replay: ReplayResult, shown: ReplayCurves | None, first: int
+) -> list[tuple[str, str]]:
+    """A replay serves the whole trace. If the report shows a part, `shown` is the replay's curves,
+    and `first` the part's first event."""
     pool, name = replay.pool, f"Quarry, {texts.setting_text(replay.settings)}"
-    if not is_whole:
+    rows = []
+    if shown:
+        inside = shown.reserved[shown.ends > first]
+        if len(inside):
+            rows.append((f"{name}: peak of the reserved bytes", exact_size(inside.max())))
         name += " (whole trace)"
-    rows = [
+    rows += [
         (f"{name}: peak of the reserved bytes", exact_size(pool.peak_reserved)),
         (f"{name}: blocks from the upstream", f"{pool.blocks_allocated:,}"),
         (f"{name}: modelled time of the upstream", f"{replay.upstream_us / 1000:,.3f} ms"),
@@ -229,6 +256,14 @@ def summary_of_replay(replay: ReplayResult, is_whole: bool) -> list[tuple[str, s
         served = replay.retried_failures - replay.repeated_failures
         rows.append((f"{name}: failed requests that succeed now", f"{served:,}"))
     return rows
+
+
+def duration_text(seconds: float) -> str:
+    """A duration with its unit, so that a short one is not 0.000 s."""
+    for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:,.3f} {unit}"
+    return f"{seconds * 1e9:,.0f} ns"
 
 
 def exact_size(size: float) -> str:

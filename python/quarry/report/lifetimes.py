@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matches allocations with their frees, a batch of events at a time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -68,6 +69,21 @@ class Matched:
     requested: Integers  # by how much the requested bytes in use change
     granted: Integers
     allocations: Integers
+    unknown_frees: Integers  # the numbers of the frees of addresses that are not in use
+
+
+def address_spaces(allocators: Sequence[str]) -> list[int]:
+    """The number of each allocator's address space. Devices may use equal addresses; a device has
+    its private pools (`device 0, pool (0, 1)`). All other allocators share the first device's. The
+    numbers stay if names are added."""
+    numbers: dict[str, int] = {}
+
+    def number_of(name: str) -> int:
+        if not name.startswith("device "):
+            return 0
+        return numbers.setdefault(name.split(", pool (")[0], len(numbers))
+
+    return [number_of(name) for name in allocators]
 
 
 _NOT_ENDED = np.iinfo(np.int64).max
@@ -89,7 +105,8 @@ class Matcher:
         self._time = int(times[-1]) if count else self._time
         self.events += count
         kind = batch.kind
-        chosen = np.flatnonzero((kind == Kind.ALLOCATE) | (kind == Kind.DEALLOCATE))
+        is_chosen = (kind == Kind.ALLOCATE) | (kind == Kind.DEALLOCATE)
+        chosen = np.flatnonzero(is_chosen & (batch.address != 0))  # null is no memory
         size = batch.size[chosen].astype(np.int64)
         granted = batch.granted[chosen].astype(np.int64)
         end = np.full(len(chosen), _NOT_ENDED, np.int64)
@@ -110,16 +127,24 @@ class Matcher:
         is_allocation[len(self._live) :] = kind[chosen] == Kind.ALLOCATE
         # The next event of an address ends an allocation: its free, or an allocation whose free the
         # trace does not have. Equal addresses stay in the order of the events.
-        order = np.argsort(everything.address, kind="stable")
-        address = everything.address[order]
-        is_same_as_next = np.flatnonzero(address[1:] == address[:-1])
+        spaces = np.array([*address_spaces(batch.allocators), 0], np.int64)
+        if spaces.any():
+            space = spaces[np.minimum(everything.allocator, len(spaces) - 1)]
+            order = np.lexsort((everything.address, space))  # stable, too
+        else:
+            space = np.zeros(len(everything), np.int64)
+            order = np.argsort(everything.address, kind="stable")
+        address, space = everything.address[order], space[order]
+        is_same = (address[1:] == address[:-1]) & (space[1:] == space[:-1])
+        is_same_as_next = np.flatnonzero(is_same)
         before, after = order[is_same_as_next], order[is_same_as_next + 1]
         before, after = before[is_allocation[before]], after[is_allocation[before]]
         everything.end[before] = everything.start[after]
         everything.end_time[before] = everything.start_time[after]
         ends_one = np.zeros(len(everything), bool)
         ends_one[after] = True
-        self.unknown_frees += int(np.count_nonzero(~is_allocation & ~ends_one))
+        unknown = everything.start[~is_allocation & ~ends_one]
+        self.unknown_frees += len(unknown)
 
         is_live = is_allocation & (everything.end == _NOT_ENDED)
         ended = everything[is_allocation & ~is_live]
@@ -129,7 +154,7 @@ class Matcher:
         for change, name in zip(changes, ("size", "granted", ""), strict=True):
             change[begun.start - first] += getattr(begun, name) if name else 1
             change[ended.end - first] -= getattr(ended, name) if name else 1
-        return Matched(ended, times, first, *changes)
+        return Matched(ended, times, first, *changes, unknown)
 
     def finish(self, time: int | None = None) -> Lifetimes:
         """The allocations that are never freed. They end at `time`, or at the last event's."""

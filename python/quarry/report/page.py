@@ -15,6 +15,7 @@ from quarry._core import version
 from quarry.report import moments, stacks
 from quarry.report.analysis import Axis, Envelope
 from quarry.report.content import Content
+from quarry.report.lifetimes import address_spaces
 from quarry.report.moments import MomentIndex
 from quarry.tuning import TuneResult
 
@@ -75,6 +76,7 @@ def blocks_of(content: Content) -> dict[str, Any]:
         "height": packed(height, "f8"),
         "size": packed(drawn.size, "f8"),
         "is_freed": packed(drawn.end < content.events, "u1"),
+        "is_older": packed(drawn.start < content.first, "u1"),
         "group": packed(content.groups.color_of(drawn), "i1"),
         "site": packed(rank[site_of], "u4"),
         "names": names,
@@ -184,6 +186,9 @@ def page_data(content: Content) -> dict[str, Any]:
         "moments": index_of(content.moments, content),
         "segments": index_of(content.segments, content),
         "used_share": curve("", content.used_share) if content.used_share else None,
+        "largest_free": curve("", content.largest_free) if content.largest_free else None,
+        "largest_share": curve("", content.largest_share) if content.largest_share else None,
+        "is_part": content.is_part,
         "peak": {
             "event": content.peak_event,
             "requested": content.peak_requested,
@@ -194,6 +199,8 @@ def page_data(content: Content) -> dict[str, Any]:
         "curve_top": packed(content.requested.top, number),
         "streams": content.streams,
         "pools": content.allocators,
+        "spaces": address_spaces(content.allocators),
+        "used_pools": content.used_allocators,
         "curves": curves,
         "replays": replays,
         "blocks": blocks_of(content),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quarry.report.lifetimes import Lifetimes, Naturals, no_lifetimes
+from quarry.report.lifetimes import Lifetimes, Naturals, address_spaces, no_lifetimes
 from quarry.traces import Kind, Trace
 
 
@@ -20,6 +20,7 @@ class Block:
     call_site: int
     stream: int
     allocator: int
+    space: int  # of addresses
 
     @property
     def end(self) -> int:
@@ -34,7 +35,7 @@ class Segments:
     """
 
     def __init__(self) -> None:
-        self._held: dict[int, Block] = {}  # by address
+        self._held: dict[tuple[int, int], Block] = {}  # by address space and address
         self._ended: list[tuple[Block, int, int]] = []  # with the event and the time of the end
 
     def add(self, batch: Trace, first: int, times: Naturals) -> Lifetimes:
@@ -42,6 +43,7 @@ class Segments:
         is_reserve = batch.kind == Kind.RESERVE
         chosen = np.flatnonzero(is_reserve | (batch.kind == Kind.UNRESERVE))
         columns = ("address", "size", "call_site", "stream", "allocator")
+        spaces = dict(enumerate(address_spaces(batch.allocators)))
         rows = zip(
             (chosen + first).tolist(),
             times[chosen].tolist(),
@@ -50,11 +52,11 @@ class Segments:
             strict=True,
         )
         for event, time, is_new, address, size, *names in rows:
-            block = Block(event, time, address, size, *names)
+            block = Block(event, time, address, size, *names, spaces.get(names[-1], 0))
             if is_new:
                 if size:
                     self._end(block, remains=False)
-                    self._held[address] = block
+                    self._held[block.space, address] = block
             else:
                 self._end(block, remains=True)
         ended, self._ended = self._ended, []
@@ -67,25 +69,27 @@ class Segments:
     def _end(self, gone: Block, remains: bool) -> None:
         """Ends the blocks that share addresses with `gone`; with `remains`, keeps their other
         parts."""
-        same = self._held.get(gone.address)
+        same = self._held.get((gone.space, gone.address))
         if same is not None and gone.size in (same.size, 0):
-            del self._held[gone.address]
+            del self._held[gone.space, gone.address]
             self._ended.append((same, gone.start, gone.time))
             return
         if same is None and not remains:
             return  # a new block; a search for others below it would take too long
         for block in [each for each in self._held.values() if overlap(each, gone)]:
-            del self._held[block.address]
+            del self._held[block.space, block.address]
             self._ended.append((block, gone.start, gone.time))
             parts = [(block.address, gone.address), (gone.end, block.end)] if remains else []
             for low, high in parts:
                 if low < high:
-                    names = (block.call_site, block.stream, block.allocator)
-                    self._held[low] = Block(gone.start, gone.time, low, high - low, *names)
+                    names = (block.call_site, block.stream, block.allocator, block.space)
+                    left = Block(gone.start, gone.time, low, high - low, *names)
+                    self._held[left.space, left.address] = left
 
 
 def overlap(one: Block, other: Block) -> bool:
-    return one.address < other.end and other.address < one.end
+    is_same_space = one.space == other.space
+    return is_same_space and one.address < other.end and other.address < one.end
 
 
 def lifetimes_of_blocks(ended: list[tuple[Block, int, int]]) -> Lifetimes:

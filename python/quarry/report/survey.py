@@ -9,23 +9,34 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
+from quarry._core import FreeSpace
 from quarry.batches import read_batches
 from quarry.errors import BadArgument
 from quarry.report import analysis
 from quarry.report.analysis import AddressMap, Axis, Curve, Density, Envelope, Groups
 from quarry.report.failures import MAX_FAILURES, FailedRequest, Failure, InUse
-from quarry.report.lifetimes import Integers, Lifetimes, Matched, Matcher, Naturals
+from quarry.report.lifetimes import (
+    Floats,
+    Integers,
+    Lifetimes,
+    Matched,
+    Matcher,
+    Naturals,
+    address_spaces,
+)
 from quarry.report.moments import MomentIndex, least_indexed
 from quarry.report.segments import Segments
 from quarry.report.window import TimeSpread, Window
-from quarry.traces import Kind, Trace, select_allocator
+from quarry.traces import Kind, Trace, record_bytes, select_allocator
 
 BATCH = 1 << 18  # events
 MAX_PHASES = 200  # that are marked
 
 Step = Callable[[str], object]
 Picture = np.ndarray
+Booleans = npt.NDArray[np.bool_]
 
 
 class Source:
@@ -109,6 +120,7 @@ class Extent:
     origin: int = 0  # the time of the trace's first event
     first_time: int = 0  # of the window
     last_time: int = 0
+    early_times: int = 0  # events, also before the window, with earlier times than one before them
     is_narrow: bool = False  # whether an axis of time squeezes most events into a corner
     sizes: Integers = field(default_factory=lambda: np.zeros(64, np.int64))  # allocations by class
     phase_count: int = 0
@@ -116,6 +128,7 @@ class Extent:
     has_reserved: bool = False
     least_reserved: int = 0  # of the running sum from 0 on
     most_reserved: int = 0
+    uses_allocator: Booleans = field(default_factory=lambda: np.zeros(0, bool))  # by its number
     addresses: AddressMap = field(default_factory=lambda: analysis.AddressRanges().map())
 
     @property
@@ -133,6 +146,29 @@ class Extent:
         return analysis.event_axis(self.events, self.first)
 
 
+def event_range(source: Source, step: Step) -> tuple[int, int | None]:
+    """The first event of a source's window, and the one behind its last; None is the trace's end.
+
+    Reads the trace only if the window has a time.
+    """
+    begin, end = source.window.begin, source.window.end
+    if not (begin and begin.is_time or end and end.is_time):
+        return begin.value if begin else 0, end.value + 1 if end else None
+    first, events, origin, latest = None, 0, 0, 0
+    for batch in source.batches(lambda done: step(f"finding the range: {done}")):
+        if not len(batch):
+            continue
+        if events == 0:
+            origin = int(batch.time[0])
+        times = np.maximum.accumulate(np.maximum(batch.time, np.uint64(latest)))
+        latest = int(times[-1])
+        low = source.window.before_begin(times, events, origin)
+        if first is None and low < len(batch):
+            first = events + low
+        events += len(batch)
+    return (events, None) if first is None else (first, events)
+
+
 def reserved_changes(batch: Trace) -> Integers:
     """By how much each event changes the bytes that the recorded allocator holds."""
     change = np.zeros(len(batch), np.int64)
@@ -140,6 +176,25 @@ def reserved_changes(batch: Trace) -> Integers:
     change[is_reserve] = batch.size[is_reserve]
     change[is_unreserve] = -batch.size[is_unreserve].astype(np.int64)
     return change
+
+
+def allocators_of(batch: Trace) -> Booleans:
+    """Whether each allocator has allocations or blocks in a batch, by its number."""
+    has_memory = (batch.kind != Kind.WAIT) & (batch.kind != Kind.PHASE)
+    used: Booleans = np.bincount(batch.allocator[has_memory]) > 0
+    return used
+
+
+def joined_flags(one: Booleans, other: Booleans) -> Booleans:
+    result = np.zeros(max(len(one), len(other)), bool)
+    result[: len(one)] |= one
+    result[: len(other)] |= other
+    return result
+
+
+def percent_of(part: np.ndarray, whole: np.ndarray) -> Floats:
+    """100 % of nothing is all of it."""
+    return np.where(whole > 0, 100 * np.minimum(part / np.maximum(whole, 1), 1), 100.0)
 
 
 class RunningSum:
@@ -176,18 +231,21 @@ def extent_of(source: Source, step: Step) -> Extent:
         matched = matcher.add(batch)
         if found.events == 0:
             found.origin = int(matched.times[0])
+        found.early_times += int(np.count_nonzero(batch.time < matched.times))
         low = 0 if is_inside else window.before_begin(matched.times, matched.first, found.origin)
         found.events, found.last_time = matcher.events, int(matched.times[-1])
         in_use, in_use_granted = requested.add(matched.requested), granted.add(matched.granted)
         counts, sums = count.add(matched.allocations), reserved.add(reserved_changes(batch))
         found.least_reserved = min(found.least_reserved, int(sums.min()))
         found.has_reserved |= bool(np.any(batch.kind == Kind.RESERVE))
+        found.uses_allocator = joined_flags(found.uses_allocator, allocators_of(batch))
         if low == len(batch):
             continue
         if not is_inside:
             is_inside, found.first = True, matched.first + low
             found.first_time = int(matched.times[low])
         add(matched.ended)
+        found.unknown_frees += int(np.count_nonzero(matched.unknown_frees >= found.first))
         spread.add(matched.times[low:])
         if (peak := int(in_use[low:].max())) > found.peak_requested:
             found.peak_requested = peak
@@ -204,7 +262,7 @@ def extent_of(source: Source, step: Step) -> Extent:
         )
     never_freed = matcher.finish()
     add(never_freed)
-    found.never_freed, found.unknown_frees = len(never_freed), matcher.unknown_frees
+    found.never_freed = len(never_freed)
     found.addresses, found.is_narrow = ranges.map(), spread.is_narrow()
     found.peak_event = max(found.peak_event, found.first)
     return found
@@ -240,6 +298,8 @@ class Survey:
     granted: Envelope
     recorded: Envelope
     used_share: Envelope  # of the bytes that the recorded allocator held, in percent
+    largest_free: Envelope  # piece of its blocks
+    largest_share: Envelope  # of its free bytes, in percent
     moments: MomentIndex
     segments: MomentIndex  # the blocks that the recorded allocator held
     sums: Integers  # of all groups, as in `GroupTotals.sums`
@@ -257,7 +317,8 @@ def survey(
     are numbers of events, sorted, whose times are wanted."""
     matcher = Matcher()
     requested, granted, reserved = (RunningSum() for _ in range(3))
-    curves = [Curve(extent.events, first=extent.first) for _ in range(4)]
+    curves = [Curve(extent.events, first=extent.first) for _ in range(6)]
+    free_space = FreeSpace()
     largest = analysis.Largest(axes[0], count)
     totals = analysis.GroupTotals(extent.has_call_sites, extent.peak_event)
     failures = [InUse(request) for request in extent.failures]
@@ -284,9 +345,17 @@ def survey(
             granted.add(matched.granted),
             reserved.add(reserved_changes(batch)) - min(0, extent.least_reserved),
         )
-        share = 100 * np.minimum(values[1] / np.maximum(values[2], 1), 1)
-        for curve, value in zip(curves, (*values, share), strict=True):
+        share = percent_of(values[1], values[2])
+        more = free_space_after(batch) if extent.has_reserved else ()
+        for curve, value in zip(curves, (*values, share, *more), strict=False):
             curve.add(matched.first, matched.times, value)
+
+    def free_space_after(batch: Trace) -> tuple[Naturals, Floats]:
+        """The largest free piece after each event, and its share of the free bytes."""
+        spaces = address_spaces(batch.allocators)
+        counts = free_space.add(record_bytes(batch.events), spaces).view(np.uint64)
+        free, largest = counts[::2], counts[1::2]
+        return largest, percent_of(largest, free)
 
     for batch in source.batches(lambda done: step(f"drawing the trace: {done}")):
         matched = matcher.add(batch)
@@ -309,6 +378,8 @@ def survey(
         granted=curves[1].envelope,
         recorded=curves[2].envelope,
         used_share=curves[3].envelope,
+        largest_free=curves[4].envelope,
+        largest_share=curves[5].envelope,
         moments=moments,
         segments=blocks,
         sums=totals.sums(),

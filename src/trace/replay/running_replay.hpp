@@ -67,7 +67,9 @@ class running_replay {
     if constexpr (requires { memory.use(); }) result.plan = memory.use();
     result.upstream_us = calls_.us;
     if (measures_) result.measured_us = calls_.measured_us;
-    if (result.samples.empty() || result.samples.back().event != found_.events)
+    bool const is_inside =
+        found_.events <= sample_end_ && (sample_begin_ == 0 || found_.events > sample_begin_);
+    if (is_inside && (result.samples.empty() || result.samples.back().event != found_.events))
       result.samples.push_back(sample(result.pool));
     return result;
   }
@@ -145,7 +147,8 @@ class running_replay {
   address_map<live_allocation> live_;
   std::uint64_t live_count_ = 0;  // entries of `live_` that did not fail
   std::size_t max_samples_;       // even, because samples become pairs
-  std::uint64_t stride_ = 1, next_sample_ = 1;
+  std::uint64_t sample_begin_, sample_end_;
+  std::uint64_t stride_ = 1, next_sample_;
   std::uint64_t time_ = 0;
   bytes allocated_ = 0, peak_allocated_ = 0;  // the peak since the last sample
   bytes recorded_reserved_ = 0;

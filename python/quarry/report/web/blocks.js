@@ -7,7 +7,7 @@ class BlockPicture {
   constructor(element) {
     this.element = element;
     for (const name of ["left", "right"]) this[name] = unpack(report.axis[name]);
-    for (const name of ["bottom", "height", "size", "is_freed", "group", "site"]) this[name] = unpack(report.blocks[name]);
+    for (const name of ["bottom", "height", "size", "is_freed", "is_older", "group", "site"]) this[name] = unpack(report.blocks[name]);
     this.offsets = unpack(report.blocks.ranges.offset);
     this.unit = unitOf(report.blocks.top);
     this.canvas = document.createElement("canvas");
@@ -85,6 +85,11 @@ class BlockPicture {
     let range = lowerBound(this.offsets, this.bottom[i] + 1) - 1;
     return "0x" + (BigInt("0x" + report.blocks.ranges.start[range]) + BigInt(this.bottom[i] - this.offsets[range])).toString(16);
   }
+  /// The picture has no begin of an allocation that is older than the shown range, so no duration.
+  endText(i) {
+    if (!this.is_freed[i]) return report.is_part ? "not freed in the range" : "never freed";
+    return this.is_older[i] ? `until ${positionText(this.right[i])}` : `for ${durationText(this.right[i] - this.left[i])}`;
+  }
   hover(event) {
     const i = event.buttons ? -1 : this.find(event);
     if (i < 0) { this.hide(); return; }
@@ -92,7 +97,7 @@ class BlockPicture {
     const name = site < names.length ? names[site] : `call site without a name: the page names the ${names.length.toLocaleString("en")} with the most blocks`;
     const rounding = this.height[i] === this.size[i] ? "" : `, ${sizeText(this.height[i])} with rounding`;
     showTip(event, `${sizeText(this.size[i])} (${this.size[i].toLocaleString("en")} B${rounding})\n` + (name ? `${stackText(name)}\n` : "") + `address ${this.addressOf(i)}\n` +
-      `from ${positionText(this.left[i])}, ` + (this.is_freed[i] ? `for ${durationText(this.right[i] - this.left[i])}` : "never freed"));
+      `from ${this.is_older[i] ? "before the range" : positionText(this.left[i])}, ${this.endText(i)}`);
     const scale = this.fit(this.marker), pen = this.marker.getContext("2d");
     pen.strokeStyle = "#10202f";
     pen.lineWidth = 1.6;

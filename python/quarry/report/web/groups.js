@@ -17,14 +17,14 @@ async function drawGroups() {
   await Plotly.newPlot(element, [bars(groups.at_peak, peakUnit, "x"), bars(groups.total, totalUnit, "x2")], {
     font, annotations: notes(), bargap: 0.28, hovermode: "closest", hoverlabel: { bgcolor: "#fff", bordercolor: "#d4dbe3", font: { color: "#1d2733" }, align: "left" }, margin: { l: 330, r: 30, t: 8, b: 44 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     xaxis: Object.assign({ domain: [0, 0.48], title: { text: `in use at the peak (${peakUnit.name})` } }, grid),
-    xaxis2: Object.assign({ domain: [0.53, 1], title: { text: `allocated in total (${totalUnit.name})` } }, grid),
+    xaxis2: Object.assign({ domain: [0.53, 1], title: { text: `${report.is_part ? "in use in the range, in total" : "allocated in total"} (${totalUnit.name})` } }, grid),
     yaxis: { tickvals: rows, ticktext: names, autorange: "reversed", fixedrange: true, zeroline: false, ticks: "outside", ticklen: 7, tickcolor: "rgba(0,0,0,0)" } }, Object.assign({}, config, { displayModeBar: false }));
 }
 
 async function drawSweep() {
   const sweep = report.sweep, element = byId("sweep");
   if (!sweep) { byId("sweep-section").remove(); return; }
-  byId("sweep-note").textContent = `Each point is one of ${sweep.count} settings. A setting on the front is beaten by no other one in peak, time and coalesces. ` +
+  byId("sweep-note").textContent = `Each point is one of ${sweep.count} settings${report.is_part ? ", for the whole trace" : ""}. A setting on the front is beaten by no other one in peak, time and coalesces. ` +
     `The star has the least cost, if a GiB at the peak costs as much as ${sweep.ms_per_gib.toLocaleString("en")} ms of upstream calls.`;
   const unit = unitOf(maximumOf(sweep.peak));
   const traceOf = (name, chosen, marker) => ({ name, type: "scatter", mode: "markers", marker, x: chosen.map((i) => sweep.peak[i] / unit.bytes), y: chosen.map((i) => sweep.ms[i]),

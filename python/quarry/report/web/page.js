@@ -9,7 +9,7 @@ async function drawOverTime() {
   charts.length = 0;
   visibleRange = report.axis.range.slice();
   if (blockPicture) blockPicture.remove();
-  for (const name of ["timeline", "blocks", "used-share", "fragmentation"]) if (byId(name)) Plotly.purge(byId(name));
+  for (const name of ["timeline", "blocks", "used-share", "fragmentation", "largest-free"]) if (byId(name)) Plotly.purge(byId(name));
   await drawTimeline();
   blockPicture = new BlockPicture(byId("blocks"));
   await blockPicture.start();
@@ -32,7 +32,7 @@ function drawTexts() {
   const share = (value) => (peak ? `${(value / peak * 100).toFixed(1)} % of the peak in use` : "");
   if (peak) addCard("Peak in use", short(rows.get("peak of the requested bytes")), `${rows.get("allocations")} allocations`);
   for (const [name, value] of rows) {
-    if (name.endsWith("peak of the reserved bytes")) {
+    if (name.endsWith("peak of the reserved bytes") && !name.includes(" (whole trace):")) {
       const label = name.startsWith("recorded") ? "Reserved, as recorded" : `Reserved by ${name.split(":")[0]}`;
       addCard(label, short(value), share(bytes(value)));
     }

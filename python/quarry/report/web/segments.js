@@ -4,21 +4,25 @@
 
 const shelfHeight = 20, shelfGap = 5, blockGap = 4;  // pixels
 
+/// The number of a pool's address space: devices may use equal addresses.
+function spaceOf(pool) { return report.spaces[pool] || 0; }
+
 /// The blocks in the order of their addresses. Neighbours that an allocation spans are one: PyTorch maps expandable segments in parts.
 function joinedBlocks(segments, live) {
-  const byAddress = (rows) => Uint32Array.from({ length: rows.count }, (_, i) => i).sort((a, b) => rows.address[a] - rows.address[b]);
+  const byAddress = (rows) => Uint32Array.from({ length: rows.count }, (_, i) => i)
+    .sort((a, b) => spaceOf(rows.pool[a]) - spaceOf(rows.pool[b]) || rows.address[a] - rows.address[b]);
   const blocks = [], allocations = byAddress(live);
   for (const i of byAddress(segments)) {
     const address = segments.address[i], end = address + segments.size[i];
-    blocks.push({ address, end, stream: segments.stream[i], pool: segments.pool[i], rows: [], used: 0, hole: 0 });
+    blocks.push({ address, end, space: spaceOf(segments.pool[i]), stream: segments.stream[i], pool: segments.pool[i], rows: [], used: 0, hole: 0 });
   }
   let number = 0, outside = 0;
   for (const i of allocations) {
-    const address = live.address[i], end = address + live.granted[i];
-    while (number < blocks.length && blocks[number].end <= address) ++number;
+    const address = live.address[i], end = address + live.granted[i], space = spaceOf(live.pool[i]);
+    while (number < blocks.length && (blocks[number].space < space || (blocks[number].space === space && blocks[number].end <= address))) ++number;
     const block = blocks[number];
-    if (!block || block.address > address) { ++outside; continue; }
-    while (block.end < end && blocks[number + 1]?.address === block.end) block.end = blocks.splice(number + 1, 1)[0].end;
+    if (!block || block.space > space || block.address > address) { ++outside; continue; }
+    while (block.end < end && blocks[number + 1]?.address === block.end && blocks[number + 1].space === space) block.end = blocks.splice(number + 1, 1)[0].end;
     block.rows.push(i);
     block.used += live.granted[i];
   }
@@ -43,14 +47,15 @@ class SegmentPicture {
   }
   show(live, kept) {
     Object.assign(this, { live, kept });
-    const { blocks, outside } = joinedBlocks(moment.segments, live);
-    this.blocks = blocks;
+    const { blocks: all, outside } = joinedBlocks(moment.segments, live), pool = byId("pool").value;
+    const blocks = this.blocks = all.filter((block) => pool === "" || block.pool === Number(pool));
     const sum = (name) => blocks.reduce((total, block) => total + block[name], 0);
     const sizeOf = (some) => some.reduce((total, block) => total + block.end - block.address, 0);
     const reserved = sizeOf(blocks), unused = reserved - sum("used");
     const hole = blocks.reduce((most, block) => Math.max(most, block.hole), 0), whole = blocks.filter((block) => !block.used);
     const share = reserved ? ` (${(100 * unused / reserved).toFixed(1)} %)` : "";
-    byId("segments-note").textContent = `${countText(blocks.length, "block")}, ${sizeText(reserved)}. ${sizeText(unused)}${share} is unused, ` +
+    const left = blocks.length === all.length ? "" : ` of ${all.length.toLocaleString("en")}, those of the chosen pool`;
+    byId("segments-note").textContent = `${countText(blocks.length, "block")}${left}, ${sizeText(reserved)}. ${sizeText(unused)}${share} is unused, ` +
       `${sizeText(hole)} of it in the largest piece, and ${sizeText(sizeOf(whole))} in ${countText(whole.length, "empty block")}.` +
       (outside ? ` ${countText(outside, "allocation")} outside of all blocks.` : "");
     byId("segments-title").textContent = momentText();
@@ -100,7 +105,7 @@ class SegmentPicture {
     if (!block) { byId("tip").style.display = "none"; return; }
     const address = block.address + (x - block.x) / block.scale, live = this.live;
     const i = block.rows.find((row) => live.address[row] <= address && address < live.address[row] + live.granted[row]);
-    const names = [nameOf(report.streams, block.stream, ""), nameOf(report.pools, block.pool, "")].filter((name) => name).join(", ");
+    const names = [nameOf(report.streams, block.stream, ""), nameOf(poolNames, block.pool, "")].filter((name) => name).join(", ");
     const what = i === undefined ? "unused" : `${exactText(live.size[i])}\n${stackText(framesOf(live.site[i]).join(" < ")) || "(unknown)"}`;
     showTip(event, `${what}\nin a block of ${sizeText(block.end - block.address)} at 0x${block.address.toString(16)}${names && ` (${names})`}, ` +
       `${sizeText(block.used)} in use, largest unused piece ${sizeText(block.hole)}`);

@@ -60,45 +60,45 @@ function drawFailures() {
   }
 }
 
-/// Which share of the reserved bytes is in use: as recorded, and in the replays.
-async function drawUsedShare() {
-  const element = byId("used-share"), curves = [];
-  if (report.used_share) {
-    curves.push({ label: "as recorded", color: colors.recorded, x: unpack(report.axis.curve_x), low: unpack(report.used_share.low), high: unpack(report.used_share.high) });
-  }
-  report.replays.forEach((replay, index) => {
-    const free = unpack(replay.free), share = unpack(replay.reserved).map((value, i) => (value > 0 ? 100 * (1 - free[i] / value) : 100));
-    curves.push({ label: `Quarry (${replay.label})`, color: colors.replays[index % colors.replays.length], x: unpack(report.axis.replay_x[index]), low: share, high: share });
-  });
+/// Draws curves {label, color, x, low, high} into a chart over time, or removes its section if there are none. Values are divided by `scale`.
+async function drawLines(name, curves, axis, scale, template) {
+  const element = byId(name);
   if (!curves.length) {
-    byId("used-share-section")?.remove();
+    byId(`${name}-section`)?.remove();
     return;
   }
   const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", showlegend: true,
-    line: { color: curve.color, width: 1.4, shape: "hv" }, hovertemplate: "%{y:.1f} %" }));
-  await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis("in use ÷ reserved (%)", { range: [0, 104] })), config);
+    line: { color: curve.color, width: 1.4, shape: "hv" }, hovertemplate: template }));
+  await Plotly.newPlot(element, traces, layoutOf(timeAxis(), axis), config);
   link(element, (range) => {
-    const parts = curves.map((curve) => visiblePart(curve, range, plotWidth(element), 1));
+    const parts = curves.map((curve) => visiblePart(curve, range, plotWidth(element), scale));
     return Plotly.restyle(element, { x: parts.map((part) => part.x), y: parts.map((part) => part.y) });
   });
 }
+function recordedCurve(curve) {
+  return curve ? [{ label: "as recorded", color: colors.recorded, x: unpack(report.axis.curve_x), low: unpack(curve.low), high: unpack(curve.high) }] : [];
+}
+/// A curve of each replay that counts its free chunks, or of all: `valueOf(free, reserved, largest)` for each sample.
+function replayCurves(valueOf, isWanted = () => true) {
+  return report.replays.map((replay, index) => ({ replay, index })).filter(({ replay }) => isWanted(replay)).map(({ replay, index }) => {
+    const free = unpack(replay.free), reserved = unpack(replay.reserved), largest = unpack(replay.largest);
+    const values = free.map((value, i) => valueOf(value, reserved[i], largest[i]));
+    return { label: `Quarry (${replay.label})`, color: colors.replays[index % colors.replays.length], x: unpack(report.axis.replay_x[index]), low: values, high: values };
+  });
+}
+const fragments = (replay) => replay.fragments;
+
+/// Which share of the reserved bytes is in use: as recorded, and in the replays.
+async function drawUsedShare() {
+  const curves = [...recordedCurve(report.used_share), ...replayCurves((free, reserved) => (reserved > 0 ? 100 * (1 - free / reserved) : 100))];
+  await drawLines("used-share", curves, valueAxis("in use ÷ reserved (%)", { range: [0, 104] }), 1, "%{y:.1f} %");
+}
 
 async function drawFragmentation() {
-  if (!report.replays.some((replay) => replay.fragments)) {
-    byId("fragmentation-section")?.remove();
-    return;
-  }
-  const element = byId("fragmentation");
-  const curves = report.replays.map((replay, index) => ({ replay, index })).filter(({ replay }) => replay.fragments).map(({ replay, index }) => {
-    const free = unpack(replay.free), largest = unpack(replay.largest);
-    const share = free.map((value, i) => (value > 0 ? Math.min(largest[i] / value, 1) * 100 : 100));
-    return { label: `Quarry (${replay.label})`, index, x: unpack(report.axis.replay_x[index]), low: share, high: share };
-  });
-  const traces = curves.map((curve) => ({ name: curve.label, x: [], y: [], type: "scatter", mode: "lines", showlegend: true,
-    line: { color: colors.replays[curve.index % colors.replays.length], width: 1.4, shape: "hv" }, hovertemplate: "%{y:.1f} %" }));
-  await Plotly.newPlot(element, traces, layoutOf(timeAxis(), valueAxis("largest ÷ free (%)", { range: [0, 104] })), config);
-  link(element, (range) => {
-    const parts = curves.map((curve) => visiblePart(curve, range, plotWidth(element), 1));
-    return Plotly.restyle(element, { x: parts.map((part) => part.x), y: parts.map((part) => part.y) });
-  });
+  const share = (free, reserved, largest) => (free > 0 ? Math.min(largest / free, 1) * 100 : 100);
+  const shares = [...recordedCurve(report.largest_share), ...replayCurves(share, fragments)];
+  await drawLines("fragmentation", shares, valueAxis("largest ÷ free (%)", { range: [0, 104] }), 1, "%{y:.1f} %");
+  const pieces = [...recordedCurve(report.largest_free), ...replayCurves((free, reserved, largest) => largest, fragments)];
+  const unit = unitOf(Math.max(0, ...pieces.map((curve) => maximumOf(curve.high))));
+  await drawLines("largest-free", pieces, valueAxis(`largest free piece (${unit.name})`), unit.bytes, `%{y:.4~g} ${unit.name}`);
 }
