@@ -254,6 +254,8 @@ constexpr wait_row rows[] = {
     {"MPI_Comm_split", company::together, 0},
     {"MPI_Comm_dup_with_info", company::together, 0},
     {"MPI_Comm_split_type", company::together, 0},
+    {"MPI_Comm_idup", company::together, 0},
+    {"MPI_Comm_idup_with_info", company::together, 0},
     {"MPI_Comm_create", company::together, 0},
     {"MPI_Cart_create", company::together, 0},
     {"MPI_Cart_sub", company::together, 0},

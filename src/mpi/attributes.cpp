@@ -26,10 +26,6 @@ inline constexpr int first_key = 0x100;
   auto const index = static_cast<std::uint32_t>(key - first_key);
   return key >= first_key && index < rank.keyvals.capacity ? rank.keyvals.entries[index] : nullptr;
 }
-[[nodiscard]] QUARRY_HD keyval* key_of(rank_state& rank, attribute::owner kind, int key) {
-  keyval* const found = any_key(rank, key);
-  return found != nullptr && found->kind == kind && found->is_freed == 0 ? found : nullptr;
-}
 QUARRY_SLOW void drop_key(rank_state& rank, int key) {
   keyval* const used = any_key(rank, key);
   if (--used->references != 0) return;
@@ -100,12 +96,16 @@ QUARRY_SLOW int create_key(attribute::owner kind, MPI_Comm_copy_attr_function* c
   return MPI_SUCCESS;
 }
 
+/// A copy of a freed handle can be freed again while attributes have the key.
 QUARRY_SLOW int free_key(attribute::owner kind, int* key, char const* function) {
   rank_state& rank = self();
-  keyval* const freed = key_of(rank, kind, *key);
-  if (freed == nullptr) return fail(rank, MPI_COMM_WORLD, MPI_ERR_KEYVAL, function, "key", *key);
-  freed->is_freed = 1;
-  drop_key(rank, *key);
+  keyval* const freed = any_key(rank, *key);
+  if (freed == nullptr || freed->kind != kind)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_KEYVAL, function, "key", *key);
+  if (freed->is_freed == 0) {
+    freed->is_freed = 1;
+    drop_key(rank, *key);
+  }
   *key = MPI_KEYVAL_INVALID;
   return MPI_SUCCESS;
 }

@@ -44,6 +44,7 @@ QUARRY_SLOW void discard(communicator* made) {
   if (made == nullptr) return;
   if (made->shape != nullptr) release(made->shape);
   if (made->called != nullptr) release(made->called);
+  if (made->copies != nullptr) release(made->copies);
   release(made);
 }
 

@@ -34,6 +34,7 @@
 #include "frame_memory.cpp"
 #include "groups.cpp"
 #include "host_calls.cpp"
+#include "immediate_copies.cpp"
 #include "information.cpp"
 #include "intercommunicators.cpp"
 #include "long_messages.cpp"

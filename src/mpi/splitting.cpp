@@ -227,6 +227,17 @@ QUARRY_SLOW int duplicate(rank_state& rank, MPI_Comm handle, MPI_Comm* copy, cha
 }
 
 }  // namespace
+
+QUARRY_SLOW int copy_attached(rank_state& rank, MPI_Comm from, MPI_Comm* copy,
+                              char const* function) {
+  int error = MPI_ERR_NO_MEM;
+  if (copy_extra(rank, from, *copy))
+    error = copy_attributes(rank, attribute::owner::communicator, from, *copy);
+  if (error == MPI_SUCCESS) return MPI_SUCCESS;
+  (void)MPI_Comm_free(copy);
+  return fail(rank, from, error, function, "attributes of communicator", from);
+}
+
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
@@ -304,14 +315,8 @@ QUARRY_HD int MPI_Comm_create_group(MPI_Comm handle, MPI_Group group_handle, int
 
 QUARRY_HD int MPI_Comm_dup(MPI_Comm communicator, MPI_Comm* copy) {
   rank_state& rank = self();
-  if (int const error = duplicate(rank, communicator, copy, "MPI_Comm_dup")) return error;
-  int error = MPI_ERR_NO_MEM;
-  if (copy_extra(rank, communicator, *copy))
-    error = copy_attributes(rank, attribute::owner::communicator, communicator, *copy);
-  if (error == MPI_SUCCESS) return MPI_SUCCESS;
-  (void)MPI_Comm_free(copy);
-  return fail(rank, communicator, error, "MPI_Comm_dup", "attributes of communicator",
-              communicator);
+  int const error = duplicate(rank, communicator, copy, "MPI_Comm_dup");
+  return error != MPI_SUCCESS ? error : copy_attached(rank, communicator, copy, "MPI_Comm_dup");
 }
 
 QUARRY_HD int MPI_Comm_dup_with_info(MPI_Comm communicator, MPI_Info info, MPI_Comm* copy) {

@@ -51,6 +51,11 @@ struct bridge {
 /// got no memory.
 [[nodiscard]] QUARRY_SLOW communicator* join_groups(bridge const& across, communicator* local);
 
+/// Gives the copy of a communicator what the rank has attached to that. Frees the copy if it fails.
+/// Returns an MPI error code, which was reported.
+QUARRY_SLOW int copy_attached(rank_state& rank, MPI_Comm from, MPI_Comm* copy,
+                              char const* function);
+
 /// Parts the ranks of a communicator, or of both groups of an intercommunicator, by color. Each
 /// part has its ranks in the order of `key`, then of their old ranks. `*part` is MPI_COMM_NULL for
 /// the color MPI_UNDEFINED. All ranks call it. Returns an MPI error code, which was reported.

@@ -41,6 +41,7 @@ static_assert(sizeof(record_header) == 16);
 
 struct topology;
 struct called_collectives;
+struct immediate_copies;
 struct checks;
 
 /// A communicator. Its members share it; it is constant after its creation. An intercommunicator
@@ -53,6 +54,7 @@ struct communicator {
   communicator* local = nullptr;         // of an intercommunicator: those who send; else null
   topology* shape = nullptr;             // MPI_Cart_create or MPI_Graph_create; else null
   called_collectives* called = nullptr;  // atomic: of programs with --check; else null
+  immediate_copies* copies = nullptr;    // atomic: MPI_Comm_idup; else null
 
   [[nodiscard]] QUARRY_HD std::uint32_t world_rank(std::uint32_t rank, std::uint32_t own) const {
     return members != nullptr ? members[rank] : size == 1 ? own : rank;

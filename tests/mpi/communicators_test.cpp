@@ -78,6 +78,37 @@ TEST(Communicators, FreedHandlesAreUsedAgain) {
   });
 }
 
+TEST(Communicators, CopiesAtOnceNeedNoOtherRank) {
+  run_everywhere(5, [] {
+    int const own = rank_in(MPI_COMM_WORLD);
+    std::vector<MPI_Comm> copies(60, MPI_COMM_NULL);
+    MPI_Request request;
+    // rank 0 begins when the others have all their copies
+    int ready = 0;
+    if (own == 0)
+      for (int i = 1; i < 5; ++i)
+        MPI_Recv(&ready, 1, MPI_INT, MPI_ANY_SOURCE, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (MPI_Comm& copy : copies) {
+      MPI_Comm_idup(MPI_COMM_WORLD, &copy, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (own != 0) MPI_Send(&own, 1, MPI_INT, 0, 8, MPI_COMM_WORLD);
+    for (MPI_Comm& copy : copies) {
+      int sum = 0;
+      MPI_Allreduce(&own, &sum, 1, MPI_INT, MPI_SUM, copy);
+      EXPECT_EQ(sum, 10);
+      MPI_Comm_free(&copy);
+    }
+    for (int i = 0; i < 200; ++i) {  // more often than the ring has places
+      MPI_Comm_idup(MPI_COMM_WORLD, &copies[0], &request);
+      int sum = 0;
+      MPI_Allreduce(&own, &sum, 1, MPI_INT, MPI_SUM, copies[0]);
+      EXPECT_EQ(sum, 10);
+      MPI_Comm_free(&copies[0]);
+    }
+  });
+}
+
 TEST(Communicators, CompareTellsIdenticalCongruentSimilarAndUnequal) {
   run_everywhere(4, [] {
     MPI_Comm copy, reversed, half;

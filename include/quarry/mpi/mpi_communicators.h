@@ -49,6 +49,9 @@ int MPI_Comm_rank(MPI_Comm communicator, int* rank);
 int MPI_Comm_size(MPI_Comm communicator, int* size);
 int MPI_Comm_dup(MPI_Comm communicator, MPI_Comm* copy);
 int MPI_Comm_dup_with_info(MPI_Comm communicator, MPI_Info info, MPI_Comm* copy);
+int MPI_Comm_idup(MPI_Comm communicator, MPI_Comm* copy, MPI_Request* request);
+int MPI_Comm_idup_with_info(MPI_Comm communicator, MPI_Info info, MPI_Comm* copy,
+                            MPI_Request* request);
 int MPI_Comm_split(MPI_Comm communicator, int color, int key, MPI_Comm* part);
 int MPI_Comm_split_type(MPI_Comm communicator, int type, int key, MPI_Info info, MPI_Comm* part);
 int MPI_Comm_create(MPI_Comm communicator, MPI_Group group, MPI_Comm* part);
