@@ -31,7 +31,7 @@ from PIL import Image  # noqa: E402
 
 from .draw_heuristics import heuristic_drawing  # noqa: E402
 from .heuristics import NAME as HEURISTICS  # noqa: E402
-from .plots import COALESCED_FIGURES, FIGURES, OPENCL_FIGURES, flat  # noqa: E402
+from .plots import FIGURES, flat  # noqa: E402
 from .records import origin, value_text, x_text  # noqa: E402
 from .specs import COMBINED, HEAPS, NAMES, WAYS  # noqa: E402
 
@@ -290,8 +290,7 @@ def draw_all(data, folder):
         old.unlink()
     stems = []
     for machine in data.machines():
-        figures = [*FIGURES, *COALESCED_FIGURES, *OPENCL_FIGURES]
-        stems += [draw(figure, machine, data, folder) for figure in figures]
+        stems += [draw(figure, machine, data, folder) for figure in FIGURES]
         drawing = heuristic_drawing(data, machine)
         if drawing:
             stems.append(f"{HEURISTICS}.{machine}")

@@ -9,7 +9,7 @@ the first machine that has it. tables.txt says which page shows which tables.
 import re
 
 from . import heuristics, programs
-from .plots import FIGURES, OPENCL_FIGURES, picture
+from .plots import FIGURES, picture
 from .records import point_text, value_text
 from .specs import TABLES
 from .table import Table, blocks
@@ -29,7 +29,9 @@ def plots(data):
         for record in data.matching(f"failed date={last}", machine):
             params = record["params"]
             yield from [f"`{params['program']}` failed: {params['error']}.", ""]
-        for figure in [*FIGURES, *OPENCL_FIGURES]:
+        for figure in FIGURES:  # coalesced allocation has a page of its own
+            if figure.name.startswith("coalesced"):
+                continue
             yield from figure.section(data, machine)
         if heuristics.sweeps(data, machine)[0]:
             yield from picture(heuristics.NAME, heuristics.TITLE, machine)

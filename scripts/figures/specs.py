@@ -12,17 +12,23 @@ DEFAULT = PLACEMENTS[0]
 OPTION = re.compile(r"(head|before|after|cell|common|machines|best|statistic|python): (.*)")
 
 
+TEXT = (ROOT / "scripts/figures/tables.txt").read_text(encoding="utf-8")
+VARIABLES = {"DEFAULT": DEFAULT} | dict(re.findall(r"^\$(\w+) = (.*)", TEXT, re.MULTILINE))
+
+
+def with_variables(text):
+    """The text without comments, and with the values of variables."""
+    text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"\$(\w+)", lambda match: VARIABLES[match[1]], text)
+
+
 def read(text):
-    """The variables, {list: {name: title}}, and the tables as pairs of a place and {field: text}."""
-    text = re.sub(r"\n  +", " ", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE))
-    variables = {"DEFAULT": DEFAULT} | dict(re.findall(r"^\$(\w+) = (.*)", text, re.MULTILINE))
-    text = re.sub(r"\$(\w+)", lambda match: variables[match[1]], text)
-    names, tables = {}, []
+    """{list: {name: title}}, and the tables as pairs of a place and {field: text}."""
+    text = re.sub(r"\n  +", " ", text)
+    lists, tables = re.findall(r"^@(\w+) = (.*)", text, re.MULTILINE), []
+    names = {n: dict(each.split(": ", 1) for each in titles.split(" | ")) for n, titles in lists}
     for section in text.split("\n== ")[1:]:
         title, *lines = section.strip().splitlines()
-        if title.startswith("names "):
-            names[title[6:]] = dict(line.split(": ", 1) for line in lines)
-            continue
         fields, part = {"rows": []}, "rows"
         for line in lines:
             option = OPTION.fullmatch(line)
@@ -31,18 +37,18 @@ def read(text):
                 name, value = option.groups() if option else (part, line)
                 fields.setdefault(name, []).append(value)
         tables.append((title, {name: "\n".join(values) for name, values in fields.items()}))
-    return variables, names, tables
+    return names, tables
 
 
-VARIABLES, NAMES, TABLES = read((ROOT / "scripts/figures/tables.txt").read_text(encoding="utf-8"))
+NAMES, TABLES = read(with_variables(TEXT))
 NAMES["strategies"] = (
     {name: f"pool, {name}" for name in PLACEMENTS}
     | {DEFAULT: f"**pool, {DEFAULT}** (the default)"}
     | NAMES["strategies"]
 )
 # The names of ways of coalescing in the records are <upstream>+<way>.
-HEAPS, WAYS, UPSTREAMS = NAMES["heaps"], NAMES["ways"], ("quarry", "cuda")
-COMBINED = [(f"{upstream}+{way}", way, upstream) for upstream in UPSTREAMS for way in WAYS]
+HEAPS, WAYS = NAMES["heaps"], NAMES["ways"]
+COMBINED = [(f"{upstream}+{way}", way, upstream) for upstream in ("quarry", "cuda") for way in WAYS]
 NAMES["coalesced"] = {name: HEAPS[name] for name in HEAPS if name != "quarry-hardened"} | {
     name: f"{WAYS[way]} / {HEAPS[upstream]}" for name, way, upstream in COMBINED
 }
