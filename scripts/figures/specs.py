@@ -19,6 +19,7 @@ VARIABLES = {"DEFAULT": DEFAULT} | dict(re.findall(r"^\$(\w+) = (.*)", TEXT, re.
 def with_variables(text):
     """The text without comments, and with the values of variables."""
     text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\n {6,}", " ", text)  # a line of plots.txt that continues another one
     return re.sub(r"\$(\w+)", lambda match: VARIABLES[match[1]], text)
 
 

@@ -191,7 +191,11 @@ CELLS = {"goal": goal, "coalescing": coalescing.verdict}
 
 @dataclass
 class Table:
-    """`before`, `head` and `after` may name {machine}, {machines} and {origin} of the points."""
+    """`before`, `head` and `after` may name {machine}, {machines} and {origin} of the points.
+
+    Each table has an origin: if none of them names it, it stands below the table, or for all
+    machines above the table with their names.
+    """
 
     rows: str | list
     columns: str
@@ -203,6 +207,13 @@ class Table:
     machines: str = "first"  # with points; `each`: a table for each machine; `all`: one for all
     best: str = ""  # `max` or `min`: the best number of each column is bold
     statistic: str = "median"
+
+    def __post_init__(self):
+        text = self.before + self.head + self.after
+        if "{origin}" not in text and self.machines == "all":
+            self.before = "{machines}. {origin}."
+        elif "{origin}" not in text:
+            self.after = "{origin}." if "{machine}" in text else "{machine}, {origin}."
 
     def columns_of(self, view):
         """(title, selection, cell) of each column."""
