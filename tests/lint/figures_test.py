@@ -21,8 +21,8 @@ sys.path.insert(0, str(ROOT))
 from scripts.figures import heuristics, pages, programs  # noqa: E402
 from scripts.figures.heuristics import Outcome  # noqa: E402
 from scripts.figures.records import Records, read, select  # noqa: E402
-from scripts.figures.specs import NAMES  # noqa: E402
-from scripts.figures.table import Table  # noqa: E402
+from scripts.figures.specs import NAMES, TABLES  # noqa: E402
+from scripts.figures.table import Table, lines  # noqa: E402
 
 LOG = "measurement_log.md"
 
@@ -176,6 +176,18 @@ class Pages(unittest.TestCase):
             self.assertIn(title, headings)
             anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
             self.assertIn(f"(../plots/README.md#{anchor})", text)
+
+    def test_each_line_of_a_specification_shows_a_point(self):
+        # Records of peers have no date, and do not make a table.
+        data = Records([r | {"date": r["date"] or "2000-01-01"} for r in self.DATA.records])
+        empty = []
+        for place, fields in TABLES:
+            is_table = "python" not in fields
+            parts = [(part, lines(fields[part])) for part in ("rows", "columns") if is_table]
+            for part, line in ((part, line) for part, found in parts for line in found):
+                table = Table(**fields | {part: " > ".join(line)})
+                empty += [f"{place}: {line}"] if table(data) == ["Not measured yet."] else []
+        self.assertEqual(empty, [])
 
     def test_each_plot_is_on_a_page_and_each_page_has_its_plots(self):
         folder = ROOT / "docs/plots"
