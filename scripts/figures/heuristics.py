@@ -76,10 +76,14 @@ def sweeps(data, machine):
 
 def published(data):
     """{setting: Outcome} of the poster's Fig. 1, without those that timed out."""
-    chosen = (f"trace/heuristic/{name} trace=poster allocator=*" for name in ("coalesces", "overhead"))
+    chosen = (
+        f"trace/heuristic/{name} trace=poster allocator=*" for name in ("coalesces", "overhead")
+    )
     calls, overheads = (data.points(each, by=["allocator"]) for each in chosen)
     found = {name: (point.median, overheads.get((name,))) for (name,), point in calls.items()}
-    return {name: Outcome(int(n), o.median) for name, (n, o) in found.items() if o and n is not None}
+    return {
+        name: Outcome(int(n), o.median) for name, (n, o) in found.items() if o and n is not None
+    }
 
 
 # --- The poster's claims. Each function returns a verdict of some outcomes, and its figures.

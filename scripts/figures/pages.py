@@ -46,7 +46,7 @@ def apart(data):
 
 
 def tables_of_pages():
-    """{page: {part: functions of the records}}, and those of docs/plots/README.md by page, title."""
+    """{page: {part: functions of records}}, and {(page, title): functions} of docs/plots."""
     shown = {f"docs/design/{name}": {} for name in WITHOUT_TABLE} | {
         PLOTS: {"plots": [plots], "tables": [apart]}
     }

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table as a specification in text: which records its rows and columns select, and what cells write.
+"""A table as a specification in text: which records rows and columns select, and what cells write.
 
-A row or a column is a line `title > selection`; records.py says what a selection is. An indented line
-continues the line before it. A `|` in a title separates columns. A cell merges the selections of its row and its column. One line makes several
-rows or columns if a value in it is one of these; `{name}` in the title is the value of the param:
+A row or a column is a line `title > selection`; records.py says what a selection is. An indented
+line continues the line before it. A `|` in a title separates columns. A cell merges the selections
+of its row and its column. A line makes several rows or columns if a value in it is one of these;
+`{name}` in the title is the value of the param:
 
     bytes=16|64     each of these values
-    malloc=@mallocs each name of NAMES["mallocs"], and its title
-    ranks=?         each value in the records; `?orders`: in the order and with titles of a list of names
+    malloc=@mallocs each name of the list `mallocs`, with its title
+    ranks=?         each value in the records; `?orders`: in the order and with titles of a list
     commit=last     the value of the newest record
     bytes=16,64     both points in one cell
 
@@ -15,9 +16,10 @@ What a cell writes is a text too, of the table, or of a column whose line has it
 
     SELECTION ÷ SELECTION : FORM & SELECTION : FORM
 
-Its selections are merged into the cell's; `{name}` in them is the row's value of a param. The form is
-Python's format of the median or quotient, and may name the point's unit, statistics and params.
-`= name` is a function of CELLS.
+Its selections are merged into the cell's; `{name}` in them is the row's value of a param. The form
+is Python's format of the median or quotient, and may name the point's unit, statistics and params;
+`{:.1f in %}` converts by FACTORS. `= name` is a function of CELLS. Rows and columns in which no
+cell has a point are left out.
 """
 
 import re
@@ -44,7 +46,7 @@ def blocks(parts):
 
 
 class Number(float):
-    """A number with three significant digits, if its format has no digits. `.1f in %`: times 100."""
+    """A number with three significant digits, if its format has no digits."""
 
     def __format__(self, form):
         form, _, unit = form.partition(" in ")
@@ -197,7 +199,7 @@ class Table:
     machines above the table with their names.
     """
 
-    rows: str | list
+    rows: str
     columns: str
     cell: str = ""
     head: str = ""
@@ -224,8 +226,7 @@ class Table:
                 yield shown_title, chosen, text if has_cell else self.cell
 
     def rows_of(self, view):
-        rows = lines(self.rows) if isinstance(self.rows, str) else self.rows
-        for title, chosen in rows:
+        for title, chosen in lines(self.rows):
             own = select(chosen)  # first, since the order of params is the order of rows
             yield from expanded(view, title, select(own, self.common, own))
 
