@@ -139,10 +139,23 @@ class Records:
         }
 
 
+# Names in older records, by param.
+OLD_NAMES = {
+    "strategy": {"fast": "fast_fit"},
+    "case": {
+        "look-up of a first byte": "lookup of a first byte",
+        "look-up in the midst": "lookup of an interior pointer",
+    },
+}
+
+
 def with_names_of_today(params):
-    """Params whose strategy has the name of the table; older records have `fast` and hyphens."""
-    if strategy := params.get("strategy"):
-        params["strategy"] = "fast_fit" if strategy == "fast" else strategy.replace("-", "_")
+    """Params whose strategy has the name of the table of placements, and whose case that of today."""
+    for name, today in OLD_NAMES.items():
+        if name in params:
+            params[name] = today.get(params[name], params[name])
+    if "strategy" in params:
+        params["strategy"] = params["strategy"].replace("-", "_")
     return params
 
 

@@ -182,9 +182,8 @@ class Pages(unittest.TestCase):
         data = Records([r | {"date": r["date"] or "2000-01-01"} for r in self.DATA.records])
         empty = []
         for place, fields in TABLES:
-            is_table = "python" not in fields
-            parts = [(part, lines(fields[part])) for part in ("rows", "columns") if is_table]
-            for part, line in ((part, line) for part, found in parts for line in found):
+            parts = ("rows", "columns") if "python" not in fields else ()
+            for part, line in ((part, line) for part in parts for line in lines(fields[part])):
                 table = Table(**fields | {part: " > ".join(line)})
                 empty += [f"{place}: {line}"] if table(data) == ["Not measured yet."] else []
         self.assertEqual(empty, [])
@@ -401,12 +400,9 @@ class TablesOfRecords(unittest.TestCase):
 
     def test_a_goal_for_each_size_can_be_met_in_part(self):
         data = Records([record("b", 9, bytes=8), record("b", 5, bytes=16)])
-        for goal, met in (
-            ("≤ 10", "met"),
-            ("≤ 10 / 4", "in part"),
-            ("≥ 10", "**missed**"),
-            ("≥ 1,000 / 1", "in part"),
-        ):
+        part = "in part"
+        goals = {"≤ 10": "met", "≤ 10 / 4": part, "≥ 10": "**missed**", "≥ 1,000 / 1": part}
+        for goal, met in goals.items():
             table = Table(f'{{bytes}} > b bytes=8,16 .goal="{goal}"', "a >\ngoal > = goal")
             self.assertEqual(table(data)[2], f"| 8 B / 16 B | 9 / 5 | {goal}: {met} |")
 
