@@ -139,26 +139,6 @@ class Records:
         }
 
 
-# Names in older records, by param.
-OLD_NAMES = {
-    "strategy": {"fast": "fast_fit"},
-    "case": {
-        "look-up of a first byte": "lookup of a first byte",
-        "look-up in the midst": "lookup of an interior pointer",
-    },
-}
-
-
-def with_names_of_today(params):
-    """Params whose strategy has the name of the table of placements, and whose case that of today."""
-    for name, today in OLD_NAMES.items():
-        if name in params:
-            params[name] = today.get(params[name], params[name])
-    if "strategy" in params:
-        params["strategy"] = params["strategy"].replace("-", "_")
-    return params
-
-
 def read(folder=RESULTS):
     records = []
     for path in sorted(Path(folder).glob("*.jsonl")):
@@ -166,7 +146,7 @@ def read(folder=RESULTS):
             try:
                 if line.strip():
                     record = json.loads(line)
-                    record["params"] = with_names_of_today(dict(record.get("params") or {}))
+                    record["params"] = dict(record.get("params") or {})
                     for key in ("bench", "value", "unit", "machine", "date"):
                         record[key]  # a KeyError names the missing key
                     records.append(record)
