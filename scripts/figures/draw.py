@@ -31,10 +31,12 @@ from PIL import Image  # noqa: E402
 
 from .draw_heuristics import heuristic_drawing  # noqa: E402
 from .heuristics import NAME as HEURISTICS  # noqa: E402
-from .names import NAMES, OPENCL_NAMES  # noqa: E402
-from .plots import COALESCED_FIGURES, FIGURES, OPENCL_FIGURES, flat  # noqa: E402
+from .plots import FIGURES, flat  # noqa: E402
 from .records import origin, value_text, x_text  # noqa: E402
+from .specs import COMBINED, HEAPS, NAMES, WAYS  # noqa: E402
 
+LABELS = HEAPS | {"bump": "floor (one counter, never a free)"}
+LABELS |= {name: WAYS[way] for name, way, _ in COMBINED}
 # Colour-blind readers can distinguish these colours. Line styles and markers also differ, for
 # black-and-white print. Lines: colour, marker, line style, and the series or ways of coalescing.
 LOOKS = {
@@ -224,7 +226,7 @@ def draw(figure, machine, data, folder):
     has_lines = any(axes.get_lines() and not axes.patches for axes in drawing.axes)
     if not figure.legend_in_panels:
         shown = {  # by label, so a way of coalescing appears once for all upstream heaps
-            NAMES[name]: name for name in NAMES if any(name in found for _, found in panels)
+            LABELS[name]: name for name in LABELS if any(name in found for _, found in panels)
         }
         handles = [handle(name, label, has_lines) for label, name in shown.items()]
         place = {"loc": "outside right upper", "handlelength": 3.2 if has_lines else 1}
@@ -248,7 +250,7 @@ def add_legend_beside(axes, found):
 
     drawn = [name for name, series in found.items() if any(p.median for p in series.values())]
     drawn.sort(key=right_end, reverse=True)
-    handles = [handle(name, OPENCL_NAMES[name], True) for name in drawn]
+    handles = [handle(name, NAMES["opencl"][name], True) for name in drawn]
     place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "handlelength": 3.2}
     axes.legend(handles=handles, frameon=False, fontsize=8, **place)
 
@@ -288,8 +290,7 @@ def draw_all(data, folder):
         old.unlink()
     stems = []
     for machine in data.machines():
-        figures = [*FIGURES, *COALESCED_FIGURES, *OPENCL_FIGURES]
-        stems += [draw(figure, machine, data, folder) for figure in figures]
+        stems += [draw(figure, machine, data, folder) for figure in FIGURES]
         drawing = heuristic_drawing(data, machine)
         if drawing:
             stems.append(f"{HEURISTICS}.{machine}")

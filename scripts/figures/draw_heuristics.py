@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from .heuristics import BLOCKS, PERCENTS, PUBLISHED, TITLE, TRACES, VARIANTS
-from .heuristics import best_of, front_of, series_of, sweeps
+from .heuristics import TITLE, TRACES, best_of, front_of, published, series_of, sweeps
 from .records import value_text
+from .specs import BLOCKS, PERCENTS, VARIANTS
 
 NOTE = (
     "Replay with the poster's rules and blocks of at least 1 MiB.\nA number at an end of a line"
@@ -113,7 +113,7 @@ def heuristic_drawing(data, machine):
     found, measured = sweeps(data, machine)
     if not found:
         return None
-    panels = [("the poster's program (its Fig. 1)", PUBLISHED, None)]
+    panels = [("the poster's program (its Fig. 1)", published(data), None)]
     for trace, title in TRACES.items():
         shown = f"{title}, {value_text(found[trace].in_use / 2**20)} MiB in use"
         panels.append((shown, found[trace].by_rules["2022"], found[trace]))

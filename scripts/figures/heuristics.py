@@ -8,23 +8,13 @@ Memory Performance", 2022. draw_heuristics.py draws its Fig. 2 from the same out
 from dataclasses import dataclass
 
 from .records import origin, value_text
+from .specs import BLOCKS, NAMES, VARIANTS
 from .table import DASH, markdown
 
 NAME = "trace-heuristics"  # of the plot
 TITLE = "Coalesces against peak memory: the poster's settings in its program and on five traces"
-REAL_TRACES = {
-    "gpt": "GPT training",
-    "resnet": "ResNet training",
-    "kvcache": "decoding with a KV cache",
-    "gnn": "GNN training",
-}
-TRACES = {"simulation": "trace of the poster's shape"} | REAL_TRACES
-RULES = {"2022": "the poster's rules", "2024": "rules of 2024", "quarry": "Quarry's rules"}
-PERCENTS, BLOCKS = (50, 75, 90, 100), (2, 3, 5, 7, 12)
-VARIANTS = {"": "Blocks", "+hwm": "Blocks, HWM", "+cbg": "Blocks, CBG"}
-SETTINGS = [f"percent:{n}" for n in PERCENTS] + [f"blocks:{n}{v}" for v in VARIANTS for n in BLOCKS]
-TIMED_OUT = SETTINGS[:3]  # in the poster
-HEAD, POSTER = "coalesces; overhead; modelled time", "the poster's program"
+TRACES, SETTINGS = NAMES["traces_and_simulation"], NAMES["settings"]
+TIMED_OUT = list(SETTINGS)[:3]  # in the poster
 
 
 @dataclass
@@ -36,27 +26,6 @@ class Outcome:
     upstream_ms: float | None = None  # modelled
     cost_ms: float | None = None  # `upstream_ms`, and the price of the peak
 
-    def text(self):
-        if self.upstream_ms is None:
-            return f"{self.coalesces}; {self.overhead} %"
-        return f"{self.coalesces:,}; {self.overhead:.1f} %; {value_text(self.upstream_ms)} ms"
-
-
-# Fig. 1 of the poster: coalesces and overhead in percent. The other settings timed out.
-FIG_1 = "2 73; 44 8; 30 6; 18 15; 11 11; 7 17; 47 7; 34 5; 17 8; 12 11; 9 18; "
-FIG_1 += "10 10; 8 15; 7 19; 5 13; 4 26"
-PUBLISHED = {
-    setting: Outcome(*map(int, figures.split()))
-    for setting, figures in zip(SETTINGS[3:], FIG_1.split(";"))
-}
-
-
-def title_of(setting):
-    """A setting in the poster's words: `Blocks(2) HWM`."""
-    name, _, number = setting.partition(":")
-    number, _, variant = number.partition("+")
-    return f"{name.title()}({number}) {variant.upper()}".rstrip()
-
 
 @dataclass
 class Sweep:
@@ -65,7 +34,6 @@ class Sweep:
     in_use: int  # bytes at the peak
     by_rules: dict  # {key of RULES: {setting: Outcome}}
     tuned: Outcome | None = None
-    tuned_setting: str = ""
 
 
 def best_of(outcomes):
@@ -80,17 +48,6 @@ def front_of(outcomes):
         if not front or each.overhead < front[-1].overhead:
             front.append(each)
     return front
-
-
-def tuned_setting_of(params):
-    """The setting that `tune` chose, in a few words."""
-    parts = [params["strategy"]]
-    parts += [params["heuristic"]] if params["heuristic"] != "never" else []
-    for name, words in (("first_block", "first block of"), ("next_block", "next blocks of")):
-        if params[name]:
-            parts.append(f"{words} {value_text(params[name] / 2**20)} MiB")
-    parts += [f"growth {params['growth_percent']} %"] if params["growth_percent"] != 4 else []
-    return ", ".join(parts)
 
 
 def sweeps(data, machine):
@@ -111,53 +68,29 @@ def sweeps(data, machine):
         times = time.median / 1000, (time.median + price) / 1000
         outcome = Outcome(int(coalesces[key].median), overhead, *times)
         if rules == "tuned":
-            sweep.tuned, sweep.tuned_setting = outcome, tuned_setting_of(time.params)
+            sweep.tuned = outcome
         else:
             sweep.by_rules.setdefault(rules, {})[setting] = outcome
     return result, result and origin(peak.values())
 
 
-def with_sweeps(write):
-    """A function that writes a table of the page, from the sweeps of the first machine."""
-
-    def part(data):
-        found = [sweeps(data, machine) for machine in data.machines()]
-        found, measured = next(filter(all, found), ({}, ""))
-        return [f"{measured}:", "", *write(found)] if found else ["Not measured yet."]
-
-    return part
-
-
-def column(outcomes):
-    """The cells of a table, by setting. The sweet spot is bold."""
-    best = best_of(outcomes)
-    texts = [outcomes[name].text() if name in outcomes else DASH for name in SETTINGS]
-    return [f"**{t}**" if name == best else t for t, name in zip(texts, SETTINGS)]
-
-
-@with_sweeps
-def poster_table(found):
-    """The poster's Fig. 1, beside the trace of its shape."""
-    trace, sweep = TRACES["simulation"], found["simulation"]
-    poster = [PUBLISHED[name].text() if name in PUBLISHED else "timed out" for name in SETTINGS]
-    columns = [column(sweep.by_rules[rules]) for rules in RULES]
-    rows = [list(row) for row in zip(map(title_of, SETTINGS), poster, *columns)]
-    rows.append([f"tuned: {sweep.tuned_setting}", *[DASH] * len(RULES), sweep.tuned.text()])
-    return markdown([HEAD, POSTER, *(f"{trace}, {text}" for text in RULES.values())], rows)
-
-
-@with_sweeps
-def trace_table(found):
-    """Fig. 1 of the real traces, with the poster's rules."""
-    real = [found[trace] for trace in REAL_TRACES]
-    columns = [column(sweep.by_rules["2022"]) for sweep in real]
-    rows = [list(row) for row in zip(map(title_of, SETTINGS), *columns)]
-    rows.append(["tuned", *(sweep.tuned.text() for sweep in real)])
-    rows.append(["its setting", *(sweep.tuned_setting for sweep in real)])
-    return markdown([HEAD, *REAL_TRACES.values()], rows)
+def published(data):
+    """{setting: Outcome} of the poster's Fig. 1, without those that timed out."""
+    chosen = (
+        f"trace/heuristic/{name} trace=poster allocator=*" for name in ("coalesces", "overhead")
+    )
+    calls, overheads = (data.points(each, by=["allocator"]) for each in chosen)
+    found = {name: (point.median, overheads.get((name,))) for (name,), point in calls.items()}
+    return {
+        name: Outcome(int(n), o.median) for name, (n, o) in found.items() if o and n is not None
+    }
 
 
 # --- The poster's claims. Each function returns a verdict of some outcomes, and its figures.
+
+
+def is_published(outcomes):
+    return TIMED_OUT[0] not in outcomes
 
 
 def series_of(outcomes):
@@ -194,10 +127,10 @@ def cbg_calls_least(outcomes):
 
 
 def cbg_is_the_sweet_spot(outcomes):
-    if outcomes is PUBLISHED:
+    if is_published(outcomes):
         return "yes: most of its box"
     best = best_of(outcomes)
-    return verdict([best.endswith("+cbg")], title_of(best))
+    return verdict([best.endswith("+cbg")], SETTINGS[best])
 
 
 def percent_reserves_most(outcomes):
@@ -208,15 +141,15 @@ def percent_reserves_most(outcomes):
 
 
 def percent_on_front(outcomes):
-    if outcomes is PUBLISHED:
+    if is_published(outcomes):
         return "timed out"
     front = [id(each) for each in front_of(outcomes.values())]
     found = [n for n in TIMED_OUT if outcomes[n].coalesces > 0 and id(outcomes[n]) in front]
-    return f"yes: {', '.join(map(title_of, found))}" if found else "no"
+    return f"yes: {', '.join(map(SETTINGS.get, found))}" if found else "no"
 
 
 def percent_places(outcomes):
-    if outcomes is PUBLISHED:
+    if is_published(outcomes):
         return "timed out"
     costs = sorted(outcome.cost_ms for outcome in outcomes.values())
     return ", ".join(str(1 + costs.index(outcomes[name].cost_ms)) for name in TIMED_OUT)
@@ -234,19 +167,17 @@ CLAIMS = {
 }
 
 
-@with_sweeps
-def claims_table(found):
-    """Whether the poster's claims hold on each trace, with the poster's rules."""
+def claims_table(data):
+    """Whether the poster's claims hold on each trace of the first machine, with its rules."""
+    found = [sweeps(data, machine) for machine in data.machines()]
+    found, measured = next(filter(all, found), ({}, ""))
+    if not found:
+        return ["Not measured yet."]
     columns = [found[trace].by_rules["2022"] for trace in TRACES]
-    rows = [[claim, *map(judge, [PUBLISHED, *columns])] for claim, judge in CLAIMS.items()]
+    poster = published(data)
+    rows = [[claim, *map(judge, [poster, *columns])] for claim, judge in CLAIMS.items()]
     costs = [outcomes[best_of(outcomes)].cost_ms for outcomes in columns]
     ratios = [value_text(c / found[trace].tuned.cost_ms) for c, trace in zip(costs, TRACES)]
     rows.append(["cost of the sweet spot ÷ cost of the tuned setting", DASH, *ratios])
-    return markdown(["", POSTER, *TRACES.values()], rows)
-
-
-APART = {
-    "The poster's settings on a trace of its shape": poster_table,
-    "The poster's settings on real traces": trace_table,
-    "The poster's claims": claims_table,
-}
+    head = ["", "the poster's program", *TRACES.values()]
+    return [f"{measured}:", "", *markdown(head, rows)]

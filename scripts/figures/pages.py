@@ -1,132 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which page shows which tables, and how a page is rewritten.
+"""Rewrites the measured parts of the pages.
 
 A page has tables between `<!-- figures:NAME:begin -->` and `<!-- figures:NAME:end -->`. A sentence
 has a figure between `<!-- value:SELECTION -->` and `<!-- /value -->`: a median with its unit, and
-the first machine that has it.
+the first machine that has it. tables.txt says which page shows which tables.
 """
 
 import re
 
-from . import coalescing, heap, heuristics, kma, mpi, pools, traces
-from .heap import GPU, H200, VM
-from .plots import FIGURES, OPENCL_FIGURES, picture
+from . import heuristics, programs
+from .plots import FIGURES, picture
 from .records import point_text, value_text
-from .table import Table, lines, value
+from .specs import TABLES
+from .table import Table, blocks
 
 MARK = re.compile(r"<!-- figures:([\w-]+):begin -->\n(.*?)<!-- figures:\1:end -->", re.DOTALL)
 VALUE = re.compile(r"<!-- value:([^>]+?) -->(.*?)<!-- /value -->", re.DOTALL)
-
-# --- README.md: Quarry's figures come from bench/results. Programs outside this repository measured
-# the peers, with each peer's best settings, on another machine of the same kind.
-
-PEERS = ["Gallatin", "mallocMC", "RMM pool", "Umpire", "CUDA", "KMA"]
-PAIR = "host/pool/pair sizes=uniform"
-MEASURED = "2026-11-21 and 2026-11-22"
-COMPARISON = f"""
-`malloc` of 64 B by 2^20 threads, heap after a reset | million a second
-  heap/single/malloc bytes=64 machine={GPU} goal="Gallatin=4792, mallocMC=1956, CUDA=3.1"
-alternating `malloc` and `free` of 16 to 256 B by 65,536 threads | million a second
-  heap/churn bytes=256 machine={GPU} goal="Gallatin=2363, mallocMC=1974, CUDA=4.2"
-insert a batch of edges into a dynamic graph of 2^20 vertices | ms
-  heap/graph/insert machine={GPU} goal="Gallatin=0.16, mallocMC=0.2, CUDA=314"
-100 pairs of `malloc` and `free` of 8 B by each of 4,608 OpenCL work-items | ms
-  opencl/pairs variance=none items=4608 {H200} goal="KMA={kma.PAIRS["gpu"]["kma-none"][4608]}"
-replace one of 10,000 host allocations of 1 B to 1 MiB of device memory | ns
-  {PAIR} live=10000 least=1 most=1048576 machine={GPU} goal="RMM pool=43027, CUDA=2391"
-find the allocation that a pointer belongs to, among 10^6 | ns
-  host/registry/find live=1000000 mean=64 where=begin busy=no machine={VM} goal="Umpire=1202"
-"""
+WRITERS = {"poster_claims": heuristics.claims_table, "others": programs.others}
+PLOTS = "docs/plots/README.md"
+WITHOUT_TABLE = ("registry.md", "simt.md", "streams.md")
 
 
-def peer(name):
-    """Writes the figure of a peer, which is in the goal of the row."""
-
-    def text(view, selection):
-        found = dict(each.split("=") for each in selection["goal"].split(", "))
-        return value_text(float(found[name])) if name in found else None
-
-    return text
-
-
-COMPARISON_TABLE = Table(
-    lines(COMPARISON.replace("\n  ", " > ")),
-    {"**Quarry**": value(lambda number: f"**{value_text(number)}**")} | {p: peer(p) for p in PEERS},
-    head=" | unit",
-    after="Medians. Quarry: {origin}. "
-    f"Peers: {MEASURED}, by programs outside this repository.\n"
-    "The last row was measured on a virtual machine with two cores, the others on an NVIDIA H200 "
-    f"and\nits host. KMA: {kma.MEASURED}; it corrupted {kma.CORRUPT_WORDS['kma-none']} words of "
-    "live allocations in three runs.",
-    machines="all",
-)
-
-# --- Which page shows which tables. A page of the design shows one; docs/plots/README.md has its
-# others, under their titles.
-
-SHOWN = {
-    "README.md": {"comparison": COMPARISON_TABLE},
-    "docs/design/coalescing.md": {"claims": coalescing.CLAIM_TABLE},
-    "docs/design/heap.md": {"goals": heap.GOAL_TABLE},
-    "docs/design/lane_arrays.md": {"lane_arrays": heap.LANE_ARRAYS},
-    "docs/design/mpi.md": {"costs": mpi.COST_TABLE},
-    "docs/design/mpi_analysis.md": {"operations": mpi.OPERATION_TABLE},
-    "docs/design/mpi_programs.md": {"others": mpi.others},
-    "docs/design/opencl.md": {"costs": heap.OPENCL_COSTS},
-    "docs/design/pool_costs.md": {"threads": pools.THREADS},
-    "docs/design/pools.md": {"pairs": pools.PAIRS},
-    "docs/design/registry.md": {},
-    "docs/design/simt.md": {},
-    "docs/design/streams.md": {},
-    "docs/design/traces.md": {"peaks": traces.PEAK_TABLE},
-    "docs/guide/pytorch.md": {"training": traces.TRAINING_TABLE},
-}
-APART = {
-    "heap.md": heap.APART,
-    "pools.md": pools.APART,
-    "pool_costs.md": pools.COSTS_APART,
-    "mpi.md": mpi.APART,
-    "mpi_analysis.md": mpi.ANALYSIS_APART,
-    "opencl.md": heap.OPENCL_APART,
-    "traces.md": heuristics.APART | traces.APART,
-}
-INTRODUCTION = """# Figures
-
-`make bench` measures and writes `bench/results`; `make plots` writes this page from them. The
-comment at the top of each program in `bench/` says what the program measures. Heaps on a GPU have
-8 GiB and serve 2^20 threads, unless said otherwise. The *floor* is one warp-aggregated `atomicAdd`,
-and never frees. The virtual machine was busy with other work. Whiskers show how busy; small
-differences mean nothing there.
-
-[Coalesced allocation](coalescing.md) has a page of its own.
-"""
-
-
-def figures_page(data):
-    """docs/plots/README.md."""
-    text = [INTRODUCTION]
+def plots(data):
+    """The plots of each machine, with tables of the medians that they show."""
     for machine in data.machines():
-        text += [f"## {machine}", ""]
+        yield from [f"## {machine}", ""]
         last = max(record["date"] for record in data.records if record["machine"] == machine)
         for record in data.matching(f"failed date={last}", machine):
             params = record["params"]
-            text += [f"`{params['program']}` failed: {params['error']}.", ""]
-        for figure in [*FIGURES, *OPENCL_FIGURES]:
-            text += figure.section(data, machine)
+            yield from [f"`{params['program']}` failed: {params['error']}.", ""]
+        for figure in FIGURES:  # coalesced allocation has a page of its own
+            if figure.name.startswith("coalesced"):
+                continue
+            yield from figure.section(data, machine)
         if heuristics.sweeps(data, machine)[0]:
-            text += picture(heuristics.NAME, heuristics.TITLE, machine)
-            text += [
-                "[Traces](../design/traces.md#the-posters-figures) says what the plot shows.",
-                "",
-            ]
-    text += ["## Tables of the design", ""]
-    for page, tables in APART.items():
-        for title, table in tables.items():
-            text += [f"### {title}", "", f"For [{page}](../design/{page}).", "", *table(data), ""]
-    return "\n".join(text).rstrip() + "\n"
+            yield from picture(heuristics.NAME, heuristics.TITLE, machine)
+            yield "[Traces](../design/traces.md#the-posters-figures) says what the plot shows."
 
 
-PLOTS = {"docs/plots/README.md": figures_page, "docs/plots/coalescing.md": coalescing.page}
+def apart(data):
+    """The tables of the design that its pages only name."""
+    for (page, title), tables in APART.items():
+        yield from [f"### {title}", "", f"For [{page}](../design/{page}).", ""]
+        yield from [*written(tables, data), ""]
+
+
+def tables_of_pages():
+    """{page: {part: functions of records}}, and {(page, title): functions} of docs/plots."""
+    shown = {f"docs/design/{name}": {} for name in WITHOUT_TABLE} | {
+        PLOTS: {"plots": [plots], "tables": [apart]}
+    }
+    others = {}
+    for place, fields in TABLES:
+        table = WRITERS[fields["python"]] if "python" in fields else Table(**fields)
+        page, sign, title = place.partition(": ")
+        if sign:
+            others.setdefault((page, title), []).append(table)
+        else:
+            page, part = place.split()
+            shown.setdefault(page, {}).setdefault(part, []).append(table)
+    return shown, others
+
+
+SHOWN, APART = tables_of_pages()
+
+
+def written(tables, data):
+    return blocks([list(table(data)) for table in tables])
 
 
 def value_in_sentence(data, selection, path):
@@ -147,7 +87,7 @@ def rewritten(path, text, tables, data):
 
     def write(match):
         name = match.group(1)
-        lines = "\n".join(tables[name](data))
+        lines = "\n".join(written(tables[name], data)).strip()
         return f"<!-- figures:{name}:begin -->\n{lines}\n<!-- figures:{name}:end -->"
 
     def write_value(match):
@@ -160,8 +100,5 @@ def rewritten(path, text, tables, data):
 
 def wanted(data, root):
     """{path: text} of all pages."""
-    texts = {root / name: write(data) for name, write in PLOTS.items()}
-    for name, tables in SHOWN.items():
-        text = (root / name).read_text(encoding="utf-8")
-        texts[root / name] = rewritten(name, text, tables, data)
-    return texts
+    texts = {name: (root / name).read_text(encoding="utf-8") for name in SHOWN}
+    return {root / n: rewritten(n, text, SHOWN[n], data) for n, text in texts.items()}

@@ -1,18 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots as specifications, and their parts of docs/plots/README.md. draw.py draws them."""
+"""The plots of plots.txt, and their parts of docs/plots/README.md. draw.py draws them."""
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 
-from . import kma
-from .heap import DEVICES
-from .names import ALLOCATORS, UPSTREAMS, heading
-from .records import Point, origin, point_text, select, x_text
-from .table import markdown
+from .records import origin, point_text, select, x_text
+from .specs import HEAPS, NAMES, with_variables
+from .table import expanded, markdown
 
-HIGHER, LOWER = "higher is better", "lower is better"
+BETTER = {"↑": "higher is better", "↓": "lower is better"}
+# The additions and multiplications of a thread with n floats, as the coalescing paper counts them.
+OPERATIONS = {"linear": lambda n: n, "quadratic": lambda n: 2 * n * n}
+HANGS = (
+    "`hangs`: the kernel did not end when it was tried; the benchmarks now leave it out "
+    "(bench/allocators.hpp)."
+)
+
+
+def flops(point):
+    """Gflop/s of all threads together, computed from a thread's mean cycles of work."""
+    done = point.params["threads"] * OPERATIONS[point.params["workload"]](point.params["floats"])
+    rate = lambda name: done * point.params["mhz"] / point.values[name] / 1e3  # noqa: E731
+    names = {"median": "median", "p10": "p90", "p90": "p10"}  # the slowest time is the lowest rate
+    result = copy(point)
+    result.values = {name: rate(old) for name, old in names.items() if point.values.get(old)}
+    result.unit = "Gflop/s"
+    return result
 
 
 @dataclass
@@ -21,27 +36,22 @@ class Panel:
 
     title: str
     better: str
-    selection: str | dict
-    x: str = "bytes"
-    series: dict = field(default_factory=lambda: {n: {"allocator": n} for n in ALLOCATORS})
-    side_by_side: dict = field(default_factory=dict)  # label -> selection, in place of `x`
-    constants: dict = field(default_factory=dict)  # more series: name -> {x: value}
-    convert: Callable = lambda point: point
+    selection: dict
+    x: str
+    series: dict  # name -> selection
+    side_by_side: dict  # label -> selection, in place of `x`
 
     def points(self, data, machine):
         """{name of a series: {x or the label of the benchmark: Point}}"""
         found = {}
+        convert = flops if self.selection.get("bench") == "coalesced/unit/work" else copy
         for name, chosen in self.series.items():
             chosen = select(self.selection, chosen)
             beside = {x: select(chosen, more) for x, more in self.side_by_side.items()}
             points = {x: data.point(more, machine) for x, more in beside.items()}
             points = points or data.series(chosen, machine, self.x)
-            found[name] = {x: self.convert(point) for x, point in points.items() if point}
-        found = {name: series for name, series in found.items() if series}
-        unit = flat(found)[0].unit if found else ""
-        for name, values in self.constants.items() if found else ():
-            found[name] = {x: Point.constant(value, unit) for x, value in values.items()}
-        return found
+            found[name] = {x: convert(point) for x, point in points.items() if point}
+        return {name: series for name, series in found.items() if series}
 
     def xs(self, found):
         xs = list(dict.fromkeys(x for series in found.values() for x in series))
@@ -57,11 +67,19 @@ def flat(found):
 class Figure:
     name: str
     title: str
-    panels: list
-    columns: int = 2
-    machine: str = "nvidia*"
-    note: str = ""  # about series that are not from bench/results
-    legend_in_panels: bool = False  # beside the lines of each panel, since panels have other series
+    columns: int
+    common: dict  # part of the selection of each panel
+    panels: list = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def machine(self):
+        return self.common.get("machine", "nvidia*")
+
+    @property
+    def legend_in_panels(self):
+        """Beside the lines of each panel, since panels have other series."""
+        return self.name.startswith("opencl")
 
     def points(self, data, machine):
         """The panels that have values, with their points."""
@@ -83,14 +101,9 @@ class Figure:
             xs = panel.xs(found)
             head = [f"{panel.title} ({flat(found)[0].unit})", *(x_text(panel.x, x) for x in xs)]
             texts = {name: [point_text(s.get(x)) for x in xs] for name, s in found.items()}
-            yield from markdown(head, [[heading(name), *row] for name, row in texts.items()])
+            names = NAMES["opencl"] | HEAPS | {"quarry": "**Quarry**"}
+            yield from markdown(head, [[names[name], *row] for name, row in texts.items()])
             yield ""
-
-
-HANGS = (
-    "`hangs`: the kernel did not end when it was tried; the benchmarks now leave it out "
-    "(bench/allocators.hpp)."
-)
 
 
 def picture(name, title, machine):
@@ -99,174 +112,49 @@ def picture(name, title, machine):
     return [f"### {title}", "", f"[![{title}]({path}.png)]({path}.svg)", ""]
 
 
-# A figure: its name, /columns if not 2, and title. A panel: whether higher (↑) or lower (↓) is
-# better, title > selection; `x` is a param, bytes if absent. Lines below a panel: its benchmarks
-# side by side.
-HEAP = """
-one-size Each thread allocates once, then frees: one size, heap reset before each round
-  ↑ malloc > heap/single/malloc
-  ↑ free > heap/single/free
-mixed-sizes Each thread allocates once, then frees: a random size from 16 B up to …
-  ↑ malloc > heap/mixed/malloc
-  ↑ free > heap/mixed/free
-used-heap Each thread allocates once, then frees: one size, heap never reset
-  ↑ malloc > heap/warm/malloc
-  ↑ free > heap/warm/free
-states/3 Each thread allocates once, one size, from a heap in one of three states
-  ↑ new heap > heap/state/fresh
-  ↑ after another size > heap/state/used
-  ↑ after a reset > heap/state/reset
-scaling Time until all threads have allocated, or freed, once
-  ↓ malloc of 64 B > heap/scaling/malloc bytes=64 x=threads
-  ↓ malloc of 512 B > heap/scaling/malloc bytes=512 x=threads
-  ↓ free of 64 B > heap/scaling/free bytes=64 x=threads
-  ↓ free of 512 B > heap/scaling/free bytes=512 x=threads
-churn Churn: each thread repeatedly frees an allocation and makes another, 16 B up to …
-  ↑ malloc and free > heap/churn
-  ↓ failed > heap/churn/failures
-  ↓ 16 to 256 B: one malloc
-    median > heap/churn/malloc/p50 bytes=256
-    99 of 100 > heap/churn/malloc/p99 bytes=256
-    slowest > heap/churn/malloc/worst bytes=256
-  ↓ 16 to 256 B: one free
-    median > heap/churn/free/p50 bytes=256
-    99 of 100 > heap/churn/free/p99 bytes=256
-    slowest > heap/churn/free/worst bytes=256
-fragmentation Distance from the lowest address in use to the highest, divided by the requested bytes
-  ↓ one size > heap/fragmentation/span
-  ↓ 16 B up to … > heap/fragmentation/mixed_span
-fill Threads allocate until each malloc fails, free a random half, and fill the heap again
-  ↑ requested share of a full heap > heap/utilisation/share
-  ↓ time to fill > heap/utilisation/fill
-  ↑ share of that half allocated again > heap/reuse/share
-  ↓ time to fill again > heap/reuse/fill
-large/3 Large allocations: time until each thread has one
-  ↓ malloc > heap/large/malloc
-  ↓ free > heap/large/free
-  ↑ threads served > heap/large/successes
-graph-and-work Real work: a graph whose arrays grow and shrink; arrays that are filled and summed
-  ↓ graph
-    init > heap/graph/init
-    insert > heap/graph/insert
-    delete > heap/graph/delete
-    expand > heap/graph/expand
-  ↓ 128 bytes a thread, summed
-    malloc > heap/in_use/malloc
-    use > heap/in_use/use
-    free > heap/in_use/free
-    all three > heap/in_use/total
-    one kernel > heap/in_use/one_kernel
-set-up Cost of a heap before its first allocation
-  ↓ host time
-    make > heap/init/construct
-    reset > heap/init/reset
-  ↓ registers of a kernel
-    malloc > heap/registers/malloc
-    free > heap/registers/free
-"""
+def series_of(text):
+    """{name: selection} of `quarry,kma list,quarry/low`."""
+    parts = [(each, *each.partition("/")[::2]) for each in text.split(",")]
+    return {
+        name.translate(str.maketrans("/ ", "--")): {"allocator": allocator}
+        | ({"variance": variance} if variance else {})
+        for name, allocator, variance in parts
+    }
+
+
+def panels_of(line, common):
+    """The panels of a line, one for each value that it has open."""
+    title, _, selection = line.partition(" > ")
+    chosen = {"x": "bytes", "series": ",".join(HEAPS)} | select(selection)
+    for shown, values in expanded(None, title[2:], chosen):
+        x, series = values.pop("x"), series_of(values.pop("series"))
+        yield Panel(shown, BETTER[title[0]], common | values, x, series, {})
 
 
 def figures_of(text):
-    figures = []
-    for line in text.strip().splitlines():
-        depth = len(line) - len(line.lstrip())
-        title, _, selection = line.strip().partition(" > ")
-        if depth == 0:
+    figures, same = [], []  # `same`: the figures that have the next panels
+    for line in text.splitlines():
+        depth, line = len(line) - len(line.lstrip()), line.strip()
+        if depth == 0 and line:
+            same = [] if not same or same[-1].panels else same
+            title, _, common = line.partition(" > ")
             name, _, title = title.partition(" ")
             name, _, columns = name.partition("/")
-            figures.append(Figure(name, title, [], int(columns or 2)))
-        elif depth == 2:
-            chosen = {"x": "bytes"} | select(selection)
-            better = HIGHER if title[0] == "↑" else LOWER
-            figures[-1].panels.append(Panel(title[2:], better, chosen, chosen.pop("x")))
-        else:
-            figures[-1].panels[-1].side_by_side[title] = selection
+            figures.append(Figure(name, title, int(columns or 2), select(common)))
+            same.append(figures[-1])
+        for figure in same if depth else ():
+            if line.startswith("note "):
+                machine, _, words = line.removeprefix("note ").removeprefix("on ").partition(" ")
+                is_for_all = not line.startswith("note on ")
+                if is_for_all or machine == figure.machine:
+                    figure.note += line[5:] if is_for_all else f" {words}"
+            elif depth == 2:
+                figure.panels += panels_of(line, figure.common)
+            else:
+                title, _, selection = line.partition(" > ")
+                figure.panels[-1].side_by_side[title] = selection
     return figures
 
 
-FIGURES = figures_of(HEAP)
-
-# --- Figures 1 and 2 of the coalescing paper, from coalesced_unit_bench, in both modes and grids
-
-# The additions and multiplications of a thread with n floats, as the paper counts them.
-OPERATIONS = {"linear": lambda n: n, "quadratic": lambda n: 2 * n * n}
-GRIDS = {"paper": "12 × 1024 threads", "full": "1024 threads on each multiprocessor"}
-OVER = {"quarry": "over Quarry", "cuda": "over CUDA's malloc"}
-# The ways in each panel, at most six: allocators without coalescing and ways of thread blocks, then
-# the ways of warps.
-PANEL_WAYS = {
-    "blocks": ("quarry", "cuda", "bump", "+header-block", "+map-block"),
-    "warps": ("quarry", "+header-warp", "+map-warp", "+dynamic", "+reserved", "+packed"),
-}
-
-
-def flops(point):
-    """Gflop/s of all threads together, computed from a thread's mean cycles of work."""
-    done = point.params["threads"] * OPERATIONS[point.params["workload"]](point.params["floats"])
-    rate = lambda name: done * point.params["mhz"] / point.values[name] / 1e3  # noqa: E731
-    names = {"median": "median", "p10": "p90", "p90": "p10"}  # the slowest time is the lowest rate
-    result = copy(point)
-    result.values = {name: rate(old) for name, old in names.items() if point.values.get(old)}
-    result.unit = "Gflop/s"
-    return result
-
-
-COALESCED_FIGURES = [
-    Figure(
-        f"coalesced-{workload}-{grid}",
-        f"{workload.capitalize()} work on arrays of n floats for each thread, {threads}",
-        [
-            Panel(
-                f"{OVER[upstream]}, {mode_name}: {ways}",
-                HIGHER,
-                f"coalesced/unit/work workload={workload} mode={mode} grid={grid}",
-                "floats",
-                {
-                    name: {"allocator": name}
-                    for way in PANEL_WAYS[ways]
-                    for name in [upstream + way if way[0] == "+" else way]
-                },
-                convert=flops,
-            )
-            for upstream in UPSTREAMS
-            for ways in PANEL_WAYS
-            for mode, mode_name in (("none", "no barrier"), ("barrier", "barrier"))
-        ],
-    )
-    for workload in OPERATIONS
-    for grid, threads in GRIDS.items()
-]
-
-# --- Figures 4 to 7 of KMA's paper, on the OpenCL heap
-
-OWN = {name: {"allocator": name.replace("-", " ")} for name in ("quarry", "quarry-reserve", "ring")}
-KINDS = {f"quarry-{kind}": {"variance": kind} for kind in ("none", "low", "high")}
-PAIR = {name: OWN[name] for name in ("quarry", "ring")}
-OPENCL_PANELS = [  # title, benchmark, x, series, more of the selection
-    ("4: one work-item, a pair of malloc and free", "pair", "size", PAIR, ""),
-    ("5: 100 pairs of each work-item", "pairs", "items", KINDS, ""),
-    ("6: 10 allocations of each work-item", "allocate", "items", OWN, ""),
-    ("7: a graph of 65,536 edges", "graph", "items", OWN, "edges=None"),
-]
-OPENCL_FIGURES = [
-    Figure(
-        f"opencl-{name}",
-        f"OpenCL on {title}: figures 4 to 7 of KMA's paper",
-        [
-            Panel(
-                panel,
-                LOWER,
-                f"opencl/{bench} {device} {more}",
-                x,
-                series,
-                constants=kma.FIGURES[bench][name],
-            )
-            for panel, bench, x, series, more in OPENCL_PANELS
-        ],
-        machine=select(device)["machine"],
-        note=f"KMA: {kma.MEASURED}, {kma.CONDITION}."
-        + (f" {kma.GPU_NOTE}" if name == "gpu" else ""),
-        legend_in_panels=True,
-    )
-    for name, (title, device) in zip(("pocl", "intel", "gpu"), DEVICES.items())
-]
+PATH = Path(__file__).with_name("plots.txt")
+FIGURES = figures_of(with_variables(PATH.read_text(encoding="utf-8")))

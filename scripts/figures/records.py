@@ -9,7 +9,8 @@ and "spread" has mean, sd, p10, p90 and runs.
 A selection is a text, `heap/single/malloc bytes=64 case="no recording"`, or the same as a dict:
 the benchmark, and params with their values. `machine`, `date` and `commit` are selected as params
 are. None is the value of a param that is absent. `*` stands for any letters. Without `allocator`, a
-selection is of quarry, or of records that have no such param.
+selection is of quarry, or of records that have no such param. A name that begins with a dot selects
+nothing: `.goal="≤ 3"` is for the writer of a cell.
 """
 
 import json
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
 # Each run is a record. A point is the median of the runs of the last day and commit.
 BY_RUN = {"host/pool/pair", "host/pool/held_per_live", "host/registry/find", "mpi/program/time"}
-FAILURES = {"hangs": "hangs"} | dict.fromkeys(
+FAILURES = {"hangs": "hangs", "timed out": "timed out"} | dict.fromkeys(
     ("exit status 124", "exit status 137"), "no end in time"
 )
 
@@ -55,12 +56,6 @@ class Point:
     def median(self):
         return self.values.get("median")
 
-    @staticmethod
-    def constant(value, unit):
-        """A point from outside this repository: it has no date."""
-        names = ("machine", "date", "commit")
-        return Point(dict.fromkeys(names, "") | {"params": {}, "value": value, "unit": unit})
-
 
 def statistic_of(record):
     name = record["params"].get("statistic")
@@ -83,7 +78,7 @@ class Records:
     """All records, oldest first: a later record of a measurement replaces an earlier one."""
 
     def __init__(self, records):
-        self.records = sorted(records, key=lambda record: record["date"])
+        self.records = sorted([*records, *failures(records)], key=lambda record: record["date"])
         self.by_bench = defaultdict(list)
         for record in self.records:
             top = {name: record.get(name) for name in ("machine", "date", "commit")}
@@ -96,12 +91,12 @@ class Records:
 
     def machines(self):
         """The machines, those with a GPU first. Tables of MPI select machines themselves."""
-        found = {machine for machine, bench, *_ in self.by_bench if bench[:4] != "mpi/"}
-        return sorted(found - {None}, key=lambda name: ("nvidia" not in name, name))
+        found = {r["machine"] for r in self.records if r["date"] and r["bench"][:4] != "mpi/"}
+        return sorted(found, key=lambda name: ("nvidia" not in name, name))
 
     def matching(self, selection, machine=None):
         """The records that match, oldest first."""
-        selection = {name: str(value) for name, value in select(selection).items()}
+        selection = {n: str(value) for n, value in select(selection).items() if n[0] != "."}
         bench, machine = selection.pop("bench"), selection.pop("machine", machine)
         allocator = selection.setdefault("allocator", "quarry")
         key = (machine, bench, *([] if "*" in allocator else [allocator]))
@@ -144,13 +139,6 @@ class Records:
         }
 
 
-def with_names_of_today(params):
-    """Params whose strategy has the name of the table; older records have `fast` and hyphens."""
-    if strategy := params.get("strategy"):
-        params["strategy"] = "fast_fit" if strategy == "fast" else strategy.replace("-", "_")
-    return params
-
-
 def read(folder=RESULTS):
     records = []
     for path in sorted(Path(folder).glob("*.jsonl")):
@@ -158,13 +146,24 @@ def read(folder=RESULTS):
             try:
                 if line.strip():
                     record = json.loads(line)
-                    record["params"] = with_names_of_today(dict(record.get("params") or {}))
+                    record["params"] = dict(record.get("params") or {})
                     for key in ("bench", "value", "unit", "machine", "date"):
                         record[key]  # a KeyError names the missing key
                     records.append(record)
             except (json.JSONDecodeError, KeyError, TypeError) as error:
                 raise SystemExit(f"{path}:{number}: not a benchmark record: {error!r}") from None
     return Records(records)
+
+
+def failures(records):
+    """For each MPI program that failed, a failure of each quantity that it measures."""
+    for failed in (r for r in records if r["bench"] == "mpi/failed"):
+        program, more = f"mpi/{failed['params']['program']}/", failed["params"] | {"program": None}
+        mine = [r for r in records if r["bench"].startswith(program) and r["value"] is not None]
+        own = ({n: v for n, v in r["params"].items() if n not in more} for r in mine)
+        kinds = {json.dumps([r["bench"], params]) for r, params in zip(mine, own)}
+        for bench, params in map(json.loads, sorted(kinds)):
+            yield failed | {"bench": bench, "params": params | more}
 
 
 def origin(points):
