@@ -94,9 +94,6 @@ struct called_collectives {
 /// Compares the call with that of other members. Ends the program with a report if they differ.
 QUARRY_SLOW void check_collective(MPI_Comm handle, checked_operation call);
 
-/// Output of reports (output.hpp): the launcher replaces `@N@` by the place N of the source.
-inline constexpr std::uint8_t report_stream = 4;
-
 /// Remembers an object that a function has made, unless it failed. Returns `error`.
 QUARRY_SLOW int note_made(int error, made_object::kind what, int handle);
 QUARRY_SLOW void note_freed(made_object::kind what, int handle);

@@ -30,7 +30,7 @@ enum section_type : std::uint32_t {
 struct processor_row {
   std::uint32_t number, unused, exception;
 };
-struct block_row {
+struct thread_block_row {
   std::uint64_t grid;
   std::uint32_t x, y, z;
 };
@@ -192,15 +192,15 @@ std::vector<gpu_fault> fault_core::read(std::uint32_t block) const {
     if (is_new) found->second = function_at(core, address);
     return found->second;
   };
-  std::uint32_t any_exception = 0;                        // of a multiprocessor
-  std::map<std::string, std::vector<block_row>> blocks;   // by place of the multiprocessor
-  std::map<std::string, std::vector<warp_row>> warps_of;  // by place of the thread block
+  std::uint32_t any_exception = 0;                              // of a multiprocessor
+  std::map<std::string, std::vector<thread_block_row>> blocks;  // by place of the multiprocessor
+  std::map<std::string, std::vector<warp_row>> warps_of;        // by place of the thread block
   for (Elf64_Shdr const& section : core.sections()) {
     std::string const place = place_of_section(core.name(section));
     if (section.sh_type == processors)
       for (auto const& row : core.rows<processor_row>(section))
         if (row.exception != 0) any_exception = row.exception;
-    if (section.sh_type == thread_blocks) blocks[place] = core.rows<block_row>(section);
+    if (section.sh_type == thread_blocks) blocks[place] = core.rows<thread_block_row>(section);
     if (section.sh_type == warps) warps_of[place] = core.rows<warp_row>(section);
   }
   for (Elf64_Shdr const& section : core.sections()) {

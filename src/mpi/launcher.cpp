@@ -2,7 +2,6 @@
 #include "launcher.hpp"
 
 #include "calls.hpp"
-#include "checks.hpp"
 #include "fault_report.hpp"
 #include "host_calls.hpp"
 #include "signal_watch.hpp"
