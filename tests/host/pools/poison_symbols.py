@@ -31,7 +31,7 @@ def shared_names(text):
 
 
 def bodies(text):
-    """The lines of each function and variable of Quarry. A label becomes its literal, or its number."""
+    """The lines of each function and variable of Quarry. A label becomes its literal or number."""
     literals = dict(LITERAL.findall(text))
 
     def comparable(body):
