@@ -14,6 +14,9 @@ function(quarry_options target)
   if(QUARRY_SANITIZE)
     target_compile_options(${target} PUBLIC
       $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${QUARRY_SANITIZE} -fno-omit-frame-pointer>)
+    if(QUARRY_NO_SANITIZE)  # after -fsanitize: Clang ignores it before
+      target_compile_options(${target} PUBLIC $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=${QUARRY_NO_SANITIZE}>)
+    endif()
     if(QUARRY_SANITIZE MATCHES "address")
       # GCC defines the macro, and has no stacks in the heap by default. With them, tests whose threads spin took more than ten times
       # as long.

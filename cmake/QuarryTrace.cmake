@@ -31,6 +31,6 @@ if(QUARRY_LIBFUZZER)  # the sources that fuzzing runs most
     set_source_files_properties(src/trace/${name}.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()
 endif()
-if(QUARRY_SANITIZE)  # searches for places are slow in builds that optimise nothing
-  set_source_files_properties(src/trace/placement.cpp src/trace/plan.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
+if(QUARRY_SANITIZE)  # searches for places and reading real snapshots are slow in builds that optimise nothing
+  set_source_files_properties(src/trace/placement.cpp src/trace/plan.cpp src/trace/pytorch_snapshot.cpp src/trace/unpickler.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
 endif()

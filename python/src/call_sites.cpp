@@ -17,7 +17,7 @@ std::vector<std::string>& hidden_folders() {
   return folders;
 }
 
-std::string text_of(PyObject* text) {
+std::string string_of(PyObject* text) {
   Py_ssize_t size = 0;
   char const* const characters = PyUnicode_AsUTF8AndSize(text, &size);
   if (characters != nullptr) return {characters, static_cast<std::size_t>(size)};
@@ -83,13 +83,13 @@ std::uint32_t call_sites::find_with_lock() {
 std::uint32_t call_sites::number_of(PyFrameObject* frame, PyCodeObject* code) {
   place const key{code, position_of(frame)};
   if (auto const found = sites_.find(key); found != sites_.end()) return found->second.number;
-  std::string const file = text_of(code->co_filename);
+  std::string const file = string_of(code->co_filename);
   std::uint32_t number = hidden;
   bool is_hidden = false;
   for (std::string const& folder : hidden_folders()) is_hidden |= file.starts_with(folder);
   if (!is_hidden)
     number = target_->call_site(file + ':' + std::to_string(PyFrame_GetLineNumber(frame)) + ' ' +
-                                text_of(code->co_name));
+                                string_of(code->co_name));
   sites_.emplace(key, site{number, nb::borrow(reinterpret_cast<PyObject*>(code))});
   return number;
 }

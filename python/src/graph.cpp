@@ -46,7 +46,7 @@ std::vector<graph_demo::edge> load(std::optional<std::string> const& path, unsig
   return graph_demo::rmat(scale, edges_per_vertex << scale, seed);
 }
 
-nb::dict dict_of(graph_demo::step_result const& step) {
+nb::dict dict_of_step(graph_demo::step_result const& step) {
   nb::dict result;
   result["allocator"] = step.allocator;
   result["step"] = step.name;
@@ -83,7 +83,7 @@ nb::dict graph(std::optional<std::string> const& path, unsigned scale,
     }
   }
   nb::list done;
-  for (auto const& step : steps) done.append(dict_of(step));
+  for (auto const& step : steps) done.append(dict_of_step(step));
   nb::dict result;
   result["edges"] = edges;
   result["distinct_edges"] = distinct_edges;

@@ -49,7 +49,7 @@ spread measure(double seconds, progress_reporter& progress, Round round) {
           bench::percentile(values, 0.9), values.size()};
 }
 
-nb::dict dict_of(spread const& values) {
+nb::dict dict_of_spread(spread const& values) {
   nb::dict result;
   result["median"] = values.median;
   result["p10"] = values.p10;
@@ -188,7 +188,7 @@ nb::dict measure_pool(std::string const& name, std::optional<int> device, std::u
       values = pool_ns(name, device_memory{*device}, load, seconds, progress);
     }
   }
-  return dict_of(values);
+  return dict_of_spread(values);
 }
 
 nb::dict measure_replay(record_view bytes, std::string const& strategy, double seconds) {
@@ -205,7 +205,7 @@ nb::dict measure_replay(record_view bytes, std::string const& strategy, double s
       return 1e-3 * static_cast<double>(events.size()) / ms;
     });
   }
-  return dict_of(values);
+  return dict_of_spread(values);
 }
 
 nb::dict measure_record(std::optional<std::string> const& path, double seconds) {
@@ -222,7 +222,7 @@ nb::dict measure_record(std::optional<std::string> const& path, double seconds) 
       return bench::record_ns(target.get(), 1, events) - bench::record_ns(nullptr, 1, events);
     });
   }
-  return dict_of(values);
+  return dict_of_spread(values);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ class planned_pool_handle {
   planned_pool<any_resource>& pool_ = recorded_.upstream();
 };
 
-void add_counts(nb::module_& core) {
+void add_plan_counts(nb::module_& core) {
   plain_class<planned_pool_counts>{core, "PlannedPoolCounts",
                                    "What a planned pool holds, and what it has done until now."}
       .add("reserved", &planned_pool_counts::reserved, "Bytes of the plan and of the fallback.")
@@ -97,7 +97,7 @@ void add_counts(nb::module_& core) {
 
 void add_planned_pools(nb::module_& core) {
   using handle = planned_pool_handle;
-  add_counts(core);
+  add_plan_counts(core);
   nb::class_<handle>(core, "PlannedPool",
                      "Serves requests from a plan, and unplanned requests from a pool.")
       .def(nb::init<std::string, plan const&, pool_options const&, int, std::uint32_t,

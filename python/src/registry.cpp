@@ -14,7 +14,7 @@ namespace {
 
 using namespace nb::literals;
 
-void const* pointer_to(std::uint64_t address) { return reinterpret_cast<void const*>(address); }
+void const* pointer_of(std::uint64_t address) { return reinterpret_cast<void const*>(address); }
 
 }  // namespace
 
@@ -42,12 +42,12 @@ void add_registry(nb::module_& core) {
       .add("allocated", &registry::allocator_info::allocated, "Requested bytes in use.");
 
   core.def(
-      "registry_find", [](std::uint64_t address) { return registry::find(pointer_to(address)); },
+      "registry_find", [](std::uint64_t address) { return registry::find(pointer_of(address)); },
       "address"_a, "The record of the allocation that contains `address`, or None.");
   core.def(
       "registry_label_of",
       [](std::uint64_t address) -> std::optional<std::string> {
-        auto const label = registry::label_of(pointer_to(address));
+        auto const label = registry::label_of(pointer_of(address));
         if (!label) return std::nullopt;
         return label->name;
       },

@@ -26,7 +26,7 @@ std::vector<trace::replay_options> candidates_named(std::string const& name) {
                      "'; there are all, published, 2022 and 2024"};
 }
 
-text_dict dict_of(trace::tune_outcome const& outcome, trace::tune_result const& tuned) {
+text_dict dict_of_outcome(trace::tune_outcome const& outcome, trace::tune_result const& tuned) {
   text_dict result = replay_arguments(outcome.options);
   result["separate"] = "";
   result["routing"] = nb::none();
@@ -54,7 +54,7 @@ text_dict run(trace::trace_source const& source, trace::tune_options options,
   auto const tuned = trace::tune(source, options);
   held_gil const gil;
   nb::list outcomes;
-  for (auto const& outcome : tuned.outcomes) outcomes.append(dict_of(outcome, tuned));
+  for (auto const& outcome : tuned.outcomes) outcomes.append(dict_of_outcome(outcome, tuned));
   text_dict result;
   result["events"] = tuned.events;
   result["peak_allocated"] = tuned.peak_allocated;

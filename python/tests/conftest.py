@@ -72,6 +72,12 @@ def trace():
 
 
 @pytest.fixture(scope="session")
+def plan(trace):
+    """The whole search for it takes seconds. Tests that make another one bound its steps."""
+    return quarry.make_plan(trace)
+
+
+@pytest.fixture(scope="session")
 def trace_file(trace, tmp_path_factory):
     path = tmp_path_factory.mktemp("traces") / "random.quarry"
     trace.write(path)

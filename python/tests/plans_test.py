@@ -13,9 +13,12 @@ def run(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+MAX_STEPS = 1000  # bounds the search for a plan of `trace`
+
+
 @pytest.fixture(scope="module")
-def plan(trace):
-    return quarry.make_plan(trace)
+def bounded_plan(trace):
+    return quarry.make_plan(trace, max_steps=MAX_STEPS)
 
 
 def repeating_trace(repetitions=50):
@@ -96,8 +99,8 @@ def test_a_trace_that_differs_from_the_plan_is_served_by_the_fallback(trace):
     assert result.pool.peak_reserved == plan.bytes + use.fallback_peak
 
 
-def test_a_file_and_its_columns_have_equal_plans(trace_file, plan):
-    assert quarry.make_plan(trace_file) == plan
+def test_a_file_and_its_columns_have_equal_plans(trace_file, bounded_plan):
+    assert quarry.make_plan(trace_file, max_steps=MAX_STEPS) == bounded_plan
 
 
 def test_a_plan_is_saved_and_loaded(trace, plan, tmp_path):
@@ -134,7 +137,7 @@ def test_a_plan_without_room_serves_nothing(trace, plan, strategy):
 
 def test_progress_is_reported_for_a_small_trace(trace):
     seen = []
-    quarry.make_plan(trace, progress=seen.append)
+    quarry.make_plan(trace, progress=seen.append, max_steps=MAX_STEPS)
     assert seen and seen[-1] == len(trace)
 
 
@@ -161,22 +164,23 @@ def test_an_exception_of_progress_ends_the_placement():
     assert len(calls) == 3 and calls[-1] == len(trace)
 
 
-def test_plan_prints_the_sizes_and_writes_the_plan(trace_file, plan, tmp_path):
+def test_plan_prints_the_sizes_and_writes_the_plan(trace_file, bounded_plan, tmp_path):
     path = tmp_path / "random.plan"
-    result = run("plan", trace_file, "-o", path)
+    result = run("plan", trace_file, "--max-steps", MAX_STEPS, "-o", path)
     assert result.exit_code == 0
-    for words in ("lower bound", "a default pool reserves", "% above", "placed by", plan.method):
+    method = bounded_plan.method
+    for words in ("lower bound", "a default pool reserves", "% above", "placed by", method):
         assert words in result.stdout
-    values = json.loads(run("plan", trace_file, "--json").stdout)
-    assert values["bytes"] == plan.bytes and values["excess_percent"] >= 0
-    assert values["default_pool_peak_reserved"] > plan.bytes
-    assert values["planned_pool_peak_reserved"] == plan.bytes
-    assert values["served_by_the_plan"] == plan.allocations
+    values = json.loads(run("plan", trace_file, "--max-steps", MAX_STEPS, "--json").stdout)
+    assert values["bytes"] == bounded_plan.bytes and values["excess_percent"] >= 0
+    assert values["default_pool_peak_reserved"] > bounded_plan.bytes
+    assert values["planned_pool_peak_reserved"] == bounded_plan.bytes
+    assert values["served_by_the_plan"] == bounded_plan.allocations
     result = run("replay", trace_file, "--strategy", "planned", "--plan", path, "--json")
     assert result.exit_code == 0
     values = json.loads(result.stdout)
-    assert values["pool"]["peak_reserved"] == plan.bytes
-    assert values["plan"]["planned"] == plan.allocations
+    assert values["pool"]["peak_reserved"] == bounded_plan.bytes
+    assert values["plan"]["planned"] == bounded_plan.allocations
     table = run("replay", trace_file, "--strategy", "planned", "--plan", path).stdout
     assert "served by the plan" in table and "jumps" not in table
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -44,6 +45,9 @@ class metadata {
   bool page_bit(std::uint32_t page) const { return bit(state_.page_bits, page); }
   bool slot_bit(std::uint32_t span, std::uint32_t slot) const {
     return bit(state_.slot_bits + span * state_.slot_words, slot);
+  }
+  std::uint32_t slot_word(std::uint32_t span, std::uint32_t word) const {
+    return words_[state_.slot_bits + span * state_.slot_words + word];
   }
   bool is_listed(std::uint32_t id, std::uint32_t span) const {
     return bit(state_.class_trees + id * state_.class_tree_words + state_.span_tree.first[0], span);
@@ -105,6 +109,12 @@ void read_trailer(live_allocation& allocation, read_bytes const& read) {
     allocation.state = allocation_state::intact;
 }
 
+/// The bits of a span's word `word` that are slots, if the span has `slots` slots.
+constexpr std::uint32_t mask_of_slots(std::uint32_t slots, std::uint32_t word) {
+  std::uint32_t const before = std::min(slots, word * 32), count = std::min(slots - before, 32u);
+  return static_cast<std::uint32_t>((std::uint64_t{1} << count) - 1);
+}
+
 constexpr std::size_t word_of(std::size_t offset) { return offset / sizeof(std::uint32_t); }
 
 /// Whether a kernel wrote through a null reference.
@@ -120,8 +130,8 @@ std::string audit_unused(metadata const& heap) {
 }  // namespace
 
 std::string audit_state_of(heap_copy const& heap) {
-  std::vector<std::uint32_t> plan(sizeof(quarry_heap_state) / sizeof(std::uint32_t));
-  std::memcpy(plan.data(), &heap.plan, sizeof(quarry_heap_state));
+  std::array<std::uint32_t, sizeof(quarry_heap_state) / sizeof(std::uint32_t)> plan;
+  std::memcpy(plan.data(), &heap.plan, sizeof plan);
   constexpr std::size_t first = word_of(offsetof(quarry_heap_state, magic));
   constexpr std::size_t end = word_of(offsetof(quarry_heap_state, top_span));
   for (std::size_t word = first; word < end; ++word)
@@ -165,11 +175,13 @@ heap_usage usage_of(heap_copy const& copy) {
     std::uint32_t const id = heap.class_of(span);
     if (id == 0) continue;
     usage.reserved += QUARRY_PAGES_PER_SPAN * page;
-    for (std::uint32_t slot = 0; slot < quarry_slots_of_class(id - 1, heap.span_shift()); ++slot) {
-      if (!heap.slot_bit(span, slot)) continue;
-      usage.allocations_in_use += 1;
-      usage.allocated += bytes{QUARRY_UNIT} * quarry_units_of_class(id - 1, heap.span_shift());
-    }
+    std::uint32_t const slots = quarry_slots_of_class(id - 1, heap.span_shift());
+    std::uint64_t in_use = 0;
+    for (std::uint32_t word = 0; word * 32 < slots; ++word)
+      in_use += static_cast<std::uint64_t>(
+          std::popcount(heap.slot_word(span, word) & mask_of_slots(slots, word)));
+    usage.allocations_in_use += in_use;
+    usage.allocated += in_use * QUARRY_UNIT * quarry_units_of_class(id - 1, heap.span_shift());
   }
   for (std::uint32_t first = 0; first < heap.state().pages; ++first) {
     bytes const count = heap.pages_of_large(first);
@@ -191,17 +203,21 @@ std::string audit_of(heap_copy const& copy) {
     if (id > state.classes) return "span " + std::to_string(span) + " has no class";
     std::uint32_t const slots = id == 0 ? 0 : quarry_slots_of_class(id - 1, heap.span_shift());
     bool has_free = false, is_empty = true;
-    for (std::uint32_t slot = 0; slot < state.slot_words * 32; ++slot) {
-      bool const is_set = heap.slot_bit(span, slot);
-      if (slot < slots && is_set) is_empty = false;
-      if (slot < slots && !is_set) {
+    for (std::uint32_t word = 0; word < state.slot_words; ++word) {
+      std::uint32_t const clear = ~heap.slot_word(span, word), first = word * 32;
+      std::uint32_t const mask = mask_of_slots(slots, word);
+      std::uint32_t const free = clear & mask, absent = clear & ~mask;
+      if (free != mask) is_empty = false;
+      if (free != 0) {
         has_free = true;
-        if (!heap.is_word_listed(span, slot / 32))
-          return "span " + std::to_string(span) + ": slot " + std::to_string(slot) +
+        if (!heap.is_word_listed(span, word))
+          return "span " + std::to_string(span) + ": slot " +
+                 std::to_string(first + static_cast<std::uint32_t>(std::countr_zero(free))) +
                  " is free, and the summary does not list its word";
       }
-      if (slot >= slots && !is_set)
-        return "span " + std::to_string(span) + ": bit " + std::to_string(slot) +
+      if (absent != 0)
+        return "span " + std::to_string(span) + ": bit " +
+               std::to_string(first + static_cast<std::uint32_t>(std::countr_zero(absent))) +
                " is clear, and there is no such slot";
     }
     if (id != 0 && is_empty && !heap.may_be_empty(span))

@@ -104,8 +104,6 @@ class explorer {
     [[nodiscard]] std::uint32_t index() const { return own_place().block + own_place().thread; }
 
     boost::context::fiber fiber;
-    bool is_done = false;
-    std::uint32_t waits_for = 0;  // lanes that must take a step before this lane continues
 
    private:
     explorer& owner_;
@@ -151,12 +149,14 @@ class explorer {
     if (run.lanes.size() > max_lanes)
       throw std::invalid_argument{"explore: a scenario has at most 4 lanes"};
     lanes_.clear();
+    waits_for_ = {};
     depth_ = 0;
     preemptions_ = 0;
     failure_.clear();
     steps_.clear();
     stopping_ = false;
     auto const count = static_cast<std::uint32_t>(run.lanes.size());
+    running_ = (1u << count) - 1;
     for (std::uint32_t i = 0; i < count; ++i) {
       lanes_.push_back(std::make_unique<explored_lane>(i, count, *this));
       start(*lanes_[i], run.lanes[i]);
@@ -164,7 +164,7 @@ class explorer {
     for (next_ = choose(no_lane, false); next_ != no_lane;) resume(*lanes_[next_]);
     stopping_ = true;
     for (auto& lane : lanes_) {
-      if (!lane->is_done) resume(*lane);  // unwinds its stack
+      if (is_running(lane->index())) resume(*lane);  // unwinds its stack
     }
     if (failure_.empty()) failure_ = run.check();
     if (!failure_.empty()) failure_ += "; " + schedule();
@@ -181,7 +181,7 @@ class explorer {
                                          } catch (std::exception const& problem) {
                                            fail(std::string{"a lane threw: "} + problem.what());
                                          }
-                                         lane.is_done = true;
+                                         running_ &= ~(1u << lane.index());
                                          if (!stopping_) next_ = choose(lane.index(), true);
                                          return std::move(main_);
                                        }};
@@ -197,10 +197,10 @@ class explorer {
   void step(explored_lane& lane, bool waits) {
     if (stopping_) throw stop{};
     if (waits) {
-      lane.waits_for = 0;
-      for (auto const& other : lanes_) {
-        if (other.get() != &lane && can_run(*other)) lane.waits_for |= 1u << other->index();
-      }
+      std::uint32_t others = 0;
+      for (std::uint32_t i = 0; i < lanes_.size(); ++i)
+        if (i != lane.index() && can_run(i)) others |= 1u << i;
+      waits_for_[lane.index()] = others;
     }
     next_ = choose(lane.index(), waits);
     if (next_ == lane.index()) return;
@@ -208,12 +208,9 @@ class explorer {
     if (stopping_) throw stop{};
   }
 
-  [[nodiscard]] bool can_run(explored_lane const& lane) const {
-    if (lane.is_done) return false;
-    for (auto const& other : lanes_) {
-      if ((lane.waits_for >> other->index() & 1) != 0 && !other->is_done) return false;
-    }
-    return true;
+  [[nodiscard]] bool is_running(std::uint32_t lane) const { return (running_ >> lane & 1) != 0; }
+  [[nodiscard]] bool can_run(std::uint32_t lane) const {
+    return is_running(lane) && (waits_for_[lane] & running_) == 0;
   }
 
   /// The lane that takes the next step; `no_lane` if all lanes have ended or the run has failed.
@@ -224,14 +221,17 @@ class explorer {
       return no_lane;
     }
     bool const continues = current != no_lane && !leaves;
-    choice point{};
-    if (continues) point.options[point.count++] = static_cast<std::uint8_t>(current);
-    if (!continues || preemptions_ < options_.preemptions) add_others(point, current);
-    if (point.count == 0) return no_lane;
-    std::uint32_t const chosen = point.options[decide(point)];
-    if (continues && chosen != current) ++preemptions_;
-    for (auto& lane : lanes_) lane->waits_for &= ~(1u << chosen);
-    lanes_[chosen]->waits_for = 0;
+    std::uint32_t chosen = current;
+    if (!continues || preemptions_ < options_.preemptions) {
+      choice point{};
+      if (continues) point.options[point.count++] = static_cast<std::uint8_t>(current);
+      add_others(point, current);
+      if (point.count == 0) return no_lane;
+      chosen = point.options[decide(point)];
+      if (continues && chosen != current) ++preemptions_;
+    }
+    for (std::uint32_t& lanes : waits_for_) lanes &= ~(1u << chosen);
+    waits_for_[chosen] = 0;
     steps_.push_back(static_cast<std::uint8_t>(chosen));
     return chosen;
   }
@@ -242,9 +242,10 @@ class explorer {
     auto const count = static_cast<std::uint32_t>(lanes_.size());
     for (bool const despite_waiting : {false, true}) {
       for (std::uint32_t i = 1; i <= count; ++i) {
-        std::uint32_t const other = (current == no_lane ? i - 1 : current + i) % count;
+        std::uint32_t other = current == no_lane ? i - 1 : current + i;
+        if (other >= count) other -= count;
         if (point.count != 0 && point.options[0] == other) continue;
-        if (can_run(*lanes_[other]) || (despite_waiting && !lanes_[other]->is_done)) {
+        if (can_run(other) || (despite_waiting && is_running(other))) {
           point.options[point.count++] = static_cast<std::uint8_t>(other);
         }
       }
@@ -293,6 +294,8 @@ class explorer {
   std::vector<choice> choices_;
   std::size_t depth_ = 0;
   std::vector<std::unique_ptr<explored_lane>> lanes_;
+  std::uint32_t running_ = 0;                         // a bit for each lane that has not ended
+  std::array<std::uint32_t, max_lanes> waits_for_{};  // lanes that must take a step before lane i
   std::vector<std::uint8_t> steps_;
   std::uint32_t preemptions_ = 0;
   std::uint32_t next_ = no_lane;
