@@ -10,13 +10,7 @@
 #include <sstream>
 
 namespace quarry::python {
-namespace {
-
 using namespace nb::literals;
-
-void const* pointer_to(std::uint64_t address) { return reinterpret_cast<void const*>(address); }
-
-}  // namespace
 
 void add_registry(nb::module_& core) {
   plain_class<allocation_record>{core, "Allocation", "The record of an allocation."}
@@ -25,10 +19,7 @@ void add_registry(nb::module_& core) {
           "location", [](allocation_record const& found) { return text_of(found.location); },
           "Where the memory lies, for example `host` or `device:0`.")
       .add(
-          "base",
-          [](allocation_record const& found) {
-            return reinterpret_cast<std::uint64_t>(found.base);
-          },
+          "base", [](allocation_record const& found) { return address_of(found.base); },
           "The base address.")
       .add("size", &allocation_record::size, "Requested bytes.");
   plain_class<registry::allocator_info>{core, "Allocator", "An allocator that is registered."}
