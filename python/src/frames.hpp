@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of Python code. Python 3.12 and later compile this module for the stable ABI, which has few
-// functions for frames and none for code objects. There, attributes take the place of functions.
+// Frames of Python code. For Python 3.12 and later, this module is compiled for the stable ABI. It
+// has few functions for frames and none for code objects. Attributes take their place.
 #pragma once
 
 #include "module.hpp"
