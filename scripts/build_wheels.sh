@@ -43,7 +43,7 @@ build_wheel() {
 
 built=0
 for version in "${python_versions[@]}"; do
-  if [ "$built" -gt 0 ] && compgen -G 'dist/*-abi3-*.whl' >/dev/null; then break; fi  # serves the later versions, too
+  if compgen -G 'dist/*-abi3-*.whl' >/dev/null; then break; fi  # serves the later versions, too
   if ! python=$(python_of "$version"); then
     step "there is no Python $version with its headers here"
     continue

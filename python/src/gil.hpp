@@ -22,7 +22,7 @@ namespace quarry::python {
     if (found == nullptr) found = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
     return reinterpret_cast<int (*)()>(found);
   }();
-  return call() != 0;
+  return call != nullptr && call() != 0;
 #elif PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
 #else
