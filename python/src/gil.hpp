@@ -8,16 +8,35 @@
 
 #include <nanobind/nanobind.h>
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 namespace quarry::python {
 
 /// Whether Python ends. Any thread may call it.
 [[nodiscard]] inline bool is_finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
+#if defined(Py_LIMITED_API) && Py_LIMITED_API < 0x030D0000
+  // Py_IsFinalizing is in the stable ABI since 3.13. In 3.12 the function has another name.
+  static auto const call = [] {
+    void* found = dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+    if (found == nullptr) found = dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
+    return reinterpret_cast<int (*)()>(found);
+  }();
+  return call != nullptr && call() != 0;
+#elif PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
 #else
   return _Py_IsFinalizing() != 0;
+#endif
+}
+
+/// Whether this thread holds Python's lock. Any thread may call it.
+[[nodiscard]] inline bool has_gil() {
+#ifdef Py_LIMITED_API
+  // The state of the thread is known to the thread alone since 3.12: no lock, no dictionary.
+  return PyThreadState_GetDict() != nullptr;
+#else
+  return PyGILState_Check() != 0;
 #endif
 }
 
@@ -57,7 +76,7 @@ class held_gil {
   held_gil& operator=(held_gil const&) = delete;
   ~held_gil() {
     // Python code of this scope has lost the lock only if Python ends the thread.
-    if (is_finalizing() && PyGILState_Check() == 0) wait_for_process_end();
+    if (is_finalizing() && !has_gil()) wait_for_process_end();
     PyGILState_Release(state_);
   }
 

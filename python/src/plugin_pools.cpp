@@ -56,7 +56,7 @@ class device_pool {
   template <class Work>
   decltype(auto) locked(Work&& work) {
     std::optional<released_gil> released;
-    if (calls_python_ && PyGILState_Check() != 0) released.emplace();
+    if (calls_python_ && has_gil()) released.emplace();
     return pool_.with(std::forward<Work>(work));
   }
 

@@ -15,13 +15,6 @@
 
 namespace quarry::python {
 
-[[nodiscard]] inline void* pointer_to(std::uint64_t address) {
-  return reinterpret_cast<void*>(address);
-}
-[[nodiscard]] inline std::uint64_t address_of(void const* pointer) {
-  return reinterpret_cast<std::uint64_t>(pointer);
-}
-
 /// Null if `handle` is null: nothing is recorded.
 [[nodiscard]] inline std::shared_ptr<trace::recorder> target_of(recorder_handle const* handle) {
   return handle == nullptr ? nullptr : handle->shared();

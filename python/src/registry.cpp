@@ -10,13 +10,7 @@
 #include <sstream>
 
 namespace quarry::python {
-namespace {
-
 using namespace nb::literals;
-
-void const* pointer_of(std::uint64_t address) { return reinterpret_cast<void const*>(address); }
-
-}  // namespace
 
 void add_registry(nb::module_& core) {
   plain_class<allocation_record>{core, "Allocation", "The record of an allocation."}
@@ -25,10 +19,7 @@ void add_registry(nb::module_& core) {
           "location", [](allocation_record const& found) { return text_of(found.location); },
           "Where the memory lies, for example `host` or `device:0`.")
       .add(
-          "base",
-          [](allocation_record const& found) {
-            return reinterpret_cast<std::uint64_t>(found.base);
-          },
+          "base", [](allocation_record const& found) { return address_of(found.base); },
           "The base address.")
       .add("size", &allocation_record::size, "Requested bytes.");
   plain_class<registry::allocator_info>{core, "Allocator", "An allocator that is registered."}
@@ -42,12 +33,12 @@ void add_registry(nb::module_& core) {
       .add("allocated", &registry::allocator_info::allocated, "Requested bytes in use.");
 
   core.def(
-      "registry_find", [](std::uint64_t address) { return registry::find(pointer_of(address)); },
+      "registry_find", [](std::uint64_t address) { return registry::find(pointer_to(address)); },
       "address"_a, "The record of the allocation that contains `address`, or None.");
   core.def(
       "registry_label_of",
       [](std::uint64_t address) -> std::optional<std::string> {
-        auto const label = registry::label_of(pointer_of(address));
+        auto const label = registry::label_of(pointer_to(address));
         if (!label) return std::nullopt;
         return label->name;
       },

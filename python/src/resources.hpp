@@ -5,9 +5,17 @@
 #include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace quarry::python {
+
+[[nodiscard]] inline void* pointer_to(std::uint64_t address) {
+  return reinterpret_cast<void*>(address);
+}
+[[nodiscard]] inline std::uint64_t address_of(void const* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
 
 /// The resource of the name host, device (memory of GPU `device`), pinned or managed. Throws
 /// `bad_argument`, and what the resource's constructor throws.
