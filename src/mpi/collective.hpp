@@ -14,8 +14,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 }
 
 /// A collective operation that this rank takes part in. Messages of one operation have its number
-/// and its kind as tag, so that they match no receive of another operation. Numbers wrap at 2^24. Bit
-/// 30 is that of schedules (scheduled_collective.cpp).
+/// and its kind as tag, so that they match no receive of another operation. Numbers wrap at 2^24.
+/// Bit 30 is that of schedules (scheduled_collective.cpp).
 struct collective {
   rank_state& rank;
   channel through;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of communicators without waiting for the other ranks: the first rank to ask makes the copy,
-// the others find it.
+// Copies of communicators without waiting for the other ranks: the first rank to ask makes the
+// copy, the others find it.
 #include "requests.hpp"
 #include "splitting.hpp"
 
@@ -38,7 +38,8 @@ namespace {
   return all;
 }
 
-/// The communicator's copy with this number, the same for all ranks; null if the heap had no memory.
+/// The communicator's copy with this number, the same for all ranks; null if the heap had no
+/// memory.
 [[nodiscard]] QUARRY_SLOW communicator* take_copy(rank_state& rank, communicator& shared,
                                                   immediate_copies& all, std::uint64_t number) {
   immediate_copy& place = all.of[number % immediate_copies::places];
