@@ -50,7 +50,7 @@ struct buffer_range {
 [[nodiscard]] QUARRY_SLOW buffer_range range_of(rank_state& rank, void const* data, int count,
                                                 MPI_Datatype type) {
   if (count <= 0 || !is_type(rank, type) || !is_dense(rank, type) || data == MPI_BOTTOM) return {};
-  auto const* const begin = static_cast<char const*>(data) + lower_bound(rank, type);
+  auto const* const begin = static_cast<char const*>(data);
   return {begin, begin + static_cast<bytes>(count) * element_size(rank, type)};
 }
 

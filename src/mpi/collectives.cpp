@@ -25,7 +25,8 @@ QUARRY_SLOW void broadcast(collective const& of, void* data, bytes length, std::
 /// timing, and operations need not commute.
 QUARRY_SLOW void reduce_to_first(collective const& of, char* partial, bytes count,
                                  MPI_Datatype type, MPI_Op op) {
-  bytes const length = count * static_cast<bytes>(element_extent(of.rank, type));
+  element_span const span = span_of(of.rank, count, type);
+  bytes const length = span.size;
   scratch const other{of.rank, length};
   for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
     if ((of.own & bit) != 0) {
@@ -35,19 +36,18 @@ QUARRY_SLOW void reduce_to_first(collective const& of, char* partial, bytes coun
     if (of.own + bit >= of.size) continue;
     of.receive(other.data(), length, of.own + bit);
     // the own part is of lower ranks
-    std::int64_t const lower = lower_bound(of.rank, type);
-    reduce(of.rank, partial - lower, other.data() - lower, count, type, op);
+    reduce(of.rank, partial - span.first, other.data() - span.first, count, type, op);
     copy_bytes(partial, other.data(), length);
   }
 }
 
 /// A copy of a rank's elements, for reductions. The elements begin at `elements()`, which lies
-/// outside the memory if the type's lower bound is not 0.
+/// outside the memory if their first byte is not at the buffer's address.
 class partial_result {
  public:
   QUARRY_HD partial_result(rank_state& rank, void const* from, bytes count, MPI_Datatype type)
-      : memory_{rank, count * static_cast<bytes>(element_extent(rank, type))},
-        elements_{memory_.data() - lower_bound(rank, type)} {
+      : memory_{rank, span_of(rank, count, type).size},
+        elements_{memory_.data() - span_of(rank, count, type).first} {
     copy_elements(rank, elements_, from, count, type);
   }
   [[nodiscard]] QUARRY_HD char* elements() const { return elements_; }
@@ -202,7 +202,7 @@ QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Data
   }
   collective const of{rank, *among, call::reduce};
   auto const elements = static_cast<bytes>(count);
-  bytes const length = elements * static_cast<bytes>(element_extent(rank, type));
+  bytes const length = span_of(rank, elements, type).size;
   auto const target = static_cast<std::uint32_t>(root);
   partial_result const partial{rank, sent == MPI_IN_PLACE ? received : sent, elements, type};
   reduce_to_first(of, partial.data(), elements, type, op);
@@ -328,7 +328,7 @@ QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype t
     return fail(rank, communicator, MPI_ERR_OP, function, "operation", op);
   collective const of{rank, *among, call::scan};
   auto const elements = static_cast<bytes>(count);
-  bytes const length = elements * static_cast<bytes>(element_extent(rank, type));
+  bytes const length = span_of(rank, elements, type).size;
   void const* const own = sent == MPI_IN_PLACE ? received : sent;
   partial_result const lower{rank, own, elements, type};
   partial_result const total{rank, own, elements, type};

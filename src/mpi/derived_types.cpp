@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes and frees the types of programs.
 #include "derived_types.hpp"
-#include "attributes.hpp"
 
-#include "handles.hpp"
+#include "attributes.hpp"
 #include "type_layout.hpp"
 
 #include <new>
@@ -197,7 +196,7 @@ constexpr bytes most_rows = bytes{1} << 32;
 
 /// Adds all rows of a layout. Returns false, and adds a part of them, if there are too many.
 QUARRY_SLOW bool add_rows(row_writer& rows, type_layout const& layout) {
-  loop_position position{layout};
+  loop_position<type_layout::capacity> position{layout.loops(), layout.loop_count()};
   do {
     if (rows.blocks() > most_rows) return false;
     for (bytes i = 0; i < layout.row_count(); ++i) {
@@ -279,7 +278,7 @@ QUARRY_SLOW void write_rows(rank_state& rank, block_list const& blocks, row_plan
     type_layout const layout = regular_layout(rank, blocks);
     for (bytes i = 0; i < plan.rows; ++i) made.rows()[i] = layout.row(i);
     made.loop_count = layout.loop_count();
-    for (std::uint32_t i = 0; i < made.loop_count; ++i) made.loops[i] = layout.loop(i);
+    for (std::uint32_t i = 0; i < made.loop_count; ++i) made.loops[i] = layout.loops()[i];
   } else if (plan.rows != 0) {
     row_writer rows{plan.joins, made.rows()};
     (void)add_blocks(rank, rows, blocks);
@@ -398,8 +397,9 @@ QUARRY_HD int MPI_Type_free(MPI_Datatype* type) {
   rank_state& rank = self();
   if (is_basic(*type) || !is_known_type(rank, *type))
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_TYPE, "MPI_Type_free", "datatype", *type);
-  if (int const error = delete_attributes(rank, attribute::owner::type, *type))
-    return fail(rank, MPI_COMM_WORLD, error, "MPI_Type_free", "attributes of datatype", *type);
+  if (derived(rank, *type)->handles == 1)
+    if (int const error = delete_attributes(rank, attribute::owner::type, *type))
+      return fail(rank, MPI_COMM_WORLD, error, "MPI_Type_free", "attributes of datatype", *type);
   --derived(rank, *type)->handles;
   release_type(rank, *type);
   *type = MPI_DATATYPE_NULL;

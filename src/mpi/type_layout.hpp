@@ -1,45 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of elements while a type is made of them, or while they are copied.
+// Reads the rows and loops of a type, to copy its elements or to make another type of them.
 #pragma once
 
 #include "types.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// The bytes of one or many elements: rows, and loops that repeat them. It reads the rows of its
-/// type, or has up to two of its own.
-class type_layout {
- public:
-  /// A type has at most `max_loops`; a type that is made of it, two more; elements of it, one more.
-  static constexpr std::uint32_t capacity = derived_type::max_loops + 3;
+/// Repeats a row at a constant distance, if the repetitions continue it. Returns false, and has done
+/// nothing, otherwise.
+QUARRY_HD inline bool repeat_row(block_row& row, bytes count, std::int64_t stride) {
+  if (row.count == 1 && stride == static_cast<std::int64_t>(row.block)) {
+    row.block *= count;
+  } else if (row.count == 1) {
+    row.count = count;
+    row.stride = stride;
+  } else if (stride == static_cast<std::int64_t>(row.count) * row.stride) {
+    row.count *= count;
+  } else {
+    return false;
+  }
+  return true;
+}
 
-  QUARRY_HD type_layout(rank_state& rank, MPI_Datatype type) {
+#ifdef __CUDACC__
+__device__
+#endif
+inline block_row const short_int_rows[2] = {{0, 2, 1, 0}, {4, 4, 1, 0}};
+
+/// The rows and loops of a type. A single row is a copy, which can be repeated.
+struct row_view {
+  block_row only;
+  block_row const* rows;  // null: `only`
+  bytes row_count;
+  row_loop const* loops;
+  std::uint32_t loop_count;
+  std::uint32_t block_bytes;  // as in derived_type
+  std::uint64_t alignment;
+
+  QUARRY_HD row_view(rank_state& rank, MPI_Datatype type)
+      : only{},
+        rows{nullptr},
+        row_count{1},
+        loops{nullptr},
+        loop_count{0},
+        block_bytes{0},
+        alignment{0} {
     if (is_basic(type)) {
-      own_[0] = {0, basic_size(type), 1, 0};
-      if (type == MPI_SHORT_INT) {  // the other pairs have no gap within
-        own_[0].block = 2;
-        own_[1] = {4, 4, 1, 0};
-        row_count_ = 2;
-      }
+      only = {0, basic_size(type), 1, 0};
+      if (type != MPI_SHORT_INT) return;  // the other pairs have no gap within
+      rows = short_int_rows;
+      row_count = 2;
       return;
     }
     derived_type* const made = derived(rank, type);
-    loop_count_ = made->loop_count;
-    for (std::uint32_t i = 0; i < loop_count_; ++i) loops_[i] = made->loops[i];
-    row_count_ = made->row_count;
-    if (row_count_ == 1) {
-      own_[0] = made->rows()[0];
+    loops = made->loops;
+    loop_count = made->loop_count;
+    row_count = made->row_count;
+    block_bytes = made->block_bytes;
+    alignment = made->alignment;
+    if (row_count == 1) {
+      only = made->rows()[0];
     } else {
-      rows_ = made->rows();
+      rows = made->rows();
     }
-    block_bytes_ = made->block_bytes;
-    alignment_ = made->alignment;
+  }
+  [[nodiscard]] QUARRY_HD block_row const& row(bytes i) const {
+    return rows != nullptr ? rows[i] : only;
+  }
+};
+
+/// The layout of a type that is being made: the rows of an old type, and loops that repeat them.
+class type_layout {
+ public:
+  /// The old type has at most `max_loops`; the new one adds two.
+  static constexpr std::uint32_t capacity = derived_type::max_loops + 2;
+
+  QUARRY_HD type_layout(rank_state& rank, MPI_Datatype type)
+      : view_{rank, type}, loop_count_{view_.loop_count} {
+    for (std::uint32_t i = 0; i < loop_count_; ++i) loops_[i] = view_.loops[i];
   }
 
   /// Repeats all that is there at a constant distance. One row or loop stays one if the repetitions
   /// continue it.
   QUARRY_HD void repeat(bytes count, std::int64_t stride) {
-    if (count == 0) row_count_ = 0;
+    if (count == 0) view_.row_count = 0;
     if (count <= 1) return;
     if (loop_count_ != 0) {
       row_loop& last = loops_[loop_count_ - 1];
@@ -47,65 +91,43 @@ class type_layout {
         last.count *= count;
         return;
       }
-    } else if (row_count_ == 1) {
-      block_row& row = own_[0];
-      if (row.count == 1) {
-        if (stride == static_cast<std::int64_t>(row.block)) {
-          row.block *= count;
-        } else {
-          row.count = count;
-          row.stride = stride;
-        }
-        return;
-      }
-      if (stride == static_cast<std::int64_t>(row.count) * row.stride) {
-        row.count *= count;
-        return;
-      }
+    } else if (view_.row_count == 1 && repeat_row(view_.only, count, stride)) {
+      return;
     }
     loops_[loop_count_++] = {count, stride};
   }
   QUARRY_HD void shift(std::int64_t distance) { shift_ += distance; }
 
+  [[nodiscard]] QUARRY_HD row_loop const* loops() const { return loops_; }
   [[nodiscard]] QUARRY_HD std::uint32_t loop_count() const { return loop_count_; }
-  [[nodiscard]] QUARRY_HD row_loop const& loop(std::uint32_t i) const { return loops_[i]; }
-  [[nodiscard]] QUARRY_HD bytes row_count() const { return row_count_; }
+  [[nodiscard]] QUARRY_HD bytes row_count() const { return view_.row_count; }
   [[nodiscard]] QUARRY_HD block_row row(bytes i) const {
-    block_row result = rows_ != nullptr ? rows_[i] : own_[i];
+    block_row result = view_.row(i);
     result.offset += shift_;
     return result;
   }
-  /// The type's rows, if each is one block of `block_bytes()` bytes. Their offsets lack the shift.
-  [[nodiscard]] QUARRY_HD block_row const* uniform_rows() const {
-    return block_bytes_ != 0 ? rows_ : nullptr;
-  }
-  [[nodiscard]] QUARRY_HD std::uint32_t block_bytes() const { return block_bytes_; }
-  [[nodiscard]] QUARRY_HD std::uint64_t alignment() const { return alignment_; }
-  [[nodiscard]] QUARRY_HD std::int64_t shift() const { return shift_; }
 
  private:
-  std::uint32_t loop_count_ = 0;
-  std::uint32_t block_bytes_ = 0;
-  bytes row_count_ = 1;
+  row_view view_;
+  std::uint32_t loop_count_;
   std::int64_t shift_ = 0;
-  std::uint64_t alignment_ = 0;
-  block_row const* rows_ = nullptr;  // null: `own_`
-  block_row own_[2] = {};
   row_loop loops_[capacity];
 };
 
-/// The repetitions of a layout's rows, from the first to the last.
+/// The repetitions of rows in at most `Most` loops, from the first to the last.
+template <std::uint32_t Most>
 class loop_position {
  public:
-  QUARRY_HD explicit loop_position(type_layout const& of) : of_{of} {
-    for (std::uint32_t i = 0; i < of.loop_count(); ++i) done_[i] = 0;
+  QUARRY_HD loop_position(row_loop const* loops, std::uint32_t count)
+      : loops_{loops}, count_{count} {
+    for (std::uint32_t i = 0; i < count; ++i) done_[i] = 0;
   }
   /// How far the rows lie from those of the first repetition.
   [[nodiscard]] QUARRY_HD std::int64_t offset() const { return offset_; }
   /// Goes to the next repetition. Returns false after the last one.
   [[nodiscard]] QUARRY_HD bool next() {
-    for (std::uint32_t i = 0; i < of_.loop_count(); ++i) {
-      row_loop const& loop = of_.loop(i);
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      row_loop const& loop = loops_[i];
       offset_ += loop.stride;
       if (++done_[i] < loop.count) return true;
       offset_ -= static_cast<std::int64_t>(loop.count) * loop.stride;
@@ -115,9 +137,10 @@ class loop_position {
   }
 
  private:
-  type_layout const& of_;
+  row_loop const* loops_;
+  std::uint32_t count_;
   std::int64_t offset_ = 0;
-  bytes done_[type_layout::capacity];
+  bytes done_[Most];
 };
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

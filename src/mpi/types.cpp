@@ -36,60 +36,48 @@ struct element_copy {
     copy_bytes(to.at(offset, place), from.at(offset, place), part);
     place += part;
   }
-  /// Copies short blocks together. `places` says where they lie, from `offset` on.
+  /// Copies short blocks together, or as many of them as there are before the end. The first lies
+  /// at `offset`, the others where `places` says. A message can end within a block.
   QUARRY_HD void copy_short(std::int64_t offset, block_places const& places, bytes count,
                             std::uint32_t block, std::uint64_t alignment) {
+    bytes const whole = rest() / block;
+    bytes const copied = count < whole ? count : whole;
     block_places const packed{block, nullptr};
     copy_blocks(to.at(offset, place), to.is_packed ? packed : places, from.at(offset, place),
-                from.is_packed ? packed : places, count, block, alignment);
-    place += count * block;
+                from.is_packed ? packed : places, copied, block, alignment);
+    place += copied * block;
+    if (copied != count) copy_block(offset + places.offset_of(copied), block);
   }
-  QUARRY_SLOW void copy_row(block_row const& row) {
+  QUARRY_HD void copy_row(block_row const& row, std::int64_t offset) {
     if (row.count > 1 && row.block < long_block) {
-      bytes const whole = rest() / row.block;
-      bytes const count = row.count < whole ? row.count : whole;
-      copy_short(row.offset, {row.stride, nullptr}, count, static_cast<std::uint32_t>(row.block),
-                 static_cast<std::uint64_t>(row.stride));
-      if (count != row.count)  // a message can end within a block
-        copy_block(row.offset + static_cast<std::int64_t>(count) * row.stride, row.block);
+      copy_short(offset + row.offset, {row.stride, nullptr}, row.count,
+                 static_cast<std::uint32_t>(row.block), static_cast<std::uint64_t>(row.stride));
       return;
     }
     for (bytes i = 0; i < row.count && rest() != 0; ++i)
-      copy_block(row.offset + static_cast<std::int64_t>(i) * row.stride, row.block);
+      copy_block(offset + row.offset + static_cast<std::int64_t>(i) * row.stride, row.block);
   }
-  /// Copies rows that are short blocks of one size.
-  QUARRY_SLOW void copy_uniform(type_layout const& layout, std::int64_t offset) {
-    bytes const whole = rest() / layout.block_bytes();
-    bytes const count = layout.row_count() < whole ? layout.row_count() : whole;
-    copy_short(offset + layout.shift(), {0, layout.uniform_rows()}, count, layout.block_bytes(),
-               layout.alignment());
-    if (count != layout.row_count())
-      copy_block(offset + layout.row(count).offset, layout.block_bytes());
-  }
-  QUARRY_SLOW void run(type_layout const& layout) {
-    loop_position position{layout};
-    while (rest() != 0) {
-      if (layout.uniform_rows() != nullptr) {
-        copy_uniform(layout, position.offset());
-      } else {
-        for (bytes i = 0; i < layout.row_count() && rest() != 0; ++i) {
-          block_row row = layout.row(i);
-          row.offset += position.offset();
-          copy_row(row);
-        }
-      }
-      if (!position.next()) break;
-    }
+  QUARRY_HD void copy_rows(row_view const& view, std::int64_t offset) {
+    if (view.block_bytes != 0)
+      return copy_short(offset, {0, view.rows}, view.row_count, view.block_bytes, view.alignment);
+    for (bytes i = 0; i < view.row_count && rest() != 0; ++i) copy_row(view.row(i), offset);
   }
 };
 
 /// Copies the first `size` bytes of `count` elements of a type that is not dense.
 QUARRY_SLOW void copy_spread(rank_state& rank, MPI_Datatype type, bytes count,
                              packed_or_spread const& to, packed_or_spread const& from, bytes size) {
-  if (size == 0) return;
-  type_layout layout{rank, type};
-  layout.repeat(count, element_extent(rank, type));
-  element_copy{to, from, size}.run(layout);
+  row_view view{rank, type};
+  std::int64_t const extent = element_extent(rank, type);
+  bool const is_one_row =
+      view.loop_count == 0 && view.row_count == 1 && repeat_row(view.only, count, extent);
+  element_copy copy{to, from, size};
+  for (std::int64_t element = 0; copy.rest() != 0; element += extent) {
+    loop_position<derived_type::max_loops> position{view.loops, view.loop_count};
+    do copy.copy_rows(view, element + position.offset());
+    while (copy.rest() != 0 && position.next());
+    if (is_one_row) return;
+  }
 }
 
 QUARRY_HD packed_or_spread packed(void const* data) {

@@ -150,26 +150,25 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
   return made == nullptr ? 0 : made->facts.extent();
 }
 
-/// The lower bound of an element; may be negative. Its first byte may lie elsewhere.
-[[nodiscard]] QUARRY_HD inline std::int64_t lower_bound(rank_state& rank, MPI_Datatype type) {
-  derived_type const* const made = is_basic(type) ? nullptr : derived(rank, type);
-  return made == nullptr ? 0 : made->facts.lower;
-}
-
-/// The part of a buffer that elements use.
+/// The part of a buffer that elements use. It includes the gaps between their bytes and their bounds:
+/// a function of the program may copy whole structs.
 struct element_span {
-  std::int64_t offset;  // of its first byte from the buffer's address
+  std::int64_t first;  // the offset of its first byte from the buffer's address
   bytes size;
 };
-[[nodiscard]] QUARRY_HD inline element_span span_of(rank_state& rank, MPI_Datatype type,
-                                                    bytes count) {
+[[nodiscard]] QUARRY_HD inline element_span span_of(rank_state& rank, bytes count,
+                                                    MPI_Datatype type) {
   if (is_basic(type)) return {0, count * (static_cast<bytes>(type) >> 8)};
   derived_type const* const made = derived(rank, type);
   if (made == nullptr || count == 0 || made->facts.size == 0) return {0, 0};
   type_facts const& facts = made->facts;
   std::int64_t const last = static_cast<std::int64_t>(count - 1) * facts.extent();
-  std::int64_t const first = facts.true_lower + (last < 0 ? last : 0);
-  return {first, static_cast<bytes>(facts.true_upper + (last < 0 ? 0 : last) - first)};
+  bool const begins_with_gap = facts.lower < facts.true_lower;
+  bool const ends_with_gap = facts.upper > facts.true_upper;
+  std::int64_t const first =
+      (begins_with_gap ? facts.lower : facts.true_lower) + (last < 0 ? last : 0);
+  std::int64_t const end = (ends_with_gap ? facts.upper : facts.true_upper) + (last < 0 ? 0 : last);
+  return {first, static_cast<bytes>(end - first)};
 }
 
 /// Whether elements lie in a buffer as in a message.
