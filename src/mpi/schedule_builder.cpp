@@ -88,9 +88,9 @@ QUARRY_SLOW char* schedule_builder::memory(bytes size) {
 }
 
 QUARRY_SLOW char* schedule_builder::elements(bytes count, MPI_Datatype type) {
-  element_span const span = span_of(rank_, type, count);
+  element_span const span = span_of(rank_, count, type);
   char* const begin = memory(span.size);
-  return begin == nullptr ? nullptr : begin - span.offset;
+  return begin == nullptr ? nullptr : begin - span.first;
 }
 
 QUARRY_SLOW bool schedule_builder::finish(std::uint32_t most_messages) {
