@@ -48,19 +48,21 @@ struct element_copy {
     place += copied * block;
     if (copied != count) copy_block(offset + places.offset_of(copied), block);
   }
-  QUARRY_HD void copy_row(block_row const& row, std::int64_t offset) {
-    if (row.count > 1 && row.block < long_block) {
-      copy_short(offset + row.offset, {row.stride, nullptr}, row.count,
-                 static_cast<std::uint32_t>(row.block), static_cast<std::uint64_t>(row.stride));
-      return;
-    }
-    for (bytes i = 0; i < row.count && rest() != 0; ++i)
-      copy_block(offset + row.offset + static_cast<std::int64_t>(i) * row.stride, row.block);
-  }
   QUARRY_HD void copy_rows(row_view const& view, std::int64_t offset) {
-    if (view.block_bytes != 0)
-      return copy_short(offset, {0, view.rows}, view.row_count, view.block_bytes, view.alignment);
-    for (bytes i = 0; i < view.row_count && rest() != 0; ++i) copy_row(view.row(i), offset);
+    bool const is_uniform = view.block_bytes != 0;  // all rows are short blocks: one row of them
+    bytes const rows = is_uniform ? 1 : view.row_count;
+    for (bytes k = 0; k < rows && rest() != 0; ++k) {
+      block_row const row =
+          is_uniform ? block_row{0, view.block_bytes, view.row_count, 0} : view.row(k);
+      if (row.count > 1 && row.block < long_block) {
+        copy_short(offset + row.offset, {row.stride, is_uniform ? view.rows : nullptr}, row.count,
+                   static_cast<std::uint32_t>(row.block),
+                   is_uniform ? view.alignment : static_cast<std::uint64_t>(row.stride));
+        continue;
+      }
+      for (bytes i = 0; i < row.count && rest() != 0; ++i)
+        copy_block(offset + row.offset + static_cast<std::int64_t>(i) * row.stride, row.block);
+    }
   }
 };
 

@@ -50,7 +50,7 @@ struct type_contents {
 /// A type that the program made. Element i of a buffer begins at i * extent. Its bytes, in the
 /// order of a message: the rows, in each repetition of the loops. The last loop is the outermost.
 struct derived_type {
-  static constexpr std::uint32_t max_loops = 6;
+  static constexpr std::uint32_t max_loops = 4;
 
   type_facts facts;
   type_contents contents;
