@@ -50,6 +50,7 @@ PROGRAMS = {
     "heat_1d": ((1, 4, 7), None),
     "heat_2d": ((1, 4, 6), None),
     "large_frame": ((1, 4, 7), None),
+    "layouts": ((1, 4, 7), None),
     "life": ((1, 4, 7), None),
     "monte_carlo": ((1, 4, 7), None),
     "n_body": ((1, 4, 7), None),
