@@ -39,8 +39,10 @@ inline constexpr int quad_bias = 16383;
     mantissa <<= 1;  // which a normal number leaves out
     return {sign | static_cast<std::uint64_t>(biased) << 48 | mantissa >> 16, mantissa << 48};
   }
-  int const lost = 15 - biased;  // below 80: a long double has no smaller numbers
-  return {sign | mantissa >> lost, lost < 64 ? mantissa << (64 - lost) : mantissa >> (lost - 64)};
+  // The first bit is not left out. A long double has no numbers that lose bits here.
+  int const lost = 16 - biased;
+  if (lost >= 64) return {sign, mantissa >> (lost - 64)};
+  return {sign | mantissa >> lost, mantissa << (64 - lost)};
 }
 
 /// The nearest number; infinite if the number is too large.

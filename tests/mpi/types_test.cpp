@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -217,6 +219,180 @@ TEST(Types, OnlyCommittedTypesCanBeSent) {
     MPI_Datatype basic = MPI_INT;
     EXPECT_EQ(MPI_Type_free(&basic), MPI_ERR_TYPE);
     EXPECT_EQ(MPI_Type_contiguous(-1, MPI_INT, &type), MPI_ERR_COUNT);
+  });
+}
+
+TEST(Types, ARegularTypeNeedsLittleMemoryHoweverManyBlocksItHas) {
+  run_everywhere(1, [] {
+    MPI_Datatype four, huge, again;
+    MPI_Type_contiguous(4, MPI_INT, &four);
+    MPI_Type_vector(0x3fffffff, 1, 3, four, &huge);  // its list of blocks would need gigabytes
+    MPI_Type_create_resized(huge, 16, -1024, &again);
+    MPI_Count size = 0, lower = 0, extent = 0, elements = 0;
+    MPI_Type_size_x(again, &size);
+    EXPECT_EQ(size, 16ll * 0x3fffffff);
+    EXPECT_EQ(size_of_type(again), MPI_UNDEFINED);
+    MPI_Type_get_extent_x(again, &lower, &extent);
+    EXPECT_EQ(lower, 16);
+    EXPECT_EQ(extent, -1024);
+    MPI_Type_get_true_extent_x(again, &lower, &extent);
+    EXPECT_EQ(lower, 0);
+    EXPECT_EQ(extent, 48ll * 0x3ffffffe + 16);
+    MPI_Type_commit(&again);
+    MPI_Status status;
+    MPI_Status_set_elements_x(&status, again, 4ll * 0x3fffffff);
+    MPI_Get_elements_x(&status, again, &elements);
+    EXPECT_EQ(elements, 4ll * 0x3fffffff);
+    int count = 0;
+    MPI_Get_elements(&status, again, &count);
+    EXPECT_EQ(count, MPI_UNDEFINED);
+    for (MPI_Datatype* const type : {&four, &huge, &again}) MPI_Type_free(type);
+  });
+}
+
+TEST(Types, AChainOfAThousandTypesIsFreedWithItsLast) {
+  auto const chain_of = [](int length) {
+    MPI_Datatype type = MPI_INT;
+    for (int i = 0; i < length; ++i) {
+      MPI_Datatype next;
+      int const one = 1;
+      MPI_Aint const place = 4;
+      MPI_Type_create_struct(1, &one, &place, &type, &next);
+      if (type != MPI_INT) MPI_Type_free(&type);
+      type = next;
+    }
+    EXPECT_EQ(bounds_of(type), (std::pair<long, long>{4 * length, 4}));
+    MPI_Type_commit(&type);
+    char packed[4];
+    int position = 0;
+    std::vector<int> numbers(1001);
+    numbers[static_cast<std::size_t>(length)] = 77;
+    MPI_Pack(numbers.data(), 1, type, packed, 4, &position, MPI_COMM_SELF);
+    EXPECT_EQ(packed[0], 77);
+    MPI_Type_free(&type);
+  };
+  program_result const brief = run_on_threads(1, [&] { chain_of(1); });
+  program_result const result = run_on_threads(1, [&] { chain_of(1000); });
+  EXPECT_EQ(result.wrong_frees, 0u);
+  EXPECT_EQ(result.allocations, brief.allocations);  // tables of the rank
+}
+
+TEST(Types, BoundsThatTheProgramSetsAreKept) {
+  run_everywhere(1, [] {
+    using bounds = std::pair<long, long>;
+    MPI_Datatype shifted, made;
+    MPI_Type_create_resized(MPI_INT, 4, 16, &shifted);
+    int lengths[] = {1, 1, 1};
+    MPI_Aint places[] = {0, 8, 40};
+    MPI_Datatype types[] = {MPI_INT, shifted, MPI_CHAR};
+    MPI_Type_create_struct(3, lengths, places, types, &made);
+    EXPECT_EQ(bounds_of(made), (bounds{12, 16}));  // those of the part that has some
+    MPI_Type_free(&made);
+    MPI_Type_free(&shifted);
+    places[0] = -3;
+    types[0] = MPI_LB;
+    types[1] = MPI_BYTE;
+    types[2] = MPI_UB;
+    MPI_Type_struct(3, lengths, places, types, &made);
+    EXPECT_EQ(bounds_of(made), (bounds{-3, 43}));
+    MPI_Aint upper = 0;
+    MPI_Type_ub(made, &upper);
+    EXPECT_EQ(upper, 40);
+    EXPECT_EQ(size_of_type(made), 1);
+    MPI_Type_free(&made);
+  });
+}
+
+TEST(Types, HaveNames) {
+  run_everywhere(1, [] {
+    char name[MPI_MAX_OBJECT_NAME];
+    int length = -1;
+    auto const name_of = [&](MPI_Datatype type) {
+      MPI_Type_get_name(type, name, &length);
+      EXPECT_EQ(static_cast<std::size_t>(length), std::string(name).size());
+      return std::string(name);
+    };
+    MPI_Datatype made = vector_of(2, 1, 2, MPI_INT);
+    EXPECT_EQ(name_of(MPI_LONG_DOUBLE_INT), "MPI_LONG_DOUBLE_INT");
+    EXPECT_EQ(name_of(made), "");
+    MPI_Type_set_name(made, "pair");
+    MPI_Type_set_name(MPI_INT, std::string(100, 'i').c_str());
+    EXPECT_EQ(name_of(made), "pair");
+    EXPECT_EQ(name_of(MPI_INT), std::string(MPI_MAX_OBJECT_NAME - 1, 'i'));
+    EXPECT_EQ(name_of(MPI_FLOAT), "MPI_FLOAT");
+    MPI_Type_free(&made);
+  });
+}
+
+TEST(Types, External32HasTheMostSignificantByteFirst) {
+  run_everywhere(1, [] {
+    auto const packed = [](auto value, MPI_Datatype type) {
+      std::vector<unsigned char> bytes(64);
+      MPI_Aint position = 0, back = 0;
+      MPI_Pack_external("external32", &value, 1, type, bytes.data(), 64, &position);
+      decltype(value) again{};
+      MPI_Unpack_external("external32", bytes.data(), position, &back, &again, 1, type);
+      EXPECT_EQ(again, value);
+      bytes.resize(static_cast<std::size_t>(position));
+      return bytes;
+    };
+    using bytes = std::vector<unsigned char>;
+    EXPECT_EQ(packed(0x01020304, MPI_INT), (bytes{1, 2, 3, 4}));
+    EXPECT_EQ(packed(-2l, MPI_LONG), (bytes{255, 255, 255, 254}));
+    EXPECT_EQ(packed(0x80000000ul, MPI_UNSIGNED_LONG), (bytes{128, 0, 0, 0}));
+    EXPECT_EQ(packed(1.0, MPI_DOUBLE), (bytes{0x3f, 0xf0, 0, 0, 0, 0, 0, 0}));
+    bytes one(16), half(16);
+    one[0] = 0x3f, one[1] = 0xff;
+    half[0] = 0xbf, half[1] = 0xfe, half[2] = 0x80;
+    EXPECT_EQ(packed(1.0l, MPI_LONG_DOUBLE), one);
+    EXPECT_EQ(packed(-0.75l, MPI_LONG_DOUBLE), half);
+    using limits = std::numeric_limits<long double>;
+    for (long double const value : {0.0l, 0.1l, -3e4000l, limits::max(), limits::min(),
+                                    limits::denorm_min(), limits::min() * 0.3l, limits::infinity()})
+      EXPECT_EQ(packed(value, MPI_LONG_DOUBLE).size(), 16u);
+  });
+}
+
+TEST(Types, ArgumentsThatMakeNoTypeAreRefused) {
+  run_everywhere(1, [] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Datatype made = 123;
+    int const lengths[] = {1, -1}, places[] = {0, 1};
+    MPI_Aint const addresses[] = {0, 1};
+    MPI_Datatype const types[] = {MPI_INT, MPI_DATATYPE_NULL};
+    EXPECT_EQ(MPI_Type_vector(1, -1, 1, MPI_INT, &made), MPI_ERR_ARG);
+    EXPECT_EQ(MPI_Type_create_hvector(-1, 1, 1, MPI_INT, &made), MPI_ERR_COUNT);
+    EXPECT_EQ(MPI_Type_indexed(2, lengths, places, MPI_INT, &made), MPI_ERR_ARG);
+    EXPECT_EQ(MPI_Type_create_hindexed(1, lengths, addresses, MPI_LB, &made), MPI_ERR_TYPE);
+    EXPECT_EQ(MPI_Type_create_indexed_block(1, -2, places, MPI_INT, &made), MPI_ERR_ARG);
+    EXPECT_EQ(MPI_Type_create_struct(2, places, addresses, types, &made), MPI_ERR_TYPE);
+    EXPECT_EQ(MPI_Type_create_resized(0x10000, 0, 4, &made), MPI_ERR_TYPE);
+    int const sizes[] = {4}, parts[] = {3}, starts[] = {2}, counts[] = {3}, blocks[] = {1};
+    int const block = MPI_DISTRIBUTE_BLOCK;
+    EXPECT_EQ(MPI_Type_create_subarray(1, sizes, parts, starts, MPI_ORDER_C, MPI_INT, &made),
+              MPI_ERR_ARG);
+    EXPECT_EQ(MPI_Type_create_subarray(1, sizes, parts, places, 7, MPI_INT, &made), MPI_ERR_ARG);
+    EXPECT_EQ(
+        MPI_Type_create_darray(3, 3, 1, sizes, &block, blocks, counts, MPI_ORDER_C, MPI_INT, &made),
+        MPI_ERR_ARG);
+    EXPECT_EQ(
+        MPI_Type_create_darray(3, 0, 1, sizes, &block, blocks, counts, MPI_ORDER_C, MPI_INT, &made),
+        MPI_ERR_ARG);  // three blocks of 1 are less than 4 elements
+    MPI_Datatype large;
+    MPI_Type_contiguous(0x7fffffff, MPI_DOUBLE, &large);
+    EXPECT_EQ(MPI_Type_contiguous(0x7fffffff, large, &made), MPI_ERR_ARG);
+    MPI_Type_free(&large);
+    EXPECT_EQ(made, 123);
+    char bytes[8];
+    int position = 6, value = 0;
+    EXPECT_EQ(MPI_Pack(&value, 1, MPI_INT, bytes, 8, &position, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+    EXPECT_EQ(MPI_Unpack(bytes, 8, &position, &value, 1, MPI_INT, MPI_COMM_WORLD),
+              MPI_ERR_TRUNCATE);
+    EXPECT_EQ(position, 6);
+    MPI_Aint place = 0;
+    EXPECT_EQ(MPI_Pack_external("native", &value, 1, MPI_INT, bytes, 8, &place), MPI_ERR_ARG);
+    EXPECT_EQ(MPI_Type_match_size(MPI_TYPECLASS_REAL, 5, &made), MPI_ERR_ARG);
+    EXPECT_EQ(MPI_Type_get_contents(MPI_INT, 9, 9, 9, &value, &place, &made), MPI_ERR_TYPE);
   });
 }
 
