@@ -2,6 +2,7 @@
 // The names of types.
 #include "derived_types.hpp"
 #include "format.hpp"
+#include "progress.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
