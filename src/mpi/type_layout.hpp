@@ -6,8 +6,8 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Repeats a row at a constant distance, if the repetitions continue it. Returns false, and has done
-/// nothing, otherwise.
+/// Repeats a row at a constant distance, if the repetitions continue it. Returns false, and has
+/// done nothing, otherwise.
 QUARRY_HD inline bool repeat_row(block_row& row, bytes count, std::int64_t stride) {
   if (row.count == 1 && stride == static_cast<std::int64_t>(row.block)) {
     row.block *= count;

@@ -150,8 +150,8 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
   return made == nullptr ? 0 : made->facts.extent();
 }
 
-/// The part of a buffer that elements use. It includes the gaps between their bytes and their bounds:
-/// a function of the program may copy whole structs.
+/// The part of a buffer that elements use. It includes the gaps between their bytes and their
+/// bounds: a function of the program may copy whole structs.
 struct element_span {
   std::int64_t first;  // the offset of its first byte from the buffer's address
   bytes size;
