@@ -160,7 +160,7 @@ void make_values_of(CallBase& call) {
       if (call.getArgOperand(i)->getType()->isPointerTy()) replace_write(call, *row, written, i);
     }
   }
-  if (!ignores_contents(*row) || has_conversion(call, 'n')) return;
+  if (!ignores_contents(*row) || row->makes_number || has_conversion(call, 'n')) return;
   for (unsigned i = 0; i < call.arg_size(); ++i) {
     Value* const argument = call.getArgOperand(i);
     if (!is_written[i] && isa<PointerType>(argument->getType()) && !isa<Constant>(argument) &&
