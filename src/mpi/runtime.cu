@@ -19,6 +19,7 @@
 #include "checked_collectives.cpp"
 #include "checked_messages.cpp"
 #include "checked_objects.cpp"
+#include "checked_types.cpp"
 #include "checks.cpp"
 #include "collectives.cpp"
 #include "communicator_objects.cpp"

@@ -12,7 +12,10 @@ static void leak(void) {
   MPI_Datatype pair;
   MPI_Group all, one;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);              // LEAK communicator
-  MPI_Type_contiguous(2, MPI_INT, &pair);           // LEAK datatype
+  MPI_Datatype single;
+  MPI_Type_contiguous(2, MPI_INT, &single);
+  MPI_Type_create_resized(single, 0, 16, &pair);    // LEAK datatype
+  MPI_Type_free(&single);
   MPI_Comm_group(MPI_COMM_WORLD, &all);
   MPI_Group_incl(all, 1, &rank, &one);              // LEAK group
   MPI_Group_free(&all);
