@@ -424,6 +424,49 @@ TEST(ScheduledCollective, ALongerBroadcastFailsInTheWaitOfTheReceiver) {
   });
 }
 
+TEST(ScheduledCollective, WithoutMemoryNothingBeginsAndNothingIsLost) {
+  run_everywhere(2, [] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int data = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    for (int i = 0; i < 3; ++i)  // in place it needs a copy, which is larger than the heap
+      EXPECT_EQ(MPI_Ialltoall(MPI_IN_PLACE, 0, MPI_INT, &data, 50'000'000, MPI_INT, MPI_COMM_WORLD,
+                              &request),
+                MPI_ERR_NO_MEM);
+    EXPECT_EQ(request, MPI_REQUEST_NULL);
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    EXPECT_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+  });
+}
+
+TEST(ScheduledCollective, OperationsGiveTheirMemoryBack) {
+  auto const leftover = [](int rounds) {
+    return run_on_fibers(6, 3,
+                         [rounds] {
+                           int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+                           MPI_Op op = MPI_OP_NULL;
+                           MPI_Op_create(compose, 0, &op);
+                           for (int round = 0; round < rounds; ++round) {
+                             shared_random random{static_cast<std::uint64_t>(round)};
+                             for (int which = 0; which < operations; ++which) {
+                               auto const run = begin({MPI_COMM_WORLD, own, size, op, MPI_2INT},
+                                                      which, true, which, random);
+                               MPI_Wait(&run->request, MPI_STATUS_IGNORE);
+                             }
+                             MPI_Request request = MPI_REQUEST_NULL;
+                             MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+                             MPI_Start(&request);
+                             MPI_Wait(&request, MPI_STATUS_IGNORE);
+                             MPI_Request_free(&request);
+                             MPI_Barrier(MPI_COMM_WORLD);
+                           }
+                           MPI_Op_free(&op);
+                         })
+        .allocations;
+  };
+  EXPECT_EQ(leftover(16), leftover(8));
+}
+
 TEST(ScheduledCollective, AReductionInOneRankIsInPlace) {
   run_everywhere(1, [] {
     int const left[2] = {2, 3};
