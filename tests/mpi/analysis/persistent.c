@@ -8,10 +8,10 @@ static void started_later(int rank) {
   MPI_Request request;
   MPI_Bcast_init(&n, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
   n = 5;                    // allowed until MPI_Start
-  free(malloc((size_t)n));  // CU
+  free(malloc((size_t)n));  // CV from MPI_Start
   MPI_Start(&request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  free(malloc((size_t)n + 1));  // CV `n` from MPI_Start
+  free(malloc((size_t)n + 1));  // CV from MPI_Start
   MPI_Request_free(&request);
 }
 
@@ -32,7 +32,7 @@ static void beside_others(int rank) {
     MPI_Startall(1, &request);
     MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
     free(malloc((size_t)unrelated));  // CU
-    free(malloc((size_t)n + 1));      // CV `n` from MPI_Startall
+    free(malloc((size_t)n + 1));      // CV from MPI_Allreduce_init
   }
   MPI_Request_free(&request);
 }
