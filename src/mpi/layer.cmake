@@ -6,8 +6,8 @@ quarry_layer(mpi
     c_memory.cpp c_output.cpp c_random.cpp c_stdlib.cpp c_string.cpp c_system.cpp c_time.cpp checked_collectives.cpp checked_messages.cpp
     checked_objects.cpp checks.cpp collectives.cpp communicator_objects.cpp communicators.cpp compared_malloc.cpp convert_elements.cpp
     copy_bytes.cpp derived_types.cpp element_counts.cpp environment.cpp error_handlers.cpp external32.cpp frame_memory.cpp groups.cpp
-    host_calls.cpp host_files.cpp immediate_copies.cpp information.cpp intercommunicators.cpp long_messages.cpp meeting.cpp message_calls.cpp
-    neighbour_collectives.cpp nonblocking_collectives.cpp outgoing.cpp output.cpp pack_calls.cpp part_collectives.cpp
+    host_calls.cpp host_files.cpp immediate_copies.cpp information.cpp intercommunicators.cpp long_messages.cpp meeting.cpp
+    message_calls.cpp neighbour_collectives.cpp nonblocking_collectives.cpp outgoing.cpp output.cpp pack_calls.cpp part_collectives.cpp
     persistent_collectives.cpp persistent_requests.cpp point_to_point.cpp progress.cpp rank.cpp rank_arrays.cpp rank_memory.cpp
     reduction.cpp requests.cpp schedule.cpp schedule_builder.cpp schedule_steps.cpp scheduled_collective.cpp splitting.cpp topologies.cpp
     topology_calls.cpp type_constructors.cpp type_names.cpp type_queries.cpp types.cpp wait_graph.cpp zero_divisor.cpp

@@ -154,7 +154,7 @@ TEST(NeighbourCollectives, TwoGroupsExchangeTheirData) {
       MPI_Reduce(&world, &reduced, 1, MPI_INT, MPI_SUM, root, both);
       EXPECT_EQ(reduced, root == MPI_ROOT ? sum : -1);
 
-      // Each rank gets its part of the sums over the other group: `local` parts of `remote` numbers.
+      // Each rank gets its part of the sums over the other group: a part has `remote` numbers.
       values const addends(at(local * remote), world);
       values sums(at(remote), -1);
       MPI_Request request = MPI_REQUEST_NULL;

@@ -424,6 +424,33 @@ TEST(ScheduledCollective, ALongerBroadcastFailsInTheWaitOfTheReceiver) {
   });
 }
 
+TEST(ScheduledCollective, ACommunicatorIsCopiedWhileTheRankDoesOtherThings) {
+  in_communicators([](test_world const& world) {
+    MPI_Comm copies[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
+    MPI_Request requests[3];
+    int sum = 0;
+    // The last rank begins only after a message that the others send after they have begun.
+    int const last = world.size - 1;
+    for (int i = 0; world.own == last && i < last; ++i)
+      MPI_Recv(nullptr, 0, MPI_INT, i, 8, world.communicator, MPI_STATUS_IGNORE);
+    MPI_Comm_idup(world.communicator, &copies[0], &requests[0]);
+    MPI_Iallreduce(&world.own, &sum, 1, MPI_INT, MPI_SUM, world.communicator, &requests[1]);
+    MPI_Comm_idup(world.communicator, &copies[1], &requests[2]);
+    if (world.own != last) MPI_Send(nullptr, 0, MPI_INT, last, 8, world.communicator);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    EXPECT_EQ(sum, world.size * (world.size - 1) / 2);
+    for (MPI_Comm& copy : copies) {
+      int result = -1;
+      MPI_Comm_compare(world.communicator, copy, &result);
+      EXPECT_EQ(result, MPI_CONGRUENT);
+      int token = world.own;
+      MPI_Bcast(&token, 1, MPI_INT, last, copy);
+      EXPECT_EQ(token, last);
+      MPI_Comm_free(&copy);
+    }
+  });
+}
+
 TEST(ScheduledCollective, WithoutMemoryNothingBeginsAndNothingIsLost) {
   run_everywhere(2, [] {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -464,7 +491,9 @@ TEST(ScheduledCollective, OperationsGiveTheirMemoryBack) {
                          })
         .allocations;
   };
-  EXPECT_EQ(leftover(16), leftover(8));
+  // Ranks keep some messages for reuse, at most 24 each; how many depends on the order of arrival.
+  // A block for each round would be 50 more.
+  EXPECT_LT(leftover(60), leftover(10) + 25);
 }
 
 TEST(ScheduledCollective, AReductionInOneRankIsInPlace) {
