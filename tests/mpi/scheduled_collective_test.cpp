@@ -413,17 +413,6 @@ TEST(ScheduledCollective, WrongArgumentsAreRefusedAndChangeNothing) {
   });
 }
 
-TEST(ScheduledCollective, ALongerBroadcastFailsInTheWaitOfTheReceiver) {
-  run_everywhere(2, [] {
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int data[4] = {1, 2, 3, 4};
-    int const own = rank_in(MPI_COMM_WORLD);
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Ibcast(data, own == 0 ? 4 : 2, MPI_INT, 0, MPI_COMM_WORLD, &request);
-    EXPECT_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE), own == 0 ? MPI_SUCCESS : MPI_ERR_TRUNCATE);
-  });
-}
-
 TEST(ScheduledCollective, ACommunicatorIsCopiedWhileTheRankDoesOtherThings) {
   in_communicators([](test_world const& world) {
     MPI_Comm copies[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
@@ -494,19 +483,6 @@ TEST(ScheduledCollective, OperationsGiveTheirMemoryBack) {
   // Ranks keep some messages for reuse, at most 24 each; how many depends on the order of arrival.
   // A block for each round would be 50 more.
   EXPECT_LT(leftover(60), leftover(10) + 25);
-}
-
-TEST(ScheduledCollective, AReductionInOneRankIsInPlace) {
-  run_everywhere(1, [] {
-    int const left[2] = {2, 3};
-    int right[2] = {5, 7};
-    MPI_Reduce_local(left, right, 2, MPI_INT, MPI_PROD);
-    EXPECT_EQ(right[0], 10);
-    EXPECT_EQ(right[1], 21);
-    int commutes = 0;
-    MPI_Op_commutative(MPI_PROD, &commutes);
-    EXPECT_EQ(commutes, 1);
-  });
 }
 
 }  // namespace scheduled_collective_test
