@@ -149,7 +149,7 @@ bool ignores_contents(call_model const& row) {
 
 void make_values_of(CallBase& call) {
   auto const* const row = model_of(call);
-  if (row == nullptr) return;
+  if (row == nullptr || keeps_pointers(*row)) return;
   SmallVector<bool> is_written(call.arg_size(), false);
   for (effect const& written : row->effects) {
     if (written.argument < 0) continue;

@@ -99,8 +99,7 @@ enum class operation : std::uint32_t {
   neighbor_allgatherv,
   neighbor_alltoall,
   neighbor_alltoallv,
-  neighbor_alltoallw,
-  none
+  neighbor_alltoallw
 };
 
 inline constexpr char const* operation_names[] = {"Barrier",

@@ -97,6 +97,25 @@ using namespace quarry::mpi;
 
 namespace {
 
+// Operations of communicators of two groups. Functions of their own, so that the arguments take no
+// memory in the callers.
+
+QUARRY_SLOW int barrier_across(MPI_Comm communicator) {
+  return run_across(barrier_call(), communicator, "MPI_Barrier");
+}
+QUARRY_SLOW int broadcast_across(void* data, int count, MPI_Datatype type, int root,
+                                 MPI_Comm communicator) {
+  return run_across(bcast_call(data, count, type, root), communicator, "MPI_Bcast");
+}
+QUARRY_SLOW int reduce_across(void const* sent, void* received, int count, MPI_Datatype type,
+                              MPI_Op op, int root, MPI_Comm communicator) {
+  return run_across(reduce_call(sent, received, count, type, op, root), communicator, "MPI_Reduce");
+}
+QUARRY_SLOW int reduce_to_all_across(void const* sent, void* received, int count, MPI_Datatype type,
+                                     MPI_Op op, MPI_Comm communicator) {
+  return run_across(allreduce_call(sent, received, count, type, op), communicator, "MPI_Allreduce");
+}
+
 // The fast paths of MPI's functions end in one call: what lives across calls costs memory.
 
 QUARRY_SLOW int finish_barrier(MPI_Comm communicator, meeting::unfinished rest) {
@@ -106,7 +125,7 @@ QUARRY_SLOW int finish_barrier(MPI_Comm communicator, meeting::unfinished rest) 
     join_lanes();
     return MPI_SUCCESS;
   }
-  if (has_two_groups(communicator)) return run_across(barrier_call(), communicator, "MPI_Barrier");
+  if (has_two_groups(communicator)) return barrier_across(communicator);
   membership* among = nullptr;
   if (int const error = check(rank, communicator, 0, MPI_BYTE, 0, "MPI_Barrier", among))
     return error;
@@ -116,8 +135,7 @@ QUARRY_SLOW int finish_barrier(MPI_Comm communicator, meeting::unfinished rest) 
 
 QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root,
                               MPI_Comm communicator) {
-  if (has_two_groups(communicator))
-    return run_across(bcast_call(data, count, type, root), communicator, "MPI_Bcast");
+  if (has_two_groups(communicator)) return broadcast_across(data, count, type, root, communicator);
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, root, "MPI_Bcast", among))
@@ -185,8 +203,7 @@ QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI
 QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Datatype type,
                            MPI_Op op, int root, MPI_Comm communicator) {
   if (has_two_groups(communicator))
-    return run_across(reduce_call(sent, received, count, type, op, root), communicator,
-                      "MPI_Reduce");
+    return reduce_across(sent, received, count, type, op, root, communicator);
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, root, "MPI_Reduce", among))
@@ -217,8 +234,7 @@ QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Data
 QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_Datatype type,
                               MPI_Op op, MPI_Comm communicator) {
   if (has_two_groups(communicator))
-    return run_across(allreduce_call(sent, received, count, type, op), communicator,
-                      "MPI_Allreduce");
+    return reduce_to_all_across(sent, received, count, type, op, communicator);
   rank_state& rank = self();
   membership* among = nullptr;
   if (int const error = check(rank, communicator, count, type, 0, "MPI_Allreduce", among))

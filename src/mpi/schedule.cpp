@@ -13,7 +13,7 @@ QUARRY_HD void note_error(schedule& run, std::int32_t error) {
 }
 
 /// Frees the places of messages that have arrived. Returns whether there were any.
-QUARRY_SLOW bool land(rank_state& rank, schedule& run) {
+QUARRY_FAST bool land(rank_state& rank, schedule& run) {
   std::uint32_t const before = run.in_flight;
   for (std::uint32_t i = 0; i < run.places && run.in_flight != 0; ++i) {
     request& posted = run.flights[i].posted;
@@ -31,7 +31,7 @@ QUARRY_SLOW bool land(rank_state& rank, schedule& run) {
   return nullptr;
 }
 
-QUARRY_SLOW void begin_send(rank_state& rank, schedule& run, schedule_step const& step,
+QUARRY_FAST void begin_send(rank_state& rank, schedule& run, schedule_step const& step,
                             schedule::flight& place) {
   channel const through{&run.at, run.at.context + 1};
   message* const sent =
@@ -44,7 +44,7 @@ QUARRY_SLOW void begin_send(rank_state& rank, schedule& run, schedule_step const
   ++run.in_flight;
 }
 
-QUARRY_SLOW void begin_receive(rank_state& rank, schedule& run, schedule_step const& step,
+QUARRY_FAST void begin_receive(rank_state& rank, schedule& run, schedule_step const& step,
                                schedule::flight& place) {
   request& posted = place.posted;
   posted = {};
@@ -60,7 +60,7 @@ QUARRY_SLOW void begin_receive(rank_state& rank, schedule& run, schedule_step co
 }
 
 /// Returns false if the step cannot begin yet.
-QUARRY_SLOW bool begin_step(rank_state& rank, schedule& run, schedule_step const& step) {
+QUARRY_FAST bool begin_step(rank_state& rank, schedule& run, schedule_step const& step) {
   if (step.waits != 0 && run.in_flight != 0) return false;
   switch (step.what) {
     case schedule_step::kind::copy:
@@ -83,7 +83,7 @@ QUARRY_SLOW bool begin_step(rank_state& rank, schedule& run, schedule_step const
 }
 
 /// Returns whether anything has changed.
-QUARRY_SLOW bool advance(rank_state& rank, schedule& run) {
+QUARRY_FAST bool advance(rank_state& rank, schedule& run) {
   bool has_changed = false;
   for (bool changes = true; changes; has_changed = has_changed || changes) {
     changes = land(rank, run);

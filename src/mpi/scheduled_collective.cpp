@@ -181,35 +181,63 @@ QUARRY_SLOW void give_to_request(rank_state& rank, schedule& made, MPI_Comm comm
   made.owner = owner;
 }
 
-}  // namespace
+/// Begins the schedule, and gives it to a new request unless it is done.
+QUARRY_SLOW void begin_schedule(rank_state& rank, schedule& made, MPI_Comm communicator,
+                                MPI_Request* handle) {
+  start_schedule(rank, made);
+  if (made.is_done == 0 || made.error != MPI_SUCCESS)
+    return give_to_request(rank, made, communicator, handle);
+  delete_schedule(rank, &made);
+  *handle = sent_request;
+}
 
-QUARRY_SLOW int run_scheduled(collective_call const& wanted, form how, MPI_Comm communicator,
-                              MPI_Request* handle, char const* function) {
-  rank_state& rank = self();
+/// Checks the call and makes its schedule. Returns an MPI error code, which was reported. A
+/// function of its own, so that its memory is not in use while the rank waits.
+QUARRY_SLOW int prepare(rank_state& rank, collective_call const& wanted, form how,
+                        MPI_Comm communicator, char const* function, schedule*& made) {
   membership* const at = member(rank, communicator);
   if (at == nullptr)
     return fail(rank, communicator, MPI_ERR_COMM, function, "communicator", communicator);
   collective_peers const peers = peers_of(rank, *at, wanted.what);
   if (int const error = check_call(rank, communicator, wanted, peers, function)) return error;
-  schedule* const made = make_schedule(rank, wanted, how, *at, peers);
-  if (made == nullptr) return fail(rank, communicator, MPI_ERR_NO_MEM, function, "size", at->size);
-  if (how == form::persistent) {
-    give_to_request(rank, *made, communicator, handle);
-    made->owner->is_persistent = 1;
-    made->owner->is_active = 0;
-    return MPI_SUCCESS;
+  made = make_schedule(rank, wanted, how, *at, peers);
+  return made != nullptr ? MPI_SUCCESS
+                         : fail(rank, communicator, MPI_ERR_NO_MEM, function, "size", at->size);
+}
+
+/// Runs a schedule to its end. Returns the first error.
+QUARRY_SLOW int run_to_end(rank_state& rank, schedule& made) {
+  start_schedule(rank, made);
+  wait_until(rank, reason_of(made), [&] { return made.is_done != 0; });
+  std::int32_t const error = made.error;
+  delete_schedule(rank, &made);
+  return error;
+}
+
+}  // namespace
+
+QUARRY_SLOW int run_scheduled(collective_call const& wanted, form how, MPI_Comm communicator,
+                              MPI_Request* handle, char const* function) {
+  rank_state& rank = self();
+  schedule* made = nullptr;
+  int error = prepare(rank, wanted, how, communicator, function, made);
+  if (error != MPI_SUCCESS) return error;
+  switch (how) {
+    case form::persistent:
+      give_to_request(rank, *made, communicator, handle);
+      made->owner->is_persistent = 1;
+      made->owner->is_active = 0;
+      return MPI_SUCCESS;
+    case form::nonblocking:
+      begin_schedule(rank, *made, communicator, handle);
+      return MPI_SUCCESS;
+    default:
+      break;
   }
-  start_schedule(rank, *made);
-  if (how == form::nonblocking && (made->is_done == 0 || made->error != MPI_SUCCESS)) {
-    give_to_request(rank, *made, communicator, handle);
-    return MPI_SUCCESS;
-  }
-  if (how == form::blocking) wait_until(rank, reason_of(*made), [&] { return made->is_done != 0; });
-  std::int32_t const error = made->error;
-  delete_schedule(rank, made);
-  if (how == form::nonblocking) *handle = sent_request;
+  error = run_to_end(rank, *made);
   return error == MPI_SUCCESS ? MPI_SUCCESS
-                              : fail(rank, communicator, error, function, "rank", at->rank);
+                              : fail(rank, communicator, error, function, "rank",
+                                     static_cast<std::int64_t>(member(rank, communicator)->rank));
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

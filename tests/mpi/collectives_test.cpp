@@ -258,5 +258,29 @@ TEST(Collectives, AMessageThatIsLongerThanExpectedIsAnError) {
   });
 }
 
+TEST(Collectives, ALongerBroadcastFailsInTheWaitOfTheReceiver) {
+  run_everywhere(2, [] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int data[4] = {1, 2, 3, 4};
+    int const own = rank_in(MPI_COMM_WORLD);
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ibcast(data, own == 0 ? 4 : 2, MPI_INT, 0, MPI_COMM_WORLD, &request);
+    EXPECT_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE), own == 0 ? MPI_SUCCESS : MPI_ERR_TRUNCATE);
+  });
+}
+
+TEST(Collectives, AReductionInOneRankIsInPlace) {
+  run_everywhere(1, [] {
+    int const left[2] = {2, 3};
+    int right[2] = {5, 7};
+    MPI_Reduce_local(left, right, 2, MPI_INT, MPI_PROD);
+    EXPECT_EQ(right[0], 10);
+    EXPECT_EQ(right[1], 21);
+    int commutes = 0;
+    MPI_Op_commutative(MPI_PROD, &commutes);
+    EXPECT_EQ(commutes, 1);
+  });
+}
+
 }  // namespace collectives_test
 }  // namespace quarry::test

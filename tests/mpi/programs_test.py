@@ -58,6 +58,7 @@ PROGRAMS = {
     "pi": ((1, 4, 7), None),
     "ping_pong": ((1, 4, 7), None),
     "primes": ((1, 4, 7), None),
+    "random_collectives": ((1, 4, 7), None),
     "random_messages": ((1, 4, 7), None),
     "random_senders": ((1, 4, 7), None),
     "ring": ((1, 4, 7), None),
