@@ -3,8 +3,8 @@
 //
 // The runtime copies messages to its own memory; the buffer only says how much may be on its way.
 // A message of at most `most_eager` bytes leaves the buffer at once, as every send of this size
-// does. A longer one is in the buffer until its receiver has it. Nothing else is: MPI_BSEND_OVERHEAD
-// is 0.
+// does. A longer one is in the buffer until its receiver has it. The buffer holds nothing else:
+// MPI_BSEND_OVERHEAD is 0.
 #pragma once
 
 #include "outgoing.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Cancel, and looking at requests without completing them.
 //
-// A receive that no message has matched is cancelled at once. A send that waits for its receiver asks
-// the receiver to forget the message, in a message of its own, which arrives later. The answer is in
-// the first message: `message::taken_back`, or that it was received. The receiver answers when it
-// calls MPI next. Other sends are complete when they have begun, and are not cancelled.
+// A receive that no message has matched is cancelled at once. A send that waits for its receiver
+// asks the receiver to forget the message, in a message of its own, which arrives later. The answer
+// is in the first message: `message::taken_back`, or that it was received. The receiver answers
+// when it calls MPI next. Other sends are complete when they have begun, and are not cancelled.
 //
 // Rejected: the sender takes the message back itself. Then each receiver of a long message would
 // have to claim it first, with an atomic operation.
