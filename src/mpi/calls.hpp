@@ -37,7 +37,12 @@ enum class call : std::uint32_t {
   intercomm_merge,
   cart_create,
   graph_create,
-  dist_graph_create
+  dist_graph_create,
+  start,
+  isendrecv,
+  mprobe,
+  buffer_detach,
+  cancel
 };
 
 /// Whether the call makes an object that its callers share, so that its messages must be ordered.
@@ -74,7 +79,12 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Intercomm_merge",
                                              "MPI_Cart_create",
                                              "MPI_Graph_create",
-                                             "MPI_Dist_graph_create"};
+                                             "MPI_Dist_graph_create",
+                                             "MPI_Start",
+                                             "MPI_Isendrecv",
+                                             "MPI_Mprobe",
+                                             "MPI_Buffer_detach",
+                                             "MPI_Cancel"};
 
 /// Collective operations that can run as schedules (schedule.hpp).
 enum class operation : std::uint32_t {

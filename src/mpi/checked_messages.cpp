@@ -117,6 +117,14 @@ QUARRY_HD int quarry_check_MPI_Test(MPI_Request* request, int* flag, MPI_Status*
   note_ended(rank, request, now);
   return error;
 }
+QUARRY_HD int quarry_check_MPI_Request_get_status(MPI_Request request, int* flag,
+                                                  MPI_Status* status) {
+  return MPI_Request_get_status(runtime_handle(self(), request), flag, status);
+}
+QUARRY_HD int quarry_check_MPI_Cancel(MPI_Request* request) {
+  MPI_Request now = runtime_handle(self(), *request);
+  return MPI_Cancel(&now);
+}
 QUARRY_HD int quarry_check_MPI_Request_free(MPI_Request* request) {
   rank_state& rank = self();
   MPI_Request now = runtime_handle(rank, *request);

@@ -25,7 +25,8 @@ namespace {
 }
 
 [[nodiscard]] QUARRY_HD bool is_handler(rank_state& rank, MPI_Errhandler handle) {
-  if (handle == MPI_ERRORS_ARE_FATAL || handle == MPI_ERRORS_RETURN) return true;
+  if (handle == MPI_ERRORS_ARE_FATAL || handle == MPI_ERRORS_RETURN || handle == MPI_ERRORS_ABORT)
+    return true;
   error_handler const* const made = handler_of(rank, handle);
   return made != nullptr && made->handles != 0;
 }
@@ -61,57 +62,6 @@ QUARRY_HD MPI_Errhandler handler_for(rank_state& rank, MPI_Comm handle) {
 QUARRY_SLOW severity severity_of(rank_state& rank, MPI_Errhandler handler) {
   if (handler == MPI_ERRORS_RETURN) return severity::returns;
   return handler_of(rank, handler) != nullptr ? severity::calls : severity::ends;
-}
-
-QUARRY_HD char const* error_text(int code) {
-  switch (code) {
-    case MPI_SUCCESS:
-      return "no error";
-    case MPI_ERR_BUFFER:
-      return "invalid buffer";
-    case MPI_ERR_COUNT:
-      return "invalid count";
-    case MPI_ERR_TYPE:
-      return "invalid datatype";
-    case MPI_ERR_TAG:
-      return "invalid tag";
-    case MPI_ERR_COMM:
-      return "invalid communicator";
-    case MPI_ERR_RANK:
-      return "there is no such rank in the communicator";
-    case MPI_ERR_REQUEST:
-      return "invalid request";
-    case MPI_ERR_ROOT:
-      return "there is no such root in the communicator";
-    case MPI_ERR_GROUP:
-      return "invalid group";
-    case MPI_ERR_OP:
-      return "the operation does not exist or does not accept the datatype";
-    case MPI_ERR_ARG:
-      return "invalid argument";
-    case MPI_ERR_TRUNCATE:
-      return "the message is longer than the buffer";
-    case MPI_ERR_IN_STATUS:
-      return "the statuses have the errors";
-    case MPI_ERR_TOPOLOGY:
-      return "the communicator has no such topology";
-    case MPI_ERR_DIMS:
-      return "invalid dimensions";
-    case MPI_ERR_KEYVAL:
-      return "invalid key of attributes, or no attribute with this key";
-    case MPI_ERR_INFO:
-      return "invalid info object";
-    case MPI_ERR_INFO_KEY:
-      return "a key of info has 1 to 255 characters";
-    case MPI_ERR_INFO_VALUE:
-      return "a value of info has at most 1024 characters";
-    case MPI_ERR_INFO_NOKEY:
-      return "the info object has no such key";
-    case MPI_ERR_NO_MEM:
-      return "the heap has no memory; run with a larger --heap";
-    default:
-      return "unknown error";
-  }
 }
 
 QUARRY_SLOW bool begin_abort(std::int32_t code) {
@@ -150,7 +100,7 @@ QUARRY_SLOW int fail_with(rank_state& rank, MPI_Errhandler handler, MPI_Comm han
     text.add(": ");
     text.add(function);
     text.add(": ");
-    text.add(error_text(code));
+    text.add(error_text(rank, code));
     text.add(" (");
     text.add(what);
     text.add(" ");
@@ -194,6 +144,13 @@ QUARRY_HD int MPI_Comm_set_errhandler(MPI_Comm communicator, MPI_Errhandler hand
   at->handler = handle;
   return MPI_SUCCESS;
 }
+QUARRY_HD int MPI_Errhandler_create(MPI_Comm_errhandler_function* function,
+                                    MPI_Errhandler* handle) {
+  return MPI_Comm_create_errhandler(function, handle);
+}
+QUARRY_HD int MPI_Errhandler_get(MPI_Comm communicator, MPI_Errhandler* handle) {
+  return MPI_Comm_get_errhandler(communicator, handle);
+}
 QUARRY_HD int MPI_Errhandler_set(MPI_Comm communicator, MPI_Errhandler handle) {
   return MPI_Comm_set_errhandler(communicator, handle);
 }
@@ -225,16 +182,14 @@ QUARRY_HD int MPI_Errhandler_free(MPI_Errhandler* handle) {
   return MPI_SUCCESS;
 }
 
-QUARRY_HD int MPI_Error_class(int code, int* error_class) {
-  *error_class = code;
-  return MPI_SUCCESS;
-}
-
-QUARRY_HD int MPI_Error_string(int code, char* result, int* length) {
-  text_buffer text{result, MPI_MAX_ERROR_STRING};
-  text.add(error_text(code));
-  text.terminate();
-  *length = static_cast<int>(text.length());
+/// Does what the program's own check of an error would do: calls the communicator's handler.
+QUARRY_HD int MPI_Comm_call_errhandler(MPI_Comm communicator, int code) {
+  rank_state& rank = self();
+  membership const* const at = member(rank, communicator);
+  if (at == nullptr)
+    return fail(rank, communicator, MPI_ERR_COMM, "MPI_Comm_call_errhandler", "communicator",
+                communicator);
+  (void)fail_with(rank, at->handler, communicator, code, "MPI_Comm_call_errhandler", "code", code);
   return MPI_SUCCESS;
 }
 

@@ -33,8 +33,8 @@ QUARRY_SLOW void release_handler(rank_state& rank, MPI_Errhandler handler);
 /// the world's `first_failure`.
 [[nodiscard]] QUARRY_SLOW bool begin_abort(std::int32_t code);
 
-/// The text of an error class.
-[[nodiscard]] QUARRY_HD char const* error_text(int code);
+/// The text of an error code, also of one that the program has added.
+[[nodiscard]] QUARRY_SLOW char const* error_text(rank_state& rank, int code);
 
 /// The membership with this handle; null if there is none.
 [[nodiscard]] QUARRY_HD inline membership* member(rank_state& rank, MPI_Comm handle) {

@@ -45,11 +45,13 @@ namespace {
   immediate_copy& place = all.of[number % immediate_copies::places];
   std::uint64_t const turn = 4 * (number / immediate_copies::places);
   simt::atomic_ref<std::uint64_t> const state{place.state};
-  std::uint64_t seen = turn;
+  std::uint64_t seen = turn;  // in the end, the place has been read with acquire, or is made here
   if (state.compare_exchange(seen, turn + 1, simt::acq_rel)) {
     place.made = copy_of(shared, rank.rank, new_contexts());
     state.store(turn + 2, simt::release);  // (M)
     seen = turn + 2;
+  } else {
+    seen = state.load(simt::acquire);
   }
   while (seen != turn + 2) {
     poll_until(rank, reason_of(call::comm_dup, MPI_PROC_NULL, 0, shared.context + 1), [&] {
@@ -57,7 +59,11 @@ namespace {
       seen = state.load(simt::acquire);  // synchronizes with (M) and (F)
       return seen == turn || seen == turn + 2;
     });
-    if (seen != turn || !state.compare_exchange(seen, turn + 1, simt::acq_rel)) continue;
+    if (seen != turn) continue;
+    if (!state.compare_exchange(seen, turn + 1, simt::acq_rel)) {
+      seen = turn;  // the failed exchange has no order: the next look has
+      continue;
+    }
     place.made = copy_of(shared, rank.rank, new_contexts());
     state.store(turn + 2, simt::release);
     seen = turn + 2;

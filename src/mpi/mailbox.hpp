@@ -340,12 +340,13 @@ struct message {
   void const* data;
   std::uint64_t size;
   envelope head;
-  std::uint32_t is_taken;  // 1: the receiver does not need it any more (D); atomic
+  std::uint32_t is_taken;  // not 0: the receiver does not need it any more (D); atomic
   message* later;          // the next in the receiver's list of unexpected messages
   // Bytes behind the header. Of a message that its sender waits for: 0 if `data` is the sender's
   // buffer, not 0 if `data` is a copy that `finish_send` frees.
   std::uint32_t capacity;
   enum class owner : std::uint32_t { sender, receiver, node } belongs_to;
+  static constexpr std::uint32_t taken_back = 2;  // of `is_taken`: nobody has received it
 
   [[nodiscard]] QUARRY_HD char* inline_data() { return reinterpret_cast<char*>(this + 1); }
 };

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's functions that send and receive messages, and probe for them.
+#include "message_calls.hpp"
+
+#include "buffered_sends.hpp"
 #include "fast_path.hpp"
 #include "long_messages.hpp"
 #include "point_to_point.hpp"
@@ -7,16 +10,16 @@
 #include "scratch.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
-namespace {
-
-/// Checks the arguments that all functions of this file share. Returns an MPI error code.
-QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI_Datatype type,
-                      std::int32_t peer, std::int32_t tag, bool receives, char const* function,
-                      membership*& found) {
+QUARRY_SLOW int check_message(rank_state& rank, MPI_Comm handle, std::int64_t count,
+                              MPI_Datatype type, std::int32_t peer, std::int32_t tag, bool receives,
+                              char const* function, membership*& found) {
   found = member(rank, handle);
   if (found == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
   if (count < 0) return fail(rank, handle, MPI_ERR_COUNT, function, "count", count);
-  if (!is_type(rank, type)) return fail(rank, handle, MPI_ERR_TYPE, function, "datatype", type);
+  // programs give no type for a message that does not exist
+  bool const needs_type = type != MPI_DATATYPE_NULL || count != 0 || peer != MPI_PROC_NULL;
+  if (needs_type && !is_type(rank, type))
+    return fail(rank, handle, MPI_ERR_TYPE, function, "datatype", type);
   if (tag < 0 && !(receives && tag == MPI_ANY_TAG))
     return fail(rank, handle, MPI_ERR_TAG, function, "tag", tag);
   bool const is_wild = peer == MPI_PROC_NULL || (receives && peer == MPI_ANY_SOURCE);
@@ -25,12 +28,7 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
   return MPI_SUCCESS;
 }
 
-/// Whether the program has attached a buffer that holds the message. The runtime does not use the
-/// buffer: it copies the message to the heap.
-QUARRY_HD bool fits_buffer(rank_state& rank, int count, MPI_Datatype type) {
-  return rank.attached_buffer != nullptr && static_cast<bytes>(count) * element_size(rank, type) <=
-                                                static_cast<bytes>(rank.attached_bytes);
-}
+namespace {
 
 /// Sends a message of a plain type that is too long for an extension in a kept message that is
 /// free, if nothing speaks against it. Returns false, and has done nothing, otherwise.
@@ -62,9 +60,9 @@ QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int
   if (how == mode::standard && send_kept(rank, data, count, type, to, tag, handle, which))
     return MPI_SUCCESS;
   membership* at = nullptr;
-  if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
+  if (int const error = check_message(rank, handle, count, type, to, tag, false, function, at))
     return error;
-  if (how == mode::buffered && !fits_buffer(rank, count, type))
+  if (how == mode::buffered && !fits_buffer(rank, static_cast<bytes>(count), type))
     return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
   if (to == MPI_PROC_NULL) return MPI_SUCCESS;
   send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag, how, which);
@@ -76,9 +74,9 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
                               char const* function) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, handle, count, type, to, tag, false, function, at))
+  if (int const error = check_message(rank, handle, count, type, to, tag, false, function, at))
     return error;
-  if (how == mode::buffered && !fits_buffer(rank, count, type))
+  if (how == mode::buffered && !fits_buffer(rank, static_cast<bytes>(count), type))
     return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
   if (to == MPI_PROC_NULL) {
     *result = sent_request;
@@ -86,6 +84,7 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
   }
   request* const made = new_request(rank, result);
   made->what = request::kind::send;
+  made->count = at->shared->world_rank(static_cast<std::uint32_t>(to), rank.rank);
   made->communicator = handle;
   made->source = MPI_ANY_SOURCE;  // an empty status
   made->tag = MPI_ANY_TAG;
@@ -98,28 +97,6 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
 }
 
 namespace {
-
-QUARRY_HD void set_up(request& wanted, void* data, int count, MPI_Datatype type, int from, int tag,
-                      membership const& at) {
-  wanted.what = request::kind::receive;
-  wanted.data = data;
-  wanted.count = static_cast<std::uint64_t>(count);
-  wanted.type = type;
-  wanted.source = from;
-  wanted.tag = tag;
-  wanted.context = at.context;
-  if (from == MPI_PROC_NULL) {
-    wanted.tag = MPI_ANY_TAG;
-    wanted.is_done = 1;
-  }
-}
-
-/// The status of a probe; `found` is null for MPI_PROC_NULL.
-QUARRY_HD void set_probed(MPI_Status* status, message const* found) {
-  if (found == nullptr) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
-  set_status(status, static_cast<std::int32_t>(found->head.source),
-             static_cast<std::int32_t>(found->head.tag), found->size);
-}
 
 QUARRY_SLOW int finish_receive(rank_state& rank, MPI_Comm handle, request const& done,
                                MPI_Status* status, char const* function) {
@@ -134,7 +111,7 @@ QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from,
                              char const* function) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, handle, count, type, from, tag, true, function, at))
+  if (int const error = check_message(rank, handle, count, type, from, tag, true, function, at))
     return error;
   request wanted;
   set_up(wanted, data, count, type, from, tag, *at);
@@ -146,7 +123,8 @@ QUARRY_SLOW int irecv_checked(void* data, int count, MPI_Datatype type, int from
                               MPI_Comm communicator, MPI_Request* request) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, communicator, count, type, from, tag, true, "MPI_Irecv", at))
+  if (int const error =
+          check_message(rank, communicator, count, type, from, tag, true, "MPI_Irecv", at))
     return error;
   auto* const made = new_request(rank, request);
   set_up(*made, data, count, type, from, tag, *at);
@@ -238,11 +216,11 @@ QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_
     return recv_later(received, received_count, received_type, from, received_tag, communicator,
                       status, call::sendrecv, function);
   membership* at = nullptr;
-  if (int const error =
-          check(rank, communicator, sent_count, sent_type, to, sent_tag, false, function, at))
+  if (int const error = check_message(rank, communicator, sent_count, sent_type, to, sent_tag,
+                                      false, function, at))
     return error;
-  if (int const error = check(rank, communicator, received_count, received_type, from, received_tag,
-                              true, function, at))
+  if (int const error = check_message(rank, communicator, received_count, received_type, from,
+                                      received_tag, true, function, at))
     return error;
   request wanted;
   set_up(wanted, received, received_count, received_type, from, received_tag, *at);
@@ -330,22 +308,6 @@ QUARRY_HD int MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to,
                        request, "MPI_Ibsend");
 }
 
-QUARRY_HD int MPI_Buffer_attach(void* buffer, int size) {
-  rank_state& rank = self();
-  if (rank.attached_buffer != nullptr || buffer == nullptr || size < 0)
-    return fail(rank, MPI_COMM_WORLD, MPI_ERR_BUFFER, "MPI_Buffer_attach", "size", size);
-  rank.attached_buffer = buffer;
-  rank.attached_bytes = size;
-  return MPI_SUCCESS;
-}
-QUARRY_HD int MPI_Buffer_detach(void* buffer_address, int* size) {
-  rank_state& rank = self();
-  *static_cast<void**>(buffer_address) = rank.attached_buffer;
-  *size = rank.attached_buffer != nullptr ? rank.attached_bytes : 0;
-  rank.attached_buffer = nullptr;
-  return MPI_SUCCESS;
-}
-
 QUARRY_HD int MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
                        MPI_Comm communicator, MPI_Status* status) {
   rank_state& rank = self();
@@ -411,7 +373,8 @@ QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int
   char const* const name = "MPI_Sendrecv_replace";
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, communicator, count, type, to, sent_tag, false, name, at))
+  if (int const error =
+          check_message(rank, communicator, count, type, to, sent_tag, false, name, at))
     return error;
   bytes const size = static_cast<bytes>(count) * element_size(rank, type);
   scratch const packed{rank, size};
@@ -423,7 +386,8 @@ QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int
 QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* status) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Probe", at))
+  if (int const error =
+          check_message(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Probe", at))
     return error;
   request wanted;
   set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
@@ -439,7 +403,8 @@ QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* st
 QUARRY_HD int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MPI_Status* status) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Iprobe", at))
+  if (int const error =
+          check_message(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Iprobe", at))
     return error;
   request wanted;
   set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "point_to_point.hpp"
 
+#include "buffered_sends.hpp"
 #include "long_messages.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -54,7 +55,10 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
       own.data =
           wait_for_memory(rank, reason, [&] { return static_cast<char*>(allocate(size + 1)); });
   } else {
-    sent = wait_for_memory(rank, reason, [&] { return new_outgoing(rank, size); });
+    bool const is_in_buffer = how == mode::buffered && size > most_eager;
+    sent = wait_for_memory(rank, reason, [&] {
+      return is_in_buffer ? new_buffered(rank, size) : new_outgoing(rank, size);
+    });
   }
   if (is_copied) pack(rank, static_cast<char*>(const_cast<void*>(sent->data)), data, count, type);
   sent->size = size;

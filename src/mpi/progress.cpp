@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "progress.hpp"
 
+#include "cancellation.hpp"
 #include "fast_path.hpp"
 #include "long_messages.hpp"
 
@@ -133,7 +134,15 @@ QUARRY_SLOW void progress(rank_state& rank) {
   QUARRY_NO_UNROLL
   while (mails.look(arrived)) {
     envelope const& head = arrived.head;
-    if ((head.about & envelope::is_ordered) != 0) mails.acquire();
+    if ((head.about & envelope::is_ordered) != 0) {
+      mails.acquire();
+      if (head.context() == cancel_context) {
+        message* const sent = message_elsewhere(arrived);
+        take_message(mails);
+        take_back(rank, sent);
+        continue;
+      }
+    }
     if ((head.about & envelope::is_elsewhere) != 0) {
       message* const found = message_elsewhere(arrived);
       take_message(mails);
@@ -206,6 +215,10 @@ QUARRY_SLOW int end_look(rank_state& rank, MPI_Comm communicator, char const* fu
     previous = found;
   }
   return nullptr;
+}
+
+QUARRY_SLOW void receive_message(rank_state& rank, request& receive, message* matched) {
+  deliver(rank, receive, matched);
 }
 
 /// Begins a receive. Afterwards it is done or in the list of posted receives.

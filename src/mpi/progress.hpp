@@ -8,14 +8,23 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// A receive or send that has begun. A blocking call keeps it on its stack: only its rank uses it.
+/// An operation that has begun. A blocking call keeps it on its stack: only its rank uses it.
 struct request {
-  enum class kind : std::uint32_t { none, send, receive, collective } what = kind::none;
+  enum class kind : std::uint32_t {
+    none,
+    send,
+    receive,
+    cancelled,    // a receive that MPI_Cancel has ended
+    pair,         // a receive and a send, or one of both that is persistent (operation_pair.hpp)
+    generalized,  // the program's own (generalized_requests.cpp)
+    collective    // (schedule.hpp)
+  } what = kind::none;
   enum class handle_kind : std::uint32_t { none, request, communicator };
+  static constexpr std::uint32_t done_by_cancel = 2;  // of `is_done`
   std::uint32_t is_done = 0;
   request* next = nullptr;  // in the list of posted receives
-  void* data = nullptr;     // a buffer, or a schedule
-  std::uint64_t count = 0;
+  void* data = nullptr;     // a buffer; of other kinds: the operation
+  std::uint64_t count = 0;  // send: the receiver, a rank of the world
   MPI_Datatype type = 0;
   std::int32_t source = 0;
   std::int32_t tag = 0;
@@ -138,6 +147,9 @@ QUARRY_FAST void make_spare(rank_state& rank, message* received) {
 
 /// Begins a receive. Afterwards it is done or in the list of posted receives.
 QUARRY_SLOW void begin_receive(rank_state& rank, request& receive);
+
+/// Gives a message that is in no list to a receive that is in no list, and completes the receive.
+QUARRY_SLOW void receive_message(rank_state& rank, request& receive, message* matched);
 
 [[nodiscard]] QUARRY_HD constexpr bool is_on_host() {
 #ifdef __CUDA_ARCH__

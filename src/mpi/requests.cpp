@@ -29,8 +29,26 @@ QUARRY_SLOW request* new_request(rank_state& rank, MPI_Request* handle) {
 }
 
 QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
-  if (done->what == request::kind::receive) release_type(rank, done->type);
-  if (done->what == request::kind::collective) delete_schedule(rank, &schedule_of(*done));
+  switch (done->what) {
+    case request::kind::receive:
+    case request::kind::cancelled:
+      release_type(rank, done->type);
+      break;
+    case request::kind::pair:
+      delete_pair(rank, *done);
+      break;
+    case request::kind::generalized:
+      (void)end_generalized(*done);
+      break;
+    case request::kind::collective:
+      delete_schedule(rank, &schedule_of(*done));
+      break;
+    default:
+      break;
+  }
+  if (done->freed == request::handle_kind::communicator) release_handler(rank, done->handler);
+  done->is_persistent = 0;  // what the fast path does not set
+  done->is_active = 1;
   if (rank.spare_requests < most_spare_requests) return make_spare(rank, done);
   rank.requests.entries[done->handle - 1] = nullptr;
   release(done);
@@ -38,7 +56,7 @@ QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
 
 QUARRY_SLOW void finish_freed(rank_state& rank, request& done) {
   if (done.freed == request::handle_kind::request) return delete_request(rank, &done);
-  if (done.error != MPI_SUCCESS) return;  // the handler is still needed
+  if (done.error != MPI_SUCCESS || done.is_persistent != 0) return;  // the handler is needed
   release_handler(rank, done.handler);
   done.freed = request::handle_kind::none;
 }
@@ -49,7 +67,7 @@ QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler h
     if (asked == nullptr || asked->what == request::kind::none ||
         asked->what == request::kind::send || asked->communicator != freed ||
         asked->freed != request::handle_kind::none ||
-        (asked->is_done != 0 && asked->error == MPI_SUCCESS))
+        (asked->is_done != 0 && asked->error == MPI_SUCCESS && asked->is_persistent == 0))
       continue;
     asked->freed = request::handle_kind::communicator;
     asked->communicator = MPI_COMM_NULL;
@@ -58,12 +76,35 @@ QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler h
   }
 }
 
-QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
+QUARRY_SLOW bool is_complete(rank_state& rank, request& asked) {
+  if (asked.what == request::kind::pair) return is_pair_complete(rank, asked);
+  if (asked.what == request::kind::generalized) return is_generalized_complete(asked);
   if (asked.is_done == 0 && asked.sent != nullptr && is_received(*asked.sent)) {
+    bool const is_back = asked.sent->is_taken == message::taken_back;
     finish_send(*asked.sent);
-    asked.is_done = 1;
+    asked.is_done = is_back ? request::done_by_cancel : 1;
   }
   return asked.is_done != 0;
+}
+
+QUARRY_SLOW void delete_freed(rank_state& rank) {
+  request** link = &rank.freed_requests;
+  while (*link != nullptr) {
+    request* const freed = *link;
+    if (!is_complete(rank, *freed)) {
+      link = &freed->next;
+      continue;
+    }
+    *link = freed->next;
+    delete_request(rank, freed);  // may call the program, which may change the list
+    link = &rank.freed_requests;
+  }
+}
+
+QUARRY_SLOW void set_status(MPI_Status* status, request const& done) {
+  if (status == MPI_STATUS_IGNORE) return;
+  set_status(status, done.source, done.tag, done.size);
+  status->is_cancelled = done.is_done == request::done_by_cancel;
 }
 
 namespace {
@@ -73,11 +114,6 @@ namespace {
   return asked.what == request::kind::collective
              ? mpi::reason_of(schedule_of(asked))
              : mpi::reason_of(call::wait, asked.source, asked.tag, asked.context);
-}
-
-QUARRY_HD void set_empty(MPI_Status* status) {
-  if (status == MPI_STATUS_IGNORE) return;
-  *status = {MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_SUCCESS, 0, 0};
 }
 
 QUARRY_HD MPI_Status* status_of(MPI_Status* statuses, int index) {
@@ -97,13 +133,17 @@ struct outcome {
 /// becomes inactive.
 QUARRY_SLOW outcome take(rank_state& rank, MPI_Request* handle, MPI_Status* status) {
   request* const done = request_of(rank, *handle);
-  set_status(status, done->source, done->tag, done->size);
+  set_status(status, *done);
   outcome result{done->error, done->communicator, static_cast<std::int64_t>(done->count),
                  MPI_ERRHANDLER_NULL};
-  if (done->freed == request::handle_kind::communicator) {
-    result.handler = done->handler;
-  } else if (done->error != MPI_SUCCESS) {
-    result.handler = handler_for(rank, done->communicator);
+  if (done->what == request::kind::generalized) {
+    int const error = end_generalized(*done);
+    if (result.error == MPI_SUCCESS) result.error = error;
+  }
+  if (result.error != MPI_SUCCESS) {
+    result.handler = done->freed == request::handle_kind::communicator
+                         ? done->handler
+                         : handler_for(rank, done->communicator);
     retain_handler(rank, result.handler);
   }
   if (done->is_persistent != 0) {
@@ -165,20 +205,6 @@ class completions {
   outcome worst_{MPI_SUCCESS, MPI_COMM_NULL, 0, MPI_ERRHANDLER_NULL};
   int index_ = 0;
 };
-
-/// Frees the memory of sends that have ended after MPI_Request_free.
-QUARRY_SLOW void delete_freed_sends(rank_state& rank) {
-  request** link = &rank.freed_sends;
-  while (*link != nullptr) {
-    request* const freed = *link;
-    if (!is_complete(rank, *freed)) {
-      link = &freed->next;
-      continue;
-    }
-    *link = freed->next;
-    delete_request(rank, freed);
-  }
-}
 
 /// Returns an error unless all handles are MPI_REQUEST_NULL or belong to requests.
 QUARRY_SLOW int check_all(rank_state& rank, int count, MPI_Request const* handles,
@@ -424,16 +450,16 @@ QUARRY_HD int MPI_Request_free(MPI_Request* handle) {
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Request_free", "request", *handle);
   *handle = MPI_REQUEST_NULL;
-  delete_freed_sends(rank);
+  delete_freed(rank);
   if (asked == &complete_send) return MPI_SUCCESS;
   if (asked->freed == request::handle_kind::communicator) release_handler(rank, asked->handler);
   asked->freed = request::handle_kind::request;
   if (asked->is_active == 0 || is_complete(rank, *asked)) {
     delete_request(rank, asked);
-  } else if (asked->what == request::kind::send) {
-    asked->next = rank.freed_sends;
-    rank.freed_sends = asked;
-  }  // else: the arriving message deletes it
+  } else if (asked->what != request::kind::receive && asked->what != request::kind::collective) {
+    asked->next = rank.freed_requests;
+    rank.freed_requests = asked;
+  }  // else: its last message deletes it
   return MPI_SUCCESS;
 }
 

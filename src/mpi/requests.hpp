@@ -70,6 +70,17 @@ QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler h
 /// Whether the operation is done. Does not make progress.
 [[nodiscard]] QUARRY_SLOW bool is_complete(rank_state& rank, request& asked);
 
+/// Frees the memory of operations that have ended after MPI_Request_free.
+QUARRY_SLOW void delete_freed(rank_state& rank);
+
+/// What requests of these kinds need: whether they are done; to free their memory. A generalized
+/// request is freed before by `end_generalized`, which returns the error of the program's function.
+[[nodiscard]] QUARRY_SLOW bool is_pair_complete(rank_state& rank, request& pair);
+QUARRY_SLOW void delete_pair(rank_state& rank, request& pair);
+[[nodiscard]] QUARRY_SLOW bool is_generalized_complete(request& asked);
+QUARRY_SLOW int end_generalized(request& done);
+QUARRY_SLOW int cancel_generalized(request& asked);
+
 /// Reports and frees a request that is done. Returns the operation's error.
 QUARRY_SLOW int finish(rank_state& rank, MPI_Request* handle, MPI_Status* status,
                        char const* function);
@@ -82,5 +93,14 @@ QUARRY_HD inline void set_status(MPI_Status* status, std::int32_t source, std::i
   status->is_cancelled = 0;
   status->byte_count = static_cast<long long>(size);
 }
+
+/// The status of MPI_REQUEST_NULL.
+QUARRY_HD inline void set_empty(MPI_Status* status) {
+  if (status == MPI_STATUS_IGNORE) return;
+  *status = {MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_SUCCESS, 0, 0};
+}
+
+/// The status of an operation that is done.
+QUARRY_SLOW void set_status(MPI_Status* status, request const& done);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -25,6 +25,8 @@ struct renamed_type;
 struct user_op;
 struct c_library;
 struct error_handler;
+struct added_error;
+struct buffered_send;
 struct membership_extra;
 struct group;
 struct keyval;
@@ -119,8 +121,8 @@ struct alignas(128) rank_state {
   handle_table<derived_type> types;
   handle_table<user_op> ops;
   handle_table<error_handler> handlers;
-  request* freed_sends;   // MPI_Request_free: sends that the receivers have not got yet
-  void* attached_buffer;  // MPI_Buffer_attach; null: none
+  request* freed_requests;  // MPI_Request_free: operations that are not done, but receives
+  void* attached_buffer;    // MPI_Buffer_attach; null: none
   std::int32_t attached_bytes;
   std::uint32_t is_initialized;
   int error_number;    // errno
@@ -149,6 +151,9 @@ struct alignas(128) rank_state {
   renamed_type* renamed_types;  // MPI_Type_set_name: a list
   schedule* schedules;          // collective operations that are not complete (schedule.hpp)
   std::uint32_t is_advancing;   // `advance_schedules` runs
+  buffered_send* buffered;      // long messages in the attached buffer (buffered_sends.hpp)
+  handle_table<message> matched;     // MPI_Mprobe: messages without a receive
+  handle_table<added_error> errors;  // error classes and codes that the program has added
 };
 
 struct block_place;

@@ -191,7 +191,12 @@ TEST(Types, NumbersThatAreNoTypesAreRefused) {
     int value = 0;
     for (MPI_Datatype const type :
          {0, MPI_SUM, 0x100, 0x10a, 0x301, 1000, 0x480, 0x810, 0x1005, 0x2002, 0x10000})
-      EXPECT_EQ(MPI_Send(&value, 0, type, MPI_PROC_NULL, 0, MPI_COMM_WORLD), MPI_ERR_TYPE) << type;
+      EXPECT_EQ(MPI_Send(&value, 0, type, 0, 0, MPI_COMM_WORLD), MPI_ERR_TYPE) << type;
+    MPI_Datatype const none = MPI_DATATYPE_NULL;  // only of no data and of nobody
+    EXPECT_EQ(MPI_Recv(&value, 0, none, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+              MPI_SUCCESS);
+    EXPECT_EQ(MPI_Recv(&value, 1, none, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+              MPI_ERR_TYPE);
     for (MPI_Datatype const type :
          {MPI_CHAR, MPI_UINT8_T, MPI_UINT16_T, MPI_WCHAR, MPI_2INT, MPI_FLOAT_INT, MPI_C_COMPLEX,
           MPI_OFFSET, MPI_SHORT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_C_DOUBLE_COMPLEX,

@@ -34,6 +34,8 @@ typedef struct MPI_Status {
 
 typedef void MPI_User_function(void* input, void* in_out, int* count, MPI_Datatype* type);
 typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ...);
+typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
+typedef MPI_Comm_errhandler_function MPI_Handler_function;
 
 #define MPI_COMM_NULL 0
 #define MPI_COMM_WORLD 1
@@ -48,6 +50,7 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_ERRHANDLER_NULL 0
 #define MPI_ERRORS_ARE_FATAL 1
 #define MPI_ERRORS_RETURN 2
+#define MPI_ERRORS_ABORT 3
 
 #define MPI_ANY_SOURCE (-1)
 #define MPI_ANY_TAG (-1)
@@ -57,6 +60,7 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_BSEND_OVERHEAD 0
 #define MPI_MAX_PROCESSOR_NAME 64
 #define MPI_MAX_ERROR_STRING 256
+#define MPI_MAX_LIBRARY_VERSION_STRING 64
 #define MPI_MAX_OBJECT_NAME 64
 #define MPI_IN_PLACE ((void*)-1)
 #define MPI_BOTTOM ((void*)0)
@@ -100,10 +104,48 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm* communicator, int* error, ..
 #define MPI_ERR_INFO_KEY 23
 #define MPI_ERR_INFO_VALUE 24
 #define MPI_ERR_INFO_NOKEY 25
+#define MPI_ERR_ERRHANDLER 26
+#define MPI_ERR_WIN 27
+#define MPI_ERR_BASE 28
+#define MPI_ERR_SIZE 29
+#define MPI_ERR_DISP 30
+#define MPI_ERR_LOCKTYPE 31
+#define MPI_ERR_ASSERT 32
+#define MPI_ERR_RMA_CONFLICT 33
+#define MPI_ERR_RMA_SYNC 34
+#define MPI_ERR_RMA_RANGE 35
+#define MPI_ERR_RMA_ATTACH 36
+#define MPI_ERR_RMA_SHARED 37
+#define MPI_ERR_RMA_FLAVOR 38
+#define MPI_ERR_SPAWN 39
+#define MPI_ERR_PORT 40
+#define MPI_ERR_SERVICE 41
+#define MPI_ERR_NAME 42
+#define MPI_ERR_FILE 43
+#define MPI_ERR_ACCESS 44
+#define MPI_ERR_AMODE 45
+#define MPI_ERR_BAD_FILE 46
+#define MPI_ERR_CONVERSION 47
+#define MPI_ERR_DUP_DATAREP 48
+#define MPI_ERR_FILE_EXISTS 49
+#define MPI_ERR_FILE_IN_USE 50
+#define MPI_ERR_IO 51
+#define MPI_ERR_NO_SPACE 52
+#define MPI_ERR_NO_SUCH_FILE 53
+#define MPI_ERR_NOT_SAME 54
+#define MPI_ERR_QUOTA 55
+#define MPI_ERR_READ_ONLY 56
+#define MPI_ERR_UNSUPPORTED_DATAREP 57
+#define MPI_ERR_UNSUPPORTED_OPERATION 58
+#define MPI_ERR_PROC_ABORTED 59
+#define MPI_ERR_SESSION 60
+#define MPI_ERR_VALUE_TOO_LARGE 61
 #define MPI_ERR_LASTCODE 63
 
 int MPI_Init(int* argc, char*** argv);
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided);
+int MPI_Query_thread(int* provided);
+int MPI_Is_thread_main(int* flag);
 int MPI_Initialized(int* flag);
 int MPI_Finalize(void);
 int MPI_Finalized(int* flag);
@@ -112,13 +154,26 @@ double MPI_Wtime(void);
 double MPI_Wtick(void);
 int MPI_Get_processor_name(char* name, int* length);
 int MPI_Get_version(int* version, int* subversion);
+int MPI_Get_library_version(char* text, int* length);
+int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void* address);
+int MPI_Free_mem(void* memory);
+#ifndef __CUDACC__ /* of the runtime, whose compiler accepts no variadic functions */
+int MPI_Pcontrol(int level, ...);
+#endif
+
 int MPI_Error_class(int code, int* error_class);
 int MPI_Error_string(int code, char* text, int* length);
+int MPI_Add_error_class(int* error_class);
+int MPI_Add_error_code(int error_class, int* code);
+int MPI_Add_error_string(int code, char const* text);
 
 int MPI_Comm_set_errhandler(MPI_Comm communicator, MPI_Errhandler handler);
 int MPI_Comm_get_errhandler(MPI_Comm communicator, MPI_Errhandler* handler);
 int MPI_Comm_create_errhandler(MPI_Comm_errhandler_function* function, MPI_Errhandler* handler);
 int MPI_Errhandler_free(MPI_Errhandler* handler);
+int MPI_Comm_call_errhandler(MPI_Comm communicator, int code);
+int MPI_Errhandler_create(MPI_Comm_errhandler_function* function, MPI_Errhandler* handler);
+int MPI_Errhandler_get(MPI_Comm communicator, MPI_Errhandler* handler);
 int MPI_Errhandler_set(MPI_Comm communicator, MPI_Errhandler handler);
 
 /* One-sided communication is not supported. These declarations are for programs whose own headers

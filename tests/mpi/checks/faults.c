@@ -88,6 +88,13 @@ static void good(void) {
     MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
     for (int k = 0; k < 4; ++k)
       if (requests[k] != MPI_REQUEST_NULL) printf("request %d is left\n", k);
+    MPI_Irecv(values, 8, MPI_INT, from, 3, copy, &requests[0]);
+    MPI_Recv_init(values + 8, 8, MPI_INT, from, 4, copy, &requests[1]);
+    MPI_Issend(values + 32, 8, MPI_INT, (rank + 1) % size, 5, copy, &requests[2]);
+    MPI_Start(&requests[1]);
+    for (int k = 0; k < 3; ++k) MPI_Cancel(&requests[k]);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    MPI_Request_free(&requests[1]);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, half);
     MPI_Bcast(&sum, 1, MPI_INT, 0, half);
     MPI_Comm_size(half, &half_size);
