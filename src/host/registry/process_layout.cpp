@@ -16,14 +16,14 @@ namespace quarry::inline QUARRY_ABI::detail {
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 struct process_layout {
-  static_assert(QUARRY_STATE_LAYOUT == 2);
+  static_assert(QUARRY_STATE_LAYOUT == 3);
 
   static_assert(sizeof(process_state) == 524312);
   static_assert(offsetof(process_state, changes) == 524288);
   static_assert(offsetof(process_state, lives) == 524296);
   static_assert(offsetof(process_state, lists) == 524304);
 
-  static_assert(sizeof(process_lists) == 1288);
+  static_assert(sizeof(process_lists) == 1312);
   static_assert(offsetof(process_lists, forks) == 0);
   static_assert(offsetof(process_lists, forks.mutex) == 40);
   static_assert(offsetof(process_lists, forks.first) == 80);
@@ -32,12 +32,14 @@ struct process_layout {
   static_assert(offsetof(process_lists, registrations) == 104);
   static_assert(offsetof(process_lists, registrations.by_id) == 144);
   static_assert(offsetof(process_lists, registrations.last) == 192);
-  static_assert(offsetof(process_lists, blockless) == 200);
-  static_assert(offsetof(process_lists, blockless_count) == 712);
-  static_assert(offsetof(process_lists, nodes) == 720);
-  static_assert(offsetof(process_lists, nodes.unused) == 760);
-  static_assert(offsetof(process_lists, unused_memory) == 768);
-  static_assert(offsetof(process_lists, unused_memory.by_size) == 808);
+  static_assert(offsetof(process_lists, registrations.unused_views) == 200);
+  static_assert(offsetof(process_lists, blockless) == 224);
+  static_assert(sizeof(process_lists::blockless_page) == 512);
+  static_assert(offsetof(process_lists, blockless_count) == 736);
+  static_assert(offsetof(process_lists, nodes) == 744);
+  static_assert(offsetof(process_lists, nodes.unused) == 784);
+  static_assert(offsetof(process_lists, unused_memory) == 792);
+  static_assert(offsetof(process_lists, unused_memory.by_size) == 832);
 
   static_assert(sizeof(copy_at_fork) == 64);
   static_assert(offsetof(copy_at_fork, handlers_) == 32);
