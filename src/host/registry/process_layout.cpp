@@ -23,7 +23,7 @@ struct process_layout {
   static_assert(offsetof(process_state, lives) == 524296);
   static_assert(offsetof(process_state, lists) == 524304);
 
-  static_assert(sizeof(process_lists) == 1312);
+  static_assert(sizeof(process_lists) == 1360);
   static_assert(offsetof(process_lists, forks) == 0);
   static_assert(offsetof(process_lists, forks.mutex) == 40);
   static_assert(offsetof(process_lists, forks.first) == 80);
@@ -60,13 +60,13 @@ struct process_layout {
   static_assert(offsetof(allocation_label, call_site) == 32);
   static_assert(offsetof(allocation_label, frames) == 40);
 
-  static_assert(sizeof(chunk_table) == 88);
+  static_assert(sizeof(chunk_table) == 120);
   static_assert(offsetof(chunk_table, view_) == 0);
   static_assert(offsetof(chunk_table, chunks_) == 8);
   static_assert(offsetof(chunk_table, slots_) == 16);
   static_assert(offsetof(chunk_table, starts_) == 24);
-  static_assert(offsetof(chunk_table, slot_count_) == 64);
-  static_assert(offsetof(chunk_table, made_) == 80);
+  static_assert(offsetof(chunk_table, slot_count_) == 96);
+  static_assert(offsetof(chunk_table, made_) == 112);
   static_assert(sizeof(chunk_view) == 56);
   static_assert(offsetof(chunk_view, chunks) == 8);
   static_assert(offsetof(chunk_view, slots) == 16);
@@ -88,7 +88,7 @@ struct process_layout {
   static_assert(offsetof(page_map::node, blocks) == 16);
   static_assert(page_map::map_page == 65536);
   static_assert(page_map::leaf_bytes == 4294967296);
-  static_assert(static_cast<int>(type_stable_use::count) == 10);
+  static_assert(static_cast<int>(type_stable_use::count) == 11);
 };
 
 #endif
