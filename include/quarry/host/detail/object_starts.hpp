@@ -101,7 +101,7 @@ class start_bitmap {
 /// One thread writes while others read. The entries that lead to an allocation do not change while
 /// it is allocated. Another entry may change between two loads of a reader. It then gives a start
 /// behind the address or before the allocation, so the reader still finds the allocation. O(1). The
-/// cost is 39 bytes per map page, and 512 bytes for a map page in which an allocation smaller than
+/// cost is 38 bytes per map page, and 512 bytes for a map page in which an allocation smaller than
 /// a subpage has started.
 class object_starts {
  public:
@@ -280,36 +280,36 @@ class object_starts {
   [[nodiscard, gnu::always_inline]] static std::uint64_t last_of(leaf const& branch,
                                                                  std::uint64_t map_page_number,
                                                                  bytes limit) {
+    // Hardly any branches: where the last start lies cannot be predicted.
     std::uint64_t const page = map_page_number % map_pages, base = map_page_number * map_page;
-    std::uint64_t found = 0;
-    word const lines = branch.lines[page].load_acquire() &
-                       low_bits(static_cast<std::uint32_t>(limit / line_bytes) + 1);
-    if (lines != 0) {
-      start_bits const* const small = branch.small[page].load_acquire();
-      if (small != nullptr) found = last_small_of(*small, lines, base, limit);
-    }
-    word subpages = branch.subpages[page].load_acquire() &
-                    low_bits(static_cast<std::uint32_t>(limit / subpage) + 1);
-    while (subpages != 0) {
-      std::uint32_t const number = highest_one(subpages);
-      bytes const offset = branch.offsets[page * subpages_of_page + number].load_acquire() * unit;
-      std::uint64_t const start = base + number * subpage + offset;
-      if (start <= base + limit) return std::max(found, start);
-      subpages &= ~(word{1} << number);
-    }
-    return found;
+    auto const own_subpage = static_cast<std::uint32_t>(limit / subpage);
+    word subpages = branch.subpages[page].load_acquire() & low_bits(own_subpage + 1);
+    // The order matters. If the subpage of `limit` has its bit, the offset is that of its start or
+    // of a later one. While an allocation covers `limit`, both are behind `limit`, or are its own.
+    bool const is_behind = branch.offsets[page * subpages_of_page + own_subpage].load_acquire() >
+                           limit % subpage / unit;
+    subpages &= ~(word{is_behind} << own_subpage);
+    std::uint32_t const last = highest_one(subpages | 1);
+    bytes const offset = branch.offsets[page * subpages_of_page + last].load_acquire() * unit;
+    std::uint64_t const found = subpages == 0 ? 0 : base + last * subpage + offset;
+    auto const own_line = static_cast<std::uint32_t>(limit / line_bytes);
+    word const lines = branch.lines[page].load_acquire() & low_bits(own_line + 1);
+    start_bits const* const small = lines == 0 ? nullptr : branch.small[page].load_acquire();
+    return small == nullptr ? found : std::max(found, last_small_of(*small, lines, base, limit));
   }
-  [[nodiscard]] static std::uint64_t last_small_of(start_bits const& small, word lines,
-                                                   std::uint64_t base, bytes limit) {
-    while (lines != 0) {
-      std::uint32_t const line = highest_one(lines);
-      word const bits =
-          small.lines[line].load_acquire() &
-          (line == limit / line_bytes ? low_bits(limit / unit % bits_per_word + 1) : ~word{0});
-      if (bits != 0) return base + line * line_bytes + highest_one(bits) * unit;
-      lines &= ~(word{1} << line);
-    }
-    return 0;
+  /// The last start of an allocation smaller than a subpage in the map page at `base`, up to the
+  /// offset `limit`; 0 if there is none. `lines` marks the words that are not zero up to `limit`.
+  [[nodiscard, gnu::always_inline]] static std::uint64_t last_small_of(start_bits const& small,
+                                                                       word lines,
+                                                                       std::uint64_t base,
+                                                                       bytes limit) {
+    auto const own_line = static_cast<std::uint32_t>(limit / line_bytes);
+    word const own_bits =
+        small.lines[own_line].load_acquire() & low_bits(limit / unit % bits_per_word + 1);
+    lines &= ~(word{own_bits == 0} << own_line);
+    std::uint32_t const line = highest_one(lines | 1);
+    word const bits = line == own_line ? own_bits : word{small.lines[line].load_acquire()};
+    return lines == 0 || bits == 0 ? 0 : base + line * line_bytes + highest_one(bits) * unit;
   }
 
   single_writer<leaf*> leaves_[leaves];

@@ -96,8 +96,8 @@ struct segment_layout {
 /// address, and each allocation's list of references. One store adds or removes an allocation or a
 /// reference, so the truth is correct at each moment. Records that are in no list are unused. A
 /// killed process can leave unused records that the stack of unused records lacks; `recover`, which
-/// the next holder of the lock calls, adds them to it. All links are atomic with the strongest order,
-/// so that no compiler moves a store across a store to a link.
+/// the next holder of the lock calls, adds them to it. All links are atomic with the strongest
+/// order, so that no compiler moves a store across a store to a link.
 class segment_tables {
  public:
   segment_tables() = default;
@@ -187,8 +187,8 @@ class segment_tables {
       link = &allocation(*link).next;
     }
   }
-  /// Adds an allocation of which `opening` has one reference. Returns false and changes nothing if a
-  /// table cannot grow.
+  /// Adds an allocation of which `opening` has one reference. Returns false and changes nothing if
+  /// a table cannot grow.
   [[nodiscard]] bool add(gap const& place, std::string_view name, bytes size, bytes requested,
                          record_number opening) {
     record_number const reference_number = new_reference(opening, 0);

@@ -26,11 +26,11 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// Threads may share it. The memory has different addresses in different processes; `offset_of` and
 /// `at` translate. The tables of openings (2^16 at most) and allocations (2^24 at most) grow as
-/// needed, in shared memory outside of `size`. Most calls inspect all existing allocations, so use a
-/// pool over this resource for many small allocations. An opening takes up to 2 GiB of address space
-/// more than `size`. All processes must use the same layout of the tables; a segment of another
-/// layout is refused. A child of fork holds no references of its parent. Its first call opens the
-/// segment again, if the segment still has its name. Processes must see each other in /proc.
+/// needed, in shared memory outside of `size`. Most calls inspect all existing allocations, so use
+/// a pool over this resource for many small allocations. An opening takes up to 2 GiB of address
+/// space beyond `size`. A segment with another layout of its tables is refused. A child of fork
+/// holds no references of its parent. Its first call opens the segment again, if the segment still
+/// has its name. Processes must see each other in /proc.
 class QUARRY_API shared_resource {
  public:
   /// Opens segment `name`, or makes it with `size` bytes. To open an existing segment, pass its
