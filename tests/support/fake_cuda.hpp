@@ -33,6 +33,7 @@ struct fake_cuda {
   std::uint64_t next_address = std::uint64_t{1} << 40, next_handle = 1;
   std::map<std::uint64_t, bytes> ranges, handles;
   std::map<std::uint64_t, mapping> mappings;
+  std::map<CUstream_st*, int> streams;  // and their devices
 
   static fake_cuda& instance() {
     static fake_cuda singleton;
@@ -165,6 +166,20 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 2;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  auto& gpu = quarry::test::fake_cuda::instance();
+  if (gpu.fails()) return cudaErrorMemoryAllocation;
+  *stream = reinterpret_cast<cudaStream_t>(gpu.next_handle++);
+  gpu.streams.emplace(*stream, gpu.device);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  auto& gpu = quarry::test::fake_cuda::instance();
+  auto const found = gpu.streams.find(stream);
+  (void)gpu.expect(found != gpu.streams.end() && found->second == gpu.device);
+  if (found != gpu.streams.end()) gpu.streams.erase(found);
   return cudaSuccess;
 }
 cudaError_t cudaFree(void*) { return cudaSuccess; }

@@ -52,7 +52,7 @@ any_allocator make(std::string const& name, Arguments&&... arguments) {
   return add(name, std::make_unique<pool_model<Pool>>(std::forward<Arguments>(arguments)...));
 }
 /// Constructs a resource from `arguments` and adds it. Throws as `add` and the resource's
-/// constructor do, and `bad_argument` if 64 named resources or `tracked_resource`s exist already.
+/// constructor do.
 template <memory_resource Resource, class... Arguments>
   requires(!frees_by_address<Resource>)
 any_allocator make(std::string const& name, Arguments&&... arguments) {

@@ -16,14 +16,14 @@ namespace quarry::inline QUARRY_ABI::detail {
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 struct process_layout {
-  static_assert(QUARRY_STATE_LAYOUT == 2);
+  static_assert(QUARRY_STATE_LAYOUT == 3);
 
   static_assert(sizeof(process_state) == 524312);
   static_assert(offsetof(process_state, changes) == 524288);
   static_assert(offsetof(process_state, lives) == 524296);
   static_assert(offsetof(process_state, lists) == 524304);
 
-  static_assert(sizeof(process_lists) == 1288);
+  static_assert(sizeof(process_lists) == 1360);
   static_assert(offsetof(process_lists, forks) == 0);
   static_assert(offsetof(process_lists, forks.mutex) == 40);
   static_assert(offsetof(process_lists, forks.first) == 80);
@@ -32,12 +32,14 @@ struct process_layout {
   static_assert(offsetof(process_lists, registrations) == 104);
   static_assert(offsetof(process_lists, registrations.by_id) == 144);
   static_assert(offsetof(process_lists, registrations.last) == 192);
-  static_assert(offsetof(process_lists, blockless) == 200);
-  static_assert(offsetof(process_lists, blockless_count) == 712);
-  static_assert(offsetof(process_lists, nodes) == 720);
-  static_assert(offsetof(process_lists, nodes.unused) == 760);
-  static_assert(offsetof(process_lists, unused_memory) == 768);
-  static_assert(offsetof(process_lists, unused_memory.by_size) == 808);
+  static_assert(offsetof(process_lists, registrations.unused_views) == 200);
+  static_assert(offsetof(process_lists, blockless) == 224);
+  static_assert(sizeof(process_lists::blockless_page) == 512);
+  static_assert(offsetof(process_lists, blockless_count) == 736);
+  static_assert(offsetof(process_lists, nodes) == 744);
+  static_assert(offsetof(process_lists, nodes.unused) == 784);
+  static_assert(offsetof(process_lists, unused_memory) == 792);
+  static_assert(offsetof(process_lists, unused_memory.by_size) == 832);
 
   static_assert(sizeof(copy_at_fork) == 64);
   static_assert(offsetof(copy_at_fork, handlers_) == 32);
@@ -58,13 +60,13 @@ struct process_layout {
   static_assert(offsetof(allocation_label, call_site) == 32);
   static_assert(offsetof(allocation_label, frames) == 40);
 
-  static_assert(sizeof(chunk_table) == 88);
+  static_assert(sizeof(chunk_table) == 120);
   static_assert(offsetof(chunk_table, view_) == 0);
   static_assert(offsetof(chunk_table, chunks_) == 8);
   static_assert(offsetof(chunk_table, slots_) == 16);
   static_assert(offsetof(chunk_table, starts_) == 24);
-  static_assert(offsetof(chunk_table, slot_count_) == 64);
-  static_assert(offsetof(chunk_table, made_) == 80);
+  static_assert(offsetof(chunk_table, slot_count_) == 96);
+  static_assert(offsetof(chunk_table, made_) == 112);
   static_assert(sizeof(chunk_view) == 56);
   static_assert(offsetof(chunk_view, chunks) == 8);
   static_assert(offsetof(chunk_view, slots) == 16);
@@ -86,7 +88,7 @@ struct process_layout {
   static_assert(offsetof(page_map::node, blocks) == 16);
   static_assert(page_map::map_page == 65536);
   static_assert(page_map::leaf_bytes == 4294967296);
-  static_assert(static_cast<int>(type_stable_use::count) == 10);
+  static_assert(static_cast<int>(type_stable_use::count) == 11);
 };
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/registry/process_lists.hpp"
 
+#include "quarry/host/detail/make_room.hpp"
+
 #include <memory>
 
 // Only GCC can make a C++ variable a unique symbol, and only an inline variable. So this assembly
@@ -39,6 +41,21 @@ process_lists& lists_of_process() {
                                                  std::memory_order_acquire))  // (F)
     return *fresh.release();
   return *lists;
+}
+
+blockless_view& process_lists::unused_view() {
+  auto& unused = registrations.unused_views;
+  if (!unused.empty()) return *unused.back();
+  std::size_t const count = blockless_count;
+  blockless_page* last = &blockless;
+  while (last->next != nullptr) last = last->next;
+  std::size_t const place = count % blockless_page::size;
+  bool const needs_page = count != 0 && place == 0;
+  make_room(unused, count + 1);
+  if (needs_page) last = last->next = new blockless_page;
+  unused.push_back(&last->views[place]);
+  blockless_count = count + 1;
+  return *unused.back();
 }
 
 namespace {

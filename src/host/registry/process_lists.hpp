@@ -68,11 +68,21 @@ struct process_lists {
     std::mutex mutex;
     std::map<allocator_id, registration*> by_id;
     allocator_id last = 0;
+    std::vector<blockless_view*> unused_views;  // has capacity for all views of `blockless`
   } registrations;
-  static constexpr std::size_t max_blockless = 64;
-  single_writer<chunk_view const*>
-      blockless[max_blockless]{};                 // written under the registrations' mutex
-  single_writer<std::size_t> blockless_count{0};  // later entries are empty
+  /// The tables without blocks, which lookups of unknown addresses ask. A page is never freed.
+  /// Written under the registrations' mutex.
+  struct blockless_page {
+    static constexpr std::size_t size = 63;
+    blockless_view views[size];
+    single_writer<blockless_page*> next{nullptr};
+  };
+  blockless_page blockless;
+  single_writer<std::size_t> blockless_count{0};  // later views are empty
+
+  /// Makes sure that `unused_views` is not empty, and returns its last element. Throws
+  /// std::bad_alloc and then changes nothing. Requires the registrations' mutex.
+  [[nodiscard]] blockless_view& unused_view();
 
   /// Unused nodes of the page map. Guarded by: the mutex, which a thread also holds while it
   /// changes a list of the page map.

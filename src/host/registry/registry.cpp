@@ -12,6 +12,7 @@
 #endif
 
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <ostream>
@@ -97,16 +98,10 @@ std::vector<summary> summaries(allocator_id allocator) {
 
 registration::registration(chunk_table& table, memory_location location, std::string name,
                            bool is_blockless)
-    : table_{table}, location_{location}, is_blockless_{is_blockless}, name_{std::move(name)} {
+    : table_{table}, location_{location}, name_{std::move(name)} {
   process_lists& lists = lists_of_process();
   std::lock_guard const lock{lists.registrations.mutex};
-  std::size_t free = 0;
-  while (is_blockless && lists.blockless[free] != nullptr) {
-    if (++free == process_lists::max_blockless)
-      throw bad_argument{
-          "registration: the process has 64 tracked resources already, which is the limit; let "
-          "pools share fewer tracked resources"};
-  }
+  if (is_blockless) blockless_ = &lists.unused_view();
   id_ = lists.registrations.last + 1;
   if (name_.empty()) name_ = "allocator " + std::to_string(id_);
   lists.registrations.by_id.emplace(id_, this);
@@ -118,8 +113,8 @@ registration::registration(chunk_table& table, memory_location location, std::st
   }
   lists.registrations.last = id_;
   if (!is_blockless) return;
-  lists.blockless[free] = &table_.public_view();
-  if (lists.blockless_count <= free) lists.blockless_count = free + 1;
+  lists.registrations.unused_views.pop_back();
+  *blockless_ = &table_.public_view();
 }
 
 registration::~registration() {
@@ -127,9 +122,9 @@ registration::~registration() {
   std::lock_guard const lock{lists.registrations.mutex};
   lists.registrations.by_id.erase(id_);
   table_.stop_keeping_starts();
-  for (std::size_t i = 0; is_blockless_ && i < lists.blockless_count; ++i) {
-    if (lists.blockless[i] == &table_.public_view()) lists.blockless[i] = nullptr;
-  }
+  if (blockless_ == nullptr) return;
+  *blockless_ = nullptr;
+  lists.registrations.unused_views.push_back(blockless_);
 }
 
 std::string registration::name() const {
@@ -225,9 +220,10 @@ std::optional<allocation_record> find_slowly(std::uint64_t address) {
   }
   if (owner == 0 || (owner & is_below_others) != 0) {
     process_lists const& lists = lists_of_process();
-    std::size_t const count = lists.blockless_count.load_acquire();
-    for (std::size_t i = 0; i < count; ++i) {
-      if (chunk_view const* const view = lists.blockless[i].load_acquire()) ask(*view);
+    std::size_t rest = lists.blockless_count.load_acquire();
+    for (auto const* page = &lists.blockless; rest != 0; page = page->next.load_acquire()) {
+      for (std::size_t i = 0; i < std::size(page->views) && rest != 0; ++i, --rest)
+        if (chunk_view const* const view = page->views[i].load_acquire()) ask(*view);
     }
   }
   if (owner == 0) return std::nullopt;

@@ -1,93 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/resources/shared_resource.hpp"
 
-#include <dirent.h>
+#include "host/resources/process_start.hpp"
+#include "quarry/host/detail/segment_tables.hpp"
+
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <new>
 #include <utility>
 
 namespace quarry::inline QUARRY_ABI {
+
+using namespace detail;
 namespace {
-
-constexpr std::uint32_t max_processes = 64, max_allocations = 4096;
-constexpr std::uint64_t magic = 0x3130'5952'5241'5551;  // QUARRY01
-constexpr bytes data_alignment = 4096;
-
-/// A process and its start time. The start time is needed because the system reuses process ids.
-struct process {
-  std::atomic<pid_t> id;  // 0: unused entry; written last
-  std::uint64_t began;
-};
-struct allocation {
-  // Written last, by a release store: if it is set, the other fields are complete, even if the
-  // writer was killed.
-  std::atomic<std::uint32_t> is_there;
-  char name[64];
-  std::uint64_t base;
-  bytes size, requested;
-  std::array<std::uint32_t, max_processes> references;
-
-  [[nodiscard]] std::uint64_t sum() const {
-    std::uint64_t result = 0;
-    for (std::uint32_t const count : references) result += count;
-    return result;
-  }
-};
-struct tables {
-  std::atomic<std::uint64_t> is_made;  // magic; written last
-  bytes size;                          // of the data
-  pthread_mutex_t mutex;
-  std::array<process, max_processes> processes;
-  std::array<allocation, max_allocations> allocations;
-};
-constexpr bytes data_begin =
-    (sizeof(tables) + data_alignment - 1) / data_alignment * data_alignment;
-
-bool has_other_threads(std::string const& folder, pid_t id) {
-  DIR* const tasks = opendir((folder + "/task").c_str());
-  if (tasks == nullptr) return false;
-  bool found = false;
-  while (dirent const* const task = readdir(tasks))
-    found |= task->d_name[0] != '.' && task->d_name != std::to_string(id);
-  closedir(tasks);
-  return found;
-}
-
-/// The start time of a process in the kernel's ticks. Returns 0 if the process does not exist, and
-/// nullopt if the start time cannot be read now.
-std::optional<std::uint64_t> began_at(pid_t id) {
-  std::string const folder = "/proc/" + std::to_string(id);
-  std::FILE* const file = std::fopen((folder + "/stat").c_str(), "re");
-  if (file == nullptr) return errno == ENOENT ? std::optional<std::uint64_t>{0} : std::nullopt;
-  char text[1024];
-  errno = 0;
-  std::size_t const length = std::fread(text, 1, sizeof text - 1, file);
-  bool const has_ended = length == 0 && errno == ESRCH;
-  std::fclose(file);
-  if (has_ended) return 0;
-  text[length] = 0;
-  char const* field_start = std::strrchr(text, ')');  // the name may contain any byte
-  if (field_start == nullptr || field_start[1] == 0) return std::nullopt;
-  // The process has ended, but its parent has not waited for it; or only its first thread has
-  // ended.
-  if ((field_start[2] == 'Z' || field_start[2] == 'X') && !has_other_threads(folder, id)) return 0;
-  for (int field = 2; field < 22 && field_start != nullptr; ++field)
-    field_start = std::strchr(field_start + 1, ' ');
-  if (field_start == nullptr) return std::nullopt;
-  return std::strtoull(field_start, nullptr, 10);
-}
 
 /// Owns a file descriptor and closes it.
 class open_file {
@@ -141,10 +73,9 @@ class shared_resource::segment {
   ~segment() {
     {
       guard const lock{*this};
-      if (has_entry()) forget(entry_);
-      bool const is_last =
-          std::none_of(shared_tables().processes.begin(), shared_tables().processes.end(),
-                       [](process const& entry) { return entry.id != 0; });
+      if (has_entry()) tables_.remove_opening(entry_);
+      bool is_last = true;
+      tables_.each_opening([&](record_number, segment_opening const&) { is_last = false; });
       // A file that still has a name has this name.
       if (is_last && open_file::named_size(file_)) shm_unlink(name_.c_str());
     }
@@ -154,7 +85,7 @@ class shared_resource::segment {
 
   [[nodiscard]] void* allocate(std::string_view name, bytes requested, bytes alignment,
                                bool may_be_there) {
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > data_alignment) {
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > segment_layout::page) {
       throw bad_argument{"shared_resource: alignment is " + std::to_string(alignment) +
                          ", not a power of two up to 4096"};
     }
@@ -163,9 +94,9 @@ class shared_resource::segment {
     bytes const size = (std::max<bytes>(requested, 1) + 63) / 64 * 64;
     alignment = std::max<bytes>(alignment, 64);
     guard const lock{*this};
-    std::uint32_t const own = own_process();
+    record_number const own = own_opening();
     if (may_be_there) {
-      if (allocation* const existing = find(name)) {
+      if (segment_allocation* const existing = tables_.find(name)) {
         if (existing->base % alignment != 0)
           throw bad_argument{"shared_resource " + name_ + ": " + std::string{name} +
                              " exists, but it is not aligned to " + std::to_string(alignment)};
@@ -175,47 +106,30 @@ class shared_resource::segment {
                            std::to_string(requested)};
       }
     }
+    bool has_gap = false;
     for (bool const is_retry : {false, true}) {
-      if (is_retry) (void)collect();
-      allocation* const free = free_entry();
-      auto const base = free == nullptr ? std::nullopt : gap(size, alignment);
-      if (!base) continue;
-      std::memset(free->name, 0, sizeof free->name);
-      std::memcpy(free->name, name.data(), name.size());
-      free->base = *base;
-      free->size = size;
-      free->requested = requested;
-      free->references.fill(0);
-      free->references[own] = 1;
-      if (may_be_there) std::memset(data() + *base, 0, size);
-      free->is_there.store(1, std::memory_order_release);
-      return data() + *base;
+      if (is_retry && collect() == 0) break;
+      auto const place = tables_.find_gap(size, alignment);
+      has_gap = place.has_value();
+      if (!has_gap) continue;
+      if (may_be_there) std::memset(data() + place->base, 0, size);
+      if (tables_.add(*place, name, size, requested, own)) return data() + place->base;
     }
     throw out_of_memory{"shared_resource " + name_, requested,
-                        "the segment of " + std::to_string(shared_tables().size) +
-                            " bytes has no gap of that size, or all 4096 entries are in use"};
+                        has_gap ? std::string{tables_cannot_grow}
+                                : "the segment of " + std::to_string(this->size()) +
+                                      " bytes has no gap of that size"};
   }
   [[nodiscard]] void* add_reference(std::string_view name) {
     guard const lock{*this};
-    allocation* const existing = find(name);
-    return existing == nullptr ? nullptr : add_reference(*existing, own_process());
+    segment_allocation* const existing = tables_.find(name);
+    return existing == nullptr ? nullptr : add_reference(*existing, own_opening());
   }
   bool release(void const* pointer) noexcept {
     guard const lock{*this};
-    if (!has_entry()) return false;
-    auto const base = static_cast<std::uint64_t>(static_cast<char const*>(pointer) - data());
-    for (allocation& listed : shared_tables().allocations) {
-      if (listed.is_there == 0 || listed.base != base) continue;
-      if (listed.references[entry_] == 0) return false;
-      if (listed.sum() == 1) {
-        // This single store also drops the reference.
-        listed.is_there.store(0, std::memory_order_release);
-      } else {
-        --listed.references[entry_];
-      }
-      return true;
-    }
-    return false;
+    return has_entry() &&
+           tables_.release(static_cast<std::uint64_t>(static_cast<char const*>(pointer) - data()),
+                           entry_);
   }
   std::uint32_t collect_locked() {
     guard const lock{*this};
@@ -223,26 +137,31 @@ class shared_resource::segment {
   }
   [[nodiscard]] counts_of_segment counts() {
     guard const lock{*this};
-    counts_of_segment result{shared_tables().size, 0, 0, 0, 0};
-    for (allocation const& listed : shared_tables().allocations) {
-      if (listed.is_there == 0) continue;
+    counts_of_segment result{size(), 0, 0, 0, 0};
+    tables_.each_allocation([&](segment_allocation const& listed) {
       ++result.allocations_in_use;
       result.in_use += listed.size;
-      result.references += listed.sum();
-    }
-    for (process const& entry : shared_tables().processes) result.processes += entry.id != 0;
+      result.references += tables_.references(listed);
+    });
+    tables_.each_opening([&](record_number, segment_opening const&) { ++result.processes; });
     return result;
   }
-  [[nodiscard]] char* data() const { return static_cast<char*>(base_) + data_begin; }
-  [[nodiscard]] bytes size() const { return shared_tables().size; }
+  [[nodiscard]] char* data() const { return tables_.data(); }
+  [[nodiscard]] bytes size() const { return tables_.header().size; }
   [[nodiscard]] std::string const& name() const { return name_; }
 
  private:
-  /// Holds the segment's lock. The last holder may have died; the tables are correct even then.
+  static constexpr char const* tables_cannot_grow =
+      "the tables of the segment cannot grow: shared memory is full, or the segment has 2^16 "
+      "openings, 2^24 allocations or 2^22 further references";
+
+  /// Holds the segment's lock. If the last holder was killed, completes what it was doing.
   class guard {
    public:
-    explicit guard(segment const& locked) : mutex_{locked.shared_tables().mutex} {
-      if (pthread_mutex_lock(&mutex_) == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
+    explicit guard(segment& locked) : mutex_{locked.tables_.header().mutex} {
+      if (pthread_mutex_lock(&mutex_) != EOWNERDEAD) return;
+      pthread_mutex_consistent(&mutex_);
+      locked.tables_.recover();
     }
     guard(guard const&) = delete;
     guard& operator=(guard const&) = delete;
@@ -251,8 +170,6 @@ class shared_resource::segment {
    private:
     pthread_mutex_t& mutex_;
   };
-
-  [[nodiscard]] tables& shared_tables() const { return *static_cast<tables*>(base_); }
 
   /// Opens or makes the segment. Returns false if the opened file lost its name meanwhile, because
   /// its last user closed it.
@@ -266,36 +183,29 @@ class shared_resource::segment {
     file_lock const making{file.number()};
     auto const length = open_file::named_size(file.number());
     if (!length) return false;
-    bool is_new = *length == 0;
-    if (is_new && size == 0)
+    auto const existing = *length == 0 ? std::nullopt : existing_size(file.number(), *length);
+    if (!existing && size == 0)
       throw bad_argument{"shared_resource: segment " + name_ +
                          " is empty; pass its size in bytes to make it"};
-    if (!is_new && static_cast<bytes>(*length) <= data_begin)
-      throw resource_failed{"shared_resource " + name_,
-                            "the existing object is not a segment of this library"};
-    mapped_ = is_new ? data_begin + (size + data_alignment - 1) / data_alignment * data_alignment
-                     : static_cast<bytes>(*length);
-    if (is_new) allocate_pages(file.number(), size);
+    segment_layout const layout{existing.value_or(size)};
+    if (*length != 0 && static_cast<bytes>(*length) != layout.end) throw foreign_object();
+    if (!existing) reserve(file.number(), layout);
+    mapped_ = layout.end;
     base_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
     if (base_ == MAP_FAILED)
       throw out_of_memory{"shared_resource " + name_, mapped_, std::strerror(errno)};
+    tables_ = {base_, file.number()};
     try {
-      is_new |= shared_tables().is_made.load(std::memory_order_acquire) == 0;  // its maker died
-      if (is_new) make();
-      if (shared_tables().is_made != magic || data_begin + shared_tables().size != mapped_)
-        throw resource_failed{"shared_resource " + name_,
-                              "the existing object is not a segment of this library"};
-      if (size != 0 &&
-          (size + data_alignment - 1) / data_alignment * data_alignment != shared_tables().size) {
+      if (!existing) make(file.number(), layout);
+      if (size != 0 && segment_layout{size}.size != layout.size) {
         throw bad_argument{"shared_resource: " + name_ + " exists with " +
-                           std::to_string(shared_tables().size) + " bytes, not " +
-                           std::to_string(size)};
+                           std::to_string(layout.size) + " bytes, not " + std::to_string(size)};
       }
       guard const lock{*this};
       if (open_file::named_size(file.number())) {
         (void)collect();
         file_ = file.number();
-        (void)own_process();
+        (void)own_opening();
         (void)file.keep();
         return true;
       }
@@ -306,35 +216,65 @@ class shared_resource::segment {
     munmap(base_, mapped_);
     return false;
   }
-  /// Reserves all pages now: a full file system is an error here, not a signal later.
-  void allocate_pages(int file, bytes size) const {
-    int failed = 0;
-    do {
-      failed = posix_fallocate(file, 0, static_cast<off_t>(mapped_));
-    } while (failed == EINTR);
-    if (failed == 0) return;
+
+  [[nodiscard]] resource_failed foreign_object() const {
+    return {"shared_resource " + name_, "the existing object is not a segment of this library"};
+  }
+  /// The size of the data of an existing file, or nullopt if its maker was killed before it was
+  /// complete. Throws `resource_failed` if the file is not a segment of this layout.
+  [[nodiscard]] std::optional<bytes> existing_size(int file, off_t length) const {
+    struct {
+      std::uint64_t mark;
+      bytes size;
+    } start{};
+    if (length < static_cast<off_t>(sizeof(segment_header)) ||
+        pread(file, &start, sizeof start, 0) != static_cast<ssize_t>(sizeof start))
+      throw foreign_object();
+    if (start.mark == segment_layout::mark) return start.size;
+    if (start.mark == 0) return std::nullopt;
+    if (start.mark << 16 != segment_layout::first_text << 16) throw foreign_object();
+    auto const digits = [](std::uint64_t mark) {
+      return std::string{static_cast<char>(mark >> 48 & 255), static_cast<char>(mark >> 56)};
+    };
+    throw resource_failed{"shared_resource " + name_,
+                          "another version of this library made the segment, with layout " +
+                              digits(start.mark) + "; this version uses layout " +
+                              digits(segment_layout::mark) +
+                              ". Use one version in all processes, or another name"};
+  }
+  /// Gives the file its length, and pages for the data and the header.
+  void reserve(int file, segment_layout const& layout) const {
+    int failed = ftruncate(file, static_cast<off_t>(layout.end)) == 0 ? 0 : errno;
+    if (failed == 0)
+      failed =
+          segment_tables::reserve_pages(file, 0, segment_layout::pages(sizeof(segment_header)));
+    if (failed == 0) failed = segment_tables::reserve_pages(file, layout.data, layout.size);
+    if (failed != 0) abandon(file, layout.size, failed);
+  }
+  [[noreturn]] void abandon(int file, bytes size, int failed) const {
     (void)!ftruncate(file, 0);
     shm_unlink(name_.c_str());
     throw out_of_memory{"shared_resource " + name_, size, std::strerror(failed)};
   }
-  void make() {
-    shared_tables().size = mapped_ - data_begin;
+  void make(int file, segment_layout const& layout) {
+    if (int const failed = tables_.make(layout); failed != 0) abandon(file, layout.size, failed);
+    segment_header& made = tables_.header();
     pthread_mutexattr_t kind;
     pthread_mutexattr_init(&kind);
     pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
     pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&shared_tables().mutex, &kind);
+    pthread_mutex_init(&made.mutex, &kind);
     pthread_mutexattr_destroy(&kind);
-    shared_tables().is_made.store(magic, std::memory_order_release);
+    made.layout = segment_layout::mark;
   }
 
   // All functions below require the lock.
 
-  /// Whether this process has an entry in the table of processes. A child of fork has a copy of its
+  /// Whether this process has an entry in the table of openings. A child of fork has a copy of its
   /// parent's entry number, but no entry of its own.
   [[nodiscard]] bool has_entry() const { return entry_of_ == getpid(); }
   /// The entry of this opening. Makes the entry if there is none.
-  [[nodiscard]] std::uint32_t own_process() {
+  [[nodiscard]] record_number own_opening() {
     if (has_entry()) return entry_;
     if (!open_file::named_size(file_))
       throw resource_failed{"shared_resource " + name_,
@@ -343,81 +283,26 @@ class shared_resource::segment {
     if (!began || *began == 0)
       throw resource_failed{"shared_resource " + name_,
                             "the start time of this process cannot be read from /proc"};
-    for (bool const is_retry : {false, true}) {
-      if (is_retry) (void)collect();
-      for (std::uint32_t i = 0; i != max_processes; ++i) {
-        process& entry = shared_tables().processes[i];
-        if (entry.id != 0) continue;
-        entry.began = *began;
-        entry.id.store(getpid(), std::memory_order_release);
-        entry_of_ = getpid();
-        return entry_ = i;
-      }
-    }
-    throw out_of_memory{"shared_resource " + name_, 0,
-                        "the segment is open 64 times, which is the limit"};
+    record_number number = tables_.add_opening(getpid(), *began);
+    if (number == 0 && collect() != 0) number = tables_.add_opening(getpid(), *began);
+    if (number == 0) throw out_of_memory{"shared_resource " + name_, 0, tables_cannot_grow};
+    entry_of_ = getpid();
+    return entry_ = number;
   }
-  [[nodiscard]] void* add_reference(allocation& existing, std::uint32_t process) {
-    ++existing.references[process];
+  [[nodiscard]] void* add_reference(segment_allocation& existing, record_number opening) {
+    if (!tables_.add_reference(existing, opening))
+      throw out_of_memory{"shared_resource " + name_, 0, tables_cannot_grow};
     return data() + existing.base;
   }
-  [[nodiscard]] allocation* find(std::string_view name) const {
-    for (allocation& listed : shared_tables().allocations) {
-      if (listed.is_there != 0 && name == listed.name) return &listed;
-    }
-    return nullptr;
-  }
-  [[nodiscard]] allocation* free_entry() const {
-    for (allocation& listed : shared_tables().allocations) {
-      if (listed.is_there == 0) return &listed;
-    }
-    return nullptr;
-  }
-  /// The lowest offset of a gap that has room. O(n log n).
-  [[nodiscard]] std::optional<std::uint64_t> gap(bytes size, bytes alignment) const {
-    std::array<std::uint32_t, max_allocations> in_order;
-    std::uint32_t count = 0;
-    for (std::uint32_t i = 0; i < max_allocations; ++i) {
-      if (shared_tables().allocations[i].is_there != 0) in_order[count++] = i;
-    }
-    std::sort(in_order.begin(), in_order.begin() + count, [&](std::uint32_t a, std::uint32_t b) {
-      return shared_tables().allocations[a].base < shared_tables().allocations[b].base;
-    });
-    std::uint64_t end = 0;
-    for (std::uint32_t i = 0; i <= count; ++i) {
-      std::uint64_t const base = (end + alignment - 1) & ~(alignment - 1);
-      std::uint64_t const next =
-          i == count ? shared_tables().size : shared_tables().allocations[in_order[i]].base;
-      if (base <= next && size <= next - base) return base;
-      if (i != count) end = next + shared_tables().allocations[in_order[i]].size;
-    }
-    return std::nullopt;
-  }
-  /// Drops all references of a process and removes its entry.
-  void forget(std::uint32_t number) {
-    for (allocation& listed : shared_tables().allocations) {
-      if (listed.is_there == 0 || listed.references[number] == 0) continue;
-      listed.references[number] = 0;
-      if (listed.sum() == 0) listed.is_there.store(0, std::memory_order_release);
-    }
-    shared_tables().processes[number].id.store(0, std::memory_order_release);
-  }
-  /// Removes the processes that have ended, and returns their number. Also completes a `forget`
-  /// that was interrupted between its stores.
+  /// Removes the processes that have ended, and returns their number.
   std::uint32_t collect() {
     std::uint32_t ended = 0;
-    for (std::uint32_t i = 0; i != max_processes; ++i) {
-      process const& entry = shared_tables().processes[i];
-      if (entry.id == 0) continue;
-      auto const began = began_at(entry.id);
-      if (!began || *began == entry.began) continue;
-      forget(i);
+    tables_.each_opening([&](record_number number, segment_opening const& opening) {
+      auto const began = began_at(opening.id);
+      if (!began || *began == opening.began) return;
+      tables_.remove_opening(number);
       ++ended;
-    }
-    for (allocation& listed : shared_tables().allocations) {
-      if (listed.is_there != 0 && listed.sum() == 0)
-        listed.is_there.store(0, std::memory_order_release);
-    }
+    });
     return ended;
   }
 
@@ -425,7 +310,8 @@ class shared_resource::segment {
   void* base_ = nullptr;
   bytes mapped_ = 0;
   int file_ = -1;
-  std::uint32_t entry_ = 0;  // in the table of processes
+  segment_tables tables_;
+  record_number entry_ = 0;  // in the table of openings
   pid_t entry_of_ = 0;       // the process that made the entry
 };
 

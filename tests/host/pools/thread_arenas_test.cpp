@@ -166,42 +166,119 @@ TEST(ThreadArenas, ReleaseWhatWasFreedBeforeTheThreadEnded) {
   EXPECT_EQ(blocks, 0);
 }
 
-/// Threads leave and release while others free into their arenas. No allocation is lost, and the
-/// contents stay unchanged.
+/// Allocations that threads pass to each other, of one or two instances.
+class passed_memory {
+ public:
+  explicit passed_memory(std::vector<counted_arenas*> sources) : sources_{std::move(sources)} {}
+
+  /// Runs three threads. Each allocates, frees what another thread allocated, and checks that the
+  /// contents are unchanged. With `leaves`, the threads also leave their arenas and release.
+  void run(bool leaves) {
+    std::vector<std::thread> threads;
+    for (unsigned number = 0; number < 3; ++number)
+      threads.emplace_back([this, number, leaves] { work(number, leaves); });
+    for (auto& each : threads) each.join();
+    for (entry const& each : passed_) EXPECT_TRUE(each.source->deallocate(each.memory));
+    for (counted_arenas* const source : sources_) source->release();
+  }
+
+ private:
+  struct entry {
+    counted_arenas* source = nullptr;
+    unsigned char* memory = nullptr;
+    bytes size = 0;
+  };
+  /// Adds an allocation and takes another one out, if there are many.
+  entry exchange(entry const& added, std::mt19937& random) {
+    std::lock_guard const guard{mutex_};
+    passed_.push_back(added);
+    if (passed_.size() <= 20) return {};
+    std::swap(passed_[random() % passed_.size()], passed_.back());
+    entry const taken = passed_.back();
+    passed_.pop_back();
+    return taken;
+  }
+  void work(unsigned seed, bool leaves) {
+    std::mt19937 random{seed};
+    auto const any_source = [&] { return sources_[random() % sources_.size()]; };
+    for (int i = 0; i < 3000; ++i) {
+      entry added{any_source(), nullptr, 1 + random() % 2000};
+      added.memory = static_cast<unsigned char*>(added.source->allocate(added.size));
+      std::memset(added.memory, static_cast<int>(added.size % 251), added.size);
+      entry const taken = exchange(added, random);
+      if (leaves && random() % 8 == 0) any_source()->leave();
+      for (bytes at = 0; at < taken.size; ++at) ASSERT_EQ(taken.memory[at], taken.size % 251);
+      if (taken.source != nullptr) {
+        ASSERT_TRUE(taken.source->deallocate(taken.memory));
+      }
+      if (leaves && random() % 32 == 0) any_source()->release();
+    }
+  }
+
+  std::vector<counted_arenas*> const sources_;
+  std::mutex mutex_;
+  std::vector<entry> passed_;
+};
+pool_options const small_blocks{.first_block = 64_KiB, .next_block = 16_KiB};
+
+TEST(ThreadArenas, KeepTheContentsOfMemoryThatThreadsPassOn) {
+  std::atomic<int> blocks{0};
+  counted_arenas source{counted_resource{&blocks}, {.first_block = 256_KiB}};
+  passed_memory{{&source}}.run(false);
+  EXPECT_EQ(blocks, 0);
+}
+
+/// Threads leave and release while others free into their arenas. No allocation is lost.
 TEST(ThreadArenas, MayBeLeftAndReleasedWhileThreadsPassMemoryOn) {
   std::atomic<int> blocks{0};
-  counted_arenas source{counted_resource{&blocks}, {.first_block = 64_KiB, .next_block = 16_KiB}};
-  std::mutex mutex;
-  std::vector<std::pair<unsigned char*, bytes>> passed;
-  auto const work = [&](unsigned seed) {
-    std::mt19937 random{seed};
-    for (int i = 0; i < 3000; ++i) {
-      bytes const size = 1 + random() % 2000;
-      auto* const memory = static_cast<unsigned char*>(source.allocate(size));
-      std::memset(memory, static_cast<int>(size % 251), size);
-      std::pair<unsigned char*, bytes> received{nullptr, 0};
-      {
-        std::lock_guard const guard{mutex};
-        passed.emplace_back(memory, size);
-        if (passed.size() > 20) {
-          std::swap(passed[random() % passed.size()], passed.back());
-          received = passed.back();
-          passed.pop_back();
-        }
-      }
-      if (random() % 8 == 0) source.leave();
-      for (bytes at = 0; at < received.second; ++at)
-        ASSERT_EQ(received.first[at], received.second % 251);
-      ASSERT_TRUE(source.deallocate(received.first));
-      if (random() % 32 == 0) source.release();
-    }
-  };
-  std::vector<std::thread> threads;
-  for (unsigned number = 0; number < 3; ++number) threads.emplace_back(work, number);
-  for (auto& each : threads) each.join();
-  for (auto const& [memory, size] : passed) EXPECT_TRUE(source.deallocate(memory));
-  source.release();
+  counted_arenas source{counted_resource{&blocks}, small_blocks};
+  passed_memory{{&source}}.run(true);
   EXPECT_EQ(blocks, 0);
+}
+
+/// The same threads use two instances. Each instance gets all of its own blocks back.
+TEST(ThreadArenas, OfTwoInstancesMayBeLeftWhileThreadsPassMemoryOn) {
+  std::atomic<int> first_blocks{0}, second_blocks{0};
+  auto first = std::make_unique<counted_arenas>(counted_resource{&first_blocks}, small_blocks);
+  counted_arenas second{counted_resource{&second_blocks}, small_blocks};
+  passed_memory{{first.get(), &second}}.run(true);
+  EXPECT_EQ(first_blocks, 0);
+  EXPECT_EQ(second_blocks, 0);
+  void* const kept = second.allocate(100);
+  EXPECT_FALSE(first->deallocate(kept)) << "the other instance allocated it";
+  first.reset();
+  passed_memory{{&second}}.run(true);
+  EXPECT_TRUE(second.deallocate(kept));
+}
+
+/// A thread leaves one instance and keeps its arena of the other.
+TEST(ThreadArenas, AreLeftOneInstanceAtATime) {
+  std::atomic<int> first_blocks{0}, second_blocks{0};
+  counted_arenas first{counted_resource{&first_blocks}, one_block_each};
+  counted_arenas second{counted_resource{&second_blocks}, one_block_each};
+  std::atomic<int> stage{0};
+  std::vector<void*> of_first, of_second;
+  std::thread idle{[&] {
+    of_first = eight_blocks(first);
+    of_second = eight_blocks(second);
+    first.leave();
+    stage = 1;
+    stage.notify_all();
+    stage.wait(1);
+    EXPECT_EQ(second.counts().allocations_in_use, 0u) << "the call frees what was returned";
+    second.release();
+  }};
+  stage.wait(0);
+  for (void* const each : of_first) EXPECT_TRUE(first.deallocate(each));
+  for (void* const each : of_second) EXPECT_TRUE(second.deallocate(each));
+  first.release();
+  second.release();
+  EXPECT_EQ(first_blocks, 0);
+  EXPECT_EQ(second_blocks, 8) << "the thread still has its arena of this instance";
+  stage = 2;
+  stage.notify_all();
+  idle.join();
+  EXPECT_EQ(second_blocks, 0);
 }
 
 TEST(ThreadArenas, ServeTheLastDestructorsOfAThread) {
@@ -348,39 +425,6 @@ TEST(ThreadArenas, MayBeUsedByTheReportOfAnOverrun) {
   alarm(0);
 }
 #endif
-
-/// Threads pass memory to each other. The contents stay unchanged.
-TEST(ThreadArenas, KeepTheContentsOfMemoryThatThreadsPassOn) {
-  arenas source{host_resource{}, {.first_block = 256_KiB}};
-  std::mutex mutex;
-  std::vector<std::pair<unsigned char*, bytes>> passed;
-  std::vector<std::thread> threads;
-  for (unsigned number = 0; number < 3; ++number) {
-    threads.emplace_back([&, number] {
-      std::mt19937 random{number};
-      for (int i = 0; i < 3000; ++i) {
-        bytes const size = 1 + random() % 2000;
-        auto* const memory = static_cast<unsigned char*>(source.allocate(size));
-        std::memset(memory, static_cast<int>(size % 251), size);
-        std::pair<unsigned char*, bytes> received{nullptr, 0};
-        {
-          std::lock_guard const guard{mutex};
-          passed.emplace_back(memory, size);
-          if (passed.size() > 20) {
-            std::swap(passed[random() % passed.size()], passed.back());
-            received = passed.back();
-            passed.pop_back();
-          }
-        }
-        for (bytes at = 0; at < received.second; ++at)
-          ASSERT_EQ(received.first[at], received.second % 251);
-        ASSERT_TRUE(source.deallocate(received.first));
-      }
-    });
-  }
-  for (auto& each : threads) each.join();
-  for (auto const& [memory, size] : passed) EXPECT_TRUE(source.deallocate(memory));
-}
 
 }  // namespace thread_arenas_test
 }  // namespace quarry::test

@@ -90,7 +90,8 @@ TEST_F(ObjectStarts, FindTheAllocationOfAnInteriorPointer) {
     for (std::uint32_t number = 0; at < first + (bytes{190} << 20); ++number) {
       bytes const size = ((bytes{1} << random() % 24) + 15) / 16 * 16;
       if (random() % 3 != 0) {
-        starts->insert(at, size, number);
+        object_starts::reserve_insert(made);
+        starts->insert(at, size, number, made);
         model[at] = {size, number};
         bases[number] = at;
       }

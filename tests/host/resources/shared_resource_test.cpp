@@ -6,12 +6,16 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace quarry::test {
 namespace shared_resource_test {
@@ -205,6 +209,103 @@ TEST(SharedResource, RefusesBadArgumentsAndSegmentsOfOthers) {
   close(file);
   EXPECT_THROW((shared_resource{others, 1000}), resource_failed);
   shm_unlink(("/" + others).c_str());
+}
+
+/// The tables grow, so only the data limits the number of allocations.
+TEST(SharedResource, AllocatesUntilItsDataIsFull) {
+  constexpr std::size_t count = 512_KiB / 64;
+  std::string const name = fresh_name();
+  shared_resource source{name, 512_KiB};
+  shared_resource other{name, 0};
+  std::vector<void*> memory;
+  for (std::size_t i = 0; i < count; ++i) memory.push_back(source.allocate(64, 64));
+  EXPECT_THROW((void)other.allocate(1, 1), out_of_memory);
+  EXPECT_EQ(other.counts().allocations_in_use, count);
+  EXPECT_EQ(other.counts().in_use, 512_KiB);
+  for (std::size_t i = 0; i < count; ++i) ASSERT_TRUE(source.release(memory[i])) << i;
+  for (std::size_t i = 0; i < 5000; ++i) (void)other.allocate("name " + std::to_string(i), 50);
+  EXPECT_EQ(source.counts().references, 5000u);
+}
+
+TEST(SharedResource, CountsReferencesOfManyOpenings) {
+  std::string const name = fresh_name();
+  shared_resource source{name, 1_MiB};
+  void* const memory = source.allocate("it", 100);
+  std::vector<std::unique_ptr<shared_resource>> openings;
+  for (int i = 0; i < 300; ++i) {
+    openings.push_back(std::make_unique<shared_resource>(name, 0));
+    (void)openings.back()->allocate("it", 100);
+    (void)openings.back()->find("it");
+  }
+  EXPECT_EQ(source.counts().processes, 301u);
+  EXPECT_EQ(source.counts().references, 601u);
+  EXPECT_TRUE(source.release(memory));
+  EXPECT_FALSE(source.release(memory));
+  while (openings.size() > 1) openings.erase(openings.begin() + long(openings.size() * 2 / 3));
+  EXPECT_EQ(source.counts().processes, 2u);
+  EXPECT_EQ(source.counts().references, 2u);
+  EXPECT_EQ(source.counts().allocations_in_use, 1u);
+  openings.clear();
+  EXPECT_EQ(source.counts().allocations_in_use, 0u);
+}
+
+/// A segment of another layout of this library has another number in its first eight bytes.
+TEST(SharedResource, RefusesASegmentOfAnotherLayout) {
+  std::string const name = fresh_name();
+  shared_resource source{name, 1_MiB};
+  auto* const memory = static_cast<char*>(source.allocate("it", 100));
+  *memory = 7;
+  int const file = shm_open(("/" + name).c_str(), O_RDWR, 0600);
+  auto const write_mark = [&](char const(&mark)[9]) { return pwrite(file, mark, 8, 0) == 8; };
+  ASSERT_TRUE(write_mark("QUARRY01"));
+  int const result = in_a_child([&] {
+    for (bytes const size : {bytes{0}, 1_MiB}) {
+      try {
+        shared_resource const opened{name, size};
+        return 1;
+      } catch (resource_failed const& failure) {
+        if (failure.message().find("layout 01; this version uses layout 02") == std::string::npos)
+          return 2;
+      }
+    }
+    return 0;
+  });
+  EXPECT_EQ(result, 0);
+  ASSERT_TRUE(write_mark("STRANGER"));
+  EXPECT_THROW((shared_resource{name, 1_MiB}), resource_failed);
+  ASSERT_TRUE(write_mark("QUARRY02"));
+  shared_resource opened{name, 1_MiB};
+  EXPECT_EQ(*static_cast<char*>(opened.find("it")), 7);
+  close(file);
+}
+
+TEST(SharedResource, TakesTheFreedRecordsOfAKilledHolderAgain) {
+  std::string const name = fresh_name();
+  shared_resource source{name, 1_MiB};
+  struct stat before{}, after{};
+  int const file = shm_open(("/" + name).c_str(), O_RDWR, 0600);
+  ASSERT_EQ(fstat(file, &before), 0);
+  std::mt19937 random{5};
+  for (int round = 0; round < 100; ++round) {
+    pid_t const child = fork();
+    if (child == 0) {
+      shared_resource opened{name, 0};
+      for (;;) {
+        void* const memory = opened.allocate(64, 64);
+        (void)source.allocate("shared", 64);
+        opened.release(memory);
+      }
+    }
+    usleep(static_cast<useconds_t>(200 + random() % 1000));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  source.collect();
+  EXPECT_EQ(source.counts().references, 0u);
+  EXPECT_EQ(source.counts().processes, 1u);
+  ASSERT_EQ(fstat(file, &after), 0);
+  EXPECT_EQ(after.st_blocks, before.st_blocks);  // no table grew
+  close(file);
 }
 
 TEST(SharedResource, AgreesWithAMapOfNames) {

@@ -8,7 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <thread>
+#include <vector>
 
 namespace quarry::test {
 namespace tracked_resource_test {
@@ -32,6 +34,27 @@ TEST(TrackedResource, RegistersItsAllocations) {
     EXPECT_EQ(registry::label_of(memory)->name, "it");
     source.deallocate(memory, size, 8);
     EXPECT_FALSE(registry::find(memory));
+  }
+}
+
+TEST(TrackedResource, HasNoLimitOfTheirNumber) {
+  constexpr int count = 300;
+  std::vector<std::unique_ptr<tracked_resource<host_resource>>> sources;
+  std::vector<void*> memory;
+  for (int round = 0; round < 2; ++round) {  // the second round reuses the registry's entries
+    for (int i = 0; i < count; ++i) {
+      sources.push_back(std::make_unique<tracked_resource<host_resource>>(host_resource{}));
+      memory.push_back(sources.back()->allocate(100, 16));
+    }
+    for (int i = 0; i < count; ++i) {
+      auto const found = registry::find(static_cast<char*>(memory[std::size_t(i)]) + 50);
+      ASSERT_TRUE(found) << i;
+      ASSERT_EQ(found->allocator, sources[std::size_t(i)]->id());
+    }
+    for (std::size_t i = 0; i < count; ++i) sources[i]->deallocate(memory[i], 100, 16);
+    EXPECT_FALSE(registry::find(memory.front()));
+    sources.clear();
+    memory.clear();
   }
 }
 
@@ -76,19 +99,6 @@ TEST(TrackedResource, IsFoundOverAPoolAndOverAnotherTrackedResource) {
     EXPECT_FALSE(registry::find(b));
   }
   below.deallocate(pool_memory);
-}
-
-TEST(TrackedResource, RefusesTheSixtyFifthTrackedResource) {
-  std::vector<std::unique_ptr<tracked_resource<host_resource>>> resources;
-  EXPECT_THROW(
-      {
-        for (int i = 0; i < 65; ++i)
-          resources.push_back(std::make_unique<tracked_resource<host_resource>>(host_resource{}));
-      },
-      bad_argument);
-  resources.pop_back();
-  EXPECT_NO_THROW(
-      resources.push_back(std::make_unique<tracked_resource<host_resource>>(host_resource{})));
 }
 
 TEST(TrackedResource, MayBeSharedByThreads) {

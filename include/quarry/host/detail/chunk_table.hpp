@@ -60,6 +60,7 @@ class chunk_table {
   void reserve() {
     if (made_ + 3 > capacity_) grow();
     if (!has_room(slot_count_)) rehash(capacity_);
+    if (starts_ != nullptr) object_starts::reserve_insert(leaves_);
   }
 
   /// A new free chunk. Requires room.
@@ -121,7 +122,7 @@ class chunk_table {
     used.set_requested(requested);
     used.set_in_use();
     slots_->insert(used.base, id, requested, keeps_start_of(used));
-    if (keeps_start_of(used)) starts_->insert(used.base, used.size(), id);
+    if (keeps_start_of(used)) starts_->insert(used.base, used.size(), id, leaves_);
     ++in_use_;
   }
   /// A chunk that is not free, and its slot in the hash table.

@@ -7,6 +7,7 @@
 #include "quarry/host/detail/single_writer.hpp"
 #include "quarry/host/detail/type_stable_memory.hpp"
 
+#include <algorithm>
 #include <array>
 #include <new>
 #include <vector>
@@ -87,53 +88,86 @@ class start_bitmap {
 
 /// The base addresses of allocations, below 2^48.
 ///
-/// A map page is 64 KiB. For smaller allocations there is a start bit for each 16 bytes. For each
-/// 64 words of start bits, one word marks the words that are not zero. The smaller allocation that
-/// contains an address starts in the address's map page or in the page before it. At most one
-/// larger allocation starts in a map page. Each map page stores the number of that chunk, and a set
-/// has the map pages in which a larger allocation starts.
+/// A map page is 64 KiB, and a subpage 4 KiB. There are three sizes of allocations:
+///   smaller than a subpage: a map page in which such an allocation has started has a bit for each
+///     16 bytes. For each 64 bits, one bit marks the words that are not zero.
+///   smaller than a map page: at most one starts in a subpage. Each subpage has a byte for the
+///     offset of the start, and each map page has a bit for each subpage.
+///   larger: at most one starts in a map page. Each map page stores the number of that chunk, and a
+///     set has the map pages in which a larger allocation starts.
+/// An allocation smaller than a map page that contains an address starts in the address's map page
+/// or in the page before it. It is the last that starts up to the address.
 ///
 /// One thread writes while others read. The entries that lead to an allocation do not change while
-/// it is allocated. O(1). The cost is a bit per 16 bytes, in whole pages: at most 1/128 of the
-/// memory, and less for large allocations.
+/// it is allocated. Another entry may change between two loads of a reader. It then gives a start
+/// behind the address or before the allocation, so the reader still finds the allocation. O(1). The
+/// cost is 38 bytes per map page, and 512 bytes for a map page in which an allocation smaller than
+/// a subpage has started.
 class object_starts {
  public:
   static constexpr std::uint64_t end = std::uint64_t{1} << 48;
   static constexpr std::uint64_t unit = 16;
-  static constexpr bytes map_page = bytes{1} << 16;
+  static constexpr bytes subpage = bytes{1} << 12, map_page = bytes{1} << 16;
 
-  /// The existing leaves, for the thread that writes.
-  using made_leaves = std::vector<std::uint32_t>;
+ private:
+  static constexpr bytes line_bytes = unit * bits_per_word;  // covered by a word of start bits
+  /// The start bits of a map page. Zeros are no starts.
+  struct start_bits {
+    single_writer<word> lines[map_page / line_bytes];
+  };
+  static_assert(map_page / line_bytes == bits_per_word);
+
+ public:
+  /// The existing leaves and the memory of start bits, for the thread that writes.
+  struct made_leaves {
+    std::vector<std::uint32_t> leaves;
+    std::vector<start_bits*> slabs;
+    std::uint32_t unused = 0;  // start bits of the last slab that no map page has yet
+  };
 
   /// Makes the leaves that [base, base + size) needs and that do not exist, and adds them to
   /// `made`. Throws std::bad_alloc.
   void reserve(std::uint64_t base, bytes size, made_leaves& made) {
     std::uint64_t const last = (base + size - 1) / leaf_bytes;
-    make_room(made, made.size() + (last - base / leaf_bytes + 1));
+    make_room(made.leaves, made.leaves.size() + (last - base / leaf_bytes + 1));
     for (std::uint64_t index = base / leaf_bytes; index <= last; ++index) {
       if (leaves_[index] != nullptr) continue;
       leaves_[index] =
           static_cast<leaf*>(type_stable_allocate(type_stable_use::starts, sizeof(leaf)));
-      made.push_back(static_cast<std::uint32_t>(index));
+      made.leaves.push_back(static_cast<std::uint32_t>(index));
     }
   }
+  /// Makes room for one `insert`. Throws std::bad_alloc.
+  static void reserve_insert(made_leaves& made) {
+    if (made.unused == 0) add_slab(made);
+  }
   /// Adds an allocation: chunk number `chunk` starts at `base`. Does nothing if `base` has no leaf;
-  /// lookups do not find such an allocation.
-  void insert(std::uint64_t base, bytes size, std::uint32_t chunk) {
+  /// lookups do not find such an allocation. Requires room (`reserve_insert`).
+  void insert(std::uint64_t base, bytes size, std::uint32_t chunk, made_leaves& made) {
     leaf* const found = leaves_[base / leaf_bytes];
     if (found == nullptr) return;
     leaf& branch = *found;
     std::uint64_t const offset = base % leaf_bytes;
-    if (size < map_page) {
-      auto& bits = branch.starts[offset / line_bytes];
-      auto& lines = branch.lines[offset / map_page];
+    std::uint64_t const page = offset / map_page;
+    if (size < subpage) {
+      if (branch.small[page] == nullptr)
+        branch.small[page] = made.slabs.back() + (bits_of_slab - made.unused--);
+      start_bits& small = *branch.small[page];
+      auto& bits = small.lines[offset / line_bytes % bits_per_word];
+      auto& lines = branch.lines[page];
       bits = bits | word{1} << offset / unit % bits_per_word;
       lines = lines | word{1} << offset / line_bytes % bits_per_word;
       return;
     }
-    branch.large[offset / map_page] = chunk + 1;
+    if (size < map_page) {
+      auto& subpages = branch.subpages[page];
+      branch.offsets[offset / subpage] = static_cast<std::uint8_t>(offset % subpage / unit);
+      subpages = static_cast<std::uint16_t>(subpages | 1u << offset / subpage % subpages_of_page);
+      return;
+    }
+    branch.large[page] = chunk + 1;
     if (branch.with_large.is_empty()) with_large_.insert(base / leaf_bytes);
-    branch.with_large.insert(offset / map_page);
+    branch.with_large.insert(page);
   }
   /// Removes an allocation.
   void erase(std::uint64_t base, bytes size) {
@@ -141,11 +175,18 @@ class object_starts {
     if (found == nullptr) return;
     leaf& branch = *found;
     std::uint64_t const offset = base % leaf_bytes;
-    if (size < map_page) {
-      auto& bits = branch.starts[offset / line_bytes];
+    if (size < subpage) {
+      start_bits& small = *branch.small[offset / map_page];
+      auto& bits = small.lines[offset / line_bytes % bits_per_word];
       bits = bits & ~(word{1} << offset / unit % bits_per_word);
       auto& lines = branch.lines[offset / map_page];
       lines = lines & ~(word{bits == 0} << offset / line_bytes % bits_per_word);
+      return;
+    }
+    if (size < map_page) {
+      auto& subpages = branch.subpages[offset / map_page];
+      subpages =
+          static_cast<std::uint16_t>(subpages & ~(1u << offset / subpage % subpages_of_page));
       return;
     }
     branch.with_large.erase(offset / map_page);
@@ -157,17 +198,12 @@ class object_starts {
   /// if there is none. `address` is below `end`.
   [[nodiscard]] std::uint64_t last_small(std::uint64_t address) const {
     if (leaf const* const branch = leaves_[address / leaf_bytes].load_acquire()) {
-      std::uint64_t const offset = address % leaf_bytes;
-      word const bits = branch->starts[offset / line_bytes].load_acquire() &
-                        low_bits(offset / unit % bits_per_word + 1);
-      if (bits != 0) return address / line_bytes * line_bytes + highest_one(bits) * unit;
-      if (std::uint64_t const found =
-              last_of(*branch, address / map_page, low_bits(offset / line_bytes % bits_per_word)))
+      if (std::uint64_t const found = last_of(*branch, address / map_page, address % map_page))
         return found;
     }
     if (address < map_page) return 0;
     leaf const* const previous = leaves_[(address - map_page) / leaf_bytes].load_acquire();
-    return previous == nullptr ? 0 : last_of(*previous, address / map_page - 1, ~word{0});
+    return previous == nullptr ? 0 : last_of(*previous, address / map_page - 1, map_page - 1);
   }
   /// The number of the last larger chunk that may contain `address`, plus 1; 0 if there is none.
   /// `is_below(chunk)` returns whether the chunk starts at `address` or before.
@@ -191,18 +227,25 @@ class object_starts {
     return page == start_bitmap<map_page_bits>::none ? 0 : branch->large[page].load_acquire();
   }
 
-  /// Frees the leaves.
+  /// Frees the leaves and the start bits.
   void clear(made_leaves& made) noexcept {
-    for (std::uint32_t const index : made)
+    for (std::uint32_t const index : made.leaves)
       type_stable_deallocate(type_stable_use::starts, leaves_[index], sizeof(leaf));
-    made.clear();
+    for (start_bits* const slab : made.slabs)
+      type_stable_deallocate(type_stable_use::start_bits, slab, slab_bytes);
+    made.leaves.clear();
+    made.slabs.clear();
+    made.unused = 0;
   }
 
   /// Bytes of resident pages, with those of the leaves. O(pages).
   [[nodiscard]] bytes resident(made_leaves const& made) const {
-    bytes sum = type_stable_resident(this, sizeof(*this)) + made.capacity() * sizeof(made[0]);
-    for (std::uint32_t const index : made)
+    bytes sum = type_stable_resident(this, sizeof(*this)) +
+                made.leaves.capacity() * sizeof(made.leaves[0]) +
+                made.slabs.capacity() * sizeof(made.slabs[0]);
+    for (std::uint32_t const index : made.leaves)
       sum += type_stable_resident(leaves_[index], sizeof(leaf));
+    for (start_bits const* const slab : made.slabs) sum += type_stable_resident(slab, slab_bytes);
     return sum;
   }
 
@@ -211,24 +254,62 @@ class object_starts {
   static constexpr std::uint64_t map_pages = 1 << map_page_bits;  // per leaf
   static constexpr std::uint64_t leaf_bytes = map_page * map_pages;
   static constexpr std::uint64_t leaves = end / leaf_bytes;
-  static constexpr bytes line_bytes = unit * bits_per_word;  // covered by a word of start bits
-  static_assert(map_page / line_bytes == bits_per_word && leaves == 1 << root_bits);
+  static constexpr std::uint32_t subpages_of_page = map_page / subpage;
+  static constexpr bytes slab_bytes = 16 << 10;
+  static constexpr std::uint32_t bits_of_slab = slab_bytes / sizeof(start_bits);
+  static_assert(subpages_of_page == 16 && leaves == 1 << root_bits);
 
   struct leaf {
-    single_writer<word> starts[leaf_bytes / line_bytes];
-    single_writer<word> lines[map_pages];  // marks the words of a map page that are not zero
+    single_writer<start_bits*> small[map_pages];  // null: no small allocation has started there
+    single_writer<word> lines[map_pages];         // marks the words of `small` that are not zero
+    single_writer<std::uint16_t> subpages[map_pages];  // in which an allocation starts
+    single_writer<std::uint8_t> offsets[map_pages * subpages_of_page];  // of these, in units
     single_writer<std::uint32_t> large[map_pages];
     start_bitmap<map_page_bits> with_large;
   };
 
+  [[gnu::noinline]] static void add_slab(made_leaves& made) {
+    make_room(made.slabs, made.slabs.size() + 1);
+    made.slabs.push_back(
+        static_cast<start_bits*>(type_stable_allocate(type_stable_use::start_bits, slab_bytes)));
+    made.unused = bits_of_slab;
+  }
+
+  /// The last start of an allocation smaller than a map page in a map page, up to the offset
+  /// `limit`; 0 if there is none.
   [[nodiscard, gnu::always_inline]] static std::uint64_t last_of(leaf const& branch,
                                                                  std::uint64_t map_page_number,
-                                                                 word lines) {
-    lines &= branch.lines[map_page_number % map_pages].load_acquire();
-    if (lines == 0) return 0;
-    std::uint64_t const line = map_page_number * bits_per_word + highest_one(lines);
-    word const bits = branch.starts[line % (leaf_bytes / line_bytes)].load_acquire();
-    return bits == 0 ? 0 : line * line_bytes + highest_one(bits) * unit;
+                                                                 bytes limit) {
+    // Hardly any branches: where the last start lies cannot be predicted.
+    std::uint64_t const page = map_page_number % map_pages, base = map_page_number * map_page;
+    auto const own_subpage = static_cast<std::uint32_t>(limit / subpage);
+    word subpages = branch.subpages[page].load_acquire() & low_bits(own_subpage + 1);
+    // The order matters. If the subpage of `limit` has its bit, the offset is that of its start or
+    // of a later one. While an allocation covers `limit`, both are behind `limit`, or are its own.
+    bool const is_behind = branch.offsets[page * subpages_of_page + own_subpage].load_acquire() >
+                           limit % subpage / unit;
+    subpages &= ~(word{is_behind} << own_subpage);
+    std::uint32_t const last = highest_one(subpages | 1);
+    bytes const offset = branch.offsets[page * subpages_of_page + last].load_acquire() * unit;
+    std::uint64_t const found = subpages == 0 ? 0 : base + last * subpage + offset;
+    auto const own_line = static_cast<std::uint32_t>(limit / line_bytes);
+    word const lines = branch.lines[page].load_acquire() & low_bits(own_line + 1);
+    start_bits const* const small = lines == 0 ? nullptr : branch.small[page].load_acquire();
+    return small == nullptr ? found : std::max(found, last_small_of(*small, lines, base, limit));
+  }
+  /// The last start of an allocation smaller than a subpage in the map page at `base`, up to the
+  /// offset `limit`; 0 if there is none. `lines` marks the words that are not zero up to `limit`.
+  [[nodiscard, gnu::always_inline]] static std::uint64_t last_small_of(start_bits const& small,
+                                                                       word lines,
+                                                                       std::uint64_t base,
+                                                                       bytes limit) {
+    auto const own_line = static_cast<std::uint32_t>(limit / line_bytes);
+    word const own_bits =
+        small.lines[own_line].load_acquire() & low_bits(limit / unit % bits_per_word + 1);
+    lines &= ~(word{own_bits == 0} << own_line);
+    std::uint32_t const line = highest_one(lines | 1);
+    word const bits = line == own_line ? own_bits : word{small.lines[line].load_acquire()};
+    return lines == 0 || bits == 0 ? 0 : base + line * line_bytes + highest_one(bits) * unit;
   }
 
   single_writer<leaf*> leaves_[leaves];

@@ -33,6 +33,9 @@ class slice_block {
   static constexpr bytes min_slice = 16, max_slice = 4096;
   static constexpr std::uint32_t none = 0x1fff;  // no slice has this number
 
+  /// The bytes of this object that a block of up to `count` slices uses.
+  [[nodiscard]] static constexpr bytes bytes_of(std::uint32_t count);
+
   /// Divides the map page at `base` into free slices of `slice` bytes. Requires a block without
   /// slices.
   void lay_out(std::uint64_t base, bytes slice, std::uint32_t size_class) {
@@ -180,6 +183,11 @@ class slice_block {
   std::uint16_t layouts_ = 0;  // wraps around
   single_writer<std::uint16_t> states_[size / min_slice + 1];
 };
+
+constexpr bytes slice_block::bytes_of(std::uint32_t count) {
+  bytes const unused = (size / min_slice - count) * sizeof(std::uint16_t);
+  return (sizeof(slice_block) - unused + 63) / 64 * 64;
+}
 
 /// Maps map pages of 64 KiB to their slice blocks, for addresses below 2^48.
 ///

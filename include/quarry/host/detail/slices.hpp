@@ -2,7 +2,7 @@
 #pragma once
 
 #include "quarry/host/detail/make_room.hpp"
-#include "quarry/host/detail/slice_block.hpp"
+#include "quarry/host/detail/slice_block_store.hpp"
 
 #include <algorithm>
 #include <array>
@@ -39,8 +39,7 @@ class slices {
   slices& operator=(slices const&) = delete;
   /// No other thread may still look up addresses.
   ~slices() {
-    for (slice_block* const block : blocks_) keep_spare(*block);
-    drop_spares(0);
+    for (slice_block* const block : blocks_) block->detach();
     if (rooms_ != nullptr) type_stable_deallocate(type_stable_use::slice_lists, rooms_, rooms_size);
     if (slice_map_ == nullptr) return;
     slice_map_->clear(leaves_);
@@ -126,7 +125,7 @@ class slices {
       if (slice_block* const last = partial_[index]; last != nullptr && last->removed() == 0)
         return_block(*last, pages);
     }
-    drop_spares(max_spares_after_release);
+    store_.release();
     return blocks_.size() != old_count;
   }
 
@@ -135,13 +134,8 @@ class slices {
   /// Bytes of bookkeeping: resident pages and lists. O(pages), by system calls.
   [[nodiscard]] bytes footprint() const {
     if (slice_map_ == nullptr) return 0;
-    bytes sum = blocks_.capacity() * sizeof(void*) + type_stable_resident(rooms_, rooms_size) +
-                slice_map_->resident(leaves_);
-    for (slice_block const* const block : blocks_)
-      sum += type_stable_resident(block, sizeof(slice_block));
-    for (slice_block const* block = spares_; block != nullptr; block = block->next)
-      sum += type_stable_resident(block, sizeof(slice_block));
-    return sum;
+    return blocks_.capacity() * sizeof(void*) + type_stable_resident(rooms_, rooms_size) +
+           slice_map_->resident(leaves_) + store_.footprint();
   }
   /// Describes each violated invariant; empty if there is none.
   [[nodiscard]] std::vector<std::string> audit() const {
@@ -186,9 +180,6 @@ class slices {
   static constexpr std::uint32_t step_bits = 3;
   static constexpr std::uint32_t classes = 48;        // with alignment 16; else fewer
   static constexpr std::uint32_t largest_shift = 10;  // 4 classes
-  /// Limits of the spares: slice blocks without a map page, of 12 KiB at most. With spares, a class
-  /// that fills and empties makes no system calls.
-  static constexpr std::size_t max_spares = 4096, max_spares_after_release = 16;
   static_assert(slice_block::max_slice == slice_block::min_slice << 2 * (step_bits + 1));
 
   /// Free slices of a class, the latest last; together they are at most as large as a block.
@@ -220,7 +211,8 @@ class slices {
   template <class MapPages>
   [[nodiscard]] bool add_block(std::uint32_t index, MapPages const& pages) {
     bytes const slice = slice_of(index);
-    if (wanted_[index] < slice_block::size / slice) {
+    auto const count = static_cast<std::uint32_t>(slice_block::size / slice);
+    if (wanted_[index] < count) {
       ++wanted_[index];
       return false;
     }
@@ -232,15 +224,12 @@ class slices {
     try {
       slice_map_->reserve(*base, leaves_);
       make_room(blocks_, blocks_.size() + 1);
-      if (spares_ == nullptr)
-        keep_spare(*static_cast<slice_block*>(
-            type_stable_allocate(type_stable_use::slice_blocks, sizeof(slice_block))));
+      store_.reserve(count);
     } catch (std::bad_alloc const&) {
       pages.deallocate(*base);
       return false;
     }
-    slice_block& fresh = *std::exchange(spares_, spares_->next);
-    --spare_count_;
+    slice_block& fresh = store_.take(count);
     fresh.lay_out(*base, slice, index);
     fresh.position = blocks_.size();
     blocks_.push_back(&fresh);
@@ -280,24 +269,8 @@ class slices {
     blocks_[block.position]->position = block.position;
     blocks_.pop_back();
     if (--block_counts_[block.size_class()] == 0) wanted_[block.size_class()] = 0;
-    if (spare_count_ < max_spares) {
-      keep_spare(block);
-    } else {
-      type_stable_deallocate(type_stable_use::slice_blocks, &block, sizeof(slice_block));
-    }
+    store_.keep(block);
     pages.deallocate(base);
-  }
-  void keep_spare(slice_block& block) {
-    block.detach();
-    block.next = std::exchange(spares_, &block);
-    ++spare_count_;
-  }
-
-  void drop_spares(std::size_t max_kept) {
-    for (; spare_count_ > max_kept; --spare_count_) {
-      slice_block* const block = std::exchange(spares_, spares_->next);
-      type_stable_deallocate(type_stable_use::slice_blocks, block, sizeof(slice_block));
-    }
   }
 
   void link(slice_block& block) {
@@ -323,8 +296,7 @@ class slices {
   std::array<std::uint32_t, classes> block_counts_{};  // the number of blocks
   std::array<std::uint32_t, classes> wanted_{};  // requests without a block, up to a block's slices
   std::vector<slice_block*> blocks_;
-  slice_block* spares_ = nullptr;
-  std::size_t spare_count_ = 0;
+  slice_block_store store_;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::detail

@@ -20,6 +20,7 @@ enum class type_stable_use : std::uint32_t {
   slots,
   roots,
   starts,
+  start_bits,
   map_pages,
   slice_roots,
   slice_leaves,

@@ -51,6 +51,9 @@ struct allocation_label {
 
 namespace detail {
 
+/// An entry of the process's list of tables without blocks: the view of a table, or null.
+using blockless_view = single_writer<chunk_view const*>;
+
 /// The registration of an allocator: its id, its name, and the labels of its allocations.
 ///
 /// The owner of the chunk table owns the registration. Any thread may call the const functions and
@@ -58,8 +61,8 @@ namespace detail {
 class QUARRY_API registration {
  public:
   /// Makes `table` known to the registry. The table must have no allocation. `is_blockless`: the
-  /// table has no blocks, so lookups also ask it for addresses that no block has. Throws
-  /// std::bad_alloc, and `bad_argument` for more than 64 such registrations.
+  /// table has no blocks, so lookups of addresses that no pool has ask each such table. Throws
+  /// std::bad_alloc.
   registration(chunk_table& table, memory_location location, std::string name,
                bool is_blockless = false);
   ~registration();
@@ -114,7 +117,7 @@ class QUARRY_API registration {
   chunk_table& table_;
   memory_location location_;
   allocator_id id_;
-  bool is_blockless_;
+  blockless_view* blockless_ = nullptr;  // in the list of tables without blocks
   mutable std::mutex mutex_;
   std::string name_;
   std::unordered_map<std::uint64_t, allocation_label> labels_;

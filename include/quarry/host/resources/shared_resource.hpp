@@ -21,13 +21,16 @@ namespace quarry::inline QUARRY_ABI {
 /// for each opening. A killed process loses its references: they are dropped when another process
 /// opens the segment, finds no room, or calls `collect`. A lock that it held passes to the next
 /// process that locks it. A process may be killed between any two stores. The tables are correct at
-/// each such moment, or `collect` completes the interrupted change.
+/// each such moment; the next process that takes the lock reuses records that the killed process
+/// had not yet entered in a list.
 ///
 /// Threads may share it. The memory has different addresses in different processes; `offset_of` and
-/// `at` translate. The limits are 64 openings and 4096 allocations. An allocation inspects all
-/// existing allocations, so use a pool over this resource for many small allocations. A child of
-/// fork holds no references of its parent. Its first call opens the segment again, if the segment
-/// still has its name. Processes must see each other in /proc.
+/// `at` translate. The tables of openings (2^16 at most) and allocations (2^24 at most) grow as
+/// needed, in shared memory outside of `size`. Most calls inspect all existing allocations, so use
+/// a pool over this resource for many small allocations. An opening takes up to 2 GiB of address
+/// space beyond `size`. A segment with another layout of its tables is refused. A child of fork
+/// holds no references of its parent. Its first call opens the segment again, if the segment still
+/// has its name. Processes must see each other in /proc.
 class QUARRY_API shared_resource {
  public:
   /// Opens segment `name`, or makes it with `size` bytes. To open an existing segment, pass its
@@ -40,7 +43,7 @@ class QUARRY_API shared_resource {
   ~shared_resource();
 
   /// Allocates memory without a name, with one reference. Throws `bad_argument` unless `alignment`
-  /// is a power of two up to 4096, and `out_of_memory`. O(n log n) for n allocations in use.
+  /// is a power of two up to 4096, and `out_of_memory`. O(n) for n allocations in use.
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
 
