@@ -289,7 +289,8 @@ QUARRY_SLOW void check_collective(MPI_Comm handle, checked_operation call) {
     if (ring.compare_exchange(all, made, simt::acq_rel)) {
       all = made;
     } else {
-      release(made);  // `all` is another member's
+      release(made);
+      all = ring.load(simt::acquire);  // another member's
     }
   }
   operation_count* const count = count_of(rank, at->shared);

@@ -34,8 +34,8 @@ namespace {
   if (memory == nullptr) return nullptr;
   auto* const made = ::new (memory) immediate_copies{};
   if (ring.compare_exchange(all, made, simt::acq_rel)) return made;
-  release(made);  // `all` is another rank's
-  return all;
+  release(made);
+  return ring.load(simt::acquire);  // another rank's
 }
 
 /// The communicator's copy with this number, the same for all ranks; null if the heap had no
@@ -45,28 +45,20 @@ namespace {
   immediate_copy& place = all.of[number % immediate_copies::places];
   std::uint64_t const turn = 4 * (number / immediate_copies::places);
   simt::atomic_ref<std::uint64_t> const state{place.state};
-  std::uint64_t seen = turn;  // in the end, the place has been read with acquire, or is made here
-  if (state.compare_exchange(seen, turn + 1, simt::acq_rel)) {
-    place.made = copy_of(shared, rank.rank, new_contexts());
-    state.store(turn + 2, simt::release);  // (M)
-    seen = turn + 2;
-  } else {
-    seen = state.load(simt::acquire);
-  }
-  while (seen != turn + 2) {
+  for (std::uint64_t seen = turn;;) {
+    if (seen == turn && state.compare_exchange(seen, turn + 1, simt::acq_rel)) {
+      place.made = copy_of(shared, rank.rank, new_contexts());
+      state.store(turn + 2, simt::release);  // (M)
+      note_activity();
+      break;
+    }
     poll_until(rank, reason_of(call::comm_dup, MPI_PROC_NULL, 0, shared.context + 1), [&] {
       if (reader_of(rank).has_message()) progress(rank);
-      seen = state.load(simt::acquire);  // synchronizes with (M) and (F)
+      seen =
+          state.load(simt::acquire);  // synchronizes with (M) and (F); a failed exchange does not
       return seen == turn || seen == turn + 2;
     });
-    if (seen != turn) continue;
-    if (!state.compare_exchange(seen, turn + 1, simt::acq_rel)) {
-      seen = turn;  // the failed exchange has no order: the next look has
-      continue;
-    }
-    place.made = copy_of(shared, rank.rank, new_contexts());
-    state.store(turn + 2, simt::release);
-    seen = turn + 2;
+    if (seen == turn + 2) break;
   }
   communicator* const made = place.made;
   // acq_rel: the last rank changes the place after the others have read it
