@@ -179,8 +179,8 @@ struct host_call_ring;
 /// CPU: where a rank continues when it ends early (rank.hpp).
 struct early_end;
 
-/// The stream of reports (checks.hpp) in a rank's output: the launcher replaces `@N@` by the place N
-/// of the source.
+/// The stream of reports (checks.hpp) in a rank's output: the launcher replaces `@N@` by place N of
+/// the source.
 inline constexpr std::uint8_t report_stream = 4;
 
 /// Why the program ended early. The first rank that fails writes it; the launcher prints it with
