@@ -22,7 +22,7 @@ set(launch_device src/mpi/launch_no_cuda.cpp)
 if(QUARRY_WITH_CUDA)
   set(launch_device src/mpi/driver_linker.cpp src/mpi/fault_core.cpp src/mpi/gpu_program.cpp src/mpi/gpu_watch.cpp src/mpi/launch_cuda.cpp)
 endif()
-add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp
+add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp src/mpi/trace_file.cpp
   ${launch_device})
 target_link_libraries(quarry_mpi_launcher PUBLIC quarry_mpi)
 quarry_options(quarry_mpi_launcher)

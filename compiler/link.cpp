@@ -13,9 +13,9 @@
 namespace quarry::compiler {
 namespace {
 
-void write_places(std::vector<std::string> const& places, std::string const& path) {
+void write_texts(std::vector<std::string> const& texts, std::string const& path) {
   std::ofstream file{path, std::ios::binary};
-  for (auto const& place : places) file << place << '\0';
+  for (auto const& text : texts) file << text << '\0';
 }
 
 /// Runs one command for each of the runtimes. Throws a failure with the output of the first that
@@ -136,10 +136,14 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   for (variant const& each : variants)
     embedded.add_numbers("quarry_mpi_stack_" + each.registers,
                          {each.need.bytes, each.need.is_open() ? 1u : 0u});
-  write_places(for_gpu.places, scratch / "gpu.places");
-  write_places(for_cpu.places, scratch / "cpu.places");
-  embedded.add("quarry_mpi_gpu_places", scratch / "gpu.places");
-  embedded.add("quarry_mpi_cpu_places", scratch / "cpu.places");
+  auto const add_texts = [&](std::string const& name, std::vector<std::string> const& texts) {
+    write_texts(texts, scratch / name);
+    embedded.add("quarry_mpi_" + name, scratch / name);
+  };
+  add_texts("gpu_places", for_gpu.places);
+  add_texts("cpu_places", for_cpu.places);
+  add_texts("gpu_traced", for_gpu.traced);
+  add_texts("cpu_traced", for_cpu.traced);
   embedded.write(scratch / "embedded.s");
   std::string const executable = scratch / "executable";
   std::vector<std::string> words{installed.clang, scratch / "program.o", scratch / "embedded.s",

@@ -160,6 +160,8 @@ class parser {
       asked.moves_frames = false;
     } else if (word == "--check") {
       asked.checks_calls = true;
+    } else if (word == "--trace") {
+      asked.traces_calls = true;
     } else if (word == "--check-divisors") {
       asked.checks_divisors = true;
     } else if (word == "--cpu-only") {
@@ -305,6 +307,7 @@ std::string help_text() {
          "  --check-divisors   on the CPU, too, compare divisors of integers with 0; a report "
          "names the\n"
          "                     place then\n"
+         "  --trace            let quarry-mpirun --trace record calls of MPI, malloc and free\n"
          "  --report           print registers and stack of the program on a GPU\n"
          "  --explain          print which allocations all ranks call, with one size, and why not\n"
          "  --explain=json     the same, a line of JSON for each\n"

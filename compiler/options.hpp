@@ -50,6 +50,7 @@ struct options {
   bool moves_frames = true;      // false after --stack-frames: no move_frames_to_heap on the CPU
   bool checks_calls = false;     // --check: MPI calls go through src/mpi/checks.hpp
   bool checks_divisors = false;  // --check-divisors: report_zero_divisors also on the CPU
+  bool traces_calls = false;     // --trace: trace_calls
   bool is_for_cpu_only = false;  // --cpu-only
   bool embeds_ptx = false;       // --ptx
   unsigned level = 2;            // -O

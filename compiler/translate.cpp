@@ -12,6 +12,7 @@
 #include "lower.hpp"
 #include "memory_calls.hpp"
 #include "merge_arms.hpp"
+#include "trace_calls.hpp"
 #include "unrolling.hpp"
 #include "zero_divisors.hpp"
 
@@ -74,6 +75,7 @@ translation translate(program& whole, options const& asked, installation const& 
   specialise(module, result.sites, calls_for(asked));
   if (machine == target::gpu || asked.moves_frames) move_frames_to_heap(module);
   result.places = record_call_places(module, machine);
+  if (asked.traces_calls) result.traced = trace_calls(module, result.places);
   if (asked.checks_calls) check_calls(module, runtime_functions);
   privatize_globals(module, machine);
   hide_functions(module);

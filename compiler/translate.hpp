@@ -17,7 +17,8 @@ namespace quarry::compiler {
 /// The program's code for one machine, or why there is none.
 struct translation {
   unsupported_list missing;         // if not empty, the fields below are empty
-  std::vector<std::string> places;  // of MPI calls and of divisions, by number
+  std::vector<std::string> places;  // of calls and of divisions, by number
+  std::vector<std::string> traced;  // --trace: the names of functions, by number
   std::vector<allocation_site> sites;
   std::vector<lane_array_site> arrays;
 };

@@ -6,17 +6,22 @@
 #include "launcher.hpp"
 #include "rank_stacks.hpp"
 #include "signal_watch.hpp"
+#include "trace_file.hpp"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <mutex>
 
 extern "C" std::uint64_t const quarry_mpi_record_bytes;
 extern "C" char const quarry_mpi_cpu_places[], quarry_mpi_cpu_places_end[];
+extern "C" char const quarry_mpi_cpu_traced[], quarry_mpi_cpu_traced_end[];
 
 extern "C" void* quarry_mpi_record() { return &quarry::mpi::own_record(); }
 
@@ -26,9 +31,10 @@ namespace {
 line_writer* writer = nullptr;
 std::timed_mutex writer_lock;  // of the lines: the ranks' thread writes, and the watch's at the end
 cpu_world* running = nullptr;
+trace_writer* traced = nullptr;  // null until the ranks begin
 
 std::vector<std::string> places() {
-  return places_of(quarry_mpi_cpu_places, quarry_mpi_cpu_places_end);
+  return texts_of(quarry_mpi_cpu_places, quarry_mpi_cpu_places_end);
 }
 
 /// Writes what ranks have written, then `report`, and ends the process.
@@ -36,6 +42,7 @@ std::vector<std::string> places() {
   // The ranks' thread may be in a write that never ends.
   if (writer_lock.try_lock_for(std::chrono::seconds{1})) writer->finish();
   std::fputs(report.c_str(), stderr);
+  if (traced != nullptr) traced->write(places());
   std::fflush(stderr);
   _exit(code);
 }
@@ -93,6 +100,33 @@ class end_watch {
   signal_watch watch_;                    // last: its thread uses the others
 };
 
+/// The trace's memory, which the host provides where ranks use it. Null without a trace.
+class trace_buffers {
+ public:
+  explicit trace_buffers(launch_options const& asked)
+      : limit_{trace_limit(asked)},
+        ranks_(asked.trace.empty() ? 0 : asked.ranks),
+        records_{asked.trace.empty() ? nullptr
+                                     : static_cast<trace_record*>(std::calloc(
+                                           std::size_t{asked.ranks} * (std::size_t{limit_} + 1),
+                                           sizeof(trace_record))),
+                 &std::free} {
+    if (!asked.trace.empty() && records_ == nullptr)
+      throw out_of_memory{"the trace", asked.ranks * (bytes{limit_} + 1) * sizeof(trace_record),
+                          "run with fewer --trace-events"};
+  }
+  [[nodiscard]] trace_memory memory() { return {records_.get(), ranks_.data(), limit_, 0}; }
+  [[nodiscard]] std::vector<rank_trace> const& ranks() const { return ranks_; }
+  void read(trace_record* to, std::uint64_t first, std::uint64_t count) const {
+    std::copy_n(records_.get() + first, count, to);
+  }
+
+ private:
+  std::uint32_t limit_;
+  std::vector<rank_trace> ranks_;
+  std::unique_ptr<trace_record, void (*)(void*)> records_;
+};
+
 /// The memory that the system can still give; 0 if unknown.
 bytes available_memory() {
   std::ifstream file{"/proc/meminfo"};
@@ -132,13 +166,22 @@ void find_deadlock(std::uint64_t activity) {
 
 int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   check_memory(asked.ranks);
+  auto const functions = texts_of(quarry_mpi_cpu_traced, quarry_mpi_cpu_traced_end);
+  check_trace(asked, functions);
+  trace_buffers trace{asked};
+  trace_writer trace_output{asked, functions, [&] { return trace.ranks(); },
+                            [&](trace_record* to, std::uint64_t first, std::uint64_t count) {
+                              trace.read(to, first, count);
+                            }};
   line_writer lines{asked.ranks, places()};
   writer = &lines;
   cpu_world all{{asked.ranks, asked.heap, quarry_mpi_record_bytes, argc, argv}};
   compared_memory const compared{asked.malloc, backend::cpu};
   all.state().malloc = asked.malloc;
   all.state().compared_heap = compared.state();
+  all.state().trace = trace.memory();
   running = &all;
+  traced = &trace_output;
   std::uint32_t const threads = asked.ranks < 256 ? asked.ranks : 256;
   std::uint32_t const blocks = (asked.ranks + threads - 1) / threads;
   rank_stacks const stacks{blocks * threads, asked.stack};
@@ -157,6 +200,7 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   set_stacks(nullptr);
   set_output(nullptr);
   lines.finish();
+  trace_output.write(places());
   std::fputs(describe_failure(all.state().first_failure, places()).c_str(), stderr);
   return all.status();
 }

@@ -276,7 +276,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const block = static_cast<std::uint64_t>(program.block);
   auto const blocks = static_cast<std::uint32_t>((threads + block - 1) / block);
   meeting_memory const meetings{asked.ranks, blocks};
-  output_reader output{asked.ranks, places_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
+  output_reader output{asked.ranks, texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
                        ring.data()};
 
   device_array<host_call_ring> const call_ring{1};
@@ -346,7 +346,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                   records.data(),
                   record_bytes,
                   of_heap.size,
-                  places_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
+                  texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
                   [&] { report_and_end(ended_by_driver); }};
   cudaError_t status = cudaErrorNotReady;
   while ((status = cudaStreamQuery(work)) == cudaErrorNotReady) {

@@ -65,6 +65,10 @@ launch_options read_options() {
       static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", "--ranks-per-warp", 0, 32));
   asked.malloc = read_malloc();
   asked.seed = number("QUARRY_MPI_SEED", "--seed", 0, ~std::uint64_t{0});
+  char const* const trace = std::getenv("QUARRY_MPI_TRACE");
+  if (trace != nullptr) asked.trace = trace;
+  asked.trace_events = static_cast<std::uint32_t>(
+      number("QUARRY_MPI_TRACE_EVENTS", "--trace-events", 0, (std::uint64_t{1} << 31) - 1));
   asked.is_verbose = number("QUARRY_MPI_VERBOSE", "--verbose", 0, 1) != 0;
   return asked;
 }
@@ -128,7 +132,7 @@ void line_writer::finish() {
   }
 }
 
-std::vector<std::string> places_of(char const* begin, char const* end) {
+std::vector<std::string> texts_of(char const* begin, char const* end) {
   std::vector<std::string> places;
   for (; begin < end; begin += places.back().size() + 1) places.emplace_back(begin);
   return places;

@@ -20,8 +20,10 @@ struct launch_options {
   bytes stack = 0;                   // of each rank; 0: GPU: from the call graph; CPU: a default
   std::uint32_t ranks_per_warp = 0;  // GPU: a power of two; 0: as few as fit
   malloc_kind malloc = malloc_kind::collective;
-  bool is_verbose = false;  // says what the program gets
-  std::uint64_t seed = 0;   // CPU: of the scheduler; 0: ranks switch only where they wait
+  bool is_verbose = false;         // says what the program gets
+  std::string trace;               // the file to write; empty: no trace
+  std::uint32_t trace_events = 0;  // of each rank; 0: as many as take 256 MB
+  std::uint64_t seed = 0;          // CPU: of the scheduler; 0: ranks switch only where they wait
 };
 
 /// Writes complete lines of each rank, so that lines of different ranks do not mix.
@@ -46,8 +48,8 @@ class line_writer {
   std::map<std::uint32_t, std::size_t> errors_;  // for standard error: its size at the last call
 };
 
-/// The places in the source of MPI calls, by number.
-std::vector<std::string> places_of(char const* begin, char const* end);
+/// Texts that the compiler has embedded, by number: places in the source, names of functions.
+std::vector<std::string> texts_of(char const* begin, char const* end);
 
 /// A table of what the ranks wait for; ranks that wait alike are one row.
 std::string describe_waits(std::vector<rank_state> const& ranks,

@@ -35,6 +35,11 @@ constexpr option options[] = {
     {"--seed", "N", "SEED",
      "CPU: also switches ranks where they do not wait, in an order "
      "that depends on N (0: only where they wait)"},
+    {"--trace", "FILE", "TRACE",
+     "writes each rank's calls of MPI, malloc and free to FILE, for quarry report; "
+     "compile with quarry-mpicc --trace"},
+    {"--trace-events", "N", "TRACE_EVENTS",
+     "the most calls of each rank in a trace (as many as take 256 MB, at most 1,048,576)"},
     {"--verbose", nullptr, "VERBOSE",
      "says what each rank gets and which faults the heap recorded"},
 };

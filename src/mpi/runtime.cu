@@ -69,6 +69,7 @@
 #include "splitting.cpp"
 #include "topologies.cpp"
 #include "topology_calls.cpp"
+#include "trace.cpp"
 #include "type_constructors.cpp"
 #include "type_names.cpp"
 #include "type_queries.cpp"

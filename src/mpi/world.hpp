@@ -202,6 +202,18 @@ enum class malloc_kind : std::uint32_t {
   cuda_map       ///< CUDA's malloc for static superblocks of a warp: the paper's «no-header»
 };
 
+struct trace_record;
+struct rank_trace;
+
+/// The memory of a trace (trace.hpp). Rank r has the records from r * (limit + 1) on. Record number
+/// `limit` is the rank's last one if more were written.
+struct trace_memory {
+  trace_record* records;  // null: no trace is wanted
+  rank_trace* ranks;
+  std::uint32_t limit;  // of each rank
+  std::uint32_t unused;
+};
+
 struct world {
   std::uint32_t is_gpu;
   malloc_kind malloc;
@@ -221,6 +233,7 @@ struct world {
   std::uint64_t start_ns;
   early_end* ends;      // CPU only: of each rank
   void* compared_heap;  // the state of a coalescing_ref (compared_malloc.cpp)
+  trace_memory trace;   // quarry-mpirun --trace
 };
 
 /// What every rank reads and no rank changes. On the GPU it lies in constant memory, which stays in

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace.hpp"
+
+#include "errors.hpp"
+#include "progress.hpp"
+#include "types.hpp"
+
+#include "quarry/simt/clock.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+constexpr std::uint32_t no_record = ~std::uint32_t{0};
+
+/// The calling rank and its part of the trace.
+struct traced_rank {
+  rank_state& rank;
+  trace_memory const& memory;
+  rank_trace& own;
+
+  /// Null if no trace is wanted, or for a record that does not exist.
+  [[nodiscard]] QUARRY_HD trace_record* record(std::uint32_t number) const {
+    if (number == no_record) return nullptr;
+    std::uint32_t const place = number < memory.limit ? number : memory.limit;
+    return memory.records + std::uint64_t{rank.rank} * (std::uint64_t{memory.limit} + 1) + place;
+  }
+  [[nodiscard]] QUARRY_HD bool fits(std::uint32_t number) const { return number < memory.limit; }
+};
+
+[[nodiscard]] QUARRY_HD bool is_wanted() { return the_world().trace.records != nullptr; }
+
+[[nodiscard]] QUARRY_HD traced_rank traced_self() {
+  trace_memory const& memory = the_world().trace;
+  std::uint32_t const number = own_rank();
+  return {state_of(number), memory, memory.ranks[number]};
+}
+
+/// The address of an allocation.
+QUARRY_HD void set_address(trace_record& made, void const* address) {
+  auto const bits = reinterpret_cast<std::uint64_t>(address);
+  made.peer = static_cast<std::int32_t>(static_cast<std::uint32_t>(bits));
+  made.tag = static_cast<std::int32_t>(static_cast<std::uint32_t>(bits >> 32));
+}
+
+[[nodiscard]] QUARRY_HD std::uint32_t new_record(traced_rank const& at,
+                                                 std::uint32_t role_and_function,
+                                                 std::uint32_t place) {
+  if (at.own.written == no_record) return no_record;  // 4 billion calls
+  std::uint32_t const number = at.own.written++;
+  trace_record& made = *at.record(number);
+  made = trace_record{};
+  made.function = static_cast<std::uint16_t>(role_and_function & 0xffff);
+  made.role = static_cast<std::uint16_t>(role_and_function >> 16);
+  made.place = place;
+  made.begin = simt::clock_ns();
+  return number;
+}
+
+/// Leaves a call without a trace: it has found nothing.
+QUARRY_HD void take_back(traced_rank const& at, std::uint32_t number) {
+  if (number + 1 == at.own.written && at.fits(number)) --at.own.written;
+}
+
+[[nodiscard]] QUARRY_HD trace_role role_of(trace_record const& record) {
+  return static_cast<trace_role>(record.role);
+}
+
+/// The rank of the world that `peer` is in the communicator.
+[[nodiscard]] QUARRY_HD std::int32_t world_peer(rank_state& rank, MPI_Comm communicator, int peer) {
+  membership const* const at = member(rank, communicator);
+  if (peer < 0 || at == nullptr || static_cast<std::uint32_t>(peer) >= at->shared->size)
+    return peer == MPI_ANY_SOURCE ? MPI_ANY_SOURCE : MPI_PROC_NULL;
+  return static_cast<std::int32_t>(
+      at->shared->world_rank(static_cast<std::uint32_t>(peer), rank.rank));
+}
+
+QUARRY_HD void note_message(rank_state& rank, trace_record& made, MPI_Comm communicator,
+                            MPI_Status const* status) {
+  if (status == nullptr || made.peer == MPI_PROC_NULL) return;
+  if (made.peer == MPI_ANY_SOURCE) {
+    std::int32_t const source = world_peer(rank, communicator, status->MPI_SOURCE);
+    if (source >= 0) made.peer = source;
+  }
+  if (made.tag == MPI_ANY_TAG) made.tag = status->MPI_TAG;
+  made.bytes = static_cast<bytes>(status->byte_count);
+}
+
+// The table of requests.
+
+[[nodiscard]] QUARRY_HD std::uint32_t first_place(rank_trace const& own, MPI_Request handle) {
+  return (static_cast<std::uint32_t>(handle) * 2654435769u) & (own.places - 1);
+}
+
+[[nodiscard]] QUARRY_HD traced_request* find(rank_trace const& own, MPI_Request handle) {
+  if (own.places == 0 || handle == MPI_REQUEST_NULL) return nullptr;
+  std::uint32_t place = first_place(own, handle);
+  while (own.requests[place].handle != MPI_REQUEST_NULL) {
+    if (own.requests[place].handle == handle) return &own.requests[place];
+    place = (place + 1) & (own.places - 1);
+  }
+  return nullptr;
+}
+
+/// There is a free place.
+QUARRY_HD void put(rank_trace const& own, traced_request const& added) {
+  std::uint32_t place = first_place(own, added.handle);
+  while (own.requests[place].handle != MPI_REQUEST_NULL) place = (place + 1) & (own.places - 1);
+  own.requests[place] = added;
+}
+
+/// Returns false if the heap has no memory: the trace does not link the request then.
+[[nodiscard]] QUARRY_SLOW bool make_room(rank_trace& own) {
+  if (2 * (own.open + 1) <= own.places) return true;
+  std::uint32_t const old_places = own.places;
+  traced_request* const old = own.requests;
+  std::uint32_t const places = old_places == 0 ? 16 : 2 * old_places;
+  auto* const memory = static_cast<traced_request*>(allocate(places * sizeof(traced_request)));
+  if (memory == nullptr) return false;
+  for (std::uint32_t i = 0; i < places; ++i) memory[i] = traced_request{};
+  own.requests = memory;
+  own.places = places;
+  for (std::uint32_t i = 0; i < old_places; ++i)
+    if (old[i].handle != MPI_REQUEST_NULL) put(own, old[i]);
+  if (old != nullptr) release(old);
+  return true;
+}
+
+/// Later requests of a chain move to the front, so that `find` needs no marks of removed ones.
+QUARRY_HD void remove(rank_trace& own, traced_request* gone) {
+  std::uint32_t const mask = own.places - 1;
+  auto hole = static_cast<std::uint32_t>(gone - own.requests);
+  --own.open;
+  for (std::uint32_t next = (hole + 1) & mask; own.requests[next].handle != MPI_REQUEST_NULL;
+       next = (next + 1) & mask) {
+    std::uint32_t const distance = (next - first_place(own, own.requests[next].handle)) & mask;
+    if (distance < ((next - hole) & mask)) continue;
+    own.requests[hole] = own.requests[next];
+    hole = next;
+  }
+  own.requests[hole] = traced_request{};
+}
+
+QUARRY_HD void add(rank_trace& own, traced_request const& added) {
+  if (traced_request* const found = find(own, added.handle)) {
+    *found = added;
+  } else if (make_room(own)) {
+    put(own, added);
+    ++own.open;
+  }
+}
+
+/// Lets `memory` have room for `count` elements; its contents are lost. Null if the heap is full.
+template <class T>
+[[nodiscard]] QUARRY_HD T* grown(T*& memory, std::uint32_t& has, int count) {
+  auto const wanted = static_cast<std::uint32_t>(count);
+  if (count <= 0) return nullptr;
+  if (wanted <= has) return memory;
+  T* const larger = static_cast<T*>(allocate(wanted * sizeof(T)));
+  if (larger == nullptr) return nullptr;
+  if (memory != nullptr) release(memory);
+  memory = larger;
+  has = wanted;
+  return memory;
+}
+
+/// A request is complete in the call of `record`.
+QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Request handle,
+                             MPI_Status const* status) {
+  traced_request* const found = find(at.own, handle);
+  if (found == nullptr) return;
+  if (found->record != no_record) {
+    trace_record& began = *at.record(found->record);
+    if (role_of(began) == trace_role::begun_receive)
+      note_message(at.rank, began, found->communicator, status);
+    if (at.fits(record)) began.link = record + 1;
+  }
+  found->record = no_record;
+  if (found->is_persistent == 0) remove(at.own, found);
+}
+
+}  // namespace
+}  // namespace quarry::inline QUARRY_ABI::mpi
+
+using namespace quarry::mpi;
+
+extern "C" {
+
+QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin(std::uint32_t role_and_function,
+                                                 std::uint32_t place, int count, MPI_Datatype type,
+                                                 int peer, int tag, MPI_Comm communicator) {
+  if (!is_wanted()) return no_record;
+  traced_rank const at = traced_self();
+  std::uint32_t const number = new_record(at, role_and_function, place);
+  if (number == no_record) return no_record;
+  trace_record& made = *at.record(number);
+  if (count > 0 && is_known_type(at.rank, type))
+    made.bytes = static_cast<bytes>(count) * element_size(at.rank, type);
+  membership const* const shared = member(at.rank, communicator);
+  if (shared != nullptr) made.context = shared->context;
+  made.peer = world_peer(at.rank, communicator, peer);
+  made.tag = tag;
+  return number;
+}
+
+QUARRY_SLOW void quarry_mpi_trace_end(std::uint32_t record) {
+  if (record != no_record) traced_self().record(record)->end = simt::clock_ns();
+}
+
+QUARRY_SLOW void quarry_mpi_trace_end_receive(std::uint32_t record, MPI_Comm communicator,
+                                              int const* flag, MPI_Status const* status) {
+  if (record == no_record) return;
+  traced_rank const at = traced_self();
+  if (flag != nullptr && *flag == 0) return take_back(at, record);
+  trace_record& made = *at.record(record);
+  made.end = simt::clock_ns();
+  note_message(at.rank, made, communicator, status);
+}
+
+QUARRY_SLOW void quarry_mpi_trace_end_begun(std::uint32_t record, MPI_Comm communicator,
+                                            MPI_Request const* request, std::uint32_t persistent) {
+  if (record == no_record) return;
+  traced_rank const at = traced_self();
+  trace_record& made = *at.record(record);
+  made.end = simt::clock_ns();
+  traced_request added{*request, at.fits(record) ? record : no_record, communicator, persistent,
+                       made};
+  if (persistent != 0) {
+    added.record = no_record;
+    made.role = static_cast<std::uint16_t>(trace_role::call);
+  }
+  bool const is_noted = persistent != 0 || at.fits(record);
+  if (is_noted && *request != MPI_REQUEST_NULL) add(at.own, added);
+}
+
+QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin_wait(std::uint32_t role_and_function,
+                                                      std::uint32_t place, int count,
+                                                      MPI_Request const* requests) {
+  if (!is_wanted()) return no_record;
+  traced_rank const at = traced_self();
+  std::uint32_t const number = new_record(at, role_and_function, place);
+  MPI_Request* const copies =
+      requests == nullptr ? nullptr : grown(at.own.handles, at.own.saved, count);
+  for (int i = 0; i < count && copies != nullptr; ++i) copies[i] = requests[i];
+  return number;
+}
+
+QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count, int const* done,
+                                           int const* indices, MPI_Status const* statuses) {
+  if (record == no_record) return;
+  traced_rank const at = traced_self();
+  int complete = 0;
+  if (done != nullptr)
+    complete = indices != nullptr ? *done : *done != 0 ? count : 0;
+  else
+    complete = indices != nullptr ? 1 : count;
+  if (done != nullptr && complete <= 0) return take_back(at, record);
+  at.record(record)->end = simt::clock_ns();
+  if (count < 0 || static_cast<std::uint32_t>(count) > at.own.saved) return;
+  for (int i = 0; i < complete && i < count; ++i) {
+    int const index = indices != nullptr ? indices[i] : i;
+    if (index < 0 || index >= count) continue;
+    note_complete(at, record, at.own.handles[index], statuses == nullptr ? nullptr : statuses + i);
+  }
+}
+
+QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
+                                            MPI_Request const* requests) {
+  if (record == no_record) return;
+  traced_rank const at = traced_self();
+  trace_record& call = *at.record(record);
+  call.end = simt::clock_ns();
+  trace_record const started = call;
+  for (int i = 0; i < count; ++i) {
+    traced_request* const found = find(at.own, requests[i]);
+    if (found == nullptr || found->is_persistent == 0) continue;
+    std::uint32_t const number = new_record(at, 0, started.place);
+    if (number == no_record) return;
+    trace_record& made = *at.record(number);
+    made = found->pattern;
+    made.function = started.function;
+    made.place = started.place;
+    made.begin = made.end = started.begin;
+    found->record = at.fits(number) ? number : no_record;
+  }
+}
+
+QUARRY_SLOW void quarry_mpi_trace_forget(MPI_Request const* request) {
+  if (!is_wanted()) return;
+  traced_rank const at = traced_self();
+  if (traced_request* const found = find(at.own, *request)) remove(at.own, found);
+}
+
+QUARRY_SLOW MPI_Status* quarry_mpi_trace_statuses(MPI_Status* statuses, int count) {
+  if (statuses != MPI_STATUSES_IGNORE || !is_wanted()) return statuses;
+  rank_trace& own = traced_self().own;
+  return grown(own.statuses, own.spares, count);
+}
+
+QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin_memory(std::uint32_t role_and_function,
+                                                        std::uint32_t place, std::uint64_t size,
+                                                        std::uint64_t count, void* old) {
+  if (!is_wanted()) return no_record;
+  traced_rank const at = traced_self();
+  std::uint32_t const number = new_record(at, role_and_function, place);
+  if (number == no_record) return no_record;
+  trace_record& made = *at.record(number);
+  made.bytes = size * count;
+  set_address(made, old);
+  return number;
+}
+
+QUARRY_SLOW void quarry_mpi_trace_end_memory(std::uint32_t record, void* result) {
+  if (record == no_record) return;
+  trace_record& made = *traced_self().record(record);
+  made.end = simt::clock_ns();
+  if (role_of(made) == trace_role::allocate) set_address(made, result);
+}
+
+}  // extern "C"
