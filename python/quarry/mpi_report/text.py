@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report of an MPI program as text."""
+
+from quarry.mpi_report.analysis import MpiContent
+from quarry.sizes import format_size
+
+MAX_ROWS = 8
+
+
+def duration(nanoseconds: float) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "0 %"
+
+
+def at(function: str, place: str) -> str:
+    return f"{function} at {place}" if place else function
+
+
+def notes_of(content: MpiContent) -> list[str]:
+    """What limits the figures."""
+    trace, notes = content.trace, []
+    if trace.missing:
+        ranks = int((trace.written > trace.limit).sum())
+        notes.append(
+            f"{trace.missing:,} later calls of {ranks:,} ranks did not fit in the trace, and are "
+            f"in none of the figures: run with --trace-events {int(trace.written.max())}"
+        )
+    if content.is_reconstructed:
+        notes.append(
+            "The ranks took turns on one thread of the CPU. Times are as if each rank had a "
+            "processor: work between calls as measured, and a wait ends when what it waits for "
+            "begins."
+        )
+    else:
+        notes.append(f"The clock advances in steps of {duration(trace.resolution_ns)} or less.")
+    open_calls = int(trace.is_open.sum())
+    if open_calls:
+        notes.append(
+            f"{open_calls:,} calls had not returned when the program ended; they last to its end."
+        )
+    return notes
+
+
+def facts_of(content: MpiContent) -> list[tuple[str, str, str]]:
+    """Name, value and remark of the main figures."""
+    trace, matrix = content.trace, content.matrix
+    messages, size = int(matrix.messages.sum()), int(matrix.bytes.sum())
+    matched = len(content.matches.send)
+    unmatched = messages - matched
+    total = int(content.busy.sum())
+    where = {"cpu": "on the CPU", "gpu": "on a GPU"}.get(trace.device, trace.device)
+    memory = content.memory
+    return [
+        ("Ranks", f"{trace.ranks:,}", where),
+        ("Time", duration(content.duration), f"{len(trace.records):,} calls"),
+        (
+            "Messages",
+            f"{messages:,}",
+            format_size(size) + (f"; {unmatched:,} not received" if unmatched else ""),
+        ),
+        ("Collective operations", f"{len(set(content.matches.operation.tolist())):,}", ""),
+        ("Lost in waiting", duration(content.lost), f"{share(content.lost, total)} of all ranks'"),
+        (
+            "Allocations",
+            f"{memory.allocations:,}",
+            f"{format_size(memory.bytes)}; {memory.freed:,} frees",
+        ),
+    ]
+
+
+def text_of(content: MpiContent) -> str:
+    lines = []
+    for name, value, remark in facts_of(content):
+        lines.append(f"{name:<22} {value}" + (f"  ({remark})" if remark else ""))
+    if content.culprits:
+        lines += ["", "Who made others wait:"]
+        for culprit in content.culprits[:MAX_ROWS]:
+            others = "1 other" if culprit.waiters == 1 else f"{culprit.waiters:,} others"
+            lines.append(
+                f"  rank {culprit.rank:<8} {duration(culprit.lost):>9} of {others}, most by a late "
+                + at(culprit.function, culprit.place)
+            )
+        if len(content.culprits) > MAX_ROWS:
+            lines.append(f"  and {len(content.culprits) - MAX_ROWS:,} ranks more")
+        lines += ["", "Where ranks waited:"]
+        for row in [row for row in content.calls if row.lost][:MAX_ROWS]:
+            lines.append(
+                f"  {duration(row.lost):>9} in {row.calls:,} calls of {at(row.function, row.place)}, "
+                f"most for rank {row.culprit}"
+            )
+    lines += ["", *notes_of(content)]
+    return "\n".join(lines)

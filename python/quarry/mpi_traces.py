@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of MPI programs, which `quarry-mpirun --trace` writes (docs/format/mpi_trace.md)."""
+
+import enum
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quarry.errors import BadArgument
+
+MAGIC = b"QUARRY MPI TRACE "
+VERSION = b"1"
+MAX_HEAD = 1 << 30  # bytes of the names and places
+
+RECORD = np.dtype(
+    [
+        ("begin", "<u8"),  # ns of the machine's clock
+        ("end", "<u8"),  # 0: the call has not returned
+        ("bytes", "<u8"),
+        ("function", "<u2"),
+        ("role", "<u2"),
+        ("place", "<u4"),
+        ("peer", "<i4"),  # a rank of the world, or ANY_SOURCE or NO_PEER; or a half of an address
+        ("tag", "<i4"),
+        ("context", "<u4"),
+        ("link", "<u4"),
+    ]
+)
+ANY_SOURCE = -1
+NO_PEER = -2
+SELF_CONTEXT = 2  # of MPI_COMM_SELF, which each rank has for itself
+
+
+class Role(enum.IntEnum):
+    """What a record is about."""
+
+    CALL = 0
+    SEND = 1
+    RECEIVE = 2
+    WAIT = 3
+    COLLECTIVE = 4
+    ALLOCATE = 5
+    FREE = 6
+    SEND_PART = 7
+    PROBE = 8
+    BEGUN_SEND = 9
+    BEGUN_RECEIVE = 10
+    BEGUN_COLLECTIVE = 11
+
+
+@dataclass
+class MpiTrace:
+    """The calls of all ranks, rank by rank, each rank's in the order of its calls.
+
+    `records` has the fields of RECORD. Times are nanoseconds since the first call. The end of a
+    call that has not returned is the last time of the trace, and `is_open` is True.
+    """
+
+    ranks: int
+    device: str
+    resolution_ns: int
+    limit: int  # of each rank's records
+    functions: list[str]
+    places: list[str]
+    records: np.ndarray
+    rank: np.ndarray  # of each record
+    first: np.ndarray  # of each rank: its first record; and the number of records
+    written: np.ndarray  # of each rank: how many records it wrote, with those that did not fit
+    is_open: np.ndarray
+    #: The rank's last record, where records before it are missing.
+    is_after_gap: np.ndarray
+
+    @property
+    def missing(self) -> int:
+        """How many records did not fit."""
+        return int(self.written.sum()) - len(self.records)
+
+    def place(self, number: int) -> str:
+        return self.places[number] if 0 < number < len(self.places) else ""
+
+    def function(self, number: int) -> str:
+        return self.functions[number] if number < len(self.functions) else "?"
+
+
+def is_mpi_trace(path: str | os.PathLike[str]) -> bool:
+    """Whether the file begins as a trace of an MPI program."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def head_of(file: Any, path: str) -> dict[str, Any]:
+    line = file.readline(64)
+    if line != MAGIC + VERSION + b"\n":
+        raise BadArgument(
+            f"{path}: not a trace of an MPI program, or one of a later version than "
+            f"{VERSION.decode()}"
+        )
+    try:
+        head = json.loads(file.readline(MAX_HEAD))
+        if head["record_bytes"] != RECORD.itemsize or not 0 < head["ranks"] < 1 << 31:
+            raise ValueError
+        for name, kind in (("device", str), ("resolution_ns", int), ("limit", int)):
+            if not isinstance(head[name], kind):
+                raise ValueError
+        if not all(isinstance(text, str) for text in head["functions"] + head["places"]):
+            raise ValueError
+    except (ValueError, KeyError, TypeError) as damage:
+        raise BadArgument(f"{path}: the trace's head is damaged") from damage
+    return dict(head)
+
+
+def read_mpi_trace(path: str | os.PathLike[str]) -> MpiTrace:
+    """Reads a trace. Raises BadArgument if the file is damaged, and OSError."""
+    name = os.fspath(path)
+    with open(path, "rb") as file:
+        head = head_of(file, name)
+        ranks = head["ranks"]
+        counts = np.frombuffer(file.read(8 * ranks), "<u4")
+        if len(counts) != 2 * ranks:
+            raise BadArgument(f"{name}: the trace ends in its table of ranks")
+        kept, written = counts[0::2].astype(np.int64), counts[1::2].astype(np.int64)
+        records = _records(file)
+    if len(records) != kept.sum() or (kept > written).any() or (kept > head["limit"] + 1).any():
+        raise BadArgument(
+            f"{name}: the trace has {len(records)} records, and its table says {kept.sum()}"
+        )
+    first = np.concatenate([[0], np.cumsum(kept)])
+    rank = np.repeat(np.arange(ranks), kept)
+    is_after_gap = np.zeros(len(records), bool)
+    is_after_gap[(first[1:] - 1)[kept > head["limit"]]] = True
+    is_open = records["end"] == 0
+    if len(records):
+        origin = records["begin"].min()
+        latest = max(records["begin"].max(), records["end"].max())
+        records["end"][is_open] = latest
+        records["begin"] -= origin
+        records["end"] -= origin
+        np.maximum(records["end"], records["begin"], out=records["end"])
+    return MpiTrace(
+        ranks=ranks,
+        device=head["device"],
+        resolution_ns=head["resolution_ns"],
+        limit=head["limit"],
+        functions=head["functions"],
+        places=head["places"],
+        records=records,
+        rank=rank,
+        first=first,
+        written=written,
+        is_open=is_open,
+        is_after_gap=is_after_gap,
+    )
+
+
+def _records(file: Any) -> np.ndarray:
+    data = file.read()
+    return np.frombuffer(data[: len(data) // RECORD.itemsize * RECORD.itemsize], RECORD).copy()
