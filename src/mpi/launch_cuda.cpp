@@ -12,6 +12,7 @@
 #include "launcher.hpp"
 #include "meeting.hpp"
 #include "rank.hpp"
+#include "trace_file.hpp"
 
 #include "quarry/device/heap.hpp"
 
@@ -30,6 +31,7 @@
 #include <thread>
 
 extern "C" char const quarry_mpi_gpu_places[], quarry_mpi_gpu_places_end[];
+extern "C" char const quarry_mpi_gpu_traced[], quarry_mpi_gpu_traced_end[];
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -191,6 +193,44 @@ void describe_launch(launch_options const& asked, gpu_program const& program, st
                attempts.c_str());
 }
 
+/// The trace's memory on the GPU; one element of each without a trace.
+class gpu_trace {
+ public:
+  explicit gpu_trace(launch_options const& asked)
+      : is_wanted_{!asked.trace.empty()},
+        limit_{trace_limit(asked)},
+        ranks_{is_wanted_ ? asked.ranks : 1},
+        records_{is_wanted_ ? std::size_t{asked.ranks} * (std::size_t{limit_} + 1) : 1} {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+  ~gpu_trace() { cudaStreamDestroy(stream_); }
+  gpu_trace(gpu_trace const&) = delete;
+  [[nodiscard]] trace_memory memory() const {
+    return {is_wanted_ ? records_.data() : nullptr, ranks_.data(), limit_, 0};
+  }
+  /// The kernel may run: ranks that never end are read, too.
+  void read(trace_record* to, std::uint64_t first, std::uint64_t count) const {
+    copy(to, records_.data() + first, count * sizeof(trace_record));
+  }
+  [[nodiscard]] std::vector<rank_trace> ranks(std::uint32_t count) const {
+    std::vector<rank_trace> result(count);
+    copy(result.data(), ranks_.data(), count * sizeof(rank_trace));
+    return result;
+  }
+
+ private:
+  void copy(void* to, void const* from, bytes size) const {
+    check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
+  bool is_wanted_;
+  std::uint32_t limit_;
+  device_array<rank_trace> ranks_;
+  device_array<trace_record> records_;
+  cudaStream_t stream_ = nullptr;
+};
+
 /// What went wrong in the ranks' heap: allocations that failed, wrong frees.
 void describe_faults(heap const& memory) {
   auto const first = memory.first_fault();
@@ -255,6 +295,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     throw bad_argument{"--device gpu: this program was compiled with quarry-mpicc --cpu-only"};
   if (asked.malloc >= malloc_kind::cuda)  // before CUDA's heap is made with the program
     check(cudaDeviceSetLimit(cudaLimitMallocHeapSize, compared_bytes), "cudaDeviceSetLimit");
+  auto const functions = texts_of(quarry_mpi_gpu_traced, quarry_mpi_gpu_traced_end);
+  check_trace(asked, functions);
   gpu_program const program = load_program(asked);
   std::uint32_t const shift = shift_for(asked, program.most_threads);
   bytes record_bytes = 0;
@@ -285,6 +327,14 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   device_strings const words{argv};
   device_strings const environment{environ};
   compared_memory const compared{asked.malloc, backend::cuda};
+  gpu_trace const trace{asked};
+  trace_writer trace_output{asked, functions, [&] { return trace.ranks(asked.ranks); },
+                            [&](trace_record* to, std::uint64_t first, std::uint64_t count) {
+                              trace.read(to, first, count);
+                            }};
+  auto const write_trace = [&] {
+    trace_output.write(texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end));
+  };
   std::optional<heap> memory;  // last: it takes a share of what the others leave
   heap_taken const of_heap = make_heap(asked, memory);
   if (asked.is_verbose) describe_launch(asked, program, shift, record_bytes, of_heap);
@@ -300,6 +350,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.argv = words.data();
   initial.host_calls = call_ring.data();
   initial.environment = environment.data();
+  initial.trace = trace.memory();
   check(cudaMemcpy(all.data(), &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
   launch_layout layout{
       records.data(),   record_bytes,      shift,           asked.ranks, all.data(), ranks.data(),
@@ -332,6 +383,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     if (is_reporting_fault.exchange(true)) return;
     output.end();
     int const status = report_fault(reason, program.block, shift);
+    if (!asked.trace.empty())
+      std::fputs("quarry-mpirun: no trace: the GPU's memory is lost after a fault\n", stderr);
     core_of_faults().remove();
     _exit(status);  // the driver's thread may be in abort()
   };
@@ -365,6 +418,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
       _exit(1);  // freeing memory would wait for the kernel
     }
     output.end();
+    write_trace();
     std::fflush(stderr);
     _exit(watch.end_status());  // the driver ends the kernel with the process
   }
@@ -375,6 +429,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   if (core_of_faults().exists()) end_after_fault(ended_by_driver);
   if (status != cudaSuccess) end_after_fault(cudaGetErrorString(status));
   output.end();
+  write_trace();
   if (asked.is_verbose) describe_faults(*memory);
   return watch.end();
 }

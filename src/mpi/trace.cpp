@@ -7,6 +7,8 @@
 
 #include "quarry/simt/clock.hpp"
 
+#include <ctime>
+
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
@@ -35,6 +37,19 @@ struct traced_rank {
   return {state_of(number), memory, memory.ranks[number]};
 }
 
+/// Nanoseconds of the machine's clock. On the CPU the ranks take turns on one thread, and the clock is
+/// the thread's: what other programs on the machine do is not in it.
+[[nodiscard]] QUARRY_HD std::uint64_t time_now() {
+#ifdef __CUDA_ARCH__
+  return simt::clock_ns();
+#else
+  std::timespec time{};
+  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(time.tv_nsec);
+#endif
+}
+
 /// The address of an allocation.
 QUARRY_HD void set_address(trace_record& made, void const* address) {
   auto const bits = reinterpret_cast<std::uint64_t>(address);
@@ -52,7 +67,7 @@ QUARRY_HD void set_address(trace_record& made, void const* address) {
   made.function = static_cast<std::uint16_t>(role_and_function & 0xffff);
   made.role = static_cast<std::uint16_t>(role_and_function >> 16);
   made.place = place;
-  made.begin = simt::clock_ns();
+  made.begin = time_now();
   return number;
 }
 
@@ -203,7 +218,7 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin(std::uint32_t role_and_function
 }
 
 QUARRY_SLOW void quarry_mpi_trace_end(std::uint32_t record) {
-  if (record != no_record) traced_self().record(record)->end = simt::clock_ns();
+  if (record != no_record) traced_self().record(record)->end = time_now();
 }
 
 QUARRY_SLOW void quarry_mpi_trace_end_receive(std::uint32_t record, MPI_Comm communicator,
@@ -212,7 +227,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_receive(std::uint32_t record, MPI_Comm com
   traced_rank const at = traced_self();
   if (flag != nullptr && *flag == 0) return take_back(at, record);
   trace_record& made = *at.record(record);
-  made.end = simt::clock_ns();
+  made.end = time_now();
   note_message(at.rank, made, communicator, status);
 }
 
@@ -221,7 +236,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_begun(std::uint32_t record, MPI_Comm commu
   if (record == no_record) return;
   traced_rank const at = traced_self();
   trace_record& made = *at.record(record);
-  made.end = simt::clock_ns();
+  made.end = time_now();
   traced_request added{*request, at.fits(record) ? record : no_record, communicator, persistent,
                        made};
   if (persistent != 0) {
@@ -254,7 +269,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count, int 
   else
     complete = indices != nullptr ? 1 : count;
   if (done != nullptr && complete <= 0) return take_back(at, record);
-  at.record(record)->end = simt::clock_ns();
+  at.record(record)->end = time_now();
   if (count < 0 || static_cast<std::uint32_t>(count) > at.own.saved) return;
   for (int i = 0; i < complete && i < count; ++i) {
     int const index = indices != nullptr ? indices[i] : i;
@@ -268,7 +283,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
   if (record == no_record) return;
   traced_rank const at = traced_self();
   trace_record& call = *at.record(record);
-  call.end = simt::clock_ns();
+  call.end = time_now();
   trace_record const started = call;
   for (int i = 0; i < count; ++i) {
     traced_request* const found = find(at.own, requests[i]);
@@ -312,7 +327,7 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin_memory(std::uint32_t role_and_f
 QUARRY_SLOW void quarry_mpi_trace_end_memory(std::uint32_t record, void* result) {
   if (record == no_record) return;
   trace_record& made = *traced_self().record(record);
-  made.end = simt::clock_ns();
+  made.end = time_now();
   if (role_of(made) == trace_role::allocate) set_address(made, result);
 }
 

@@ -8,6 +8,7 @@ import typer
 
 from quarry import _core
 from quarry.command_line.inputs import STANDARD_INPUT, trace_input
+from quarry.command_line.mpi_report import is_for_mpi, report_mpi
 from quarry.command_line.new_files import new_files
 from quarry.command_line.options import (
     AcceptDamage,
@@ -93,9 +94,17 @@ def report(
     The page needs no network. The charts show what each pool would have reserved. With a second
     trace, the page compares both.
 
+    A trace of quarry-mpirun --trace gives a page of its own: ranks over time, messages, and which
+    rank made others wait.
+
     Exit status 0: success. 2: bad options or input, a damaged trace, or a file that cannot be
     written.
     """
+    with errors_shown(as_json):
+        is_of_ranks = is_for_mpi(trace, other)
+    if is_of_ranks:
+        report_mpi(context, trace, output, title, as_json=as_json)
+        return
     if other is not None:
         compare(context, trace, other, output, allocator, begin, end, accept_damage, as_json)
         return

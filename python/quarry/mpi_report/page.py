@@ -15,7 +15,8 @@ from quarry.sizes import format_size
 MAX_BARS = 20_000  # with more calls, or more ranks than MAX_ROWS, bins show what most time went to
 MAX_ROWS = 128
 TIME_BINS = 1000
-MAX_TABLE = 200
+MAX_CALLS = 100  # rows of tables
+MAX_CULPRITS = 20
 MEMORY_ROLES = (Role.ALLOCATE, Role.FREE)
 
 
@@ -127,7 +128,7 @@ def tables_of(content: MpiContent) -> dict[str, Any]:
             share(row.lost, total) if row.lost else "",
             f"rank {row.culprit} ({share(row.culprit_lost, row.lost)})" if row.lost else "",
         ]
-        for row in content.calls[:MAX_TABLE]
+        for row in content.calls[:MAX_CALLS]
     ]
     culprits = [
         [
@@ -137,9 +138,10 @@ def tables_of(content: MpiContent) -> dict[str, Any]:
             f"{row.waits:,} calls of {row.waiters:,} ranks",
             at(row.function, row.place),
         ]
-        for row in content.culprits[:MAX_TABLE]
+        for row in content.culprits[:MAX_CULPRITS]
     ]
-    return {"calls": calls, "culprits": culprits, "more_culprits": len(content.culprits)}
+    more = len(content.culprits) - len(culprits)
+    return {"calls": calls, "culprits": culprits, "more_culprits": max(more, 0)}
 
 
 def data_of(content: MpiContent) -> dict[str, Any]:

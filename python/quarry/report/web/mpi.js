@@ -4,6 +4,12 @@
 
 const kindColors = ["#dfe6ee", "#4c9f70", "#d9822b", "#c9504b", "#8a6cc0", "#3b6fb6"];
 
+/// An axis of ranks from the top, whose ticks are whole numbers.
+function rankAxis(title, more) {
+  const step = Math.ceil(report.ranks / 16);
+  return { title: { text: title, standoff: 8 }, range: [report.ranks - 0.5, -0.5], tickformat: "d", tick0: 0, dtick: step, zeroline: false, gridcolor: "#eef1f5", ...more };
+}
+
 /// Bars of one kind as a trace of Plotly.
 function barsOf(kind, bars) {
   const x = [], base = [], y = [], text = [];
@@ -40,7 +46,7 @@ function drawBars(element) {
     if (trace.x.length) traces.push(trace);
   }
   byId("ranks-note").textContent = "Each bar is a call. Drag to zoom, double-click to reset.";
-  const layout = layoutOf({ title: { text: "time (s)" }, range: report.axis.range.slice() }, { title: { text: "rank" }, autorange: "reversed", tickformat: "d" });
+  const layout = layoutOf({ title: { text: "time (s)" }, range: report.axis.range.slice() }, rankAxis("rank"));
   return Plotly.newPlot(element, traces, { ...layout, barmode: "overlay", hovermode: "closest" }, config);
 }
 
@@ -66,7 +72,7 @@ function drawBins(element) {
   const trace = { type: "heatmap", z: main.map((row) => row.map((kind) => kind < 0 ? null : kind)), x0: seconds / 2, dx: seconds,
     y0: (bins.ranks_per_bin - 1) / 2, dy: bins.ranks_per_bin, zmin: -0.5, zmax: count - 0.5, colorscale: scale, text, hovertemplate: "%{text}<extra></extra>",
     colorbar: { tickvals: report.kinds.map((_, kind) => kind), ticktext: report.kinds } };
-  const layout = layoutOf({ title: { text: "time (s)" } }, { title: { text: "rank" }, autorange: "reversed" });
+  const layout = layoutOf({ title: { text: "time (s)" } }, rankAxis("rank"));
   return Plotly.newPlot(element, [trace], { ...layout, hovermode: "closest" }, config);
 }
 
@@ -78,10 +84,10 @@ function drawMatrix(name) {
   const text = exact.map((row, i) => row.map((value, k) =>
     `${ranksText(i, perBin)} to ${ranksText(k, perBin)}: ${name === "bytes" ? sizeText(value) : `${value.toLocaleString("en")} messages`}`));
   byId("matrix-note").textContent = `From the rank of the row to the rank of the column${perBin > 1 ? `; ${perBin} ranks a cell` : ""}${isSpread ? "; colours are logarithmic" : ""}.`;
-  const trace = { type: "heatmap", z: shown, x0: (perBin - 1) / 2, dx: perBin, y0: (perBin - 1) / 2, dy: perBin, text, hovertemplate: "%{text}<extra></extra>", showscale: false,
+  const trace = { type: "heatmap", z: shown, x0: (perBin - 1) / 2, dx: perBin, y0: (perBin - 1) / 2, dy: perBin, text, hovertemplate: "%{text}<extra></extra>", showscale: false, zmin: 0,
     colorscale: [[0, "#e6eef8"], [0.5, "#6f9bd1"], [1, "#163f75"]], xgap: size <= 64 ? 1 : 0, ygap: size <= 64 ? 1 : 0 };
-  const layout = layoutOf({ title: { text: "target" } }, { title: { text: "source" }, autorange: "reversed", scaleanchor: "x", constrain: "domain" });
-  layout.xaxis.constrain = "domain";
+  const layout = layoutOf(rankAxis("target"), rankAxis("source", { scaleanchor: "x", constrain: "domain" }));
+  Object.assign(layout.xaxis, { constrain: "domain", range: [-0.5, report.ranks - 0.5] });
   return Plotly.react(byId("matrix"), [trace], { ...layout, hovermode: "closest" }, config);
 }
 
@@ -99,6 +105,7 @@ function fillTable(name, titles, rows, otherwise) {
 
 for (const [name, value, extra] of report.facts) addCard(name, value, extra);
 fillTable("culprits", ["Rank", "others lost", "of all lost time", "waits", "most by a late call of"], report.tables.culprits, "No rank waited for another one.");
+if (report.tables.more_culprits) byId("more-culprits").textContent = `And ${report.tables.more_culprits.toLocaleString("en")} ranks more.`;
 fillTable("calls", ["Call", "calls", "time", "lost", "of all ranks' time", "most for"], report.tables.calls, "The trace has no calls.");
 for (const text of report.notes) {
   const note = document.createElement("p");
