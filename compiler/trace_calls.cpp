@@ -96,7 +96,7 @@ class around {
     Type* const size = before_.getInt64Ty();
     auto const word_of = [&](int argument, std::uint64_t otherwise) -> Value* {
       if (argument < 0) return ConstantInt::get(size, otherwise);
-      return before_.CreateZExtOrTrunc(call_.getArgOperand(argument), size);
+      return before_.CreateZExtOrTrunc(operand(argument), size);
     };
     Value* const record = emit(before_, "begin_memory", word_,
                                {number_of(is_free ? role::free : role::allocate), number(place_),
@@ -110,6 +110,10 @@ class around {
   }
 
  private:
+  [[nodiscard]] Value* operand(int argument) const {
+    return call_.getArgOperand(static_cast<unsigned>(argument));
+  }
+
   CallInst* emit(IRBuilder<>& builder, char const* name, Type* result, ArrayRef<Value*> arguments) {
     SmallVector<Type*> types;
     for (Value* const each : arguments) types.push_back(each->getType());
@@ -128,15 +132,15 @@ class around {
   /// The argument as an int, or `otherwise` if there is none.
   Value* integer(int argument, int otherwise) {
     bool const exists = argument >= 0 && static_cast<unsigned>(argument) < call_.arg_size() &&
-                        call_.getArgOperand(argument)->getType()->isIntegerTy();
+                        operand(argument)->getType()->isIntegerTy();
     if (!exists) return number(static_cast<std::uint32_t>(otherwise));
-    return before_.CreateSExtOrTrunc(call_.getArgOperand(argument), word_);
+    return before_.CreateSExtOrTrunc(operand(argument), word_);
   }
 
   Value* pointer(int argument) {
     bool const exists = argument >= 0 && static_cast<unsigned>(argument) < call_.arg_size() &&
-                        call_.getArgOperand(argument)->getType()->isPointerTy();
-    return exists ? call_.getArgOperand(argument) : ConstantPointerNull::get(before_.getPtrTy());
+                        operand(argument)->getType()->isPointerTy();
+    return exists ? operand(argument) : ConstantPointerNull::get(before_.getPtrTy());
   }
 
   Value* communicator(traced_call const& row) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_file.hpp"
 
+#include "quarry/core/errors.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>

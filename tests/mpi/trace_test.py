@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of programs on the CPU: quarry-mpicc --trace, quarry-mpirun --trace, and the file (docs/format/mpi_trace.md).
+
+usage: trace_test.py FOLDER [unittest's arguments]
+FOLDER has quarry-mpicc and quarry-mpirun.
+"""
+
+import json
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import Counter, namedtuple
+from pathlib import Path
+
+TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "tests/mpi/traces"
+SENDS, RECEIVES, WAIT, COLLECTIVE, ALLOCATE, FREE = (1, 7, 9), (2, 10), 3, 4, 5, 6
+PROC_NULL = -2
+
+Record = namedtuple("Record", "begin end bytes function role place peer tag context link")
+
+
+def read(path):
+    """The head; of each rank: its records; and of each rank: how many it wrote."""
+    data = Path(path).read_bytes()
+    magic, line, body = data.split(b"\n", 2)
+    assert magic == b"QUARRY MPI TRACE 1", magic
+    head = json.loads(line)
+    counts = struct.unpack_from(f"<{2 * head['ranks']}I", body)
+    offset, ranks = 8 * head["ranks"], []
+    for kept in counts[0::2]:
+        rows = [Record(*row) for row in struct.iter_unpack("<QQQHHIiiII", body[offset : offset + 48 * kept])]
+        ranks.append([row._replace(function=head["functions"][row.function], place=head["places"][row.place]) for row in rows])
+        offset += 48 * kept
+    assert offset == len(body), (offset, len(body))
+    return head, ranks, counts[1::2]
+
+
+class Traces(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.temporary.name)
+        for source in SOURCES.glob("*.c"):
+            cls.compile(source.name, source.stem, "--trace")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def compile(cls, source, program, *options):
+        command = [TOOLS / "quarry-mpicc", "-O1", "--cpu-only", *options, source, "-o", cls.folder / program]
+        subprocess.run(command, cwd=SOURCES, check=True, timeout=120)
+
+    def run_program(self, program, ranks, *arguments, options=()):
+        words = [TOOLS / "quarry-mpirun", "-n", ranks, "--device", "cpu", *options, self.folder / program, *arguments]
+        return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=100, check=False)
+
+    def trace(self, program, ranks, *arguments, options=(), status=0):
+        path = self.folder / "program.trace"
+        path.unlink(missing_ok=True)
+        done = self.run_program(program, ranks, *arguments, options=("--trace", path, *options))
+        self.assertEqual(done.returncode, status, done.stderr)
+        return *read(path), done
+
+    def test_have_each_call_with_its_arguments_and_place(self):
+        head, ranks, written, _ = self.trace("late", 4)
+        self.assertEqual((head["ranks"], head["device"], len(ranks)), (4, "cpu", 4))
+        self.assertEqual([len(rows) for rows in ranks], list(written))
+        names = [[row.function for row in rows] for rows in ranks]
+        self.assertEqual(names[3], ["MPI_Init", "malloc", "MPI_Barrier", "MPI_Recv", "free", "MPI_Finalize"])
+        self.assertEqual(names[1].count("MPI_Send"), 3)
+        made, freed = ranks[3][1], ranks[3][4]
+        self.assertEqual((made.role, made.bytes, freed.role), (ALLOCATE, 1000, FREE))
+        self.assertEqual((made.peer, made.tag), (freed.peer, freed.tag))  # the address
+        source = (SOURCES / "late.c").read_text().splitlines()
+        for row in ranks[3]:
+            file, line = row.place.rsplit(":", 1)
+            self.assertEqual(file, "late.c")
+            self.assertIn(row.function + "(", source[int(line) - 1])
+        for rows in ranks:
+            for row in rows:
+                self.assertLessEqual(row.begin, row.end)
+
+    def test_know_the_sender_of_a_receive_from_any_source_whose_status_is_ignored(self):
+        _, ranks, _, _ = self.trace("late", 4)
+        receive = ranks[3][3]
+        self.assertEqual((receive.peer, receive.tag, receive.bytes, receive.role), (1, 5, 4, 2))
+        begun = next(row for row in ranks[0] if row.function == "MPI_Irecv")
+        self.assertEqual((begun.peer, begun.tag, begun.bytes, begun.role), (1, 5, 4, 10))
+        self.assertEqual(ranks[0][begun.link - 1].function, "MPI_Wait")
+
+    def test_show_which_rank_the_others_waited_for(self):
+        """Rank 2 computes before the barrier, and rank 1 before its sends. A rank computes only outside of calls."""
+        _, ranks, _, _ = self.trace("late", 4)
+
+        def work(rank, function):
+            at = next(i for i, row in enumerate(ranks[rank]) if row.function == function)
+            return ranks[rank][at].begin - ranks[rank][at - 1].end
+
+        barrier = [work(rank, "MPI_Barrier") for rank in range(4)]
+        self.assertEqual(max(range(4), key=lambda rank: barrier[rank]), 2, barrier)
+        self.assertGreater(barrier[2], 10 * barrier[3])
+        self.assertGreater(work(1, "MPI_Send"), 10 * work(3, "MPI_Recv"))
+
+    def test_have_each_message_that_the_program_counts(self):
+        for ranks_wanted, rounds in ((7, 40), (1000, 4)):
+            _, ranks, _, done = self.trace("counts", ranks_wanted, rounds)
+            sends = [(rank, row) for rank, rows in enumerate(ranks) for row in rows if row.role in SENDS and row.peer != PROC_NULL]
+            self.assertEqual(done.stdout.split(), [str(len(sends)), str(sum(row.bytes for _, row in sends))])
+            received = [(rank, row) for rank, rows in enumerate(ranks) for row in rows if row.role in RECEIVES]
+            by_channel = lambda rows: Counter((*ends, row.context, row.tag, row.bytes) for ends, row in rows)  # noqa: E731
+            self.assertEqual(
+                by_channel(((rank, row.peer), row) for rank, row in sends), by_channel(((row.peer, rank), row) for rank, row in received)
+            )
+            for rows in ranks:  # each receive that has begun is complete
+                for row in rows:
+                    if row.role == 10:
+                        self.assertEqual(rows[row.link - 1].role, WAIT)
+
+    def test_keep_the_first_calls_and_the_last_where_all_do_not_fit(self):
+        _, whole, _, _ = self.trace("late", 3)
+        head, ranks, written, done = self.trace("late", 3, options=("--trace-events", "3"))
+        self.assertEqual(head["limit"], 3)
+        self.assertEqual(list(written), [len(rows) for rows in whole])
+        for rows, all_rows in zip(ranks, whole):
+            self.assertEqual([row.function for row in rows], [row.function for row in all_rows[:3] + all_rows[-1:]])
+        missing = sum(written) - sum(map(len, ranks))
+        self.assertIn(f"{missing} later ones did not fit", done.stderr)
+
+    def test_of_a_deadlock_end_with_the_calls_that_wait(self):
+        for options in ((), ("--trace-events", "5")):
+            _, ranks, _, done = self.trace("deadlock", 5, options=options, status=1)
+            self.assertIn("deadlock", done.stderr)
+            self.assertEqual([rows[-1].function for rows in ranks], ["MPI_Recv"] + 4 * ["MPI_Barrier"])
+            self.assertEqual([rows[-1].end for rows in ranks], 5 * [0])
+            self.assertEqual((ranks[0][-1].peer, ranks[0][-1].tag), (1, 9))
+
+    def test_of_an_aborted_program_are_written(self):
+        _, ranks, _, _ = self.trace("deadlock", 5, "abort", status=3)
+        self.assertEqual((ranks[0][-1].function, ranks[0][-1].end), ("MPI_Abort", 0))
+
+    def test_are_refused_where_they_cannot_be_written(self):
+        self.compile("late.c", "untraced")
+        none = self.run_program("untraced", 2, options=("--trace", self.folder / "none"))
+        self.assertEqual(none.returncode, 1)
+        self.assertIn("compile it with quarry-mpicc --trace", none.stderr)
+        self.assertFalse((self.folder / "none").exists())
+        bad = self.run_program("late", 3, options=("--trace", self.folder / "missing" / "file"))
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn("cannot be written", bad.stderr)
+        alone = self.run_program("late", 3, options=("--trace-events", "3"))
+        self.assertIn("no effect without --trace", alone.stderr)
+        self.assertEqual(self.run_program("late", 3).returncode, 0)  # compiled with --trace, run without
+
+    def test_table_fits_the_declarations_of_mpi(self):
+        """The numbers of arguments in compiler/traced_calls.hpp, by the names of parameters in the headers."""
+        headers = " ".join(path.read_text() for path in (ROOT / "include/quarry/mpi").glob("*.h"))
+        parameters = {
+            name: [re.split(r"[\s*]", each.strip())[-1] for each in text.split(",")]
+            for name, text in re.findall(r"\bint (MPI_\w+)\(([^;{]*?)\);", headers)
+        }
+        table = (ROOT / "compiler/traced_calls.hpp").read_text().split("traced_calls[]", 1)[1].split("};", 1)[0]
+        columns = {
+            0: {"communicator", "grid", "local"}, 1: {"count", "sent_count", "received_count"}, 2: {"type", "sent_type", "received_type"},
+            3: {"to", "from", "root"}, 4: {"tag", "sent_tag"}, 5: {"request", "requests"}, 6: {"flag", "done_count", "done"},
+            7: {"index", "indices"}, 8: {"status", "statuses"}, 9: {"from"}, 10: {"received_tag"},
+        }  # fmt: skip
+        rows = re.findall(r'\{"(MPI_\w+)",\s*tracing::\w+([^}]*)\}', table)
+        known = [(name, text) for name, text in rows if name in parameters]
+        self.assertGreater(len(known), 45)
+        for name, text in known:
+            for column, word in enumerate(text.replace("\n", " ").split(",")[1:]):
+                word = word.strip()
+                if word not in ("-1", "traced_call::world"):
+                    self.assertIn(parameters[name][int(word)], columns[column], (name, column))
+        with_communicator = {
+            name for name, words in parameters.items()
+            if words[-1] == "communicator" and words[0] in ("sent", "data") and not name.startswith("MPI_Neighbor")
+        }  # fmt: skip
+        self.assertEqual(with_communicator - {name for name, _ in rows}, set())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
