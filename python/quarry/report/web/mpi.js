@@ -114,11 +114,15 @@ for (const text of report.notes) {
   byId("notes").append(note);
 }
 byId("footer").textContent = `Quarry ${report.version}`;
-(report.bars ? drawBars : drawBins)(byId("ranks"));
-drawMatrix("bytes");
+async function drawAll() {
+  await (report.bars ? drawBars : drawBins)(byId("ranks"));
+  await drawMatrix("bytes");
+  document.body.dataset.ready = "yes";
+}
 for (const [button, name] of [["by-bytes", "bytes"], ["by-messages", "messages"]]) {
   byId(button).addEventListener("click", () => {
     for (const other of ["by-bytes", "by-messages"]) byId(other).classList.toggle("chosen", other === button);
     drawMatrix(name);
   });
 }
+drawAll();
