@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_calls.hpp"
 
-#include "../src/mpi/trace_roles.hpp"
 #include "traced_calls.hpp"
 #include "unsupported.hpp"
+
+#include "mpi/trace_roles.hpp"
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
@@ -13,7 +14,7 @@
 namespace quarry::compiler {
 
 using namespace llvm;
-using mpi_trace::role;
+using role = mpi::trace_role;
 
 namespace {
 

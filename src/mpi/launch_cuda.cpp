@@ -132,7 +132,9 @@ void check_memory(launch_options const& asked, bytes record_bytes, std::uint32_t
                         mail_slots * sizeof(std::uint64_t) * extension_units;
   auto const [free_bytes, total] = memory_now();
   bytes const records = asked.ranks * record_bytes;
-  bytes const ranks = records + asked.ranks * of_rank + of_launcher + stack.reserved;
+  bytes const of_trace =
+      asked.trace.empty() ? 0 : sizeof(trace_record) * (trace_limit(asked) + bytes{1});
+  bytes const ranks = records + asked.ranks * (of_rank + of_trace) + of_launcher + stack.reserved;
   bytes const heap = asked.heap != 0 ? asked.heap : least_heap;
   if (ranks + heap > free_bytes) {
     throw bad_argument{

@@ -11,8 +11,6 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-using trace_role = quarry::mpi_trace::role;
-
 /// A call. The file has these bytes.
 struct trace_record {
   std::uint64_t begin = 0;  // nanoseconds of the machine's clock

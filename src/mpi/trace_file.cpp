@@ -30,13 +30,18 @@ std::string quoted(std::string const& text) {
       result += letter;
     }
   }
-  return result + '"';
+  result += '"';
+  return result;
 }
 
 std::string list_of(std::vector<std::string> const& texts) {
-  std::string result;
-  for (auto const& text : texts) result += (result.empty() ? "" : ",") + quoted(text);
-  return '[' + result + ']';
+  std::string result = "[";
+  for (auto const& text : texts) {
+    if (result.size() > 1) result += ',';
+    result += quoted(text);
+  }
+  result += ']';
+  return result;
 }
 
 /// A rank's records in the file: the first ones, and the last if some are missing between them.

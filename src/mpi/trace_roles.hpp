@@ -2,10 +2,12 @@
 // What the compiler and the runtime both know of traces.
 #pragma once
 
-namespace quarry::mpi_trace {
+#include "quarry/core/abi.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
 
 /// What a record is about. The file has these numbers (docs/format/mpi_trace.md).
-enum class role : unsigned {
+enum class trace_role : unsigned {
   call,              // of MPI; the ranks exchange nothing that the trace shows
   send,              // the program waits until the message is sent
   receive,           // the program waits for the message
@@ -20,4 +22,4 @@ enum class role : unsigned {
   begun_collective,  // MPI_Ibarrier, MPI_Start
 };
 
-}  // namespace quarry::mpi_trace
+}  // namespace quarry::inline QUARRY_ABI::mpi
