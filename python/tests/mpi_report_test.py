@@ -70,9 +70,7 @@ def test_a_wait_for_what_was_begun_waits_for_the_last_of_it(tmp_path):
     for peer, begin in ((1, 40), (2, 70)):
         program.send(peer, begin, begin + 1, peer=0)
     for peer in (1, 2):
-        program.add(
-            0, peer, peer, Role.BEGUN_RECEIVE, "MPI_Irecv", peer=peer, bytes=8, link=3
-        )
+        program.add(0, peer, peer, Role.BEGUN_RECEIVE, "MPI_Irecv", peer=peer, bytes=8, link=3)
     program.add(0, 10, 71, Role.WAIT, "MPI_Waitall")
     assert losses(analysed(program, tmp_path)) == {(0, "MPI_Waitall", 2): 60}
 
@@ -127,7 +125,11 @@ def random_messages(seed):
     for time in range(600):
         rank = generator.randrange(6)
         if generator.random() < 0.5:
-            peer, tag, context = generator.randrange(6), generator.randrange(2), generator.choice((0, 4))
+            peer, tag, context = (
+                generator.randrange(6),
+                generator.randrange(2),
+                generator.choice((0, 4)),
+            )
             number = program.send(rank, time, time + 1, peer, tag, generator.randrange(99), context)
             channels[rank, peer, tag, context].append(number)
         else:

@@ -37,8 +37,8 @@ struct traced_rank {
   return {state_of(number), memory, memory.ranks[number]};
 }
 
-/// Nanoseconds of the machine's clock. On the CPU the ranks take turns on one thread, and the clock is
-/// the thread's: what other programs on the machine do is not in it.
+/// Nanoseconds of the machine's clock. On the CPU the ranks take turns on one thread, and the clock
+/// is the thread's: what other programs on the machine do is not in it.
 [[nodiscard]] QUARRY_HD std::uint64_t time_now() {
 #ifdef __CUDA_ARCH__
   return simt::clock_ns();

@@ -42,9 +42,7 @@ def report_mpi(
                     f"report: {each.opts[0]} has no effect on a trace of an MPI program; leave it "
                     "out"
                 )
-        content = write_mpi_report(
-            trace, page, title=title or os.path.basename(trace), step=show
-        )
+        content = write_mpi_report(trace, page, title=title or os.path.basename(trace), step=show)
     found = content.trace
     finish(
         {

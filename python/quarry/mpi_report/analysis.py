@@ -103,7 +103,9 @@ def sum_by(index: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     return np.bincount(index, weights=values.astype(float), minlength=count).astype(np.int64)
 
 
-def main_cause(group: np.ndarray, cause: np.ndarray, lost: np.ndarray) -> dict[int, tuple[int, int]]:
+def main_cause(
+    group: np.ndarray, cause: np.ndarray, lost: np.ndarray
+) -> dict[int, tuple[int, int]]:
     """Of each group: the cause with the largest sum of lost time, and this sum."""
     if not len(group):
         return {}

@@ -38,9 +38,9 @@ def causes_of(trace: MpiTrace, matches: Matches) -> list[list[int]]:
             causes[waiter].append(send)
         # A send waits for its receive if it has seen it begin.
         sender = int(link[send])
-        if sender >= 0 and role[send] != Role.SEND_PART and begin[receive] < end[sender]:
-            if begin[receive] > begin[sender]:
-                causes[sender].append(receive)
+        waits = sender >= 0 and role[send] != Role.SEND_PART
+        if waits and begin[sender] < begin[receive] < end[sender]:
+            causes[sender].append(receive)
     for probe, send in zip(matches.probe.tolist(), matches.probed_send.tolist(), strict=True):
         causes[probe].append(send)
     return causes

@@ -73,7 +73,8 @@ def time_in_bins(
         place = row * (columns + 1) + bin_of
         changes += np.bincount(place, sign * rest, len(changes))
         changes += np.bincount(place + 1, sign * (1 - rest), len(changes))
-    return np.cumsum(changes.reshape(rows, columns + 1), axis=1)[:, :columns]
+    result: np.ndarray = np.cumsum(changes.reshape(rows, columns + 1), axis=1)[:, :columns]
+    return result
 
 
 def shares_of(content: MpiContent, bins: int, per_bin: int) -> np.ndarray:

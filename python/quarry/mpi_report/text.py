@@ -65,7 +65,11 @@ def facts_of(content: MpiContent) -> list[tuple[str, str, str]]:
             format_size(size) + (f"; {unmatched:,} not received" if unmatched else ""),
         ),
         ("Collective operations", f"{len(set(content.matches.operation.tolist())):,}", ""),
-        ("Lost in waiting", duration(content.lost), f"{share(content.lost, total)} of the ranks' time"),
+        (
+            "Lost in waiting",
+            duration(content.lost),
+            f"{share(content.lost, total)} of the ranks' time",
+        ),
         (
             "Allocations",
             f"{memory.allocations:,}",

@@ -68,5 +68,3 @@ def waits_of(trace: MpiTrace, matches: Matches, begin: np.ndarray, end: np.ndarr
     is_last = np.ones(len(record), bool)
     is_last[:-1] = record[1:] != record[:-1]
     return Waits(record[is_last], lost[is_last], cause[is_last])
-
-
