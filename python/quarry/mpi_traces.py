@@ -96,6 +96,8 @@ def is_mpi_trace(path: str | os.PathLike[str]) -> bool:
 
 def head_of(file: Any, path: str) -> dict[str, Any]:
     line = file.readline(64)
+    if line == MAGIC + b"0\n":
+        raise BadArgument(f"{path}: the program has not ended, or a rank crashed: it wrote no trace")
     if line != MAGIC + VERSION + b"\n":
         raise BadArgument(
             f"{path}: not a trace of an MPI program, or one of a later version than "

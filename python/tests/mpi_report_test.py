@@ -211,6 +211,12 @@ def test_damaged_traces_are_refused(tmp_path, cut):
     assert is_mpi_trace(path) == (cut not in (3,))
 
 
+def test_the_trace_of_a_crashed_program_is_refused(tmp_path):
+    (tmp_path / "program.trace").write_bytes(b"QUARRY MPI TRACE 0\n")
+    with pytest.raises(BadArgument, match="crashed"):
+        read_mpi_trace(tmp_path / "program.trace")
+
+
 def report(*words):
     return CliRunner().invoke(app, ["report", *map(str, words)])
 

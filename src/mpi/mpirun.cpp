@@ -39,7 +39,7 @@ constexpr option options[] = {
      "writes each rank's calls of MPI, malloc and free to FILE, for quarry report; "
      "compile with quarry-mpicc --trace"},
     {"--trace-events", "N", "TRACE_EVENTS",
-     "the most calls of each rank in a trace (as many as take 256 MB, at most 1,048,576)"},
+     "the most calls of each rank in a trace (as many as take 256 MB, at most 1,048,575)"},
     {"--verbose", nullptr, "VERBOSE",
      "says what each rank gets and which faults the heap recorded"},
 };

@@ -8,6 +8,7 @@ FOLDER has quarry-mpicc and quarry-mpirun.
 
 import json
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -145,6 +146,12 @@ class Traces(unittest.TestCase):
     def test_of_an_aborted_program_are_written(self):
         _, ranks, _, _ = self.trace("deadlock", 5, "abort", status=3)
         self.assertEqual((ranks[0][-1].function, ranks[0][-1].end), ("MPI_Abort", 0))
+
+    def test_of_a_program_that_crashes_say_so(self):
+        path = self.folder / "crash.trace"
+        done = self.run_program("deadlock", 5, "crash", "now", options=("--trace", path))
+        self.assertEqual(done.returncode, -signal.SIGSEGV)
+        self.assertEqual(path.read_bytes(), b"QUARRY MPI TRACE 0\n")
 
     def test_are_refused_where_they_cannot_be_written(self):
         self.compile("late.c", "untraced")
