@@ -178,11 +178,12 @@ template <class T>
   return memory;
 }
 
-/// A request is complete in the call of `record`.
+/// A request is complete in the call of `record`. The program has the handle `now` after it.
 QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Request handle,
-                             MPI_Status const* status) {
+                             MPI_Request now, MPI_Status const* status) {
   traced_request* const found = find(at.own, handle);
   if (found == nullptr) return;
+  if (now != MPI_REQUEST_NULL && found->is_persistent == 0) return;  // another one has failed
   if (found->record != no_record) {
     trace_record& began = *at.record(found->record);
     if (role_of(began) == trace_role::begun_receive)
@@ -259,7 +260,8 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin_wait(std::uint32_t role_and_fun
   return number;
 }
 
-QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count, int const* done,
+QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count,
+                                           MPI_Request const* requests, int const* done,
                                            int const* indices, MPI_Status const* statuses) {
   if (record == no_record) return;
   traced_rank const at = traced_self();
@@ -274,7 +276,8 @@ QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count, int 
   for (int i = 0; i < complete && i < count; ++i) {
     int const index = indices != nullptr ? indices[i] : i;
     if (index < 0 || index >= count) continue;
-    note_complete(at, record, at.own.handles[index], statuses == nullptr ? nullptr : statuses + i);
+    note_complete(at, record, at.own.handles[index], requests[index],
+                  statuses == nullptr ? nullptr : statuses + i);
   }
 }
 

@@ -72,7 +72,8 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin_wait(std::uint32_t role_and_fun
                                                       MPI_Request const* requests);
 /// The end of a wait or test. Without `done`, all are complete, or the one that `indices` names.
 /// Without `indices`, `done` says whether all are.
-QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count, int const* done,
+QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count,
+                                           MPI_Request const* requests, int const* done,
                                            int const* indices, MPI_Status const* statuses);
 /// After MPI_Start or MPI_Startall.
 QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
