@@ -125,6 +125,20 @@ class Traces(unittest.TestCase):
                     if row.role == 10:
                         self.assertEqual(rows[row.link - 1].role, WAIT)
 
+    def test_link_what_has_begun_to_the_call_that_completed_it(self):
+        _, ranks, _, _ = self.trace("requests", 4)
+        for rows in ranks:
+            started = [row for row in rows if row.function == "MPI_Startall" and row.role == 11]
+            self.assertEqual([(row.peer, row.bytes) for row in started], 3 * [(PROC_NULL, 0), (2, 4)])
+            waits = sorted(row.link for row in started)
+            self.assertEqual([rows[link - 1].role for link in waits], 6 * [WAIT])
+            self.assertEqual(len(set(waits)), 6)
+            barrier, reduction = (row for row in rows if row.role == 11 and row not in started)
+            self.assertEqual((barrier.function, reduction.function, reduction.bytes), ("MPI_Ibarrier", "MPI_Iallreduce", 4))
+            self.assertGreater(barrier.link, reduction.link)  # completed in the other order
+        through_pointer = next(row for row in ranks[0] if row.function == "MPI_Send")
+        self.assertEqual((through_pointer.peer, through_pointer.tag, through_pointer.place), (1, 8, ""))
+
     def test_keep_the_first_calls_and_the_last_where_all_do_not_fit(self):
         _, whole, _, _ = self.trace("late", 3)
         head, ranks, written, done = self.trace("late", 3, options=("--trace-events", "3"))
