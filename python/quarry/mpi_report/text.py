@@ -8,6 +8,8 @@ MAX_ROWS = 8
 
 
 def duration(nanoseconds: float) -> str:
+    if nanoseconds >= 1e12:
+        return f"{nanoseconds / 1e9:,.0f} s"
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3g} {unit}"
