@@ -129,7 +129,11 @@ class Traces(unittest.TestCase):
 
     def test_link_what_has_begun_to_the_call_that_completed_it(self):
         _, ranks, _, _ = self.trace("requests", 4)
-        for rows in ranks:
+        for rank, rows in enumerate(ranks):
+            messages = [row for row in rows if row.function == "MPI_Start" and row.role in (9, 10)]
+            self.assertEqual([(row.role, row.peer) for row in messages], 3 * [(10, (rank + 3) % 4), (9, (rank + 1) % 4)])
+            self.assertEqual([rows[row.link - 1].function for row in messages], 6 * ["MPI_Waitall"])
+            self.assertEqual(len({row.link for row in messages}), 3)
             started = [row for row in rows if row.function == "MPI_Startall" and row.role == 11]
             self.assertEqual([(row.peer, row.bytes) for row in started], 3 * [(PROC_NULL, 0), (2, 4)])
             waits = sorted(row.link for row in started)
