@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   long own[2] = {sent, bytes}, all[2];
   MPI_Reduce(own, all, 2, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
   if (rank == 0) printf("%ld %ld\n", all[0], all[1]);
+  MPI_Comm_free(&half);
   MPI_Finalize();
   return 0;
 }
