@@ -58,11 +58,13 @@ QUARRY_SLOW communicator* new_half(communicator* local, communicator const& remo
 }
 
 QUARRY_SLOW void drop(communicator* shared) {
-  communicator* const local = shared->local;
-  // acq_rel: the last member frees the memory after the other members' last accesses
-  if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, simt::acq_rel) == 1)
-    discard(shared);
-  if (local != nullptr) drop(local);
+  while (shared != nullptr) {
+    communicator* const local = shared->local;
+    // acq_rel: the last member frees the memory after the other members' last accesses
+    if (simt::atomic_ref<std::uint32_t>{shared->references}.fetch_sub(1, simt::acq_rel) == 1)
+      discard(shared);
+    shared = local;
+  }
 }
 
 QUARRY_SLOW membership_extra* make_extra(rank_state& rank, membership& at) {

@@ -67,11 +67,11 @@ QUARRY_SLOW void start_pair(rank_state& rank, request& pair, call which) {
   }
 }
 
-QUARRY_SLOW bool is_pair_complete(rank_state& rank, request& pair) {
+QUARRY_SLOW bool is_pair_complete(request& pair) {
   if (pair.is_done != 0) return true;
   operation_pair& begun = operation_pair::of(pair);
   if (begun.received.exists != 0 && begun.receive.is_done == 0) return false;
-  if (begun.sent.exists != 0 && !is_complete(rank, begun.send)) return false;
+  if (begun.sent.exists != 0 && !is_message_complete(begun.send)) return false;
   pair.is_done = begun.send.is_done;
   if (begun.received.exists == 0) return true;
   request const& receive = begun.receive;

@@ -48,12 +48,10 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& hea
   bytes const room = room_of(rank, receive);
   receive.size = size < room ? size : room;
   if (size > room) receive.error = MPI_ERR_TRUNCATE;
-  // A long copy is no wait, also if a wait has led here: the launcher looks for ranks that wait.
-  constexpr bytes long_copy = bytes{64} << 10;
-  std::uint32_t const waiting = rank.waiting.call;
-  if (receive.size >= long_copy) rank.waiting.call = 0;
-  unpack(rank, receive.data, receive.type, static_cast<char const*>(data), receive.size);
-  if (receive.size >= long_copy) rank.waiting.call = waiting;
+  {
+    long_work const copies{rank, receive.size};
+    unpack(rank, receive.data, receive.type, static_cast<char const*>(data), receive.size);
+  }
   complete(rank, receive, head, receive.size);
 }
 

@@ -196,6 +196,25 @@ QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition
   }
 }
 
+/// Long work is no wait, also if a wait has led to it: the launcher looks for ranks that wait. For
+/// the time of work on `size` bytes.
+class long_work {
+ public:
+  QUARRY_HD long_work(rank_state& rank, bytes size)
+      : rank_{rank}, waiting_{size >= least ? rank.waiting.call : 0} {
+    if (waiting_ != 0) rank.waiting.call = 0;
+  }
+  QUARRY_HD ~long_work() {
+    if (waiting_ != 0) rank_.waiting.call = waiting_;
+  }
+  long_work(long_work const&) = delete;
+
+ private:
+  static constexpr bytes least = bytes{64} << 10;
+  rank_state& rank_;
+  std::uint32_t waiting_;
+};
+
 /// Advances the rank's collective operations that have begun (schedule.hpp).
 QUARRY_SLOW bool advance_schedules(rank_state& rank);
 

@@ -76,9 +76,13 @@ QUARRY_SLOW void keep_handler(rank_state& rank, MPI_Comm freed, MPI_Errhandler h
   }
 }
 
-QUARRY_SLOW bool is_complete(rank_state& rank, request& asked) {
-  if (asked.what == request::kind::pair) return is_pair_complete(rank, asked);
+QUARRY_SLOW bool is_complete(rank_state&, request& asked) {
+  if (asked.what == request::kind::pair) return is_pair_complete(asked);
   if (asked.what == request::kind::generalized) return is_generalized_complete(asked);
+  return is_message_complete(asked);
+}
+
+QUARRY_SLOW bool is_message_complete(request& asked) {
   if (asked.is_done == 0 && asked.sent != nullptr && is_received(*asked.sent)) {
     bool const is_back = asked.sent->is_taken == message::taken_back;
     finish_send(*asked.sent);

@@ -75,7 +75,9 @@ QUARRY_SLOW void delete_freed(rank_state& rank);
 
 /// What requests of these kinds need: whether they are done; to free their memory. A generalized
 /// request is freed before by `end_generalized`, which returns the error of the program's function.
-[[nodiscard]] QUARRY_SLOW bool is_pair_complete(rank_state& rank, request& pair);
+[[nodiscard]] QUARRY_SLOW bool is_pair_complete(request& pair);
+/// The same for one message that is sent or received.
+[[nodiscard]] QUARRY_SLOW bool is_message_complete(request& asked);
 QUARRY_SLOW void delete_pair(rank_state& rank, request& pair);
 [[nodiscard]] QUARRY_SLOW bool is_generalized_complete(request& asked);
 QUARRY_SLOW int end_generalized(request& done);

@@ -62,6 +62,9 @@ QUARRY_FAST void begin_receive(rank_state& rank, schedule& run, schedule_step co
 /// Returns false if the step cannot begin yet.
 QUARRY_FAST bool begin_step(rank_state& rank, schedule& run, schedule_step const& step) {
   if (step.waits != 0 && run.in_flight != 0) return false;
+  bool const is_local =
+      step.what == schedule_step::kind::copy || step.what == schedule_step::kind::reduce;
+  long_work const works{rank, is_local ? step.count * element_size(rank, step.type) : 0};
   switch (step.what) {
     case schedule_step::kind::copy:
       convert_elements(rank, step.source, step.count, step.type, step.target, step.to_type);
