@@ -279,6 +279,7 @@ QUARRY_SLOW void add_alltoall(schedule_builder& to, rank_state& rank, collective
   bytes total = 0;
   for (std::uint32_t i = 0; i < peers.remote.size; ++i) total += size_of(i);
   char* const copies = to.memory(total);
+  if (copies == nullptr && total != 0) return;  // `to` has failed
   char* next = copies;
   for (std::uint32_t i = 0; i < peers.remote.size; ++i) {
     buffer_part const part = received.part_of(rank, i);

@@ -11,7 +11,7 @@
 #include <set>
 
 namespace quarry::test {
-namespace cuda_stream_pools_test {
+namespace fake_stream_pools_test {
 
 class CudaStreamPools : public testing::Test {
  protected:
@@ -58,5 +58,5 @@ TEST_F(CudaStreamPools, LeaveNoStreamIfOneCannotBeMade) {
   EXPECT_THROW((cuda_stream_pool{4, 2}), bad_argument) << "the fake has two devices";
 }
 
-}  // namespace cuda_stream_pools_test
+}  // namespace fake_stream_pools_test
 }  // namespace quarry::test
