@@ -224,12 +224,12 @@ QUARRY_HD void store_words(called_collective& place, checked_operation const& ca
   std::uint64_t words[sizeof(call) / 8];
   std::memcpy(words, &call, sizeof(call));
   for (std::uint32_t i = 0; i < sizeof(call) / 8; ++i)
-    simt::atomic_ref<std::uint64_t>{place.words[i]}.store(words[i], simt::relaxed);
+    simt::atomic_ref<std::uint64_t>{place.words[i]}.store(words[i], simt::release);  // (R)
 }
 [[nodiscard]] QUARRY_HD checked_operation load_words(called_collective& place) {
   std::uint64_t words[sizeof(checked_operation) / 8];
   for (std::uint32_t i = 0; i < sizeof(checked_operation) / 8; ++i)
-    words[i] = simt::atomic_ref<std::uint64_t>{place.words[i]}.load(simt::relaxed);
+    words[i] = simt::atomic_ref<std::uint64_t>{place.words[i]}.load(simt::acquire);  // (A)
   checked_operation call;
   std::memcpy(&call, words, sizeof(call));
   return call;
@@ -298,12 +298,15 @@ QUARRY_SLOW void check_collective(MPI_Comm handle, checked_operation call) {
   std::uint64_t const number = ++count->value;
   call.place = own_record().place;
   call.rank = rank.rank;
-  // The first member writes its call (W); the others compare theirs. A rank that comes so late that
-  // the place has a later operation compares nothing.
+  // The first member writes its call (W); the others compare theirs. A rank compares nothing if it
+  // comes so late that the place has a later operation, or so early that another rank still writes
+  // an earlier one. A reader that sees a word of a later operation (A, R) also sees that the state
+  // has changed, since the writer changed it before.
   called_collective& place = all->calls[number % called_collectives::places];
   simt::atomic_ref<std::uint64_t> const state{place.state};
   std::uint64_t seen = state.load(simt::acquire);
   while (seen < 2 * number - 1) {
+    if (seen % 2 != 0) return;
     if (!state.compare_exchange(seen, 2 * number - 1, simt::acq_rel)) continue;
     store_words(place, call);
     state.store(2 * number, simt::release);  // (W)

@@ -84,7 +84,7 @@ static_assert(sizeof(checked_operation) == 48);
 struct called_collective {
   /// 2 * n: the words are those of operation n; 2 * n - 1: a rank writes them. Atomic.
   std::uint64_t state;
-  std::uint64_t words[sizeof(checked_operation) / 8];  // atomic, without an order
+  std::uint64_t words[sizeof(checked_operation) / 8];  // atomic
 };
 struct called_collectives {
   static constexpr std::uint32_t places = 64;
