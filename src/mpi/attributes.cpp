@@ -74,13 +74,12 @@ QUARRY_SLOW int detach(rank_state& rank, attribute* removed) {
 }
 
 struct key_names {
-  attribute::owner kind;
   char const* object;
   int error;
 };
 [[nodiscard]] QUARRY_HD key_names names_of(attribute::owner kind) {
-  return kind == attribute::owner::communicator ? key_names{kind, "communicator", MPI_ERR_COMM}
-                                                : key_names{kind, "datatype", MPI_ERR_TYPE};
+  return kind == attribute::owner::communicator ? key_names{"communicator", MPI_ERR_COMM}
+                                                : key_names{"datatype", MPI_ERR_TYPE};
 }
 
 QUARRY_SLOW int create_key(attribute::owner kind, MPI_Comm_copy_attr_function* copy,
@@ -132,12 +131,15 @@ QUARRY_SLOW int check(rank_state& rank, attribute::owner kind, int object, int k
 QUARRY_SLOW int set(attribute::owner kind, int object, int key, void* value, char const* function) {
   rank_state& rank = self();
   if (int const error = check(rank, kind, object, key, true, function)) return error;
-  attribute* const old = find(rank, kind, object, key);
+  attribute* old = find(rank, kind, object, key);
   if (old != nullptr) {  // its delete function is called as if it were deleted
     keyval const& of = *any_key(rank, key);
     if (of.discard != MPI_COMM_NULL_DELETE_FN)
       if (int const error = of.discard(object, key, old->value, of.state))
         return fail(rank, handler_of(kind, object), error, function, "key", key);
+    old = find(rank, kind, object, key);  // the function may have removed it
+  }
+  if (old != nullptr) {
     old->value = value;
     return MPI_SUCCESS;
   }

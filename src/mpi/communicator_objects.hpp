@@ -25,7 +25,7 @@ struct membership_extra {
   membership own_group;       // of an intercommunicator: this rank among those of its group
   neighbourhood* neighbours;  // MPI_Dist_graph_create; else null
   information* hints;         // MPI_Comm_set_info; else null
-  std::uint64_t copies;  // how often this rank has called MPI_Comm_idup
+  std::uint64_t copies;       // how often this rank has called MPI_Comm_idup
   std::uint32_t is_named;
   char name[MPI_MAX_OBJECT_NAME];
 };

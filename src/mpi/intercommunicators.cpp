@@ -47,10 +47,7 @@ QUARRY_SLOW creation create_as_leader(bridge const& across, membership const& lo
 
 /// The leaders' part of MPI_Intercomm_merge.
 QUARRY_SLOW creation merge_as_leader(bridge const& across, membership const& at, bool is_high) {
-  struct wish {
-    std::uint64_t is_high;
-  };
-  std::uint64_t const other_is_high = across.exchange(wish{is_high ? 1u : 0u}).is_high;
+  std::uint64_t const other_is_high = across.exchange(std::uint64_t{is_high ? 1u : 0u});
   bool const is_first = (other_is_high != 0) == is_high ? across.is_first() : other_is_high != 0;
   communicator const& own = *at.shared->local;
   communicator const& other = *at.shared;

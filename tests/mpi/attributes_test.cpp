@@ -86,6 +86,29 @@ TEST(Attributes, AFunctionThatFailsKeepsTheObject) {
   });
 }
 
+/// Removes its own attribute when it is called first.
+int remove_own(MPI_Comm communicator, int key, void*, void* state) {
+  int& calls = *static_cast<int*>(state);
+  return ++calls == 1 ? MPI_Comm_delete_attr(communicator, key) : MPI_SUCCESS;
+}
+
+TEST(Attributes, ADeleteFunctionMayRemoveTheAttribute) {
+  run_everywhere(2, [] {
+    int calls = 0, key, values[] = {1, 2}, flag = 0;
+    void* found = nullptr;
+    MPI_Comm copy;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, remove_own, &key, &calls);
+    MPI_Comm_set_attr(copy, key, &values[0]);
+    MPI_Comm_set_attr(copy, key, &values[1]);  // the old attribute removes itself
+    EXPECT_EQ(calls, 2);
+    MPI_Comm_get_attr(copy, key, &found, &flag);
+    EXPECT_TRUE(flag == 1 && found == &values[1]);
+    MPI_Comm_free(&copy);
+    MPI_Comm_free_keyval(&key);
+  });
+}
+
 TEST(Attributes, MpiHasSomeOfItsOwn) {
   run_everywhere(3, [] {
     int* value = nullptr;
