@@ -108,7 +108,8 @@ class lane_group {
 
   /// The members whose `owner` and `key` both equal this lane's. In the usual case of one owner it
   /// costs little more than a match of the key.
-  [[nodiscard]] QUARRY_HD lane_group match(void const* owner, std::uint32_t key) const {
+  template <class Key>
+  [[nodiscard]] QUARRY_HD lane_group match(void const* owner, Key key) const {
     auto const address = reinterpret_cast<std::uint64_t>(owner);
     bool const has_one_owner = all_equal(address);
     lane_group const same_key = match(key);

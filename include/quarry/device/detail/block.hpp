@@ -207,7 +207,7 @@ class block {
       bool const has_closed =
           self.state().compare_exchange(complete, closed, simt::fenced_acq_rel);  // (P)
       if (!has_closed) return false;
-      QUARRY_NO_UNROLL
+      QUARRY_UNROLL_4
       for (std::uint32_t i = 0; i < self.words(); ++i) {
         (void)self.word_at(i).observe();
         self.word_at(i).reset(0);

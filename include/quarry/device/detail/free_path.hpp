@@ -35,18 +35,27 @@ class free_path {
         return;
       }
     }
-    auto group = simt::lane_group::coalesced<class free_site>().match(
-        &heap.state(), (found.segment << (heap.segment_shift() - 10)) + index);
+    // CUDA executes an operation of several groups once for each group. So the groups share the
+    // operations of all callers where they can.
+    auto const callers = simt::lane_group::coalesced<class free_site>();
+    std::uint32_t const word_number = (found.segment << (heap.segment_shift() - 10)) + index;
     // Lanes that read the entry separately may have seen different uses of the segment.
-    if (!group.all_equal(found.use.key())) group = group.match(found.use.key());
-    word const slices = group.or_reduce(own_bit);
-    bool is_double_free = count_ones(slices) != group.size() && !group.match(own_bit).is_leader();
-    group.sync();  // orders every member's writes before the leader's release
+    auto const group =
+        callers.match(&heap.state(), std::uint64_t{word_number} << 32 | found.use.key());
+    word slices = own_bit;
+    bool is_double_free = false;
+    if (group.size() > 1) {
+      slices = group.or_reduce(own_bit);
+      is_double_free = count_ones(slices) != group.size() && !group.match(own_bit).is_leader();
+    }
+    callers.sync();  // orders every member's writes before the leader's release
     slice_return::result outcome{0, false};
     if (group.is_leader()) outcome = release(heap, found, slices);
-    if (group.ballot(outcome.is_stale || outcome.double_freed != 0) != 0) {
-      is_double_free = (group.broadcast(outcome.double_freed) & own_bit) != 0 || is_double_free;
-      if (group.broadcast(outcome.is_stale) && !is_double_free) free_past_cache(heap, pointer);
+    if (callers.ballot(outcome.is_stale || outcome.double_freed != 0) != 0) {
+      word const double_freed = callers.broadcast(outcome.double_freed, group.leader());
+      bool const is_stale = callers.broadcast(outcome.is_stale, group.leader());
+      is_double_free = (double_freed & own_bit) != 0 || is_double_free;
+      if (is_stale && !is_double_free) free_past_cache(heap, pointer);
     }
     if (is_double_free) heap.report(fault_kind::double_free, 0, pointer);
   }

@@ -82,8 +82,8 @@ class malloc_path {
     class_layout const layout = state.layouts[id];
     word previous = 0;
     if (group.is_leader()) previous = state.ticket_counter_at(id, index).claim(group.size());
-    group.sync();  // extends the leader's acquire to all members
-    previous = group.broadcast(previous);
+    callers.sync();  // extends the leaders' acquire to all members
+    previous = callers.broadcast(previous, group.leader());
     segment_run const run = ticket_counter::run_of(previous);
     ticket_slice const found = ticket_counter::slice_of(
         layout, run, index, ticket_counter::ticket_of(previous) + group.rank());
