@@ -214,6 +214,7 @@ class slice_supply {
   static constexpr std::uint32_t few_tries = 4;
 
   static constexpr std::uint32_t polls = 6;
+  static constexpr std::uint32_t first_pause = 4;
 
   static constexpr std::uint32_t all_tries = 16;
 
@@ -238,8 +239,10 @@ class slice_supply {
     return opened;
   }
 
-  /// Waits briefly while another lane replaces the run. Polls only this warp's ticket counter, and
-  /// not the words that the other lane needs. Returns whether the counter has a new run.
+  /// Waits while another lane replaces the run, about as long as that takes. Polls only this warp's
+  /// ticket counter, and not the words that the other lane needs; and seldom, because thousands of
+  /// warps poll, and the other lane must change the same cache lines. Returns whether the counter
+  /// has a new run.
   QUARRY_SLOW static bool has_new_run(slice_request& request) {
     ticket_counter const counter =
         request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class);
@@ -247,7 +250,7 @@ class slice_supply {
     bool is_new = false;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < polls && !is_new; ++i) {
-      simt::pause(i);
+      simt::pause(first_pause + i);
       request.patience.spend();
       is_new = !(ticket_counter::run_of(counter.peek()) == old);
     }
