@@ -76,32 +76,45 @@ QUARRY_SLOW membership_extra* make_extra(rank_state& rank, membership& at) {
   return rank.extras.entries[index] = ::new (memory) membership_extra{};
 }
 
-QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32_t own,
-                             MPI_Errhandler handler, MPI_Comm* handle) {
+namespace {
+
+/// A free membership, after which the table may be another one; null if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW membership* free_membership(rank_state& rank) {
   std::uint32_t index = 0;
   while (index < rank.memberships && rank.member_of[index].shared != nullptr) ++index;
-  if (index == rank.memberships) {
-    std::uint32_t const capacity = rank.memberships * 2;
-    auto* const table = static_cast<membership*>(allocate(capacity * sizeof(membership)));
-    if (table == nullptr) return nullptr;
-    for (std::uint32_t i = 0; i < capacity; ++i)
-      table[i] = i < rank.memberships ? rank.member_of[i] : membership{};
-    release(rank.member_of);
-    rank.member_of = table;
-    rank.memberships = capacity;
+  if (index != rank.memberships) return &rank.member_of[index];
+  std::uint32_t const capacity = rank.memberships * 2;
+  auto* const table = static_cast<membership*>(allocate(capacity * sizeof(membership)));
+  if (table == nullptr) return nullptr;
+  for (std::uint32_t i = 0; i < capacity; ++i)
+    table[i] = i < rank.memberships ? rank.member_of[i] : membership{};
+  release(rank.member_of);
+  rank.member_of = table;
+  rank.memberships = capacity;
+  return &rank.member_of[index];
+}
+
+}  // namespace
+
+QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32_t own,
+                             MPI_Errhandler handler, MPI_Comm* handle) {
+  membership* const made = free_membership(rank);
+  if (made == nullptr) {
+    drop(shared);
+    return nullptr;
   }
-  membership* const made = &rank.member_of[index];
   *made = {shared, own, shared->size, shared->context, 0, handler};
   if (communicator* const local = shared->local) {
     membership_extra* const extra = make_extra(rank, *made);
     if (extra == nullptr) {
       *made = {};
+      drop(shared);
       return nullptr;
     }
     extra->own_group = {local, own, local->size, local->context, 0, handler};
   }
   retain_handler(rank, handler);
-  *handle = static_cast<MPI_Comm>(index + 1);
+  *handle = static_cast<MPI_Comm>(made - rank.member_of + 1);
   return made;
 }
 

@@ -54,7 +54,8 @@ QUARRY_SLOW void discard(communicator* made);
 /// Gives a reference back. The last frees the memory.
 QUARRY_SLOW void drop(communicator* shared);
 
-/// Adds a membership; null if the heap has no memory. Other memberships may move.
+/// Adds a membership. Other memberships may move. If the heap has no memory, gives the caller's
+/// reference back and returns null.
 [[nodiscard]] QUARRY_SLOW membership* join(rank_state& rank, communicator* shared,
                                            std::uint32_t own, MPI_Errhandler handler,
                                            MPI_Comm* handle);

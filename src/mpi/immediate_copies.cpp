@@ -105,7 +105,7 @@ QUARRY_HD int MPI_Comm_idup_with_info(MPI_Comm communicator, MPI_Info info, MPI_
   if (int const error = copy_at_once(self(), communicator, copy, "MPI_Comm_idup_with_info"))
     return error;
   *request = sent_request;
-  return info == MPI_INFO_NULL ? MPI_SUCCESS : MPI_Comm_set_info(*copy, info);
+  return give_info(info, copy);
 }
 
 }  // extern "C"

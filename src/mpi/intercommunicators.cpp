@@ -127,7 +127,7 @@ QUARRY_HD int MPI_Intercomm_create(MPI_Comm local, int local_leader, MPI_Comm be
     return fail(rank, local, static_cast<int>(made.error), name, "remote leader", remote_leader);
   return join(rank, made.made, at->rank, at->handler, result) != nullptr
              ? MPI_SUCCESS
-             : fail(rank, local, MPI_ERR_NO_MEM, name, "size", made.made->size);
+             : fail(rank, local, MPI_ERR_NO_MEM, name, "remote leader", remote_leader);
 }
 
 QUARRY_HD int MPI_Intercomm_merge(MPI_Comm communicator, int high, MPI_Comm* result) {

@@ -8,13 +8,18 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// The bits of a schedule's tags: that it is one, that MPI_Start begins it, that the message stays
-/// in its group, the number of the operation, and the direction of the message.
+/// The bits of a schedule's tags: that it is one, that MPI_Start begins it, and the number of the
+/// operation. Messages of an operation of neighbours also have a direction. An operation may be in
+/// progress while the program begins and completes others on its communicator, so the number should
+/// wrap late: at 2^28, among neighbours at 2^21.
 constexpr std::int32_t schedule_tag = 1 << 30;
 constexpr std::int32_t persistent_tag = 1 << 29;
-constexpr std::int32_t local_tag = 1 << 28;
+constexpr std::uint32_t number_bits = 28;
 constexpr std::uint32_t direction_bits = 7;
-constexpr std::uint32_t number_mask = (1u << (28 - direction_bits)) - 1;
+/// In a communicator of two groups: the message stays in its group.
+constexpr std::int32_t local_tag = 1 << number_bits;
+/// In another one: the operation is one of neighbours.
+constexpr std::int32_t neighbour_tag = 1 << number_bits;
 
 [[nodiscard]] QUARRY_HD bool reduces(operation what) {
   switch (what) {
@@ -32,6 +37,14 @@ constexpr std::uint32_t number_mask = (1u << (28 - direction_bits)) - 1;
 
 [[nodiscard]] QUARRY_HD bool is_among_neighbours(operation what) {
   return what >= operation::neighbor_allgather;
+}
+
+/// The bits of the operation's number.
+[[nodiscard]] QUARRY_HD std::int32_t number_tag(operation what, std::uint32_t number) {
+  if (!is_among_neighbours(what))
+    return static_cast<std::int32_t>(number & ((1u << number_bits) - 1));
+  std::uint32_t const mask = (1u << (number_bits - direction_bits)) - 1;
+  return neighbour_tag | static_cast<std::int32_t>((number & mask) << direction_bits);
 }
 
 /// How many parts the call reads or writes of a buffer; 0: none.
@@ -150,9 +163,8 @@ QUARRY_SLOW int check_call(rank_state& rank, MPI_Comm handle, collective_call co
   made->how = how;
   made->op = wanted.op;
   retain_op(rank, wanted.op);
-  std::int32_t const number =
-      static_cast<std::int32_t>((at.collectives & number_mask) << direction_bits);
-  peers.remote.tag = schedule_tag | (how == form::persistent ? persistent_tag : 0) | number;
+  peers.remote.tag = schedule_tag | (how == form::persistent ? persistent_tag : 0) |
+                     number_tag(wanted.what, at.collectives);
   peers.local.tag = peers.remote.tag | (peers.has_two_groups ? local_tag : 0);
   schedule_builder builder{rank, *made};
   add_steps(builder, rank, wanted, peers);

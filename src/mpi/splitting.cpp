@@ -238,6 +238,12 @@ QUARRY_SLOW int copy_attached(rank_state& rank, MPI_Comm from, MPI_Comm* copy,
   return fail(rank, from, error, function, "attributes of communicator", from);
 }
 
+QUARRY_SLOW int give_info(MPI_Info info, MPI_Comm* copy) {
+  int const error = info == MPI_INFO_NULL ? MPI_SUCCESS : MPI_Comm_set_info(*copy, info);
+  if (error != MPI_SUCCESS) (void)MPI_Comm_free(copy);
+  return error;
+}
+
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
@@ -321,7 +327,7 @@ QUARRY_HD int MPI_Comm_dup(MPI_Comm communicator, MPI_Comm* copy) {
 
 QUARRY_HD int MPI_Comm_dup_with_info(MPI_Comm communicator, MPI_Info info, MPI_Comm* copy) {
   if (int const error = MPI_Comm_dup(communicator, copy)) return error;
-  return info == MPI_INFO_NULL ? MPI_SUCCESS : MPI_Comm_set_info(*copy, info);
+  return give_info(info, copy);
 }
 
 }  // extern "C"

@@ -56,6 +56,10 @@ struct bridge {
 QUARRY_SLOW int copy_attached(rank_state& rank, MPI_Comm from, MPI_Comm* copy,
                               char const* function);
 
+/// Gives the copy hints, unless `info` is MPI_INFO_NULL. Frees the copy if that fails. Returns an MPI
+/// error code, which was reported.
+QUARRY_SLOW int give_info(MPI_Info info, MPI_Comm* copy);
+
 /// Parts the ranks of a communicator, or of both groups of an intercommunicator, by color. Each
 /// part has its ranks in the order of `key`, then of their old ranks. `*part` is MPI_COMM_NULL for
 /// the color MPI_UNDEFINED. All ranks call it. Returns an MPI error code, which was reported.

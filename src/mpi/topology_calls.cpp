@@ -11,10 +11,11 @@ namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 /// Rank 0 of the new communicator makes the topology by `make()`, which returns null if the heap
-/// has no memory. All members call it. Frees the communicator if there is no memory.
+/// has no memory. All members call it. Frees the communicator if there is no memory. `old` is the
+/// communicator that it was made of.
 template <class Make>
-QUARRY_HD int give_shape(rank_state& rank, MPI_Comm* handle, call which, char const* function,
-                         Make const& make) {
+QUARRY_HD int give_shape(rank_state& rank, MPI_Comm old, MPI_Comm* handle, call which,
+                         char const* function, Make const& make) {
   if (*handle == MPI_COMM_NULL) return MPI_SUCCESS;
   membership& at = *member(rank, *handle);
   topology* shape = nullptr;
@@ -22,7 +23,7 @@ QUARRY_HD int give_shape(rank_state& rank, MPI_Comm* handle, call which, char co
   broadcast_bytes(rank, at, &shape, sizeof(shape), 0, which);  // no member uses it earlier
   if (shape != nullptr) return MPI_SUCCESS;
   (void)MPI_Comm_free(handle);
-  return fail(rank, MPI_COMM_WORLD, MPI_ERR_NO_MEM, function, "communicator", *handle);
+  return fail(rank, old, MPI_ERR_NO_MEM, function, "communicator", old);
 }
 
 [[nodiscard]] QUARRY_SLOW topology* new_topology(bool is_grid, std::int32_t count,
@@ -227,7 +228,7 @@ QUARRY_HD int MPI_Cart_create(MPI_Comm communicator, int dimensions, int const* 
   if (int const error = split(rank, communicator, own < count ? 0 : MPI_UNDEFINED, own, result,
                               call::cart_create, name))
     return error;
-  return give_shape(rank, result, call::cart_create, name, [&] {
+  return give_shape(rank, communicator, result, call::cart_create, name, [&] {
     topology* const grid =
         new_topology(true, dimensions, 2 * static_cast<std::uint32_t>(dimensions));
     for (int i = 0; grid != nullptr && i < dimensions; ++i) {
@@ -273,7 +274,7 @@ QUARRY_HD int MPI_Cart_sub(MPI_Comm communicator, int const* remains, MPI_Comm* 
   }
   if (int const error = split(rank, communicator, color, own, result, call::cart_create, name))
     return error;
-  return give_shape(rank, result, call::cart_create, name, [&] {
+  return give_shape(rank, communicator, result, call::cart_create, name, [&] {
     topology* const grid = new_topology(true, kept, 2 * static_cast<std::uint32_t>(kept));
     for (std::int32_t i = 0, next = 0; grid != nullptr && i < old->count; ++i) {
       if (remains[i] == 0) continue;
@@ -293,7 +294,7 @@ QUARRY_HD int MPI_Graph_create(MPI_Comm communicator, int nodes, int const* ends
   if (int const error = split(rank, communicator, own < nodes ? 0 : MPI_UNDEFINED, own, result,
                               call::graph_create, name))
     return error;
-  return give_shape(rank, result, call::graph_create, name, [&] {
+  return give_shape(rank, communicator, result, call::graph_create, name, [&] {
     int const all_edges = ends[nodes - 1];
     topology* const graph =
         new_topology(false, nodes, static_cast<std::uint32_t>(nodes + all_edges));

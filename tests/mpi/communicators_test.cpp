@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "mpi/support/full_heap.hpp"
 #include "mpi/support/ranks.hpp"
+#include "support/fibers_allowed.hpp"
 
 #include <gtest/gtest.h>
 
@@ -159,6 +161,42 @@ TEST(Communicators, UnknownCommunicatorsAreRefused) {
     MPI_Comm_free(&made);
     EXPECT_EQ(MPI_Send(&value, 1, MPI_INT, 0, 0, old), MPI_ERR_COMM);
   });
+}
+
+TEST(Communicators, WithoutMemoryForAHandleNothingIsLost) {
+  QUARRY_TEST_USES_FIBERS();
+  using call = int (*)(MPI_Comm*);
+  auto const dup = [](MPI_Comm* made) { return MPI_Comm_dup(MPI_COMM_SELF, made); };
+  auto const idup = [](MPI_Comm* made) {
+    MPI_Request request;
+    return MPI_Comm_idup(MPI_COMM_SELF, made, &request);
+  };
+  auto const leftover = [](call make, int attempts) {
+    auto const result = run_on_fibers(
+        1, 1,
+        [=] {
+          MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+          MPI_Comm made = MPI_COMM_NULL, others[2];
+          for (int i = 0; i < 2;
+               ++i) {  // one more is made and freed, for what the first call needs
+            EXPECT_EQ(make(&made), MPI_SUCCESS);
+            MPI_Comm_free(&made);
+            EXPECT_EQ(make(&others[i]), MPI_SUCCESS);
+          }
+          void* const room = mpi::allocate(sizeof(mpi::communicator));  // and none for the table
+          {
+            full_heap const full;
+            mpi::release(room);
+            for (int i = 0; i < attempts; ++i) EXPECT_EQ(make(&made), MPI_ERR_NO_MEM);
+            EXPECT_EQ(made, MPI_COMM_NULL);
+          }
+          for (MPI_Comm& other : others) MPI_Comm_free(&other);
+        },
+        std::uint64_t{1} << 20);
+    EXPECT_EQ(result.failure, "");
+    return result.allocations;
+  };
+  for (call const make : {call{dup}, call{idup}}) EXPECT_EQ(leftover(make, 3), leftover(make, 0));
 }
 
 }  // namespace communicators_test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the runtime allocates of the heap.
+#include "mpi/support/full_heap.hpp"
 #include "mpi/support/ranks.hpp"
 #include "support/fibers_allowed.hpp"
 
@@ -106,30 +107,6 @@ TEST(Memory, SendsThatNobodyReceivesEndInADeadlock) {
       std::uint64_t{1} << 20);
   EXPECT_TRUE(result.is_deadlocked);
 }
-
-/// All memory of the heap, until the end of the scope.
-class full_heap {
- public:
-  full_heap() {
-    for (std::uint64_t size = std::uint64_t{1} << 20; size >= 16;
-         size = size > 512 ? size / 2 : size - 16)  // each class of small sizes
-      while (void* const memory = mpi::allocate(size)) {
-        *static_cast<void**>(memory) = last_;
-        last_ = memory;
-      }
-  }
-  ~full_heap() {
-    while (last_ != nullptr) {
-      void* const memory = last_;
-      last_ = *static_cast<void**>(memory);
-      mpi::release(memory);
-    }
-  }
-  full_heap(full_heap const&) = delete;
-
- private:
-  void* last_ = nullptr;
-};
 
 /// Sends itself two messages while the heap is full, and looks for the second with `look`, which
 /// returns an error or MPI_SUCCESS for «not yet».

@@ -2,6 +2,8 @@
 // Collective operations that are started again and again, also in another order in each rank.
 #include "mpi/support/ranks.hpp"
 
+#include "mpi/errors.hpp"
+
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -88,6 +90,24 @@ TEST(PersistentCollectives, OnlyWhatIsNotActiveCanBeStarted) {
     EXPECT_EQ(MPI_Start(&requests[0]), MPI_ERR_REQUEST);
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     MPI_Request_free(&requests[0]);
+  });
+}
+
+TEST(PersistentCollectives, OperationsFarApartAreNotMixed) {
+  run_everywhere(2, [] {
+    int const own = rank_in(MPI_COMM_WORLD);
+    int data[2] = {own == 0 ? 10 : 0, own == 0 ? 20 : 0};
+    MPI_Request requests[2];
+    for (int i = 0; i < 2; ++i) {
+      MPI_Bcast_init(&data[i], 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+      // as if other operations were complete: two operations are 2^21 apart
+      mpi::member(mpi::self(), MPI_COMM_WORLD)->collectives += (1u << 21) - 1;
+    }
+    for (int i = 0; i < 2; ++i) MPI_Start(&requests[own == 0 ? i : 1 - i]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    EXPECT_EQ(data[0], 10);
+    EXPECT_EQ(data[1], 20);
+    for (MPI_Request& request : requests) MPI_Request_free(&request);
   });
 }
 
