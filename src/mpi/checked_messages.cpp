@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's messages and requests in programs that quarry-mpicc --check made.
-#include "checks.hpp"
+#include "long_messages.hpp"
+#include "message_calls.hpp"
 #include "scratch.hpp"
+#include "signatures.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -21,6 +23,7 @@ class request_list {
   }
   /// After the call, which has returned `error`.
   QUARRY_HD int finish(int error) const {
+    compare_signatures(rank_);
     for (int i = 0; i < count_; ++i) note_ended(rank_, &requests_[i], handles()[i]);
     return error;
   }
@@ -32,6 +35,28 @@ class request_list {
   scratch memory_;
 };
 
+QUARRY_SLOW int check_send(void const* data, int count, MPI_Datatype type, int to, int tag,
+                           MPI_Comm communicator, mode how, call which, char const* function) {
+  check_buffer({data, count, type, to}, false);
+  return send_checked(data, count, type, to, tag, communicator, how, which, function);
+}
+
+QUARRY_SLOW int check_isend(void const* data, int count, MPI_Datatype type, int to, int tag,
+                            MPI_Comm communicator, mode how, MPI_Request* request,
+                            char const* function) {
+  checked_buffer const used{data, count, type, to};
+  check_buffer(used, false);
+  return note_begun(
+      isend_checked(data, count, type, to, tag, communicator, how, call::isend, request, function),
+      request, begun_operation::send, used);
+}
+
+/// After a call that has received a message.
+QUARRY_SLOW int end_receive(int error) {
+  compare_signatures(self());
+  return error;
+}
+
 }  // namespace
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
@@ -41,72 +66,90 @@ extern "C" {
 
 QUARRY_HD int quarry_check_MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag,
                                     MPI_Comm communicator) {
-  check_buffer(data, count, type, false);
-  return MPI_Send(data, count, type, to, tag, communicator);
+  return check_send(data, count, type, to, tag, communicator, mode::checked, call::send,
+                    "MPI_Send");
 }
 QUARRY_HD int quarry_check_MPI_Ssend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator) {
-  check_buffer(data, count, type, false);
-  return MPI_Ssend(data, count, type, to, tag, communicator);
+  return check_send(data, count, type, to, tag, communicator, mode::checked_synchronous,
+                    call::ssend, "MPI_Ssend");
 }
 QUARRY_HD int quarry_check_MPI_Bsend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator) {
-  check_buffer(data, count, type, false);
-  return MPI_Bsend(data, count, type, to, tag, communicator);
+  return check_send(data, count, type, to, tag, communicator, mode::buffered, call::send,
+                    "MPI_Bsend");
 }
 QUARRY_HD int quarry_check_MPI_Rsend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator) {
-  check_buffer(data, count, type, false);
-  return MPI_Rsend(data, count, type, to, tag, communicator);
+  return check_send(data, count, type, to, tag, communicator, mode::checked, call::send,
+                    "MPI_Rsend");
 }
 QUARRY_HD int quarry_check_MPI_Isend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator, MPI_Request* request) {
-  check_buffer(data, count, type, false);
-  return note_begun(MPI_Isend(data, count, type, to, tag, communicator, request), request, data,
-                    count, type, false);
+  return check_isend(data, count, type, to, tag, communicator, mode::checked, request, "MPI_Isend");
 }
 QUARRY_HD int quarry_check_MPI_Issend(void const* data, int count, MPI_Datatype type, int to,
                                       int tag, MPI_Comm communicator, MPI_Request* request) {
-  check_buffer(data, count, type, false);
-  return note_begun(MPI_Issend(data, count, type, to, tag, communicator, request), request, data,
-                    count, type, false);
+  return check_isend(data, count, type, to, tag, communicator, mode::checked_synchronous, request,
+                     "MPI_Issend");
 }
 QUARRY_HD int quarry_check_MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to,
                                       int tag, MPI_Comm communicator, MPI_Request* request) {
-  check_buffer(data, count, type, false);
-  return note_begun(MPI_Ibsend(data, count, type, to, tag, communicator, request), request, data,
-                    count, type, false);
+  return check_isend(data, count, type, to, tag, communicator, mode::buffered, request,
+                     "MPI_Ibsend");
 }
 QUARRY_HD int quarry_check_MPI_Irsend(void const* data, int count, MPI_Datatype type, int to,
                                       int tag, MPI_Comm communicator, MPI_Request* request) {
-  check_buffer(data, count, type, false);
-  return note_begun(MPI_Irsend(data, count, type, to, tag, communicator, request), request, data,
-                    count, type, false);
+  return check_isend(data, count, type, to, tag, communicator, mode::checked, request,
+                     "MPI_Irsend");
 }
 QUARRY_HD int quarry_check_MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
                                     MPI_Comm communicator, MPI_Status* status) {
-  check_buffer(data, count, type, true);
-  return MPI_Recv(data, count, type, from, tag, communicator, status);
+  check_buffer({data, count, type, from}, true);
+  return end_receive(MPI_Recv(data, count, type, from, tag, communicator, status));
 }
 QUARRY_HD int quarry_check_MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag,
                                      MPI_Comm communicator, MPI_Request* request) {
-  check_buffer(data, count, type, true);
-  return note_begun(MPI_Irecv(data, count, type, from, tag, communicator, request), request, data,
-                    count, type, true);
+  checked_buffer const used{data, count, type, from};
+  check_buffer(used, true);
+  return end_receive(note_begun(MPI_Irecv(data, count, type, from, tag, communicator, request),
+                                request, begun_operation::receive, used));
+}
+QUARRY_HD int quarry_check_MPI_Mrecv(void* data, int count, MPI_Datatype type, MPI_Message* message,
+                                     MPI_Status* status) {
+  check_buffer({data, count, type}, true);
+  return end_receive(MPI_Mrecv(data, count, type, message, status));
+}
+QUARRY_HD int quarry_check_MPI_Imrecv(void* data, int count, MPI_Datatype type,
+                                      MPI_Message* message, MPI_Request* request) {
+  checked_buffer const used{data, count, type};
+  check_buffer(used, true);
+  return end_receive(note_begun(MPI_Imrecv(data, count, type, message, request), request,
+                                begun_operation::receive, used));
 }
 QUARRY_HD int quarry_check_MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_type,
                                         int to, int sent_tag, void* received, int received_count,
                                         MPI_Datatype received_type, int from, int received_tag,
                                         MPI_Comm communicator, MPI_Status* status) {
-  check_buffer(sent, sent_count, sent_type, false);
-  check_buffer(received, received_count, received_type, true);
-  return MPI_Sendrecv(sent, sent_count, sent_type, to, sent_tag, received, received_count,
-                      received_type, from, received_tag, communicator, status);
+  check_buffer({sent, sent_count, sent_type, to}, false);
+  check_buffer({received, received_count, received_type, from}, true);
+  return end_receive(sendrecv_checked(sent, sent_count, sent_type, to, sent_tag, received,
+                                      received_count, received_type, from, received_tag,
+                                      communicator, status, mode::checked, "MPI_Sendrecv"));
+}
+/// Its message has no signature.
+QUARRY_HD int quarry_check_MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to,
+                                                int sent_tag, int from, int received_tag,
+                                                MPI_Comm communicator, MPI_Status* status) {
+  check_buffer({data, count, type, from}, true);
+  return end_receive(MPI_Sendrecv_replace(data, count, type, to, sent_tag, from, received_tag,
+                                          communicator, status));
 }
 QUARRY_HD int quarry_check_MPI_Wait(MPI_Request* request, MPI_Status* status) {
   rank_state& rank = self();
   MPI_Request now = runtime_handle(rank, *request);
   int const error = MPI_Wait(&now, status);
+  compare_signatures(rank);
   note_ended(rank, request, now);
   return error;
 }
@@ -114,6 +157,7 @@ QUARRY_HD int quarry_check_MPI_Test(MPI_Request* request, int* flag, MPI_Status*
   rank_state& rank = self();
   MPI_Request now = runtime_handle(rank, *request);
   int const error = MPI_Test(&now, flag, status);
+  compare_signatures(rank);
   note_ended(rank, request, now);
   return error;
 }
@@ -127,6 +171,7 @@ QUARRY_HD int quarry_check_MPI_Cancel(MPI_Request* request) {
 }
 QUARRY_HD int quarry_check_MPI_Request_free(MPI_Request* request) {
   rank_state& rank = self();
+  compare_signatures(rank);
   MPI_Request now = runtime_handle(rank, *request);
   int const error = MPI_Request_free(&now);
   if (error == MPI_SUCCESS) note_released(rank, request);

@@ -2,6 +2,24 @@
 // MPI's objects in programs that quarry-mpicc --check made.
 #include "checks.hpp"
 
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+/// What the members of a communicator share; null if there is none with this handle.
+[[nodiscard]] QUARRY_HD communicator const* shared_of(MPI_Comm handle) {
+  membership const* const at = member(self(), handle);
+  return at == nullptr ? nullptr : at->shared;
+}
+
+/// After a communicator is freed.
+QUARRY_SLOW void note_end_of(MPI_Comm handle, communicator const* shared) {
+  note_freed(made_object::kind::communicator, handle);
+  forget_operations(shared);
+}
+
+}  // namespace
+}  // namespace quarry::inline QUARRY_ABI::mpi
+
 using namespace quarry::mpi;
 
 extern "C" {
@@ -131,17 +149,17 @@ QUARRY_HD int quarry_check_MPI_Info_free(MPI_Info* freed) {
 QUARRY_HD int quarry_check_MPI_Comm_free(MPI_Comm* freed) {
   int const handle = *freed;
   check_collective(handle, {.name = "MPI_Comm_free"});
-  note_end_of(handle);
+  communicator const* const shared = shared_of(handle);
   int const error = MPI_Comm_free(freed);
-  if (error == MPI_SUCCESS) note_freed(made_object::kind::communicator, handle);
+  if (error == MPI_SUCCESS) note_end_of(handle, shared);
   return error;
 }
 QUARRY_HD int quarry_check_MPI_Comm_disconnect(MPI_Comm* freed) {
   int const handle = *freed;
   check_collective(handle, {.name = "MPI_Comm_disconnect"});
-  note_end_of(handle);
+  communicator const* const shared = shared_of(handle);
   int const error = MPI_Comm_disconnect(freed);
-  if (error == MPI_SUCCESS) note_freed(made_object::kind::communicator, handle);
+  if (error == MPI_SUCCESS) note_end_of(handle, shared);
   return error;
 }
 QUARRY_HD int quarry_check_MPI_Finalize() {

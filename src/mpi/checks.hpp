@@ -17,14 +17,19 @@ struct made_object {
   std::uint32_t place;  // in the source: where it was made
 };
 
+struct signature_note;
+
+/// What a request stands for.
+enum class begun_operation : std::uint32_t { send, receive, collective };
+
 /// A request that the program has got and not completed.
 struct open_request {
   open_request* next;
   MPI_Request handle;  // the runtime's
   std::uint32_t number;
   std::uint32_t place;
-  std::uint32_t receives;  // whether the operation writes the buffer
-  char const* begin;       // the buffer; null if its bytes do not lie together
+  begun_operation what;
+  char const* begin;  // the buffer; null if its bytes do not lie together
   char const* end;
   std::uint64_t hash;  // of a send's buffer when the send began
 };
@@ -41,15 +46,25 @@ struct checks {
   open_request* requests;
   made_object* objects;
   operation_count* counts;
+  signature_note* received;   // of messages that were received, not compared yet (signatures.hpp)
   std::uint32_t next_number;  // of the next request
   std::uint32_t reports;
+  /// The rank has not counted an operation, since the heap had no memory. Its later ones would be
+  /// compared with others.
+  std::uint32_t compares_nothing;
 };
+
+/// The checks of ranks that have got no memory for them. Nothing is checked.
+#ifdef __CUDACC__
+__device__
+#endif
+inline checks no_checks{};  // nobody changes it
 
 /// Requests of checked programs are numbers from here on; they wrap after 2^28.
 inline constexpr MPI_Request first_checked_request = 0x60000000;
 inline constexpr std::uint32_t checked_requests = 1u << 28;
 
-/// The calling rank's checks; null if the heap has no memory.
+/// The calling rank's checks; null if the heap had no memory when the rank first asked.
 [[nodiscard]] QUARRY_SLOW checks* checks_of(rank_state& rank);
 
 /// A line of a report. Where it has a place of the source, `@` and the number of the place and `@`.
@@ -59,56 +74,63 @@ class report_line {
   QUARRY_HD report_line& operator<<(char const* text);
   QUARRY_HD report_line& operator<<(std::int64_t number);
   QUARRY_HD report_line& at(std::uint32_t place);
+  /// The name of a basic type; MPI_DATATYPE_NULL stands for several.
+  QUARRY_SLOW report_line& name(MPI_Datatype basic);
   /// Writes the line, and counts it: the program's status is not 0 then.
   QUARRY_SLOW void write(rank_state& rank);
 
  private:
-  static constexpr std::uint32_t most = 200;
+  static constexpr std::uint32_t most = 240;
   char text_[most];
   std::uint32_t length_ = 0;
 };
+
+/// A number for how C represents a basic type: the same for MPI_INT and MPI_INT32_T.
+[[nodiscard]] QUARRY_SLOW std::uint32_t representation(MPI_Datatype basic);
 
 /// A collective operation, as all ranks of the communicator should call it.
 struct checked_operation {
   char const* name;
   std::int64_t root = -1;  // -1: it has none
   std::int64_t op = -1;    // a predefined operation, else -1
-  std::int64_t type = -1;  // a predefined type, else -1
+  std::int64_t type = -1;  // of a buffer (`elements_in`); -1: it may differ
   std::int64_t size = -1;  // bytes of each rank; -1: they may differ
   std::uint32_t place = 0;
   std::uint32_t rank = 0;  // of the world
 };
 static_assert(sizeof(checked_operation) == 48);
 
-/// What the first member has called, in a ring of the communicator.
-struct called_collective {
-  /// 2 * n: the words are those of operation n; 2 * n - 1: a rank writes them. Atomic.
-  std::uint64_t state;
-  std::uint64_t words[sizeof(checked_operation) / 8];  // atomic
-};
-struct called_collectives {
-  static constexpr std::uint32_t places = 64;
-  called_collective calls[places];
-};
-
 /// Compares the call with that of other members. Ends the program with a report if they differ.
 QUARRY_SLOW void check_collective(MPI_Comm handle, checked_operation call);
+/// Forgets how many operations of a communicator the rank has begun, after it has freed that.
+QUARRY_SLOW void forget_operations(communicator const* freed);
 
 /// Remembers an object that a function has made, unless it failed. Returns `error`.
 QUARRY_SLOW int note_made(int error, made_object::kind what, int handle);
 QUARRY_SLOW void note_freed(made_object::kind what, int handle);
-/// Forgets a communicator, before it is freed.
-QUARRY_SLOW void note_end_of(MPI_Comm handle);
 
-/// Reports the objects and requests that are left when the rank calls MPI_Finalize.
+/// Reports the objects and requests that are left when the rank calls MPI_Finalize. A program may
+/// free info objects later.
 QUARRY_SLOW void report_leftovers(rank_state& rank);
+/// Reports the info objects that are left when the rank's main function has returned.
+QUARRY_SLOW void report_infos(rank_state& rank);
+
+/// A buffer of an operation. It has no elements if the peer is MPI_PROC_NULL.
+struct checked_buffer {
+  void const* data;
+  int count;
+  MPI_Datatype type;
+
+  QUARRY_HD checked_buffer(void const* first, int elements, MPI_Datatype of, int peer = 0)
+      : data{first}, count{peer == MPI_PROC_NULL ? 0 : elements}, type{of} {}
+};
 
 /// Reports a buffer that an unfinished operation uses, if one of both writes it.
-QUARRY_SLOW void check_buffer(void const* data, int count, MPI_Datatype type, bool writes);
+QUARRY_SLOW void check_buffer(checked_buffer const& asked, bool writes);
 
-/// A request for the program in place of `handle`. `data` is the operation's buffer.
-QUARRY_SLOW int note_begun(int error, MPI_Request* handle, void const* data, int count,
-                           MPI_Datatype type, bool receives);
+/// A request for the program in place of `handle`.
+QUARRY_SLOW int note_begun(int error, MPI_Request* handle, begun_operation what,
+                           checked_buffer const& buffer = {nullptr, 0, MPI_BYTE});
 
 /// The runtime's handle of the program's request.
 [[nodiscard]] QUARRY_SLOW MPI_Request runtime_handle(rank_state& rank, MPI_Request handle);
@@ -116,6 +138,9 @@ QUARRY_SLOW int note_begun(int error, MPI_Request* handle, void const* data, int
 /// After a call that may have completed the request: if it did, forgets it, reports a send's buffer
 /// that has changed, and sets the program's handle to MPI_REQUEST_NULL.
 QUARRY_SLOW void note_ended(rank_state& rank, MPI_Request* handle, MPI_Request now);
+
+/// Where the request with the runtime's handle began; the place of the call now if there is none.
+[[nodiscard]] QUARRY_SLOW std::uint32_t place_of(checks& own, MPI_Request handle);
 
 /// Forgets a request that MPI_Request_free has freed.
 QUARRY_SLOW void note_released(rank_state& rank, MPI_Request* handle);

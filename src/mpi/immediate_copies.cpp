@@ -2,9 +2,8 @@
 // Copies of communicators without waiting for the other ranks: the first rank to ask makes the
 // copy, the others find it.
 #include "requests.hpp"
+#include "shared_once.hpp"
 #include "splitting.hpp"
-
-#include <new>
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -17,6 +16,10 @@ struct immediate_copy {
   std::uint32_t taken;  // atomic: how many ranks have it
 };
 
+/// Memory order. (M) releases the copy to those that see it (S). The last rank to take it (T) sees
+/// that the others have read the place, and frees the place for the next copy (F), whose maker
+/// acquires it by (S), or by the exchange that claims the place (C).
+///
 /// In a communicator. A rank waits if it is so many copies ahead of another rank.
 struct immediate_copies {
   static constexpr std::uint32_t places = 64;
@@ -24,19 +27,6 @@ struct immediate_copies {
 };
 
 namespace {
-
-/// The communicator's ring, which the first rank makes; null if the heap has no memory.
-[[nodiscard]] QUARRY_SLOW immediate_copies* ring_of(communicator& shared) {
-  simt::atomic_ref<immediate_copies*> const ring{shared.copies};
-  immediate_copies* all = ring.load(simt::acquire);
-  if (all != nullptr) return all;
-  void* const memory = allocate(sizeof(immediate_copies));
-  if (memory == nullptr) return nullptr;
-  auto* const made = ::new (memory) immediate_copies{};
-  if (ring.compare_exchange(all, made, simt::acq_rel)) return made;
-  release(made);
-  return ring.load(simt::acquire);  // another rank's
-}
 
 /// The communicator's copy with this number, the same for all ranks; null if the heap had no
 /// memory.
@@ -48,23 +38,21 @@ namespace {
   for (std::uint64_t seen = turn;;) {
     if (seen == turn && state.compare_exchange(seen, turn + 1, simt::acq_rel)) {
       place.made = copy_of(shared, rank.rank, new_contexts());
-      state.store(turn + 2, simt::release);  // (M)
+      state.store(turn + 2, copy_made_order);  // (M)
       note_activity();
       break;
     }
-    poll_until(rank, reason_of(call::comm_dup, MPI_PROC_NULL, 0, shared.context + 1), [&] {
-      if (reader_of(rank).has_message()) progress(rank);
-      seen =
-          state.load(simt::acquire);  // synchronizes with (M) and (F); a failed exchange does not
+    wait_until(rank, reason_of(call::comm_dup, MPI_PROC_NULL, 0, shared.context + 1), [&] {
+      seen = state.load(copy_seen_order);  // (S)
       return seen == turn || seen == turn + 2;
     });
     if (seen == turn + 2) break;
   }
   communicator* const made = place.made;
-  // acq_rel: the last rank changes the place after the others have read it
-  if (simt::atomic_ref<std::uint32_t>{place.taken}.fetch_add(1, simt::acq_rel) + 1 == shared.size) {
+  simt::atomic_ref<std::uint32_t> const taken{place.taken};
+  if (taken.fetch_add(1, copy_taken_order) + 1 == shared.size) {  // (T)
     place.taken = 0;
-    state.store(turn + 4, simt::release);  // (F)
+    state.store(turn + 4, copy_freed_order);  // (F)
     note_activity();
   }
   return made;
@@ -78,7 +66,7 @@ QUARRY_SLOW int copy_at_once(rank_state& rank, MPI_Comm handle, MPI_Comm* copy,
   std::uint32_t const own = at->rank;
   communicator& shared = *at->shared;
   membership_extra* const extra = make_extra(rank, *at);
-  immediate_copies* const all = extra == nullptr ? nullptr : ring_of(shared);
+  immediate_copies* const all = extra == nullptr ? nullptr : shared_once(shared.copies);
   communicator* const made =
       all == nullptr ? nullptr : take_copy(rank, shared, *all, extra->copies++);
   if (made == nullptr || join(rank, made, own, at->handler, copy) == nullptr)

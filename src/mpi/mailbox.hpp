@@ -26,6 +26,7 @@ struct envelope {
   static constexpr std::uint32_t is_long = 63;       // a size: the first word is the true one
   static constexpr std::uint32_t is_elsewhere = 64;  // the slot has the address of a `message`
   static constexpr std::uint32_t is_ordered = 128;   // the receiver sees what the sender wrote
+  static constexpr std::uint32_t is_signed = 1;  // of a message elsewhere: it has a signature_note
 
   [[nodiscard]] QUARRY_HD std::uint32_t context() const { return about >> 8; }
   /// The bytes of the message in the slot, or `is_long`.
@@ -348,6 +349,10 @@ struct message {
   enum class owner : std::uint32_t { sender, receiver, node } belongs_to;
   static constexpr std::uint32_t taken_back = 2;  // of `is_taken`: nobody has received it
 
+  /// Whether a signature_note comes with it. In a node the bit belongs to the size.
+  [[nodiscard]] QUARRY_HD bool is_signed() const {
+    return belongs_to != owner::node && (head.about & envelope::is_signed) != 0;
+  }
   [[nodiscard]] QUARRY_HD char* inline_data() { return reinterpret_cast<char*>(this + 1); }
 };
 static_assert(sizeof(message) == 48);

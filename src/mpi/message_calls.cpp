@@ -156,7 +156,7 @@ QUARRY_SLOW int send_with_ticket(void const* data, int count, MPI_Datatype type,
     return false;
   mails.acquire();
   message* const found = message_elsewhere(arrived);
-  if (found->size > wanted.room) return false;
+  if (found->size > wanted.room || found->is_signed()) return false;
   take_message(mails);
   set_status(status, static_cast<std::int32_t>(found->head.source),
              static_cast<std::int32_t>(found->head.tag), found->size);
@@ -194,22 +194,25 @@ QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, i
 
 /// Sends and receives at once.
 QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, bytes count,
-                          MPI_Datatype type, int to, int tag, request& wanted) {
+                          MPI_Datatype type, int to, int tag, mode how, request& wanted) {
   if (wanted.is_done == 0) begin_receive(rank, wanted);
   if (to != MPI_PROC_NULL)
-    send(rank, {&at, at.shared->context}, sent, count, type, to, tag, mode::standard,
-         call::sendrecv);
+    send(rank, {&at, at.shared->context}, sent, count, type, to, tag, how, call::sendrecv);
   wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
              [&] { return wanted.is_done != 0; });
 }
 
+}  // namespace
+
 QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_Datatype sent_type,
                                  int to, int sent_tag, void* received, int received_count,
                                  MPI_Datatype received_type, int from, int received_tag,
-                                 MPI_Comm communicator, MPI_Status* status, char const* function) {
+                                 MPI_Comm communicator, MPI_Status* status, mode how,
+                                 char const* function) {
   rank_state& rank = self();
   plain_receive plain;
-  if (is_plain_receive(rank, received, received_count, received_type, from, received_tag,
+  if (how == mode::standard &&
+      is_plain_receive(rank, received, received_count, received_type, from, received_tag,
                        communicator, plain) &&
       sent_count <= static_cast<std::int64_t>(most_extended) &&
       send_for_exchange(sent, static_cast<int>(sent_count), sent_type, to, sent_tag, communicator))
@@ -224,9 +227,11 @@ QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_
     return error;
   request wanted;
   set_up(wanted, received, received_count, received_type, from, received_tag, *at);
-  exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, wanted);
+  exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, how, wanted);
   return finish_receive(rank, communicator, wanted, status, function);
 }
+
+namespace {
 
 /// Sends a small message whose ticket was drawn, and receives.
 QUARRY_SLOW int sendrecv_with_ticket(void const* sent, int sent_count, MPI_Datatype sent_type,
@@ -364,7 +369,8 @@ QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_t
     }
   }
   return sendrecv_checked(sent, sent_count, sent_type, to, sent_tag, received, received_count,
-                          received_type, from, received_tag, communicator, status, "MPI_Sendrecv");
+                          received_type, from, received_tag, communicator, status, mode::standard,
+                          "MPI_Sendrecv");
 }
 
 QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag,
@@ -380,7 +386,8 @@ QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int
   scratch const packed{rank, size};
   pack(rank, packed.data(), data, static_cast<bytes>(count), type);
   return sendrecv_checked(packed.data(), static_cast<std::int64_t>(size), MPI_BYTE, to, sent_tag,
-                          data, count, type, from, received_tag, communicator, status, name);
+                          data, count, type, from, received_tag, communicator, status,
+                          mode::standard, name);
 }
 
 QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* status) {

@@ -13,6 +13,13 @@ QUARRY_SLOW int check_message(rank_state& rank, MPI_Comm handle, std::int64_t co
                               MPI_Datatype type, std::int32_t peer, std::int32_t tag, bool receives,
                               char const* function, membership*& found);
 
+/// MPI_Sendrecv without the path for brief messages. `how`: the mode of the send.
+QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_Datatype sent_type,
+                                 int to, int sent_tag, void* received, int received_count,
+                                 MPI_Datatype received_type, int from, int received_tag,
+                                 MPI_Comm communicator, MPI_Status* status, mode how,
+                                 char const* function);
+
 /// Prepares a receive. It is done at once if `from` is MPI_PROC_NULL.
 QUARRY_HD inline void set_up(request& wanted, void* data, int count, MPI_Datatype type, int from,
                              int tag, membership const& at) {

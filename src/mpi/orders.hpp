@@ -17,4 +17,19 @@ inline constexpr simt::memory_order return_order =
 inline constexpr simt::memory_order returned_order =
     is_mutant("mpi-E") ? simt::relaxed : simt::acquire;
 
+// shared_once.hpp
+inline constexpr simt::memory_order once_made_order =
+    is_mutant("mpi-O") ? simt::relaxed : simt::release;
+inline constexpr simt::memory_order once_found_order =
+    is_mutant("mpi-I") ? simt::relaxed : simt::acquire;
+// immediate_copies.cpp
+inline constexpr simt::memory_order copy_made_order =
+    is_mutant("mpi-M") ? simt::relaxed : simt::release;
+inline constexpr simt::memory_order copy_seen_order =
+    is_mutant("mpi-S") ? simt::relaxed : simt::acquire;
+inline constexpr simt::memory_order copy_taken_order =
+    is_mutant("mpi-T") ? simt::relaxed : simt::acq_rel;
+inline constexpr simt::memory_order copy_freed_order =
+    is_mutant("mpi-F") ? simt::relaxed : simt::release;
+
 }  // namespace quarry::inline QUARRY_ABI::mpi

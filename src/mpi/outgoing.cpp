@@ -46,6 +46,7 @@ QUARRY_SLOW void post(rank_state& rank, std::uint32_t target, message& sent,
   sender_slot slot{mailbox_of(target)};
   if (!slot.is_free()) wait_for_slot(rank, slot, reason);
   envelope head = sent.head;
+  head.about &= ~envelope::is_signed;
   head.about |= envelope::is_elsewhere | envelope::is_ordered | 8;
   auto const address = reinterpret_cast<std::uint64_t>(&sent);
   slot.write_ordered(

@@ -4,6 +4,7 @@
 #include "cancellation.hpp"
 #include "fast_path.hpp"
 #include "long_messages.hpp"
+#include "signatures.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -56,6 +57,7 @@ QUARRY_SLOW void deliver(rank_state& rank, request& receive, envelope const& hea
 }
 
 QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
+  if (arrived->is_signed()) keep_signature(rank, receive, *arrived);
   deliver(rank, receive, arrived->head, arrived->size, arrived->data);
   finish_message(rank, arrived);
 }

@@ -86,6 +86,7 @@ QUARRY_SLOW bool is_message_complete(request& asked) {
   if (asked.is_done == 0 && asked.sent != nullptr && is_received(*asked.sent)) {
     bool const is_back = asked.sent->is_taken == message::taken_back;
     finish_send(*asked.sent);
+    asked.sent = nullptr;
     asked.is_done = is_back ? request::done_by_cancel : 1;
   }
   return asked.is_done != 0;

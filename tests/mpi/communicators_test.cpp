@@ -163,6 +163,27 @@ TEST(Communicators, UnknownCommunicatorsAreRefused) {
   });
 }
 
+TEST(Communicators, ACopyThatWaitsAdvancesOtherOperations) {
+  run_everywhere(4, [] {
+    int const own = rank_in(MPI_COMM_WORLD);
+    int data = own == 0 ? 7 : 0, token = 0;
+    MPI_Request broadcast;
+    if (own == 0) MPI_Recv(&token, 1, MPI_INT, 2, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Ibcast(&data, 1, MPI_INT, 0, MPI_COMM_WORLD, &broadcast);  // rank 2 sends it to rank 3
+    if (own == 2) MPI_Send(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    if (own != 2) MPI_Wait(&broadcast, MPI_STATUS_IGNORE);
+    std::vector<MPI_Comm> copies(70);  // rank 2 waits for the others
+    for (MPI_Comm& copy : copies) {
+      MPI_Request request;
+      MPI_Comm_idup(MPI_COMM_WORLD, &copy, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (own == 2) MPI_Wait(&broadcast, MPI_STATUS_IGNORE);
+    EXPECT_EQ(data, 7);
+    for (MPI_Comm& copy : copies) MPI_Comm_free(&copy);
+  });
+}
+
 TEST(Communicators, WithoutMemoryForAHandleNothingIsLost) {
   QUARRY_TEST_USES_FIBERS();
   using call = int (*)(MPI_Comm*);
