@@ -1,16 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's collective operations in programs that quarry-mpicc --check made.
 #include "checks.hpp"
+#include "collective_calls.hpp"
 #include "reduction.hpp"
+#include "signatures.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// The type if it is predefined; else -1.
-[[nodiscard]] QUARRY_HD std::int64_t basic(MPI_Datatype type) { return is_basic(type) ? type : -1; }
-[[nodiscard]] QUARRY_HD std::int64_t predefined(MPI_Op op) { return op < first_user_op ? op : -1; }
-[[nodiscard]] QUARRY_HD std::int64_t size_of(int count, MPI_Datatype type) {
-  return count * static_cast<std::int64_t>(element_size(self(), type));
+/// Says how many bytes of which types each rank should send or receive.
+QUARRY_SLOW void describe_buffer(checked_operation& made, part_buffer const& buffer) {
+  rank_state& rank = self();
+  made.size = buffer.count * static_cast<std::int64_t>(element_size(rank, buffer.type));
+  if (made.size <= 0) return;  // buffers without elements may have other types
+  type_signature const signature =
+      signature_of(rank, static_cast<bytes>(buffer.count), buffer.type);
+  if (signature.is_known) made.type = static_cast<std::int64_t>(signature.hash >> 1);
+}
+
+[[nodiscard]] QUARRY_SLOW checked_operation described(char const* name,
+                                                      collective_call const& call) {
+  checked_operation made{.name = name};
+  if (call.op != MPI_OP_NULL && call.op < first_user_op) made.op = call.op;
+  switch (call.what) {
+    case operation::bcast:
+    case operation::reduce:
+      made.root = call.root;
+      [[fallthrough]];
+    case operation::allreduce:
+    case operation::scan:
+    case operation::exscan:
+    case operation::reduce_scatter_block:
+    case operation::allgather:
+    case operation::alltoall:
+      describe_buffer(made, call.received);
+      break;
+    case operation::gather:
+      made.root = call.root;
+      describe_buffer(made, call.sent.is_in_place() ? call.received : call.sent);
+      break;
+    case operation::scatter:
+      made.root = call.root;
+      describe_buffer(made, call.received.is_in_place() ? call.sent : call.received);
+      break;
+    case operation::gatherv:
+    case operation::scatterv:
+      made.root = call.root;
+      break;
+    default:
+      break;
+  }
+  return made;
 }
 
 }  // namespace
@@ -24,119 +64,129 @@ QUARRY_HD int quarry_check_MPI_Barrier(MPI_Comm communicator) {
   check_collective(communicator, {.name = "MPI_Barrier"});
   return MPI_Barrier(communicator);
 }
-QUARRY_HD int quarry_check_MPI_Bcast(void* data, int count, MPI_Datatype type, int root,
-                                     MPI_Comm communicator) {
-  check_collective(
-      communicator,
-      {.name = "MPI_Bcast", .root = root, .type = basic(type), .size = size_of(count, type)});
-  return MPI_Bcast(data, count, type, root, communicator);
+QUARRY_HD int quarry_check_MPI_Ibarrier(MPI_Comm communicator, MPI_Request* request) {
+  check_collective(communicator, {.name = "MPI_Ibarrier"});
+  return note_begun(MPI_Ibarrier(communicator, request), request, begun_operation::collective);
 }
-QUARRY_HD int quarry_check_MPI_Reduce(void const* sent, void* received, int count,
-                                      MPI_Datatype type, MPI_Op op, int root,
-                                      MPI_Comm communicator) {
-  check_collective(communicator, {.name = "MPI_Reduce",
-                                  .root = root,
-                                  .op = predefined(op),
-                                  .type = basic(type),
-                                  .size = size_of(count, type)});
-  return MPI_Reduce(sent, received, count, type, op, root, communicator);
+QUARRY_HD int quarry_check_MPI_Barrier_init(MPI_Comm communicator, MPI_Info info,
+                                            MPI_Request* request) {
+  check_collective(communicator, {.name = "MPI_Barrier_init"});
+  return MPI_Barrier_init(communicator, info, request);
 }
-QUARRY_HD int quarry_check_MPI_Allreduce(void const* sent, void* received, int count,
-                                         MPI_Datatype type, MPI_Op op, MPI_Comm communicator) {
-  check_collective(communicator, {.name = "MPI_Allreduce",
-                                  .op = predefined(op),
-                                  .type = basic(type),
-                                  .size = size_of(count, type)});
-  return MPI_Allreduce(sent, received, count, type, op, communicator);
-}
-QUARRY_HD int quarry_check_MPI_Scan(void const* sent, void* received, int count, MPI_Datatype type,
-                                    MPI_Op op, MPI_Comm communicator) {
-  check_collective(communicator, {.name = "MPI_Scan",
-                                  .op = predefined(op),
-                                  .type = basic(type),
-                                  .size = size_of(count, type)});
-  return MPI_Scan(sent, received, count, type, op, communicator);
-}
-QUARRY_HD int quarry_check_MPI_Exscan(void const* sent, void* received, int count,
-                                      MPI_Datatype type, MPI_Op op, MPI_Comm communicator) {
-  check_collective(communicator, {.name = "MPI_Exscan",
-                                  .op = predefined(op),
-                                  .type = basic(type),
-                                  .size = size_of(count, type)});
-  return MPI_Exscan(sent, received, count, type, op, communicator);
-}
-QUARRY_HD int quarry_check_MPI_Gather(void const* sent, int sent_count, MPI_Datatype sent_type,
-                                      void* received, int received_count,
-                                      MPI_Datatype received_type, int root, MPI_Comm communicator) {
-  check_collective(communicator,
-                   {.name = "MPI_Gather",
-                    .root = root,
-                    .size = sent == MPI_IN_PLACE ? size_of(received_count, received_type)
-                                                 : size_of(sent_count, sent_type)});
-  return MPI_Gather(sent, sent_count, sent_type, received, received_count, received_type, root,
-                    communicator);
-}
-QUARRY_HD int quarry_check_MPI_Scatter(void const* sent, int sent_count, MPI_Datatype sent_type,
-                                       void* received, int received_count,
-                                       MPI_Datatype received_type, int root,
-                                       MPI_Comm communicator) {
-  check_collective(communicator,
-                   {.name = "MPI_Scatter",
-                    .root = root,
-                    .size = received == MPI_IN_PLACE ? size_of(sent_count, sent_type)
-                                                     : size_of(received_count, received_type)});
-  return MPI_Scatter(sent, sent_count, sent_type, received, received_count, received_type, root,
-                     communicator);
-}
-QUARRY_HD int quarry_check_MPI_Gatherv(void const* sent, int sent_count, MPI_Datatype sent_type,
-                                       void* received, int const* received_counts,
-                                       int const* displacements, MPI_Datatype received_type,
-                                       int root, MPI_Comm communicator) {
-  check_collective(communicator, {.name = "MPI_Gatherv", .root = root});
-  return MPI_Gatherv(sent, sent_count, sent_type, received, received_counts, displacements,
-                     received_type, root, communicator);
-}
-QUARRY_HD int quarry_check_MPI_Scatterv(void const* sent, int const* sent_counts,
-                                        int const* displacements, MPI_Datatype sent_type,
-                                        void* received, int received_count,
-                                        MPI_Datatype received_type, int root,
-                                        MPI_Comm communicator) {
-  check_collective(communicator, {.name = "MPI_Scatterv", .root = root});
-  return MPI_Scatterv(sent, sent_counts, displacements, sent_type, received, received_count,
-                      received_type, root, communicator);
-}
-QUARRY_HD int quarry_check_MPI_Allgather(void const* sent, int sent_count, MPI_Datatype sent_type,
-                                         void* received, int received_count,
-                                         MPI_Datatype received_type, MPI_Comm communicator) {
-  check_collective(communicator,
-                   {.name = "MPI_Allgather", .size = size_of(received_count, received_type)});
-  return MPI_Allgather(sent, sent_count, sent_type, received, received_count, received_type,
-                       communicator);
-}
-QUARRY_HD int quarry_check_MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type,
-                                        void* received, int received_count,
-                                        MPI_Datatype received_type, MPI_Comm communicator) {
-  check_collective(communicator,
-                   {.name = "MPI_Alltoall", .size = size_of(received_count, received_type)});
-  return MPI_Alltoall(sent, sent_count, sent_type, received, received_count, received_type,
-                      communicator);
-}
-QUARRY_HD int quarry_check_MPI_Allgatherv(void const* sent, int sent_count, MPI_Datatype sent_type,
-                                          void* received, int const* received_counts,
-                                          int const* displacements, MPI_Datatype received_type,
-                                          MPI_Comm communicator) {
-  check_collective(communicator, {.name = "MPI_Allgatherv"});
-  return MPI_Allgatherv(sent, sent_count, sent_type, received, received_counts, displacements,
-                        received_type, communicator);
-}
-QUARRY_HD int quarry_check_MPI_Alltoallv(void const* sent, int const* sent_counts,
-                                         int const* sent_displacements, MPI_Datatype sent_type,
-                                         void* received, int const* received_counts,
-                                         int const* received_displacements,
-                                         MPI_Datatype received_type, MPI_Comm communicator) {
-  check_collective(communicator, {.name = "MPI_Alltoallv"});
-  return MPI_Alltoallv(sent, sent_counts, sent_displacements, sent_type, received, received_counts,
-                       received_displacements, received_type, communicator);
-}
+
+#define QUARRY_LIST(...) __VA_ARGS__
+/// An operation that blocks, its nonblocking form and its persistent form. Persistent operations
+/// are compared where they are made: ranks may start them in any order.
+#define QUARRY_CHECKED(name, immediate, call, parameters, arguments)                          \
+  QUARRY_HD int quarry_check_MPI_##name(QUARRY_LIST parameters, MPI_Comm communicator) {      \
+    check_collective(communicator, described("MPI_" #name, call arguments));                  \
+    return MPI_##name(QUARRY_LIST arguments, communicator);                                   \
+  }                                                                                           \
+  QUARRY_HD int quarry_check_MPI_##immediate(QUARRY_LIST parameters, MPI_Comm communicator,   \
+                                             MPI_Request* request) {                          \
+    check_collective(communicator, described("MPI_" #immediate, call arguments));             \
+    return note_begun(MPI_##immediate(QUARRY_LIST arguments, communicator, request), request, \
+                      begun_operation::collective);                                           \
+  }                                                                                           \
+  QUARRY_HD int quarry_check_MPI_##name##_init(QUARRY_LIST parameters, MPI_Comm communicator, \
+                                               MPI_Info info, MPI_Request* request) {         \
+    check_collective(communicator, described("MPI_" #name "_init", call arguments));          \
+    return MPI_##name##_init(QUARRY_LIST arguments, communicator, info, request);             \
+  }
+
+QUARRY_CHECKED(Bcast, Ibcast, bcast_call, (void* data, int count, MPI_Datatype type, int root),
+               (data, count, type, root))
+QUARRY_CHECKED(Reduce, Ireduce, reduce_call,
+               (void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
+                int root),
+               (sent, received, count, type, op, root))
+QUARRY_CHECKED(Allreduce, Iallreduce, allreduce_call,
+               (void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op),
+               (sent, received, count, type, op))
+QUARRY_CHECKED(Scan, Iscan, scan_call,
+               (void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op),
+               (sent, received, count, type, op))
+QUARRY_CHECKED(Exscan, Iexscan, exscan_call,
+               (void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op),
+               (sent, received, count, type, op))
+QUARRY_CHECKED(Reduce_scatter_block, Ireduce_scatter_block, reduce_scatter_block_call,
+               (void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op),
+               (sent, received, count, type, op))
+QUARRY_CHECKED(Reduce_scatter, Ireduce_scatter, reduce_scatter_call,
+               (void const* sent, void* received, int const* counts, MPI_Datatype type, MPI_Op op),
+               (sent, received, counts, type, op))
+QUARRY_CHECKED(Gather, Igather, gather_call,
+               (void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int received_count, MPI_Datatype received_type, int root),
+               (sent, sent_count, sent_type, received, received_count, received_type, root))
+QUARRY_CHECKED(Gatherv, Igatherv, gatherv_call,
+               (void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int const* received_counts, int const* displacements, MPI_Datatype received_type,
+                int root),
+               (sent, sent_count, sent_type, received, received_counts, displacements,
+                received_type, root))
+QUARRY_CHECKED(Scatter, Iscatter, scatter_call,
+               (void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int received_count, MPI_Datatype received_type, int root),
+               (sent, sent_count, sent_type, received, received_count, received_type, root))
+QUARRY_CHECKED(Scatterv, Iscatterv, scatterv_call,
+               (void const* sent, int const* sent_counts, int const* displacements,
+                MPI_Datatype sent_type, void* received, int received_count,
+                MPI_Datatype received_type, int root),
+               (sent, sent_counts, displacements, sent_type, received, received_count,
+                received_type, root))
+QUARRY_CHECKED(Allgather, Iallgather, allgather_call,
+               (void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int received_count, MPI_Datatype received_type),
+               (sent, sent_count, sent_type, received, received_count, received_type))
+QUARRY_CHECKED(Allgatherv, Iallgatherv, allgatherv_call,
+               (void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int const* received_counts, int const* displacements, MPI_Datatype received_type),
+               (sent, sent_count, sent_type, received, received_counts, displacements,
+                received_type))
+QUARRY_CHECKED(Alltoall, Ialltoall, alltoall_call,
+               (void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int received_count, MPI_Datatype received_type),
+               (sent, sent_count, sent_type, received, received_count, received_type))
+QUARRY_CHECKED(Alltoallv, Ialltoallv, alltoallv_call,
+               (void const* sent, int const* sent_counts, int const* sent_displacements,
+                MPI_Datatype sent_type, void* received, int const* received_counts,
+                int const* received_displacements, MPI_Datatype received_type),
+               (sent, sent_counts, sent_displacements, sent_type, received, received_counts,
+                received_displacements, received_type))
+QUARRY_CHECKED(Alltoallw, Ialltoallw, alltoallw_call,
+               (void const* sent, int const* sent_counts, int const* sent_displacements,
+                MPI_Datatype const* sent_types, void* received, int const* received_counts,
+                int const* received_displacements, MPI_Datatype const* received_types),
+               (sent, sent_counts, sent_displacements, sent_types, received, received_counts,
+                received_displacements, received_types))
+QUARRY_CHECKED(Neighbor_allgather, Ineighbor_allgather, neighbor_allgather_call,
+               (void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int received_count, MPI_Datatype received_type),
+               (sent, sent_count, sent_type, received, received_count, received_type))
+QUARRY_CHECKED(Neighbor_allgatherv, Ineighbor_allgatherv, neighbor_allgatherv_call,
+               (void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int const* received_counts, int const* displacements, MPI_Datatype received_type),
+               (sent, sent_count, sent_type, received, received_counts, displacements,
+                received_type))
+QUARRY_CHECKED(Neighbor_alltoall, Ineighbor_alltoall, neighbor_alltoall_call,
+               (void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
+                int received_count, MPI_Datatype received_type),
+               (sent, sent_count, sent_type, received, received_count, received_type))
+QUARRY_CHECKED(Neighbor_alltoallv, Ineighbor_alltoallv, neighbor_alltoallv_call,
+               (void const* sent, int const* sent_counts, int const* sent_displacements,
+                MPI_Datatype sent_type, void* received, int const* received_counts,
+                int const* received_displacements, MPI_Datatype received_type),
+               (sent, sent_counts, sent_displacements, sent_type, received, received_counts,
+                received_displacements, received_type))
+QUARRY_CHECKED(Neighbor_alltoallw, Ineighbor_alltoallw, neighbor_alltoallw_call,
+               (void const* sent, int const* sent_counts, MPI_Aint const* sent_displacements,
+                MPI_Datatype const* sent_types, void* received, int const* received_counts,
+                MPI_Aint const* received_displacements, MPI_Datatype const* received_types),
+               (sent, sent_counts, sent_displacements, sent_types, received, received_counts,
+                received_displacements, received_types))
+
+#undef QUARRY_CHECKED
+#undef QUARRY_LIST
 
 }  // extern "C"

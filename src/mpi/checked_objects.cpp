@@ -29,6 +29,26 @@ QUARRY_HD int quarry_check_MPI_Comm_dup(MPI_Comm communicator, MPI_Comm* copy) {
   int const error = MPI_Comm_dup(communicator, copy);
   return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *copy : 0);
 }
+QUARRY_HD int quarry_check_MPI_Comm_dup_with_info(MPI_Comm communicator, MPI_Info info,
+                                                  MPI_Comm* copy) {
+  check_collective(communicator, {.name = "MPI_Comm_dup_with_info"});
+  int const error = MPI_Comm_dup_with_info(communicator, info, copy);
+  return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *copy : 0);
+}
+QUARRY_HD int quarry_check_MPI_Comm_idup(MPI_Comm communicator, MPI_Comm* copy,
+                                         MPI_Request* request) {
+  check_collective(communicator, {.name = "MPI_Comm_idup"});
+  int const error =
+      note_begun(MPI_Comm_idup(communicator, copy, request), request, begun_operation::collective);
+  return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *copy : 0);
+}
+QUARRY_HD int quarry_check_MPI_Comm_idup_with_info(MPI_Comm communicator, MPI_Info info,
+                                                   MPI_Comm* copy, MPI_Request* request) {
+  check_collective(communicator, {.name = "MPI_Comm_idup_with_info"});
+  int const error = note_begun(MPI_Comm_idup_with_info(communicator, info, copy, request), request,
+                               begun_operation::collective);
+  return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *copy : 0);
+}
 QUARRY_HD int quarry_check_MPI_Comm_split(MPI_Comm communicator, int color, int key,
                                           MPI_Comm* part) {
   check_collective(communicator, {.name = "MPI_Comm_split"});
@@ -56,6 +76,33 @@ QUARRY_HD int quarry_check_MPI_Cart_create(MPI_Comm communicator, int dimensions
   check_collective(communicator, {.name = "MPI_Cart_create"});
   int const error = MPI_Cart_create(communicator, dimensions, sizes, wraps, reorder, grid);
   return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *grid : 0);
+}
+QUARRY_HD int quarry_check_MPI_Graph_create(MPI_Comm communicator, int nodes, int const* ends,
+                                            int const* edges, int reorder, MPI_Comm* graph) {
+  check_collective(communicator, {.name = "MPI_Graph_create"});
+  int const error = MPI_Graph_create(communicator, nodes, ends, edges, reorder, graph);
+  return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *graph : 0);
+}
+QUARRY_HD int quarry_check_MPI_Dist_graph_create(MPI_Comm communicator, int count,
+                                                 int const* sources, int const* degrees,
+                                                 int const* targets, int const* weights,
+                                                 MPI_Info info, int reorder, MPI_Comm* graph) {
+  check_collective(communicator, {.name = "MPI_Dist_graph_create"});
+  int const error = MPI_Dist_graph_create(communicator, count, sources, degrees, targets, weights,
+                                          info, reorder, graph);
+  return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *graph : 0);
+}
+QUARRY_HD int quarry_check_MPI_Dist_graph_create_adjacent(MPI_Comm communicator, int source_count,
+                                                          int const* sources,
+                                                          int const* source_weights,
+                                                          int target_count, int const* targets,
+                                                          int const* target_weights, MPI_Info info,
+                                                          int reorder, MPI_Comm* graph) {
+  check_collective(communicator, {.name = "MPI_Dist_graph_create_adjacent"});
+  int const error =
+      MPI_Dist_graph_create_adjacent(communicator, source_count, sources, source_weights,
+                                     target_count, targets, target_weights, info, reorder, graph);
+  return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *graph : 0);
 }
 QUARRY_HD int quarry_check_MPI_Cart_sub(MPI_Comm communicator, int const* remains, MPI_Comm* part) {
   check_collective(communicator, {.name = "MPI_Cart_sub"});
@@ -89,6 +136,20 @@ QUARRY_HD int quarry_check_MPI_Op_create(MPI_User_function* function, int commut
 QUARRY_HD int quarry_check_MPI_Comm_group(MPI_Comm communicator, MPI_Group* group) {
   int const error = MPI_Comm_group(communicator, group);
   return note_made(error, made_object::kind::group, error == MPI_SUCCESS ? *group : 0);
+}
+QUARRY_HD int quarry_check_MPI_Comm_remote_group(MPI_Comm communicator, MPI_Group* group) {
+  int const error = MPI_Comm_remote_group(communicator, group);
+  return note_made(error, made_object::kind::group, error == MPI_SUCCESS ? *group : 0);
+}
+QUARRY_HD int quarry_check_MPI_Group_range_incl(MPI_Group from, int count, int ranges[][3],
+                                                MPI_Group* result) {
+  int const error = MPI_Group_range_incl(from, count, ranges, result);
+  return note_made(error, made_object::kind::group, error == MPI_SUCCESS ? *result : 0);
+}
+QUARRY_HD int quarry_check_MPI_Group_range_excl(MPI_Group from, int count, int ranges[][3],
+                                                MPI_Group* result) {
+  int const error = MPI_Group_range_excl(from, count, ranges, result);
+  return note_made(error, made_object::kind::group, error == MPI_SUCCESS ? *result : 0);
 }
 QUARRY_HD int quarry_check_MPI_Group_incl(MPI_Group from, int count, int const* ranks,
                                           MPI_Group* result) {
