@@ -86,7 +86,7 @@ class report_line {
 };
 
 /// A number for how C represents a basic type: the same for MPI_INT and MPI_INT32_T.
-[[nodiscard]] QUARRY_SLOW std::uint32_t representation(MPI_Datatype basic);
+[[nodiscard]] QUARRY_SLOW std::uint32_t representation_of(MPI_Datatype basic);
 
 /// A collective operation, as all ranks of the communicator should call it.
 struct checked_operation {

@@ -19,7 +19,7 @@ class element_hash {
  public:
   QUARRY_HD void add(MPI_Datatype basic, bytes count) {
     if (count == 0) return;
-    std::uint32_t const kind = representation(basic);
+    std::uint32_t const kind = representation_of(basic);
     if (kind != kind_) {
       finish_run();
       kind_ = kind;
@@ -64,7 +64,7 @@ class element_hash {
 
 }  // namespace
 
-QUARRY_SLOW std::uint32_t representation(MPI_Datatype basic) {
+QUARRY_SLOW std::uint32_t representation_of(MPI_Datatype basic) {
   enum kind : std::uint32_t { other = 1, whole, natural, real, complex, text, truth };
   auto const extent = static_cast<std::uint32_t>(basic) >> 8 << 8;
   switch (basic) {
@@ -117,7 +117,8 @@ QUARRY_SLOW std::uint32_t representation(MPI_Datatype basic) {
 
 QUARRY_SLOW type_signature signature_of(rank_state& rank, bytes count, MPI_Datatype type,
                                         bytes most) {
-  if (!is_type(rank, type)) return {};
+  // a receive keeps a type that the program has freed
+  if (is_basic(type) ? !is_named(type) : derived(rank, type) == nullptr) return {};
   type_facts const facts = facts_of(rank, type);
   bool const needs_frames = facts.only_element == MPI_DATATYPE_NULL && facts.size != 0;
   void* const frames = needs_frames ? allocate(facts.depth * sizeof(listed_type)) : nullptr;

@@ -30,7 +30,7 @@ class Checks(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.programs = {}
-        for name, options in (("checked", ["--check"]), ("plain", [])):
+        for name, options in (("checked", ["--check"]), ("plain", []), ("traced", ["--check", "--trace"])):
             cls.programs[name] = Path(cls.temporary.name) / name
             command = [TOOLS / "quarry-mpicc", "-O1", *options, SOURCE.name, "-o", cls.programs[name]]
             subprocess.run(command, cwd=SOURCE.parent, check=True, timeout=120)
@@ -39,8 +39,9 @@ class Checks(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
-    def run_case(self, case, ranks=3, program="checked", seed=0):
-        command = [TOOLS / "quarry-mpirun", "-n", str(ranks), "--device", DEVICE, "--seed", str(seed), self.programs[program], case]
+    def run_case(self, case, ranks=3, program="checked", seed=0, options=()):
+        common = [TOOLS / "quarry-mpirun", "-n", str(ranks), "--device", DEVICE, "--seed", str(seed)]
+        command = [*common, *options, self.programs[program], case]
         result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
         return result, result.stderr.splitlines()
 
@@ -74,6 +75,24 @@ class Checks(unittest.TestCase):
     def test_a_message_that_nobody_receives(self):
         self.expect("unreceived", "nobody has received a message of 12 bytes, tag 5, from rank 0 of communicator 0$", count=1)
 
+    def test_types_of_messages_that_differ_from_those_of_their_receives(self):
+        differ = "datatypes differ: the receive of {0} has {1}, the message of {2} from rank \\d of the world has {3}$"
+        self.expect("messages", differ.format(line_of("RECEIVED"), "MPI_FLOAT", line_of("SENT"), "MPI_INT"))
+        self.expect("structs", differ.format(line_of("RECEIVED STRUCT"), "several types", line_of("SENT STRUCT"), "several types"))
+
+    def test_nonblocking_and_persistent_collectives(self):
+        sides = (("Ibarrier", line_of("IBARRIER")), ("Iallreduce", line_of("IALLREDUCE")))
+        differ = r"operations differ: MPI_{0} of {1}, but rank \d calls MPI_{2} of {3}$"
+        self.expect_difference("nonblocking", "|".join(differ.format(a, b, c, d) for (a, b), (c, d) in (sides, sides[::-1])))
+        self.expect_difference("persistent", rf"roots differ: MPI_Bcast_init of {line_of('INIT')}, but rank \d")
+        self.expect("unfinished", rf"no call completes the collective operation of {line_of('UNFINISHED')}$")
+
+    def test_nothing_of_what_only_looks_like_a_fault(self):
+        for ranks in (1, 4):
+            for seed in (0, 3):
+                result, _ = self.run_case("allowed", ranks, seed=seed)
+                self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
     def test_collective_operations_that_differ(self):
         place = line_of("ROOT")
         differ = r"{0} differ: MPI_{1} of {2}, but rank \d calls MPI_{3} of {4}$"
@@ -97,6 +116,14 @@ class Checks(unittest.TestCase):
             for seed in (0, 3):
                 result, _ = self.run_case("good", ranks, seed=seed)
                 self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_a_program_with_a_trace_too(self):
+        trace = Path(self.temporary.name) / "a.trace"
+        for case, status, reports in (("good", 0, 0), ("messages", 1, 3)):
+            result, lines = self.run_case(case, program="traced", options=["--trace", trace])
+            self.assertEqual((result.returncode, len(lines)), (status, reports + 1), result.stderr)
+            self.assertRegex(result.stderr, r"quarry-mpirun: trace of [1-9]\d* calls in ")
+            self.assertEqual(sum("datatypes differ" in line for line in lines), reports)
 
     def test_nothing_of_programs_that_are_compiled_without(self):
         result, _ = self.run_case("leak", program="plain")

@@ -330,6 +330,34 @@ int main(int argc, char **argv) { if (argc > 3) function = thrice; return descen
         self.assertIn("possible recursion: descend\n", report)
         self.assertIn("calls through pointers in main can reach thrice, twice\n", report)
 
+    def test_the_runtime_has_no_recursion(self):
+        """Else each rank of any program gets 16 KiB of stack."""
+        self.write(a__c="""#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  int sum = 0, flag = 0;
+  MPI_Request requests[2];
+  MPI_Comm copy;
+  MPI_Datatype type;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Type_vector(2, 1, 2, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  MPI_Iallreduce(&argc, &sum, 1, MPI_INT, MPI_SUM, copy, &requests[0]);
+  MPI_Irecv(&flag, 1, MPI_INT, MPI_ANY_SOURCE, 0, copy, &requests[1]);
+  MPI_Cancel(&requests[1]);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  MPI_Type_free(&type);
+  MPI_Comm_free(&copy);
+  printf("%d\\n", sum);
+  return MPI_Finalize();
+}
+""")
+        report = self.compile("--report", "a.c")
+        if "CPU only" not in self.compile("--version"):
+            self.assertIn("without --stack: what the calls need\n", report)
+        self.assertNotIn("because of recursion", report)
+
     def test_complex_functions_of_the_gpu_are_those_of_the_host(self):
         """The GPU's source, compiled for the host; and a program that calls them compiles for the GPU."""
         result = self.execute("cc", "-O1", SOURCES / "complex_functions.c", "-o", "reference", "-lm")

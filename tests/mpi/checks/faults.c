@@ -69,6 +69,100 @@ static void types(void) {
 
 static void sizes(void) { MPI_Bcast(values, rank == 1 ? 5 : 4, MPI_INT, 0, MPI_COMM_WORLD); }
 
+static void messages(void) {
+  MPI_Request sent;
+  MPI_Isend(values, 8, MPI_INT, (rank + 1) % size, 3, MPI_COMM_WORLD, &sent);  // SENT
+  MPI_Recv(values + 32, 8, MPI_FLOAT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // RECEIVED
+  MPI_Wait(&sent, MPI_STATUS_IGNORE);
+}
+
+// A struct of an int and a double, sent to one of a double and an int.
+static void structs(void) {
+  int const lengths[] = {1, 1};
+  MPI_Aint const places[] = {0, 8};
+  MPI_Datatype const parts[] = {MPI_INT, MPI_DOUBLE, MPI_INT};
+  MPI_Datatype types[2];
+  MPI_Request received;
+  for (int i = 0; i < 2; ++i) {
+    MPI_Type_create_struct(2, lengths, places, parts + i, &types[i]);
+    MPI_Type_commit(&types[i]);
+  }
+  MPI_Irecv(values + 32, 3, types[1], (rank + size - 1) % size, 4, MPI_COMM_WORLD, &received);  // RECEIVED STRUCT
+  MPI_Ssend(values, 3, types[0], (rank + 1) % size, 4, MPI_COMM_WORLD);  // SENT STRUCT
+  for (int i = 0; i < 2; ++i) MPI_Type_free(&types[i]);
+  MPI_Wait(&received, MPI_STATUS_IGNORE);
+}
+
+static void nonblocking(void) {
+  MPI_Request begun;
+  if (rank == 1) MPI_Ibarrier(MPI_COMM_WORLD, &begun);                                          // IBARRIER
+  else MPI_Iallreduce(values, values + 32, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &begun);  // IALLREDUCE
+  MPI_Wait(&begun, MPI_STATUS_IGNORE);
+}
+
+static void persistent(void) {
+  MPI_Request made;
+  MPI_Bcast_init(values, 4, MPI_INT, rank == 2 ? 1 : 0, MPI_COMM_WORLD, MPI_INFO_NULL, &made);  // INIT
+}
+
+static void unfinished(void) {
+  MPI_Request never;
+  MPI_Ibarrier(MPI_COMM_WORLD, &never);  // UNFINISHED
+}
+
+static int refuse(MPI_Comm communicator, int key, void* value, void* state) {
+  (void)communicator, (void)key, (void)state;
+  return *(int*)value == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+
+// What is allowed and looks like a fault.
+static void allowed(void) {
+  MPI_Request requests[4];
+  MPI_Status status;
+  MPI_Datatype pairs;
+  int const next = (rank + 1) % size, from = (rank + size - 1) % size;
+  int position = 0, key, refuses = 1;
+  char packed[64];
+  for (int i = 0; i < 2; ++i)  // no peer: the buffer is not used
+    MPI_Irecv(values, 8, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[i]);
+  MPI_Isend((void*)8, 8, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[2]);
+  MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+  MPI_Bcast(NULL, 0, rank == 0 ? MPI_INT : MPI_CHAR, 0, MPI_COMM_WORLD);
+  MPI_Group all, none;
+  MPI_Comm_group(MPI_COMM_WORLD, &all);
+  MPI_Group_incl(all, 0, NULL, &none);  // is MPI_GROUP_EMPTY
+  MPI_Group_free(&all);
+  MPI_Comm copy;  // one rank cannot free it at once
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse, &key, NULL);
+  if (rank == 0) MPI_Comm_set_attr(copy, key, &refuses);
+  MPI_Barrier(copy);
+  int const error = MPI_Comm_free(&copy);
+  refuses = 0;
+  if (error != MPI_SUCCESS) MPI_Comm_free(&copy);
+  MPI_Comm_free_keyval(&key);
+  MPI_Type_contiguous(2, MPI_INT, &pairs);  // types that differ and have the same elements
+  MPI_Type_commit(&pairs);
+  MPI_Bcast(values, rank == 0 ? 2 : 1, rank == 0 ? MPI_INT : pairs, 0, MPI_COMM_WORLD);
+  MPI_Irecv(values, 5, pairs, from, 1, MPI_COMM_WORLD, &requests[0]);
+  MPI_Irecv(values + 10, 4, MPI_INT32_T, from, 2, MPI_COMM_WORLD, &requests[1]);
+  MPI_Isend(values + 20, 3, MPI_INT, next, 1, MPI_COMM_WORLD, &requests[2]);
+  MPI_Issend(values + 20, 2, MPI_2INT, next, 2, MPI_COMM_WORLD, &requests[3]);
+  MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+  MPI_Pack(values, 4, MPI_INT, packed, sizeof packed, &position, MPI_COMM_WORLD);
+  MPI_Sendrecv(packed, position, MPI_PACKED, next, 3, values + 30, 4, MPI_INT, from, 3, MPI_COMM_WORLD, &status);
+  MPI_Sendrecv(values, 0, MPI_INT, next, 4, values + 30, 4, MPI_FLOAT, from, 4, MPI_COMM_WORLD, &status);
+  MPI_Issend(values, 40, MPI_INT, next, 5, MPI_COMM_WORLD, &requests[0]);  // nobody receives it
+  MPI_Cancel(&requests[0]);
+  MPI_Wait(&requests[0], &status);
+  MPI_Type_free(&pairs);
+  MPI_Info left;
+  MPI_Info_create(&left);
+  MPI_Finalize();
+  MPI_Info_free(&left);
+}
+
 // Uses everything as it should be used, more often than the checks keep operations.
 static void good(void) {
   MPI_Comm copy, half;
@@ -122,9 +216,17 @@ int main(int argc, char** argv) {
                      {"reductions", reductions},
                      {"types", types},
                      {"sizes", sizes},
+                     {"messages", messages},
+                     {"structs", structs},
+                     {"nonblocking", nonblocking},
+                     {"persistent", persistent},
+                     {"unfinished", unfinished},
+                     {"allowed", allowed},
                      {"good", good}};
   for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
     if (argc > 1 && strcmp(argv[1], cases[i].name) == 0) cases[i].run();
-  MPI_Finalize();
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  if (!is_finalized) MPI_Finalize();
   return 0;
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of what quarry-mpicc --check adds. checks_test.py runs whole programs.
+#include "mpi/support/full_heap.hpp"
+#include "mpi/support/type_model.hpp"
+#include "support/fibers_allowed.hpp"
+
+#include "mpi/signatures.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace quarry::test {
+namespace checks_test {
+
+/// A struct of basic types with these sizes, one after another.
+MPI_Datatype struct_of(std::vector<type_model::entry> const& entries) {
+  std::vector<int> const lengths(entries.size(), 1);
+  std::vector<MPI_Aint> places;
+  std::vector<MPI_Datatype> types;
+  for (auto const& each : entries) {
+    places.push_back(static_cast<MPI_Aint>(16 * places.size()));
+    types.push_back(each.size == 1   ? MPI_CHAR
+                    : each.size == 2 ? MPI_SHORT
+                    : each.size == 4 ? MPI_INT
+                                     : MPI_DOUBLE);
+  }
+  MPI_Datatype made = MPI_DATATYPE_NULL;
+  MPI_Type_create_struct(static_cast<int>(entries.size()), lengths.data(), places.data(),
+                         types.data(), &made);
+  MPI_Type_commit(&made);
+  return made;
+}
+
+mpi::type_signature signature_of(int count, MPI_Datatype type, std::size_t most) {
+  return mpi::signature_of(mpi::self(), static_cast<mpi::bytes>(count), type, most);
+}
+
+TEST(Checks, SignaturesAreThoseOfAListOfBasicTypes) {
+  program_result const result = run_on_threads(1, [] {
+    for (int seed = 1; seed <= 500; ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      random_types numbers{static_cast<std::uint64_t>(seed)};
+      type_model model = numbers.make(4);
+      MPI_Type_commit(&model.type);
+      int const count = 1 + numbers.below(3);
+      std::vector<type_model::entry> list = model.elements(count);
+      list.resize(static_cast<std::size_t>(numbers.below(static_cast<int>(list.size()) + 1)));
+      mpi::type_signature const found = signature_of(count, model.type, list.size());
+      MPI_Datatype same = struct_of(list);
+      EXPECT_TRUE(found.is_known);
+      EXPECT_EQ(found.elements, list.size());
+      EXPECT_EQ(found.hash, signature_of(1, same, list.size()).hash);
+      MPI_Type_free(&same);
+      if (!list.empty()) {
+        int& size =
+            list[static_cast<std::size_t>(numbers.below(static_cast<int>(list.size())))].size;
+        size = size == 4 ? 2 : 4;
+        MPI_Datatype other = struct_of(list);
+        EXPECT_NE(found.hash, signature_of(1, other, list.size()).hash);
+        MPI_Type_free(&other);
+      }
+      random_types::release(model);
+      if (testing::Test::HasFailure()) return;
+    }
+  });
+  EXPECT_EQ(result.status, 0);
+}
+
+TEST(Checks, ARankWithoutMemoryForItsCountComparesNothing) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const result = run_on_fibers(
+      2, 1,
+      [] {
+        int const own = rank_in(MPI_COMM_WORLD);
+        MPI_Comm copy;
+        MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+        mpi::check_collective(MPI_COMM_WORLD, {.name = "first"});
+        if (own == 1) mpi::check_collective(copy, {.name = "second"});
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (own == 0) {
+          full_heap const full;
+          mpi::check_collective(copy, {.name = "second"});
+        }
+        mpi::check_collective(copy, {.name = "third"});
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Comm_free(&copy);
+      },
+      std::uint64_t{1} << 20);
+  EXPECT_EQ(result.failure, "");
+  EXPECT_EQ(result.status, 0);
+}
+
+}  // namespace checks_test
+}  // namespace quarry::test
