@@ -46,7 +46,9 @@ struct checks {
   open_request* requests;
   made_object* objects;
   operation_count* counts;
-  signature_note* received;   // of messages that were received, not compared yet (signatures.hpp)
+  signature_note* received;  // of messages that were received, not compared yet (signatures.hpp)
+  signature_note* spare_notes;
+  std::uint32_t spares;
   std::uint32_t next_number;  // of the next request
   std::uint32_t reports;
   /// The rank has not counted an operation, since the heap had no memory. Its later ones would be
