@@ -16,11 +16,12 @@ struct immediate_copy {
   std::uint32_t taken;  // atomic: how many ranks have it
 };
 
+/// In a communicator. A rank waits if it is so many copies ahead of another rank.
+///
 /// Memory order. (M) releases the copy to those that see it (S). The last rank to take it (T) sees
 /// that the others have read the place, and frees the place for the next copy (F), whose maker
-/// acquires it by (S), or by the exchange that claims the place (C).
-///
-/// In a communicator. A rank waits if it is so many copies ahead of another rank.
+/// acquires it by (S), or by the exchange that claims the place (C). No test can relax (F) and (C):
+/// the maker's allocation in the heap orders as much.
 struct immediate_copies {
   static constexpr std::uint32_t places = 64;
   immediate_copy of[places];
@@ -36,7 +37,7 @@ namespace {
   std::uint64_t const turn = 4 * (number / immediate_copies::places);
   simt::atomic_ref<std::uint64_t> const state{place.state};
   for (std::uint64_t seen = turn;;) {
-    if (seen == turn && state.compare_exchange(seen, turn + 1, simt::acq_rel)) {
+    if (seen == turn && state.compare_exchange(seen, turn + 1, simt::acq_rel)) {  // (C)
       place.made = copy_of(shared, rank.rank, new_contexts());
       state.store(turn + 2, copy_made_order);  // (M)
       note_activity();
@@ -52,7 +53,7 @@ namespace {
   simt::atomic_ref<std::uint32_t> const taken{place.taken};
   if (taken.fetch_add(1, copy_taken_order) + 1 == shared.size) {  // (T)
     place.taken = 0;
-    state.store(turn + 4, copy_freed_order);  // (F)
+    state.store(turn + 4, simt::release);  // (F)
     note_activity();
   }
   return made;

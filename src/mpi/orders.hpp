@@ -29,7 +29,5 @@ inline constexpr simt::memory_order copy_seen_order =
     is_mutant("mpi-S") ? simt::relaxed : simt::acquire;
 inline constexpr simt::memory_order copy_taken_order =
     is_mutant("mpi-T") ? simt::relaxed : simt::acq_rel;
-inline constexpr simt::memory_order copy_freed_order =
-    is_mutant("mpi-F") ? simt::relaxed : simt::release;
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
