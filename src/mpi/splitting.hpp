@@ -56,8 +56,8 @@ struct bridge {
 QUARRY_SLOW int copy_attached(rank_state& rank, MPI_Comm from, MPI_Comm* copy,
                               char const* function);
 
-/// Gives the copy hints, unless `info` is MPI_INFO_NULL. Frees the copy if that fails. Returns an MPI
-/// error code, which was reported.
+/// Gives the copy hints, unless `info` is MPI_INFO_NULL. Frees the copy if that fails. Returns an
+/// MPI error code, which was reported.
 QUARRY_SLOW int give_info(MPI_Info info, MPI_Comm* copy);
 
 /// Parts the ranks of a communicator, or of both groups of an intercommunicator, by color. Each
