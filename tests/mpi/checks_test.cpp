@@ -10,6 +10,16 @@
 
 #include <numeric>
 
+extern "C" {
+int quarry_check_MPI_Isend(void const*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+int quarry_check_MPI_Issend(void const*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+int quarry_check_MPI_Irecv(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+int quarry_check_MPI_Recv(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status*);
+int quarry_check_MPI_Cancel(MPI_Request*);
+int quarry_check_MPI_Wait(MPI_Request*, MPI_Status*);
+int quarry_check_MPI_Waitall(int, MPI_Request*, MPI_Status*);
+}
+
 namespace quarry::test {
 namespace checks_test {
 
@@ -65,6 +75,53 @@ TEST(Checks, SignaturesAreThoseOfAListOfBasicTypes) {
     }
   });
   EXPECT_EQ(result.status, 0);
+}
+
+/// Messages of all sizes in a ring, received before and after they are sent, and cancelled ones.
+void exchange(int rounds) {
+  int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  int const next = (own + 1) % size, previous = (own + size - 1) % size;
+  for (int round = 0; round < rounds; ++round)
+    for (int const count : {0, 1, 13, 700, 1022, 1024, 5000}) {
+      auto const length = static_cast<std::size_t>(count);
+      std::vector<int> sent(length),
+          received[2] = {std::vector<int>(length), std::vector<int>(length)};
+      std::iota(sent.begin(), sent.end(), own * 10000);
+      MPI_Request requests[4];
+      quarry_check_MPI_Irecv(received[0].data(), count, MPI_INT, previous, 1, MPI_COMM_WORLD,
+                             &requests[0]);
+      quarry_check_MPI_Isend(sent.data(), count, MPI_INT, next, 1, MPI_COMM_WORLD, &requests[1]);
+      quarry_check_MPI_Issend(sent.data(), count, MPI_INT, next, 2, MPI_COMM_WORLD, &requests[2]);
+      quarry_check_MPI_Issend(sent.data(), count, MPI_INT, next, 3, MPI_COMM_WORLD, &requests[3]);
+      quarry_check_MPI_Cancel(&requests[3]);  // nobody receives it
+      quarry_check_MPI_Recv(received[1].data(), count, MPI_INT, previous, 2, MPI_COMM_WORLD,
+                            MPI_STATUS_IGNORE);
+      MPI_Status statuses[4];
+      quarry_check_MPI_Waitall(4, requests, statuses);
+      int is_cancelled = 0;
+      MPI_Test_cancelled(&statuses[3], &is_cancelled);
+      EXPECT_EQ(is_cancelled, 1);
+      std::iota(sent.begin(), sent.end(), previous * 10000);
+      EXPECT_EQ(received[0], sent);
+      EXPECT_EQ(received[1], sent);
+    }
+  MPI_Barrier(MPI_COMM_WORLD);  // a rank answers the last cancellation
+}
+
+TEST(Checks, SignedMessagesArrive) {
+  for (std::uint32_t const ranks : {1u, 4u}) run_everywhere(ranks, [] { exchange(2); });
+}
+
+TEST(Checks, SignedMessagesGiveTheirMemoryBack) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const leftover = [](int rounds) {
+    auto const result = run_on_fibers(4, 1, [=] { exchange(rounds); });
+    EXPECT_EQ(result.wrong_frees, 0u);
+    EXPECT_EQ(result.failure, "");
+    EXPECT_FALSE(result.is_deadlocked);
+    return result.allocations;
+  };
+  EXPECT_EQ(leftover(40), leftover(20));
 }
 
 TEST(Checks, ARankWithoutMemoryForItsCountComparesNothing) {
