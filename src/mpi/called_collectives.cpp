@@ -75,11 +75,14 @@ QUARRY_SLOW void report_difference(rank_state& rank, char const* what, checked_o
 QUARRY_SLOW void check_collective(MPI_Comm handle, checked_operation call) {
   rank_state& rank = self();
   membership const* const at = member(rank, handle);
-  if (at == nullptr || at->shared->local != nullptr) return;  // the operation itself reports it
+  if (at == nullptr) return;  // the operation itself reports it
+  communicator* const group = compared_group(*at);
+  if (group != at->shared && (call.root == MPI_ROOT || call.root == MPI_PROC_NULL))
+    call.root = call.type = call.size = -1;  // only the root's own buffer counts
   checks* const own = checks_of(rank);
   if (own == nullptr || own->compares_nothing != 0) return;
-  called_collectives* const all = shared_once(at->shared->called);
-  operation_count* const count = all == nullptr ? nullptr : count_of(*own, at->shared);
+  called_collectives* const all = shared_once(group->called);
+  operation_count* const count = all == nullptr ? nullptr : count_of(*own, group);
   if (count == nullptr) {
     own->compares_nothing = 1;
     return;

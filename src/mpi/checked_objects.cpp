@@ -5,16 +5,16 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// What the members of a communicator share; null if there is none with this handle.
-[[nodiscard]] QUARRY_HD communicator const* shared_of(MPI_Comm handle) {
+/// The ranks that free the communicator together; null if there is none with this handle.
+[[nodiscard]] QUARRY_HD communicator const* group_freeing(MPI_Comm handle) {
   membership const* const at = member(self(), handle);
-  return at == nullptr ? nullptr : at->shared;
+  return at == nullptr ? nullptr : compared_group(*at);
 }
 
 /// After a communicator is freed.
-QUARRY_SLOW void note_end_of(MPI_Comm handle, communicator const* shared) {
+QUARRY_SLOW void note_end_of(MPI_Comm handle, communicator const* group) {
   note_freed(made_object::kind::communicator, handle);
-  forget_operations(shared);
+  forget_operations(group);
 }
 
 }  // namespace
@@ -116,6 +116,7 @@ QUARRY_HD int quarry_check_MPI_Intercomm_create(MPI_Comm local, int local_leader
   return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *made : 0);
 }
 QUARRY_HD int quarry_check_MPI_Intercomm_merge(MPI_Comm communicator, int high, MPI_Comm* merged) {
+  check_collective(communicator, {.name = "MPI_Intercomm_merge"});
   int const error = MPI_Intercomm_merge(communicator, high, merged);
   return note_made(error, made_object::kind::communicator, error == MPI_SUCCESS ? *merged : 0);
 }
@@ -210,17 +211,17 @@ QUARRY_HD int quarry_check_MPI_Info_free(MPI_Info* freed) {
 QUARRY_HD int quarry_check_MPI_Comm_free(MPI_Comm* freed) {
   int const handle = *freed;
   check_collective(handle, {.name = "MPI_Comm_free"});
-  communicator const* const shared = shared_of(handle);
+  communicator const* const group = group_freeing(handle);
   int const error = MPI_Comm_free(freed);
-  if (error == MPI_SUCCESS) note_end_of(handle, shared);
+  if (error == MPI_SUCCESS) note_end_of(handle, group);
   return error;
 }
 QUARRY_HD int quarry_check_MPI_Comm_disconnect(MPI_Comm* freed) {
   int const handle = *freed;
   check_collective(handle, {.name = "MPI_Comm_disconnect"});
-  communicator const* const shared = shared_of(handle);
+  communicator const* const group = group_freeing(handle);
   int const error = MPI_Comm_disconnect(freed);
-  if (error == MPI_SUCCESS) note_end_of(handle, shared);
+  if (error == MPI_SUCCESS) note_end_of(handle, group);
   return error;
 }
 QUARRY_HD int quarry_check_MPI_Finalize() {

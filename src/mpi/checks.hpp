@@ -102,6 +102,11 @@ struct checked_operation {
 };
 static_assert(sizeof(checked_operation) == 48);
 
+/// The ranks whose operations are compared: in an intercommunicator those of the own group.
+[[nodiscard]] QUARRY_HD inline communicator* compared_group(membership const& at) {
+  return at.shared->local != nullptr ? at.shared->local : at.shared;
+}
+
 /// Compares the call with that of other members. Ends the program with a report if they differ.
 QUARRY_SLOW void check_collective(MPI_Comm handle, checked_operation call);
 /// Forgets how many operations of a communicator the rank has begun, after it has freed that.

@@ -84,6 +84,8 @@ class Checks(unittest.TestCase):
         sides = (("Ibarrier", line_of("IBARRIER")), ("Iallreduce", line_of("IALLREDUCE")))
         differ = r"operations differ: MPI_{0} of {1}, but rank \d calls MPI_{2} of {3}$"
         self.expect_difference("nonblocking", "|".join(differ.format(a, b, c, d) for (a, b), (c, d) in (sides, sides[::-1])))
+        sides = (("Allreduce", line_of("IN GROUP")), ("Barrier", line_of("OTHERS IN GROUP")))
+        self.expect_difference("groups", "|".join(differ.format(a, b, c, d) for (a, b), (c, d) in (sides, sides[::-1])))
         self.expect_difference("persistent", rf"roots differ: MPI_Bcast_init of {line_of('INIT')}, but rank \d")
         self.expect("unfinished", rf"no call completes the collective operation of {line_of('UNFINISHED')}$")
 

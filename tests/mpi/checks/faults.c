@@ -105,6 +105,21 @@ static void persistent(void) {
   MPI_Bcast_init(values, 4, MPI_INT, rank == 2 ? 1 : 0, MPI_COMM_WORLD, MPI_INFO_NULL, &made);  // INIT
 }
 
+// A communicator between the even ranks and the odd ones.
+static MPI_Comm between(void) {
+  MPI_Comm half, both;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 1, &both);
+  MPI_Comm_free(&half);
+  return both;
+}
+
+static void groups(void) {
+  MPI_Comm const both = between();
+  if (rank == 2) MPI_Allreduce(values, values + 32, 1, MPI_INT, MPI_SUM, both);  // IN GROUP
+  else MPI_Barrier(both);  // OTHERS IN GROUP
+}
+
 static void unfinished(void) {
   MPI_Request never;
   MPI_Ibarrier(MPI_COMM_WORLD, &never);  // UNFINISHED
@@ -157,6 +172,17 @@ static void allowed(void) {
   MPI_Cancel(&requests[0]);
   MPI_Wait(&requests[0], &status);
   MPI_Type_free(&pairs);
+  for (int i = 0; i < 70 && size > 1; ++i) {  // operations of two groups, whose arguments differ
+    MPI_Comm both = between(), merged;
+    int const root = rank % 2 == 1 ? 0 : rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
+    MPI_Bcast(values, root == MPI_PROC_NULL ? 0 : 3, MPI_INT, root, both);
+    MPI_Barrier(both);
+    MPI_Allgather(values, 1 + rank % 2, MPI_INT, values + 20, 2 - rank % 2, MPI_INT, both);
+    MPI_Intercomm_merge(both, rank % 2, &merged);
+    MPI_Comm_free(&both);
+    MPI_Barrier(merged);
+    MPI_Comm_free(&merged);
+  }
   MPI_Info left;
   MPI_Info_create(&left);
   MPI_Finalize();
@@ -220,6 +246,7 @@ int main(int argc, char** argv) {
                      {"structs", structs},
                      {"nonblocking", nonblocking},
                      {"persistent", persistent},
+                     {"groups", groups},
                      {"unfinished", unfinished},
                      {"allowed", allowed},
                      {"good", good}};
