@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's messages and requests in programs that quarry-mpicc --check made.
-#include "long_messages.hpp"
-#include "message_calls.hpp"
 #include "scratch.hpp"
 #include "signatures.hpp"
 
@@ -38,7 +36,7 @@ class request_list {
 QUARRY_SLOW int check_send(void const* data, int count, MPI_Datatype type, int to, int tag,
                            MPI_Comm communicator, mode how, call which, char const* function) {
   check_buffer({data, count, type, to}, false);
-  return send_checked(data, count, type, to, tag, communicator, how, which, function);
+  return send_signed(data, count, type, to, tag, communicator, how, which, function);
 }
 
 QUARRY_SLOW int check_isend(void const* data, int count, MPI_Datatype type, int to, int tag,
@@ -46,9 +44,8 @@ QUARRY_SLOW int check_isend(void const* data, int count, MPI_Datatype type, int 
                             char const* function) {
   checked_buffer const used{data, count, type, to};
   check_buffer(used, false);
-  return note_begun(
-      isend_checked(data, count, type, to, tag, communicator, how, call::isend, request, function),
-      request, begun_operation::send, used);
+  return note_begun(isend_signed(data, count, type, to, tag, communicator, how, request, function),
+                    request, begun_operation::send, used);
 }
 
 /// After a call that has received a message.
@@ -66,41 +63,45 @@ extern "C" {
 
 QUARRY_HD int quarry_check_MPI_Send(void const* data, int count, MPI_Datatype type, int to, int tag,
                                     MPI_Comm communicator) {
-  return check_send(data, count, type, to, tag, communicator, mode::checked, call::send,
+  return check_send(data, count, type, to, tag, communicator, mode::standard, call::send,
                     "MPI_Send");
 }
 QUARRY_HD int quarry_check_MPI_Ssend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator) {
-  return check_send(data, count, type, to, tag, communicator, mode::checked_synchronous,
-                    call::ssend, "MPI_Ssend");
+  return check_send(data, count, type, to, tag, communicator, mode::synchronous, call::ssend,
+                    "MPI_Ssend");
 }
+/// Its message has no signature: it counts in the attached buffer.
 QUARRY_HD int quarry_check_MPI_Bsend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator) {
-  return check_send(data, count, type, to, tag, communicator, mode::buffered, call::send,
-                    "MPI_Bsend");
+  check_buffer({data, count, type, to}, false);
+  return MPI_Bsend(data, count, type, to, tag, communicator);
 }
 QUARRY_HD int quarry_check_MPI_Rsend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator) {
-  return check_send(data, count, type, to, tag, communicator, mode::checked, call::send,
+  return check_send(data, count, type, to, tag, communicator, mode::standard, call::send,
                     "MPI_Rsend");
 }
 QUARRY_HD int quarry_check_MPI_Isend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator, MPI_Request* request) {
-  return check_isend(data, count, type, to, tag, communicator, mode::checked, request, "MPI_Isend");
+  return check_isend(data, count, type, to, tag, communicator, mode::standard, request,
+                     "MPI_Isend");
 }
 QUARRY_HD int quarry_check_MPI_Issend(void const* data, int count, MPI_Datatype type, int to,
                                       int tag, MPI_Comm communicator, MPI_Request* request) {
-  return check_isend(data, count, type, to, tag, communicator, mode::checked_synchronous, request,
+  return check_isend(data, count, type, to, tag, communicator, mode::synchronous, request,
                      "MPI_Issend");
 }
 QUARRY_HD int quarry_check_MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to,
                                       int tag, MPI_Comm communicator, MPI_Request* request) {
-  return check_isend(data, count, type, to, tag, communicator, mode::buffered, request,
-                     "MPI_Ibsend");
+  checked_buffer const used{data, count, type, to};
+  check_buffer(used, false);
+  return note_begun(MPI_Ibsend(data, count, type, to, tag, communicator, request), request,
+                    begun_operation::send, used);
 }
 QUARRY_HD int quarry_check_MPI_Irsend(void const* data, int count, MPI_Datatype type, int to,
                                       int tag, MPI_Comm communicator, MPI_Request* request) {
-  return check_isend(data, count, type, to, tag, communicator, mode::checked, request,
+  return check_isend(data, count, type, to, tag, communicator, mode::standard, request,
                      "MPI_Irsend");
 }
 QUARRY_HD int quarry_check_MPI_Recv(void* data, int count, MPI_Datatype type, int from, int tag,
@@ -133,9 +134,9 @@ QUARRY_HD int quarry_check_MPI_Sendrecv(void const* sent, int sent_count, MPI_Da
                                         MPI_Comm communicator, MPI_Status* status) {
   check_buffer({sent, sent_count, sent_type, to}, false);
   check_buffer({received, received_count, received_type, from}, true);
-  return end_receive(sendrecv_checked(sent, sent_count, sent_type, to, sent_tag, received,
-                                      received_count, received_type, from, received_tag,
-                                      communicator, status, mode::checked, "MPI_Sendrecv"));
+  return end_receive(sendrecv_signed(sent, sent_count, sent_type, to, sent_tag, received,
+                                     received_count, received_type, from, received_tag,
+                                     communicator, status));
 }
 /// Its message has no signature.
 QUARRY_HD int quarry_check_MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to,

@@ -78,25 +78,12 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
     return error;
   if (how == mode::buffered && !fits_buffer(rank, static_cast<bytes>(count), type))
     return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
-  if (to == MPI_PROC_NULL) {
-    *result = sent_request;
-    return MPI_SUCCESS;
-  }
-  request* const made = new_request(rank, result);
-  made->what = request::kind::send;
-  made->count = at->shared->world_rank(static_cast<std::uint32_t>(to), rank.rank);
-  made->communicator = handle;
-  made->source = MPI_ANY_SOURCE;  // an empty status
-  made->tag = MPI_ANY_TAG;
-  made->sent = start_send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag,
-                          how, which, message_of(*made));
-  if (made->sent != nullptr) return MPI_SUCCESS;
-  delete_request(rank, made);
-  *result = sent_request;
+  begin_isend(rank, *at, to, handle, result, [&](message& own) {
+    return start_send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag, how,
+                      which, own);
+  });
   return MPI_SUCCESS;
 }
-
-namespace {
 
 QUARRY_SLOW int finish_receive(rank_state& rank, MPI_Comm handle, request const& done,
                                MPI_Status* status, char const* function) {
@@ -105,6 +92,8 @@ QUARRY_SLOW int finish_receive(rank_state& rank, MPI_Comm handle, request const&
                                    : fail(rank, handle, done.error, function, "count",
                                           static_cast<std::int64_t>(done.count));
 }
+
+namespace {
 
 QUARRY_SLOW int recv_checked(void* data, int count, MPI_Datatype type, int from, int tag,
                              MPI_Comm handle, MPI_Status* status, call which,
@@ -194,25 +183,22 @@ QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, i
 
 /// Sends and receives at once.
 QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, bytes count,
-                          MPI_Datatype type, int to, int tag, mode how, request& wanted) {
+                          MPI_Datatype type, int to, int tag, request& wanted) {
   if (wanted.is_done == 0) begin_receive(rank, wanted);
   if (to != MPI_PROC_NULL)
-    send(rank, {&at, at.shared->context}, sent, count, type, to, tag, how, call::sendrecv);
+    send(rank, {&at, at.shared->context}, sent, count, type, to, tag, mode::standard,
+         call::sendrecv);
   wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
              [&] { return wanted.is_done != 0; });
 }
 
-}  // namespace
-
 QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_Datatype sent_type,
                                  int to, int sent_tag, void* received, int received_count,
                                  MPI_Datatype received_type, int from, int received_tag,
-                                 MPI_Comm communicator, MPI_Status* status, mode how,
-                                 char const* function) {
+                                 MPI_Comm communicator, MPI_Status* status, char const* function) {
   rank_state& rank = self();
   plain_receive plain;
-  if (how == mode::standard &&
-      is_plain_receive(rank, received, received_count, received_type, from, received_tag,
+  if (is_plain_receive(rank, received, received_count, received_type, from, received_tag,
                        communicator, plain) &&
       sent_count <= static_cast<std::int64_t>(most_extended) &&
       send_for_exchange(sent, static_cast<int>(sent_count), sent_type, to, sent_tag, communicator))
@@ -227,11 +213,9 @@ QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_
     return error;
   request wanted;
   set_up(wanted, received, received_count, received_type, from, received_tag, *at);
-  exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, how, wanted);
+  exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, wanted);
   return finish_receive(rank, communicator, wanted, status, function);
 }
-
-namespace {
 
 /// Sends a small message whose ticket was drawn, and receives.
 QUARRY_SLOW int sendrecv_with_ticket(void const* sent, int sent_count, MPI_Datatype sent_type,
@@ -369,8 +353,7 @@ QUARRY_HD int MPI_Sendrecv(void const* sent, int sent_count, MPI_Datatype sent_t
     }
   }
   return sendrecv_checked(sent, sent_count, sent_type, to, sent_tag, received, received_count,
-                          received_type, from, received_tag, communicator, status, mode::standard,
-                          "MPI_Sendrecv");
+                          received_type, from, received_tag, communicator, status, "MPI_Sendrecv");
 }
 
 QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag,
@@ -386,8 +369,7 @@ QUARRY_HD int MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int
   scratch const packed{rank, size};
   pack(rank, packed.data(), data, static_cast<bytes>(count), type);
   return sendrecv_checked(packed.data(), static_cast<std::int64_t>(size), MPI_BYTE, to, sent_tag,
-                          data, count, type, from, received_tag, communicator, status,
-                          mode::standard, name);
+                          data, count, type, from, received_tag, communicator, status, name);
 }
 
 QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* status) {

@@ -13,12 +13,30 @@ QUARRY_SLOW int check_message(rank_state& rank, MPI_Comm handle, std::int64_t co
                               MPI_Datatype type, std::int32_t peer, std::int32_t tag, bool receives,
                               char const* function, membership*& found);
 
-/// MPI_Sendrecv without the path for brief messages. `how`: the mode of the send.
-QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_Datatype sent_type,
-                                 int to, int sent_tag, void* received, int received_count,
-                                 MPI_Datatype received_type, int from, int received_tag,
-                                 MPI_Comm communicator, MPI_Status* status, mode how,
-                                 char const* function);
+/// Begins a send of checked arguments, and gives it a request. `start(own)` is a call of `start_send`
+/// with memory for the message.
+template <class Start>
+QUARRY_HD void begin_isend(rank_state& rank, membership& at, int to, MPI_Comm handle,
+                           MPI_Request* result, Start const& start) {
+  if (to == MPI_PROC_NULL) {
+    *result = sent_request;
+    return;
+  }
+  request* const made = new_request(rank, result);
+  made->what = request::kind::send;
+  made->count = at.shared->world_rank(static_cast<std::uint32_t>(to), rank.rank);
+  made->communicator = handle;
+  made->source = MPI_ANY_SOURCE;  // an empty status
+  made->tag = MPI_ANY_TAG;
+  made->sent = start(message_of(*made));
+  if (made->sent != nullptr) return;
+  delete_request(rank, made);
+  *result = sent_request;
+}
+
+/// The status and the error of a receive that is done.
+QUARRY_SLOW int finish_receive(rank_state& rank, MPI_Comm handle, request const& done,
+                               MPI_Status* status, char const* function);
 
 /// Prepares a receive. It is done at once if `from` is MPI_PROC_NULL.
 QUARRY_HD inline void set_up(request& wanted, void* data, int count, MPI_Datatype type, int from,

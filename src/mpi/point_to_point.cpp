@@ -10,8 +10,6 @@ namespace quarry::inline QUARRY_ABI::mpi {
 QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void const* data,
                                 bytes count, MPI_Datatype type, std::int32_t to, std::int32_t tag,
                                 mode how, call which, message& own) {
-  if (how >= mode::checked)
-    return start_signed_send(rank, through, data, count, type, to, tag, how, which, own);
   bytes const size = count * element_size(rank, type);
   std::uint32_t const target =
       through.at->shared->world_rank(static_cast<std::uint32_t>(to), rank.rank);

@@ -21,8 +21,7 @@ struct channel {
 #endif
 }
 
-/// The last two are those of programs with --check (signatures.hpp).
-enum class mode : std::uint32_t { standard, synchronous, buffered, checked, checked_synchronous };
+enum class mode : std::uint32_t { standard, synchronous, buffered };
 
 /// Sends a message. Returns what the sender must wait for, with `is_received`, before it changes
 /// the buffer; null if it need not wait. `own` is memory for a message that the sender waits for;

@@ -68,6 +68,7 @@
 #include "schedule_steps.cpp"
 #include "scheduled_collective.cpp"
 #include "signatures.cpp"
+#include "signed_messages.cpp"
 #include "splitting.cpp"
 #include "topologies.cpp"
 #include "topology_calls.cpp"

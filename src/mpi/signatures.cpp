@@ -8,33 +8,6 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// Where a signed message has the address of its note: behind its header and the data, if it is a
-/// copy.
-[[nodiscard]] QUARRY_HD bytes note_offset(bytes copied) { return (copied + 7) / 8 * 8; }
-[[nodiscard]] QUARRY_HD signature_note*& note_of(message& of) {
-  bytes const copied = of.data == of.inline_data() ? of.size : 0;
-  return *reinterpret_cast<signature_note**>(of.inline_data() + note_offset(copied));
-}
-
-/// A rank keeps this many notes for reuse: the heap takes longer than the rest of a send.
-constexpr std::uint32_t most_spare_notes = 16;
-
-[[nodiscard]] QUARRY_SLOW void* allocate_note(rank_state& rank) {
-  checks* const own = checks_of(rank);
-  if (own == nullptr || own->spare_notes == nullptr) return allocate(sizeof(signature_note));
-  signature_note* const spare = own->spare_notes;
-  own->spare_notes = spare->next;
-  --own->spares;
-  return spare;
-}
-QUARRY_SLOW void release_note(rank_state& rank, signature_note* note) {
-  checks* const own = checks_of(rank);
-  if (own == nullptr || own->spares == most_spare_notes) return release(note);
-  note->next = own->spare_notes;
-  own->spare_notes = note;
-  ++own->spares;
-}
-
 /// The hash of a sequence of elements. Neighbours of one kind count as one run, however they come.
 class element_hash {
  public:
@@ -159,61 +132,6 @@ QUARRY_SLOW type_signature signature_of(rank_state& rank, bytes count, MPI_Datat
                 });
   if (frames != nullptr) release(frames);
   return is_packed ? type_signature{} : hash.result();
-}
-
-QUARRY_SLOW message* start_signed_send(rank_state& rank, channel const& through, void const* data,
-                                       bytes count, MPI_Datatype type, std::int32_t to,
-                                       std::int32_t tag, mode how, call which, message& own) {
-  bool const is_synchronous = how == mode::checked_synchronous;
-  type_signature const signature = signature_of(rank, count, type);
-  if (!signature.is_known)
-    return start_send(rank, through, data, count, type, to, tag,
-                      is_synchronous ? mode::synchronous : mode::standard, which, own);
-  bytes const size = count * element_size(rank, type);
-  bool const is_copied =
-      size <= most_eager || !is_shared_memory(data) || !is_dense(rank, type);  // as `start_send`
-  bool const waits = is_synchronous || !is_copied;
-  wait_reason const reason = reason_of(which, to, tag, through.context);
-  bytes const copied = is_copied ? size : 0;
-  bytes const room = note_offset(copied) + sizeof(signature_note*);
-  message* const sent = wait_for_memory(rank, reason, [&] {
-    return waits ? static_cast<message*>(allocate(sizeof(message) + room))
-                 : new_outgoing(rank, room);
-  });
-  if (waits) {
-    ::new (sent) message{};
-    sent->belongs_to = message::owner::sender;
-  }
-  void* const memory = wait_for_memory(rank, reason, [&] { return allocate_note(rank); });
-  sent->data = is_copied ? sent->inline_data() : data;
-  sent->size = size;
-  sent->head = {static_cast<std::uint32_t>(tag), through.at->rank,
-                through.context << 8 | envelope::is_signed};
-  note_of(*sent) = ::new (memory) signature_note{
-      nullptr, signature, own_record().place, rank.rank, MPI_DATATYPE_NULL, 0, MPI_REQUEST_NULL};
-  if (is_copied) pack(rank, sent->inline_data(), data, count, type);
-  post(rank, through.at->shared->world_rank(static_cast<std::uint32_t>(to), rank.rank), *sent,
-       reason);
-  return waits ? sent : nullptr;
-}
-
-QUARRY_SLOW void finish_signed_send(message& own) {
-  if (own.is_taken == message::taken_back) release(note_of(own));
-  release(&own);
-}
-
-QUARRY_SLOW void keep_signature(rank_state& rank, request const& receive, message& arrived) {
-  signature_note* const note = note_of(arrived);
-  bytes const element = element_size(rank, receive.type);
-  bool const fits = element != 0 && arrived.size <= receive.count * element;
-  checks* const own = checks_of(rank);
-  if (own == nullptr || !fits) return release_note(rank, note);
-  retain_type(rank, receive.type);
-  note->type = receive.type;
-  note->count = (arrived.size + element - 1) / element;
-  note->handle = receive.handle;
-  note->next = own->received;
-  own->received = note;
 }
 
 QUARRY_SLOW void compare_signatures(rank_state& rank) {

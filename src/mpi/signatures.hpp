@@ -34,18 +34,26 @@ struct signature_note {
   MPI_Request handle;  // of the receive; MPI_REQUEST_NULL if that blocks
 };
 
-/// As `start_send` for a mode that is `checked`: sends the signature, too.
-[[nodiscard]] QUARRY_SLOW message* start_signed_send(rank_state& rank, channel const& through,
-                                                     void const* data, bytes count,
-                                                     MPI_Datatype type, std::int32_t to,
-                                                     std::int32_t tag, mode how, call which,
-                                                     message& own);
+/// MPI_Send and its kind for messages with signatures. `how` is not `buffered`. Only checked programs
+/// call them: what other programs call has no edge to them, so that their stacks stay as they are.
+QUARRY_SLOW int send_signed(void const* data, int count, MPI_Datatype type, int to, int tag,
+                            MPI_Comm communicator, mode how, call which, char const* function);
+QUARRY_SLOW int isend_signed(void const* data, int count, MPI_Datatype type, int to, int tag,
+                             MPI_Comm communicator, mode how, MPI_Request* request,
+                             char const* function);
+QUARRY_SLOW int sendrecv_signed(void const* sent, int sent_count, MPI_Datatype sent_type, int to,
+                                int sent_tag, void* received, int received_count,
+                                MPI_Datatype received_type, int from, int received_tag,
+                                MPI_Comm communicator, MPI_Status* status);
 
 /// After `is_received`: frees a message that its sender has waited for.
 QUARRY_SLOW void finish_signed_send(message& own);
 
 /// Keeps the signature of a message that the receive gets, for `compare_signatures`.
 QUARRY_SLOW void keep_signature(rank_state& rank, request const& receive, message& arrived);
+
+/// Gives a note back, for reuse by this rank's sends.
+QUARRY_SLOW void release_note(rank_state& rank, signature_note* note);
 
 /// Compares the signatures of messages with those of their receives, and reports differences.
 QUARRY_SLOW void compare_signatures(rank_state& rank);
