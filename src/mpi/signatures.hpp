@@ -7,14 +7,13 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// The basic elements of a buffer. Types that are the same to C are the same here, as MPI_INT and
+/// The basic elements of a buffer. Types that are the same type in C count as one, as MPI_INT and
 /// MPI_INT32_T. A pair of numbers is two elements.
 struct type_signature {
   std::uint64_t hash = 0;
   bytes elements = 0;
-  MPI_Datatype only =
-      MPI_DATATYPE_NULL;  // the type of all elements, one of those that are the same
-  bool is_known = false;  // there is memory to find it, and no element is MPI_PACKED
+  MPI_Datatype only = MPI_DATATYPE_NULL;  // the type of all elements; null: there are several
+  bool is_known = false;  // false: the heap had no memory, or there is an MPI_PACKED
 };
 
 /// The signature of the first `most` basic elements of a buffer.
