@@ -13,8 +13,8 @@ QUARRY_SLOW int check_message(rank_state& rank, MPI_Comm handle, std::int64_t co
                               MPI_Datatype type, std::int32_t peer, std::int32_t tag, bool receives,
                               char const* function, membership*& found);
 
-/// Begins a send of checked arguments, and gives it a request. `start(own)` is a call of `start_send`
-/// with memory for the message.
+/// Begins a send of checked arguments, and gives it a request. `start(own)` is a call of
+/// `start_send` with memory for the message.
 template <class Start>
 QUARRY_HD void begin_isend(rank_state& rank, membership& at, int to, MPI_Comm handle,
                            MPI_Request* result, Start const& start) {

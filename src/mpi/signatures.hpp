@@ -33,8 +33,8 @@ struct signature_note {
   MPI_Request handle;  // of the receive; MPI_REQUEST_NULL if that blocks
 };
 
-/// MPI_Send and its kind for messages with signatures. `how` is not `buffered`. Only checked programs
-/// call them: what other programs call has no edge to them, so that their stacks stay as they are.
+/// MPI_Send and its kind for messages with signatures. `how` is not `buffered`. Only checked
+/// programs call them, and nothing that other programs call does: their stacks stay as they are.
 QUARRY_SLOW int send_signed(void const* data, int count, MPI_Datatype type, int to, int tag,
                             MPI_Comm communicator, mode how, call which, char const* function);
 QUARRY_SLOW int isend_signed(void const* data, int count, MPI_Datatype type, int to, int tag,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages with signatures. They never lie in a slot: the slot has their address, and they have that
-// of their note. Senders wait where they would wait without signatures.
+// Messages with signatures. They never lie in a slot: the slot has their address, and they have
+// that of their note. Senders wait where they would wait without signatures.
 #include "message_calls.hpp"
 #include "signatures.hpp"
 
