@@ -64,6 +64,29 @@ static_assert(std::is_convertible_v<rmm_device_memory, mr::any_resource<device_a
 static_assert(std::is_convertible_v<rmm_memory_resource_ref<device_resource, device_accessible>,
                                     mr::any_resource<device_accessible>>);
 
+// Resources that a reference to a resource constructs. The check whether such a class may be copied
+// asks whether it is a resource, which asks whether it may be copied (CCCL's issue 8037, with GCC 14
+// and Clang).
+struct adaptor_source {
+  explicit adaptor_source(rmm::device_async_resource_ref);
+  void* allocate(bytes, bytes, cuda_stream);
+  void deallocate(void*, bytes, bytes, cuda_stream) noexcept;
+  void* allocate_sync(bytes, bytes);
+  void deallocate_sync(void*, bytes, bytes) noexcept;
+};
+using owning_adaptor = shared_stream_memory<adaptor_source, rmm_failures, device_accessible>;
+static_assert(std::copy_constructible<owning_adaptor>);
+static_assert(mr::resource_with<owning_adaptor, device_accessible>);
+static_assert(std::is_constructible_v<owning_adaptor, rmm::device_async_resource_ref>);
+static_assert(std::is_convertible_v<owning_adaptor, mr::any_resource<device_accessible>>);
+struct derived_adaptor : rmm_device_memory {
+  explicit derived_adaptor(rmm::device_async_resource_ref);
+  explicit derived_adaptor(mr::any_resource<device_accessible>);
+};
+static_assert(std::copy_constructible<derived_adaptor>);
+static_assert(mr::resource_with<derived_adaptor, device_accessible>);
+static_assert(std::is_convertible_v<derived_adaptor, mr::any_resource<device_accessible>>);
+
 using host_source = locked_stream_pool<limited_resource<host_resource>, immediate_streams>;
 using host_memory = shared_stream_memory<host_source, rmm_failures, device_accessible>;
 
@@ -229,6 +252,33 @@ TEST(RmmMemoryResource, IsStoredByValueAsADevicesResource) {
   ref.deallocate(stream, memory, 100, 256);
   (void)rmm::mr::reset_per_device_resource(device);
   EXPECT_TRUE(pool.expired());
+}
+
+/// A wrapper of a wrapper must hold the resource itself. Otherwise equal resources compare as
+/// different, as in RMM before its change 2349, or the wrapper refers to a resource that is gone.
+TEST(RmmMemoryResource, IsTheSameResourceInEveryWrapper) {
+  std::weak_ptr<host_source> pool;
+  using owner = mr::any_resource<device_accessible>;
+  auto const wrap = [&] {
+    auto resource = make();
+    pool = resource.shared();
+    rmm::device_async_resource_ref const ref{resource};
+    owner direct{resource}, by_ref{ref};
+    EXPECT_EQ(direct, by_ref);
+    EXPECT_EQ(ref, rmm::device_async_resource_ref{by_ref});
+    EXPECT_EQ(rmm::device_async_resource_ref{resource}, rmm::device_async_resource_ref{direct});
+    auto other = make();
+    EXPECT_NE(direct, owner{rmm::device_async_resource_ref{other}});
+    return owner{rmm::device_async_resource_ref{by_ref}};
+  };
+  owner wrapped = wrap();
+  auto* const resource = mr::resource_cast<host_memory>(&wrapped);
+  ASSERT_NE(resource, nullptr);
+  EXPECT_EQ(resource->shared(), pool.lock());
+  EXPECT_EQ(pool.use_count(), 1);
+  void* const memory = wrapped.allocate(stream, 100, 256);
+  EXPECT_EQ(pool.lock()->counts().allocations_in_use, 1u);
+  wrapped.deallocate(stream, memory, 100, 256);
 }
 
 /// RMM keeps the resource until the process ends, after `main`.

@@ -49,6 +49,38 @@ TEST_F(StreamPoolGrowth, GrowsBeforeAStreamWaitsWithGrowsFirst) {
   EXPECT_THROW((void)source.allocate(1, 3), out_of_memory);
 }
 
+/// A request that no memory can serve must not separate other streams' free memory from the work
+/// that still uses it (a fault of RMM's pool, issue 2489: three streams and a failed request).
+TEST_F(StreamPoolGrowth, OrdersStreamsAfterEarlierUsesIfARequestBetweenThemFails) {
+  for (bool const grows_first : {false, true}) {
+    auto& source = make({.first_block = 1_MiB,
+                         .next_block = 1_MiB,
+                         .max_bytes = 1_MiB,
+                         .grows_first = grows_first});
+    void* const first = source.allocate(512_KiB, 1);
+    void* const second = source.allocate(512_KiB, 1);
+    auto const used = world().tick(1);
+    source.deallocate(first, 1);
+    source.deallocate(second, 1);
+    EXPECT_THROW((void)source.allocate(2_MiB, 2), out_of_memory);
+    EXPECT_EQ(source.allocate(512_KiB, 3), first);
+    EXPECT_TRUE(world().is_before(1, used, 3));
+
+    // Stream 2 merges and uses all memory but does not wait for stream 3's use by itself.
+    auto const used_by_3 = world().tick(3);
+    source.deallocate(first, 3);
+    EXPECT_THROW((void)source.allocate(2_MiB, 4), out_of_memory);
+    EXPECT_EQ(source.allocate(1_MiB, 2), first);
+    EXPECT_TRUE(world().is_before(1, used, 2));
+    EXPECT_TRUE(world().is_before(3, used_by_3, 2));
+    source.deallocate(first, 2);
+    EXPECT_EQ(source.allocate(1_MiB, 5), first);
+    EXPECT_TRUE(world().is_before(1, used, 5));
+    EXPECT_TRUE(world().is_before(3, used_by_3, 5));
+    EXPECT_TRUE(source.audit().empty());
+  }
+}
+
 /// The stream's old and new free memory must merge, although the pool shared the old memory.
 TEST_F(StreamPoolGrowth, MergesAllFreeMemoryOfAStreamThatWorksAlone) {
   auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 2_MiB});
