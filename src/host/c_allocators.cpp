@@ -159,6 +159,12 @@ quarry_status quarry_reallocate(void* memory, uint64_t size, void** result) {
   return return_memory("quarry_reallocate", result,
                        [&] { return operations::reallocate(memory, size); });
 }
+quarry_status quarry_allocator_reallocate(quarry_allocator* fallback, void* memory, uint64_t size,
+                                          void** result) {
+  return return_memory("quarry_allocator_reallocate", result, [&] {
+    return operations::reallocate(memory, size, allocator_of(fallback));
+  });
+}
 quarry_status quarry_move(void* memory, quarry_allocator* target, void** result) {
   return return_memory("quarry_move", result,
                        [&] { return operations::move(memory, allocator_of(target)); });

@@ -101,6 +101,23 @@ TEST_F(CAllocators, FreeReallocateAndMoveMemoryByItsAddress) {
   EXPECT_EQ(memory, nullptr);
 }
 
+TEST_F(CAllocators, ReallocateAllocatesForNullMemory) {
+  void* a = nullptr;
+  quarry_allocator* owner = nullptr;
+  ASSERT_EQ(quarry_allocator_reallocate(fields, nullptr, 100, &a), QUARRY_OK);
+  std::memset(a, 5, 100);
+  ASSERT_EQ(quarry_allocator_reallocate(host, a, 100'000, &a), QUARRY_OK);
+  EXPECT_EQ(static_cast<char*>(a)[99], 5);
+  EXPECT_EQ(quarry_allocator_of(a, &owner), QUARRY_OK);
+  EXPECT_EQ(owner, fields) << "the memory stays with its allocator";
+  EXPECT_EQ(quarry_deallocate(a), QUARRY_OK);
+  void* memory = a;
+  EXPECT_EQ(quarry_allocator_reallocate(fields, a, 10, &memory), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(memory, nullptr);
+  EXPECT_EQ(quarry_allocator_reallocate(fields, nullptr, 10, nullptr), QUARRY_BAD_ARGUMENT);
+  EXPECT_EQ(quarry_allocator_reallocate(nullptr, nullptr, 10, &memory), QUARRY_BAD_ARGUMENT);
+}
+
 TEST_F(CAllocators, RefuseHandlesOfOtherKindsAndDestroyedHandles) {
   void* a = nullptr;
   uint32_t id = 0;

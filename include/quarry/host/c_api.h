@@ -250,6 +250,10 @@ quarry_status quarry_allocator_id(quarry_allocator* allocator, uint32_t* id);
  * null memory; the other functions refuse it. `*result` is null unless QUARRY_OK. */
 quarry_status quarry_deallocate(void* memory);
 quarry_status quarry_reallocate(void* memory, uint64_t size, void** result);
+/* The same, but for null memory it allocates from `fallback`, as C's realloc does. Any named
+ * allocator may have allocated the memory. */
+quarry_status quarry_allocator_reallocate(quarry_allocator* fallback, void* memory, uint64_t size,
+                                          void** result);
 quarry_status quarry_move(void* memory, quarry_allocator* target, void** result);
 
 /* Copy bytes between allocations, or set the bytes of an allocation to `value`, which is from 0 to

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <vector>
+
 namespace quarry::test {
 namespace caching_arena_test {
 
@@ -42,6 +46,52 @@ TEST(CachingArena, StopsCachingForAWhileWhenSizesAreNotReused) {
   }
   arena.deallocate(third);
   EXPECT_EQ(arena.free_chunks(), 0u) << "the chunk is cached again";
+  EXPECT_TRUE(arena.audit().empty());
+}
+
+TEST(CachingArena, ReusesFreedMemoryOfALargeBlockBeforeTheUnusedRest) {
+  fast_fit arena;
+  arena.reserve();
+  auto const first = arena.allocate_in({1 << 20, 1 << 20}, {4096, 4096});
+  for (int i = 0; i < 3; ++i) (void)arena.allocate({4096, 4096});
+  for (std::uint64_t i = 0; i < 4; ++i) arena.deallocate(first + i * 4096);
+  EXPECT_EQ(arena.free_chunks(), 1u) << "the four chunks are cached";
+  EXPECT_EQ(arena.allocate({16384, 16384}), first);
+  EXPECT_TRUE(arena.audit().empty());
+}
+
+TEST(CachingArena, KeepsCachedChunksIfHalfOfTheMemoryWasUsed) {
+  fast_fit arena;
+  arena.reserve();
+  auto const first = arena.allocate_in({1 << 16, 1 << 16}, {4096, 4096});
+  for (int i = 0; i < 9; ++i) (void)arena.allocate({4096, 4096});
+  for (std::uint64_t i = 0; i < 4; ++i) arena.deallocate(first + i * 4096);
+  EXPECT_EQ(arena.allocate({8192, 8192}), first + 10 * 4096);
+  EXPECT_EQ(arena.allocate({4096, 4096}), first + 3 * 4096) << "the chunk freed last is cached";
+  EXPECT_TRUE(arena.audit().empty());
+}
+
+/// A program whose sizes change from phase to phase, over a block of a gigabyte.
+TEST(CachingArena, UsesLittleOfALargeBlockBeyondThePeak) {
+  constexpr std::uint64_t block = 1 << 30;
+  fast_fit arena;
+  arena.reserve();
+  std::minstd_rand random{1};
+  std::vector<std::uint64_t> allocated{arena.allocate_in({block, block}, {16, 16})};
+  bytes in_use = 16, peak = 0, end = 0;
+  for (bytes largest = 65'536; largest > 1000; largest -= largest / 4) {
+    for (int i = 0; i < 200; ++i) {
+      bytes const size = (largest - random() % (largest / 8)) & ~bytes{15};
+      auto const base = arena.allocate({size, size}).value();
+      allocated.push_back(base);
+      peak = std::max(peak, in_use += size);
+      end = std::max(end, base + size - block);
+    }
+    std::shuffle(allocated.begin(), allocated.end(), random);
+    for (; allocated.size() > 20; allocated.pop_back())
+      in_use -= arena.deallocate(allocated.back()).requested;
+  }
+  EXPECT_LT(end, peak + peak / 2);
   EXPECT_TRUE(arena.audit().empty());
 }
 

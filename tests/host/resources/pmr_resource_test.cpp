@@ -3,6 +3,7 @@
 
 #include "conformance/resources.hpp"
 #include "quarry/host/resources/host_resource.hpp"
+#include "quarry/host/resources/synchronized_resource.hpp"
 
 #include <cstring>
 #include <list>
@@ -51,6 +52,23 @@ TEST(AsPmrResource, ServesTypesOfLargeAlignment) {
     }
   }
   EXPECT_EQ(source.counts().allocated, 0u);
+}
+
+TEST(OwningPmrResource, IsOneObjectInPlaceOfAPoolOfStdPmr) {
+  using shared_pool = synchronized_resource<pool<host_resource>>;
+  static_assert(!std::is_copy_constructible_v<owning_pmr_resource<shared_pool>>);
+  static_assert(!std::is_constructible_v<owning_pmr_resource<pool<host_resource>>, char const*>);
+  owning_pmr_resource<shared_pool> memory{host_resource{}, pool_options{.max_bytes = 1 << 20}};
+  {
+    std::pmr::vector<std::pmr::string> names{&memory};
+    for (int i = 0; i < 100; ++i) names.emplace_back(static_cast<std::size_t>(i), 'x');
+    EXPECT_EQ(names[99].size(), 99u);
+    as_pmr_resource view{memory.resource()};
+    EXPECT_TRUE(memory == view);
+    EXPECT_GT(memory.resource().with([](auto& source) { return source.counts().allocated; }), 0u);
+  }
+  EXPECT_EQ(memory.resource().with([](auto& source) { return source.counts().allocated; }), 0u);
+  EXPECT_THROW((void)memory.allocate(2 << 20), std::bad_alloc);
 }
 
 TEST(ResourceAllocator, ServesTheStandardsContainers) {

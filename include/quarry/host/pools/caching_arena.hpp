@@ -15,6 +15,11 @@ namespace quarry::inline QUARRY_ABI {
 /// quick lists save little and scatter the free memory. So if the quick lists did not pay
 /// (`quick_lists::pays`), a number of frees caches nothing: 128 frees for each cached chunk that no
 /// request took again, at most 32,768 frees.
+///
+/// A block that is much larger than the program needs is never full. So without a limit, requests
+/// would take memory of it that was never used while cached chunks lie idle, and the system would
+/// have to provide that memory. While less than half of the reserved bytes was ever used, the
+/// cached chunks are merged each time that the used bytes have grown by a sixteenth.
 template <class Index>
 class caching_arena : public chunk_arena<Index> {
   using core = chunk_arena<Index>;
@@ -45,10 +50,14 @@ class caching_arena : public chunk_arena<Index> {
   }
   /// The same, after `allocate_from_cached` found nothing.
   [[nodiscard]] std::optional<std::uint64_t> allocate_from_free(sizes size) {
-    auto const base = core::allocate_from_free(size);
-    if (base || quick_.count() == 0) return base;
-    free_cached();
-    return core::allocate_from_free(size);
+    if (spreads()) free_cached();
+    auto base = core::allocate_from_free(size);
+    if (!base && quick_.count() != 0) {
+      free_cached();
+      base = core::allocate_from_free(size);
+    }
+    if (base) count_use(*base + size.granted, size.granted);
+    return base;
   }
 
   /// Caches an allocation and returns the bytes requested for it. Returns nullopt and changes
@@ -83,6 +92,7 @@ class caching_arena : public chunk_arena<Index> {
   template <class ReturnBlock>
   void release(ReturnBlock const& return_block, bytes min_reserved = 0) {
     core::release(return_block, min_reserved, [this] { free_cached(); });
+    if (this->reserved() == 0) used_end_ = used_ = newly_used_ = 0;
   }
   template <class Visit>
   void carve(bytes page, bytes maximum, Visit const& visit) {
@@ -94,7 +104,21 @@ class caching_arena : public chunk_arena<Index> {
   [[nodiscard]] std::vector<std::string> audit() const { return core::audit(quick_.count()); }
 
  private:
+  /// Counts the bytes of an allocation that no allocation had before: those beyond the highest end.
+  /// A lower block that came later counts as used, which only makes merges rarer.
+  void count_use(std::uint64_t end, bytes size) {
+    if (end <= used_end_) return;
+    bytes const first_used = std::min(size, end - used_end_);
+    used_end_ = end;
+    used_ += first_used;
+    newly_used_ += first_used;
+  }
+  /// Whether requests use new memory of a large block, although chunks are cached.
+  [[nodiscard]] bool spreads() const {
+    return newly_used_ > used_ / 16 && quick_.count() != 0 && used_ < this->reserved() / 2;
+  }
   void free_cached() {
+    newly_used_ = 0;
     if (!quick_.pays()) {
       frees_without_cache_ = std::min(quick_.count(), max_unused) * uncached_frees;
       caches_ = false;
@@ -106,6 +130,9 @@ class caching_arena : public chunk_arena<Index> {
   static constexpr std::size_t uncached_frees = 128, max_unused = 256;
 
   detail::quick_lists quick_;
+  std::uint64_t used_end_ = 0;  // the highest end of an allocation
+  bytes used_ = 0;              // bytes that allocations have covered
+  bytes newly_used_ = 0;        // the same, since the lists were last empty
   bool caches_ = true;
   std::size_t frees_without_cache_ = 0;  // until chunks are cached again
 };

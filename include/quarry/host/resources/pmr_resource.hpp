@@ -5,6 +5,7 @@
 #include "quarry/core/errors.hpp"
 #include "quarry/host/resources/resource.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <memory_resource>
 #include <new>
@@ -57,6 +58,34 @@ class as_pmr_resource : public std::pmr::memory_resource {
   }
 
   Resource* resource_;
+};
+
+namespace detail {
+
+/// A member that is constructed before the base classes that follow.
+template <class Resource>
+struct pmr_source {
+  Resource source;
+};
+
+}  // namespace detail
+
+/// The same, but it owns the resource. So a program can replace an object of a class of std::pmr,
+/// such as `std::pmr::unsynchronized_pool_resource`, by one object of this class. Threads may share
+/// it if they may share the resource.
+template <class Resource>
+class owning_pmr_resource : private detail::pmr_source<Resource>, public as_pmr_resource<Resource> {
+ public:
+  /// Constructs the resource from `arguments`. Throws what its constructor throws.
+  template <class... Arguments>
+    requires std::constructible_from<Resource, Arguments...>
+  explicit owning_pmr_resource(Arguments&&... arguments)
+      : detail::pmr_source<Resource>{Resource(std::forward<Arguments>(arguments)...)},
+        as_pmr_resource<Resource>{this->source} {}
+  owning_pmr_resource(owning_pmr_resource const&) = delete;
+  owning_pmr_resource& operator=(owning_pmr_resource const&) = delete;
+
+  [[nodiscard]] Resource& resource() { return this->source; }
 };
 
 /// An allocator for containers of the standard library. It allocates objects of type T from a
