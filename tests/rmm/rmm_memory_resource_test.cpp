@@ -64,9 +64,9 @@ static_assert(std::is_convertible_v<rmm_device_memory, mr::any_resource<device_a
 static_assert(std::is_convertible_v<rmm_memory_resource_ref<device_resource, device_accessible>,
                                     mr::any_resource<device_accessible>>);
 
-// Resources that a reference to a resource constructs. The check whether such a class may be copied
-// asks whether it is a resource, which asks whether it may be copied (CCCL's issue 8037, with GCC 14
-// and Clang).
+// Resources that a reference to a resource constructs. The check whether such a class may be
+// copied asks whether it is a resource, which asks whether it may be copied (CCCL's issue 8037,
+// with GCC 14 and Clang).
 struct adaptor_source {
   explicit adaptor_source(rmm::device_async_resource_ref);
   void* allocate(bytes, bytes, cuda_stream);
