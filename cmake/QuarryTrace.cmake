@@ -26,11 +26,9 @@ if(ZLIB_FOUND)
   target_compile_definitions(quarry_trace PRIVATE QUARRY_WITH_ZLIB)
 endif()
 quarry_options(quarry_trace)
-if(QUARRY_LIBFUZZER)  # the sources that fuzzing runs most
-  foreach(name byte_source event json_line line_reader reader rmm_log text_log umpire_line umpire_log)
-    set_source_files_properties(src/trace/${name}.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
-  endforeach()
-endif()
-if(QUARRY_SANITIZE)  # searches for places and reading real snapshots are slow in builds that optimise nothing
-  set_source_files_properties(src/trace/placement.cpp src/trace/plan.cpp src/trace/pytorch_snapshot.cpp src/trace/unpickler.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
+foreach(library quarry_trace quarry_strategies)
+  quarry_count_for_fuzzing(${library})
+endforeach()
+if(QUARRY_SANITIZE)  # fuzzing, searches for places and reading real snapshots are slow in builds that optimise nothing
+  target_compile_options(quarry_trace PRIVATE -O1)
 endif()
