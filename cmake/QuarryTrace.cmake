@@ -14,7 +14,7 @@ quarry_options(quarry_strategies)
 target_sources(quarry_trace PRIVATE $<TARGET_OBJECTS:quarry_strategies>)
 add_library(quarry::trace ALIAS quarry_trace)
 set_target_properties(quarry_trace PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 9 EXPORT_NAME trace POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-  VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  VISIBILITY_INLINES_HIDDEN ON DEFINE_SYMBOL "" VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 if(BUILD_SHARED_LIBS)
   set_target_properties(quarry_trace PROPERTIES INSTALL_RPATH "$ORIGIN")  # both libraries are installed into one folder
   target_link_options(quarry_trace PRIVATE LINKER:--exclude-libs,ALL)
