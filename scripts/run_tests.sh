@@ -43,8 +43,8 @@ add_summary() {
   mapfile -t -O "${#failures[@]}" failures < <(sed -n "s/^failed: /$1: /p" "$2")
 }
 
-# start_builds WORD...: builds these in the background, one after the other. Bash lets programs in the background ignore SIGINT, which some
-# of the Python package's tests send.
+# start_builds WORD...: builds these in the background, one after the other. Bash would let them ignore SIGINT, so that Ctrl-C would not end
+# them.
 start_builds() {
   [ $# -gt 0 ] || return 0
   step "in the background: building $* (logs: $results/build-*.log)"
@@ -108,9 +108,11 @@ is_fuzzing=no
 if [ $# -eq 0 ]; then
   is_fuzzing=yes
   mapfile -t presets < <(presets_of test)
-  set -- "${presets[@]}"
-  if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is skipped"; fi
-  set -- "$@" python  # after cuda, whose libraries have the same options: ccache compiles them once
+  # Python comes after cuda, whose libraries have the same options, so that ccache compiles them once. The last preset comes after Python,
+  # whose tests take long on one core.
+  others=(python)
+  if has_nvcc; then others=(cuda python); else step "no nvcc: the CUDA build is skipped"; fi
+  set -- "${presets[@]::${#presets[@]}-1}" "${others[@]}" "${presets[-1]}"
 fi
 if [ "$1" = python ]; then
   start_builds "$@"
