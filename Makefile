@@ -30,7 +30,7 @@ check: ## for daily work: build and run the tests that need no GPU and less than
 	@QUARRY_CTEST='-LE long' scripts/run_tests.sh dev
 
 test: ## build and run every test that needs no GPU, also under sanitizers; compile the CUDA build if nvcc is installed
-	@scripts/setup.sh python browser mpi fuzz
+	@scripts/setup.sh cache python browser mpi fuzz
 	@scripts/run_tests.sh
 
 test-long: ## takes hours: every test under every sanitizer with 2,000 seeds, each source compiled alone, mutants, fuzzing, all CUDA programs, test-mpi

@@ -10,8 +10,8 @@
 #   FUZZ          the target X is tests/fuzz/X_fuzz.cpp
 #   MUTANTS       files with labelled memory orders, which `make mutants` relaxes one at a time
 #   MUTANT_TESTS  in tests: those that must detect them, fast ones first
-# Sets quarry_<name>_<word> for each word in lower case, for example quarry_host_sources with paths from the project's folder. Appends
-# the name to quarry_layers.
+# Sets quarry_<name>_<word> for each word in lower case, for example quarry_host_sources with paths from the project's folder, and
+# quarry_<name>_backend: the sources after CUDA or after NO_CUDA. Appends the name to quarry_layers.
 function(quarry_layer name)
   set(words USES SOURCES CUDA NO_CUDA TESTS GPU FUZZ MUTANTS MUTANT_TESTS)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "${words}")
@@ -24,11 +24,13 @@ function(quarry_layer name)
     endif()
   endforeach()
   if(QUARRY_WITH_CUDA)
-    list(APPEND arg_SOURCES ${arg_CUDA})
+    set(backend ${arg_CUDA})
   else()
-    list(APPEND arg_SOURCES ${arg_NO_CUDA})
+    set(backend ${arg_NO_CUDA})
   endif()
   list(TRANSFORM arg_SOURCES PREPEND src/${name}/)
+  list(TRANSFORM backend PREPEND src/${name}/)
+  set(quarry_${name}_backend ${backend} PARENT_SCOPE)
   foreach(word ${words})
     string(TOLOWER ${word} lower)
     set(quarry_${name}_${lower} ${arg_${word}} PARENT_SCOPE)

@@ -32,7 +32,7 @@ if(QUARRY_WITH_OPENCL)
   add_library(quarry_opencl ${quarry_opencl_sources} ${embedded})
   add_library(quarry::opencl ALIAS quarry_opencl)
   set_target_properties(quarry_opencl PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 5 EXPORT_NAME opencl POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-    VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    VISIBILITY_INLINES_HIDDEN ON DEFINE_SYMBOL "" VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   if(BUILD_SHARED_LIBS)
     set_target_properties(quarry_opencl PROPERTIES INSTALL_RPATH "$ORIGIN")  # both libraries are installed into one folder
   endif()

@@ -27,6 +27,14 @@ function(quarry_options target)
   endif()
 endfunction()
 
+# quarry_count_for_fuzzing(<library>): libFuzzer sees which code of the library an input reaches. Programs without libFuzzer link with
+# the library, too: the sanitizers' run-time libraries have the functions, and theirs do nothing.
+function(quarry_count_for_fuzzing library)
+  if(QUARRY_LIBFUZZER)
+    target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
 # quarry_add_tests(<program> <library> [SHARDS <n>] [TIMEOUT <seconds>] SOURCES <paths>...): adds a program of gtest cases.
 # ctest runs the program as <program>.1 to <program>.<n>, each with its share of the cases. Each run writes its results to
 # test-results/<name>.xml (scripts/count_tests.py). With QUARRY_UNITY, CMake compiles several sources at once, because they include

@@ -14,7 +14,7 @@ quarry_options(quarry_strategies)
 target_sources(quarry_trace PRIVATE $<TARGET_OBJECTS:quarry_strategies>)
 add_library(quarry::trace ALIAS quarry_trace)
 set_target_properties(quarry_trace PROPERTIES UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 9 EXPORT_NAME trace POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-  VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  VISIBILITY_INLINES_HIDDEN ON DEFINE_SYMBOL "" VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 if(BUILD_SHARED_LIBS)
   set_target_properties(quarry_trace PROPERTIES INSTALL_RPATH "$ORIGIN")  # both libraries are installed into one folder
   target_link_options(quarry_trace PRIVATE LINKER:--exclude-libs,ALL)
@@ -26,11 +26,9 @@ if(ZLIB_FOUND)
   target_compile_definitions(quarry_trace PRIVATE QUARRY_WITH_ZLIB)
 endif()
 quarry_options(quarry_trace)
-if(QUARRY_LIBFUZZER)  # the sources that fuzzing runs most
-  foreach(name byte_source event json_line line_reader reader rmm_log text_log umpire_line umpire_log)
-    set_source_files_properties(src/trace/${name}.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
-  endforeach()
-endif()
-if(QUARRY_SANITIZE)  # searches for places and reading real snapshots are slow in builds that optimise nothing
-  set_source_files_properties(src/trace/placement.cpp src/trace/plan.cpp src/trace/pytorch_snapshot.cpp src/trace/unpickler.cpp PROPERTIES COMPILE_OPTIONS -O1 SKIP_UNITY_BUILD_INCLUSION ON)
+foreach(library quarry_trace quarry_strategies)
+  quarry_count_for_fuzzing(${library})
+endforeach()
+if(QUARRY_SANITIZE)  # fuzzing, searches for places and reading real snapshots are slow in builds that optimise nothing
+  target_compile_options(quarry_trace PRIVATE -O1)
 endif()

@@ -3,7 +3,8 @@
 # Builds the wheel of the Python package and installs it into a clean venv, build/python/venv. Uses only the packages that
 # scripts/setup.sh python downloaded.
 # usage: scripts/build_python.sh [EXTRA]      (EXTRA: also installs the packages of this extra of pyproject.toml, such as test)
-# The wheel for tests is compiled with -O1, which takes two thirds of the time.
+# The wheel for tests is compiled with the options of the presets dev and cuda in `make test`, so that ccache compiles the libraries once,
+# and the module itself with -O0.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -18,7 +19,12 @@ if command -v ccache >/dev/null; then
 fi
 
 settings=()
-if [ "${1:-}" = test ]; then settings+=(--config-settings='cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG'); fi
+if [ "${1:-}" = test ]; then
+  for setting in CMAKE_CXX_FLAGS_RELEASE=-O1 'CMAKE_CUDA_FLAGS_RELEASE=-O1 -DNDEBUG' QUARRY_WERROR=ON QUARRY_TEST_OPTIONS=-O0; do
+    settings+=(--config-settings="cmake.define.$setting")
+  done
+  export CC=${CC:-cc} CXX=${CXX:-c++}  # as CMake finds them; Python's own settings name gcc and g++, which ccache tells apart
+fi
 python3 -m venv "$folder/venv"
 step "building the wheel (log: $folder/wheel.log)"
 if ! "$folder/venv/bin/pip" wheel "${settings[@]}" --no-deps --wheel-dir "$folder/wheel" --verbose . >"$folder/wheel.log" 2>&1; then

@@ -3,7 +3,8 @@
 # Relaxes one labelled memory order at a time (src/*/layer.cmake lists the files after MUTANTS). Under ThreadSanitizer, runs the
 # tests that must detect this mutant. Prints a line for each label. Exits with 1 if the tests miss a mutant. Each mutant takes about
 # a minute.
-# usage: scripts/check_mutants.sh [LABEL...]      (TEST_SECONDS: the time limit for the tests of one mutant, 600)
+# usage: scripts/check_mutants.sh [--list] [LABEL...]      (TEST_SECONDS: the time limit for the tests of one mutant, 600)
+# With --list, builds nothing: prints each label with the program whose tests must detect it, and checks that CMake knows them.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 without_wide_randomisation scripts/check_mutants.sh "$@"
@@ -32,10 +33,22 @@ mkdir -p build
 cmake --preset tsan -B "$build" -DQUARRY_MUTANT= >build/mutant.log 2>&1 || { cat build/mutant.log >&2; fail "build/mutant does not configure"; }
 declare -A program_of
 while read -r label program; do program_of[$label]=$program; done <"$build/mutants.txt"
+is_listing=no
+if [ "${1:-}" = --list ]; then
+  is_listing=yes
+  shift
+fi
 labels=("$@")
 [ $# -gt 0 ] || mapfile -t labels < <(cut -d' ' -f1 "$build/mutants.txt")
 for label in "${labels[@]}"; do [ -n "${program_of[$label]:-}" ] || fail "no order has the label '$label'"; done
-for program in $(for label in "${labels[@]}"; do echo "${program_of[$label]}"; done | sort -u); do check '' "$program"; done
+mapfile -t programs < <(for label in "${labels[@]}"; do echo "${program_of[$label]}"; done | sort -u)
+if [ "$is_listing" = yes ]; then
+  known=$(cmake --build "$build" --target help)
+  for program in "${programs[@]}"; do grep -q "^$program:" <<<"$known" || fail "build/mutant has no target '$program'"; done
+  for label in "${labels[@]}"; do echo "order $label: ${program_of[$label]}"; done
+  exit
+fi
+for program in "${programs[@]}"; do check '' "$program"; done
 missed=0
 for label in "${labels[@]}"; do check "$label" "${program_of[$label]}" || missed=$((missed + 1)); done
 echo "${#labels[@]} orders relaxed, $missed of them missed"

@@ -74,6 +74,16 @@ build() {
   cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
+# build_for_tests WORD: builds what scripts/run_tests.sh calls so: `cuda` is what `make test` compiles for CUDA, `cuda-all` all of the
+# preset cuda. Each other word is a preset.
+build_for_tests() {
+  case $1 in
+    cuda) QUARRY_GPU_TESTS_AS_PTX=ON build cuda gpu_check ;;
+    cuda-all) build cuda ;;
+    *) build "$1" ;;
+  esac
+}
+
 # clang_has_fuzzer: whether libFuzzer lies in Clang's folder of run-time libraries.
 clang_has_fuzzer() {
   command -v clang++-19 >/dev/null && compgen -G "$(clang++-19 --print-resource-dir)/lib/*/libclang_rt.fuzzer*.a" >/dev/null

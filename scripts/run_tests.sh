@@ -3,8 +3,10 @@
 # Builds and tests the presets, and compiles the preset cuda if nvcc is installed. The last line is `N passed, N failed`. The lines
 # above it name the failures. A broken build counts as one failure. Skipped tests count as neither.
 # QUARRY_CTEST: further arguments for ctest, such as -LE long, which leaves out tests that take a minute or more.
+# Builds all presets but the first in the background, while the tests of earlier presets run: else a core is idle at the end of each
+# build and of each preset's tests.
 # usage: scripts/run_tests.sh [PRESET...]      (those of make test in CMakePresets.json, python, the GPU's programs, and short fuzzing)
-# The word `python` in place of a preset tests the Python package (scripts/test_python.sh).
+# The word `python` in place of a preset tests the Python package (scripts/test_python.sh), beside the tests of the presets.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -13,7 +15,7 @@ without_wide_randomisation scripts/run_tests.sh "$@"
 results=build/test-results
 passed=0 failed=0 skipped=0
 failures=()  # one line for each failure
-python_process=
+builder=  # the process of scripts/build_in_order.sh
 rm -rf "$results"
 mkdir -p "$results"
 
@@ -41,33 +43,44 @@ add_summary() {
   mapfile -t -O "${#failures[@]}" failures < <(sed -n "s/^failed: /$1: /p" "$2")
 }
 
-# start_python: builds and tests the Python package in the background. Its tests run one after the other and leave a core to the next
-# preset. Bash lets programs in the background ignore SIGINT, which some of its tests send.
-start_python() {
-  step "building and testing the Python package in the background (log: $results/python.log)"
-  env --default-signal=INT,QUIT scripts/test_python.sh "$results/python.xml" >"$results/python.log" 2>&1 &
-  python_process=$!
+# start_builds WORD...: builds these in the background, one after the other. Bash would let them ignore SIGINT, so that Ctrl-C would not end
+# them.
+start_builds() {
+  [ $# -gt 0 ] || return 0
+  step "in the background: building $* (logs: $results/build-*.log)"
+  env --default-signal=INT,QUIT scripts/build_in_order.sh "$results" "$@" &
+  builder=$!
+}
+
+# wait_for_build WORD: waits until it is built. Returns the status of the build.
+wait_for_build() {
+  until [ -e "$results/build-$1" ] || ! kill -0 "$builder" 2>/dev/null; do sleep 0.2; done
+  return "$(cat "$results/build-$1" 2>/dev/null || echo 1)"
+}
+
+# has_built WORD: waits until it is built. Records a failed build.
+has_built() {
+  wait_for_build "$1" && return
+  cat "$results/build-$1.log" 2>/dev/null
+  failed_step "build/${1%-all} does not build"
+  return 1
 }
 
 # finish_python: waits for the Python package's tests, and adds their results to the totals.
 finish_python() {
   local junit=$results/python.xml summary=$results/python.txt bad status=0
-  wait "$python_process" || status=$?
-  python_process=
-  cat "$results/python.log"
+  wait_for_build python || status=$?
+  cat "$results/build-python.log"
   python3 scripts/count_tests.py --pytest "$junit" >"$summary" 2>/dev/null || { failed_step "the Python package does not build"; return; }
   head -n -1 "$summary"
   add_summary python "$summary"
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then failed_step "the tests of the Python package ended with status $status"; fi
 }
 
-# test_preset PRESET: builds and tests a preset, and adds its results to the totals.
+# test_preset PRESET: tests a preset, and adds its results to the totals.
 test_preset() {
   local preset=$1 junit=$results/$1.xml summary=$results/$1.txt status seeds bad
-  if ! build "$preset"; then
-    failed_step "build/$preset does not build"
-    return
-  fi
+  has_built "$preset" || return
   seeds=$(seeds_of "$preset")
   step "testing build/$preset ($seeds)"
   rm -rf "build/$preset/test-results"
@@ -84,7 +97,7 @@ test_preset() {
 # test_fuzz_targets: fuzzes each target for a short time. Each is one test.
 test_fuzz_targets() {
   local log=$results/fuzz.log
-  FUZZ_SECONDS=10 scripts/fuzz.sh 2>&1 | tee "$log"
+  FUZZ_PRESET=checked FUZZ_SECONDS=10 scripts/fuzz.sh 2>&1 | tee "$log"
   passed=$((passed + $(grep -c ' inputs$' "$log")))
   mapfile -t -O "${#failures[@]}" failures < <(sed -n 's/^failed: /fuzzing of /p' "$log")
   failed=$((failed + $(grep -c '^failed: ' "$log")))
@@ -95,20 +108,32 @@ is_fuzzing=no
 if [ $# -eq 0 ]; then
   is_fuzzing=yes
   mapfile -t presets < <(presets_of test)
-  set -- "${presets[@]}" python
-  if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is skipped"; fi
+  # Python comes after cuda, whose libraries have the same options, so that ccache compiles them once. The last preset comes after Python,
+  # whose tests take long on one core.
+  others=(python)
+  if has_nvcc; then others=(cuda python); else step "no nvcc: the CUDA build is skipped"; fi
+  set -- "${presets[@]::${#presets[@]}-1}" "${others[@]}" "${presets[-1]}"
 fi
-for preset in "$@"; do
-  case $preset in
-    cuda) QUARRY_GPU_TESTS_AS_PTX=ON build cuda gpu_check || failed_step "build/cuda does not build" ;;
-    cuda-all) build cuda || failed_step "build/cuda does not build" ;;
-    python) start_python ;;
-    *) test_preset "$preset" ;;
+if [ "$1" = python ]; then
+  start_builds "$@"
+else
+  build_for_tests "$1"
+  echo $? >"$results/build-$1"
+  start_builds "${@:2}"
+fi
+for word in "$@"; do
+  case $word in
+    cuda | cuda-all | python) ;;  # below
+    *) test_preset "$word" ;;
   esac
 done
-
 if [ "$is_fuzzing" = yes ]; then test_fuzz_targets; fi
-if [ -n "$python_process" ]; then finish_python; fi
+for word in "$@"; do
+  case $word in
+    cuda | cuda-all) has_built "$word" ;;
+    python) finish_python ;;
+  esac
+done
 
 if [ "${#failures[@]}" -gt 0 ]; then printf -- '-- failed: %s\n' "${failures[@]}"; fi
 if [ "$skipped" -gt 0 ]; then step "$skipped skipped (see $results)"; fi

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Lists the packages that are missing to build Quarry on Debian 12 or Ubuntu 24.04, and installs them.
-# usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm] [wheel]
+# usage: scripts/setup.sh [bench] [browser] [cache] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm] [wheel]
 # Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI and of quarry-mpicc, `opencl` those of make test-opencl;
-# `python` those of the Python package, `browser` those of its tests that open a report, `wheel` those of make wheel.
+# `python` those of the Python package, `browser` those of its tests that open a report, `cache` ccache, `wheel` those of make wheel.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -87,6 +87,12 @@ find_missing_opencl() {
 find_missing_chromium() {
   packages=() reasons=()
   command -v chromium >/dev/null || grep -q '^ID=ubuntu' /etc/os-release || need chromium "opens the reports in tests"  # Ubuntu has a snap
+}
+
+# find_missing_ccache: the same for ccache.
+find_missing_ccache() {
+  packages=() reasons=()
+  need_command ccache ccache "compiles once what several builds of make test have in common"
 }
 
 wants() { [[ " $features " == *" $1 "* ]]; }
@@ -238,8 +244,8 @@ install_pyopencl() {
 features=$*
 for feature in "$@"; do
   case $feature in
-    bench | browser | format | fuzz | mpi | opencl | python | tidy | plots | rmm | wheel) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm] [wheel])" ;;
+    bench | browser | cache | format | fuzz | mpi | opencl | python | tidy | plots | rmm | wheel) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [cache] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm] [wheel])" ;;
   esac
 done
 
@@ -254,6 +260,12 @@ if wants browser; then
   find_missing_chromium
   if [ ${#packages[@]} -gt 0 ]; then
     if (install_packages find_missing_chromium); then changed=yes; else step "Chromium is not installed: the tests that open a page are skipped"; fi
+  fi
+fi
+if wants cache; then
+  find_missing_ccache
+  if [ ${#packages[@]} -gt 0 ]; then
+    if (install_packages find_missing_ccache); then changed=yes; else step "ccache is not installed: each build compiles the libraries"; fi
   fi
 fi
 check_versions

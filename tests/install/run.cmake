@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs users' programs in each way in which they can use Quarry: installed, by find_package and by plain nvcc; and as a
-# part of their own build, by add_subdirectory.
+# part of their own build, by add_subdirectory. The shared libraries have the options of the build tree, and their folder lies beside
+# it, so ccache has their objects.
 # usage: cmake -D QUARRY_BUILD=<build tree> -P run.cmake
 cmake_minimum_required(VERSION 3.25)
 if(NOT EXISTS "${QUARRY_BUILD}/CMakeCache.txt")
@@ -8,13 +9,15 @@ if(NOT EXISTS "${QUARRY_BUILD}/CMakeCache.txt")
 endif()
 
 set(stage "${QUARRY_BUILD}/tests/install/stage")
-file(REMOVE_RECURSE "${stage}")
+set(shared "${QUARRY_BUILD}-shared")
+file(REMOVE_RECURSE "${stage}" "${shared}")
 
 # Builds the user's project with Quarry's settings: a sanitized library does not link into a plain program. Optimises nothing, because
 # no program here runs for long.
 set(inherited CMAKE_MAKE_PROGRAM CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER CMAKE_CUDA_COMPILER_LAUNCHER CMAKE_CXX_COMPILER CMAKE_CXX_FLAGS CMAKE_BUILD_TYPE
   CMAKE_Fortran_COMPILER CMAKE_CUDA_COMPILER QUARRY_CUDA QUARRY_SANITIZE QUARRY_HARDENED QUARRY_CCCL_INCLUDE QUARRY_UNITY)
-load_cache("${QUARRY_BUILD}" READ_WITH_PREFIX built_ CMAKE_GENERATOR CMAKE_HOME_DIRECTORY CMAKE_PROJECT_VERSION QUARRY_ARCHITECTURES ${inherited})
+load_cache("${QUARRY_BUILD}" READ_WITH_PREFIX built_ CMAKE_GENERATOR CMAKE_HOME_DIRECTORY CMAKE_PROJECT_VERSION QUARRY_ARCHITECTURES
+  CMAKE_CXX_FLAGS_RELEASE CMAKE_CXX_FLAGS_RELWITHDEBINFO QUARRY_WERROR QUARRY_OPENCL ${inherited})
 
 function(run step)
   message(STATUS "${step}")
@@ -100,20 +103,26 @@ if(has_cuda)
   run("plain nvcc: running" "${stage}/program")
 endif()
 
-# The shared library of the add_subdirectory build: first in its build tree, then installed.
+# The shared libraries: first in their build tree, then installed in place of the static ones, so that users' programs compile equally.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-set(shared "${stage}/add_subdirectory/quarry")
+foreach(name CMAKE_CXX_FLAGS_RELEASE CMAKE_CXX_FLAGS_RELWITHDEBINFO QUARRY_WERROR QUARRY_OPENCL)
+  list(APPEND shared_settings "-D${name}=${built_${name}}")
+endforeach()
+run("shared: configuring" ${CMAKE_COMMAND} -S "${built_CMAKE_HOME_DIRECTORY}" -B "${shared}" -G "${built_CMAKE_GENERATOR}" ${settings}
+  ${shared_settings} -DBUILD_SHARED_LIBS=ON -DQUARRY_TESTS=OFF -DQUARRY_BENCH=OFF -DQUARRY_EXAMPLES=OFF --no-warn-unused-cli)
+run("shared: building" ${CMAKE_COMMAND} --build "${shared}" --config "${built_CMAKE_BUILD_TYPE}")
 run("shared: checking its exports" ${Python3_EXECUTABLE} "${CMAKE_CURRENT_LIST_DIR}/exports.py" "${shared}/libquarry.so"
   "${shared}/CMakeFiles/quarry.dir" "${built_CMAKE_HOME_DIRECTORY}/include")
 if(has_opencl)
   run("shared: checking the exports of quarry::opencl" ${Python3_EXECUTABLE} "${CMAKE_CURRENT_LIST_DIR}/exports.py"
     "${shared}/libquarry_opencl.so" "${shared}/CMakeFiles/quarry_opencl.dir" "${built_CMAKE_HOME_DIRECTORY}/include")
 endif()
-run("shared: installing" ${CMAKE_COMMAND} --install "${shared}" --prefix "${stage}/shared_prefix")
-file(GLOB installed "${stage}/shared_prefix/*/libquarry.so.${built_CMAKE_PROJECT_VERSION}")
+file(REMOVE_RECURSE "${stage}/prefix")
+run("shared: installing" ${CMAKE_COMMAND} --install "${shared}" --prefix "${stage}/prefix")
+file(GLOB installed "${stage}/prefix/*/libquarry.so.${built_CMAKE_PROJECT_VERSION}")
 if(NOT installed)
-  message(FATAL_ERROR "no libquarry.so.${built_CMAKE_PROJECT_VERSION} was installed in ${stage}/shared_prefix")
+  message(FATAL_ERROR "no libquarry.so.${built_CMAKE_PROJECT_VERSION} was installed in ${stage}/prefix")
 endif()
 set(has_cuda OFF)
-use(find_package_shared "-DCMAKE_PREFIX_PATH=${stage}/shared_prefix" -DUSER_HAS_CUDA=OFF)
-file(REMOVE_RECURSE "${stage}")
+use(find_package_shared "-DCMAKE_PREFIX_PATH=${stage}/prefix" -DUSER_HAS_CUDA=OFF)
+file(REMOVE_RECURSE "${stage}" "${shared}")
