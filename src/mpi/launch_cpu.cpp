@@ -206,12 +206,13 @@ void check_memory(std::uint32_t ranks) {
 std::uint32_t threads_for(launch_options const& asked) {
   std::uint32_t const wanted =
       asked.threads != 0 ? asked.threads : std::max(1u, std::thread::hardware_concurrency());
-  if (wanted > 1 && asked.seed != 0)
+  std::uint32_t const threads = std::min(wanted, asked.ranks);
+  if (threads > 1 && asked.seed != 0)
     throw bad_argument{"--seed " + std::to_string(asked.seed) +
                        ": the order of ranks is repeatable only with --threads 1"};
-  if (wanted > 1 && !asked.trace.empty())
+  if (threads > 1 && !asked.trace.empty())
     throw bad_argument{"--trace " + asked.trace + ": works only with --threads 1"};
-  return std::min(wanted, asked.ranks);
+  return threads;
 }
 
 }  // namespace
