@@ -128,22 +128,22 @@ void report_nothing(rank_state& rank, wait_reason const& reason, std::uint64_t a
   bool const was_refused = rank.refused_at == activity;
   rank.refused_at = activity;
   if (is_for_memory && !was_refused) return;
-  simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::release);
+  simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::release);  // (P)
   find_deadlock(activity);
 }
 #endif
 
 }  // namespace
 
-QUARRY_SLOW std::uint64_t activity_now() {
-  std::uint64_t sum = 0;
-#ifndef __CUDA_ARCH__
+#ifndef __CUDACC__
+std::uint64_t sum_of_activity() {
   world& all = the_world();
+  std::uint64_t sum = 0;
   for (std::uint32_t i = 0; i < all.threads; ++i)
     sum += simt::atomic_ref<std::uint64_t>{all.activity[i].count}.load(simt::acquire);  // (Y)
-#endif
   return sum;
 }
+#endif
 
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
                       [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {

@@ -3,6 +3,7 @@
 // of the runtime also run so (support/ranks.hpp).
 #include "mpi/cpu_threads.hpp"
 
+#include "mpi/rank.hpp"
 #include "mpi/rank_memory.hpp"
 #include "mpi/support/ranks.hpp"
 #include "support/backends.hpp"
@@ -102,6 +103,38 @@ TEST(CpuThreads, NoDeadlockIsReportedWhileAnyRankGoesOn) {
       EXPECT_EQ(result.status, 0);
     }
   }
+}
+
+/// Rank 1 gives rank 0 what it waits for while rank 0 looks for it in vain, and then waits itself and
+/// says so before rank 0 does.
+TEST(CpuThreads, WhatHappensDuringALookIsNotOverlooked) {
+  std::atomic<bool> is_given{false}, looks{false}, is_taken{false};
+  auto const result = run_on_fibers(2, {.threads = 2, .switches = 0}, [&] {
+    auto const reason = mpi::reason_of(mpi::call::recv);
+    mpi::rank_state& other = mpi::state_of(1);
+    std::uint32_t polls = 0;
+    if (rank_in(MPI_COMM_WORLD) == 0) {
+      mpi::poll_until(mpi::self(), reason, [&] {
+        bool const found = is_given;
+        if (mpi::is_reported(polls++)) {
+          looks = true;
+          simt::atomic_ref<std::uint64_t> const polled_at{other.polled_at};
+          while (!found && polled_at.load(simt::acquire) == mpi::no_activity) simt::yield_thread();
+        }
+        return found;
+      });
+      EXPECT_EQ(polls, 65u);
+      is_taken = true;
+      mpi::note_activity();
+    } else {
+      while (!looks) simt::yield_thread();
+      is_given = true;
+      mpi::note_activity();
+      mpi::poll_until(mpi::self(), reason, [&] { return is_taken.load(); });
+    }
+  });
+  EXPECT_FALSE(result.is_deadlocked);
+  EXPECT_EQ(result.status, 0);
 }
 
 TEST(CpuThreads, ADeadlockIsReportedWhereverItsRanksRun) {
