@@ -112,23 +112,29 @@ class hidden_from_sanitizer {
   hidden_from_sanitizer(hidden_from_sanitizer const&) = delete;
 };
 
-/// Says that what lanes do before they reach a common point comes before what they do after it.
+/// Says that what lanes do before they reach a common point comes before what they do after it. A
+/// null point orders nothing.
 class common_point {
  public:
-  explicit common_point([[maybe_unused]] void* point) : point_{point} {
 #if defined(QUARRY_FIBERS_UNDER_TSAN)
-    __tsan_release(point_);
-#endif
+  static constexpr bool has_effect = true;
+
+  common_point(common_point const&) = delete;
+  explicit common_point(void* point) : point_{point} {
+    if (point_ != nullptr) __tsan_release(point_);
   }
   ~common_point() {
-#if defined(QUARRY_FIBERS_UNDER_TSAN)
-    __tsan_acquire(point_);
-#endif
+    if (point_ != nullptr) __tsan_acquire(point_);
   }
-  common_point(common_point const&) = delete;
 
  private:
-  [[maybe_unused]] void* point_;
+  void* point_;
+#else
+  static constexpr bool has_effect = false;
+
+  common_point(common_point const&) = delete;
+  explicit common_point(void*) {}
+#endif
 };
 
 }  // namespace quarry::inline QUARRY_ABI::simt

@@ -2,12 +2,14 @@
 #include "quarry/simt/launch.hpp"
 
 #include "fiber_switches.hpp"
+#include "random_source.hpp"
 
 #include <boost/context/fiber.hpp>
 #include <boost/context/fixedsize_stack.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <memory>
@@ -26,28 +28,6 @@ constexpr std::uint64_t max_lanes = 1u << 20;
 /// For a stack that the caller owns.
 struct borrowed_stack {
   void deallocate(context::stack_context&) noexcept {}
-};
-
-/// The generator xorshift64*, by G. Marsaglia and S. Vigna. It is small, and its results are the
-/// same on every machine.
-class random_source {
- public:
-  explicit random_source(std::uint64_t seed) : state_{seed * 0x9e3779b97f4a7c15u + 1} {}
-
-  std::uint32_t below(std::uint64_t bound) {
-    return static_cast<std::uint32_t>((next() >> 32) * bound >> 32);
-  }
-  /// True with a probability of `chances` / 256.
-  bool happens(std::uint32_t chances) { return below(256) < chances; }
-
- private:
-  std::uint64_t next() {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return state_ * 0x2545f4914f6cdd1du;
-  }
-  std::uint64_t state_;
 };
 
 class scheduler;
@@ -221,8 +201,10 @@ class scheduler {
           ": a barrier needs all lanes of the grid in one launch_fibers; launch no part"};
   }
 
-  /// What stands for the group of an exchange, the same for all members.
-  [[nodiscard]] void* meeting_point(fiber_lane& lane) {
+  /// What stands for the group of an exchange that orders memory, the same for all members.
+  [[nodiscard]] void* exchange_point(fiber_lane& lane) {
+    if (!common_point::has_effect || std::strcmp(lane.pending_operation, "sync") != 0)
+      return nullptr;
     return peer(lane, static_cast<std::uint32_t>(std::countr_zero(lane.members)));
   }
   [[nodiscard]] void* block_point(fiber_lane const& lane) {
@@ -435,7 +417,7 @@ std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group
   members = group;
   value = sent;
   pending_operation = operation;
-  common_point const meeting{owner_.meeting_point(*this)};
+  common_point const meeting{owner_.exchange_point(*this)};
   owner_.block_on(*this, wait::exchange);
   owner_.arrive_exchange(*this);
   owner_.suspend(*this);
