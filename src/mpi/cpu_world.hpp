@@ -35,17 +35,18 @@ class cpu_world {
   /// Runs the rank whose lane calls it. Lanes without a rank return at once.
   void run_own_rank();
 
-  /// Whether each rank has ended or has found nothing since `activity` was the world's activity. Then
-  /// no rank can continue.
+  /// Whether each rank has ended or has found nothing since `activity` was the world's activity.
+  /// Then no rank can continue.
   ///
   /// This is exact although ranks run on several threads. A rank counts what it does for others (X)
   /// before it looks for itself. It reads the counts (Y) before the look in which it finds nothing,
-  /// so it finds whatever was counted then, and says so (P). Suppose that all ranks have said so (Q)
-  /// for one activity, and a rank continues nevertheless. It has found something that was not counted
-  /// then. The first to do such a thing had found nothing either, or had not said so: a contradiction.
-  /// The activity is a sum of counters that are read one after another, so equal sums could come from
-  /// different counts. But the sum that is read last, here, is at least that of the largest counts
-  /// seen by any rank. If it is equal to each rank's sum, all have seen the same counts.
+  /// so it finds whatever was counted then, and says so (P). Suppose that all ranks have said so
+  /// (Q) for one activity, and a rank continues nevertheless. It has found something that was not
+  /// counted then. The first to do such a thing had found nothing either, or had not said so: a
+  /// contradiction. The activity is a sum of counters that are read one after another, so equal
+  /// sums could come from different counts. But the sum that is read last, here, is at least that
+  /// of the largest counts seen by any rank. If it is equal to each rank's sum, all have seen the
+  /// same counts.
   [[nodiscard]] bool is_stuck(std::uint64_t activity) const;
 
   /// The exit status of the program. Throws `out_of_memory` if the heap was too small to begin.

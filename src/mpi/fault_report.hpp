@@ -15,8 +15,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// several threads crash, the first is named.
 void report_faults();
 
-/// The stack of the handlers of `report_faults` on the thread that constructs it, because a rank may
-/// have used up its own stack. Its thread destroys it.
+/// The stack of the handlers of `report_faults` on the thread that constructs it, because a rank
+/// may have used up its own stack. Its thread destroys it.
 class handler_stack {
  public:
   handler_stack();

@@ -40,7 +40,8 @@ std::vector<std::string> places() {
   return texts_of(quarry_mpi_cpu_places, quarry_mpi_cpu_places_end);
 }
 
-/// Writes what ranks have written, then `report`, and ends the process. Only the first call does so.
+/// Writes what ranks have written, then `report`, and ends the process. Only the first call does
+/// so.
 [[noreturn]] void end_process(std::string const& report, int code) {
   static std::mutex first;
   first.lock();
@@ -73,8 +74,8 @@ class rank_threads {
     handler_stack stack_;
   };
 
-  /// Calls `each(rank)` for the rank that each thread runs at this moment. Returns false if a thread
-  /// is between two ranks.
+  /// Calls `each(rank)` for the rank that each thread runs at this moment. Returns false if a
+  /// thread is between two ranks.
   template <class Each>
   bool for_each_running(Each const& each) {
     std::lock_guard const guard{lock_};

@@ -122,8 +122,8 @@ class scheduler {
   }
 
   /// The same for a lane that waits for another lane, which may run on another thread: after some
-  /// rounds of such waits other threads get the processor. With few lanes it is more rounds, because
-  /// a call of the system takes as long as many switches.
+  /// rounds of such waits other threads get the processor. With few lanes it is more rounds,
+  /// because a call of the system takes as long as many switches.
   void pause(fiber_lane& lane) {
     if (is_part_ && ++pauses_ >= ready_.size() + 64) {
       pauses_ = 0;

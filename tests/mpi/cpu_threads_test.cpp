@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are fibers on several threads: their shares, their ends, and deadlocks. The other tests
-// of the runtime also run so (support/ranks.hpp).
+// Ranks that are fibers on several threads: their shares, their ends, and deadlocks. The other
+// tests of the runtime also run so (support/ranks.hpp).
 #include "mpi/cpu_threads.hpp"
 
 #include "mpi/rank.hpp"
@@ -94,7 +94,7 @@ void pass_token(int rounds) {
 
 TEST(CpuThreads, NoDeadlockIsReportedWhileAnyRankGoesOn) {
   for (std::uint64_t const seed : interleavings(40)) {
-    for (std::uint32_t const threads : {2, 3}) {
+    for (std::uint32_t const threads : {2u, 3u}) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::to_string(threads) + " threads");
       auto const result =
           run_on_fibers(6, {.seed = seed, .threads = threads, .switches = seed % 2 == 0 ? 64u : 0u},
@@ -105,8 +105,8 @@ TEST(CpuThreads, NoDeadlockIsReportedWhileAnyRankGoesOn) {
   }
 }
 
-/// Rank 1 gives rank 0 what it waits for while rank 0 looks for it in vain, and then waits itself and
-/// says so before rank 0 does.
+/// Rank 1 gives rank 0 what it waits for while rank 0 looks for it in vain, and then waits itself
+/// and says so before rank 0 does.
 TEST(CpuThreads, WhatHappensDuringALookIsNotOverlooked) {
   std::atomic<bool> is_given{false}, looks{false}, is_taken{false};
   auto const result = run_on_fibers(2, {.threads = 2, .switches = 0}, [&] {

@@ -72,10 +72,10 @@ struct fiber_schedule {
   lane_part part = {};
 };
 
-/// Runs the grid, or `schedule.part` of it, as fibers in emulated warps of 32 lanes on this thread. The seed determines
-/// every interleaving, so that a failure is reproducible. Throws `deadlock`, or the exception that
-/// a lane threw. Throws `bad_argument` for more than 2^20 lanes. A program that calls it must also
-/// link quarry::fibers.
+/// Runs the grid, or `schedule.part` of it, as fibers in emulated warps of 32 lanes on this thread.
+/// The seed determines every interleaving, so that a failure is reproducible. Throws `deadlock`, or
+/// the exception that a lane threw. Throws `bad_argument` for more than 2^20 lanes. A program that
+/// calls it must also link quarry::fibers.
 QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel);
 
 /// Runs the grid on OS threads; each lane is its own group. With at most `max_threads` lanes, each

@@ -43,11 +43,13 @@ program_result run_on_fibers(std::uint32_t ranks, threads_of_fibers how,
 /// Runs each rank on an OS thread. Deadlocks are not detected.
 program_result run_on_threads(std::uint32_t ranks, std::function<void()> const& body);
 
-/// Runs the ranks as fibers with several seeds, as fibers on two threads, and on threads. The calling
-/// test fails unless each program ends by itself. ThreadSanitizer takes each fiber for a thread.
+/// Runs the ranks as fibers with several seeds, as fibers on two threads, and on threads. The
+/// calling test fails unless each program ends by itself. ThreadSanitizer takes each fiber for a
+/// thread.
 void run_everywhere(std::uint32_t ranks, std::function<void()> const& body);
 
-/// The same with 1 to 9 ranks; on threads only with 3, 5 and 8, since waiting threads use the cores.
+/// The same with 1 to 9 ranks; on threads only with 3, 5 and 8, since waiting threads use the
+/// cores.
 void run_in_worlds(std::function<void()> const& body);
 
 /// The result of a program that fails, as fibers.
