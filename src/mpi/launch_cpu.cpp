@@ -19,7 +19,6 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 extern "C" std::uint64_t const quarry_mpi_record_bytes;
