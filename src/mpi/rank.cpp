@@ -120,16 +120,20 @@ QUARRY_HD void begin_wait(rank_state& rank, own_mail_reader const& mails,
 }
 
 #ifndef __CUDACC__
-/// Says that the rank found nothing after the world's activity was `activity`, and looks whether no
-/// rank can continue. A heap that other ranks use at the same time may refuse memory that it has:
-/// so a rank that waits for memory says so the second time in a row.
-void report_nothing(rank_state& rank, wait_reason const& reason, std::uint64_t activity) {
-  bool const is_for_memory = reason.is_for_memory != 0 || rank.looks_without_memory != 0;
-  bool const was_refused = rank.refused_at == activity;
-  rank.refused_at = activity;
-  if (is_for_memory && !was_refused) return;
+/// Says that the rank found nothing after the world's activity was `activity`. At each 64th poll,
+/// looks whether no rank can continue. A heap that other ranks use at the same time may refuse
+/// memory that it has. So a rank that waits for memory says so after it was refused for 64 polls.
+void report_nothing(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
+                    std::uint32_t polls) {
+  bool const is_long = polls % 64 == 63;
+  if (reason.is_for_memory != 0 || rank.looks_without_memory != 0) {
+    if (!is_long) return;
+    bool const was_refused = rank.refused_at == activity;
+    rank.refused_at = activity;
+    if (!was_refused) return;
+  }
   simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::release);  // (P)
-  find_deadlock(activity);
+  if (is_long) find_deadlock(activity);
 }
 #endif
 
@@ -156,7 +160,7 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
 #else
   if (polls == 0) begin_wait(rank, mails, reason);
 #ifndef __CUDACC__
-  if (is_reported(polls)) report_nothing(rank, reason, activity);
+  if (is_reported(polls)) report_nothing(rank, reason, activity, polls);
 #endif
   simt::pause();
 #endif
