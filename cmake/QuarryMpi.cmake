@@ -14,7 +14,7 @@ endif()
 
 list(TRANSFORM quarry_mpi_sources PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE runtime_sources)
 # The runtime alone, for tests; and the launcher, which is the program's `main`.
-add_library(quarry_mpi STATIC ${runtime_sources} src/mpi/cpu_world.cpp src/mpi/checked_arrays.cpp src/mpi/record_allocations.cpp)
+add_library(quarry_mpi STATIC ${runtime_sources} src/mpi/cpu_world.cpp src/mpi/cpu_threads.cpp src/mpi/checked_arrays.cpp src/mpi/record_allocations.cpp)
 target_include_directories(quarry_mpi PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(quarry_mpi PUBLIC quarry quarry_fibers)
 quarry_options(quarry_mpi)

@@ -54,6 +54,7 @@ cpu_world::cpu_world(needs const& wanted)
                                   sizeof(std::uint64_t))),
                   &std::free},
       ends_(wanted.ranks),
+      activity_(wanted.threads),
       meeting_{
           std::make_unique<meeting_memory>(wanted.ranks, wanted.block_ranks, wanted.joins_lanes)} {
   bytes const record_bytes = wanted.record * wanted.ranks;
@@ -68,6 +69,8 @@ cpu_world::cpu_world(needs const& wanted)
   all_.environment = environ;
   all_.start_ns = simt::clock_ns();
   all_.ends = ends_.data();
+  all_.activity = activity_.data();
+  all_.threads = wanted.threads;
   if (extensions_ == nullptr)
     throw out_of_memory{"long messages", cpu_extension_budget, "the host has no memory"};
   quarry_mpi_layout = {records_.get(),
@@ -85,7 +88,7 @@ cpu_world::cpu_world(needs const& wanted)
   for (std::uint32_t i = 0; i < wanted.ranks; ++i) {
     mailboxes_[i].initialise();
     ranks_[i].rank = i;
-    ranks_[i].polled_at = ~std::uint64_t{0};
+    ranks_[i].polled_at = ranks_[i].refused_at = no_activity;
   }
 }
 
@@ -97,9 +100,13 @@ void cpu_world::run_own_rank() {
 }
 
 bool cpu_world::is_stuck(std::uint64_t activity) const {
-  for (auto const& rank : ranks_)
-    if (rank.stage != life::done && rank.polled_at != activity) return false;
-  return all_.activity == activity;
+  for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
+    rank_state& state = state_of(i);
+    if (simt::atomic_ref<life>{state.stage}.load(simt::acquire) == life::done) continue;   // (Q)
+    if (simt::atomic_ref<std::uint64_t>{state.polled_at}.load(simt::acquire) != activity)  // (Q)
+      return false;
+  }
+  return activity_now() == activity;
 }
 
 int cpu_world::status() const {

@@ -25,6 +25,7 @@ class cpu_world {
     char** argv = nullptr;
     std::uint32_t block_ranks = 256;  // ranks that meet before blocks meet: a power of two
     bool joins_lanes = false;         // ranks that arrive together at a meeting arrive as one
+    std::uint32_t threads = 1;        // that run ranks, by the numbers of their `lane_part`s
   };
 
   explicit cpu_world(needs const& wanted);
@@ -35,6 +36,17 @@ class cpu_world {
   void run_own_rank();
 
   /// Whether each rank has ended or has found nothing since `activity` was the world's activity.
+  /// Then no rank can continue.
+  ///
+  /// This is exact although ranks run on several threads. A rank counts what it does for others (X)
+  /// before it looks for itself. It reads the counts (Y) before the look in which it finds nothing,
+  /// so it finds whatever was counted then, and says so (P). Suppose that all ranks have said so
+  /// (Q) for one activity, and a rank continues nevertheless. It has found something that was not
+  /// counted then. The first to do such a thing had found nothing either, or had not said so: a
+  /// contradiction. The activity is a sum of counters that are read one after another, so equal
+  /// sums could come from different counts. But the sum that is read last, here, is at least that
+  /// of the largest counts seen by any rank. If it is equal to each rank's sum, all have seen the
+  /// same counts.
   [[nodiscard]] bool is_stuck(std::uint64_t activity) const;
 
   /// The exit status of the program. Throws `out_of_memory` if the heap was too small to begin.
@@ -53,6 +65,7 @@ class cpu_world {
   std::uint32_t extension_units_;
   std::unique_ptr<std::uint64_t, void (*)(void*)> extensions_;
   std::vector<early_end> ends_;
+  std::vector<activity_counter> activity_;
   struct meeting_memory;
   std::unique_ptr<meeting_memory> meeting_;
   world all_{};

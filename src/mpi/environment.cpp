@@ -37,7 +37,7 @@ QUARRY_HD int MPI_Finalize() {
   if (int const error = delete_attributes(rank, attribute::owner::communicator, MPI_COMM_SELF))
     return fail(rank, MPI_COMM_SELF, error, "MPI_Finalize", "communicator", MPI_COMM_SELF);
   barrier(rank, rank.member_of[0], call::finalize);
-  rank.stage = life::finalized;
+  simt::atomic_ref<life>{rank.stage}.store(life::finalized, simt::relaxed);
   return MPI_SUCCESS;
 }
 QUARRY_HD int MPI_Finalized(int* flag) {

@@ -2,6 +2,8 @@
 #include "fault_report.hpp"
 
 #include <unistd.h>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -15,7 +17,9 @@ namespace {
 constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 rank_stacks const* stacks_in_use = nullptr;
 line_writer* lines_in_use = nullptr;
-alignas(64) char handler_stack[64 * 1024];
+std::timed_mutex* lines_lock = nullptr;
+std::atomic<pid_t> reporter{0};  // the thread whose rank was the first to crash
+constexpr std::size_t stack_bytes = 64 * 1024;
 
 /// The name of a place; empty if it is unknown. Allocates nothing: the heap may be damaged.
 std::string_view name_of_place(std::uint32_t number) {
@@ -30,7 +34,24 @@ char const* describe(int number, int code) {
   return "invalid access to the address ";
 }
 
+/// Returns only on the first thread that crashes, at its first crash there.
+void become_reporter(int number) {
+  pid_t expected = 0;
+  pid_t const own = gettid();
+  if (reporter.compare_exchange_strong(expected, own)) return;
+  if (expected == own) {  // the report itself crashes
+    std::signal(number, SIG_DFL);
+    sigset_t crash;
+    sigemptyset(&crash);
+    sigaddset(&crash, number);
+    pthread_sigmask(SIG_UNBLOCK, &crash, nullptr);
+    std::raise(number);
+  }
+  for (;;) pause();  // until the reporter ends the process
+}
+
 void report(int number, siginfo_t* details, void*) {
+  become_reporter(number);
   char text[512];
   bool const has_address = number == SIGSEGV || number == SIGBUS;
   char address[32] = "";
@@ -63,22 +84,37 @@ void report(int number, siginfo_t* details, void*) {
                         ? static_cast<std::size_t>(length)
                         : sizeof(text) - 1;
   if (length > 0 && ::write(STDERR_FILENO, text, size) < 0) return;
-  // Comes last, because the lines may be damaged. It allocates nothing.
-  if (lines_in_use != nullptr) lines_in_use->finish();
-  // The signal's default action was restored (SA_RESETHAND). The faulting instruction runs again.
+  // Comes last, because the lines may be damaged. It allocates nothing. Ranks of other threads may
+  // write meanwhile. If this thread has the lock itself, it does not get it.
+  if (lines_in_use != nullptr) {
+    (void)lines_lock->try_lock_for(std::chrono::milliseconds{200});
+    lines_in_use->finish();
+  }
+  std::signal(number, SIG_DFL);  // the faulting instruction runs again
 }
 
 }  // namespace
 
 void set_stacks(rank_stacks const* stacks) { stacks_in_use = stacks; }
-void set_output(line_writer* lines) { lines_in_use = lines; }
+void set_output(line_writer* lines, std::timed_mutex* lock) {
+  lines_in_use = lines;
+  lines_lock = lock;
+}
+
+handler_stack::handler_stack() : memory_{std::make_unique<char[]>(stack_bytes)} {
+  stack_t const stack{.ss_sp = memory_.get(), .ss_flags = 0, .ss_size = stack_bytes};
+  (void)sigaltstack(&stack, nullptr);  // then an overflow of a rank's stack has no report
+}
+
+handler_stack::~handler_stack() {
+  stack_t const none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+  (void)sigaltstack(&none, nullptr);
+}
 
 void report_faults() {
-  stack_t const stack{.ss_sp = handler_stack, .ss_flags = 0, .ss_size = sizeof(handler_stack)};
-  if (sigaltstack(&stack, nullptr) != 0) return;
   struct sigaction action{};
   action.sa_sigaction = report;
-  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK);
   for (int const number : signals) sigaction(number, &action, nullptr);
 }
 

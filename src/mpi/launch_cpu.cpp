@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the ranks as fibers on one thread.
+// Runs the ranks as fibers, on one thread or several.
 #include "compared_memory.hpp"
+#include "cpu_threads.hpp"
 #include "cpu_world.hpp"
 #include "fault_report.hpp"
 #include "launcher.hpp"
@@ -18,6 +19,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 extern "C" std::uint64_t const quarry_mpi_record_bytes;
 extern "C" char const quarry_mpi_cpu_places[], quarry_mpi_cpu_places_end[];
@@ -29,7 +31,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 line_writer* writer = nullptr;
-std::timed_mutex writer_lock;  // of the lines: the ranks' thread writes, and the watch's at the end
+std::timed_mutex writer_lock;  // of the lines: ranks write, and the watch's thread
 cpu_world* running = nullptr;
 trace_writer* traced = nullptr;  // null until the ranks begin
 
@@ -37,9 +39,12 @@ std::vector<std::string> places() {
   return texts_of(quarry_mpi_cpu_places, quarry_mpi_cpu_places_end);
 }
 
-/// Writes what ranks have written, then `report`, and ends the process.
+/// Writes what ranks have written, then `report`, and ends the process. Only the first call does
+/// so.
 [[noreturn]] void end_process(std::string const& report, int code) {
-  // The ranks' thread may be in a write that never ends.
+  static std::mutex first;
+  first.lock();
+  // A rank may be in a write that never ends.
   if (writer_lock.try_lock_for(std::chrono::seconds{1})) writer->finish();
   std::fputs(report.c_str(), stderr);
   if (traced != nullptr) traced->write(places());
@@ -47,14 +52,56 @@ std::vector<std::string> places() {
   _exit(code);
 }
 
+/// The threads that run ranks.
+class rank_threads {
+ public:
+  /// The calling thread runs ranks as long as this lives.
+  class membership {
+   public:
+    explicit membership(rank_threads& all) : all_{all} {
+      std::lock_guard const guard{all_.lock_};
+      all_.lanes_.push_back(&simt::current_lane);
+    }
+    ~membership() {
+      std::lock_guard const guard{all_.lock_};
+      std::erase(all_.lanes_, &simt::current_lane);
+    }
+    membership(membership const&) = delete;
+
+   private:
+    rank_threads& all_;
+    handler_stack stack_;
+  };
+
+  /// Calls `each(rank)` for the rank that each thread runs at this moment. Returns false if a
+  /// thread is between two ranks.
+  template <class Each>
+  bool for_each_running(Each const& each) {
+    std::lock_guard const guard{lock_};
+    bool is_known = true;
+    for (simt::host_lane* const* const current : lanes_) {
+      simt::host_lane const* const lane = *current;
+      if (lane != nullptr)
+        each(static_cast<std::uint32_t>(lane->own_place().rank()));
+      else
+        is_known = false;
+    }
+    return is_known;
+  }
+
+ private:
+  std::mutex lock_;
+  std::vector<simt::host_lane* const*> lanes_;  // the threads' `simt::current_lane`
+};
+
 /// Ends the program on SIGINT and SIGTERM, and if a rank computes on although the program was
-/// aborted: the ranks share a thread, so that no other rank would run again. Used by the thread of
-/// its signal_watch.
+/// aborted: ranks share a thread, so that others of this thread would not run again. Used by the
+/// thread of its signal_watch.
 class end_watch {
  public:
-  end_watch(cpu_world& all, simt::host_lane* const& current_lane)
+  end_watch(cpu_world& all, rank_threads& threads)
       : all_{all},
-        current_lane_{current_lane},
+        threads_{threads},
         watch_{[this](int signal) { abort(signal); },
                [this] {
                  write_errors();
@@ -77,12 +124,14 @@ class end_watch {
     if (++ticks_ <= 10 * grace_seconds) return;
     auto ranks = all_.ranks();
     std::vector<std::uint32_t> last_calls;
-    simt::host_lane const* const lane = current_lane_;
+    std::vector<bool> runs(ranks.size(), false);
+    bool const is_known = threads_.for_each_running([&](std::uint32_t rank) {
+      if (rank < runs.size()) runs[rank] = true;
+    });
     for (std::uint32_t i = 0; i < ranks.size(); ++i) {
       char const* const record = layout().records + i * layout().record_bytes;
       last_calls.push_back(reinterpret_cast<record_header const*>(record)->place);
-      bool const is_current = lane == nullptr || lane->own_place().rank() == i;
-      if (!is_current) ranks[i].stage = life::done;  // it waits for the thread
+      if (is_known && !runs[i]) ranks[i].stage = life::done;  // it waits for its thread
     }
     std::string reason = describe_failure(all_.state().first_failure, places());
     int code = 1;
@@ -95,9 +144,9 @@ class end_watch {
   }
 
   cpu_world& all_;
-  simt::host_lane* const& current_lane_;  // of the ranks' thread; read while that thread runs
-  int ticks_ = 0;                         // since the abort
-  signal_watch watch_;                    // last: its thread uses the others
+  rank_threads& threads_;
+  int ticks_ = 0;       // since the abort
+  signal_watch watch_;  // last: its thread uses the others
 };
 
 /// The trace's memory, which the host provides where ranks use it. Null without a trace.
@@ -153,6 +202,19 @@ void check_memory(std::uint32_t ranks) {
                      ". Run with fewer ranks"};
 }
 
+/// How many threads run the ranks. Throws bad_argument for what only one thread can do.
+std::uint32_t threads_for(launch_options const& asked) {
+  std::uint32_t const wanted =
+      asked.threads != 0 ? asked.threads : std::max(1u, std::thread::hardware_concurrency());
+  std::uint32_t const threads = std::min(wanted, asked.ranks);
+  if (threads > 1 && asked.seed != 0)
+    throw bad_argument{"--seed " + std::to_string(asked.seed) +
+                       ": the order of ranks is repeatable only with --threads 1"};
+  if (threads > 1 && !asked.trace.empty())
+    throw bad_argument{"--trace " + asked.trace + ": works only with --threads 1"};
+  return threads;
+}
+
 }  // namespace
 
 /// Ends the program if no rank can continue: each has looked for its message since anything
@@ -165,6 +227,7 @@ void find_deadlock(std::uint64_t activity) {
 }
 
 int run_on_cpu(launch_options const& asked, int argc, char** argv) {
+  std::uint32_t const system_threads = threads_for(asked);
   check_memory(asked.ranks);
   auto const functions = texts_of(quarry_mpi_cpu_traced, quarry_mpi_cpu_traced_end);
   check_trace(asked, functions);
@@ -175,7 +238,12 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
                             }};
   line_writer lines{asked.ranks, places()};
   writer = &lines;
-  cpu_world all{{asked.ranks, asked.heap, quarry_mpi_record_bytes, argc, argv}};
+  cpu_world all{{.ranks = asked.ranks,
+                 .heap = asked.heap,
+                 .record = quarry_mpi_record_bytes,
+                 .argc = argc,
+                 .argv = argv,
+                 .threads = system_threads}};
   compared_memory const compared{asked.malloc, backend::cpu};
   all.state().malloc = asked.malloc;
   all.state().compared_heap = compared.state();
@@ -186,19 +254,31 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   std::uint32_t const blocks = (asked.ranks + threads - 1) / threads;
   rank_stacks const stacks{blocks * threads, asked.stack};
   if (asked.is_verbose)
-    std::fprintf(stderr, "quarry-mpirun: %u ranks on the CPU; stack of a rank: %llu bytes%s\n",
-                 asked.ranks, static_cast<unsigned long long>(stacks.size()),
-                 stacks.is_protected() ? "" : ", whose overflow is not found with so many ranks");
+    std::fprintf(
+        stderr, "quarry-mpirun: %u ranks on %sthe CPU; stack of a rank: %llu bytes%s\n",
+        asked.ranks,
+        system_threads == 1 ? "" : (std::to_string(system_threads) + " threads of ").c_str(),
+        static_cast<unsigned long long>(stacks.size()),
+        stacks.is_protected() ? "" : ", whose overflow is not found with so many ranks");
   set_stacks(&stacks);
-  set_output(&lines);
+  set_output(&lines, &writer_lock);
   simt::fiber_schedule schedule{.seed = asked.seed + 1, .switches = asked.seed == 0 ? 0u : 64u};
   schedule.stacks = stacks.memory();
   {
-    end_watch const watch{all, simt::current_lane};
-    simt::launch_fibers({blocks, threads}, schedule, [&] { all.run_own_rank(); });
+    rank_threads running_threads;
+    end_watch const watch{all, running_threads};
+    auto const run = [&](simt::lane_part part) {
+      rank_threads::membership const own{running_threads};
+      simt::fiber_schedule own_schedule = schedule;
+      if (system_threads > 1) own_schedule.part = part;
+      simt::launch_fibers({blocks, threads}, own_schedule, [&] { all.run_own_rank(); });
+    };
+    run_on_threads(asked.ranks, system_threads, run, [&] {
+      std::atomic_ref{all.state().aborted}.store(1, std::memory_order_release);
+    });
   }
   set_stacks(nullptr);
-  set_output(nullptr);
+  set_output(nullptr, nullptr);
   lines.finish();
   trace_output.write(places());
   std::fputs(describe_failure(all.state().first_failure, places()).c_str(), stderr);

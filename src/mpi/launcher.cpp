@@ -65,6 +65,7 @@ launch_options read_options() {
       static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", "--ranks-per-warp", 0, 32));
   asked.malloc = read_malloc();
   asked.seed = number("QUARRY_MPI_SEED", "--seed", 0, ~std::uint64_t{0});
+  asked.threads = static_cast<std::uint32_t>(number("QUARRY_MPI_THREADS", "--threads", 1, 4096));
   char const* const trace = std::getenv("QUARRY_MPI_TRACE");
   if (trace != nullptr) asked.trace = trace;
   asked.trace_events = static_cast<std::uint32_t>(

@@ -24,6 +24,7 @@ struct launch_options {
   std::string trace;               // the file to write; empty: no trace
   std::uint32_t trace_events = 0;  // of each rank; 0: as many as take 256 MB
   std::uint64_t seed = 0;          // CPU: of the scheduler; 0: ranks switch only where they wait
+  std::uint32_t threads = 1;       // CPU: of the system, that run the ranks; 0: one for each core
 };
 
 /// Writes complete lines of each rank, so that lines of different ranks do not mix.

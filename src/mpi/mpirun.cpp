@@ -32,6 +32,9 @@ constexpr option options[] = {
     {"--ranks-per-warp", "N", "RANKS_PER_WARP",
      "GPU: how many ranks share a warp, a power of two up to 32 "
      "(1 if all ranks fit so, else 32)"},
+    {"--threads", "K", "THREADS",
+     "CPU: how many threads run the ranks; 0: one for each core (1, so that a run repeats "
+     "exactly)"},
     {"--seed", "N", "SEED",
      "CPU: also switches ranks where they do not wait, in an order "
      "that depends on N (0: only where they wait)"},

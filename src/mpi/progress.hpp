@@ -47,10 +47,13 @@ QUARRY_SLOW void release(void* memory);
 /// Ends the calling rank's thread. Does not return.
 [[noreturn]] QUARRY_SLOW void end_rank(std::int32_t code);
 
-/// CPU: says that something happened for which a rank may wait.
+/// CPU: says that something happened for which a rank may wait. (X) synchronizes with (Y): a rank
+/// that looks after it has seen the count finds what happened before.
 QUARRY_HD inline void note_activity() {
 #ifndef __CUDA_ARCH__
-  (void)simt::atomic_ref<std::uint64_t>{the_world().activity}.fetch_add(1, simt::relaxed);
+  auto const* const lane = simt::current_lane;
+  std::uint64_t& count = the_world().activity[lane == nullptr ? 0 : lane->thread()].count;
+  (void)simt::atomic_ref<std::uint64_t>{count}.fetch_add(1, simt::release);  // (X)
 #endif
 }
 
@@ -61,11 +64,12 @@ QUARRY_HD inline void note_activity() {
 QUARRY_SLOW void progress(rank_state& rank);
 
 /// CPU: how often something has happened for which a rank may wait.
+std::uint64_t sum_of_activity();
 [[nodiscard]] QUARRY_HD inline std::uint64_t activity_now() {
-#ifdef __CUDA_ARCH__
+#ifdef __CUDACC__
   return 0;
 #else
-  return simt::atomic_ref<std::uint64_t>{the_world().activity}.load(simt::relaxed);
+  return sum_of_activity();
 #endif
 }
 
@@ -176,8 +180,14 @@ QUARRY_SLOW void yield_rank();
 /// heap has been full for many of them.
 QUARRY_SLOW int end_look(rank_state& rank, MPI_Comm communicator, char const* function);
 
-/// Called by a rank that waits and found nothing, the `polls`-th time. Ends the rank if the program
-/// was aborted.
+/// CPU: whether a rank that waits says at this poll that it has found nothing. It then reads the
+/// activity before it looks.
+[[nodiscard]] QUARRY_HD constexpr bool is_reported(std::uint32_t polls) {
+  return is_on_host() && polls % 4 == 3;
+}
+
+/// Called by a rank that waits and found nothing, the `polls`-th time. `activity` was the world's
+/// before it looked, if the poll `is_reported`. Ends the rank if the program was aborted.
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
                       std::uint32_t polls);
 QUARRY_SLOW void end_wait(rank_state& rank);
@@ -187,7 +197,7 @@ QUARRY_SLOW void end_wait(rank_state& rank);
 template <class Condition>
 QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition const& has_come) {
   for (std::uint32_t polls = 0;; polls = polls + 1 != 0 ? polls + 1 : polls_before_idle) {
-    std::uint64_t const activity = activity_now();
+    std::uint64_t const activity = is_reported(polls) ? activity_now() : 0;
     if (has_come()) {
       if (polls >= polls_before_idle) end_wait(rank);
       return;

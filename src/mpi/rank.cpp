@@ -119,7 +119,35 @@ QUARRY_HD void begin_wait(rank_state& rank, own_mail_reader const& mails,
   if (!mails.has_message()) rank.looks_without_memory = 0;  // other calls took it
 }
 
+#ifndef __CUDACC__
+/// Says that the rank found nothing after the world's activity was `activity`. At each 64th poll,
+/// looks whether no rank can continue. A heap that other ranks use at the same time may refuse
+/// memory that it has. So a rank that waits for memory says so after it was refused for 64 polls.
+void report_nothing(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
+                    std::uint32_t polls) {
+  bool const is_long = polls % 64 == 63;
+  if (reason.is_for_memory != 0 || rank.looks_without_memory != 0) {
+    if (!is_long) return;
+    bool const was_refused = rank.refused_at == activity;
+    rank.refused_at = activity;
+    if (!was_refused) return;
+  }
+  simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::release);  // (P)
+  if (is_long) find_deadlock(activity);
+}
+#endif
+
 }  // namespace
+
+#ifndef __CUDACC__
+std::uint64_t sum_of_activity() {
+  world& all = the_world();
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < all.threads; ++i)
+    sum += simt::atomic_ref<std::uint64_t>{all.activity[i].count}.load(simt::acquire);  // (Y)
+  return sum;
+}
+#endif
 
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
                       [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {
@@ -130,10 +158,9 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
   if (polls == 31) begin_wait(rank, mails, reason);
   if (polls > 255) __nanosleep(20);
 #else
-  simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::relaxed);
   if (polls == 0) begin_wait(rank, mails, reason);
 #ifndef __CUDACC__
-  if (polls % 64 == 63) find_deadlock(activity);
+  if (is_reported(polls)) report_nothing(rank, reason, activity, polls);
 #endif
   simt::pause();
 #endif
@@ -141,7 +168,10 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
 
 QUARRY_SLOW void end_wait(rank_state& rank) {
   rank.waiting.call = 0;
-  rank.polled_at = ~std::uint64_t{0};
+#ifndef __CUDA_ARCH__
+  simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(no_activity, simt::relaxed);
+  rank.refused_at = no_activity;
+#endif
   ++rank.steps;
 }
 

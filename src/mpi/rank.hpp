@@ -20,7 +20,11 @@ struct early_end {
 };
 #endif
 
+/// CPU: of a rank that does not wait.
+inline constexpr std::uint64_t no_activity = ~std::uint64_t{0};
+
 /// CPU: ends the program if each rank has found nothing since `activity` was the world's activity.
+/// Ranks of several threads may call it at the same time.
 void find_deadlock(std::uint64_t activity);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -137,7 +137,7 @@ struct alignas(128) rank_state {
   life stage;
   std::int32_t exit_code;
   std::uint64_t steps;      // how often the rank has got what it waited for
-  std::uint64_t polled_at;  // CPU: the world's activity when this rank last found nothing
+  std::uint64_t polled_at;  // CPU, atomic: the world's activity when this rank last found nothing
 
   handle_table<membership_extra> extras;
   handle_table<group> groups;
@@ -154,6 +154,7 @@ struct alignas(128) rank_state {
   buffered_send* buffered;      // long messages in the attached buffer (buffered_sends.hpp)
   handle_table<message> matched;     // MPI_Mprobe: messages without a receive
   handle_table<added_error> errors;  // error classes and codes that the program has added
+  std::uint64_t refused_at;          // CPU: the world's activity when the heap last had no memory
 };
 
 struct block_place;
@@ -205,6 +206,11 @@ enum class malloc_kind : std::uint32_t {
 struct trace_record;
 struct rank_trace;
 
+/// How often something happened for which a rank may wait, on one thread that runs ranks.
+struct alignas(64) activity_counter {
+  std::uint64_t count = 0;  // atomic
+};
+
 /// The memory of a trace (trace.hpp). Rank r has the records from r * (limit + 1) on. Record number
 /// `limit` is the rank's last one if more were written.
 struct trace_memory {
@@ -223,8 +229,8 @@ struct world {
   std::uint32_t aborted;       // atomic: all ranks end; the code is `abort_code`
   std::int32_t abort_code;
   failure first_failure;
-  std::uint64_t
-      activity;  // CPU only, atomic: how often something happened that a rank may wait for
+  activity_counter* activity;  // CPU only: of each thread that runs ranks
+  std::uint32_t threads;       // CPU only: their number
   output_ring* output;
   host_call_ring* host_calls;  // null on the CPU
   char** environment;          // NAME=VALUE, then null

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/simt/launch.hpp"
 
+#include "fiber_switches.hpp"
+#include "random_source.hpp"
+
 #include <boost/context/fiber.hpp>
 #include <boost/context/fixedsize_stack.hpp>
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <vector>
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#endif
 
 namespace quarry::inline QUARRY_ABI::simt {
 namespace {
@@ -29,28 +30,6 @@ struct borrowed_stack {
   void deallocate(context::stack_context&) noexcept {}
 };
 
-/// The generator xorshift64*, by G. Marsaglia and S. Vigna. It is small, and its results are the
-/// same on every machine.
-class random_source {
- public:
-  explicit random_source(std::uint64_t seed) : state_{seed * 0x9e3779b97f4a7c15u + 1} {}
-
-  std::uint32_t below(std::uint64_t bound) {
-    return static_cast<std::uint32_t>((next() >> 32) * bound >> 32);
-  }
-  /// True with a probability of `chances` / 256.
-  bool happens(std::uint32_t chances) { return below(256) < chances; }
-
- private:
-  std::uint64_t next() {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return state_ * 0x2545f4914f6cdd1du;
-  }
-  std::uint64_t state_;
-};
-
 class scheduler;
 
 /// The event that a lane waits for. `ready` lanes do not wait.
@@ -58,7 +37,8 @@ enum class wait : std::uint8_t { ready, coalesce, exchange, meet, block, grid, d
 
 class fiber_lane final : public host_lane {
  public:
-  fiber_lane(place own, scheduler& owner) : host_lane{own}, owner_{owner} {}
+  fiber_lane(place own, std::uint32_t thread, scheduler& owner)
+      : host_lane{own, thread}, owner_{owner} {}
 
   lane_mask coalesce(void const* site) override;
   std::array<std::uint64_t, warp_size> const& exchange(lane_mask members, std::uint64_t value,
@@ -84,26 +64,29 @@ class fiber_lane final : public host_lane {
   std::size_t ready_index = 0;                      // position among the scheduler's ready lanes
   std::size_t coalescing_index = 0;                 // the same among lanes that wait for a group
   context::fiber fiber;
-  void* fake_stack = nullptr;
-  void const* stack_bottom = nullptr;
-  std::size_t stack_bytes = 0;
+  sanitized_fiber for_sanitizers;
 
  private:
   scheduler& owner_;
 };
 
-/// Runs all lanes on one thread until all are done. It repeatedly chooses a random lane among the
-/// ready lanes.
+/// Runs all lanes of its part on one thread until all are done. It repeatedly chooses a random lane
+/// among the ready lanes.
 class scheduler {
  public:
   scheduler(grid lanes, fiber_schedule schedule, kernel_ref kernel)
       : schedule_{schedule}, random_{schedule.seed}, kernel_{kernel}, grid_{lanes} {
-    for (std::uint32_t block = 0; block < lanes.blocks; ++block) {
-      for (std::uint32_t thread = 0; thread < lanes.threads; ++thread) {
-        lanes_.push_back(
-            std::make_unique<fiber_lane>(place{block, thread, lanes.blocks, lanes.threads}, *this));
-        make_ready(*lanes_.back());
-      }
+    std::uint64_t const all = std::uint64_t{lanes.blocks} * lanes.threads;
+    std::uint64_t const first = std::min(schedule.part.first, all);
+    std::uint64_t const end = first + std::min(schedule.part.count, all - first);
+    is_part_ = end - first < all;
+    first_ = first;
+    for (std::uint64_t number = first; number < end; ++number) {
+      auto const block = static_cast<std::uint32_t>(number / lanes.threads);
+      auto const thread = static_cast<std::uint32_t>(number % lanes.threads);
+      lanes_.push_back(std::make_unique<fiber_lane>(
+          place{block, thread, lanes.blocks, lanes.threads}, schedule.part.number, *this));
+      make_ready(*lanes_.back());
     }
     block_done_.resize(lanes.blocks, 0);
     block_waiting_.resize(lanes.blocks, 0);
@@ -127,6 +110,7 @@ class scheduler {
     for (auto& lane : lanes_) {
       if (lane->waiting != wait::done) resume(*lane);  // unwinds its stack
     }
+    for (auto& lane : lanes_) switches_.destroy(lane->for_sanitizers);
     if (failure_) std::rethrow_exception(failure_);
   }
 
@@ -135,6 +119,17 @@ class scheduler {
     if (stopping_) throw stop{};
     switch_to_main(lane);
     if (stopping_) throw stop{};
+  }
+
+  /// The same for a lane that waits for another lane, which may run on another thread: after some
+  /// rounds of such waits other threads get the processor. With few lanes it is more rounds,
+  /// because a call of the system takes as long as many switches.
+  void pause(fiber_lane& lane) {
+    if (is_part_ && ++pauses_ >= ready_.size() + 64) {
+      pauses_ = 0;
+      yield_thread();
+    }
+    suspend(lane);
   }
 
   void block_on(fiber_lane& lane, wait reason) {
@@ -198,6 +193,25 @@ class scheduler {
 
   [[nodiscard]] bool returns_together() const { return schedule_.returns_together; }
 
+  /// Throws bad_state if lanes of a barrier run elsewhere.
+  void check_barrier(char const* name) const {
+    if (is_part_)
+      throw bad_state{
+          std::string{name} +
+          ": a barrier needs all lanes of the grid in one launch_fibers; launch no part"};
+  }
+
+  /// What stands for the group of an exchange that orders memory, the same for all members.
+  [[nodiscard]] void* exchange_point(fiber_lane& lane) {
+    if (!common_point::has_effect || std::strcmp(lane.pending_operation, "sync") != 0)
+      return nullptr;
+    return peer(lane, static_cast<std::uint32_t>(std::countr_zero(lane.members)));
+  }
+  [[nodiscard]] void* block_point(fiber_lane const& lane) {
+    return &block_waiting_[lane.own_place().block];
+  }
+  [[nodiscard]] void* grid_point() { return &grid_waiting_; }
+
   void arrive_block(fiber_lane& lane) {
     ++block_waiting_[lane.own_place().block];
     open_block(lane.own_place().block);
@@ -213,6 +227,7 @@ class scheduler {
  private:
   struct stop {};
 
+  /// `number`: among the lanes of this scheduler.
   void start(fiber_lane& lane, std::size_t number) {
     if (schedule_.stacks.base == nullptr) {
       context::fixedsize_stack allocator{default_stack_bytes};
@@ -220,19 +235,20 @@ class scheduler {
     } else {
       context::stack_context stack;
       stack.size = schedule_.stacks.size;
-      stack.sp = schedule_.stacks.base + number * schedule_.stacks.distance + stack.size;
+      stack.sp = schedule_.stacks.base + (first_ + number) * schedule_.stacks.distance + stack.size;
       start(lane, stack, borrowed_stack{});
     }
   }
 
   template <class Allocator>
   void start(fiber_lane& lane, context::stack_context stack, Allocator const& allocator) {
-    lane.stack_bottom = static_cast<char const*>(stack.sp) - stack.size;
-    lane.stack_bytes = stack.size;
+    lane.for_sanitizers.stack_bottom = static_cast<char const*>(stack.sp) - stack.size;
+    lane.for_sanitizers.stack_bytes = stack.size;
+    switches_.create(lane.for_sanitizers);
     context::preallocated const prepared{stack.sp, stack.size, stack};
     lane.fiber = context::fiber{std::allocator_arg, prepared, allocator,
                                 [this, &lane](context::fiber&& main) {
-                                  finish_switch(lane, true);
+                                  switches_.end_scheduler(lane.for_sanitizers, true);
                                   main_ = std::move(main);
                                   try {
                                     if (!stopping_) kernel_();
@@ -241,42 +257,23 @@ class scheduler {
                                     if (!failure_) failure_ = std::current_exception();
                                   }
                                   leave(lane);
-                                  start_switch_to_main(lane, true);
+                                  switches_.begin_scheduler(lane.for_sanitizers, true);
                                   return std::move(main_);
                                 }};
   }
 
   void resume(fiber_lane& lane) {
     current_lane = &lane;
-#if defined(__SANITIZE_ADDRESS__)
-    void* fake = nullptr;
-    __sanitizer_start_switch_fiber(&fake, lane.stack_bottom, lane.stack_bytes);
-#endif
+    switches_.begin_lane(lane.for_sanitizers);
     lane.fiber = std::move(lane.fiber).resume();
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
-#endif
+    switches_.end_lane();
     current_lane = nullptr;
   }
 
   void switch_to_main(fiber_lane& lane) {
-    start_switch_to_main(lane, false);
+    switches_.begin_scheduler(lane.for_sanitizers, false);
     main_ = std::move(main_).resume();
-    finish_switch(lane, false);
-  }
-
-  void start_switch_to_main([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool is_last) {
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_start_switch_fiber(is_last ? nullptr : &lane.fake_stack, main_stack_,
-                                   main_stack_bytes_);
-#endif
-  }
-
-  void finish_switch([[maybe_unused]] fiber_lane& lane, [[maybe_unused]] bool is_first) {
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(is_first ? nullptr : lane.fake_stack, &main_stack_,
-                                    &main_stack_bytes_);
-#endif
+    switches_.end_scheduler(lane.for_sanitizers, false);
   }
 
   void leave(fiber_lane& lane) {
@@ -344,7 +341,9 @@ class scheduler {
   fiber_lane* peer(fiber_lane const& lane, std::uint32_t index) {
     std::uint32_t const thread = lane.own_place().thread / warp_size * warp_size + index;
     if (thread >= grid_.threads) return nullptr;
-    return lanes_[std::size_t{lane.own_place().block} * grid_.threads + thread].get();
+    std::uint64_t const number = std::uint64_t{lane.own_place().block} * grid_.threads + thread;
+    bool const is_own = number >= first_ && number - first_ < lanes_.size();
+    return is_own ? lanes_[number - first_].get() : nullptr;
   }
 
   static std::string describe(fiber_lane const& lane) {
@@ -384,6 +383,9 @@ class scheduler {
   random_source random_;
   kernel_ref kernel_;
   grid grid_;
+  std::uint64_t first_ = 0;  // the number of the first lane
+  bool is_part_ = false;     // other threads run other lanes
+  std::size_t pauses_ = 0;
   std::vector<std::unique_ptr<fiber_lane>> lanes_;
   std::vector<fiber_lane*> ready_;
   std::vector<fiber_lane*> coalescing_;
@@ -397,11 +399,11 @@ class scheduler {
   bool stopping_ = false;
   std::exception_ptr failure_;
   context::fiber main_;
-  [[maybe_unused]] void const* main_stack_ = nullptr;
-  [[maybe_unused]] std::size_t main_stack_bytes_ = 0;
+  fiber_switches switches_;
 };
 
 lane_mask fiber_lane::coalesce(void const* new_site) {
+  hidden_from_sanitizer const hidden;
   site = new_site;
   owner_.block_on(*this, wait::coalesce);
   owner_.suspend(*this);
@@ -411,9 +413,11 @@ lane_mask fiber_lane::coalesce(void const* new_site) {
 std::array<std::uint64_t, warp_size> const& fiber_lane::exchange(lane_mask group,
                                                                  std::uint64_t sent,
                                                                  char const* operation) {
+  hidden_from_sanitizer const hidden;
   members = group;
   value = sent;
   pending_operation = operation;
+  common_point const meeting{owner_.exchange_point(*this)};
   owner_.block_on(*this, wait::exchange);
   owner_.arrive_exchange(*this);
   owner_.suspend(*this);
@@ -430,6 +434,7 @@ std::uint64_t fiber_lane::call_together(void const* called_site) {
 }
 
 void fiber_lane::return_together(std::uint64_t ended_call) {
+  hidden_from_sanitizer const hidden;
   call = ended_call;
   owner_.block_on(*this, wait::meet);
   owner_.arrive_meeting(*this);
@@ -437,12 +442,18 @@ void fiber_lane::return_together(std::uint64_t ended_call) {
 }
 
 void fiber_lane::block_barrier() {
+  owner_.check_barrier("block_barrier");
+  hidden_from_sanitizer const hidden;
+  common_point const barrier{owner_.block_point(*this)};
   owner_.block_on(*this, wait::block);
   owner_.arrive_block(*this);
   owner_.suspend(*this);
 }
 
 void fiber_lane::grid_barrier() {
+  owner_.check_barrier("grid_barrier");
+  hidden_from_sanitizer const hidden;
+  common_point const barrier{owner_.grid_point()};
   owner_.block_on(*this, wait::grid);
   owner_.arrive_grid();
   owner_.suspend(*this);
@@ -454,7 +465,7 @@ void fiber_lane::interleave() {
   if (owner_.must_switch()) owner_.suspend(*this);
 }
 
-void fiber_lane::pause() { owner_.suspend(*this); }
+void fiber_lane::pause() { owner_.pause(*this); }
 
 }  // namespace
 

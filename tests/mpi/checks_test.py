@@ -17,6 +17,7 @@ from pathlib import Path
 TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
 SOURCE = Path(__file__).resolve().parent / "checks" / "faults.c"
 DEVICE = os.environ.get("QUARRY_MPI_DEVICE", "cpu")
+SCHEDULES = [("--seed", "0"), ("--seed", "1"), ("--seed", "2"), ("--threads", "2")]
 
 
 def line_of(mark):
@@ -39,16 +40,16 @@ class Checks(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
-    def run_case(self, case, ranks=3, program="checked", seed=0, options=()):
-        common = [TOOLS / "quarry-mpirun", "-n", str(ranks), "--device", DEVICE, "--seed", str(seed)]
-        command = [*common, *options, self.programs[program], case]
+    def run_case(self, case, ranks=3, program="checked", schedule=(), options=()):
+        common = [TOOLS / "quarry-mpirun", "-n", str(ranks), "--device", DEVICE]
+        command = [*common, *schedule, *options, self.programs[program], case]
         result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
         return result, result.stderr.splitlines()
 
     def expect(self, case, pattern, ranks=3, count=None, status=1):
         """Each line of the report has the pattern, and all ranks or so many report."""
-        for seed in (0, 1, 2):
-            result, lines = self.run_case(case, ranks, seed=seed)
+        for schedule in SCHEDULES:
+            result, lines = self.run_case(case, ranks, schedule=schedule)
             self.assertEqual(result.returncode, status, result.stderr)
             self.assertEqual(len(lines), ranks if count is None else count, result.stderr)
             for line in lines:
@@ -91,8 +92,8 @@ class Checks(unittest.TestCase):
 
     def test_nothing_of_what_only_looks_like_a_fault(self):
         for ranks in (1, 4):
-            for seed in (0, 3):
-                result, _ = self.run_case("allowed", ranks, seed=seed)
+            for schedule in SCHEDULES:
+                result, _ = self.run_case("allowed", ranks, schedule=schedule)
                 self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
 
     def test_collective_operations_that_differ(self):
@@ -107,16 +108,16 @@ class Checks(unittest.TestCase):
         self.expect_difference("operations", f"(?:{either})")
 
     def expect_difference(self, case, pattern):
-        for seed in (0, 1, 2):
-            result, lines = self.run_case(case, seed=seed)
+        for schedule in SCHEDULES:
+            result, lines = self.run_case(case, schedule=schedule)
             self.assertNotEqual(result.returncode, 0)
             self.assertTrue(any(re.search(pattern, line) for line in lines), result.stderr)
             self.assertNotIn("deadlock", result.stderr)
 
     def test_nothing_of_a_program_without_faults(self):
         for ranks in (1, 2, 5):
-            for seed in (0, 3):
-                result, _ = self.run_case("good", ranks, seed=seed)
+            for schedule in SCHEDULES:
+                result, _ = self.run_case("good", ranks, schedule=schedule)
                 self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
 
     def test_a_program_with_a_trace_too(self):

@@ -42,9 +42,9 @@ class Launcher(unittest.TestCase):
     def run_program(self, *words, **options):
         return subprocess.run(self.command(*words, **options), capture_output=True, text=True, timeout=100, check=False)
 
-    def interrupt(self, program, number, wanted_output, ranks=4):
+    def interrupt(self, program, number, wanted_output, ranks=4, options=()):
         """Sends the signal after the program has written what is wanted. Returns the result and the seconds until the end."""
-        process = subprocess.Popen(self.command(program, ranks), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(self.command(program, ranks, options=options), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         begin = b""
         while wanted_output not in begin:
             self.assertTrue(select.select([process.stdout], [], [], 60)[0], "the program writes nothing")
@@ -216,6 +216,42 @@ class Launcher(unittest.TestCase):
     def test_verbose_shows_the_stack(self):
         result = self.run_program("recurs", 3, "1", options=("--verbose",))
         self.assertEqual(result.stderr, "quarry-mpirun: 3 ranks on the CPU; stack of a rank: 1048576 bytes\n")
+
+    def test_there_are_no_more_threads_than_ranks(self):
+        for ranks, threads, line in (4, "2", "4 ranks on 2 threads of the CPU"), (3, "100", "3 ranks on 3 threads of the CPU"):
+            result = self.run_program("recurs", ranks, "1", options=("--verbose", "--threads", threads))
+            self.assertEqual(result.returncode, 0)
+            self.assertEqual(result.stderr, f"quarry-mpirun: {line}; stack of a rank: 1048576 bytes\n")
+        threads = min(len(os.sched_getaffinity(0)), 64)
+        result = self.run_program("recurs", 64, "1", options=("--verbose", "--threads", "0"))
+        self.assertIn("64 ranks on the CPU" if threads == 1 else f"64 ranks on {threads} threads", result.stderr)
+
+    def test_what_needs_one_thread_is_refused_with_several(self):
+        for option in ("--seed", "3"), ("--trace", str(self.folder / "trace")):
+            result = self.run_program("recurs", 4, "1", options=("--threads", "2", *option))
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertRegex(result.stderr, rf"^quarry-mpirun: {option[0]} {re.escape(option[1])}: .*--threads 1\n$")
+            one = self.run_program("arguments", 1, "one", options=("--threads", "2", "--seed", "3"))
+            self.assertEqual(one.returncode, 0, one.stderr)  # one rank needs one thread
+
+    def test_a_crash_on_any_thread_names_its_rank(self):
+        result = self.run_program("recurs", 4, "3000", options=("--threads", "2"))
+        self.assertEqual(result.returncode, -signal.SIGSEGV)
+        self.assertRegex(result.stderr, r"rank 2: its stack has overflowed 1048576 bytes, after the MPI call at recurs.c:\d+")
+        for _ in range(5):
+            result = self.run_program("writes", 4, "crashes", options=("--threads", "4"))  # all ranks crash at once
+            self.assertEqual(result.returncode, -signal.SIGSEGV)
+            self.assertEqual((result.stdout, result.stderr.count("invalid access")), ("begun", 1), result.stderr)
+
+    def test_an_abort_names_the_ranks_that_compute_on_any_thread(self):
+        result = self.run_program("computes", 4, "abort", options=("--threads", "2"))
+        self.assertEqual((result.returncode, result.stdout), (9, "first line\nno end of line"))
+        self.assertRegex(result.stderr, r"MPI_Abort with code 9.*\n.*have not ended after 2 seconds.*\n  rank 1: after the MPI call at computes.c:\d+\n$")
+
+    def test_a_signal_ends_ranks_that_wait_on_several_threads(self):
+        status, out, err, seconds = self.interrupt("waits", signal.SIGINT, b"first line\n", options=("--threads", "3"))
+        self.assertEqual((status, out, err), (130, "first line\nno end of line", "quarry-mpirun: SIGINT ends the program\n"))
+        self.assertLess(seconds, GRACE)
 
 
 if __name__ == "__main__":

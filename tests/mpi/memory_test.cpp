@@ -42,6 +42,7 @@ void use_everything() {
   MPI_Request_free(&requests[2]);
   MPI_Type_free(&type);
   MPI_Waitall(4, requests.data(), MPI_STATUSES_IGNORE);
+  MPI_Barrier(copy);  // the send whose request is freed is complete, so that its buffer may change
   MPI_Sendrecv_replace(data.data(), 3000, MPI_INT, next, 2, previous, 2, copy, MPI_STATUS_IGNORE);
   MPI_Send(data.data(), 3000, MPI_INT, MPI_PROC_NULL, 0, copy);
   MPI_Allgather(data.data(), 3000, MPI_INT, got.data(), 3000, MPI_INT, copy);

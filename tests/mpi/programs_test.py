@@ -6,8 +6,8 @@ The order of lines does not matter. expected/NAME.txt has the output of Open MPI
 Where another MPI is installed, the program also runs there, with one of these numbers.
 
 QUARRY_MPI_TOOLS    the folder with quarry-mpicc and quarry-mpirun (else: those in the path)
-QUARRY_MPI_SEEDS    how many seeds of the scheduler each program runs with (3)
-QUARRY_MPI_DEVICE   cpu or gpu (cpu); seeds change nothing on a GPU
+QUARRY_MPI_SEEDS    how many seeds of the scheduler each program runs with (3), apart from runs on several threads
+QUARRY_MPI_DEVICE   cpu or gpu (cpu); seeds and threads change nothing on a GPU
 
 usage: programs_test.py [Programs.test_NAME...]
        programs_test.py --write-expected     writes expected/ anew with the other MPI
@@ -116,12 +116,11 @@ class Programs(unittest.TestCase):
             program = Path(folder) / name
             compiled = quarry.compile([SOURCES / f"{name}.c"], program, OPTIONS)
             self.assertEqual(compiled.status, 0, f"quarry-mpicc {name}.c: {compiled.describe()}")
-            seeds = range(SEEDS) if DEVICE == "cpu" else (0,)
+            schedules = [("--seed", seed) for seed in range(SEEDS)] + [("--threads", 2), ("--threads", 3)]
             for ranks in counts:
-                for seed in seeds:
-                    options = ("--device", DEVICE, "--seed", str(seed))
-                    outcome = quarry.run(program, ranks, options=options)
-                    with self.subTest(ranks=ranks, seed=seed):
+                for schedule in schedules if DEVICE == "cpu" else [()]:
+                    outcome = quarry.run(program, ranks, options=("--device", DEVICE, *schedule))
+                    with self.subTest(ranks=ranks, schedule=schedule):
                         self.check_outcome(name, ranks, outcome, failure)
             self.check_other(name, folder)
 
@@ -195,12 +194,14 @@ class Random(unittest.TestCase):
                         self.assertEqual(compiled.status, 0, compiled.describe())
                 for ranks, first in (2, 1000), (5, 2000), (12, 3000):
                     arguments = (first, 10 * SEEDS)
-                    options = ("--device", DEVICE, "--seed", str(first))
-                    outcome = quarry.run(program, ranks, arguments, 300, options)
-                    with self.subTest(name=name, ranks=ranks, first=first):
-                        self.assertEqual(outcome.status, 0, outcome.describe())
-                        self.assertEqual(len(outcome.lines()), ranks * 10 * SEEDS)
-                        self.assertEqual([line for line in outcome.lines() if ": 0 wrong" not in line], [])
+                    for schedule in ("--seed", first), ("--threads", 2):
+                        options = ("--device", DEVICE, *schedule)
+                        outcome = quarry.run(program, ranks, arguments, 300, options)
+                        with self.subTest(name=name, ranks=ranks, first=first, schedule=schedule):
+                            self.assertEqual(outcome.status, 0, outcome.describe())
+                            self.assertEqual(len(outcome.lines()), ranks * 10 * SEEDS)
+                            self.assertEqual([line for line in outcome.lines() if ": 0 wrong" not in line], [])
+                    with self.subTest(name=name, ranks=ranks, first=first, other=other):
                         if other is not None:
                             same = other.run(f"{program}.other", ranks, arguments, 300)
                             self.assertEqual(outcome.lines(), same.lines())

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -122,7 +123,7 @@ TEST(RankArrays, RanksThatCallTogetherShareRows) {
 
 TEST(RankArrays, ADoubleFreeIsReportedAndChangesNothing) {
   QUARRY_TEST_USES_FIBERS();
-  std::uint64_t freed_twice = 0;
+  std::atomic<std::uint64_t> freed_twice{0};
   auto const result = run_on_fibers(32, 3, [&] {
     int const rank = rank_in(MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -187,6 +187,42 @@ TEST(LaunchFibers, RefusesAGroupWhoseLanesCallDifferentOperations) {
   EXPECT_NE(message.find("sync"), std::string::npos);
 }
 
+TEST(LaunchFibers, PartsOnSeveralThreadsRunEachLaneOnce) {
+  for (std::uint32_t const middle : {0u, 1u, 32u, 45u, 79u, 80u}) {
+    std::vector<std::atomic<int>> runs(80);
+    std::atomic<int> arrived{0};
+    auto const run = [&](lane_part part) {
+      launch_fibers({2, 40}, {.seed = part.number + 1, .part = part}, [&] {
+        ++runs[this_place().rank()];
+        EXPECT_EQ(this_place().rank() < middle ? 0u : 1u, current_lane->thread());
+        auto const group = lane_group::coalesced<struct part_site>();
+        EXPECT_EQ(group.broadcast(current_lane->thread()), current_lane->thread());
+        for (++arrived; arrived != 80;)
+          pause();  // so that lanes of both parts run at the same time
+      });
+    };
+    std::jthread const other{run, lane_part{middle, ~std::uint64_t{0}, 1}};
+    run({0, middle, 0});
+    while (arrived != 80) yield_thread();
+    for (auto const& count : runs) EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(LaunchFibers, RefusesABarrierInAPart) {
+  EXPECT_THROW(launch_fibers({1, 4}, {.part = {1, 2, 0}}, [] { block_barrier(); }), bad_state);
+  EXPECT_THROW(launch_fibers({1, 4}, {.part = {0, 3, 0}}, [] { grid_barrier(); }), bad_state);
+}
+
+TEST(LaunchFibers, LanesOfAPartUseTheirOwnStacks) {
+  constexpr std::size_t bytes = 64 * 1024;
+  std::vector<char> memory(4 * bytes);
+  launch_fibers({1, 4}, {.stacks = {memory.data(), bytes, bytes}, .part = {1, 2, 0}}, [&] {
+    char const local = 0;
+    auto const offset = static_cast<std::size_t>(&local - memory.data());
+    EXPECT_EQ(offset / bytes, this_place().rank());
+  });
+}
+
 TEST(LaunchThreads, RunsEachLaneOnceWithAndWithoutSharedThreads) {
   for (std::uint32_t const threads : {1u, 3u, 64u}) {
     std::vector<std::atomic<int>> runs(4 * 16);

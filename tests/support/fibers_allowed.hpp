@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marks the tests that ThreadSanitizer cannot run: it does not understand stack switching.
+// Marks the tests with fibers that ThreadSanitizer skips: they take long, and the same code runs on
+// threads there. Those of MPI's runtime run with few seeds (mpi/support/ranks.hpp).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,4 +28,4 @@ inline constexpr bool fibers_are_allowed = true;
 /// the test.
 #define QUARRY_TEST_USES_FIBERS()          \
   if (!::quarry::test::fibers_are_allowed) \
-  GTEST_SKIP() << "ThreadSanitizer does not understand fibers"
+  GTEST_SKIP() << "ThreadSanitizer checks the same code on threads"

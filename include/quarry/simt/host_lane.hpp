@@ -35,10 +35,13 @@ struct place {
 /// effect.
 class QUARRY_API host_lane {
  public:
-  explicit host_lane(place own_place) : place_{own_place} {}
+  explicit host_lane(place own_place, std::uint32_t thread = 0)
+      : place_{own_place}, thread_{thread} {}
   virtual ~host_lane() = default;
 
   [[nodiscard]] place own_place() const { return place_; }
+  /// The number of the part of the launch that runs the lane (lane_part).
+  [[nodiscard]] std::uint32_t thread() const { return thread_; }
   [[nodiscard]] std::uint32_t lane() const { return place_.thread % warp_size; }
 
   /// Whether lanes are grouped in warps: false on OS threads.
@@ -78,6 +81,7 @@ class QUARRY_API host_lane {
 
  private:
   place place_;
+  std::uint32_t thread_;
 };
 
 /// The lane that this OS thread currently runs; null outside a launch.

@@ -46,6 +46,15 @@ struct fiber_stacks {
   std::size_t distance = 0;
 };
 
+/// The lanes that one call of `launch_fibers` runs, if several threads share a grid: each calls
+/// `launch_fibers` with its part at the same time. A warp whose lanes are in two parts has groups
+/// within each part. Barriers throw `bad_state`.
+struct lane_part {
+  std::uint64_t first = 0;
+  std::uint64_t count = ~std::uint64_t{0};  // at most; lanes that the grid lacks do not count
+  std::uint32_t number = 0;                 // what `host_lane::thread` returns
+};
+
 /// How fibers are scheduled.
 struct fiber_schedule {
   std::uint64_t seed = 1;
@@ -60,12 +69,13 @@ struct fiber_schedule {
   bool returns_together = false;
   /// The caller's memory for all stacks. Without it, each lane has a stack of 128 KiB.
   fiber_stacks stacks = {};
+  lane_part part = {};
 };
 
-/// Runs the grid as fibers in emulated warps of 32 lanes, all on this thread. The seed determines
-/// every interleaving, so that a failure is reproducible. Throws `deadlock`, or the exception that
-/// a lane threw. Throws `bad_argument` for more than 2^20 lanes. A program that calls it must also
-/// link quarry::fibers.
+/// Runs the grid, or `schedule.part` of it, as fibers in emulated warps of 32 lanes on this thread.
+/// The seed determines every interleaving, so that a failure is reproducible. Throws `deadlock`, or
+/// the exception that a lane threw. Throws `bad_argument` for more than 2^20 lanes. A program that
+/// calls it must also link quarry::fibers.
 QUARRY_API void launch_fibers(grid lanes, fiber_schedule schedule, kernel_ref kernel);
 
 /// Runs the grid on OS threads; each lane is its own group. With at most `max_threads` lanes, each

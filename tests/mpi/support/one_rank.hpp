@@ -27,6 +27,8 @@ class one_rank {
     static char* const environment[] = {const_cast<char*>("HOME=/home/user"),
                                         const_cast<char*>("EMPTY="), nullptr};
     all_.all = {1, 0, nullptr, 1};
+    all_.activity = &activity_;
+    all_.threads = 1;
     all_.environment = const_cast<char**>(environment);
     record_.resize(64);
     quarry_mpi_layout = {record_.data(), 64, 0, 1, &all_, &rank_, &mailbox_, nullptr, 0, 0, {}};
@@ -47,6 +49,7 @@ class one_rank {
   rank_state rank_{};
   mail mailbox_{};
   world all_{};
+  activity_counter activity_;
   std::vector<char> record_;
 };
 

@@ -28,17 +28,31 @@ program_result run_on_fibers(std::uint32_t ranks, std::uint64_t seed,
                              std::function<void()> const& body,
                              std::uint64_t heap_bytes = default_heap_bytes);
 
+/// How fibers share several threads.
+struct threads_of_fibers {
+  std::uint64_t seed = 1;
+  std::uint32_t threads = 2;
+  std::uint32_t switches = 64;
+};
+
+/// The same on several OS threads, each of which schedules its ranks by a seed of its own.
+program_result run_on_fibers(std::uint32_t ranks, threads_of_fibers how,
+                             std::function<void()> const& body,
+                             std::uint64_t heap_bytes = default_heap_bytes);
+
 /// Runs each rank on an OS thread. Deadlocks are not detected.
 program_result run_on_threads(std::uint32_t ranks, std::function<void()> const& body);
 
-/// Runs the ranks as fibers with several seeds, and on threads. The calling test fails unless each
-/// program ends by itself. ThreadSanitizer does not understand fibers: there only on threads.
+/// Runs the ranks as fibers with several seeds, as fibers on two threads, and on threads. The
+/// calling test fails unless each program ends by itself. ThreadSanitizer takes each fiber for a
+/// thread.
 void run_everywhere(std::uint32_t ranks, std::function<void()> const& body);
 
-/// The same with 1 to 9 ranks; on threads only with 3 and 8, since waiting threads use the cores.
+/// The same with 1 to 9 ranks; on threads only with 3, 5 and 8, since waiting threads use the
+/// cores.
 void run_in_worlds(std::function<void()> const& body);
 
-/// The result of a program that fails, as fibers if they are allowed, else on threads.
+/// The result of a program that fails, as fibers.
 program_result run_failing(std::uint32_t ranks, std::function<void()> const& body);
 
 /// Programs that run later begin as if so many meetings of each kind were complete.
