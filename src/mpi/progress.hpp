@@ -54,6 +54,14 @@ QUARRY_HD inline void note_activity() {
 #endif
 }
 
+/// CPU: says that a message has been written to the slot, and lets its receiver look.
+QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
+#ifndef __CUDA_ARCH__
+  note_activity();
+  simt::wake(static_cast<std::uint64_t>(&slot.mailbox() - layout().mailboxes));
+#endif
+}
+
 /// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
 /// messages. Waits of the general path call it, so that a rank that waits in one call serves its
 /// other receives. If the heap has no memory, a message stays in the mailbox, and is counted in
@@ -180,18 +188,30 @@ QUARRY_SLOW int end_look(rank_state& rank, MPI_Comm communicator, char const* fu
 /// was aborted.
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
                       std::uint32_t polls);
+#ifndef __CUDA_ARCH__
+/// CPU: the same for a rank that others wake: by a message, or as `wait_for_mail` says.
+void idle_until_woken(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
+                      std::uint32_t polls);
+#endif
 QUARRY_SLOW void end_wait(rank_state& rank);
 
 /// Waits until `has_come()`. `reason` is shown if all ranks wait. The count of polls goes on with
-/// `polls_before_idle` after 2^32.
+/// `polls_before_idle` after 2^32. `is_woken`: as in `wait_for_mail`.
 template <class Condition>
-QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition const& has_come) {
+QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition const& has_come,
+                          [[maybe_unused]] bool is_woken = false) {
   for (std::uint32_t polls = 0;; polls = polls + 1 != 0 ? polls + 1 : polls_before_idle) {
     std::uint64_t const activity = activity_now();
     if (has_come()) {
       if (polls >= polls_before_idle) end_wait(rank);
       return;
     }
+#ifndef __CUDA_ARCH__
+    if (is_woken) {
+      idle_until_woken(rank, reason, activity, polls);
+      continue;
+    }
+#endif
     if (polls % polls_before_idle == polls_before_idle - 1) idle(rank, reason, activity, polls);
   }
 }
@@ -235,13 +255,25 @@ QUARRY_HD void wait_for_others(rank_state& rank, wait_reason const& reason,
 
 /// Waits until `is_done()`; every step makes progress.
 template <class Condition>
-QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
+QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done,
+                          bool is_woken = false) {
   own_mail_reader const mails = reader_of(rank);
-  poll_until(rank, reason, [&] {
+  auto const look = [&] {
     if (mails.has_message()) progress(rank);
     if (rank.schedules != nullptr) (void)advance_schedules(rank);
     return is_done();
-  });
+  };
+  poll_until(rank, reason, look, is_woken);
+}
+
+/// The same for a condition that only a message to this rank makes true, or a rank that wakes this
+/// one. On the CPU the scheduler leaves the rank out until then: 100,000 ranks that look in turn
+/// would make each step of another rank 100,000 times as long. Steps of collective operations that
+/// have begun may wait for more.
+template <class Condition>
+QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
+                             Condition const& is_done) {
+  wait_until(rank, reason, is_done, is_on_host() && rank.schedules == nullptr);
 }
 
 /// The ranks of a warp continue together. Waits for all ranks of the warp that have not ended. Call
