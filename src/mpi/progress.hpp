@@ -43,6 +43,13 @@ struct request {
 /// Allocates memory of the world's heap; null if there is none.
 [[nodiscard]] QUARRY_SLOW void* allocate(bytes size);
 QUARRY_SLOW void release(void* memory);
+/// Frees the messages that the rank keeps for reuse, up to 40 KB. For allocations that fail.
+/// Returns whether there were any.
+QUARRY_SLOW bool release_spares(rank_state& rank);
+/// Called after the heap has returned null: frees the rank's spares and tries again. Ranks that wait
+/// free theirs soon.
+[[nodiscard]] QUARRY_SLOW void* allocate_despite_shortage(bytes size);
+QUARRY_SLOW void help_in_shortage(rank_state& rank, std::uint32_t shortages);
 
 /// Ends the calling rank's thread. Does not return.
 [[noreturn]] QUARRY_SLOW void end_rank(std::int32_t code);
@@ -173,6 +180,13 @@ inline constexpr std::uint32_t polls_before_idle = is_on_host() ? 1 : 32;
 /// Whether the program was aborted: the rank must end soon.
 [[nodiscard]] QUARRY_FAST bool is_aborted() {
   return simt::atomic_ref<std::uint32_t>{the_world().aborted}.load(simt::relaxed) != 0;
+}
+
+/// Called by a rank that waits: frees its spares if an allocation of any rank has failed since.
+QUARRY_HD inline void look_for_shortage(rank_state& rank) {
+  std::uint32_t const shortages =
+      simt::atomic_ref<std::uint32_t>{the_world().shortages}.load(simt::relaxed);
+  if (shortages != rank.shortages_seen) help_in_shortage(rank, shortages);
 }
 
 /// Called by a rank that asks and does not wait: lets other ranks run. Ends the rank if the program

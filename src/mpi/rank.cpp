@@ -127,6 +127,7 @@ void idle_until_woken(rank_state& rank, wait_reason const& reason, std::uint64_t
   own_mail_reader mails = reader_of(rank);
   return_slots(mails);
   if (is_aborted()) end_rank(0);
+  look_for_shortage(rank);
   simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::relaxed);
   if (polls == 0) begin_wait(rank, mails, reason);
   // If something has happened since the look, it may be what the rank waits for. A message that is
@@ -144,6 +145,7 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
   own_mail_reader mails = reader_of(rank);
   return_slots(mails);
   if (is_aborted()) end_rank(0);
+  look_for_shortage(rank);
 #ifdef __CUDA_ARCH__
   if (polls == 31) begin_wait(rank, mails, reason);
   if (polls > 255) __nanosleep(20);

@@ -2,6 +2,7 @@
 #include "rank_memory.hpp"
 
 #include "compared_malloc.hpp"
+#include "progress.hpp"
 
 #include "quarry/device/coalescing/dynamic_coalescing.hpp"
 #include "quarry/device/coalescing/packed_coalescing.hpp"
@@ -59,19 +60,24 @@ class superblock_heap {
   heap_ref heap_;
 };
 
-}  // namespace
-
-QUARRY_SLOW void* allocate_for_program(bytes size) {
-  if (compares_malloc()) return allocate_compared(size, false);
+[[nodiscard]] QUARRY_HD void* allocate_padded(bytes padded) {
   heap_ref const heap = layout().heap();
-  bytes const padded = rounded(size);
-  if (padded < size) return nullptr;
   if (padded > max_shared || has_own_warp()) return heap.malloc(padded);
   auto const group = simt::lane_group::coalesced<class program_malloc_site>();
   if (group.all_equal(size_class_of(static_cast<std::uint32_t>(padded))))
     return heap.malloc_all(padded);
   void* const part = dynamic_coalescing::malloc(superblock_heap{heap}, padded);
   return part != nullptr ? part : heap.malloc(padded);  // the superblock may not fit, a slice may
+}
+
+}  // namespace
+
+QUARRY_SLOW void* allocate_for_program(bytes size) {
+  if (compares_malloc()) return allocate_compared(size, false);
+  bytes const padded = rounded(size);
+  if (padded < size) return nullptr;
+  void* const memory = allocate_padded(padded);
+  return memory != nullptr ? memory : allocate_despite_shortage(padded);
 }
 
 QUARRY_SLOW void* allocate_collectively(bytes size) {

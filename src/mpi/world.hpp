@@ -154,6 +154,7 @@ struct alignas(128) rank_state {
   buffered_send* buffered;      // long messages in the attached buffer (buffered_sends.hpp)
   handle_table<message> matched;     // MPI_Mprobe: messages without a receive
   handle_table<added_error> errors;  // error classes and codes that the program has added
+  std::uint32_t shortages_seen;      // the world's `shortages` when this rank last freed its spares
 };
 
 struct block_place;
@@ -237,6 +238,7 @@ struct world {
   // The bytes of dynamic superblocks (rank_memory.cpp), atomic, and how many there may be.
   std::uint64_t superblock_bytes;
   std::uint64_t max_superblock_bytes;
+  std::uint32_t shortages;  // atomic: how often an allocation has failed
 };
 
 /// A superblock lives as long as its last segment. Where lifetimes differ that is four times as
