@@ -5,6 +5,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <llvm/Transforms/Utils/LowerAtomic.h>
 
 #include <algorithm>
 
@@ -25,6 +26,24 @@ void lower_thread_locals(Module& module) {
     address->eraseFromParent();
   }
   for (GlobalVariable& variable : module.globals()) variable.setThreadLocal(false);
+}
+
+/// A rank's memory has one thread. PTX has no atomic operation on a stack, and no load and store
+/// that are sequentially consistent.
+void lower_atomics(Function& function) {
+  for (Instruction& instruction : make_early_inc_range(instructions(function))) {
+    if (auto* const load = dyn_cast<LoadInst>(&instruction)) {
+      load->setAtomic(AtomicOrdering::NotAtomic);
+    } else if (auto* const store = dyn_cast<StoreInst>(&instruction)) {
+      store->setAtomic(AtomicOrdering::NotAtomic);
+    } else if (auto* const update = dyn_cast<AtomicRMWInst>(&instruction)) {
+      lowerAtomicRMWInst(update);
+    } else if (auto* const exchange = dyn_cast<AtomicCmpXchgInst>(&instruction)) {
+      lowerAtomicCmpXchgInst(exchange);
+    } else if (auto* const fence = dyn_cast<FenceInst>(&instruction)) {
+      fence->eraseFromParent();
+    }
+  }
 }
 
 void resolve_aliases(Module& module) {
@@ -124,7 +143,10 @@ void lower_c_features(Module& module, std::set<std::string> const& runtime_funct
   resolve_aliases(module);
   lower_thread_locals(module);
   resolve_weak_symbols(module, runtime_functions);
-  for (Function& function : module) lower_indirect_jumps(function);
+  for (Function& function : module) {
+    lower_atomics(function);
+    lower_indirect_jumps(function);
+  }
   call_constructors(module);
 }
 

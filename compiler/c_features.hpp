@@ -11,6 +11,7 @@ namespace quarry::compiler {
 /// Replaces what ranks or PTX cannot have by what they can:
 ///
 ///   thread-local variables       ordinary global variables, of which each rank has a copy
+///   atomic operations            plain ones: no other rank has the memory
 ///   aliases                      the functions and variables that they name
 ///   undefined weak symbols       null, unless the runtime defines them
 ///   `goto *label`                a switch over the numbers of the labels

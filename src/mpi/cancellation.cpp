@@ -42,7 +42,7 @@ QUARRY_SLOW void cancel_send(rank_state& rank, message* sent, std::uint32_t rece
   slot.write_ordered(
       {0, rank.rank, cancel_context << 8 | envelope::is_ordered | 8}, 2,
       [&](std::uint32_t i) { return static_cast<std::uint32_t>(address >> 32 * i); });
-  note_activity();
+  note_mail(slot);
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ cpu_world::cpu_world(needs const& wanted)
   all_.all = {wanted.ranks, 0, nullptr, wanted.ranks};
   all_.meeting = meeting_->place;
   all_.next_context = 4;
+  all_.max_superblock_bytes = superblock_share(heap_bytes_);
   all_.argc = wanted.argc;
   all_.argv = wanted.argv;
   all_.environment = environ;

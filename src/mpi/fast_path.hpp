@@ -142,7 +142,7 @@ struct small_message {
 
   QUARRY_FAST void write(sender_slot& slot) const {
     slot.write(head, (size + 3) / 4, [&](std::uint32_t i) { return word_of(data, size, i); });
-    note_activity();
+    note_mail(slot);
   }
 };
 

@@ -345,6 +345,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.is_gpu = 1;
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
   initial.next_context = 4;
+  initial.max_superblock_bytes = superblock_share(of_heap.size);
   initial.output = ring.data();
   initial.malloc = asked.malloc;
   initial.compared_heap = compared.state();

@@ -69,7 +69,7 @@ QUARRY_FAST void write_extended(sender_slot& slot, std::uint32_t target, envelop
   std::memcpy(units, data, size);
   slot.write_long(head, size);
 #endif
-  note_activity();
+  note_mail(slot);
 }
 /// The same for any size.
 QUARRY_SLOW inline void write_any_extended(sender_slot& slot, std::uint32_t target,

@@ -120,6 +120,7 @@ class mail_slot {
   [[nodiscard]] QUARRY_FAST std::uint32_t ticket() const { return ticket_; }
   /// The number of the message's units.
   [[nodiscard]] QUARRY_FAST std::uint32_t number() const { return ticket_ + 1; }
+  [[nodiscard]] QUARRY_FAST basic_mailbox<Slots> const& mailbox() const { return *to_; }
 
   /// Whether the message can be written.
   [[nodiscard]] QUARRY_FAST bool is_free() const { return ticket_ - returned_ < Slots; }

@@ -18,9 +18,9 @@ QUARRY_HD bool is_published_soon(arrival const& arrived) {
 #endif
 }
 
-/// Waits with progress.
+/// Waits with progress. The rank that publishes wakes the block's others.
 QUARRY_HD void wait_for_block(arrival const& arrived, call which) {
-  wait_until(self(), reason_of(which), [&] { return is_published_soon(arrived); });
+  wait_for_mail(self(), reason_of(which), [&] { return is_published_soon(arrived); });
 }
 QUARRY_HD void wait_for_world(arrival const& arrived, call which) {
   // The first load is a hint: an acquire would empty the GPU's cache at every look.
@@ -59,7 +59,7 @@ QUARRY_SLOW void meeting::finish_barrier(call which, std::uint32_t kind, unfinis
   if (!rest.represents) return wait_for_block(arrived, which);
   wait_for_world(arrived, which);
   finish_block(at, arrived, simt::lane_group::alone(), no_work{});
-  note_activity();
+  note_published(at);
 }
 
 QUARRY_SLOW void meeting::barrier(call which, std::uint32_t kind) {
@@ -92,7 +92,7 @@ QUARRY_SLOW void meeting::finish_reduce(void* received, std::uint32_t size, smal
     bool const is_complete = represent_block(at, arrived, group, work, world_polls);
     note_activity();
     if (is_complete) finish_block(at, arrived, group, work);
-    note_activity();
+    note_published(at);
     if (sees_abort(arrived)) end_rank(0);
     rest.represents = !is_complete && group.is_leader();
     if (!rest.represents && wait_briefly(arrived)) {
@@ -112,7 +112,7 @@ QUARRY_SLOW void meeting::finish_late_reduce(void* received, std::uint32_t size,
                                     the_meeting().values + rest.number % 2 * values_of(at.blocks)};
     wait_for_world(arrived, which);
     finish_block(at, arrived, simt::lane_group::alone(), work);
-    note_activity();
+    note_published(at);
   } else {
     wait_for_block(arrived, which);
   }

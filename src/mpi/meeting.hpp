@@ -97,6 +97,14 @@ class meeting {
                                  MPI_Datatype type, MPI_Op op, call which);
 
  private:
+  /// CPU: says that something has happened for which the ranks of the block may wait.
+  QUARRY_FAST static void note_published([[maybe_unused]] seat const& at) {
+#ifndef __CUDA_ARCH__
+    note_activity();
+    std::uint32_t const first = own_rank() - at.own;
+    for (std::uint32_t i = 0; i < at.members; ++i) simt::wake(first + i);
+#endif
+  }
   /// How often a rank looks for its block, and a block's leader for the world, before it makes
   /// progress and reports that it waits. On a GPU both are some 15 microseconds.
   static constexpr std::uint32_t block_polls = is_on_host() ? 1 : 512;
@@ -136,7 +144,7 @@ class meeting {
       rest.represents = !is_complete && group.is_leader();
       if (rest.represents) return false;
       if (is_complete) finish_block(at, arrived, group, no_work{});
-      note_activity();
+      note_published(at);
       if (sees_abort(arrived)) return false;
     }
     return wait_briefly(arrived);

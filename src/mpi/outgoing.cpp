@@ -51,7 +51,7 @@ QUARRY_SLOW void post(rank_state& rank, std::uint32_t target, message& sent,
   auto const address = reinterpret_cast<std::uint64_t>(&sent);
   slot.write_ordered(
       head, 2, [&](std::uint32_t i) { return static_cast<std::uint32_t>(address >> 32 * i); });
-  note_activity();
+  note_mail(slot);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

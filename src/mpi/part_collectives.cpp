@@ -246,8 +246,8 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
     begin_receive(rank, wanted);
     send_elements(of, at(received, into.place_of(outgoing), extent), into.count_of(outgoing),
                   received_type, to);
-    wait_until(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
-               [&] { return wanted.is_done != 0; });
+    wait_for_mail(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
+                  [&] { return wanted.is_done != 0; });
     of.note(wanted.error);
   }
   return of.result(communicator, function);
@@ -312,8 +312,8 @@ QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype s
       send_elements(of, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
                     sent_type, to);
     }
-    wait_until(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
-               [&] { return wanted.is_done != 0; });
+    wait_for_mail(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
+                  [&] { return wanted.is_done != 0; });
     of.note(wanted.error);
   }
   return of.result(communicator, function);

@@ -31,7 +31,7 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
     } else {
       slot.write(in_slot, words, word);
     }
-    note_activity();
+    note_mail(slot);
     return nullptr;
   }
   // Members of a new communicator share memory, so its messages must be ordered.
@@ -85,8 +85,8 @@ QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data
 QUARRY_SLOW void receive(rank_state& rank, request& wanted, call which) {
   begin_receive(rank, wanted);
   if (wanted.is_done != 0) return;
-  wait_until(rank, reason_of(which, wanted.source, wanted.tag, wanted.context),
-             [&] { return wanted.is_done != 0; });
+  wait_for_mail(rank, reason_of(which, wanted.source, wanted.tag, wanted.context),
+                [&] { return wanted.is_done != 0; });
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -4,6 +4,7 @@
 #include "cancellation.hpp"
 #include "fast_path.hpp"
 #include "long_messages.hpp"
+#include "outgoing.hpp"
 #include "signatures.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -122,7 +123,41 @@ QUARRY_SLOW void finish_message(rank_state& rank, message* received) {
   }
 }
 
-QUARRY_SLOW void* allocate(bytes size) { return layout().heap().malloc(size); }
+QUARRY_SLOW bool release_spares(rank_state& rank) {
+  bool has_freed = false;
+  auto const release_all = [&](message*& first) {
+    for (message* next = nullptr; first != nullptr; first = next) {
+      next = first->later;
+      release(first);
+      has_freed = true;
+    }
+  };
+  release_all(rank.spare);
+  release_all(rank.long_spare);
+  rank.spares = rank.long_spares = 0;
+  for (message*& kept : rank.kept) {
+    if (kept == nullptr || !is_received(*kept)) continue;
+    release(kept);
+    kept = nullptr;
+    has_freed = true;
+  }
+  return has_freed;
+}
+
+QUARRY_SLOW void* allocate(bytes size) {
+  void* const memory = layout().heap().malloc(size);
+  return memory != nullptr ? memory : allocate_despite_shortage(size);
+}
+
+QUARRY_SLOW void* allocate_despite_shortage(bytes size) {
+  (void)simt::atomic_ref<std::uint32_t>{the_world().shortages}.fetch_add(1, simt::relaxed);
+  return release_spares(self()) ? layout().heap().malloc(size) : nullptr;
+}
+
+QUARRY_SLOW void help_in_shortage(rank_state& rank, std::uint32_t shortages) {
+  rank.shortages_seen = shortages;
+  (void)release_spares(rank);
+}
 QUARRY_SLOW void release(void* memory) {
   layout().heap().free(memory);
   note_activity();  // a rank may wait for memory

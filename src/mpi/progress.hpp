@@ -43,6 +43,13 @@ struct request {
 /// Allocates memory of the world's heap; null if there is none.
 [[nodiscard]] QUARRY_SLOW void* allocate(bytes size);
 QUARRY_SLOW void release(void* memory);
+/// Frees the messages that the rank keeps for reuse, up to 40 KB. For allocations that fail.
+/// Returns whether there were any.
+QUARRY_SLOW bool release_spares(rank_state& rank);
+/// Called after the heap has returned null: frees the rank's spares and tries again. Ranks that
+/// wait free theirs soon.
+[[nodiscard]] QUARRY_SLOW void* allocate_despite_shortage(bytes size);
+QUARRY_SLOW void help_in_shortage(rank_state& rank, std::uint32_t shortages);
 
 /// Ends the calling rank's thread. Does not return.
 [[noreturn]] QUARRY_SLOW void end_rank(std::int32_t code);
@@ -54,6 +61,14 @@ QUARRY_HD inline void note_activity() {
   auto const* const lane = simt::current_lane;
   std::uint64_t& count = the_world().activity[lane == nullptr ? 0 : lane->thread()].count;
   (void)simt::atomic_ref<std::uint64_t>{count}.fetch_add(1, simt::release);  // (X)
+#endif
+}
+
+/// CPU: says that a message has been written to the slot, and lets its receiver look.
+QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
+#ifndef __CUDA_ARCH__
+  note_activity();
+  simt::wake(static_cast<std::uint64_t>(&slot.mailbox() - layout().mailboxes));
 #endif
 }
 
@@ -171,6 +186,13 @@ inline constexpr std::uint32_t polls_before_idle = is_on_host() ? 1 : 32;
   return simt::atomic_ref<std::uint32_t>{the_world().aborted}.load(simt::relaxed) != 0;
 }
 
+/// Called by a rank that waits: frees its spares if an allocation of any rank has failed since.
+QUARRY_HD inline void look_for_shortage(rank_state& rank) {
+  std::uint32_t const shortages =
+      simt::atomic_ref<std::uint32_t>{the_world().shortages}.load(simt::relaxed);
+  if (shortages != rank.shortages_seen) help_in_shortage(rank, shortages);
+}
+
 /// Called by a rank that asks and does not wait: lets other ranks run. Ends the rank if the program
 /// was aborted.
 QUARRY_SLOW void yield_rank();
@@ -190,18 +212,35 @@ QUARRY_SLOW int end_look(rank_state& rank, MPI_Comm communicator, char const* fu
 /// before it looked, if the poll `is_reported`. Ends the rank if the program was aborted.
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
                       std::uint32_t polls);
+/// CPU: whether a rank that others wake is left out until then. Only where one thread runs all
+/// ranks: another thread cannot wake a fiber of this one.
+[[nodiscard]] QUARRY_HD inline bool may_park() { return is_on_host() && the_world().threads == 1; }
+
+#ifndef __CUDA_ARCH__
+/// CPU: the same for a rank that may park.
+void idle_until_woken(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
+                      std::uint32_t polls);
+#endif
 QUARRY_SLOW void end_wait(rank_state& rank);
 
 /// Waits until `has_come()`. `reason` is shown if all ranks wait. The count of polls goes on with
-/// `polls_before_idle` after 2^32.
+/// `polls_before_idle` after 2^32. `is_woken`: as in `wait_for_mail`.
 template <class Condition>
-QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition const& has_come) {
+QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition const& has_come,
+                          [[maybe_unused]] bool is_woken = false) {
   for (std::uint32_t polls = 0;; polls = polls + 1 != 0 ? polls + 1 : polls_before_idle) {
-    std::uint64_t const activity = is_reported(polls) ? activity_now() : 0;
+    bool const parks = is_woken && may_park();
+    std::uint64_t const activity = parks || is_reported(polls) ? activity_now() : 0;
     if (has_come()) {
       if (polls >= polls_before_idle) end_wait(rank);
       return;
     }
+#ifndef __CUDA_ARCH__
+    if (parks) {
+      idle_until_woken(rank, reason, activity, polls);
+      continue;
+    }
+#endif
     if (polls % polls_before_idle == polls_before_idle - 1) idle(rank, reason, activity, polls);
   }
 }
@@ -245,13 +284,25 @@ QUARRY_HD void wait_for_others(rank_state& rank, wait_reason const& reason,
 
 /// Waits until `is_done()`; every step makes progress.
 template <class Condition>
-QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done) {
+QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition const& is_done,
+                          bool is_woken = false) {
   own_mail_reader const mails = reader_of(rank);
-  poll_until(rank, reason, [&] {
+  auto const look = [&] {
     if (mails.has_message()) progress(rank);
     if (rank.schedules != nullptr) (void)advance_schedules(rank);
     return is_done();
-  });
+  };
+  poll_until(rank, reason, look, is_woken);
+}
+
+/// The same for a condition that only a message to this rank makes true, or a rank that wakes this
+/// one. On the CPU the scheduler leaves the rank out until then: 100,000 ranks that look in turn
+/// would make each step of another rank 100,000 times as long. Steps of collective operations that
+/// have begun may wait for more.
+template <class Condition>
+QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
+                             Condition const& is_done) {
+  wait_until(rank, reason, is_done, is_on_host() && rank.schedules == nullptr);
 }
 
 /// The ranks of a warp continue together. Waits for all ranks of the warp that have not ended. Call

@@ -149,11 +149,31 @@ std::uint64_t sum_of_activity() {
 }
 #endif
 
+#ifndef __CUDA_ARCH__
+void idle_until_woken(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
+                      std::uint32_t polls) {
+  own_mail_reader mails = reader_of(rank);
+  return_slots(mails);
+  if (is_aborted()) end_rank(0);
+  look_for_shortage(rank);
+  simt::atomic_ref<std::uint64_t>{rank.polled_at}.store(activity, simt::release);  // (P)
+  if (polls == 0) begin_wait(rank, mails, reason);
+  // If something has happened since the look, it may be what the rank waits for. A message that is
+  // still there waits for memory.
+  if (mails.has_message() || activity_now() != activity) return simt::pause();
+  [[maybe_unused]] bool const is_woken = simt::park();
+#ifndef __CUDACC__
+  if (!is_woken) find_deadlock(activity);
+#endif
+}
+#endif
+
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
                       [[maybe_unused]] std::uint64_t activity, std::uint32_t polls) {
   own_mail_reader mails = reader_of(rank);
   return_slots(mails);
   if (is_aborted()) end_rank(0);
+  look_for_shortage(rank);
 #ifdef __CUDA_ARCH__
   if (polls == 31) begin_wait(rank, mails, reason);
   if (polls > 255) __nanosleep(20);

@@ -2,6 +2,7 @@
 #include "rank_memory.hpp"
 
 #include "compared_malloc.hpp"
+#include "progress.hpp"
 
 #include "quarry/device/coalescing/dynamic_coalescing.hpp"
 #include "quarry/device/coalescing/packed_coalescing.hpp"
@@ -35,19 +36,48 @@ constexpr bytes max_shared = 16 * 1024;
   return header.size(header.load());
 }
 
-}  // namespace
+/// The heap that dynamic superblocks come from, up to their limit. Then ranks get slices of their
+/// own, which takes the same time.
+class superblock_heap {
+ public:
+  QUARRY_HD explicit superblock_heap(heap_ref const& heap) : heap_{heap} {}
 
-QUARRY_SLOW void* allocate_for_program(bytes size) {
-  if (compares_malloc()) return allocate_compared(size, false);
+  [[nodiscard]] QUARRY_HD void* malloc(bytes size) const {
+    if (in_use().load(simt::relaxed) + size > the_world().max_superblock_bytes) return nullptr;
+    void* const base = heap_.malloc(size);
+    if (base != nullptr) (void)in_use().fetch_add(heap_.usable_size(base), simt::relaxed);
+    return base;
+  }
+  QUARRY_HD void free(void* base) const {
+    (void)in_use().fetch_add(~heap_.usable_size(base) + 1, simt::relaxed);
+    heap_.free(base);
+  }
+
+ private:
+  [[nodiscard]] QUARRY_HD static simt::atomic_ref<std::uint64_t> in_use() {
+    return simt::atomic_ref<std::uint64_t>{the_world().superblock_bytes};
+  }
+  heap_ref heap_;
+};
+
+[[nodiscard]] QUARRY_HD void* allocate_padded(bytes padded) {
   heap_ref const heap = layout().heap();
-  bytes const padded = rounded(size);
-  if (padded < size) return nullptr;
   if (padded > max_shared || has_own_warp()) return heap.malloc(padded);
   auto const group = simt::lane_group::coalesced<class program_malloc_site>();
   if (group.all_equal(size_class_of(static_cast<std::uint32_t>(padded))))
     return heap.malloc_all(padded);
-  void* const part = dynamic_coalescing::malloc(heap, padded);
+  void* const part = dynamic_coalescing::malloc(superblock_heap{heap}, padded);
   return part != nullptr ? part : heap.malloc(padded);  // the superblock may not fit, a slice may
+}
+
+}  // namespace
+
+QUARRY_SLOW void* allocate_for_program(bytes size) {
+  if (compares_malloc()) return allocate_compared(size, false);
+  bytes const padded = rounded(size);
+  if (padded < size) return nullptr;
+  void* const memory = allocate_padded(padded);
+  return memory != nullptr ? memory : allocate_despite_shortage(padded);
 }
 
 QUARRY_SLOW void* allocate_collectively(bytes size) {
@@ -78,7 +108,7 @@ QUARRY_SLOW void free_for_program(void* memory) {
              index != detail::superblock::no_part) {
     (void)packed_coalescing::free(heap, static_cast<detail::superblock*>(base), index);
   } else {
-    (void)dynamic_coalescing::free(heap, memory);
+    (void)dynamic_coalescing::free(superblock_heap{heap}, memory);
   }
   note_activity();  // a rank may wait for memory
 }

@@ -230,13 +230,20 @@ QUARRY_SLOW int take_all(rank_state& rank, int count, MPI_Request* handles, MPI_
   return done.result(function);
 }
 
+QUARRY_HD void wait_for_one(rank_state& rank, request& asked) {
+  auto const is_done = [&] { return is_complete(rank, asked); };
+  if (is_on_host() && asked.what == request::kind::receive)
+    return wait_for_mail(rank, reason_of(asked), is_done);
+  wait_until(rank, reason_of(asked), is_done);
+}
+
 QUARRY_SLOW int wait_all(int count, MPI_Request* handles, MPI_Status* statuses) {
   rank_state& rank = self();
   if (int const error = check_all(rank, count, handles, "MPI_Waitall")) return error;
   for (int i = 0; i < count; ++i) {
     request* const asked = pending_request(rank, handles[i]);
     if (asked == nullptr || is_complete(rank, *asked)) continue;
-    wait_until(rank, reason_of(*asked), [&] { return is_complete(rank, *asked); });
+    wait_for_one(rank, *asked);
   }
   return take_all(rank, count, handles, statuses, "MPI_Waitall");
 }
@@ -254,7 +261,7 @@ QUARRY_SLOW int wait_for(MPI_Request* handle, MPI_Status* status) {
     set_empty(status);
     return MPI_SUCCESS;
   }
-  wait_until(rank, reason_of(*asked), [&] { return is_complete(rank, *asked); });
+  wait_for_one(rank, *asked);
   return finish(rank, handle, status, "MPI_Wait");
 }
 

@@ -155,6 +155,7 @@ struct alignas(128) rank_state {
   handle_table<message> matched;     // MPI_Mprobe: messages without a receive
   handle_table<added_error> errors;  // error classes and codes that the program has added
   std::uint64_t refused_at;          // CPU: the world's activity when the heap last had no memory
+  std::uint32_t shortages_seen;      // the world's `shortages` when this rank last freed its spares
 };
 
 struct block_place;
@@ -240,7 +241,16 @@ struct world {
   early_end* ends;      // CPU only: of each rank
   void* compared_heap;  // the state of a coalescing_ref (compared_malloc.cpp)
   trace_memory trace;   // quarry-mpirun --trace
+  // The bytes of dynamic superblocks (rank_memory.cpp), atomic, and how many there may be.
+  std::uint64_t superblock_bytes;
+  std::uint64_t max_superblock_bytes;
+  std::uint32_t shortages;  // atomic: how often an allocation has failed
 };
+
+/// A superblock lives as long as its last segment. Where lifetimes differ that is four times as
+/// long as the others, so that superblocks alone would fill a heap of which a quarter is in use.
+/// They may have this share of the heap: 1 / 8.
+[[nodiscard]] constexpr std::uint64_t superblock_share(bytes heap) { return heap / 8; }
 
 /// What every rank reads and no rank changes. On the GPU it lies in constant memory, which stays in
 /// the cache where other memory does not (after an acquire). The compiler emits loads of the first

@@ -33,7 +33,7 @@ struct borrowed_stack {
 class scheduler;
 
 /// The event that a lane waits for. `ready` lanes do not wait.
-enum class wait : std::uint8_t { ready, coalesce, exchange, meet, block, grid, done };
+enum class wait : std::uint8_t { ready, parked, coalesce, exchange, meet, block, grid, done };
 
 class fiber_lane final : public host_lane {
  public:
@@ -51,6 +51,8 @@ class fiber_lane final : public host_lane {
   std::uint64_t& block_word() override;
   void interleave() override;
   void pause() override;
+  bool park() override;
+  void wake(std::uint64_t rank) override;
 
   wait waiting = wait::ready;
   // coalesce: the site where the lane waits. Afterwards `members` is the lane's group
@@ -59,6 +61,7 @@ class fiber_lane final : public host_lane {
   char const* pending_operation = nullptr;          // exchange: the operation
   std::uint64_t call = 0;                           // coalesce, meet: the number of the call
   bool is_calling = false;                          // coalesce: the group calls a function together
+  bool is_woken = false;                            // parked: by `wake`
   std::uint64_t value = 0;                          // exchange: the value that this lane sends
   std::array<std::uint64_t, warp_size> received{};  // exchange: the values that the lane receives
   std::size_t ready_index = 0;                      // position among the scheduler's ready lanes
@@ -100,6 +103,8 @@ class scheduler {
     while (done_ < lanes_.size() && !failure_) {
       if (!coalescing_.empty() && (ready_.empty() || random_.happens(16))) {
         release_group();
+      } else if (must_wake_all()) {
+        wake_all();
       } else if (!ready_.empty()) {
         resume(*ready_[random_.below(ready_.size())]);
       } else {
@@ -224,8 +229,38 @@ class scheduler {
 
   bool must_switch() { return random_.happens(schedule_.switches); }
 
+  /// Returns false if lanes do not park, because other threads run some of them.
+  bool park(fiber_lane& lane) {
+    if (is_part_) return false;
+    lane.is_woken = false;
+    lane.waiting = wait::parked;
+    remove_ready(lane);
+    ++parked_;
+    return true;
+  }
+  void wake(std::uint64_t rank) {
+    if (is_part_) return;  // the lane may belong to another thread, and never parks
+    if (rank >= lanes_.size() || lanes_[rank]->waiting != wait::parked) return;
+    lanes_[rank]->is_woken = true;
+    --parked_;
+    make_ready(*lanes_[rank]);
+  }
+
  private:
   struct stop {};
+  static constexpr std::uint64_t looks_per_wake = 64;
+
+  /// Lanes that are parked look again if no other lane can run. They also look after many resumes
+  /// of other lanes: one of these may repeat a call that never waits.
+  bool must_wake_all() {
+    if (parked_ == 0) return false;
+    return ready_.empty() || ++resumes_ > looks_per_wake * lanes_.size();
+  }
+  void wake_all() {
+    resumes_ = 0;
+    parked_ = 0;
+    wake(wait::parked, std::nullopt);
+  }
 
   /// `number`: among the lanes of this scheduler.
   void start(fiber_lane& lane, std::size_t number) {
@@ -395,6 +430,8 @@ class scheduler {
   std::vector<std::uint32_t> block_waiting_;
   std::vector<std::uint64_t> block_words_;  // the word that a block's lanes share
   std::size_t done_ = 0;
+  std::size_t parked_ = 0;
+  std::uint64_t resumes_ = 0;  // while lanes are parked, since all looked
   std::size_t grid_waiting_ = 0;
   bool stopping_ = false;
   std::exception_ptr failure_;
@@ -466,6 +503,17 @@ void fiber_lane::interleave() {
 }
 
 void fiber_lane::pause() { owner_.pause(*this); }
+
+bool fiber_lane::park() {
+  if (!owner_.park(*this)) {
+    owner_.pause(*this);
+    return true;
+  }
+  owner_.suspend(*this);
+  return is_woken;
+}
+
+void fiber_lane::wake(std::uint64_t rank) { owner_.wake(rank); }
 
 }  // namespace
 

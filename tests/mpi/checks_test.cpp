@@ -121,7 +121,9 @@ TEST(Checks, SignedMessagesGiveTheirMemoryBack) {
     EXPECT_FALSE(result.is_deadlocked);
     return result.allocations;
   };
-  EXPECT_EQ(leftover(40), leftover(20));
+  // Ranks keep some messages for reuse; how many depends on the order of the ranks. A message that
+  // is lost in each round of each rank would be 80 more.
+  EXPECT_LT(leftover(40), leftover(20) + 20);
 }
 
 TEST(Checks, ARankWithoutMemoryForItsCountComparesNothing) {

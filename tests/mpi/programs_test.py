@@ -44,9 +44,14 @@ class Failure:
 # The numbers of ranks of each program, and how it fails if it does. Crashes have a shell's status of the
 # signal on the CPU. A report is about the last rank of four, where one rank fails.
 PROGRAMS = {
+    "ages": ((1, 4, 7), None),
+    "c11": ((1, 4, 7), None),
+    "c_library": ((1, 4, 7), None),
     "cannon": ((1, 4, 9), None),
     "conjugate_gradient": ((1, 4, 7), None),
     "copies": ((1, 4, 7), None),
+    "every_line": ((1, 4, 7), None),
+    "files": ((1, 4, 7), None),
     "heat_1d": ((1, 4, 7), None),
     "heat_2d": ((1, 4, 6), None),
     "large_frame": ((1, 4, 7), None),

@@ -157,6 +157,49 @@ void expect_block_broadcasts(std::vector<std::uint32_t>& wrong) {
   }
 }
 
+TEST(ThisLane, IsLeftOutWhileItIsParked) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    int looks = 0, steps = 0;
+    bool was_woken = false;
+    launch_fibers({1, 2}, {.seed = seed}, [&] {
+      if (this_place().rank() == 0) {
+        while (steps < 50) {
+          was_woken = park();
+          ++looks;
+        }
+      } else {
+        for (; steps < 50; ++steps) pause();
+        wake(0);
+        wake(7);  // no such lane: nothing happens
+      }
+    });
+    EXPECT_LE(looks, 1) << "seed " << seed;
+    EXPECT_TRUE(was_woken || looks == 0) << "seed " << seed;
+  }
+}
+
+/// A lane that nobody wakes looks again if no lane can run, and now and then if others run on.
+TEST(ThisLane, LooksAgainIfNobodyWakesIt) {
+  QUARRY_TEST_USES_FIBERS();
+  bool has_looked = false;
+  launch_fibers({1, 1}, {}, [&] {
+    EXPECT_FALSE(park());
+    has_looked = true;
+  });
+  EXPECT_TRUE(has_looked);
+  has_looked = false;
+  launch_fibers({1, 2}, {}, [&] {
+    if (this_place().rank() == 0) {
+      EXPECT_FALSE(park());
+      has_looked = true;
+    } else {
+      while (!has_looked) pause();
+    }
+  });
+  EXPECT_TRUE(park());  // outside a launch
+}
+
 TEST(ThisLane, BroadcastsToItsBlockInFibers) {
   QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {

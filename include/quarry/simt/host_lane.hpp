@@ -79,6 +79,16 @@ class QUARRY_API host_lane {
   /// Lets other lanes run, because this lane waits for another lane's next step.
   virtual void pause() = 0;
 
+  /// Lets other lanes run until a lane calls `wake` for this one, or nothing else can run. Returns
+  /// whether `wake` was called. The caller must look again in any case: it can be resumed early.
+  virtual bool park() {
+    pause();
+    return true;
+  }
+
+  /// Lets the lane with this number in the launch go on, if it is parked.
+  virtual void wake(std::uint64_t /*rank*/) {}
+
  private:
   place place_;
   std::uint32_t thread_;

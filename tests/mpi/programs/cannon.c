@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cannon's matrix product on a square grid of ranks, with a communicator for each row and column.
+// usage: cannon [ORDER]: a multiple of the grid's side
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { order = 24 };
+static int order = 24;
 
 static double a_at(int i, int j) { return (double)((i * 7 + j * 3) % 11) - 5.0; }
 static double b_at(int i, int j) { return (double)((i * 5 + j * 2) % 13) - 6.0; }
@@ -39,6 +40,7 @@ int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (argc > 1) order = atoi(argv[1]);
   while (side * side < size) ++side;
   if (side * side != size || order % side != 0) {
     if (rank == 0) fprintf(stderr, "the number of ranks must be a square\n");

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The heat equation on a plate, on a grid of ranks. Columns travel as a vector type, and rank 0
 // collects the plate.
+// usage: heat_2d [WIDTH HEIGHT]: of the plate; the ranks must be able to share it evenly
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { width = 24, height = 24, steps = 50 };
+enum { steps = 50 };
+
+static int width = 24, height = 24;
 
 typedef struct {
   int rows, columns;         // of ranks
@@ -56,6 +59,7 @@ int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (argc > 2) width = atoi(argv[1]), height = atoi(argv[2]);
   lay_out(rank, size);
   int const h = grid.own_height, w = grid.own_width;
   MPI_Type_vector(h, 1, w + 2, MPI_DOUBLE, &column);
@@ -76,13 +80,13 @@ int main(int argc, char **argv) {
   }
   double *const plate = plates[steps % 2];
   double *const inner = malloc((size_t)(h * w) * sizeof *inner);
-  double *const all = rank == 0 ? malloc(sizeof(double) * width * height) : NULL;
+  double *const all = rank == 0 ? malloc(sizeof(double) * (size_t)width * (size_t)height) : NULL;
   for (int i = 0; i < h; ++i)
     for (int j = 0; j < w; ++j) inner[i * w + j] = CELL(plate, i + 1, j + 1);
   MPI_Gather(inner, h * w, MPI_DOUBLE, all, h * w, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-  for (int y = 0; rank == 0 && y < height; y += 4) {
+  for (int y = 0; rank == 0 && y < height; y += height / 6) {
     printf("row %2d:", y);
-    for (int x = 0; x < width; x += 4) {
+    for (int x = 0; x < width; x += width / 6) {
       int const owner = y / h * grid.columns + x / w;
       printf(" %9.5f", all[owner * h * w + y % h * w + x % w]);
     }
