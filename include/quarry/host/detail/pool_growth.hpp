@@ -103,18 +103,23 @@ class QUARRY_POISONS pool_growth {
   // --- Slices and counts.
 
   void flush_slices(std::uint32_t size_class) noexcept { slices_.flush(size_class, pages()); }
+  /// Counts a slice. A chunk also needs `count_granted`.
   void count_allocation(bytes size) {
-    allocated_ += size;
-    peak_allocated_ = std::max(peak_allocated_, allocated_);
-    count_granted();
+    bytes const before = below_peak_;
+    below_peak_ = before - size;
+    if (before < size) {
+      peak_allocated_ += size - before;
+      below_peak_ = 0;
+    }
   }
-  void count_free(bytes size) { allocated_ -= size; }
+  void count_granted() { peak_granted_ = std::max(peak_granted_, arena_.in_use()); }
+  void count_free(bytes size) { below_peak_ += size; }
   [[nodiscard]] std::uint64_t coalesces() const { return coalesces_; }
   [[nodiscard]] pool_state state() const {
     return {arena_.reserved(),
             arena_.releasable(),
             arena_.releasable_blocks(),
-            allocated_,
+            peak_allocated_ - below_peak_,
             peak_allocated_,
             arena_.in_use(),
             std::max(peak_granted_before_, peak_granted_),
@@ -173,7 +178,6 @@ class QUARRY_POISONS pool_growth {
     return base;
   }
   void count_coalesce() { ++coalesces_; }
-  void count_granted() { peak_granted_ = std::max(peak_granted_, arena_.in_use()); }
 
  private:
   /// A smaller pool could be full of slice blocks: one block for each size class takes 3 MiB.
@@ -257,8 +261,8 @@ class QUARRY_POISONS pool_growth {
   // is destroyed before the tables that its registration reads
   block_source<Resource> source_;
   bool is_poisoned_;
-  bool is_rule_running_ = false;  // the heuristic's rule, which may call the pool
-  bytes allocated_ = 0, peak_allocated_ = 0;
+  bool is_rule_running_ = false;               // the heuristic's rule, which may call the pool
+  bytes peak_allocated_ = 0, below_peak_ = 0;  // the bytes in use are the difference
   bytes peak_granted_ = 0, peak_granted_before_ = 0;  // since the last shrink; before it
   std::uint64_t frees_of_period_ = 0, coalesces_ = 0;
   double holding_cost_ = 0;
