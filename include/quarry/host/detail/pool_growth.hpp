@@ -103,8 +103,12 @@ class QUARRY_POISONS pool_growth {
   // --- Slices and counts.
 
   void flush_slices(std::uint32_t size_class) noexcept { slices_.flush(size_class, pages()); }
-  /// Counts a slice. A chunk also needs `count_granted`.
   void count_allocation(bytes size) {
+    count_slice(size);
+    count_granted();
+  }
+  /// The same for a slice that was in a quick list, so that the arena's counts did not change.
+  void count_slice(bytes size) {
     bytes const before = below_peak_;
     below_peak_ = before - size;
     if (before < size) {
@@ -112,7 +116,6 @@ class QUARRY_POISONS pool_growth {
       below_peak_ = 0;
     }
   }
-  void count_granted() { peak_granted_ = std::max(peak_granted_, arena_.in_use()); }
   void count_free(bytes size) { below_peak_ += size; }
   [[nodiscard]] std::uint64_t coalesces() const { return coalesces_; }
   [[nodiscard]] pool_state state() const {
@@ -178,6 +181,7 @@ class QUARRY_POISONS pool_growth {
     return base;
   }
   void count_coalesce() { ++coalesces_; }
+  void count_granted() { peak_granted_ = std::max(peak_granted_, arena_.in_use()); }
 
  private:
   /// A smaller pool could be full of slice blocks: one block for each size class takes 3 MiB.

@@ -204,12 +204,15 @@ class QUARRY_POISONS pool {
     return record_allocation(*base, size);
   }
   [[nodiscard]] void* record_allocation(std::uint64_t base, bytes size) {
-    memory_.count_granted();
-    return record_slice(base, size);
+    memory_.count_allocation(size);
+    return record(base, size);
   }
   [[nodiscard]] void* record_slice(std::uint64_t base, bytes size) {
+    memory_.count_slice(size);
+    return record(base, size);
+  }
+  [[nodiscard]] void* record(std::uint64_t base, bytes size) {
     ++allocations_;
-    memory_.count_allocation(size);
     if (memory_.is_poisoned()) detail::unpoison(reinterpret_cast<void*>(base), size);
     return reinterpret_cast<void*>(base);
   }
