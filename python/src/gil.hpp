@@ -32,11 +32,14 @@ namespace quarry::python {
 
 /// Whether this thread holds Python's lock. Any thread may call it.
 [[nodiscard]] inline bool has_gil() {
-#ifdef Py_LIMITED_API
-  // The state of the thread is known to the thread alone since 3.12: no lock, no dictionary.
+#if PY_VERSION_HEX >= 0x030C0000
+  // Since 3.12 the state with the lock is one of the thread: no lock, no dictionary.
   return PyThreadState_GetDict() != nullptr;
 #else
-  return PyGILState_Check() != 0;
+  // Not PyGILState_Check: that returns true once Python, as it ends, has deleted the key under
+  // which threads keep their states. PyGILState_Release then ends the program.
+  PyThreadState const* const own = PyGILState_GetThisThreadState();
+  return own != nullptr && own == _PyThreadState_UncheckedGet();
 #endif
 }
 

@@ -80,16 +80,24 @@ class Page:
 
     def call(self, method, **parameters):
         """Calls a method of the protocol and returns its result. Records events meanwhile."""
+        return self.answer(self.send(method, **parameters))
+
+    def send(self, method, **parameters):
+        """Calls a method of the protocol. Returns the number of the call, for `answer`."""
         number = next(self.numbers)
         message = {"id": number, "method": method, "params": parameters}
         if self.session:
             message["sessionId"] = self.session
         self.socket.send(json.dumps(message))
+        return number
+
+    def answer(self, number):
+        """Waits for the result of a call. Of several calls, the first must be asked for first."""
         while True:
             answer = json.loads(self.socket.recv(timeout=60))
             if answer.get("id") == number:
                 if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
+                    raise RuntimeError(str(answer["error"]))
                 return answer["result"]
             self.record(answer)
 
@@ -126,14 +134,23 @@ class Page:
             time.sleep(0.05)
 
     def mouse(self, kind, x, y, button="none", clicks=1):
+        self.answer(self.send_mouse(kind, x, y, button, clicks))
+
+    def send_mouse(self, kind, x, y, button, clicks):
         position = {"x": x, "y": y, "button": button, "buttons": int(button == "left")}
-        self.call("Input.dispatchMouseEvent", type=kind, clickCount=clicks, **position)
+        return self.send("Input.dispatchMouseEvent", type=kind, clickCount=clicks, **position)
 
     def double_click(self, x, y):
+        """Sends all events at once: on a loaded machine, waiting for the answer to each of them
+        takes longer than the 300 ms in which Plotly expects the second click."""
         self.mouse("mouseMoved", x, y)
-        for clicks in (1, 2):
-            self.mouse("mousePressed", x, y, "left", clicks)
-            self.mouse("mouseReleased", x, y, "left", clicks)
+        sent = [
+            self.send_mouse(kind, x, y, "left", clicks)
+            for clicks in (1, 2)
+            for kind in ("mousePressed", "mouseReleased")
+        ]
+        for number in sent:
+            self.answer(number)
 
     def drag(self, start, end):
         self.mouse("mouseMoved", *start)

@@ -139,6 +139,15 @@ def test_each_allocation_names_its_pool(page):
     )  # fmt: skip
 
 
+def test_the_column_of_pools_leaves_the_only_device_out(page):
+    expected = ["pool (5, 0)"] * 2 + ["pool (0, 3)"] * 2 + ["default pool"] * 2
+    assert [row[2] for row in rows(page)] == expected
+    assert page.run(
+        "[...document.querySelectorAll('#rows .row')].every((row) => "
+        "row.children[2].scrollWidth <= row.children[2].clientWidth)"
+    ), "a name is cut off"
+
+
 def test_the_rows_of_pools_add_up_allocations_and_blocks(page):
     page.run("byId('by-pool').click()")
     assert rows(page) == [

@@ -239,7 +239,7 @@ def test_the_picture_with_tuned_settings_is_larger(trace, tmp_path):
     for sweep in (None, quarry.tune(trace, candidates="published")):
         write_report(trace, tmp_path / "report.html", sweep=sweep, png=tmp_path / "picture.png")
         picture = (tmp_path / "picture.png").read_bytes()
-        sizes.append(int.from_bytes(picture[20:24]))  # the height
+        sizes.append(int.from_bytes(picture[20:24], "big"))  # the height
     assert sizes[0] < sizes[1]
 
 

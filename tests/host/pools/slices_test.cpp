@@ -40,8 +40,8 @@ struct map_pages {
 };
 
 std::optional<std::uint64_t> allocate(slices& source, bytes size, no_map_pages& pages) {
-  auto const base = source.allocate(size);
-  return base ? base : source.allocate_slowly(size, map_pages{pages});
+  auto& list = source.list_of(size);
+  return list.is_empty() ? source.allocate_slowly(size, map_pages{pages}) : list.take(size);
 }
 bool deallocate(slices& source, std::uint64_t base, no_map_pages& pages) {
   slice_block* const block = source.find_block(base);

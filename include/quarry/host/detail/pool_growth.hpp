@@ -104,17 +104,25 @@ class QUARRY_POISONS pool_growth {
 
   void flush_slices(std::uint32_t size_class) noexcept { slices_.flush(size_class, pages()); }
   void count_allocation(bytes size) {
-    allocated_ += size;
-    peak_allocated_ = std::max(peak_allocated_, allocated_);
+    count_slice(size);
     count_granted();
   }
-  void count_free(bytes size) { allocated_ -= size; }
+  /// The same for a slice that was in a quick list, so that the arena's counts did not change.
+  void count_slice(bytes size) {
+    bytes const before = below_peak_;
+    below_peak_ = before - size;
+    if (before < size) {
+      peak_allocated_ += size - before;
+      below_peak_ = 0;
+    }
+  }
+  void count_free(bytes size) { below_peak_ += size; }
   [[nodiscard]] std::uint64_t coalesces() const { return coalesces_; }
   [[nodiscard]] pool_state state() const {
     return {arena_.reserved(),
             arena_.releasable(),
             arena_.releasable_blocks(),
-            allocated_,
+            peak_allocated_ - below_peak_,
             peak_allocated_,
             arena_.in_use(),
             std::max(peak_granted_before_, peak_granted_),
@@ -257,8 +265,8 @@ class QUARRY_POISONS pool_growth {
   // is destroyed before the tables that its registration reads
   block_source<Resource> source_;
   bool is_poisoned_;
-  bool is_rule_running_ = false;  // the heuristic's rule, which may call the pool
-  bytes allocated_ = 0, peak_allocated_ = 0;
+  bool is_rule_running_ = false;               // the heuristic's rule, which may call the pool
+  bytes peak_allocated_ = 0, below_peak_ = 0;  // the bytes in use are the difference
   bytes peak_granted_ = 0, peak_granted_before_ = 0;  // since the last shrink; before it
   std::uint64_t frees_of_period_ = 0, coalesces_ = 0;
   double holding_cost_ = 0;

@@ -47,6 +47,9 @@ class slice_block {
     removed_ = 0;
     class_ = size_class;
     slice_ = static_cast<std::uint32_t>(slice);
+    // Rounded up by e < 1. So an offset of q slices and r bytes, times the inverse, is
+    // q * 2^32 + r * 2^32 / slice + e * offset. e * offset is below 2^16, and 2^32 / slice is at
+    // least 2^20. So the upper half is q, and the lower half is below the inverse only if r is 0.
     inverse_ = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + slice - 1) / slice);
     tag_ = base | ++layouts_;  // the last store: see find
   }
@@ -58,6 +61,12 @@ class slice_block {
   [[nodiscard]] std::uint32_t count() const { return count_; }
   /// The number of slices that the owner has taken out.
   [[nodiscard]] std::uint32_t removed() const { return removed_; }
+  /// The number of slices in use. O(slices).
+  [[nodiscard]] std::uint32_t in_use() const {
+    std::uint32_t result = 0;
+    for (std::uint32_t number = 0; number < count_; ++number) result += !(*this)[number].is_free();
+    return result;
+  }
   [[nodiscard]] bool is_full() const { return first_free_ == none; }
   [[nodiscard]] std::uint32_t size_class() const { return class_; }
 
@@ -92,6 +101,8 @@ class slice_block {
     explicit state(std::uint16_t bits) : bits_{bits} {}
     [[nodiscard]] bool is_free() const { return (bits_ & free_flag) != 0; }
     [[nodiscard]] bool is_labelled() const { return (bits_ & labelled_flag) != 0; }
+    /// Whether it is free or labelled.
+    [[nodiscard]] bool has_flags() const { return bits_ > none; }
     [[nodiscard]] bytes requested() const { return bits_ & none; }
 
    private:
@@ -106,12 +117,17 @@ class slice_block {
   };
   /// The slice whose base address is `base`, an address of this map page.
   [[nodiscard]] found find_base(std::uint64_t base) const {
-    auto const offset = static_cast<std::uint32_t>(base % size);
-    std::uint32_t const number = quotient(offset);
-    return {number, number * slice_ == offset ? (*this)[number] : state{free_flag}};
+    std::uint32_t const inverse = inverse_;
+    std::uint64_t const product = base % size * inverse;  // see lay_out
+    auto const number = static_cast<std::uint32_t>(product >> 32);
+    bool const is_base = static_cast<std::uint32_t>(product) < inverse;
+    return {number, is_base ? (*this)[number] : state{free_flag}};
   }
   [[nodiscard]] handle at(std::uint32_t number) {
-    return {begin() + std::uint64_t{number} * slice_, &states_[number]};
+    return {begin() + std::uint64_t{number} * slice_, bits_of(number)};
+  }
+  [[nodiscard]] single_writer<std::uint16_t>* bits_of(std::uint32_t number) {
+    return &states_[number];
   }
   void set_labelled(std::uint32_t number) {
     states_[number] = static_cast<std::uint16_t>(states_[number] | labelled_flag);
@@ -161,11 +177,6 @@ class slice_block {
  private:
   [[nodiscard]] static std::uint16_t free_with_next(std::uint32_t next) {
     return static_cast<std::uint16_t>(free_flag | next);
-  }
-  /// offset / slice. The result is exact: the inverse is rounded up by less than 2^12 / 2^32, and
-  /// 2^12 times 2^16 is less than 2^32.
-  [[nodiscard]] std::uint32_t quotient(std::uint32_t offset) const {
-    return static_cast<std::uint32_t>(std::uint64_t{offset} * inverse_ >> 32);
   }
   [[nodiscard]] static std::uint64_t map_page_of(std::uint64_t tag) { return tag / size * size; }
   [[nodiscard]] chunk_record record_of(std::uint64_t base, std::uint32_t number,

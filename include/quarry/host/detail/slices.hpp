@@ -54,74 +54,97 @@ class slices {
       rooms_ = static_cast<room*>(type_stable_allocate(type_stable_use::slice_lists, rooms_size));
     slice_map_ = static_cast<slice_map*>(
         type_stable_allocate(type_stable_use::slice_roots, sizeof(slice_map)));
-    for (std::uint32_t index = 0; index < classes; ++index) {
-      quick_[index].slices = rooms_[index].slices;
-      quick_[index].maximum = static_cast<std::uint32_t>(
-          std::min<bytes>(room::size, slice_block::size / slice_of(index)));
-    }
+    for (std::uint32_t index = 0; index < classes; ++index)
+      quick_[index] = quick_list{rooms_[index], slice_block::size / slice_of(index)};
     maximum_ = slice_block::max_slice;
+    end_of_map_ = object_starts::end;
   }
   /// The largest size that this class serves; 0 before `begin`.
   [[nodiscard]] bytes maximum() const { return maximum_; }
   /// The map for readers; nullptr before `begin`.
   [[nodiscard]] slice_map* map() const { return slice_map_; }
 
-  /// Takes a slice of 1 to `maximum` bytes from the quick list of its class and returns its
-  /// address. Returns nullopt if the list is empty; then call `allocate_slowly`.
-  [[nodiscard]] std::optional<std::uint64_t> allocate(bytes size) {
-    quick_list& list = quick_[class_of(size)];
-    if (list.count == 0) return std::nullopt;
-    auto const& slice = list.slices[--list.count];
-    slice.set_in_use(size);
-    ++in_use_;
-    return slice.base;
-  }
-  /// The same, after filling the quick list from blocks. Returns nullopt if no block has a free
+  /// The storage of a quick list, in type-stable memory. Most of it is never written to.
+  struct room {
+    static constexpr std::uint32_t size = 128;
+    slice_block::handle slices[size];
+  };
+  /// Free slices of a class, the latest last; together they are at most as large as a block.
+  class quick_list {
+   public:
+    quick_list() = default;
+    quick_list(room& storage, bytes maximum)
+        : begin_{storage.slices},
+          end_{storage.slices},
+          limit_{storage.slices + std::min<bytes>(room::size, maximum)} {}
+
+    [[nodiscard]] bool is_empty() const { return end_ == begin_; }
+    [[nodiscard]] bool is_full() const { return end_ == limit_; }
+    [[nodiscard]] bool is_half_full() const { return count() >= (limit_ - begin_) / 2; }
+    [[nodiscard]] std::ptrdiff_t count() const { return end_ - begin_; }
+    [[nodiscard]] slice_block::handle const* begin() const { return begin_; }
+    [[nodiscard]] slice_block::handle const* end() const { return end_; }
+
+    /// Takes the latest slice for `size` bytes and returns its address. Requires a list that is
+    /// not empty.
+    [[nodiscard]] std::uint64_t take(bytes size) {
+      slice_block::handle const& slice = *--end_;
+      slice.set_in_use(size);
+      return slice.base;
+    }
+    /// Requires a list that is not full.
+    void put(slice_block::handle const& slice) { *end_++ = slice; }
+    void remove_first(std::ptrdiff_t removed) { end_ = std::copy(begin_ + removed, end_, begin_); }
+
+   private:
+    slice_block::handle *begin_ = nullptr, *end_ = nullptr, *limit_ = nullptr;
+  };
+
+  /// The quick list for allocations of `size` bytes, which is 1 to `maximum`.
+  [[nodiscard]] quick_list& list_of(bytes size) { return quick_[class_of(size)]; }
+  /// Takes a slice after filling its quick list from blocks. Returns nullopt if no block has a free
   /// slice and the class gets no new block.
   template <class MapPages>
   [[nodiscard]] std::optional<std::uint64_t> allocate_slowly(bytes size, MapPages const& pages) {
     std::uint32_t const index = class_of(size);
     quick_list& list = quick_[index];
-    while (list.count < list.maximum / 2) {
+    while (!list.is_half_full()) {
       slice_block* const block = partial_[index];
       if (block == nullptr) {
-        if (list.count != 0 || !add_block(index, pages)) break;
+        if (!list.is_empty() || !add_block(index, pages)) break;
         continue;
       }
-      while (list.count < list.maximum / 2 && !block->is_full())
-        list.slices[list.count++] = block->remove();
+      for (; !list.is_half_full() && !block->is_full(); ++removed_) list.put(block->remove());
       if (block->is_full()) unlink(*block);
     }
-    return list.count == 0 ? std::nullopt : allocate(size);
+    return list.is_empty() ? std::nullopt : std::optional{list.take(size)};
   }
 
   /// The slice block that contains `address`; nullptr if no slice block does.
   [[nodiscard]] slice_block* find_block(std::uint64_t address) const {
-    if (slice_map_ == nullptr || address >= object_starts::end) return nullptr;
-    return slice_map_->at(address);
+    return address < end_of_map_ ? slice_map_->at(address) : nullptr;
   }
   /// Frees slice `number` of `block`, which is in use and has the address `base`. `find_block`
   /// returned the block. Returns true if `flush` must be called for the block's class before
   /// another slice of the class is freed.
   [[nodiscard]] bool deallocate(slice_block& block, std::uint64_t base, std::uint32_t number) {
-    slice_block::handle const slice{base, block.at(number).bits};
+    slice_block::handle const slice{base, block.bits_of(number)};
     slice.set_free();
     quick_list& list = quick_[block.size_class()];
-    list.slices[list.count++] = slice;
-    --in_use_;
-    return list.count == list.maximum;
+    list.put(slice);
+    return list.is_full();
   }
   /// Returns the older half of a class's quick list to the blocks.
   template <class MapPages>
   void flush(std::uint32_t index, MapPages const& pages) {
-    flush(index, quick_[index].count / 2, pages);
+    flush(index, quick_[index].count() / 2, pages);
   }
   /// Returns all blocks without slices in use to the pool. Returns false if there is no such block.
   template <class MapPages>
   bool release(MapPages const& pages) {
     std::size_t const old_count = blocks_.size();
     for (std::uint32_t index = 0; old_count != 0 && index < classes; ++index) {
-      flush(index, quick_[index].count, pages);
+      flush(index, quick_[index].count(), pages);
       if (slice_block* const last = partial_[index]; last != nullptr && last->removed() == 0)
         return_block(*last, pages);
     }
@@ -129,7 +152,12 @@ class slices {
     return blocks_.size() != old_count;
   }
 
-  [[nodiscard]] std::size_t in_use() const { return in_use_; }
+  /// O(classes), so that no allocation and no free counts.
+  [[nodiscard]] std::size_t in_use() const {
+    std::size_t result = removed_;
+    for (quick_list const& list : quick_) result -= static_cast<std::size_t>(list.count());
+    return result;
+  }
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
   /// Bytes of bookkeeping: resident pages and lists. O(pages), by system calls.
   [[nodiscard]] bytes footprint() const {
@@ -143,13 +171,14 @@ class slices {
     auto const expect = [&](bool holds, char const* problem, std::uint64_t address) {
       if (!holds) problems.push_back(std::string{problem} + " at " + std::to_string(address));
     };
-    std::size_t removed = 0, with_free = 0, listed = 0, quick = 0;
+    std::size_t removed = 0, with_free = 0, listed = 0, allocated = 0;
     for (slice_block const* const block : blocks_) {
       expect(block->is_in_order(), "slices are linked wrongly", block->begin());
       expect(slice_map_->at(block->begin()) == block, "a slice block is not found", block->begin());
       expect(blocks_[block->position] == block, "a slice block has a wrong position",
              block->begin());
       removed += block->removed();
+      allocated += block->in_use();
       with_free += !block->is_full();
     }
     for (std::uint32_t index = 0; index < classes; ++index) {
@@ -158,8 +187,7 @@ class slices {
         expect(!block->is_full() && block->size_class() == index,
                "a slice block is in a wrong list", block->begin());
       }
-      for (std::uint32_t i = 0; i < quick_[index].count; ++i, ++quick) {
-        auto const& slice = quick_[index].slices[i];
+      for (slice_block::handle const& slice : quick_[index]) {
         slice_block* const block = find_block(slice.base);
         expect(block != nullptr && block->size_class() == index &&
                    block->find_base(slice.base).slice.is_free(),
@@ -172,7 +200,7 @@ class slices {
       expect(block->removed() != 0 || is_alone, "an unused slice block is still in the pool",
              block->begin());
     }
-    expect(removed == in_use_ + quick, "slices are counted wrongly", removed);
+    expect(removed == removed_ && allocated == in_use(), "slices are counted wrongly", removed);
     return problems;
   }
 
@@ -181,25 +209,21 @@ class slices {
   static constexpr std::uint32_t classes = 48;        // with alignment 16; else fewer
   static constexpr std::uint32_t largest_shift = 10;  // 4 classes
   static_assert(slice_block::max_slice == slice_block::min_slice << 2 * (step_bits + 1));
-
-  /// Free slices of a class, the latest last; together they are at most as large as a block.
-  struct quick_list {
-    std::uint32_t count = 0, maximum = 0;
-    slice_block::handle* slices = nullptr;
-  };
-  /// The storage of a quick list, in type-stable memory. Most of it is never written to.
-  struct room {
-    static constexpr std::uint32_t size = 128;
-    slice_block::handle slices[size];
-  };
   static constexpr bytes rooms_size = classes * sizeof(room);
 
-  /// The class of a size. Each multiple of the unit up to 16 units has a class; above, each
+  /// The classes of 1, 2, ... units. Each number of units up to 16 has a class; above, each
   /// doubling has 8 classes.
+  static constexpr std::size_t max_units = slice_block::max_slice / slice_block::min_slice;
+  static constexpr auto class_of_units = [] {
+    std::array<std::uint8_t, max_units> result{};
+    for (std::uint32_t last = 0; last < max_units; ++last) {
+      auto const doubling = static_cast<std::uint32_t>(std::bit_width(last | 15)) - step_bits - 1;
+      result[last] = static_cast<std::uint8_t>((doubling << step_bits) + (last >> doubling));
+    }
+    return result;
+  }();
   [[nodiscard]] std::uint32_t class_of(bytes size) const {
-    bytes const last = (size - 1) >> shift_;
-    std::uint32_t const doubling = highest_one(last | 15) - step_bits;
-    return (doubling << step_bits) + static_cast<std::uint32_t>(last >> doubling);
+    return class_of_units[(size - 1) >> shift_];
   }
   [[nodiscard]] bytes slice_of(std::uint32_t index) const {
     std::uint32_t const doubling = index < 16 ? 0 : (index >> step_bits) - 1;
@@ -240,11 +264,12 @@ class slices {
   }
 
   template <class MapPages>
-  void flush(std::uint32_t index, std::uint32_t count, MapPages const& pages) {
+  void flush(std::uint32_t index, std::ptrdiff_t count, MapPages const& pages) {
     quick_list& list = quick_[index];
-    for (std::uint32_t i = 0; i < count; ++i) put_back(list.slices[i], pages);
-    std::copy(list.slices + count, list.slices + list.count, list.slices);
-    list.count -= count;
+    for (auto const* slice = list.begin(); slice != list.begin() + count; ++slice)
+      put_back(*slice, pages);
+    list.remove_first(count);
+    removed_ -= static_cast<std::size_t>(count);
   }
   template <class MapPages>
   void put_back(slice_block::handle const& slice, MapPages const& pages) {
@@ -287,11 +312,12 @@ class slices {
 
   std::uint32_t shift_;
   bytes maximum_ = 0;
+  std::uint64_t end_of_map_ = 0;  // addresses that the map can have are smaller; 0 before `begin`
   slice_map* slice_map_ = nullptr;
   slice_map::made_leaves leaves_;
   std::array<quick_list, classes> quick_{};
   room* rooms_ = nullptr;
-  std::size_t in_use_ = 0;
+  std::size_t removed_ = 0;                            // slices in use and in quick lists
   std::array<slice_block*, classes> partial_{};        // the blocks with free slices
   std::array<std::uint32_t, classes> block_counts_{};  // the number of blocks
   std::array<std::uint32_t, classes> wanted_{};  // requests without a block, up to a block's slices

@@ -36,7 +36,8 @@ class QUARRY_POISONS pool {
   /// Throws `out_of_memory`. O(1), or the cost of the placement, while a free chunk fits.
   [[nodiscard]] void* allocate(bytes size) {
     if (has_slices_of(size)) {
-      if (auto const base = slices().allocate(size)) return record_allocation(*base, size);
+      auto& list = slices().list_of(size);
+      if (!list.is_empty()) return record_slice(list.take(size), size);
     } else if (auto const base = arena().allocate_from_cached(memory_.sizes_for(size))) {
       return record_allocation(*base, size);
     }
@@ -52,13 +53,13 @@ class QUARRY_POISONS pool {
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
   /// `invalid_frees`, if `pointer` is not the base address of an allocation in use.
   bool deallocate(void* pointer) noexcept {
-    // Rare steps of a slice's free are tail calls, so that the usual free needs no stack frame.
-    if (pointer == nullptr) return true;
+    // All steps but those of a slice without a label are tail calls, so that such a free needs no
+    // stack frame.
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     detail::slice_block* const slice_block = slices().find_block(base);
     if (slice_block == nullptr) return deallocate_chunk(base);
     auto const [number, slice] = slice_block->find_base(base);
-    if (slice.is_free() || slice.is_labelled()) [[unlikely]]
+    if (slice.has_flags()) [[unlikely]]
       return deallocate_labelled(*slice_block, base);
     bool const is_full = slices().deallocate(*slice_block, base, number);
     record_free(base, slice.requested());
@@ -66,9 +67,10 @@ class QUARRY_POISONS pool {
   }
   /// The same, but does not count a refused pointer: for callers that try several pools.
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
-    bool const is_freed = deallocate(pointer);
-    invalid_frees_ -= !is_freed;
-    return is_freed;
+    if (deallocate(pointer)) [[likely]]
+      return true;
+    --invalid_frees_;
+    return false;
   }
   /// The interface of a resource, for adaptors and pools on top of this pool.
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
@@ -202,13 +204,21 @@ class QUARRY_POISONS pool {
     return record_allocation(*base, size);
   }
   [[nodiscard]] void* record_allocation(std::uint64_t base, bytes size) {
-    ++allocations_;
     memory_.count_allocation(size);
+    return record(base, size);
+  }
+  [[nodiscard]] void* record_slice(std::uint64_t base, bytes size) {
+    memory_.count_slice(size);
+    return record(base, size);
+  }
+  [[nodiscard]] void* record(std::uint64_t base, bytes size) {
+    ++allocations_;
     if (memory_.is_poisoned()) detail::unpoison(reinterpret_cast<void*>(base), size);
     return reinterpret_cast<void*>(base);
   }
 
-  [[nodiscard]] bool deallocate_chunk(std::uint64_t base) noexcept {
+  [[nodiscard, gnu::noinline]] bool deallocate_chunk(std::uint64_t base) noexcept {
+    if (base == 0) return true;
     auto const requested = arena().deallocate_to_cache(base);
     if (!requested) return deallocate_slowly(base);
     record_free(base, *requested);

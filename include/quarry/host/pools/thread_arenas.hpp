@@ -63,26 +63,22 @@ class QUARRY_POISONS thread_arenas {
   }
 
   /// The same as `pool::allocate`.
-  [[nodiscard]] void* allocate(bytes size) {
-    return call_with_pool([&](pool<Resource>& arena_pool) { return arena_pool.allocate(size); });
-  }
+  [[nodiscard]] void* allocate(bytes size) { return allocate_in_pool(size); }
   /// Any thread may free. Returns false and changes nothing if no arena has an allocation at the
   /// address, or if the list of another thread's returns cannot grow. A second free of another
   /// thread's allocation returns true if the owner has not processed the first free; the owner's
   /// pool refuses and counts it later. O(1).
   bool deallocate(void* pointer) noexcept {
-    if (pointer == nullptr) return true;
-    try {
-      if (!has_ended() && own_arena().arena_pool->try_deallocate(pointer)) return true;
-    } catch (...) {  // no memory for an arena; returning the address needs none
-    }
-    return return_to_owner(pointer);
+    last_used const last = last_of_thread();
+    if (last.owner == shared_.get() && last.assigned->arena_pool->try_deallocate(pointer))
+        [[likely]]
+      return true;
+    return deallocate_slowly(pointer);
   }
 
   /// The interface of a resource.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    return call_with_pool(
-        [&](pool<Resource>& arena_pool) { return arena_pool.allocate(size, alignment); });
+    return allocate_in_pool(size, alignment);
   }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
@@ -94,7 +90,7 @@ class QUARRY_POISONS thread_arenas {
     auto const found = std::find_if(thread.arenas.begin(), thread.arenas.end(),
                                     [&](auto const& entry) { return entry.owner == shared_; });
     if (found == thread.arenas.end()) return;
-    if (thread.last == shared_.get()) thread.last = nullptr;
+    if (last_of_thread().owner == shared_.get()) last_of_thread() = {};
     free_returned(*found->assigned);
     give_up(*shared_, *found->assigned);
     thread.arenas.erase(found);
@@ -157,8 +153,6 @@ class QUARRY_POISONS thread_arenas {
       std::shared_ptr<arena> assigned;
     };
     std::vector<entry> arenas;
-    state* last = nullptr;
-    arena* last_arena = nullptr;
     // The arena whose memory the thread freed last. The pointer is valid while the registry knows
     // an allocation of that id, since no other pool ever gets the id.
     allocator_id last_returned_id = 0;
@@ -166,25 +160,44 @@ class QUARRY_POISONS thread_arenas {
     arena* last_returned = nullptr;
     ~thread_state() {
       has_ended() = true;
+      last_of_thread() = {};
       for (entry& assignment : arenas) give_up(*assignment.owner, *assignment.assigned);
     }
   };
 
+  /// The arena that a thread used last. The thread has the arena, and its list of arenas is not
+  /// destroyed.
+  struct last_used {
+    state* owner = nullptr;
+    arena* assigned = nullptr;
+  };
+  /// Has neither a constructor nor a destructor that runs, so an access is a load.
+  [[nodiscard]] static last_used& last_of_thread() {
+    static constinit thread_local last_used last;
+    return last;
+  }
   /// Whether the calling thread's list of arenas is destroyed. Objects of the thread that are
   /// destroyed later may still allocate and free.
   [[nodiscard]] static bool& has_ended() {
     static thread_local bool state = false;  // is not destroyed
     return state;
   }
-  /// Calls `work(pool)` with the calling thread's pool. Once the thread's list of arenas is
-  /// destroyed, the thread has a pool for this call only.
-  template <class Work>
-  void* call_with_pool(Work const& work) {
-    if (!has_ended()) [[likely]]
-      return work(own_pool());
+  /// Allocates in the calling thread's pool. Once the thread's list of arenas is destroyed, the
+  /// thread has a pool for this call only.
+  template <class... Request>
+  [[nodiscard]] void* allocate_in_pool(Request... request) {
+    last_used const last = last_of_thread();
+    if (last.owner == shared_.get() && !last.assigned->has_returns.load(std::memory_order_relaxed))
+        [[likely]]
+      return last.assigned->arena_pool->allocate(request...);
+    return allocate_slowly(request...);
+  }
+  template <class... Request>
+  [[nodiscard, gnu::noinline]] void* allocate_slowly(Request... request) {
+    if (!has_ended()) return own_pool().allocate(request...);
     auto const assigned = assign_arena();
     leave_at_end const cleanup{*shared_, *assigned};
-    return work(*assigned->arena_pool);
+    return assigned->arena_pool->allocate(request...);
   }
   /// Leaves an arena to the next thread that wants one.
   static void give_up(state& owner, arena& left) noexcept {
@@ -218,9 +231,8 @@ class QUARRY_POISONS thread_arenas {
     return thread;
   }
   [[nodiscard]] arena& own_arena() {
-    thread_state& thread = this_thread_state();
-    if (thread.last == shared_.get()) return *thread.last_arena;
-    return find_own_arena(thread);
+    last_used const last = last_of_thread();
+    return last.owner == shared_.get() ? *last.assigned : find_own_arena(this_thread_state());
   }
   /// The calling thread's arena, nullptr if it has none. Must not be called once `has_ended()`.
   [[nodiscard]] arena* known_arena() noexcept {
@@ -230,7 +242,7 @@ class QUARRY_POISONS thread_arenas {
     return nullptr;
   }
   [[nodiscard, gnu::noinline]] arena& find_own_arena(thread_state& thread) {
-    thread.last = nullptr;  // the state may be destroyed below
+    last_of_thread() = {};  // the state may be destroyed below
     std::erase_if(thread.arenas, [&](auto const& entry) {
       std::lock_guard const lock{entry.owner->mutex};
       return entry.owner->is_destroyed;
@@ -242,9 +254,8 @@ class QUARRY_POISONS thread_arenas {
       thread.arenas.push_back({shared_, assign_arena()});
       found = thread.arenas.end() - 1;
     }
-    thread.last = shared_.get();
-    thread.last_arena = found->assigned.get();
-    return *thread.last_arena;
+    last_of_thread() = {shared_.get(), found->assigned.get()};
+    return *found->assigned;
   }
   /// An arena that its thread has left, or a new arena.
   [[nodiscard]] std::shared_ptr<arena> assign_arena() {
@@ -295,7 +306,18 @@ class QUARRY_POISONS thread_arenas {
     }
     return owner->second.get();
   }
-  [[gnu::noinline]] bool return_to_owner(void* pointer) noexcept {
+  /// Frees an address that the arena used last does not have.
+  [[gnu::noinline]] bool deallocate_slowly(void* pointer) noexcept {
+    if (pointer == nullptr) return true;
+    try {
+      bool const was_asked = last_of_thread().owner == shared_.get();
+      if (!was_asked && !has_ended() && own_arena().arena_pool->try_deallocate(pointer))
+        return true;
+    } catch (...) {  // no memory for an arena; returning the address needs none
+    }
+    return return_to_owner(pointer);
+  }
+  bool return_to_owner(void* pointer) noexcept {
     auto const found = registry::find(pointer);
     if (!found || found->base != pointer) return false;
     arena* const assigned = arena_of(found->allocator);

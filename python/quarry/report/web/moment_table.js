@@ -14,6 +14,11 @@ function colorOfRow(site, size, other = otherColor) {
 /// The pools that the trace names. PyTorch's private pools are named after their device, whose name alone is that of its default pool.
 const poolNames = report.pools.map((name) => (name && report.pools.some((other) => other.startsWith(`${name}, pool (`)) ? `${name}, default pool` : name));
 
+/// The same without the device, if the used pools are all of one device.
+const deviceOf = (number) => ((poolNames[number] || "").match(/^device \d+/) || [""])[0];
+const isOneDevice = report.used_pools.every((number) => deviceOf(number) === deviceOf(report.used_pools[0]));
+const shortPoolNames = isOneDevice ? poolNames.map((name) => name.replace(/^device \d+, /, "")) : poolNames;
+
 /// The bytes that a text such as 1.5 MiB or 64k means; NaN if it means none.
 function bytesOfText(text) {
   const found = text.trim().match(/^([\d.,]+) *([kmgt]?)i?b?$/i);
@@ -69,7 +74,7 @@ class MomentTable extends RowTable {
       { key: "size", title: "Size", width: 88, text: (i) => sizeText(live.size[i]), value: (i) => live.size[i] },
       site,
       this.hasStreams && nameColumn("stream", "Stream", 90, report.streams, "default"),
-      this.hasPools && nameColumn("pool", "Pool", 100, poolNames, ""),
+      this.hasPools && nameColumn("pool", "Pool", isOneDevice ? 100 : 150, shortPoolNames, ""),
       { key: "age", title: "Age", width: 76, text: (i) => this.ageOf(i), value: (i) => -live.start[i] },
       isWide && { key: "address", title: "Address", width: 122, text: (i) => addressText(live, i), value: (i) => live.address[i] },
     ].filter((each) => each);
