@@ -27,7 +27,7 @@ class output_reader {
           "cudaHostAlloc");
     std::memset(records_, 0, output_ring::places * sizeof(output_record));
     *consumed_ = 0;
-    output_ring const initial{0, consumed_, records_};
+    output_ring const initial{0, 0, consumed_, records_};
     check(cudaMemcpy(ring, &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
     reader_.emplace(records_, consumed_);
   }

@@ -21,6 +21,7 @@ struct output_record {
 struct output_ring {
   static constexpr std::uint32_t places = 1u << 14;
   std::uint32_t next;       // atomic; device memory
+  std::uint32_t seen;       // atomic: `consumed` as a rank last saw it; device memory
   std::uint32_t* consumed;  // how many records the host has read; host memory
   output_record* records;   // host memory
 };

@@ -141,7 +141,6 @@ QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t attempts = 0) {
 #endif
 }
 
-#ifndef __CUDA_ARCH__
 /// CPU: `pause`, but the scheduler of fibers leaves this lane out until `wake`. So lanes that wait
 /// cost no time. Returns false if nobody woke the lane: no other lane could run, or it is time for
 /// a look to be safe.
@@ -154,6 +153,5 @@ inline bool park() {
 inline void wake(std::uint64_t rank) {
   if (current_lane != nullptr) current_lane->wake(rank);
 }
-#endif
 
 }  // namespace quarry::inline QUARRY_ABI::simt
