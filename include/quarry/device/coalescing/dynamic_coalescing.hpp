@@ -45,6 +45,7 @@ class dynamic_coalescing {
     bytes const total = group.broadcast(start + footprint, last_lane(group));
     char* base = nullptr;
     if (group.is_leader()) base = static_cast<char*>(upstream.malloc(total));
+    group.sync();  // extends the leader's acquire to all members
     base = group.broadcast(base);
     if (base == nullptr) return nullptr;
     char* const payload = base + start + offset_in_segment;
