@@ -28,12 +28,14 @@ __device__ std::uint32_t records_before_room(output_ring& ring, std::uint32_t ti
     std::uint32_t const waiting = ticket - consumed;
     return waiting < output_ring::places ? 0 : waiting - output_ring::places + 1;
   };
-  std::uint32_t known = seen.load(simt::acquire);
+  // (S) with (T): a rank that overwrites a record has seen, through another rank, that the host has
+  // read it.
+  std::uint32_t known = seen.load(simt::acquire);  // (S)
   std::uint32_t const distance = before_room(known);
   if (distance == 0 || distance > output_ring::places / 4) return distance;
   std::uint32_t const consumed = load_host(ring.consumed);
   while (static_cast<std::int32_t>(consumed - known) > 0 &&
-         !seen.compare_exchange(known, consumed, simt::release)) {
+         !seen.compare_exchange(known, consumed, simt::release)) {  // (T)
   }
   return before_room(consumed);
 }

@@ -36,17 +36,6 @@ QUARRY_HD inline void fence_before_stores() {
 }
 QUARRY_HD inline void fence_after_loads() { fence_before_stores(); }
 
-/// Orders earlier accesses before later stores and RMWs only; later loads may overtake it. It
-/// leaves the multiprocessor's L1 cache valid.
-QUARRY_HD inline void release_fence() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && defined(__CUDACC_VER_MAJOR__) && \
-    __CUDACC_VER_MAJOR__ >= 13
-  asm volatile("fence.release.gpu;" ::: "memory");
-#elif defined(__CUDA_ARCH__)
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
-#endif
-}
-
 /// A reference through which several lanes access an object at once. `T` has 4 or 8 bytes. In
 /// fibers each access is a point at which the scheduler may run another lane, so that a seed
 /// decides the interleaving. On CUDA the object must lie in global memory.

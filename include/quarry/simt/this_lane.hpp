@@ -128,10 +128,11 @@ class patience {
 };
 
 /// Lets other lanes run for a moment, in a bounded wait for another lane's next step. On CUDA the
-/// moment doubles with each of the first six `attempts`, from about 100 ns.
-QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t attempts = 0) {
+/// moment doubles with each of the first `doublings` `attempts`, from about 100 ns.
+QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t attempts = 0,
+                            [[maybe_unused]] std::uint32_t doublings = 4) {
 #ifdef __CUDA_ARCH__
-  __nanosleep(100u << (attempts < 6 ? attempts : 6));
+  __nanosleep(100u << (attempts < doublings ? attempts : doublings));
 #else
   if (current_lane != nullptr) {
     current_lane->pause();

@@ -33,7 +33,7 @@ class slice_return {
   QUARRY_HD static result release(heap_state& state, size_class id, std::uint32_t generation,
                                   block const& target, std::uint32_t segment, std::uint32_t index,
                                   word slices) {
-    simt::release_fence();  // before `announce`, so that it need not wait for that RMW
+    simt::fence_before_stores();  // before `announce`, so that it need not wait for that RMW
     block_state const previous = target.announce(count_ones(slices));
     if (!previous.is_open_in(generation)) {
       simt::indirect_call(&retract_announcement, state, segment, index / words_per_block,

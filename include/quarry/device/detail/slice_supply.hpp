@@ -213,8 +213,10 @@ class slice_supply {
 
   static constexpr std::uint32_t few_tries = 4;
 
+  // together some 30 us: 1.6, 3.2 and four times 6.4
   static constexpr std::uint32_t polls = 6;
-  static constexpr std::uint32_t first_pause = 4;
+  static constexpr std::uint32_t first_pause = 4;  // attempts of simt::pause
+  static constexpr std::uint32_t longest_pause = 6;
 
   static constexpr std::uint32_t all_tries = 16;
 
@@ -250,7 +252,7 @@ class slice_supply {
     bool is_new = false;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < polls && !is_new; ++i) {
-      simt::pause(first_pause + i);
+      simt::pause(first_pause + i, longest_pause);
       request.patience.spend();
       is_new = !(ticket_counter::run_of(counter.peek()) == old);
     }
