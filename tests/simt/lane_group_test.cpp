@@ -126,6 +126,7 @@ TEST(LaneGroup, MatchesMembersWithEqualOwnersAndKeys) {
     EXPECT_EQ(all.match(owners, lane % 2).members(), lane % 2 == 0 ? 0x55555555u : 0xAAAAAAAAu);
     EXPECT_EQ(all.match(owners + lane / 16, 7u).members(), lane < 16 ? 0xFFFFu : 0xFFFF0000u);
     EXPECT_EQ(all.match(owners + lane / 16, lane % 2).size(), 8u) << "one of four groups";
+    EXPECT_EQ(all.match(owners, std::uint64_t{lane % 2} << 40).size(), 16u) << "keys of 8 bytes";
   });
 }
 
