@@ -3,6 +3,7 @@
 
 #include "quarry/device/detail/heap_state.hpp"
 #include "quarry/simt/indirect_call.hpp"
+#include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
 
@@ -27,6 +28,7 @@ class slice_return {
   struct result {
     word double_freed;  // the slices that were free already: double frees
     bool is_stale;      // nothing was released: the block is closed or has another generation
+    bool ends_segment;  // the lane has retired the segment, and must return it
   };
 
   /// Releases `slices` of word `index` of a segment in `generation`. `target` is the word's block.
@@ -38,7 +40,7 @@ class slice_return {
     if (!previous.is_open_in(generation)) {
       simt::indirect_call(&retract_announcement, state, segment, index / words_per_block,
                           count_ones(slices));
-      return {0, true};
+      return {0, true, false};
     }
     word const old = target.word_at(index % words_per_block).release(slices);
     word const full = target.mask(index % words_per_block);
@@ -46,10 +48,12 @@ class slice_return {
     block_state const new_state =
         fills_word ? target.count_full_words(1)
                    : block_state{previous.bits() + count_ones(slices) * block_state::one_slice};
+    bool ends_segment = false;
     if (previous.count() <= 0 || (old & slices) != 0 || target.is_complete(new_state))
-      simt::indirect_call(&follow_release, state, id, generation, segment, index / words_per_block,
-                          count_ones(old & slices), new_state);
-    return {old & slices, false};
+      ends_segment = simt::indirect_call(&follow_release, state, id, generation, segment,
+                                         index / words_per_block, count_ones(old & slices),
+                                         new_state);
+    return {old & slices, false, ends_segment};
   }
 
   /// Does the same for slices of the segment's present use that the caller has claimed and not
@@ -58,9 +62,11 @@ class slice_return {
                                          std::uint32_t index, word slices) {
     segment_use const use = state.segments[segment].load();
     if (!use.is_slices()) return;
-    (void)release(state, use.slices_class(), use.generation(),
-                  state.block_at(use.slices_class(), segment, index / words_per_block), segment,
-                  index, slices);
+    size_class const id = use.slices_class();
+    result const released =
+        release(state, id, use.generation(), state.block_at(id, segment, index / words_per_block),
+                segment, index, slices);
+    if (released.ends_segment) simt::indirect_call(&return_segment, state, id, segment);
   }
 
   /// Subtracts an announcement to a block that is closed or has another generation. Until now the
@@ -73,15 +79,15 @@ class slice_return {
 
   /// Completes a release after which the block's state was `new_state`. `double_freed` is the
   /// number of released slices that were already free. The block may need an advertisement, or may
-  /// be complete.
-  QUARRY_SLOW static void follow_release(heap_state& state, size_class id, std::uint32_t generation,
+  /// be complete. Returns whether the lane has retired the segment, and must return it.
+  QUARRY_SLOW static bool follow_release(heap_state& state, size_class id, std::uint32_t generation,
                                          std::uint32_t segment, std::uint32_t block_index,
                                          std::uint32_t double_freed, block_state new_state) {
     block const target = state.block_at(id, segment, block_index);
     if (double_freed != 0) new_state = target.retract(double_freed);
     // otherwise other lanes have returned the segment, and their releases have completed this one
-    if (new_state.generation() == generation)
-      simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
+    return new_state.generation() == generation &&
+           simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
   }
 
   /// Completes a change of the block's state to `new_state` by a lane that knew the block in
@@ -92,20 +98,22 @@ class slice_return {
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
     if (!use.is_slices() || use.generation() != new_state.generation()) return;
     size_class const id = use.slices_class();
-    if (block_index < state.blocks_of(id))
-      simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
+    if (block_index < state.blocks_of(id) &&
+        simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state))
+      simt::indirect_call(&return_segment, state, id, segment);
   }
 
   /// Makes the block, whose state became `new_state`, free if it is complete. Advertises the block
-  /// if it has claimable slices. Requires that `id` is the class of the state's generation.
-  QUARRY_SLOW static void close_or_advertise(heap_state& state, size_class id,
+  /// if it has claimable slices. Requires that `id` is the class of the state's generation. Returns
+  /// whether the lane has retired the segment, and must return it.
+  QUARRY_SLOW static bool close_or_advertise(heap_state& state, size_class id,
                                              std::uint32_t segment, std::uint32_t block_index,
                                              block_state new_state) {
     simt::fence_after_loads();
     block const target = state.block_at(id, segment, block_index);
     bool const is_free = target.close(new_state);
     if (new_state.count() > 0) simt::indirect_call(&advertise, state, id, segment, block_index);
-    if (is_free) add_free_blocks(state, id, segment, 1);
+    return is_free && state.segments[segment].add_free_blocks(1, state.blocks_of(id));
   }
 
   /// Advertises those blocks of mask `index` that the caller retired unused, and adds them to the
@@ -127,33 +135,31 @@ class slice_return {
   /// Returns a segment to the segment tree. Requires that the caller has retired the segment
   /// (segment_entry).
   QUARRY_SLOW static void return_segment(heap_state& state, size_class id, std::uint32_t segment) {
-    segment_entry& entry = state.segments[segment];
-    std::uint32_t const blocks = state.blocks_of(id);
-    entry.store(segment_use::free_use());
-    state.class_tree(id).claim(segment);
-    simt::fence_before_stores();
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i * bits_per_word < blocks; ++i) {
-      state.advertised_at(segment, i)
-          .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
-    }
-    simt::indirect_call(&end_generation, state, id, segment);
-    entry.end_retirement(blocks);  // (E) the insertion into the tree publishes all changes
-    state.segment_counts[id].subtract(1);
-    state.segment_tree().insert(segment);
-    state.free_segments.add(1);
+    segment_entry::idle_state const ended = begin_return(state, id, segment);
+    simt::indirect_call(&end_generation, state, id, segment, ended, 0u, 1u);
+    end_return(state, id, segment);
   }
 
-  /// Moves the blocks of a segment that becomes free to the next generation.
-  QUARRY_SLOW static void end_generation(heap_state& state, size_class id, std::uint32_t segment) {
-    std::uint32_t const generation = state.segments[segment].generation();
-    std::uint32_t const blocks = state.blocks_of(id);
-    word* const words = &state.word_at(segment, 0);
-    std::uint32_t const shift = state.segment_shift;
-    std::uint32_t const slices = state.layouts[id].slice.slices();
+  /// Does the same for the segments of the `returning` lanes, each of which passes its own segment.
+  /// All members of `callers` call this function and change the blocks together. There may be a
+  /// thousand blocks, and additions to adjacent words by one instruction cost little more than one
+  /// addition.
+  QUARRY_SLOW static void return_segments(heap_state& state, simt::lane_group callers,
+                                          simt::lane_mask returning, size_class id,
+                                          std::uint32_t segment) {
+    bool const returns_own = (returning >> simt::lane_group::own_lane() & 1) != 0;
+    segment_entry::idle_state ended{0};
+    if (returns_own) ended = begin_return(state, id, segment);
+    callers.sync();
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < blocks; ++i)
-      heap_state::block_in(words, shift, slices, i).end_generation(generation);
+    for (; returning != 0; returning &= returning - 1) {
+      std::uint32_t const lane = lowest_one(returning);
+      simt::indirect_call(&end_generation, *callers.broadcast(&state, lane),
+                          callers.broadcast(id, lane), callers.broadcast(segment, lane),
+                          callers.broadcast(ended, lane), callers.rank(), callers.size());
+    }
+    callers.sync();  // extends the release of (E) to the members' changes
+    if (returns_own) end_return(state, id, segment);
   }
 
   /// Records that the block may hold claimable slices.
@@ -204,6 +210,56 @@ class slice_return {
         use.is_slices() && block_index < state.blocks_of(use.slices_class()) &&
         state.block_at(use.slices_class(), segment, block_index).may_have_slices();  // (V)
     return may_hold_slices ? use.slices_class() : no_class;
+  }
+
+  /// Ends the segment's use: no lane finds its slices from now on. Returns the state of the ended
+  /// use.
+  [[nodiscard]] QUARRY_HD static segment_entry::idle_state begin_return(heap_state& state,
+                                                                        size_class id,
+                                                                        std::uint32_t segment) {
+    segment_entry& entry = state.segments[segment];
+    std::uint32_t const blocks = state.blocks_of(id);
+    entry.store(segment_use::free_use());
+    state.class_tree(id).claim(segment);
+    simt::fence_before_stores();
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i * bits_per_word < blocks; ++i) {
+      state.advertised_at(segment, i)
+          .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
+    }
+    return entry.load_idle_state();
+  }
+
+  /// Moves all blocks of a segment of class `id` to the generation after that of `ended`. Helper
+  /// `rank` of `helpers` lanes changes a part of them. Also the blocks that the class does not use
+  /// get the next generation, so that a lane that opens a run need not examine them (run_segments).
+  QUARRY_SLOW static void end_generation(heap_state& state, size_class id, std::uint32_t segment,
+                                         segment_entry::idle_state ended, std::uint32_t rank,
+                                         std::uint32_t helpers) {
+    std::uint32_t const generation = ended.generation();
+    std::uint32_t const used = state.blocks_of(id);
+    std::uint32_t const all = state.blocks_per_segment;
+    std::uint32_t const known = ended.knows(all) ? all : ended.known_blocks();
+    word* const words = &state.word_at(segment, 0);
+    std::uint32_t const shift = state.segment_shift;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = rank; i < all; i += helpers) {
+      block const target = heap_state::block_in(words, shift, all * slices_per_block, i);
+      if (i < used)
+        target.end_generation(generation);
+      else
+        target.change_generation(i < known ? generation : target.generation(),
+                                 block_state::next_generation(generation));
+    }
+  }
+
+  /// Gives a segment to other uses, all of whose blocks have the next generation.
+  QUARRY_HD static void end_return(heap_state& state, size_class id, std::uint32_t segment) {
+    // (E) the insertion into the tree publishes all changes
+    state.segments[segment].end_retirement(state.blocks_of(id));
+    state.segment_counts[id].subtract(1);
+    state.segment_tree().insert(segment);
+    state.free_segments.add(1);
   }
 
   /// Inserts the segment into the tree of the class of `use` if any block is advertised in the mask
