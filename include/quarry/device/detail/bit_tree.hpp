@@ -93,6 +93,10 @@ class bit_tree {
   [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t start) const {
     return simt::indirect_call([tree = *this, start]() -> std::uint32_t {
       std::uint32_t level = 0;
+      if (start == 0) {  // from the root: most numbers may be absent
+        QUARRY_NO_UNROLL
+        while (tree.width_of(level) > bits_per_word) ++level;
+      }
       std::uint32_t position = start;  // a bit of `level`
       bool descended = false;  // a bit of the parent led here and says that the word is non-zero
       QUARRY_NO_UNROLL
@@ -165,6 +169,23 @@ class bit_tree {
       return {0, 0};
     });
   }
+
+  /// Does the same, but prefers a longer range: the first range of at least half of `maximum`
+  /// numbers, or else the longest range. It examines the `words_compared` words from the number on
+  /// that `claim_front` would find first.
+  [[nodiscard]] QUARRY_HD range claim_long(std::uint32_t maximum, std::uint32_t start = 0) const {
+    return simt::indirect_call([tree = *this, maximum, start]() -> range {
+      QUARRY_NO_UNROLL
+      for (std::uint32_t first = tree.successor_round(start); first != none;
+           first = tree.successor_round(first)) {
+        first = simt::indirect_call(&start_of_long_range, tree, first, maximum);
+        std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, first, maximum);
+        if (count != 0) return {first, count};  // otherwise other lanes claimed it: search again
+      }
+      return {0, 0};
+    });
+  }
+  static constexpr std::uint32_t words_compared = 8;
 
   /// Removes the last `count` consecutive numbers of the set (first fit from the far end). Returns
   /// the first of these numbers, or `none`. O(size / 64). Claims from high to low, word by word,
@@ -337,6 +358,34 @@ class bit_tree {
       }
       return none;
     });
+  }
+
+  /// Where `claim_long` should claim. The words are read at once: the loads are in flight together.
+  QUARRY_SLOW static std::uint32_t start_of_long_range(bit_tree tree, std::uint32_t first,
+                                                       std::uint32_t maximum) {
+    std::uint32_t const enough =
+        maximum / 2 < bits_per_word / 2 ? (maximum + 1) / 2 : bits_per_word / 2;
+    std::uint32_t const last = words_of(tree.size_) - 1;
+    std::uint32_t longest = 0;
+    std::uint32_t best = first;
+    QUARRY_UNROLL_4
+    for (std::uint32_t i = 0; i < words_compared; ++i) {
+      std::uint32_t const index = first / bits_per_word + i;
+      word ones = tree.leaf(index < last ? index : last);
+      if (i == 0) ones &= ~low_bits(first % bits_per_word);
+      word starts = 0;
+      std::uint32_t length = 0;
+      QUARRY_NO_UNROLL
+      for (; ones != 0 && length < enough; ones &= ones >> 1) {
+        starts = ones;
+        ++length;
+      }
+      if (length > longest) {
+        longest = length;
+        best = (index < last ? index : last) * bits_per_word + lowest_one(starts);
+      }
+    }
+    return best;
   }
 
   /// Removes up to `maximum` consecutive numbers that begin with `first`. Returns their count.

@@ -83,11 +83,9 @@ class free_path {
 
   [[nodiscard]] QUARRY_HD static bool free_one_slice(heap_handle const& heap,
                                                      location const& found) {
-    auto const outcome = release(heap, found, word{1} << found.slice % bits_per_word);
-    if (outcome.ends_segment)
-      simt::indirect_call(&slice_return::return_segment, heap.state(), found.use.slices_class(),
-                          found.segment);
-    return !outcome.is_stale && outcome.double_freed == 0;
+    return simt::indirect_call(&slice_return::release_alone, heap.state(), found.use, found.segment,
+                               found.slice / bits_per_word,
+                               word{1} << found.slice % bits_per_word) != 0;
   }
 
   /// Releases `slices` of the word with the slice that was found.

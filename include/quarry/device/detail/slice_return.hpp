@@ -56,17 +56,25 @@ class slice_return {
     return {old & slices, false, ends_segment};
   }
 
-  /// Does the same for slices of the segment's present use that the caller has claimed and not
-  /// passed to a user. If a double free that was not detected has ended that use, does nothing.
-  QUARRY_SLOW static void return_claimed(heap_state& state, std::uint32_t segment,
-                                         std::uint32_t index, word slices) {
-    segment_use const use = state.segments[segment].load();
-    if (!use.is_slices()) return;
+  /// Does the same in the segment's use `use`, for a lane without others, and returns the segment
+  /// if the release ends that use. Returns the slices that were allocated until now.
+  QUARRY_SLOW static word release_alone(heap_state& state, segment_use use, std::uint32_t segment,
+                                        std::uint32_t index, word slices) {
     size_class const id = use.slices_class();
     result const released =
         release(state, id, use.generation(), state.block_at(id, segment, index / words_per_block),
                 segment, index, slices);
     if (released.ends_segment) simt::indirect_call(&return_segment, state, id, segment);
+    return released.is_stale ? 0 : slices & ~released.double_freed;
+  }
+
+  /// Releases slices of the segment's present use that the caller has claimed and not passed to a
+  /// user. If a double free that was not detected has ended that use, does nothing.
+  QUARRY_SLOW static void return_claimed(heap_state& state, std::uint32_t segment,
+                                         std::uint32_t index, word slices) {
+    segment_use const use = state.segments[segment].load();
+    if (use.is_slices())
+      (void)simt::indirect_call(&release_alone, state, use, segment, index, slices);
   }
 
   /// Subtracts an announcement to a block that is closed or has another generation. Until now the
@@ -231,25 +239,33 @@ class slice_return {
   }
 
   /// Moves all blocks of a segment of class `id` to the generation after that of `ended`. Helper
-  /// `rank` of `helpers` lanes changes a part of them. Also the blocks that the class does not use
-  /// get the next generation, so that a lane that opens a run need not examine them (run_segments).
+  /// `rank` of `helpers` lanes changes a part of them; adjacent lanes change adjacent words. Also
+  /// the blocks that the class does not use get the next generation, so that a lane that opens a
+  /// run need not examine them (run_segments).
   QUARRY_SLOW static void end_generation(heap_state& state, size_class id, std::uint32_t segment,
                                          segment_entry::idle_state ended, std::uint32_t rank,
                                          std::uint32_t helpers) {
-    std::uint32_t const generation = ended.generation();
+    // All loads come before the loops: lanes write words near these fields, so a load may be slow.
     std::uint32_t const used = state.blocks_of(id);
+    std::uint32_t const shift = state.segment_shift;
     std::uint32_t const all = state.blocks_per_segment;
     std::uint32_t const known = ended.knows(all) ? all : ended.known_blocks();
     word* const words = &state.word_at(segment, 0);
-    std::uint32_t const shift = state.segment_shift;
+    std::uint32_t const generation = ended.generation();
+    std::uint32_t const next = block_state::next_generation(generation);
     QUARRY_NO_UNROLL
+    for (std::uint32_t i = rank; i < used; i += helpers)
+      heap_state::block_in(words, shift, slices_per_block, i).end_generation(generation);
+    QUARRY_UNROLL_4
     for (std::uint32_t i = rank; i < all; i += helpers) {
-      block const target = heap_state::block_in(words, shift, all * slices_per_block, i);
-      if (i < used)
-        target.end_generation(generation);
-      else
-        target.change_generation(i < known ? generation : target.generation(),
-                                 block_state::next_generation(generation));
+      std::uint32_t const index = heap_state::block_with_state(shift, i);
+      block const target{words, words[(1u << (shift - 10)) + i], slices_per_block};
+      if (index >= used) {
+        if (index < known)
+          target.change_generation(generation, next);
+        else
+          target.change_generation(target.generation(), next);
+      }
     }
   }
 
