@@ -85,17 +85,19 @@ struct heap_state {
   std::uint32_t max_segments;        // segments that the region can grow to
   std::uint32_t classes;             // size classes that the segment size allows
   std::uint32_t blocks_per_segment;  // slice blocks; a class may use fewer
-  free_segment_count free_segments;  // in the segment tree; a hint
-  std::uint32_t quarantine_next;
-  std::uint32_t secret;         // determines the randomised start
-  std::uint32_t canary_secret;  // differs between heaps and between resets
-  word returns;                 // counts returns of unused segments of a class (begin_return)
-  word* bits;                   // of each segment: its slices' bits, then its blocks' states
+  std::uint32_t secret;              // determines the randomised start
+  std::uint32_t canary_secret;       // differs between heaps and between resets
+  word* bits;                        // of each segment: its slices' bits, then its blocks' states
   word* advertised;
   word* segment_tree_words;
   word* class_tree_words;
   std::uint64_t* quarantine;
   std::uint32_t* formats;  // hardened: how often each segment was cut into slices
+
+  // Lanes change what follows, and read what precedes. A load waits for changes of its cache line.
+  alignas(128) free_segment_count free_segments;  // in the segment tree; a hint
+  word returns;  // counts returns of unused segments of a class (begin_return)
+  std::uint32_t quarantine_next;
   // bit c: class c may have a run whose unused slices another class can reclaim; a hint
   word classes_with_run[2];
   // bit c: the run of class c may have a segment of which no slice was allocated; a hint
