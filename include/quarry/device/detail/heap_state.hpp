@@ -234,14 +234,6 @@ struct heap_state {
                                          ((1u << index_bits) - 1))];
   }
 
-  /// The block whose state is word `offset` of the states of its segment.
-  [[nodiscard]] QUARRY_HD static std::uint32_t block_with_state(std::uint32_t shift,
-                                                                std::uint32_t offset) {
-    std::uint32_t const index_bits = shift - 14;
-    std::uint32_t const rotation = index_bits < 4 ? index_bits : 4;
-    return (offset >> rotation | offset << (index_bits - rotation)) & ((1u << index_bits) - 1);
-  }
-
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment,
                                                                std::uint32_t index) const {
     return simt::atomic_ref{advertised[std::size_t{segment} * masks_per_segment() + index]};

@@ -144,14 +144,14 @@ class slice_return {
   /// (segment_entry).
   QUARRY_SLOW static void return_segment(heap_state& state, size_class id, std::uint32_t segment) {
     segment_entry::idle_state const ended = begin_return(state, id, segment);
-    simt::indirect_call(&end_generation, state, id, segment, ended, 0u, 1u);
+    simt::indirect_call(&end_generation, state, segment, ended, 0u, 1u);
+    simt::indirect_call(&open_blocks, state, id, segment, 0u, 1u);
     end_return(state, id, segment);
   }
 
   /// Does the same for the segments of the `returning` lanes, each of which passes its own segment.
-  /// All members of `callers` call this function and change the blocks together. There may be a
-  /// thousand blocks, and additions to adjacent words by one instruction cost little more than one
-  /// addition.
+  /// All members of `callers` call this function and change the blocks together: there may be a
+  /// thousand, and additions to adjacent words by one instruction cost little more than one.
   QUARRY_SLOW static void return_segments(heap_state& state, simt::lane_group callers,
                                           simt::lane_mask returning, size_class id,
                                           std::uint32_t segment) {
@@ -160,11 +160,19 @@ class slice_return {
     if (returns_own) ended = begin_return(state, id, segment);
     callers.sync();
     QUARRY_NO_UNROLL
+    for (simt::lane_mask lanes = returning; lanes != 0; lanes &= lanes - 1) {
+      std::uint32_t const lane = lowest_one(lanes);
+      simt::indirect_call(&end_generation, *callers.broadcast(&state, lane),
+                          callers.broadcast(segment, lane), callers.broadcast(ended, lane),
+                          callers.rank(), callers.size());
+    }
+    callers.sync();  // a block must not be open in the ended generation
+    QUARRY_NO_UNROLL
     for (; returning != 0; returning &= returning - 1) {
       std::uint32_t const lane = lowest_one(returning);
-      simt::indirect_call(&end_generation, *callers.broadcast(&state, lane),
+      simt::indirect_call(&open_blocks, *callers.broadcast(&state, lane),
                           callers.broadcast(id, lane), callers.broadcast(segment, lane),
-                          callers.broadcast(ended, lane), callers.rank(), callers.size());
+                          callers.rank(), callers.size());
     }
     callers.sync();  // extends the release of (E) to the members' changes
     if (returns_own) end_return(state, id, segment);
@@ -238,35 +246,40 @@ class slice_return {
     return entry.load_idle_state();
   }
 
-  /// Moves all blocks of a segment of class `id` to the generation after that of `ended`. Helper
-  /// `rank` of `helpers` lanes changes a part of them; adjacent lanes change adjacent words. Also
-  /// the blocks that the class does not use get the next generation, so that a lane that opens a
-  /// run need not examine them (run_segments).
-  QUARRY_SLOW static void end_generation(heap_state& state, size_class id, std::uint32_t segment,
+  /// Moves all blocks of a segment to the generation after that of `ended`. Helper `rank` of
+  /// `helpers` lanes changes a part of them; adjacent lanes change adjacent words. Also the blocks
+  /// that the segment's class does not use get the next generation, so that a lane that opens a run
+  /// need not examine them (run_segments).
+  QUARRY_SLOW static void end_generation(heap_state& state, std::uint32_t segment,
                                          segment_entry::idle_state ended, std::uint32_t rank,
                                          std::uint32_t helpers) {
-    // All loads come before the loops: lanes write words near these fields, so a load may be slow.
-    std::uint32_t const used = state.blocks_of(id);
-    std::uint32_t const shift = state.segment_shift;
     std::uint32_t const all = state.blocks_per_segment;
-    std::uint32_t const known = ended.knows(all) ? all : ended.known_blocks();
-    word* const words = &state.word_at(segment, 0);
     std::uint32_t const generation = ended.generation();
     std::uint32_t const next = block_state::next_generation(generation);
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = rank; i < used; i += helpers)
-      heap_state::block_in(words, shift, slices_per_block, i).end_generation(generation);
-    QUARRY_UNROLL_4
-    for (std::uint32_t i = rank; i < all; i += helpers) {
-      std::uint32_t const index = heap_state::block_with_state(shift, i);
-      block const target{words, words[(1u << (shift - 10)) + i], slices_per_block};
-      if (index >= used) {
-        if (index < known)
-          target.change_generation(generation, next);
-        else
-          target.change_generation(target.generation(), next);
+    word* const states = &heap_state::state_of_block(&state.word_at(segment, 0),
+                                                     state.segment_shift, 0);
+    if (ended.knows(all)) {
+      QUARRY_UNROLL_4
+      for (std::uint32_t i = rank; i < all; i += helpers)
+        block{nullptr, states[i], 0}.change_generation(generation, next);
+    } else {  // a class returned the segment before it used it
+      QUARRY_NO_UNROLL
+      for (std::uint32_t i = rank; i < all; i += helpers) {
+        block const target{nullptr, states[i], 0};
+        target.change_generation(target.generation(), next);
       }
     }
+  }
+
+  /// Opens the free blocks of a segment of class `id` that becomes free, after `end_generation`.
+  QUARRY_SLOW static void open_blocks(heap_state& state, size_class id, std::uint32_t segment,
+                                      std::uint32_t rank, std::uint32_t helpers) {
+    std::uint32_t const used = state.blocks_of(id);
+    std::uint32_t const shift = state.segment_shift;
+    word* const words = &state.word_at(segment, 0);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = rank; i < used; i += helpers)
+      heap_state::block_in(words, shift, slices_per_block, i).open_unused();
   }
 
   /// Gives a segment to other uses, all of whose blocks have the next generation.

@@ -263,15 +263,15 @@ class slice_supply {
   /// Claims tickets of any counter that has tickets. The search begins with this warp's counter.
   QUARRY_SLOW static outcome claim_tickets(slice_request& request) {
     class_layout const& layout = request.state->layouts[request.id];
-    std::uint32_t const first = simt::warp_hint() % counters_per_class;
     std::uint32_t const candidates =
         simt::indirect_call(&run_supply::counters_with_tickets, *request.state, request.id);
-    // from this warp's counter on, then from the first one
-    constexpr std::uint32_t all = (1u << counters_per_class) - 1;
-    std::uint32_t order = (candidates << counters_per_class | candidates) >> first & all;
+    // from this warp's counter on, then from the first one: bits 12 to 23 repeat bits 0 to 11
+    constexpr std::uint32_t each = (1u << counters_per_class) - 1;
+    std::uint32_t order = (candidates << counters_per_class | candidates) &
+                          each << simt::warp_hint() % counters_per_class;
     QUARRY_NO_UNROLL
     for (; order != 0; order &= order - 1) {
-      std::uint32_t const index = (first + lowest_one(order)) % counters_per_class;
+      std::uint32_t const index = lowest_one(order) % counters_per_class;
       request.value = request.state->ticket_counter_at(request.id, index).claim(request.count);
       if (has_tickets(layout, request.value, index)) {
         request.counter = index;
