@@ -234,6 +234,12 @@ struct heap_state {
                                          ((1u << index_bits) - 1))];
   }
 
+  /// The states of the blocks of segment `segment`, in the order of `state_of_block`.
+  [[nodiscard]] QUARRY_HD static word* states_of_blocks(word* bits, std::uint32_t shift,
+                                                        std::uint32_t segment) {
+    return bits + std::size_t{segment} * stride_of_bits(shift) + (1u << (shift - 10));
+  }
+
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment,
                                                                std::uint32_t index) const {
     return simt::atomic_ref{advertised[std::size_t{segment} * masks_per_segment() + index]};

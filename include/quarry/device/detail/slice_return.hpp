@@ -50,9 +50,9 @@ class slice_return {
                    : block_state{previous.bits() + count_ones(slices) * block_state::one_slice};
     bool ends_segment = false;
     if (previous.count() <= 0 || (old & slices) != 0 || target.is_complete(new_state))
-      ends_segment = simt::indirect_call(&follow_release, state, id, generation, segment,
-                                         index / words_per_block, count_ones(old & slices),
-                                         new_state);
+      ends_segment =
+          simt::indirect_call(&follow_release, state, id, generation, segment,
+                              index / words_per_block, count_ones(old & slices), new_state);
     return {old & slices, false, ends_segment};
   }
 
@@ -143,10 +143,8 @@ class slice_return {
   /// Returns a segment to the segment tree. Requires that the caller has retired the segment
   /// (segment_entry).
   QUARRY_SLOW static void return_segment(heap_state& state, size_class id, std::uint32_t segment) {
-    segment_entry::idle_state const ended = begin_return(state, id, segment);
-    simt::indirect_call(&end_generation, state, segment, ended, 0u, 1u);
-    simt::indirect_call(&open_blocks, state, id, segment, 0u, 1u);
-    end_return(state, id, segment);
+    auto const alone = simt::lane_group::alone();
+    return_segments(state, alone, alone.members(), id, segment);
   }
 
   /// Does the same for the segments of the `returning` lanes, each of which passes its own segment.
@@ -160,19 +158,11 @@ class slice_return {
     if (returns_own) ended = begin_return(state, id, segment);
     callers.sync();
     QUARRY_NO_UNROLL
-    for (simt::lane_mask lanes = returning; lanes != 0; lanes &= lanes - 1) {
-      std::uint32_t const lane = lowest_one(lanes);
-      simt::indirect_call(&end_generation, *callers.broadcast(&state, lane),
-                          callers.broadcast(segment, lane), callers.broadcast(ended, lane),
-                          callers.rank(), callers.size());
-    }
-    callers.sync();  // a block must not be open in the ended generation
-    QUARRY_NO_UNROLL
-    for (; returning != 0; returning &= returning - 1) {
-      std::uint32_t const lane = lowest_one(returning);
-      simt::indirect_call(&open_blocks, *callers.broadcast(&state, lane),
-                          callers.broadcast(id, lane), callers.broadcast(segment, lane),
-                          callers.rank(), callers.size());
+    while (returning != 0) {  // the lanes of one heap, then of the next
+      heap_state* const heap = callers.broadcast(&state, lowest_one(returning));
+      simt::lane_mask const lanes = callers.ballot(&state == heap) & returning;
+      simt::indirect_call(&renew_blocks, *heap, callers, lanes, id, segment, ended);
+      returning &= ~lanes;
     }
     callers.sync();  // extends the release of (E) to the members' changes
     if (returns_own) end_return(state, id, segment);
@@ -246,40 +236,46 @@ class slice_return {
     return entry.load_idle_state();
   }
 
-  /// Moves all blocks of a segment to the generation after that of `ended`. Helper `rank` of
-  /// `helpers` lanes changes a part of them; adjacent lanes change adjacent words. Also the blocks
-  /// that the segment's class does not use get the next generation, so that a lane that opens a run
-  /// need not examine them (run_segments).
-  QUARRY_SLOW static void end_generation(heap_state& state, std::uint32_t segment,
-                                         segment_entry::idle_state ended, std::uint32_t rank,
-                                         std::uint32_t helpers) {
+  /// Moves all blocks of the segments of `lanes` to their next generation, and opens those blocks
+  /// that the classes of the segments used. Also the other blocks get the next generation, so that
+  /// a lane that opens a run need not examine them (run_segments). The members of `callers` change
+  /// adjacent words. `state` is the heap of `lanes`.
+  QUARRY_SLOW static void renew_blocks(heap_state& state, simt::lane_group callers,
+                                       simt::lane_mask lanes, size_class id, std::uint32_t segment,
+                                       segment_entry::idle_state ended) {
     std::uint32_t const all = state.blocks_per_segment;
-    std::uint32_t const generation = ended.generation();
-    std::uint32_t const next = block_state::next_generation(generation);
-    word* const states = &heap_state::state_of_block(&state.word_at(segment, 0),
-                                                     state.segment_shift, 0);
-    if (ended.knows(all)) {
-      QUARRY_UNROLL_4
-      for (std::uint32_t i = rank; i < all; i += helpers)
-        block{nullptr, states[i], 0}.change_generation(generation, next);
-    } else {  // a class returned the segment before it used it
-      QUARRY_NO_UNROLL
-      for (std::uint32_t i = rank; i < all; i += helpers) {
-        block const target{nullptr, states[i], 0};
-        target.change_generation(target.generation(), next);
+    std::uint32_t const shift = state.segment_shift;
+    word* const words = &state.word_at(0, 0);
+    QUARRY_NO_UNROLL
+    for (simt::lane_mask rest = lanes; rest != 0; rest &= rest - 1) {
+      std::uint32_t const lane = lowest_one(rest);
+      auto const last = callers.broadcast(ended, lane);
+      std::uint32_t const next = block_state::next_generation(last.generation());
+      word* const states =
+          heap_state::states_of_blocks(words, shift, callers.broadcast(segment, lane));
+      if (last.knows(all)) {
+        QUARRY_UNROLL_4
+        for (std::uint32_t i = callers.rank(); i < all; i += callers.size())
+          block{nullptr, states[i], 0}.change_generation(last.generation(), next);
+      } else {  // a class returned the segment before it used it
+        QUARRY_NO_UNROLL
+        for (std::uint32_t i = callers.rank(); i < all; i += callers.size()) {
+          block const target{nullptr, states[i], 0};
+          target.change_generation(target.generation(), next);
+        }
       }
     }
-  }
-
-  /// Opens the free blocks of a segment of class `id` that becomes free, after `end_generation`.
-  QUARRY_SLOW static void open_blocks(heap_state& state, size_class id, std::uint32_t segment,
-                                      std::uint32_t rank, std::uint32_t helpers) {
-    std::uint32_t const used = state.blocks_of(id);
-    std::uint32_t const shift = state.segment_shift;
-    word* const words = &state.word_at(segment, 0);
+    callers.sync();  // a block must not be open in the ended generation
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = rank; i < used; i += helpers)
-      heap_state::block_in(words, shift, slices_per_block, i).open_unused();
+    for (; lanes != 0; lanes &= lanes - 1) {
+      std::uint32_t const lane = lowest_one(lanes);
+      std::uint32_t const used = state.blocks_of(callers.broadcast(id, lane));
+      word* const own =
+          words + std::size_t{callers.broadcast(segment, lane)} * heap_state::stride_of_bits(shift);
+      QUARRY_NO_UNROLL
+      for (std::uint32_t i = callers.rank(); i < used; i += callers.size())
+        heap_state::block_in(own, shift, slices_per_block, i).open_unused();
+    }
   }
 
   /// Gives a segment to other uses, all of whose blocks have the next generation.
