@@ -115,7 +115,7 @@ class auditor {
   void check_blocks(std::uint32_t segment, size_class id) {
     std::uint32_t free_blocks = 0;
     std::uint32_t const generation = state_.segments[segment].load().generation();
-    expect(generation == state_.segments[segment].load_idle_state().generation(),
+    expect(generation == state_.segments[segment].generation(),
            "a segment's use has another generation than the segment, segment", segment);
     for (std::uint32_t index = 0; index < state_.blocks_of(id); ++index) {
       block const current = state_.block_at(id, segment, index);

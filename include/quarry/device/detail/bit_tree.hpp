@@ -43,15 +43,19 @@ class bit_tree {
   };
 
   bit_tree() = default;
-  QUARRY_HD bit_tree(word* words, std::uint32_t size) : words_{words}, size_{size} {}
+  QUARRY_HD bit_tree(word* words, std::uint32_t size) : bit_tree{words, size, words_for(size)} {}
+  /// Does not compute the number of words. Requires that `count` is `words_for(size)`.
+  QUARRY_HD bit_tree(word* words, std::uint32_t size, std::uint32_t count)
+      : words_{words}, size_{size}, count_{count} {}
 
   /// The number of words for a set of numbers below `size`.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t words_for(std::uint32_t size) {
     std::uint32_t sum = 0;
-    for (std::uint32_t width = size;;) {
-      width = words_of(width);
-      sum += width;
-      if (width <= 1) return sum;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t level = 1;; ++level) {
+      std::uint32_t const words = width_of(size, level);
+      sum += words;
+      if (words <= 1) return sum;
     }
   }
 
@@ -85,7 +89,7 @@ class bit_tree {
 
   /// Whether the set looks empty. Constant time: reads the root.
   [[nodiscard]] QUARRY_HD bool empty() const {
-    return ref(words_for(size_) - 1).load(simt::relaxed) == 0;  // (L) a hint
+    return ref(count_ - 1).load(simt::relaxed) == 0;  // (L) a hint
   }
 
   /// The smallest number not below `start`, or `none`. May miss a number that another lane inserts
@@ -233,21 +237,20 @@ class bit_tree {
     return (bits + bits_per_word - 1) / bits_per_word;
   }
 
-  /// The number of bits of a level.
+  /// The number of bits of a level of a set of numbers below `size`: size / 64^level, rounded up.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t width_of(std::uint32_t size,
+                                                                  std::uint32_t level) {
+    return (size + (1u << 6 * level) - 1) >> 6 * level;
+  }
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t width_of(std::uint32_t level) const {
-    std::uint32_t width = size_;
-    for (std::uint32_t i = 0; i < level; ++i) width = words_of(width);
-    return width;
+    return width_of(size_, level);
   }
 
   /// The index of a level's first word.
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t base_of(std::uint32_t level) const {
     std::uint32_t base = 0;
-    std::uint32_t width = size_;
-    for (std::uint32_t i = 0; i < level; ++i) {
-      width = words_of(width);
-      base += width;
-    }
+    QUARRY_NO_UNROLL  // short code: instructions of slow paths are seldom in the nearest cache
+        for (std::uint32_t i = 1; i <= level; ++i) base += width_of(i);
     return base;
   }
 
@@ -420,6 +423,7 @@ class bit_tree {
 
   word* words_ = nullptr;
   std::uint32_t size_ = 0;
+  std::uint32_t count_ = 0;  // words
 };
 
 }  // namespace quarry::inline QUARRY_ABI::detail

@@ -85,6 +85,7 @@ struct heap_state {
   std::uint32_t max_segments;        // segments that the region can grow to
   std::uint32_t classes;             // size classes that the segment size allows
   std::uint32_t blocks_per_segment;  // slice blocks; a class may use fewer
+  std::uint32_t words_per_tree;      // bit_tree::words_for(max_segments)
   std::uint32_t secret;              // determines the randomised start
   std::uint32_t canary_secret;       // differs between heaps and between resets
   word* bits;                        // of each segment: its slices' bits, then its blocks' states
@@ -196,10 +197,10 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD bit_tree segment_tree() const {
-    return {segment_tree_words, max_segments};
+    return {segment_tree_words, max_segments, words_per_tree};
   }
   [[nodiscard]] QUARRY_HD bit_tree class_tree(size_class id) const {
-    return {class_tree_words + std::size_t{id} * bit_tree::words_for(max_segments), max_segments};
+    return {class_tree_words + std::size_t{id} * words_per_tree, max_segments, words_per_tree};
   }
 
   [[nodiscard]] QUARRY_HD word& word_at(std::uint32_t segment, std::uint32_t index) const {
@@ -232,12 +233,6 @@ struct heap_state {
     std::uint32_t const rotation = index_bits < 4 ? index_bits : 4;
     return words[(1u << (shift - 10)) + ((index << rotation | index >> (index_bits - rotation)) &
                                          ((1u << index_bits) - 1))];
-  }
-
-  /// The states of the blocks of segment `segment`, in the order of `state_of_block`.
-  [[nodiscard]] QUARRY_HD static word* states_of_blocks(word* bits, std::uint32_t shift,
-                                                        std::uint32_t segment) {
-    return bits + std::size_t{segment} * stride_of_bits(shift) + (1u << (shift - 10));
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment,

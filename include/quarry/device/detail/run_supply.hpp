@@ -181,8 +181,8 @@ class run_supply {
     word const low = simt::atomic_ref{state.classes_with_run[0]}.load(simt::relaxed);   // (L)
     word const high = simt::atomic_ref{state.classes_with_run[1]}.load(simt::relaxed);  // (L)
     word const own = id == no_class ? 0 : word{1} << id % bits_per_word;
-    return ((id < bits_per_word ? low & ~own : low) |
-            (id < bits_per_word ? high : high & ~own)) != 0;
+    return ((id < bits_per_word ? low & ~own : low) | (id < bits_per_word ? high : high & ~own)) !=
+           0;
   }
 
   [[nodiscard]] QUARRY_HD static bool any_has_run(heap_state& state) {

@@ -232,6 +232,10 @@ struct alignas(64) segment_entry {
     store(segment_use::slices_of(id, generation), new_layout);
   }
 
+  /// The generation of the segment's blocks in the current use. Only the lane that returns the
+  /// segment may call this function.
+  [[nodiscard]] QUARRY_HD std::uint32_t generation() { return load_idle_state().generation(); }
+
   [[nodiscard]] std::uint32_t free_blocks() const {
     return static_cast<std::uint32_t>(count & (retired - 1));
   }

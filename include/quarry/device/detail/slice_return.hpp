@@ -154,18 +154,18 @@ class slice_return {
                                           simt::lane_mask returning, size_class id,
                                           std::uint32_t segment) {
     bool const returns_own = (returning >> simt::lane_group::own_lane() & 1) != 0;
-    segment_entry::idle_state ended{0};
-    if (returns_own) ended = begin_return(state, id, segment);
+    ended_use ended{0};
+    if (returns_own) ended = simt::indirect_call(&begin_return, state, id, segment);
     callers.sync();
     QUARRY_NO_UNROLL
     while (returning != 0) {  // the lanes of one heap, then of the next
       heap_state* const heap = callers.broadcast(&state, lowest_one(returning));
       simt::lane_mask const lanes = callers.ballot(&state == heap) & returning;
-      simt::indirect_call(&renew_blocks, *heap, callers, lanes, id, segment, ended);
+      simt::indirect_call(&renew_blocks, *heap, callers, lanes, segment, ended);
       returning &= ~lanes;
     }
     callers.sync();  // extends the release of (E) to the members' changes
-    if (returns_own) end_return(state, id, segment);
+    if (returns_own) simt::indirect_call(&end_return, state, id, segment);
   }
 
   /// Records that the block may hold claimable slices.
@@ -218,11 +218,26 @@ class slice_return {
     return may_hold_slices ? use.slices_class() : no_class;
   }
 
-  /// Ends the segment's use: no lane finds its slices from now on. Returns the state of the ended
-  /// use.
-  [[nodiscard]] QUARRY_HD static segment_entry::idle_state begin_return(heap_state& state,
-                                                                        size_class id,
-                                                                        std::uint32_t segment) {
+  /// What lanes must know of a segment's use to renew its blocks.
+  struct ended_use {
+    word bits;  // generation: 20, unused: 11, whether all blocks have it: 1, blocks of the use: 32
+
+    [[nodiscard]] QUARRY_HD static ended_use of(std::uint32_t generation, bool knows_all,
+                                                std::uint32_t blocks) {
+      return {word{blocks} << 32 | (knows_all ? 1u << 31 : 0u) | generation};
+    }
+    [[nodiscard]] QUARRY_HD std::uint32_t generation() const {
+      return static_cast<std::uint32_t>(bits) & block_state::last_generation;
+    }
+    [[nodiscard]] QUARRY_HD bool knows_all() const { return (bits >> 31 & 1) != 0; }
+    [[nodiscard]] QUARRY_HD std::uint32_t blocks() const {
+      return static_cast<std::uint32_t>(bits >> 32);
+    }
+  };
+
+  /// Ends the segment's use: no lane finds its slices from now on.
+  QUARRY_SLOW static ended_use begin_return(heap_state& state, size_class id,
+                                            std::uint32_t segment) {
     segment_entry& entry = state.segments[segment];
     std::uint32_t const blocks = state.blocks_of(id);
     entry.store(segment_use::free_use());
@@ -233,53 +248,48 @@ class slice_return {
       state.advertised_at(segment, i)
           .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
     }
-    return entry.load_idle_state();
+    segment_entry::idle_state const idle = entry.load_idle_state();
+    return ended_use::of(idle.generation(), idle.knows(state.blocks_per_segment), blocks);
   }
 
   /// Moves all blocks of the segments of `lanes` to their next generation, and opens those blocks
-  /// that the classes of the segments used. Also the other blocks get the next generation, so that
-  /// a lane that opens a run need not examine them (run_segments). The members of `callers` change
-  /// adjacent words. `state` is the heap of `lanes`.
+  /// that the ended uses had. Also the other blocks get the next generation, so that a lane that
+  /// opens a run need not examine them (run_segments). The members of `callers` change adjacent
+  /// words. `state` is the heap of `lanes`.
   QUARRY_SLOW static void renew_blocks(heap_state& state, simt::lane_group callers,
-                                       simt::lane_mask lanes, size_class id, std::uint32_t segment,
-                                       segment_entry::idle_state ended) {
-    std::uint32_t const all = state.blocks_per_segment;
+                                       simt::lane_mask lanes, std::uint32_t segment,
+                                       ended_use ended) {
     std::uint32_t const shift = state.segment_shift;
-    word* const words = &state.word_at(0, 0);
+    word* const all_words = &state.word_at(0, 0);
     QUARRY_NO_UNROLL
     for (simt::lane_mask rest = lanes; rest != 0; rest &= rest - 1) {
       std::uint32_t const lane = lowest_one(rest);
-      auto const last = callers.broadcast(ended, lane);
-      std::uint32_t const next = block_state::next_generation(last.generation());
+      ended_use const last = callers.broadcast(ended, lane);
       word* const states =
-          heap_state::states_of_blocks(words, shift, callers.broadcast(segment, lane));
-      if (last.knows(all)) {
-        QUARRY_UNROLL_4
-        for (std::uint32_t i = callers.rank(); i < all; i += callers.size())
-          block{nullptr, states[i], 0}.change_generation(last.generation(), next);
-      } else {  // a class returned the segment before it used it
-        QUARRY_NO_UNROLL
-        for (std::uint32_t i = callers.rank(); i < all; i += callers.size()) {
-          block const target{nullptr, states[i], 0};
-          target.change_generation(target.generation(), next);
-        }
+          all_words + (1u << (shift - 10)) +
+          std::size_t{callers.broadcast(segment, lane)} * heap_state::stride_of_bits(shift);
+      std::uint32_t const next = block_state::next_generation(last.generation());
+      QUARRY_UNROLL_4
+      for (std::uint32_t i = callers.rank(); i < 1u << (shift - 14); i += callers.size()) {
+        block const target{nullptr, states[i], 0};
+        target.change_generation(last.knows_all() ? last.generation() : target.generation(), next);
       }
     }
     callers.sync();  // a block must not be open in the ended generation
     QUARRY_NO_UNROLL
     for (; lanes != 0; lanes &= lanes - 1) {
       std::uint32_t const lane = lowest_one(lanes);
-      std::uint32_t const used = state.blocks_of(callers.broadcast(id, lane));
-      word* const own =
-          words + std::size_t{callers.broadcast(segment, lane)} * heap_state::stride_of_bits(shift);
+      ended_use const last = callers.broadcast(ended, lane);
+      word* const words = all_words + std::size_t{callers.broadcast(segment, lane)} *
+                                          heap_state::stride_of_bits(shift);
       QUARRY_NO_UNROLL
-      for (std::uint32_t i = callers.rank(); i < used; i += callers.size())
-        heap_state::block_in(own, shift, slices_per_block, i).open_unused();
+      for (std::uint32_t i = callers.rank(); i < last.blocks(); i += callers.size())
+        heap_state::block_in(words, shift, slices_per_block, i).open_unused();
     }
   }
 
   /// Gives a segment to other uses, all of whose blocks have the next generation.
-  QUARRY_HD static void end_return(heap_state& state, size_class id, std::uint32_t segment) {
+  QUARRY_SLOW static void end_return(heap_state& state, size_class id, std::uint32_t segment) {
     // (E) the insertion into the tree publishes all changes
     state.segments[segment].end_retirement(state.blocks_of(id));
     state.segment_counts[id].subtract(1);
