@@ -154,35 +154,17 @@ class bit_tree {
     });
   }
 
-  /// Removes and returns the smallest number, or returns `none`.
-  [[nodiscard]] QUARRY_HD std::uint32_t claim_first() const {
-    range const found = claim_front(1);
-    return found.count == 0 ? none : found.first;
-  }
-
-  /// Removes up to `maximum` consecutive numbers. They begin with the smallest number not below
-  /// `start`; if there is no such number, they begin with the smallest number of the set.
-  [[nodiscard]] QUARRY_HD range claim_front(std::uint32_t maximum, std::uint32_t start = 0) const {
+  /// Removes up to `maximum` consecutive numbers. Considers the words from that of the smallest
+  /// number not below `start` on (from that of the smallest number, if there is no such number), at
+  /// most `words_compared`. Takes the first range of at least half of `maximum` numbers, or else the
+  /// longest range, where a range that a word ends counts as two. So a class of slices needs few
+  /// runs also when most free ranges are short.
+  [[nodiscard]] QUARRY_HD range claim_range(std::uint32_t maximum, std::uint32_t start = 0) const {
     return simt::indirect_call([tree = *this, maximum, start]() -> range {
       QUARRY_NO_UNROLL
       for (std::uint32_t first = tree.successor_round(start); first != none;
            first = tree.successor_round(first)) {
-        std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, first, maximum);
-        if (count != 0) return {first, count};  // otherwise other lanes claimed it: search again
-      }
-      return {0, 0};
-    });
-  }
-
-  /// Does the same, but prefers a longer range: the first range of at least half of `maximum`
-  /// numbers, or else the longest range. It examines the `words_compared` words from the number on
-  /// that `claim_front` would find first.
-  [[nodiscard]] QUARRY_HD range claim_long(std::uint32_t maximum, std::uint32_t start = 0) const {
-    return simt::indirect_call([tree = *this, maximum, start]() -> range {
-      QUARRY_NO_UNROLL
-      for (std::uint32_t first = tree.successor_round(start); first != none;
-           first = tree.successor_round(first)) {
-        first = simt::indirect_call(&start_of_long_range, tree, first, maximum);
+        if (maximum > 1) first = simt::indirect_call(&start_of_range, tree, first, maximum);
         std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, first, maximum);
         if (count != 0) return {first, count};  // otherwise other lanes claimed it: search again
       }
@@ -363,18 +345,19 @@ class bit_tree {
     });
   }
 
-  /// Where `claim_long` should claim. The words are read at once: the loads are in flight together.
-  QUARRY_SLOW static std::uint32_t start_of_long_range(bit_tree tree, std::uint32_t first,
-                                                       std::uint32_t maximum) {
+  /// Where `claim_range` should claim. Several loads are in flight together.
+  QUARRY_SLOW static std::uint32_t start_of_range(bit_tree tree, std::uint32_t first,
+                                                  std::uint32_t maximum) {
     std::uint32_t const enough =
         maximum / 2 < bits_per_word / 2 ? (maximum + 1) / 2 : bits_per_word / 2;
-    std::uint32_t const last = words_of(tree.size_) - 1;
+    std::uint32_t const words = words_of(tree.size_) - first / bits_per_word;
+    std::uint32_t const end = words < words_compared ? words : words_compared;
     std::uint32_t longest = 0;
     std::uint32_t best = first;
     QUARRY_UNROLL_4
-    for (std::uint32_t i = 0; i < words_compared; ++i) {
+    for (std::uint32_t i = 0; i < end; ++i) {
       std::uint32_t const index = first / bits_per_word + i;
-      word ones = tree.leaf(index < last ? index : last);
+      word ones = tree.leaf(index);
       if (i == 0) ones &= ~low_bits(first % bits_per_word);
       word starts = 0;
       std::uint32_t length = 0;
@@ -385,7 +368,7 @@ class bit_tree {
       }
       if (length > longest) {
         longest = length;
-        best = (index < last ? index : last) * bits_per_word + lowest_one(starts);
+        best = index * bits_per_word + lowest_one(starts);
       }
     }
     return best;

@@ -70,7 +70,7 @@ class run_supply {
                                                   std::uint32_t wanted) {
     std::uint32_t const start =
         is_on(mitigation::random_start) ? mix(state.secret + id) % state.max_segments : 0;
-    bit_tree::range const found = state.segment_tree().claim_long(wanted, start);
+    bit_tree::range const found = state.segment_tree().claim_range(wanted, start);
     if (found.count == 0) return found;
     state.free_segments.add(-static_cast<std::int32_t>(found.count));
     if constexpr (is_on(mitigation::poison)) {
