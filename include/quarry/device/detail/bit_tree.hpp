@@ -154,9 +154,9 @@ class bit_tree {
     });
   }
 
-  /// Removes up to `maximum` consecutive numbers. Considers the words from that of the smallest
-  /// number not below `start` on (from that of the smallest number, if there is no such number), at
-  /// most `words_compared`. Takes the first range of at least half of `maximum` numbers, or else the
+  /// Removes up to `maximum` consecutive numbers. Considers `words_compared` words at most, from
+  /// that of the smallest number not below `start` on; if there is no such number, from that of the
+  /// smallest number. Takes the first range of at least half of `maximum` numbers, or else the
   /// longest range, where a range that a word ends counts as two. So a class of slices needs few
   /// runs also when most free ranges are short.
   [[nodiscard]] QUARRY_HD range claim_range(std::uint32_t maximum, std::uint32_t start = 0) const {
