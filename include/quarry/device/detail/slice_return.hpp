@@ -8,7 +8,7 @@
 namespace quarry::inline QUARRY_ABI::detail {
 
 /// Returns slices, blocks and segments after a free. Lock-free; each function works for one lane on
-/// behalf of its group.
+/// behalf of its group, but all lanes that called `free` together return a segment.
 ///
 /// Problem. A hint that a block has claimable slices may be wrong, but must not be lost.
 /// Race. A lane that adds slices sets the block's bit; a lane that found none clears it.
