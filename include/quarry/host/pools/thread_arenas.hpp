@@ -54,7 +54,11 @@ class QUARRY_POISONS thread_arenas {
   ~thread_arenas() {
     std::map<allocator_id, std::shared_ptr<arena>> arenas;
     {
-      std::lock_guard const lock{shared_->mutex};
+      detail::lock_unless_lost const lock{shared_->mutex};
+      if (!lock) {  // in a child: the map may be inconsistent, so it stays
+        (void)new std::shared_ptr<state>{std::move(shared_)};
+        return;
+      }
       arenas.swap(shared_->arenas);
       shared_->is_destroyed = true;
     }
@@ -101,7 +105,7 @@ class QUARRY_POISONS thread_arenas {
     std::vector<std::shared_ptr<arena>> idle;
     try {
       idle = claim_idle_arenas();
-    } catch (std::bad_alloc const&) {  // the blocks stay
+    } catch (...) {  // no memory, or the mutex is lost in a child: the blocks stay
     }
     for (auto const& entry : idle) {
       free_returned(*entry);
@@ -129,8 +133,7 @@ class QUARRY_POISONS thread_arenas {
     // relaxed: a hint only, since the mutex orders the returns. If the thread sees it late, the
     // returns wait for a later call
     std::atomic<bool> has_returns{false};
-    std::mutex mutex;
-    detail::held_at_fork fork_guard{mutex};
+    detail::mutex_held_at_fork mutex;
     std::vector<void*> returns;  // Guarded by: the mutex
     std::vector<void*> spare;    // room for the next returns. Guarded by: the arena's thread
     // Whether a thread has the arena. Written under the state's mutex
@@ -139,8 +142,7 @@ class QUARRY_POISONS thread_arenas {
   struct state {
     state(Resource upstream, pool_options const& wanted)
         : resource{std::move(upstream)}, options{wanted} {}
-    std::mutex mutex;
-    detail::held_at_fork fork_guard{mutex};
+    detail::mutex_held_at_fork mutex;
     std::map<allocator_id, std::shared_ptr<arena>> arenas;  // Guarded by: the mutex
     bool is_destroyed = false;                              // Guarded by: the mutex
     Resource resource;
@@ -201,7 +203,7 @@ class QUARRY_POISONS thread_arenas {
   }
   /// Leaves an arena to the next thread that wants one.
   static void give_up(state& owner, arena& left) noexcept {
-    std::lock_guard const lock{owner.mutex};
+    detail::lock_unless_lost const lock{owner.mutex};
     left.is_in_use = false;
   }
   struct leave_at_end {
@@ -212,8 +214,8 @@ class QUARRY_POISONS thread_arenas {
   /// Takes an arena for a short time. Returns false if another thread has it.
   [[nodiscard]] static bool claim(state& owner, arena& wanted) noexcept {
     if (wanted.is_in_use.load(std::memory_order_relaxed)) return false;  // (H)
-    std::lock_guard const lock{owner.mutex};
-    return !wanted.is_in_use.exchange(true);
+    detail::lock_unless_lost const lock{owner.mutex};
+    return lock && !wanted.is_in_use.exchange(true);
   }
   /// Takes all arenas that no thread has. Throws std::bad_alloc.
   [[nodiscard]] std::vector<std::shared_ptr<arena>> claim_idle_arenas() {
@@ -281,7 +283,8 @@ class QUARRY_POISONS thread_arenas {
   [[gnu::noinline]] static void free_returned(arena& own) noexcept {
     std::vector<void*> returned = std::move(own.spare);
     {
-      std::lock_guard const lock{own.mutex};
+      detail::lock_unless_lost const lock{own.mutex};
+      if (!lock) return;
       returned.swap(own.returns);
       own.has_returns.store(false, std::memory_order_relaxed);
     }
@@ -296,7 +299,8 @@ class QUARRY_POISONS thread_arenas {
     if (thread != nullptr && thread->last_returned_id == id &&
         thread->last_returned_state == shared_.get())
       return thread->last_returned;
-    std::lock_guard const lock{shared_->mutex};
+    detail::lock_unless_lost const lock{shared_->mutex};
+    if (!lock) return nullptr;
     auto const owner = shared_->arenas.find(id);
     if (owner == shared_->arenas.end()) return nullptr;
     if (thread != nullptr) {
@@ -327,7 +331,8 @@ class QUARRY_POISONS thread_arenas {
       free_returned(*assigned);
       return assigned->arena_pool->deallocate(pointer);
     }
-    std::lock_guard const lock{assigned->mutex};
+    detail::lock_unless_lost const lock{assigned->mutex};
+    if (!lock) return false;
     try {
       assigned->returns.push_back(pointer);
       if (detail::is_poisoned(shared_->resource)) detail::poison(pointer, found->size);
