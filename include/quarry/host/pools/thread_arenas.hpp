@@ -67,14 +67,21 @@ class QUARRY_POISONS thread_arenas {
   }
 
   /// The same as `pool::allocate`.
-  [[nodiscard]] void* allocate(bytes size) { return allocate_in_pool(size); }
+  [[nodiscard]] void* allocate(bytes size) {
+    last_used const last = last_of_thread();
+    if (last.owner == shared_.get() &&
+        size - 1 < last.assigned->max_quick.load(std::memory_order_relaxed)) [[likely]] {  // (H)
+      if (void* const result = last.assigned->arena_pool->allocate_quickly(size)) return result;
+    }
+    return allocate_slowly(size);
+  }
   /// Any thread may free. Returns false and changes nothing if no arena has an allocation at the
   /// address, or if the list of another thread's returns cannot grow. A second free of another
   /// thread's allocation returns true if the owner has not processed the first free; the owner's
   /// pool refuses and counts it later. O(1).
   bool deallocate(void* pointer) noexcept {
     last_used const last = last_of_thread();
-    if (last.owner == shared_.get() && last.assigned->arena_pool->try_deallocate(pointer))
+    if (last.owner == shared_.get() && last.assigned->arena_pool->deallocate_quickly(pointer))
         [[likely]]
       return true;
     return deallocate_slowly(pointer);
@@ -82,7 +89,9 @@ class QUARRY_POISONS thread_arenas {
 
   /// The interface of a resource.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    return allocate_in_pool(size, alignment);
+    bool const is_aligned =
+        std::has_single_bit(alignment) && alignment <= shared_->options.alignment;
+    return is_aligned ? allocate(size) : allocate_slowly(size, alignment);
   }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
@@ -130,14 +139,23 @@ class QUARRY_POISONS thread_arenas {
  private:
   struct arena {
     std::optional<pool<Resource>> arena_pool;
-    // relaxed: a hint only, since the mutex orders the returns. If the thread sees it late, the
-    // returns wait for a later call
-    std::atomic<bool> has_returns{false};
-    detail::mutex_held_at_fork mutex;
-    std::vector<void*> returns;  // Guarded by: the mutex
-    std::vector<void*> spare;    // room for the next returns. Guarded by: the arena's thread
+    std::vector<void*> spare;  // room for the next returns. Guarded by: the arena's thread
+    // Lines of their own, because other threads write them. Both are hints (H), since the mutex
+    // orders the returns: if the thread reads an old value, the returns wait for a later call.
+    alignas(64) std::atomic<bool> has_returns{false};  // written under the mutex
+    // The largest size that the thread may request of the pool without asking for returns: the
+    // pool's `max_quick`, or 0 while there are returns. Written under the mutex.
+    std::atomic<bytes> max_quick{0};
     // Whether a thread has the arena. Written under the state's mutex
     std::atomic<bool> is_in_use{true};
+    alignas(64) detail::mutex_held_at_fork mutex;
+    std::vector<void*> returns;  // Guarded by: the mutex
+
+    /// Requires the mutex, and for `has_any` = false the arena.
+    void set_has_returns(bool has_any) {
+      has_returns.store(has_any, std::memory_order_relaxed);                              // (H)
+      max_quick.store(has_any ? 0 : arena_pool->max_quick(), std::memory_order_relaxed);  // (H)
+    }
   };
   struct state {
     state(Resource upstream, pool_options const& wanted)
@@ -187,19 +205,23 @@ class QUARRY_POISONS thread_arenas {
   /// Allocates in the calling thread's pool. Once the thread's list of arenas is destroyed, the
   /// thread has a pool for this call only.
   template <class... Request>
-  [[nodiscard]] void* allocate_in_pool(Request... request) {
-    last_used const last = last_of_thread();
-    if (last.owner == shared_.get() && !last.assigned->has_returns.load(std::memory_order_relaxed))
-        [[likely]]
-      return last.assigned->arena_pool->allocate(request...);
-    return allocate_slowly(request...);
-  }
-  template <class... Request>
   [[nodiscard, gnu::noinline]] void* allocate_slowly(Request... request) {
-    if (!has_ended()) return own_pool().allocate(request...);
+    if (!has_ended()) {
+      arena& own = own_arena();
+      if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
+      void* const result = own.arena_pool->allocate(request...);
+      if (own.max_quick.load(std::memory_order_relaxed) != own.arena_pool->max_quick())  // (H)
+        update_max_quick(own);
+      return result;
+    }
     auto const assigned = assign_arena();
     leave_at_end const cleanup{*shared_, *assigned};
     return assigned->arena_pool->allocate(request...);
+  }
+  /// After an allocation: the pool may serve quickly from now on.
+  [[gnu::noinline]] static void update_max_quick(arena& own) noexcept {
+    detail::lock_unless_lost const lock{own.mutex};
+    if (own.returns.empty()) own.set_has_returns(false);
   }
   /// Leaves an arena to the next thread that wants one.
   static void give_up(state& owner, arena& left) noexcept {
@@ -277,7 +299,7 @@ class QUARRY_POISONS thread_arenas {
   /// The calling thread's pool, after freeing the allocations that other threads returned.
   [[nodiscard]] pool<Resource>& own_pool() {
     arena& own = own_arena();
-    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);
+    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
     return *own.arena_pool;
   }
   [[gnu::noinline]] static void free_returned(arena& own) noexcept {
@@ -286,7 +308,7 @@ class QUARRY_POISONS thread_arenas {
       detail::lock_unless_lost const lock{own.mutex};
       if (!lock) return;
       returned.swap(own.returns);
-      own.has_returns.store(false, std::memory_order_relaxed);
+      own.set_has_returns(false);
     }
     for (void* const pointer : returned) (void)own.arena_pool->deallocate(pointer);
     returned.clear();
@@ -310,13 +332,11 @@ class QUARRY_POISONS thread_arenas {
     }
     return owner->second.get();
   }
-  /// Frees an address that the arena used last does not have.
+  /// Frees an address that is no slice of the arena used last.
   [[gnu::noinline]] bool deallocate_slowly(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     try {
-      bool const was_asked = last_of_thread().owner == shared_.get();
-      if (!was_asked && !has_ended() && own_arena().arena_pool->try_deallocate(pointer))
-        return true;
+      if (!has_ended() && own_arena().arena_pool->try_deallocate(pointer)) return true;
     } catch (...) {  // no memory for an arena; returning the address needs none
     }
     return return_to_owner(pointer);
@@ -339,7 +359,8 @@ class QUARRY_POISONS thread_arenas {
     } catch (std::bad_alloc const&) {  // the allocation stays in use
       return false;
     }
-    assigned->has_returns.store(true, std::memory_order_relaxed);
+    if (!assigned->has_returns.load(std::memory_order_relaxed))
+      assigned->set_has_returns(true);  // (H)
     return true;
   }
 
