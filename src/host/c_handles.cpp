@@ -70,7 +70,8 @@ char lost_object;
 struct handles_at_fork {
   static std::mutex* lock(fork_clock::time_point latest, bool keeps_part) {
     free_slots& free = instance();
-    free.mutex.lock();
+    while (!lock_until(free.mutex, fork_clock::now() + std::chrono::seconds{1})) {
+    }
     free.locked.clear();
     free.given_up.clear();
     for (std::uint32_t number = 0; number < free.made; ++number) free.locked.push_back(number);
