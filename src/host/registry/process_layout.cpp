@@ -83,7 +83,7 @@ struct process_layout {
   static_assert(offsetof(chunk_table::chunk, link_prev_) == 16);
   static_assert(sizeof(base_table) == 64);
   static_assert(sizeof(object_starts) == 1065224);
-  static_assert(sizeof(slice_map) == 1048576);
+  static_assert(sizeof(slice_map) == 262144);
   static_assert(sizeof(slice_block) == 8256);
 
   static_assert(sizeof(page_map::node) == 24);

@@ -211,6 +211,17 @@ constexpr bytes slice_block::bytes_of(std::uint32_t count) {
 /// written to are resident.
 class slice_map {
  public:
+  static constexpr std::uint32_t root_bits = 15;  // the root and a leaf have 1.25 MiB together
+  static constexpr std::uint64_t leaves = std::uint64_t{1} << root_bits;
+  static constexpr std::uint64_t leaf_bytes = object_starts::end / leaves;
+
+  struct leaf {
+    /// The block at an offset from the leaf's first address. For the thread that writes.
+    [[nodiscard]] slice_block* at(std::uint64_t offset) const {
+      return blocks[offset / slice_block::size];
+    }
+    single_writer<slice_block*> blocks[leaf_bytes / slice_block::size];
+  };
   /// The existing leaves, for the thread that writes.
   using made_leaves = std::vector<std::uint32_t>;
 
@@ -234,9 +245,7 @@ class slice_map {
   /// thread that writes.
   [[nodiscard]] slice_block* at(std::uint64_t address) const {
     leaf const* const branch = leaves_[address / leaf_bytes];
-    return branch == nullptr ? nullptr
-                             : static_cast<slice_block*>(
-                                   branch->blocks[address % leaf_bytes / slice_block::size]);
+    return branch == nullptr ? nullptr : branch->at(address % leaf_bytes);
   }
   /// The same, for any thread.
   [[nodiscard]] slice_block const* look(std::uint64_t address) const {
@@ -244,6 +253,10 @@ class slice_map {
     return branch == nullptr
                ? nullptr
                : branch->blocks[address % leaf_bytes / slice_block::size].load_acquire();
+  }
+  /// The leaf of an address that was reserved.
+  [[nodiscard]] leaf const& leaf_of(std::uint64_t address) const {
+    return *static_cast<leaf*>(leaves_[address / leaf_bytes]);
   }
 
   /// Frees the leaves.
@@ -263,14 +276,6 @@ class slice_map {
   }
 
  private:
-  static constexpr std::uint32_t root_bits = 17;
-  static constexpr std::uint64_t leaves = std::uint64_t{1} << root_bits;
-  static constexpr std::uint64_t leaf_bytes = object_starts::end / leaves;
-
-  struct leaf {
-    single_writer<slice_block*> blocks[leaf_bytes / slice_block::size];
-  };
-
   single_writer<leaf*> leaves_[leaves];
 };
 

@@ -128,6 +128,10 @@ class slices {
 
   /// The slice block that contains `address`; nullptr if no slice block does.
   [[nodiscard]] slice_block* find_block(std::uint64_t address) const {
+    // Most pools have all their blocks in the addresses of one leaf, which needs one load.
+    std::uint64_t const offset = address - recent_begin_;
+    if (offset < recent_bytes_) [[likely]]
+      return recent_leaf_->at(offset);
     return address < end_of_map_ ? slice_map_->at(address) : nullptr;
   }
   /// Frees slice `number` of `block`, which is in use and has the address `base`. `find_block`
@@ -275,6 +279,9 @@ class slices {
     ++block_counts_[index];
     link(fresh);
     slice_map_->set(*base, &fresh);
+    recent_leaf_ = &slice_map_->leaf_of(*base);
+    recent_begin_ = *base / slice_map::leaf_bytes * slice_map::leaf_bytes;
+    recent_bytes_ = slice_map::leaf_bytes;
     return true;
   }
 
@@ -329,6 +336,10 @@ class slices {
   std::uint32_t shift_;
   bytes maximum_ = 0;
   std::uint64_t end_of_map_ = 0;  // addresses that the map can have are smaller; 0 before `begin`
+  // The leaf of the latest block and its addresses; no addresses before the first block.
+  std::uint64_t recent_begin_ = 0;
+  bytes recent_bytes_ = 0;
+  slice_map::leaf const* recent_leaf_ = nullptr;
   slice_map* slice_map_ = nullptr;
   slice_map::made_leaves leaves_;
   std::array<slice_list, classes> quick_{};
