@@ -19,12 +19,13 @@ namespace quarry::inline QUARRY_ABI {
 /// Any thread may free what another thread allocated. The address goes into a list of that thread's
 /// arena, under the list's own lock, and that thread frees it when it next allocates. If an address
 /// is in the list twice, the arena's pool then refuses and counts the second entry. If no thread
-/// owns the arena, the address and the whole list are freed at once. So a thread that will not
-/// allocate for long, such as an idle worker, should call `leave`. The options, such as block sizes
-/// and `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new
-/// thread. A thread does not use the free memory of another thread; `release` returns it to the
-/// resource. If threads need few blocks, or only free, one pool in a `synchronized_resource`
-/// reserves less.
+/// owns the arena, the address and the whole list are freed at once. An idle thread keeps what
+/// others freed: at most what its arena had reserved at the thread's last allocation, and the list.
+/// So a thread that will not allocate for long, such as an idle worker, should call `leave`. The
+/// options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends leaves
+/// its pool to the next new thread. A thread does not use the free memory of another thread;
+/// `release` returns it to the resource. If threads need few blocks, or only free, one pool in a
+/// `synchronized_resource` reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that owns the arena. The owner changes under the
 /// mutex. A thread that frees into an arena without an owner, or releases it, owns it for that
