@@ -3,6 +3,7 @@
 
 #include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/host/detail/make_room.hpp"
+#include "quarry/host/detail/returned_addresses.hpp"
 #include "quarry/host/pools/pool.hpp"
 
 #include <atomic>
@@ -16,16 +17,16 @@ namespace quarry::inline QUARRY_ABI {
 
 /// A pool for each thread, so that threads do not wait for each other.
 ///
-/// Any thread may free what another thread allocated. The address goes into a list of that thread's
-/// arena, under the list's own lock, and that thread frees it when it next allocates. If an address
-/// is in the list twice, the arena's pool then refuses and counts the second entry. If no thread
-/// owns the arena, the address and the whole list are freed at once. An idle thread keeps what
-/// others freed: at most what its arena had reserved at the thread's last allocation, and the list.
-/// So a thread that will not allocate for long, such as an idle worker, should call `leave`. The
-/// options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends leaves
-/// its pool to the next new thread. A thread does not use the free memory of another thread;
-/// `release` returns it to the resource. If threads need few blocks, or only free, one pool in a
-/// `synchronized_resource` reserves less.
+/// Any thread may free what another thread allocated, and needs no arena for that. The address goes
+/// into the list of that thread's arena (returned_addresses), and that thread frees it when it next
+/// allocates. If an address is in the list twice, the arena's pool then refuses and counts the
+/// second entry. If no thread owns the arena, the address and the whole list are freed at once. An
+/// idle thread keeps what others freed: at most what its arena had reserved at the thread's last
+/// allocation, and the list. So a thread that will not allocate for long, such as an idle worker,
+/// should call `leave`. The options, such as block sizes and `max_bytes`, hold for each thread. A
+/// thread that ends leaves its pool to the next new thread. A thread does not use the free memory
+/// of another thread; `release` returns it to the resource. If threads need few blocks, one pool in
+/// a `synchronized_resource` reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that owns the arena. The owner changes under the
 /// mutex. A thread that frees into an arena without an owner, or releases it, owns it for that
@@ -140,22 +141,20 @@ class QUARRY_POISONS thread_arenas {
  private:
   struct arena {
     std::optional<pool<Resource>> arena_pool;
-    std::vector<void*> spare;  // room for the next returns. Guarded by: the arena's thread
-    // Lines of their own, because other threads write them. Both are hints (H), since the mutex
-    // orders the returns: if the thread reads an old value, the returns wait for a later call.
-    alignas(64) std::atomic<bool> has_returns{false};  // written under the mutex
+    // A line of its own, because other threads write it. The first two are hints (H): `returns`
+    // orders their changes.
+    alignas(64) std::atomic<bool> has_returns{false};
     // The largest size that the thread may request of the pool without asking for returns: the
-    // pool's `max_quick`, or 0 while there are returns. Written under the mutex.
+    // pool's `max_quick`, or 0 while there are returns.
     std::atomic<bytes> max_quick{0};
     // Whether a thread has the arena. Written under the state's mutex
     std::atomic<bool> is_in_use{true};
-    alignas(64) detail::mutex_held_at_fork mutex;
-    std::vector<void*> returns;  // Guarded by: the mutex
+    detail::returned_addresses returns;  // the owner is the arena's thread
 
-    /// Requires the mutex, and for `has_any` = false the arena.
-    void set_has_returns(bool has_any) {
-      has_returns.store(has_any, std::memory_order_relaxed);                              // (H)
-      max_quick.store(has_any ? 0 : arena_pool->max_quick(), std::memory_order_relaxed);  // (H)
+    void announce_returns() noexcept {
+      if (has_returns.load(std::memory_order_relaxed)) return;  // (H)
+      max_quick.store(0, std::memory_order_relaxed);            // (H)
+      has_returns.store(true, std::memory_order_relaxed);       // (H)
     }
   };
   struct state {
@@ -212,17 +211,12 @@ class QUARRY_POISONS thread_arenas {
       if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
       void* const result = own.arena_pool->allocate(request...);
       if (own.max_quick.load(std::memory_order_relaxed) != own.arena_pool->max_quick())  // (H)
-        update_max_quick(own);
+        free_returned(own);
       return result;
     }
     auto const assigned = assign_arena();
     leave_at_end const cleanup{*shared_, *assigned};
     return assigned->arena_pool->allocate(request...);
-  }
-  /// After an allocation: the pool may serve quickly from now on.
-  [[gnu::noinline]] static void update_max_quick(arena& own) noexcept {
-    detail::lock_unless_lost const lock{own.mutex};
-    if (own.returns.empty()) own.set_has_returns(false);
   }
   /// Leaves an arena to the next thread that wants one.
   static void give_up(state& owner, arena& left) noexcept {
@@ -303,17 +297,13 @@ class QUARRY_POISONS thread_arenas {
     if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
     return *own.arena_pool;
   }
+  /// Frees the allocations that other threads returned, and lets the pool serve quickly again.
   [[gnu::noinline]] static void free_returned(arena& own) noexcept {
-    std::vector<void*> returned = std::move(own.spare);
-    {
-      detail::lock_unless_lost const lock{own.mutex};
-      if (!lock) return;
-      returned.swap(own.returns);
-      own.set_has_returns(false);
-    }
-    for (void* const pointer : returned) (void)own.arena_pool->deallocate(pointer);
-    returned.clear();
-    own.spare = std::move(returned);
+    own.has_returns.store(false, std::memory_order_relaxed);                      // (H)
+    own.max_quick.store(own.arena_pool->max_quick(), std::memory_order_relaxed);  // (H)
+    bool const has_all =
+        own.returns.take([&](void* pointer) { (void)own.arena_pool->deallocate(pointer); });
+    if (!has_all) own.announce_returns();
   }
   /// The arena whose pool has this id; nullptr if there is none. The pool must have an allocation
   /// in use.
@@ -336,9 +326,15 @@ class QUARRY_POISONS thread_arenas {
   /// Frees an address that is no slice of the arena used last.
   [[gnu::noinline]] bool deallocate_slowly(void* pointer) noexcept {
     if (pointer == nullptr) return true;
-    try {
-      if (!has_ended() && own_arena().arena_pool->try_deallocate(pointer)) return true;
-    } catch (...) {  // no memory for an arena; returning the address needs none
+    last_used const last = last_of_thread();
+    arena* const own = last.owner == shared_.get() ? last.assigned
+                       : has_ended()               ? nullptr
+                                                   : known_arena();
+    if (own != nullptr) {
+      allocator_id const owner = registry::only_allocator_of(pointer);
+      if ((owner == 0 || owner == own->arena_pool->id()) &&
+          own->arena_pool->try_deallocate(pointer))
+        return true;
     }
     return return_to_owner(pointer);
   }
@@ -352,17 +348,11 @@ class QUARRY_POISONS thread_arenas {
       free_returned(*assigned);
       return assigned->arena_pool->deallocate(pointer);
     }
-    detail::lock_unless_lost const lock{assigned->mutex};
-    if (!lock) return false;
-    try {
-      assigned->returns.push_back(pointer);
-      if (detail::is_poisoned(shared_->resource)) detail::poison(pointer, found->size);
-    } catch (std::bad_alloc const&) {  // the allocation stays in use
-      return false;
-    }
-    if (!assigned->has_returns.load(std::memory_order_relaxed))
-      assigned->set_has_returns(true);  // (H)
-    return true;
+    bool const is_poisoned = detail::is_poisoned(shared_->resource);
+    if (is_poisoned) detail::poison(pointer, found->size);  // before the owner may reuse it
+    if (assigned->returns.add(pointer, [&] { assigned->announce_returns(); })) return true;
+    if (is_poisoned) detail::unpoison(pointer, found->size);  // the allocation stays in use
+    return false;
   }
 
   std::shared_ptr<state> shared_;
