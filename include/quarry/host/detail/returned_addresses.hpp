@@ -29,9 +29,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Memory order. `room_` changes by read-modify-writes (C) that acquire and release, and by the
 /// opening (O), a release. So the owner's closing counts a claim, or the claim comes later and sees
 /// the withdrawal. A claim with room sees the array of this opening, which stays until the
-/// element is taken. A claim without room touches no array. The owner acquires (T) what (P)
-/// published: the address, and what its thread did before. The owner's emptying (O) of elements is
-/// published by the next opening.
+/// element is taken. A claim without room touches no array. The closing also acquires what the
+/// claims' threads did before. The owner acquires (T) the store (P) of an element, so it may empty
+/// and free the array afterwards. Its emptying (O) is published by the next opening.
 class returned_addresses {
  public:
   /// Adds an address. Returns false and adds nothing if there is no memory for the list, or if the
