@@ -7,6 +7,7 @@
 #include "quarry/host/pools/pool.hpp"
 
 #include <atomic>
+#include <bit>
 #include <map>
 #include <memory>
 #include <mutex>
