@@ -34,7 +34,7 @@ struct numbers {
 
 TEST(ReturnedAddresses, AreTakenOnceHoweverMany) {
   returned_addresses tested;
-  for (std::size_t const count : {0, 1, 63, 64, 65, 1000, 100, 5000, 4096, 10'000, 1}) {
+  for (std::size_t const count : {0u, 1u, 63u, 64u, 65u, 1000u, 100u, 5000u, 4096u, 10'000u, 1u}) {
     numbers added{count};
     for (std::size_t i = 0; i < count; ++i)
       ASSERT_TRUE(tested.add(added.address_of(i), no_announcement));

@@ -41,7 +41,7 @@ class returned_addresses {
     std::int64_t const room = room_.fetch_sub(1, std::memory_order_acq_rel);  // (C)
     if (room <= 0) [[unlikely]]
       return add_to_list(address, announce);
-    std::atomic<void*>& element = elements_[room - 1];
+    std::atomic<void*>& element = elements_[static_cast<std::size_t>(room - 1)];
     announce();  // first: once the owner has the address, it may free it and destroy this object
     element.store(address, std::memory_order_release);  // (P)
     return true;
