@@ -61,8 +61,7 @@ class planned_pool_handle {
   std::string location() { return text_of(pool_.location()); }
 
  private:
-  std::mutex mutex_;
-  detail::held_at_fork held_{mutex_};  // a child of a fork may use the pool
+  detail::mutex_held_at_fork mutex_;  // a child of a fork may use the pool
   trace::recorded_resource<planned_pool<any_resource>> recorded_;
   planned_pool<any_resource>& pool_ = recorded_.upstream();
 };

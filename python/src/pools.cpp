@@ -95,8 +95,7 @@ class locked_pool_of final : public locked_pool {
   memory_location location() override { return location_of(pool_.resource()); }
 
  private:
-  std::mutex mutex_;
-  detail::held_at_fork held_{mutex_};  // a child of a fork may use the pool
+  detail::mutex_held_at_fork mutex_;  // a child of a fork may use the pool
   trace::recorded_resource<pool<any_resource, Placement>> recorded_;
   pool<any_resource, Placement>& pool_ = recorded_.upstream();
 };

@@ -103,8 +103,7 @@ class locked_routed_pool_of final : public locked_routed_pool {
                        .kind = kind});
   }
 
-  std::mutex mutex_;
-  detail::held_at_fork held_{mutex_};  // a child of a fork may use the pool
+  detail::mutex_held_at_fork mutex_;  // a child of a fork may use the pool
   routed_pool<any_resource, Placement> pool_;
   std::shared_ptr<trace::recorder> recorder_;
   std::uint32_t allocator_ = 0;

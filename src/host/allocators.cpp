@@ -26,8 +26,7 @@ struct name_table {
     std::string name;
     allocator_id id;
   };
-  std::mutex mutex;
-  detail::held_at_fork fork_guard{mutex};
+  detail::mutex_held_at_fork mutex;
   std::map<std::string, std::uint64_t, std::less<>> handles;  // including aliases
   std::unordered_map<std::uint64_t, entry> entries;           // by handle
   std::unordered_map<allocator_id, std::uint64_t> by_id;
@@ -166,8 +165,8 @@ std::string any_allocator::name() const {
 }
 bool any_allocator::is_alive() const noexcept {
   name_table& name_index = table();
-  std::lock_guard const lock{name_index.mutex};
-  return name_index.entries.contains(handle_);
+  detail::lock_unless_lost const lock{name_index.mutex};
+  return lock && name_index.entries.contains(handle_);
 }
 
 namespace allocators {

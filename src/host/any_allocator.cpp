@@ -28,7 +28,8 @@ void allocator_handles::free_each_returned(allocator_model& model) noexcept {
   while (returned.has_any.load(std::memory_order_acquire)) {
     void* block = nullptr;
     {
-      std::lock_guard const lock{returned.mutex};
+      lock_unless_lost const lock{returned.mutex};
+      if (!lock) return;
       if (!returned.blocks.empty()) {
         block = returned.blocks.back();
         returned.blocks.pop_back();
@@ -123,14 +124,17 @@ void* allocator_resource::allocate(bytes size, bytes alignment) {
 }
 void allocator_resource::deallocate(void* pointer, bytes, bytes) noexcept {
   if (held_handle::may_wait_for(use_->allocator.handle_)) {
-    with(use_->allocator.handle_, "allocator_resource::deallocate", [&](allocator_model& model) {
-      if (model.blocks_.erase(pointer) != 0) (void)model.deallocate(pointer);
-    });
+    try {
+      with(use_->allocator.handle_, "allocator_resource::deallocate", [&](allocator_model& model) {
+        if (model.blocks_.erase(pointer) != 0) (void)model.deallocate(pointer);
+      });
+    } catch (was_destroyed const&) {  // in a child that lost the allocator at the fork
+    }
     return;
   }
   auto& returned = use_->model->returned_;
-  std::lock_guard const lock{returned.mutex};
-  if (returned.blocks.size() == returned.blocks.capacity()) return;  // not a block
+  lock_unless_lost const lock{returned.mutex};
+  if (!lock || returned.blocks.size() == returned.blocks.capacity()) return;  // not a block
   returned.blocks.push_back(pointer);
   returned.has_any.store(true, std::memory_order_release);
 }

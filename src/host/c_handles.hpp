@@ -78,7 +78,8 @@ struct handle_page {
 /// All handles of this copy of the library: at most 2^20 at a time.
 ///
 /// Any thread may call the functions, also in the child of a fork. A fork waits for calls that hold
-/// a slot's mutex, so their objects are consistent in the child. A call that holds a slot may lock
+/// a slot's mutex, so their objects are consistent in the child. The handle of a call that the fork
+/// gives up is not live in the child (mutex_held_at_fork). A call that holds a slot may lock
 /// the slot of an older object, such as the allocator that a pool takes its blocks from. It never
 /// locks the slot of a younger object. Costs a load and a comparison per call, and 80 bytes per
 /// handle at the peak number of live handles.
@@ -118,6 +119,8 @@ class handle_table {
   /// Locks the slot of a live handle of that kind. Throws as `remove` does.
   [[nodiscard]] static handle_slot& lock(handle_value handle, handle_kind kind, char const* call) {
     if (handle_slot* const found = slot_of(handle)) [[likely]] {
+      if (awaited_.load(std::memory_order_relaxed) == found) [[unlikely]]  // (H)
+        wait_for_fork(found);
       found->mutex.lock();
       if (found->handle == handle.bits && handle.kind() == kind) [[likely]]
         return *found;
@@ -153,10 +156,15 @@ class handle_table {
     return *pages_[number / slots_of_page].load(std::memory_order_relaxed);
   }
   [[noreturn]] static void refuse(handle_value handle, handle_kind kind, char const* call);
+  /// Waits until a fork does not wait for the slot.
+  static void wait_for_fork(handle_slot const* slot);
   /// Ends a handle. Requires the slot's mutex, and unlocks it.
   [[nodiscard]] static void* remove_object(handle_slot& slot, handle_value handle);
 
   static std::atomic<handle_page*> pages_[max_slots / slots_of_page];
+  /// The slot that a fork waits for, which calls leave to the fork. A hint, so loads and stores are
+  /// relaxed (H): a call that reads an old value locks the slot before the fork does.
+  static std::atomic<handle_slot const*> awaited_;
 };
 
 /// The object of a live handle, for a call that excludes other calls on the handle.

@@ -49,8 +49,8 @@ struct recorder::state {
     batch.reserve(batch_events);
   }
   ~state() {
-    std::lock_guard const lock{mutex};
-    if (output.is_foreign()) {
+    detail::lock_unless_lost const lock{mutex};
+    if (!lock || output.is_foreign()) {
       output.abandon();
     } else {
       drain(~std::uint64_t{0});
@@ -175,7 +175,8 @@ struct recorder::state {
                                        std::uint64_t stream_and_allocator,
                                        std::uint64_t call_site_and_kind) noexcept {
     record_lane* lane = this_lane();
-    std::lock_guard const lock{mutex};
+    detail::lock_unless_lost const lock{mutex};
+    if (!lock) return;  // in a child of fork, which cannot write the file either
     if (lane == nullptr) lane = find_late_lane();
     if (lane != nullptr && !has_room(*lane)) {
       // The last event lies behind the present time only if the counters of two cores differ.
@@ -240,8 +241,7 @@ struct recorder::state {
   tick_source const ticks;
   std::atomic<bool> has_many_lanes{false};  // written with `mutex` held
 
-  mutable std::mutex mutex;
-  detail::held_at_fork fork_guard{mutex};
+  mutable detail::mutex_held_at_fork mutex;
   // Guarded by: mutex
   tick_scale scale;
   name_tables names;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/allocators.hpp"
 
+#include "quarry/host/resources/callback_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/limited_resource.hpp"
 
@@ -369,6 +370,55 @@ TEST_F(Allocators, WorkInAChildForkedDuringCalls) {
   }
   is_over = true;
   for (auto& each : all) each.join();
+}
+
+/// The call waits for the forking thread, so the fork gives up its allocator.
+TEST(AllocatorsOfAChild, RefuseTheAllocatorOfACallThatWaitsForTheForkingThread) {
+  alarm(60);
+  std::atomic<bool> waits{false}, is_in_call{false}, is_over{false};
+  any_allocator lost = allocators::make<callback_resource>(
+      "lost",
+      [&](bytes size, bytes alignment) {
+        if (waits) {
+          is_in_call = true;
+          is_in_call.notify_all();
+          is_over.wait(false);
+        }
+        return host_resource{}.allocate(size, alignment);
+      },
+      [](void* pointer, bytes size, bytes alignment) {
+        host_resource{}.deallocate(pointer, size, alignment);
+      },
+      memory_location{});
+  any_allocator other = allocators::make<host_resource>("other");
+  any_allocator upper = allocators::make_pool("upper", lost, {.first_block = 1_MiB});
+  void* const of_lost = lost.allocate(100);
+  void* const of_upper = upper.allocate(100);
+  waits = true;
+  std::thread caller{[&] { lost.deallocate(lost.allocate(100)); }};
+  is_in_call.wait(false);
+  pid_t const child = fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) {
+    alarm(20);
+    bool holds = refusal_of([&] { (void)lost.allocate(100); }).find("when the process forked") !=
+                     std::string::npos &&
+                 !lost.deallocate(of_lost) && other.deallocate(other.allocate(100)) &&
+                 upper.deallocate(of_upper) && upper.deallocate(upper.allocate(100));
+    upper.release();  // cannot return its block to `lost`
+    holds = holds && allocators::make<host_resource>("of child").is_alive();
+    _exit(holds ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  is_over = true;
+  is_over.notify_all();
+  caller.join();
+  EXPECT_TRUE(lost.deallocate(of_lost));
+  for (char const* const name : {"upper", "lost", "other"})
+    allocators::destroy(name, unfreed_memory::discard);
+  alarm(0);
 }
 
 /// Frees memory after main(). The names must not be destroyed before.

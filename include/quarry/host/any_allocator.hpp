@@ -69,9 +69,8 @@ class QUARRY_API allocator_model {
   /// Blocks whose return must not wait for the handle's lock. The next call that holds the lock
   /// frees them.
   struct {
-    std::mutex mutex;  // no thread waits for another lock while it holds this one
-    detail::held_at_fork fork_guard{mutex};
-    std::vector<void*> blocks;  // has capacity for all blocks. Guarded by: the mutex
+    detail::mutex_held_at_fork mutex;  // no thread waits for another lock while it holds this one
+    std::vector<void*> blocks;         // has capacity for all blocks. Guarded by: the mutex
     std::atomic<bool> has_any{false};
   } returned_;
 };

@@ -16,7 +16,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 struct process_layout {
-  static_assert(QUARRY_STATE_LAYOUT == 3);
+  static_assert(QUARRY_STATE_LAYOUT == 4);
 
   static_assert(sizeof(process_state) == 524312);
   static_assert(offsetof(process_state, changes) == 524288);
@@ -48,6 +48,9 @@ struct process_layout {
   static_assert(offsetof(held_at_fork, next_) == 8);
   static_assert(offsetof(held_at_fork, previous_) == 16);
   static_assert(offsetof(held_at_fork, is_held_) == 24);
+  static_assert(offsetof(held_at_fork, verdict_) == 25);
+  static_assert(offsetof(held_at_fork, access_) == 28);
+  static_assert(sizeof(mutex_held_at_fork) == 72);
 
   static_assert(sizeof(registration) == 152);
   static_assert(offsetof(registration, table_) == 0);
@@ -80,7 +83,7 @@ struct process_layout {
   static_assert(offsetof(chunk_table::chunk, link_prev_) == 16);
   static_assert(sizeof(base_table) == 64);
   static_assert(sizeof(object_starts) == 1065224);
-  static_assert(sizeof(slice_map) == 1048576);
+  static_assert(sizeof(slice_map) == 262144);
   static_assert(sizeof(slice_block) == 8256);
 
   static_assert(sizeof(page_map::node) == 24);

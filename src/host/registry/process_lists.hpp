@@ -19,6 +19,8 @@ using fork_clock = std::chrono::steady_clock;
 /// Locks a mutex, waiting until `latest` at most. Returns false if the mutex is still locked then.
 /// A free mutex is locked even if `latest` is past.
 [[nodiscard]] bool lock_until(std::mutex& mutex, fork_clock::time_point latest);
+/// The number of the thread that holds a mutex; 0 if no thread holds it, or it is not known.
+[[nodiscard]] int owner_of(std::mutex& mutex);
 
 /// The fork handlers of one copy of the library. They lock the copy's own locks, which its calls
 /// hold while they take the locks of `process_lists`. The object is destroyed when the copy is
@@ -27,16 +29,18 @@ class copy_at_fork : held_at_fork {
  public:
   static constexpr std::uint32_t max_copies = 255;
 
-  /// `lock` takes the copy's locks. It waits until `latest` at most, and then takes only the locks
-  /// that are free. It returns false if it did not get all locks. Then it keeps the locks that it
-  /// got if `keeps_part`; otherwise it keeps no lock. The other two functions unlock the locks that
-  /// `lock` keeps.
+  /// `lock` takes the copy's locks, except for those that the thread holds already, and returns
+  /// nullptr. Or it returns a lock that it did not get until `latest`, and keeps no lock. With
+  /// `keeps_part` it waits for no lock for long, keeps those that it gets, and returns nullptr. The
+  /// other two functions unlock the locks that `lock` keeps. In the child, calls that need a lock
+  /// that another thread held are refused.
   struct handlers {
-    bool (*lock)(fork_clock::time_point latest, bool keeps_part);
+    std::mutex* (*lock)(fork_clock::time_point latest, bool keeps_part);
     void (*unlock_in_parent)();
     void (*unlock_in_child)();
   };
   explicit copy_at_fork(handlers const& calls);
+  ~copy_at_fork() { unlink(); }
 
   /// The number of the copy, from 1 to `max_copies`. Loaded copies have different numbers, unless
   /// the process has more than `max_copies`. A number may be reused once `max_copies` more copies

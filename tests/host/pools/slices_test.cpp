@@ -47,7 +47,7 @@ bool deallocate(slices& source, std::uint64_t base, no_map_pages& pages) {
   slice_block* const block = source.find_block(base);
   if (block == nullptr || block->find_base(base).slice.is_free()) return false;
   if (source.deallocate(*block, base, block->find_base(base).number))
-    source.flush(block->size_class(), map_pages{pages});
+    source.flush(*block, map_pages{pages});
   return true;
 }
 
@@ -168,7 +168,7 @@ TEST(Slices, MoveBetweenBlocksAndTheQuickListByHalfAList) {
   for (std::uint64_t const each : addresses) {
     slice_block* const block = tested.find_block(each);
     if (!tested.deallocate(*block, each, block->find_base(each).number)) continue;
-    tested.flush(block->size_class(), map_pages{pages});
+    tested.flush(*block, map_pages{pages});
     ++flushes;
   }
   EXPECT_GE(flushes, 1000u / 64 - 2);  // the quick list has room for 128 slices

@@ -61,8 +61,7 @@ template <class Busy, class Work>
 
 /// Two numbers that a mutex guards. They are equal whenever no thread holds the mutex.
 struct pair_of_numbers {
-  std::mutex mutex;
-  std::unique_ptr<held_at_fork> hold;
+  mutex_held_at_fork mutex;
   int volatile first = 0, second = 0;
 
   void change() {
@@ -79,41 +78,40 @@ struct pair_of_numbers {
 
 TEST(HeldAtFork, AChildFindsGuardedStateConsistent) {
   pair_of_numbers numbers;
-  numbers.hold = std::make_unique<held_at_fork>(numbers.mutex);
   EXPECT_TRUE(
       holds_in_children_while([&] { numbers.change(); }, [&] { return numbers.is_consistent(); }));
   EXPECT_TRUE(numbers.is_consistent());
 }
 
 TEST(HeldAtFork, MutexesAreHeldUntilTheirDestructionInAnyOrder) {
-  std::array<int, 3> order{0, 1, 2};
+  alarm(60);
+  std::array<std::size_t, 3> order{0, 1, 2};
   do {
-    std::array<pair_of_numbers, 3> all;
-    for (auto& each : all) each.hold = std::make_unique<held_at_fork>(each.mutex);
+    std::array<std::unique_ptr<pair_of_numbers>, 3> all;
+    for (auto& each : all) each = std::make_unique<pair_of_numbers>();
     auto const are_free = [&] {
       for (auto& each : all) {
-        if (!each.mutex.try_lock()) return false;
-        each.mutex.unlock();
+        if (each != nullptr) each->change();
       }
       return true;
     };
     EXPECT_TRUE(holds_in_a_child(are_free));
-    for (int const number : order) {
-      all[static_cast<std::size_t>(number)].hold.reset();
+    for (std::size_t const number : order) {
+      all[number].reset();
       EXPECT_TRUE(are_free());
       EXPECT_TRUE(holds_in_a_child(are_free));
     }
   } while (std::next_permutation(order.begin(), order.end()));
+  alarm(0);
 }
 
 TEST(HeldAtFork, AForkWaitsForAThreadThatRegistersAMutexWhileItHoldsAnother) {
   pair_of_numbers numbers;
-  numbers.hold = std::make_unique<held_at_fork>(numbers.mutex);
   auto const busy = [&] {
     std::lock_guard const guard{numbers.mutex};
     numbers.first = numbers.first + 1;
     pair_of_numbers made;
-    made.hold = std::make_unique<held_at_fork>(made.mutex);
+    std::lock_guard const made_guard{made.mutex};
     numbers.second = numbers.second + 1;
   };
   EXPECT_TRUE(holds_in_children_while(busy, [&] { return numbers.is_consistent(); }));
@@ -121,8 +119,6 @@ TEST(HeldAtFork, AForkWaitsForAThreadThatRegistersAMutexWhileItHoldsAnother) {
 
 TEST(HeldAtFork, AForkHoldsMutexesThatAreLockedInTheOtherOrder) {
   pair_of_numbers older, newer;
-  older.hold = std::make_unique<held_at_fork>(older.mutex);
-  newer.hold = std::make_unique<held_at_fork>(newer.mutex);
   auto const busy = [&] {
     std::lock_guard const guard{older.mutex};
     older.first = older.first + 1;
@@ -190,6 +186,45 @@ TEST(HeldAtFork, AChildFreesMemoryOfArenasThatItsThreadDoesNotHave) {
     return passed_memory == nullptr || arenas.deallocate(passed_memory);
   }));
   arenas.deallocate(passed);
+}
+
+/// Whether a child refuses the object of a call that waited for the forking thread, and serves all
+/// others.
+[[nodiscard]] bool refuses_only(shared_pool& lost, void* of_lost, shared_pool& other) {
+  try {
+    (void)lost.allocate(100, 16);
+    return false;
+  } catch (bad_state const&) {
+  }
+  lost.deallocate(of_lost, 100, 16);  // does nothing
+  return serves(other);
+}
+
+TEST(HeldAtFork, AChildIsRefusedTheObjectOfACallThatWaitsForTheForkingThread) {
+  alarm(60);
+  shared_pool lost{host_resource{}}, other{host_resource{}};
+  void* const of_lost = lost.allocate(100, 16);
+  std::atomic<bool> is_in_call{false}, is_over{false};
+  std::thread caller{[&] {
+    lost.with([&](pool<host_resource>&) {
+      is_in_call = true;
+      is_in_call.notify_all();
+      is_over.wait(false);
+    });
+  }};
+  is_in_call.wait(false);
+  EXPECT_TRUE(holds_in_a_child([&] {
+    return refuses_only(lost, of_lost, other) &&
+           holds_in_a_child([&] { return refuses_only(lost, of_lost, other); });
+  }));
+  EXPECT_TRUE(serves(other));
+  is_over = true;
+  is_over.notify_all();
+  caller.join();
+  EXPECT_TRUE(serves(lost));
+  lost.deallocate(of_lost, 100, 16);
+  EXPECT_TRUE(holds_in_a_child([&] { return serves(lost) && serves(other); }));
+  alarm(0);
 }
 
 /// As in the report on mimalloc's children of a thread that is not the first: the child allocates,

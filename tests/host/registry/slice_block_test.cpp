@@ -19,7 +19,7 @@ constexpr std::uint64_t base = std::uint64_t{5} << 32;
 struct made {
   slice_block& block = *static_cast<slice_block*>(
       type_stable_allocate(type_stable_use::slice_blocks, sizeof(slice_block)));
-  explicit made(bytes slice) { block.lay_out(base, slice, 0); }
+  explicit made(bytes slice) { block.lay_out(base, slice, nullptr); }
   ~made() { type_stable_deallocate(type_stable_use::slice_blocks, &block, sizeof(slice_block)); }
 };
 
@@ -113,7 +113,7 @@ TEST(SliceBlock, IsFoundWithItsLatestLayout) {
     tested.block.detach();
     ASSERT_FALSE(tested.block.find(base));
     bytes const slice = round % 2 == 0 ? 4096 : 2048;
-    tested.block.lay_out(base, slice, 0);
+    tested.block.lay_out(base, slice, nullptr);
     auto const slice_handle = take_in_use(tested.block, slice);
     ASSERT_EQ(slice_handle.base, base);
     ASSERT_EQ(tested.block.find(base + slice - 1).base, base);
@@ -140,7 +140,7 @@ TEST(SliceBlock, ShowsReadersOnlyWholeLayouts) {
   for (std::uint64_t round = 0; round < 60'000; ++round) {
     tested.block.detach();
     bytes const slice = round % 2 == 0 ? 4096 : 3072;
-    tested.block.lay_out(base, slice, 0);
+    tested.block.lay_out(base, slice, nullptr);
     for (int i = 0; i < 8; ++i) (void)take_in_use(tested.block, slice);
   }
   is_over = true;

@@ -4,44 +4,115 @@
 #include "quarry/core/abi.hpp"
 #include "quarry/core/export.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Locks a mutex around every fork of the process. So in the child the guarded data is consistent
-/// and the mutex is free.
-///
-/// A fork waits for all such mutexes for a second at most, whatever the order in which their owners
-/// lock them. Then it continues without the mutexes that it could not lock: mutexes that the
-/// forking thread holds itself, or whose owner waits for that thread. These mutexes stay locked in
-/// the child. Construction and destruction take a lock. Locking the mutex costs nothing more. Any
-/// thread may construct and destroy a `held_at_fork`.
-///
-/// The object and its mutex must have static or heap storage, or lie on the forking thread's stack.
-/// The child reuses the stacks of other threads.
+/// An entry of the list of mutexes that a fork locks.
 class QUARRY_API held_at_fork {
  public:
-  /// `mutex` must outlive this object. Throws std::bad_alloc.
-  explicit held_at_fork(std::mutex& mutex);
   held_at_fork(held_at_fork const&) = delete;
   held_at_fork& operator=(held_at_fork const&) = delete;
-  ~held_at_fork();
+
+ protected:
+  explicit held_at_fork(std::mutex* mutex) : mutex_{mutex} {}
+  ~held_at_fork() = default;
+  /// Adds this object to the list, once it is constructed. Requires the mutex of the list.
+  void link();
+  /// Waits for a fork that uses this object, and removes the object from the list.
+  void unlink();
+
+  /// Whether threads may lock the mutex.
+  enum class access : std::uint32_t {
+    open,       // they may
+    fork_only,  // not before a fork has locked it
+    lost        // never again: at the fork a thread held it that this process does not have
+  };
+  std::mutex* mutex_;  // null: a copy_at_fork
 
  private:
   friend class copy_at_fork;
   friend class fork_handlers;
+  friend class mutex_held_at_fork;
   friend struct process_layout;
 
-  /// Does not enter the list yet: a fork must not find a copy_at_fork before it is constructed.
-  held_at_fork() : mutex_{nullptr} {}
-  /// Adds this object to the list that forks use. Requires the mutex of that list.
-  void link();
+  /// What a fork knows about the mutex.
+  enum class fork_verdict : std::uint8_t {
+    wanted,
+    own,       // the forking thread holds it
+    given_up,  // the fork does not wait for its owner
+  };
 
-  std::mutex* mutex_;  // null: a copy_at_fork
   // Guarded by: the mutex of the process's forks.
   held_at_fork* next_ = nullptr;  // in the order of locking
   held_at_fork* previous_ = nullptr;
   bool is_held_ = false;  // by a fork
+  fork_verdict verdict_ = fork_verdict::wanted;
+  // Written by forks. A hint, so loads and stores are relaxed (H): a thread that reads an old value
+  // locks the mutex before the fork does.
+  std::atomic<access> access_{access::open};
+};
+
+/// A mutex that each fork of the process locks. So in the child the guarded data is consistent and
+/// the mutex is free.
+///
+/// A fork waits for the thread that holds the mutex, whatever the order in which threads lock such
+/// mutexes. Meanwhile other threads let the fork go first. The fork continues without a mutex
+///   - that the forking thread holds itself: the thread also holds it in the child;
+///   - whose owner used no processor time for a second: it may be waiting for the forking thread;
+///   - that it could not lock within 10 seconds.
+/// In the last two cases the mutex is lost in the child: `lock` throws `bad_state` there.
+/// Construction and destruction take a lock. Any thread may construct and destroy the object.
+/// Locking costs a load more than with std::mutex.
+///
+/// The object must have static or heap storage, or lie on the forking thread's stack. The child
+/// reuses the stacks of other threads.
+class QUARRY_API mutex_held_at_fork : held_at_fork {
+ public:
+  /// Throws std::bad_alloc.
+  mutex_held_at_fork();
+  ~mutex_held_at_fork() { unlink(); }
+
+  /// Throws `bad_state` if the mutex is lost.
+  void lock() {
+    if (!lock_unless_lost()) [[unlikely]]
+      refuse();
+  }
+  /// Returns false if the mutex is lost. Otherwise locks it.
+  [[nodiscard]] bool lock_unless_lost() {
+    if (access_.load(std::memory_order_relaxed) == access::open && mutex_.try_lock())  // (H)
+        [[likely]]
+      return true;
+    return wait();
+  }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  friend struct process_layout;
+  [[nodiscard]] bool wait();
+  [[noreturn]] static void refuse();
+
+  std::mutex mutex_;
+};
+
+/// Holds a mutex for a call that must not throw, unless the mutex is lost.
+class lock_unless_lost {
+ public:
+  explicit lock_unless_lost(mutex_held_at_fork& mutex)
+      : mutex_{mutex}, is_locked_{mutex.lock_unless_lost()} {}
+  lock_unless_lost(lock_unless_lost const&) = delete;
+  lock_unless_lost& operator=(lock_unless_lost const&) = delete;
+  ~lock_unless_lost() {
+    if (is_locked_) mutex_.unlock();
+  }
+  /// False: the mutex is lost, and so is the data that it guards.
+  explicit operator bool() const { return is_locked_; }
+
+ private:
+  mutex_held_at_fork& mutex_;
+  bool is_locked_;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::detail

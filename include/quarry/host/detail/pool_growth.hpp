@@ -102,17 +102,15 @@ class QUARRY_POISONS pool_growth {
 
   // --- Slices and counts.
 
-  void flush_slices(std::uint32_t size_class) noexcept { slices_.flush(size_class, pages()); }
+  void flush_slices(slice_block const& block) noexcept { slices_.flush(block, pages()); }
   void count_allocation(bytes size) {
     count_slice(size);
     count_granted();
   }
   /// The same for a slice that was in a quick list, so that the arena's counts did not change.
   void count_slice(bytes size) {
-    bytes const before = below_peak_;
-    below_peak_ = before - size;
-    if (before < size) {
-      peak_allocated_ += size - before;
+    if (__builtin_sub_overflow(below_peak_, size, &below_peak_)) [[unlikely]] {
+      peak_allocated_ -= below_peak_;  // below_peak_ is negative, modulo 2^64
       below_peak_ = 0;
     }
   }
@@ -251,7 +249,7 @@ class QUARRY_POISONS pool_growth {
   void begin_slices() noexcept {
     may_have_slices_ = false;  // the pool has slices now, or never will
     try {
-      slices_.begin();
+      slices_.begin(options_.shrink_after != 0);
       arena_.chunks().keep_slices(slices_.map());
     } catch (std::bad_alloc const&) {  // chunks serve small sizes
     }

@@ -13,6 +13,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
+class slice_list;  // slices.hpp
+
 /// The state of one map page (64 KiB) that is divided into slices of one size: which slices are in
 /// use, and their requested sizes.
 ///
@@ -38,14 +40,14 @@ class slice_block {
 
   /// Divides the map page at `base` into free slices of `slice` bytes. Requires a block without
   /// slices.
-  void lay_out(std::uint64_t base, bytes slice, std::uint32_t size_class) {
+  void lay_out(std::uint64_t base, bytes slice, slice_list* list) {
     count_ = static_cast<std::uint32_t>(size / slice);
     for (std::uint32_t i = 0; i < count_; ++i) states_[i] = free_with_next(i + 1);
     states_[count_ - 1] = free_with_next(none);
     states_[count_] = free_flag;  // the remainder of the map page
     first_free_ = 0;
     removed_ = 0;
-    class_ = size_class;
+    list_ = list;
     slice_ = static_cast<std::uint32_t>(slice);
     // Rounded up by e < 1. So an offset of q slices and r bytes, times the inverse, is
     // q * 2^32 + r * 2^32 / slice + e * offset. e * offset is below 2^16, and 2^32 / slice is at
@@ -68,7 +70,8 @@ class slice_block {
     return result;
   }
   [[nodiscard]] bool is_full() const { return first_free_ == none; }
-  [[nodiscard]] std::uint32_t size_class() const { return class_; }
+  /// The owner's list of free slices of this size.
+  [[nodiscard]] slice_list* list() const { return list_; }
 
   /// A slice that the owner has taken out: its base address and its bits.
   struct handle {
@@ -189,8 +192,9 @@ class slice_block {
 
   single_writer<std::uint64_t>
       tag_;  // the base address of the map page, with layouts_ in the lowest 16 bits
+  slice_list* list_ = nullptr;
   single_writer<std::uint32_t> slice_, inverse_, count_;
-  std::uint32_t first_free_ = 0, removed_ = 0, class_ = 0;
+  std::uint32_t first_free_ = 0, removed_ = 0;
   std::uint16_t layouts_ = 0;  // wraps around
   single_writer<std::uint16_t> states_[size / min_slice + 1];
 };
@@ -207,6 +211,17 @@ constexpr bytes slice_block::bytes_of(std::uint32_t count) {
 /// written to are resident.
 class slice_map {
  public:
+  static constexpr std::uint32_t root_bits = 15;  // the root and a leaf have 1.25 MiB together
+  static constexpr std::uint64_t leaves = std::uint64_t{1} << root_bits;
+  static constexpr std::uint64_t leaf_bytes = object_starts::end / leaves;
+
+  struct leaf {
+    /// The block at an offset from the leaf's first address. For the thread that writes.
+    [[nodiscard]] slice_block* at(std::uint64_t offset) const {
+      return blocks[offset / slice_block::size];
+    }
+    single_writer<slice_block*> blocks[leaf_bytes / slice_block::size];
+  };
   /// The existing leaves, for the thread that writes.
   using made_leaves = std::vector<std::uint32_t>;
 
@@ -230,9 +245,7 @@ class slice_map {
   /// thread that writes.
   [[nodiscard]] slice_block* at(std::uint64_t address) const {
     leaf const* const branch = leaves_[address / leaf_bytes];
-    return branch == nullptr ? nullptr
-                             : static_cast<slice_block*>(
-                                   branch->blocks[address % leaf_bytes / slice_block::size]);
+    return branch == nullptr ? nullptr : branch->at(address % leaf_bytes);
   }
   /// The same, for any thread.
   [[nodiscard]] slice_block const* look(std::uint64_t address) const {
@@ -240,6 +253,10 @@ class slice_map {
     return branch == nullptr
                ? nullptr
                : branch->blocks[address % leaf_bytes / slice_block::size].load_acquire();
+  }
+  /// The leaf of an address that was reserved.
+  [[nodiscard]] leaf const& leaf_of(std::uint64_t address) const {
+    return *static_cast<leaf*>(leaves_[address / leaf_bytes]);
   }
 
   /// Frees the leaves.
@@ -259,14 +276,6 @@ class slice_map {
   }
 
  private:
-  static constexpr std::uint32_t root_bits = 17;
-  static constexpr std::uint64_t leaves = std::uint64_t{1} << root_bits;
-  static constexpr std::uint64_t leaf_bytes = object_starts::end / leaves;
-
-  struct leaf {
-    single_writer<slice_block*> blocks[leaf_bytes / slice_block::size];
-  };
-
   single_writer<leaf*> leaves_[leaves];
 };
 

@@ -14,6 +14,46 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
+/// The storage of a quick list of slices, in type-stable memory. Most of it is never written to.
+struct slice_list_room {
+  static constexpr std::uint32_t size = 128;
+  slice_block::handle slices[size];
+};
+
+/// Free slices of a class, the latest last; together they are at most as large as a block.
+class slice_list {
+ public:
+  slice_list() = default;
+  /// `maximum`: of the list's slices. `reports_all`: `reports_free` is always true.
+  slice_list(slice_list_room& storage, bytes maximum, bool reports_all)
+      : begin_{storage.slices},
+        end_{storage.slices},
+        reported_{reports_all ? begin_ : begin_ + std::min<bytes>(slice_list_room::size, maximum)} {
+  }
+
+  [[nodiscard]] bool is_empty() const { return end_ == begin_; }
+  /// Whether the pool has work to do after a slice was put into the list, because the list is full
+  /// or because the pool asked for all reports.
+  [[nodiscard]] bool reports_free() const { return end_ >= reported_; }
+  [[nodiscard]] std::ptrdiff_t count() const { return end_ - begin_; }
+  [[nodiscard]] slice_block::handle const* begin() const { return begin_; }
+  [[nodiscard]] slice_block::handle const* end() const { return end_; }
+
+  /// Takes the latest slice for `size` bytes and returns its address. Requires a list that is
+  /// not empty.
+  [[nodiscard]] std::uint64_t take(bytes size) {
+    slice_block::handle const& slice = *--end_;
+    slice.set_in_use(size);
+    return slice.base;
+  }
+  /// Requires a list that is not full.
+  void put(slice_block::handle const& slice) { *end_++ = slice; }
+  void remove_first(std::ptrdiff_t removed) { end_ = std::copy(begin_ + removed, end_, begin_); }
+
+ private:
+  slice_block::handle *begin_ = nullptr, *end_ = nullptr, *reported_ = nullptr;
+};
+
 /// Small allocations of a pool, as slices of slice blocks. Slices are neither searched for, nor
 /// split, nor merged.
 ///
@@ -47,15 +87,16 @@ class slices {
   }
 
   /// Allows slice blocks from now on. Does nothing if the alignment is so large that a block has
-  /// too few slices. Throws std::bad_alloc.
-  void begin() {
+  /// too few slices. `reports_all`: `deallocate` returns true for each free. Throws std::bad_alloc.
+  void begin(bool reports_all = false) {
     if (slice_map_ != nullptr || shift_ > largest_shift) return;
     if (rooms_ == nullptr)
-      rooms_ = static_cast<room*>(type_stable_allocate(type_stable_use::slice_lists, rooms_size));
+      rooms_ = static_cast<slice_list_room*>(
+          type_stable_allocate(type_stable_use::slice_lists, rooms_size));
     slice_map_ = static_cast<slice_map*>(
         type_stable_allocate(type_stable_use::slice_roots, sizeof(slice_map)));
     for (std::uint32_t index = 0; index < classes; ++index)
-      quick_[index] = quick_list{rooms_[index], slice_block::size / slice_of(index)};
+      quick_[index] = slice_list{rooms_[index], slice_block::size / slice_of(index), reports_all};
     maximum_ = slice_block::max_slice;
     end_of_map_ = object_starts::end;
   }
@@ -64,57 +105,22 @@ class slices {
   /// The map for readers; nullptr before `begin`.
   [[nodiscard]] slice_map* map() const { return slice_map_; }
 
-  /// The storage of a quick list, in type-stable memory. Most of it is never written to.
-  struct room {
-    static constexpr std::uint32_t size = 128;
-    slice_block::handle slices[size];
-  };
-  /// Free slices of a class, the latest last; together they are at most as large as a block.
-  class quick_list {
-   public:
-    quick_list() = default;
-    quick_list(room& storage, bytes maximum)
-        : begin_{storage.slices},
-          end_{storage.slices},
-          limit_{storage.slices + std::min<bytes>(room::size, maximum)} {}
-
-    [[nodiscard]] bool is_empty() const { return end_ == begin_; }
-    [[nodiscard]] bool is_full() const { return end_ == limit_; }
-    [[nodiscard]] bool is_half_full() const { return count() >= (limit_ - begin_) / 2; }
-    [[nodiscard]] std::ptrdiff_t count() const { return end_ - begin_; }
-    [[nodiscard]] slice_block::handle const* begin() const { return begin_; }
-    [[nodiscard]] slice_block::handle const* end() const { return end_; }
-
-    /// Takes the latest slice for `size` bytes and returns its address. Requires a list that is
-    /// not empty.
-    [[nodiscard]] std::uint64_t take(bytes size) {
-      slice_block::handle const& slice = *--end_;
-      slice.set_in_use(size);
-      return slice.base;
-    }
-    /// Requires a list that is not full.
-    void put(slice_block::handle const& slice) { *end_++ = slice; }
-    void remove_first(std::ptrdiff_t removed) { end_ = std::copy(begin_ + removed, end_, begin_); }
-
-   private:
-    slice_block::handle *begin_ = nullptr, *end_ = nullptr, *limit_ = nullptr;
-  };
-
   /// The quick list for allocations of `size` bytes, which is 1 to `maximum`.
-  [[nodiscard]] quick_list& list_of(bytes size) { return quick_[class_of(size)]; }
+  [[nodiscard]] slice_list& list_of(bytes size) { return quick_[class_of(size)]; }
   /// Takes a slice after filling its quick list from blocks. Returns nullopt if no block has a free
   /// slice and the class gets no new block.
   template <class MapPages>
   [[nodiscard]] std::optional<std::uint64_t> allocate_slowly(bytes size, MapPages const& pages) {
     std::uint32_t const index = class_of(size);
-    quick_list& list = quick_[index];
-    while (!list.is_half_full()) {
+    slice_list& list = quick_[index];
+    std::ptrdiff_t const wanted = capacity_of(index) / 2;
+    while (list.count() < wanted) {
       slice_block* const block = partial_[index];
       if (block == nullptr) {
         if (!list.is_empty() || !add_block(index, pages)) break;
         continue;
       }
-      for (; !list.is_half_full() && !block->is_full(); ++removed_) list.put(block->remove());
+      for (; list.count() < wanted && !block->is_full(); ++removed_) list.put(block->remove());
       if (block->is_full()) unlink(*block);
     }
     return list.is_empty() ? std::nullopt : std::optional{list.take(size)};
@@ -122,22 +128,28 @@ class slices {
 
   /// The slice block that contains `address`; nullptr if no slice block does.
   [[nodiscard]] slice_block* find_block(std::uint64_t address) const {
+    // Most pools have all their blocks in the addresses of one leaf, which needs one load.
+    std::uint64_t const offset = address - recent_begin_;
+    if (offset < recent_bytes_) [[likely]]
+      return recent_leaf_->at(offset);
     return address < end_of_map_ ? slice_map_->at(address) : nullptr;
   }
   /// Frees slice `number` of `block`, which is in use and has the address `base`. `find_block`
-  /// returned the block. Returns true if `flush` must be called for the block's class before
-  /// another slice of the class is freed.
+  /// returned the block. Returns true if `flush` must be called before another slice of the block
+  /// is freed.
   [[nodiscard]] bool deallocate(slice_block& block, std::uint64_t base, std::uint32_t number) {
     slice_block::handle const slice{base, block.bits_of(number)};
     slice.set_free();
-    quick_list& list = quick_[block.size_class()];
+    slice_list& list = *block.list();
     list.put(slice);
-    return list.is_full();
+    return list.reports_free();
   }
-  /// Returns the older half of a class's quick list to the blocks.
+  /// If the quick list of a block's class is full, returns its older half to the blocks.
   template <class MapPages>
-  void flush(std::uint32_t index, MapPages const& pages) {
-    flush(index, quick_[index].count() / 2, pages);
+  void flush(slice_block const& block, MapPages const& pages) {
+    std::uint32_t const index = class_of(block);
+    std::ptrdiff_t const count = quick_[index].count();
+    if (count == capacity_of(index)) flush(index, count / 2, pages);
   }
   /// Returns all blocks without slices in use to the pool. Returns false if there is no such block.
   template <class MapPages>
@@ -155,7 +167,7 @@ class slices {
   /// O(classes), so that no allocation and no free counts.
   [[nodiscard]] std::size_t in_use() const {
     std::size_t result = removed_;
-    for (quick_list const& list : quick_) result -= static_cast<std::size_t>(list.count());
+    for (slice_list const& list : quick_) result -= static_cast<std::size_t>(list.count());
     return result;
   }
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
@@ -184,12 +196,12 @@ class slices {
     for (std::uint32_t index = 0; index < classes; ++index) {
       for (slice_block const* block = partial_[index]; block != nullptr && listed <= blocks_.size();
            block = block->next, ++listed) {
-        expect(!block->is_full() && block->size_class() == index,
-               "a slice block is in a wrong list", block->begin());
+        expect(!block->is_full() && class_of(*block) == index, "a slice block is in a wrong list",
+               block->begin());
       }
       for (slice_block::handle const& slice : quick_[index]) {
         slice_block* const block = find_block(slice.base);
-        expect(block != nullptr && block->size_class() == index &&
+        expect(block != nullptr && class_of(*block) == index &&
                    block->find_base(slice.base).slice.is_free(),
                "a quick list has a slice that is not free", slice.base);
       }
@@ -209,7 +221,7 @@ class slices {
   static constexpr std::uint32_t classes = 48;        // with alignment 16; else fewer
   static constexpr std::uint32_t largest_shift = 10;  // 4 classes
   static_assert(slice_block::max_slice == slice_block::min_slice << 2 * (step_bits + 1));
-  static constexpr bytes rooms_size = classes * sizeof(room);
+  static constexpr bytes rooms_size = classes * sizeof(slice_list_room);
 
   /// The classes of 1, 2, ... units. Each number of units up to 16 has a class; above, each
   /// doubling has 8 classes.
@@ -224,6 +236,13 @@ class slices {
   }();
   [[nodiscard]] std::uint32_t class_of(bytes size) const {
     return class_of_units[(size - 1) >> shift_];
+  }
+  [[nodiscard]] std::uint32_t class_of(slice_block const& block) const {
+    return static_cast<std::uint32_t>(block.list() - quick_.data());
+  }
+  [[nodiscard]] std::ptrdiff_t capacity_of(std::uint32_t index) const {
+    return static_cast<std::ptrdiff_t>(
+        std::min<bytes>(slice_list_room::size, slice_block::size / slice_of(index)));
   }
   [[nodiscard]] bytes slice_of(std::uint32_t index) const {
     std::uint32_t const doubling = index < 16 ? 0 : (index >> step_bits) - 1;
@@ -254,18 +273,21 @@ class slices {
       return false;
     }
     slice_block& fresh = store_.take(count);
-    fresh.lay_out(*base, slice, index);
+    fresh.lay_out(*base, slice, &quick_[index]);
     fresh.position = blocks_.size();
     blocks_.push_back(&fresh);
     ++block_counts_[index];
     link(fresh);
     slice_map_->set(*base, &fresh);
+    recent_leaf_ = &slice_map_->leaf_of(*base);
+    recent_begin_ = *base / slice_map::leaf_bytes * slice_map::leaf_bytes;
+    recent_bytes_ = slice_map::leaf_bytes;
     return true;
   }
 
   template <class MapPages>
   void flush(std::uint32_t index, std::ptrdiff_t count, MapPages const& pages) {
-    quick_list& list = quick_[index];
+    slice_list& list = quick_[index];
     for (auto const* slice = list.begin(); slice != list.begin() + count; ++slice)
       put_back(*slice, pages);
     list.remove_first(count);
@@ -276,7 +298,7 @@ class slices {
     slice_block& block = *slice_map_->at(slice.base);
     if (block.is_full()) {
       // an unused block stays only while no other block of its class has free slices
-      if (slice_block* const first = partial_[block.size_class()]; first && first->removed() == 0)
+      if (slice_block* const first = partial_[class_of(block)]; first && first->removed() == 0)
         return_block(*first, pages);
       link(block);
     }
@@ -293,13 +315,14 @@ class slices {
     blocks_[block.position] = blocks_.back();
     blocks_[block.position]->position = block.position;
     blocks_.pop_back();
-    if (--block_counts_[block.size_class()] == 0) wanted_[block.size_class()] = 0;
+    std::uint32_t const index = class_of(block);
+    if (--block_counts_[index] == 0) wanted_[index] = 0;
     store_.keep(block);
     pages.deallocate(base);
   }
 
   void link(slice_block& block) {
-    slice_block*& first = partial_[block.size_class()];
+    slice_block*& first = partial_[class_of(block)];
     block.prev = nullptr;
     block.next = first;
     if (first != nullptr) first->prev = &block;
@@ -307,16 +330,20 @@ class slices {
   }
   void unlink(slice_block& block) {
     if (block.next != nullptr) block.next->prev = block.prev;
-    (block.prev != nullptr ? block.prev->next : partial_[block.size_class()]) = block.next;
+    (block.prev != nullptr ? block.prev->next : partial_[class_of(block)]) = block.next;
   }
 
   std::uint32_t shift_;
   bytes maximum_ = 0;
   std::uint64_t end_of_map_ = 0;  // addresses that the map can have are smaller; 0 before `begin`
+  // The leaf of the latest block and its addresses; no addresses before the first block.
+  std::uint64_t recent_begin_ = 0;
+  bytes recent_bytes_ = 0;
+  slice_map::leaf const* recent_leaf_ = nullptr;
   slice_map* slice_map_ = nullptr;
   slice_map::made_leaves leaves_;
-  std::array<quick_list, classes> quick_{};
-  room* rooms_ = nullptr;
+  std::array<slice_list, classes> quick_{};
+  slice_list_room* rooms_ = nullptr;
   std::size_t removed_ = 0;                            // slices in use and in quick lists
   std::array<slice_block*, classes> partial_{};        // the blocks with free slices
   std::array<std::uint32_t, classes> block_counts_{};  // the number of blocks

@@ -35,13 +35,21 @@ class QUARRY_POISONS pool {
   /// Allocates `size` bytes with the alignment of the options. Size 0 returns a unique address.
   /// Throws `out_of_memory`. O(1), or the cost of the placement, while a free chunk fits.
   [[nodiscard]] void* allocate(bytes size) {
-    if (has_slices_of(size)) {
-      auto& list = slices().list_of(size);
-      if (!list.is_empty()) return record_slice(list.take(size), size);
-    } else if (auto const base = arena().allocate_from_cached(memory_.sizes_for(size))) {
-      return record_allocation(*base, size);
-    }
-    return allocate_slowly(size);
+    void* const result = has_slices_of(size) ? allocate_quickly(size) : nullptr;
+    return result != nullptr ? result : allocate_otherwise(size);
+  }
+  /// The same for 1 to `max_quick()` bytes, if a free slice of the size is at hand. Otherwise
+  /// changes nothing and returns nullptr. For callers that look for such a slice without a call.
+  [[nodiscard]] void* allocate_quickly(bytes size) {
+    auto& list = slices().list_of(size);
+    if (list.is_empty()) return nullptr;
+    void* const result = record_slice(list.take(size), size);
+    if (result == nullptr) __builtin_unreachable();  // so that callers need not ask
+    return result;
+  }
+  /// The largest size that `allocate_quickly` may serve; 0 if slices serve no size yet.
+  [[nodiscard]] bytes max_quick() const {
+    return Placement::caches ? memory_.slices().maximum() : 0;
   }
   /// The same at a multiple of `alignment`, a power of two. If it exceeds the alignment of the
   /// options, the free chunk must be larger by the difference. Also throws `bad_argument`.
@@ -53,17 +61,18 @@ class QUARRY_POISONS pool {
   /// Frees an allocation; ignores nullptr. Returns false, and changes nothing but the count
   /// `invalid_frees`, if `pointer` is not the base address of an allocation in use.
   bool deallocate(void* pointer) noexcept {
-    // All steps but those of a slice without a label are tail calls, so that such a free needs no
-    // stack frame.
-    auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    detail::slice_block* const slice_block = slices().find_block(base);
-    if (slice_block == nullptr) return deallocate_chunk(base);
-    auto const [number, slice] = slice_block->find_base(base);
-    if (slice.has_flags()) [[unlikely]]
-      return deallocate_labelled(*slice_block, base);
-    bool const is_full = slices().deallocate(*slice_block, base, number);
-    record_free(base, slice.requested());
-    return is_full || maintains_after_frees_ ? finish_slice_free(*slice_block, is_full) : true;
+    return deallocate_slice(
+        pointer, [this](std::uint64_t base) { return deallocate_chunk(base); },
+        [this](detail::slice_block& slice_block, std::uint64_t base) {
+          return deallocate_labelled(slice_block, base);
+        });
+  }
+  /// The same if a slice without a label serves the allocation; otherwise changes nothing and
+  /// returns false. For callers that free such a slice in their own code, without a call.
+  [[nodiscard]] bool deallocate_quickly(void* pointer) noexcept {
+    return deallocate_slice(
+        pointer, [](std::uint64_t) { return false; },
+        [](detail::slice_block&, std::uint64_t) { return false; });
   }
   /// The same, but does not count a refused pointer: for callers that try several pools.
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
@@ -179,10 +188,16 @@ class QUARRY_POISONS pool {
   [[nodiscard]] Placement& arena() { return memory_.arena(); }
   [[nodiscard]] detail::slices& slices() { return memory_.slices(); }
   [[nodiscard]] detail::reserved_memory& registered() { return memory_.source().memory(); }
-  [[nodiscard]] bool has_slices_of(bytes size) const {
-    return Placement::caches && size - 1 < memory_.slices().maximum();
-  }
+  [[nodiscard]] bool has_slices_of(bytes size) const { return size - 1 < max_quick(); }
 
+  /// An allocation that no slice at hand serves.
+  [[nodiscard, gnu::noinline]] void* allocate_otherwise(bytes size) {
+    if (!has_slices_of(size)) {
+      if (auto const base = arena().allocate_from_cached(memory_.sizes_for(size)))
+        return record_allocation(*base, size);
+    }
+    return allocate_slowly(size);
+  }
   /// An allocation that the first quick list cannot serve, from top to bottom. `room`: the bytes
   /// that a chunk needs beyond its size, so that it can be cut at a multiple of `alignment`.
   template <bool IsAligned = false>
@@ -217,6 +232,22 @@ class QUARRY_POISONS pool {
     return reinterpret_cast<void*>(base);
   }
 
+  /// Frees a slice without a label. Otherwise returns `chunk(base)`, or `labelled(block, base)` for
+  /// a slice with a label or a free one. All steps but those of a slice are tail calls, so that
+  /// its free needs no stack frame.
+  template <class Chunk, class Labelled>
+  [[gnu::always_inline]] bool deallocate_slice(void* pointer, Chunk const& chunk,
+                                               Labelled const& labelled) noexcept {
+    auto const base = reinterpret_cast<std::uint64_t>(pointer);
+    detail::slice_block* const slice_block = slices().find_block(base);
+    if (slice_block == nullptr) return chunk(base);
+    auto const [number, slice] = slice_block->find_base(base);
+    if (slice.has_flags()) [[unlikely]]
+      return labelled(*slice_block, base);
+    bool const has_work = slices().deallocate(*slice_block, base, number);
+    record_free(base, slice.requested());
+    return has_work ? finish_slice_free(*slice_block) : true;
+  }
   [[nodiscard, gnu::noinline]] bool deallocate_chunk(std::uint64_t base) noexcept {
     if (base == 0) return true;
     auto const requested = arena().deallocate_to_cache(base);
@@ -242,13 +273,12 @@ class QUARRY_POISONS pool {
       return false;
     }
     registered().tracking()->forget(base);
-    bool const is_full = slices().deallocate(slice_block, base, number);
+    (void)slices().deallocate(slice_block, base, number);
     record_free(base, slice.requested());
-    return finish_slice_free(slice_block, is_full);
+    return finish_slice_free(slice_block);
   }
-  [[gnu::noinline]] bool finish_slice_free(detail::slice_block& slice_block,
-                                           bool is_full) noexcept {
-    if (is_full) memory_.flush_slices(slice_block.size_class());
+  [[gnu::noinline]] bool finish_slice_free(detail::slice_block& slice_block) noexcept {
+    memory_.flush_slices(slice_block);
     return maintains_after_frees_ ? maintain() : true;
   }
   void record_free(std::uint64_t base, bytes requested) noexcept {

@@ -3,9 +3,11 @@
 
 #include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/host/detail/make_room.hpp"
+#include "quarry/host/detail/returned_addresses.hpp"
 #include "quarry/host/pools/pool.hpp"
 
 #include <atomic>
+#include <bit>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,15 +18,16 @@ namespace quarry::inline QUARRY_ABI {
 
 /// A pool for each thread, so that threads do not wait for each other.
 ///
-/// Any thread may free what another thread allocated. The address goes into a list of that thread's
-/// arena, under the list's own lock, and that thread frees it when it next allocates. If an address
-/// is in the list twice, the arena's pool then refuses and counts the second entry. If no thread
-/// owns the arena, the address and the whole list are freed at once. So a thread that will not
-/// allocate for long, such as an idle worker, should call `leave`. The options, such as block sizes
-/// and `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new
-/// thread. A thread does not use the free memory of another thread; `release` returns it to the
-/// resource. If threads need few blocks, or only free, one pool in a `synchronized_resource`
-/// reserves less.
+/// Any thread may free what another thread allocated, and needs no arena for that. The address goes
+/// into the list of that thread's arena (returned_addresses), and that thread frees it when it next
+/// allocates. If an address is in the list twice, the arena's pool then refuses and counts the
+/// second entry. If no thread owns the arena, the address and the whole list are freed at once. An
+/// idle thread keeps what others freed: at most what its arena had reserved at the thread's last
+/// allocation, and the list. So a thread that will not allocate for long, such as an idle worker,
+/// should call `leave`. The options, such as block sizes and `max_bytes`, hold for each thread. A
+/// thread that ends leaves its pool to the next new thread. A thread does not use the free memory
+/// of another thread; `release` returns it to the resource. If threads need few blocks, one pool in
+/// a `synchronized_resource` reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that owns the arena. The owner changes under the
 /// mutex. A thread that frees into an arena without an owner, or releases it, owns it for that
@@ -54,7 +57,11 @@ class QUARRY_POISONS thread_arenas {
   ~thread_arenas() {
     std::map<allocator_id, std::shared_ptr<arena>> arenas;
     {
-      std::lock_guard const lock{shared_->mutex};
+      detail::lock_unless_lost const lock{shared_->mutex};
+      if (!lock) {  // in a child: the map may be inconsistent, so it stays
+        (void)new std::shared_ptr<state>{std::move(shared_)};
+        return;
+      }
       arenas.swap(shared_->arenas);
       shared_->is_destroyed = true;
     }
@@ -63,14 +70,21 @@ class QUARRY_POISONS thread_arenas {
   }
 
   /// The same as `pool::allocate`.
-  [[nodiscard]] void* allocate(bytes size) { return allocate_in_pool(size); }
+  [[nodiscard]] void* allocate(bytes size) {
+    last_used const last = last_of_thread();
+    if (last.owner == shared_.get() &&
+        size - 1 < last.assigned->max_quick.load(std::memory_order_relaxed)) [[likely]] {  // (H)
+      if (void* const result = last.assigned->arena_pool->allocate_quickly(size)) return result;
+    }
+    return allocate_slowly(size);
+  }
   /// Any thread may free. Returns false and changes nothing if no arena has an allocation at the
   /// address, or if the list of another thread's returns cannot grow. A second free of another
   /// thread's allocation returns true if the owner has not processed the first free; the owner's
   /// pool refuses and counts it later. O(1).
   bool deallocate(void* pointer) noexcept {
     last_used const last = last_of_thread();
-    if (last.owner == shared_.get() && last.assigned->arena_pool->try_deallocate(pointer))
+    if (last.owner == shared_.get() && last.assigned->arena_pool->deallocate_quickly(pointer))
         [[likely]]
       return true;
     return deallocate_slowly(pointer);
@@ -78,7 +92,9 @@ class QUARRY_POISONS thread_arenas {
 
   /// The interface of a resource.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
-    return allocate_in_pool(size, alignment);
+    bool const is_aligned =
+        std::has_single_bit(alignment) && alignment <= shared_->options.alignment;
+    return is_aligned ? allocate(size) : allocate_slowly(size, alignment);
   }
   void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
 
@@ -101,7 +117,7 @@ class QUARRY_POISONS thread_arenas {
     std::vector<std::shared_ptr<arena>> idle;
     try {
       idle = claim_idle_arenas();
-    } catch (std::bad_alloc const&) {  // the blocks stay
+    } catch (...) {  // no memory, or the mutex is lost in a child: the blocks stay
     }
     for (auto const& entry : idle) {
       free_returned(*entry);
@@ -126,21 +142,26 @@ class QUARRY_POISONS thread_arenas {
  private:
   struct arena {
     std::optional<pool<Resource>> arena_pool;
-    // relaxed: a hint only, since the mutex orders the returns. If the thread sees it late, the
-    // returns wait for a later call
-    std::atomic<bool> has_returns{false};
-    std::mutex mutex;
-    detail::held_at_fork fork_guard{mutex};
-    std::vector<void*> returns;  // Guarded by: the mutex
-    std::vector<void*> spare;    // room for the next returns. Guarded by: the arena's thread
+    // A line of its own, because other threads write it. The first two are hints (H): `returns`
+    // orders their changes.
+    alignas(64) std::atomic<bool> has_returns{false};
+    // The largest size that the thread may request of the pool without asking for returns: the
+    // pool's `max_quick`, or 0 while there are returns.
+    std::atomic<bytes> max_quick{0};
     // Whether a thread has the arena. Written under the state's mutex
     std::atomic<bool> is_in_use{true};
+    detail::returned_addresses returns;  // the owner is the arena's thread
+
+    void announce_returns() noexcept {
+      if (has_returns.load(std::memory_order_relaxed)) return;  // (H)
+      max_quick.store(0, std::memory_order_relaxed);            // (H)
+      has_returns.store(true, std::memory_order_relaxed);       // (H)
+    }
   };
   struct state {
     state(Resource upstream, pool_options const& wanted)
         : resource{std::move(upstream)}, options{wanted} {}
-    std::mutex mutex;
-    detail::held_at_fork fork_guard{mutex};
+    detail::mutex_held_at_fork mutex;
     std::map<allocator_id, std::shared_ptr<arena>> arenas;  // Guarded by: the mutex
     bool is_destroyed = false;                              // Guarded by: the mutex
     Resource resource;
@@ -185,23 +206,22 @@ class QUARRY_POISONS thread_arenas {
   /// Allocates in the calling thread's pool. Once the thread's list of arenas is destroyed, the
   /// thread has a pool for this call only.
   template <class... Request>
-  [[nodiscard]] void* allocate_in_pool(Request... request) {
-    last_used const last = last_of_thread();
-    if (last.owner == shared_.get() && !last.assigned->has_returns.load(std::memory_order_relaxed))
-        [[likely]]
-      return last.assigned->arena_pool->allocate(request...);
-    return allocate_slowly(request...);
-  }
-  template <class... Request>
   [[nodiscard, gnu::noinline]] void* allocate_slowly(Request... request) {
-    if (!has_ended()) return own_pool().allocate(request...);
+    if (!has_ended()) {
+      arena& own = own_arena();
+      if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
+      void* const result = own.arena_pool->allocate(request...);
+      if (own.max_quick.load(std::memory_order_relaxed) != own.arena_pool->max_quick())  // (H)
+        free_returned(own);
+      return result;
+    }
     auto const assigned = assign_arena();
     leave_at_end const cleanup{*shared_, *assigned};
     return assigned->arena_pool->allocate(request...);
   }
   /// Leaves an arena to the next thread that wants one.
   static void give_up(state& owner, arena& left) noexcept {
-    std::lock_guard const lock{owner.mutex};
+    detail::lock_unless_lost const lock{owner.mutex};
     left.is_in_use = false;
   }
   struct leave_at_end {
@@ -212,8 +232,8 @@ class QUARRY_POISONS thread_arenas {
   /// Takes an arena for a short time. Returns false if another thread has it.
   [[nodiscard]] static bool claim(state& owner, arena& wanted) noexcept {
     if (wanted.is_in_use.load(std::memory_order_relaxed)) return false;  // (H)
-    std::lock_guard const lock{owner.mutex};
-    return !wanted.is_in_use.exchange(true);
+    detail::lock_unless_lost const lock{owner.mutex};
+    return lock && !wanted.is_in_use.exchange(true);
   }
   /// Takes all arenas that no thread has. Throws std::bad_alloc.
   [[nodiscard]] std::vector<std::shared_ptr<arena>> claim_idle_arenas() {
@@ -275,19 +295,16 @@ class QUARRY_POISONS thread_arenas {
   /// The calling thread's pool, after freeing the allocations that other threads returned.
   [[nodiscard]] pool<Resource>& own_pool() {
     arena& own = own_arena();
-    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);
+    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
     return *own.arena_pool;
   }
+  /// Frees the allocations that other threads returned, and lets the pool serve quickly again.
   [[gnu::noinline]] static void free_returned(arena& own) noexcept {
-    std::vector<void*> returned = std::move(own.spare);
-    {
-      std::lock_guard const lock{own.mutex};
-      returned.swap(own.returns);
-      own.has_returns.store(false, std::memory_order_relaxed);
-    }
-    for (void* const pointer : returned) (void)own.arena_pool->deallocate(pointer);
-    returned.clear();
-    own.spare = std::move(returned);
+    own.has_returns.store(false, std::memory_order_relaxed);                      // (H)
+    own.max_quick.store(own.arena_pool->max_quick(), std::memory_order_relaxed);  // (H)
+    bool const has_all =
+        own.returns.take([&](void* pointer) { (void)own.arena_pool->deallocate(pointer); });
+    if (!has_all) own.announce_returns();
   }
   /// The arena whose pool has this id; nullptr if there is none. The pool must have an allocation
   /// in use.
@@ -296,7 +313,8 @@ class QUARRY_POISONS thread_arenas {
     if (thread != nullptr && thread->last_returned_id == id &&
         thread->last_returned_state == shared_.get())
       return thread->last_returned;
-    std::lock_guard const lock{shared_->mutex};
+    detail::lock_unless_lost const lock{shared_->mutex};
+    if (!lock) return nullptr;
     auto const owner = shared_->arenas.find(id);
     if (owner == shared_->arenas.end()) return nullptr;
     if (thread != nullptr) {
@@ -306,14 +324,18 @@ class QUARRY_POISONS thread_arenas {
     }
     return owner->second.get();
   }
-  /// Frees an address that the arena used last does not have.
+  /// Frees an address that is no slice of the arena used last.
   [[gnu::noinline]] bool deallocate_slowly(void* pointer) noexcept {
     if (pointer == nullptr) return true;
-    try {
-      bool const was_asked = last_of_thread().owner == shared_.get();
-      if (!was_asked && !has_ended() && own_arena().arena_pool->try_deallocate(pointer))
+    last_used const last = last_of_thread();
+    arena* const own = last.owner == shared_.get() ? last.assigned
+                       : has_ended()               ? nullptr
+                                                   : known_arena();
+    if (own != nullptr) {
+      allocator_id const owner = registry::only_allocator_of(pointer);
+      if ((owner == 0 || owner == own->arena_pool->id()) &&
+          own->arena_pool->try_deallocate(pointer))
         return true;
-    } catch (...) {  // no memory for an arena; returning the address needs none
     }
     return return_to_owner(pointer);
   }
@@ -327,15 +349,11 @@ class QUARRY_POISONS thread_arenas {
       free_returned(*assigned);
       return assigned->arena_pool->deallocate(pointer);
     }
-    std::lock_guard const lock{assigned->mutex};
-    try {
-      assigned->returns.push_back(pointer);
-      if (detail::is_poisoned(shared_->resource)) detail::poison(pointer, found->size);
-    } catch (std::bad_alloc const&) {  // the allocation stays in use
-      return false;
-    }
-    assigned->has_returns.store(true, std::memory_order_relaxed);
-    return true;
+    bool const is_poisoned = detail::is_poisoned(shared_->resource);
+    if (is_poisoned) detail::poison(pointer, found->size);  // before the owner may reuse it
+    if (assigned->returns.add(pointer, [&] { assigned->announce_returns(); })) return true;
+    if (is_poisoned) detail::unpoison(pointer, found->size);  // the allocation stays in use
+    return false;
   }
 
   std::shared_ptr<state> shared_;

@@ -168,6 +168,15 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
   return find_slowly(number);
 }
 
+/// The allocator that alone has blocks in the map page of `address`; 0 if no or several allocators
+/// have.
+[[nodiscard]] inline allocator_id only_allocator_of(void const* address) {
+  auto const number = reinterpret_cast<std::uint64_t>(address);
+  if (number >= detail::object_starts::end) return 0;
+  detail::chunk_view const* const view = detail::page_map::only_view(number);
+  return view == nullptr ? 0 : static_cast<allocator_id>(view->owner.load_acquire() >> 16);
+}
+
 /// The label of the allocation that contains `address`, or nullopt. Takes the registry's lock and
 /// the lock of the allocator's registration.
 [[nodiscard]] QUARRY_API std::optional<allocation_label> label_of(void const* address);

@@ -64,14 +64,14 @@ class aligned_resource : public resource_adaptor<aligned_resource<Upstream>, Ups
   }
 
   struct state {
-    std::mutex mutex;
-    detail::held_at_fork fork_guard{mutex};
+    detail::mutex_held_at_fork mutex;
     // Returned address -> the upstream's address. Guarded by: the mutex
     std::unordered_map<void*, void*> bases;
   };
   /// Removes an entry of the table and returns its value, nullptr if there is no such entry.
   [[nodiscard]] void* remove(void* pointer) noexcept {
-    std::lock_guard const lock{shared_->mutex};
+    detail::lock_unless_lost const lock{shared_->mutex};
+    if (!lock) return nullptr;
     auto const found = shared_->bases.find(pointer);
     if (found == shared_->bases.end()) return nullptr;
     void* const whole = found->second;

@@ -106,8 +106,7 @@ class statistics_resource : public resource_adaptor<statistics_resource<Upstream
     using unsigned_number = detail::atomic_counter<std::uint64_t>;
     number allocated, peak_allocated, allocations_in_use, peak_allocations;
     unsigned_number total_allocated, total_allocations, failures;
-    std::mutex mutex;
-    detail::held_at_fork fork_guard{mutex};
+    detail::mutex_held_at_fork mutex;
     std::vector<part> parts = std::vector<part>(1);  // the innermost last. Guarded by: the mutex
 
     void begin_part() {

@@ -15,8 +15,8 @@ namespace quarry::inline QUARRY_ABI {
 /// Lets several threads share a resource or pool: a mutex serialises their calls.
 ///
 /// The upstream is guarded by the mutex. `with` runs several calls as one critical section. A fork
-/// waits for the thread that holds the mutex, so that the child can use the resource
-/// (held_at_fork).
+/// waits for the thread that holds the mutex, so that the child can use the resource. If the fork
+/// gives up (mutex_held_at_fork), calls in the child throw `bad_state`, and frees do nothing.
 template <class Upstream>
 class synchronized_resource {
  public:
@@ -28,7 +28,8 @@ class synchronized_resource {
     return with([&](Upstream& upstream) { return upstream.allocate(size, alignment); });
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    with([&](Upstream& upstream) { upstream.deallocate(pointer, size, alignment); });
+    detail::lock_unless_lost const lock{shared_->mutex};
+    if (lock) shared_->upstream.deallocate(pointer, size, alignment);
   }
 
   /// Makes the upstream return unused memory, if it keeps any (`release_unused`).
@@ -55,8 +56,7 @@ class synchronized_resource {
     template <class... Arguments>
     explicit state(Arguments&&... arguments) : upstream(std::forward<Arguments>(arguments)...) {}
     Upstream upstream;
-    std::mutex mutex;
-    detail::held_at_fork fork_guard{mutex};
+    detail::mutex_held_at_fork mutex;
   };
   std::unique_ptr<state> shared_;
 };

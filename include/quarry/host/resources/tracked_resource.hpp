@@ -81,7 +81,8 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     {
-      std::lock_guard const lock{shared_->mutex};
+      detail::lock_unless_lost const lock{shared_->mutex};
+      if (!lock) return;
       auto const found = shared_->table.find(base);
       if (found.id == detail::no_chunk || shared_->table[found.id].requested() != size) {
         ++shared_->invalid_frees;
@@ -96,8 +97,7 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
   struct state {
     state(memory_location location, std::string name)
         : registered{table, location, std::move(name), true} {}
-    std::mutex mutex;
-    detail::held_at_fork fork_guard{mutex};
+    detail::mutex_held_at_fork mutex;
     detail::chunk_table table;  // Guarded by: the mutex, for writes
     detail::registration registered;
     std::uint64_t invalid_frees = 0;  // Guarded by: the mutex
