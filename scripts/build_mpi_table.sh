@@ -15,7 +15,8 @@ install -s "build/$preset/mpi/quarry-mpirun" "$folder"
 install scripts/run_mpi_table.sh "$folder/run.sh"
 install -m 644 bench/mpi/measure.h "$folder/sources"
 commit >"$folder/COMMIT"
-for name in ping_pong ring barrier neighbours collectives stencil sample_sort particles; do
+programs=(ping_pong ring barrier neighbours collectives stencil sample_sort particles)
+for name in "${programs[@]}"; do
   step "$name"
   "build/$preset/mpi/quarry-mpicc" -O2 "bench/mpi/$name.c" -o "$folder/$name.quarry" -lm
   strip "$folder/$name.quarry"
@@ -23,4 +24,5 @@ for name in ping_pong ring barrier neighbours collectives stencil sample_sort pa
 done
 step "kernels by hand"
 nvcc -std=c++20 -O3 -arch=sm_90 -Xcompiler -static-libstdc++,-static-libgcc -Xlinker -s bench/mpi/by_hand/by_hand.cu -o "$folder/by_hand"
+tar -C "$folder" --remove-files -czf "$folder/programs.tar.gz" by_hand quarry-mpirun "${programs[@]/%/.quarry}"  # a fifth of the size
 step "$folder: $(du -sh "$folder" | cut -f 1)"

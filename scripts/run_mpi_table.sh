@@ -27,6 +27,8 @@ export QUARRY_HOST=${QUARRY_HOST:-$gpu} QUARRY_DATE=${QUARRY_DATE:-$(date -u +%F
 export QUARRY_COMMIT=${QUARRY_COMMIT:-$(cat "$folder/COMMIT" 2>/dev/null || echo unknown)}
 mkdir -p "$results"
 results=$(cd "$results" && pwd)
+tar -xzf "$folder/programs.tar.gz" -C "$results" --one-top-level=programs || exit 1
+binaries=$results/programs
 lines=$results/$QUARRY_DATE-$QUARRY_HOST.jsonl log=$results/table.log
 ran=0 failed=0
 
@@ -50,8 +52,8 @@ run() {
     return
   fi
   case $QUARRY_SYSTEM in
-    quarry-gpu) command=("$folder/quarry-mpirun" --device gpu -n "$count" "$folder/$program.quarry") ;;
-    open-mpi) command=("${mpirun[@]}" -n "$count" "$results/openmpi/$program") ;;
+    quarry-gpu) command=("$binaries/quarry-mpirun" --device gpu -n "$count" "$binaries/$program.quarry") ;;
+    open-mpi) command=("${mpirun[@]}" -n "$count" "$binaries/$program.openmpi") ;;
   esac
   timeout --kill-after=5 "$limit" "${command[@]}" ${operation:+"$operation"} >"$results/out.txt" 2>"$results/err.txt"
   status=$?
@@ -81,7 +83,7 @@ for system in "$@"; do
     by-hand)
       export QUARRY_MACHINE="kernels by hand on $QUARRY_HOST"
       start=$SECONDS
-      timeout --kill-after=5 90 "$folder/by_hand" >"$results/out.txt" 2>"$results/err.txt"
+      timeout --kill-after=5 90 "$binaries/by_hand" >"$results/out.txt" 2>"$results/err.txt"
       status=$?
       ran=$((ran + 1))
       [ "$status" -eq 0 ] || failed=$((failed + 1))
@@ -91,10 +93,9 @@ for system in "$@"; do
       ;;
     open-mpi)
       export QUARRY_MACHINE="Open MPI on $cores cores of the host of $QUARRY_HOST"
-      mkdir -p "$results/openmpi"
       command -v mpicc >/dev/null || { say "no mpicc: no other MPI"; continue; }
       for source in "$folder"/sources/*.c; do
-        timeout 60 mpicc -O2 "$source" -o "$results/openmpi/$(basename "$source" .c)" -lm 2>&1 | tee -a "$log"
+        timeout 60 mpicc -O2 "$source" -o "$binaries/$(basename "$source" .c).openmpi" -lm 2>&1 | tee -a "$log"
       done
       for ((most = 1; 2 * most <= cores; most *= 2)); do :; done  # the programs want a power of two
       counts=(2) && run_all ping_pong
@@ -113,6 +114,6 @@ for system in "$@"; do
   esac
 done
 rm -f "$results/out.txt" "$results/err.txt"
-rm -rf "$results/openmpi"
+rm -rf "$binaries"
 say "$ran runs, $failed failed, $((SECONDS - begin)) s; results in $lines"
 [ "$failed" -eq 0 ]
