@@ -53,6 +53,7 @@ run() {
   fi
   case $QUARRY_SYSTEM in
     quarry-gpu) command=("$binaries/quarry-mpirun" --device gpu -n "$count" "$binaries/$program.quarry") ;;
+    by-hand) command=("$binaries/by_hand" "$part") operation='' limit=40 ;;  # all numbers of ranks
     open-mpi) command=("${mpirun[@]}" -n "$count" "$binaries/$program.openmpi") ;;
   esac
   timeout --kill-after=5 "$limit" "${command[@]}" ${operation:+"$operation"} >"$results/out.txt" 2>"$results/err.txt"
@@ -82,14 +83,7 @@ for system in "$@"; do
   case $system in
     by-hand)
       export QUARRY_MACHINE="kernels by hand on $QUARRY_HOST"
-      start=$SECONDS
-      timeout --kill-after=5 90 "$binaries/by_hand" >"$results/out.txt" 2>"$results/err.txt"
-      status=$?
-      ran=$((ran + 1))
-      [ "$status" -eq 0 ] || failed=$((failed + 1))
-      grep -a '^{' "$results/out.txt" >>"$lines"
-      head -n 12 "$results/err.txt" | tee -a "$log"
-      say "-- kernels by hand: status $status, $(grep -ac '^{' "$results/out.txt") lines, $((SECONDS - start)) s"
+      counts=(1) && run_all ping_pong barrier neighbours bcast allreduce alltoall stencil sample_sort particles ring
       ;;
     open-mpi)
       export QUARRY_MACHINE="Open MPI on $cores cores of the host of $QUARRY_HOST"

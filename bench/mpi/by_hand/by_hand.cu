@@ -6,7 +6,7 @@
 // share the work. A line's `way` names the fastest of the ways that were tried.
 //
 // usage: by_hand [PART...]    ping_pong, ring, barrier, neighbours, bcast, allreduce, alltoall,
-//                             stencil, sort, particles (all)
+//                             stencil, sample_sort, particles (all)
 #include <cstring>
 
 #include "collectives.cuh"
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
     for (int const bytes : {8, 64, 512, 4096, 32768, 262144, 1 << 20, 4 << 20, 16 << 20, 64 << 20})
       ping_pong(bytes);
   if (is_wanted("stencil")) stencil(ranks, 8192);
-  if (is_wanted("sort")) sort(ranks, 1 << 24);
+  if (is_wanted("sample_sort")) sort(ranks, 1 << 24);
   if (is_wanted("particles")) simulate(ranks, 64);
   for (int const each : ranks) {
     if (is_wanted("ring")) ring(each);
