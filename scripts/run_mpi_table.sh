@@ -6,6 +6,7 @@
 #
 # TABLE_SECONDS: no program starts later than so many seconds after the begin (330). BENCH_SECONDS: for one run (15; a ring 35).
 # TABLE_RANKS: numbers of ranks on the GPU (1024 4096 16384 65536 262144). TABLE_PROGRAMS: programs (all).
+# QUARRY_MPI_HEAP: the bytes of the ranks' heap (40 GiB): buffers take 16 GiB together, and blocks of the heap are larger than these.
 # QUARRY_HOST, QUARRY_DATE, QUARRY_COMMIT and MPIRUN as in run_mpi_bench.sh. A run that fails adds {"bench":"mpi/failed",...}.
 set -uo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -25,6 +26,7 @@ case $gpu in
 esac
 export QUARRY_HOST=${QUARRY_HOST:-$gpu} QUARRY_DATE=${QUARRY_DATE:-$(date -u +%F)}
 export QUARRY_COMMIT=${QUARRY_COMMIT:-$(cat "$folder/COMMIT" 2>/dev/null || echo unknown)}
+export QUARRY_MPI_HEAP=${QUARRY_MPI_HEAP:-$((40 << 30))}
 mkdir -p "$results"
 results=$(cd "$results" && pwd)
 tar -xzf "$folder/programs.tar.gz" -C "$results" --one-top-level=programs || exit 1
