@@ -44,7 +44,10 @@ enum class call : std::uint32_t {
   buffer_detach,
   cancel,
   shared_gather,  // with a root_window, as the next one
-  shared_scatter
+  shared_scatter,
+  shared_bcast,  // from the root's memory: ranks that meet for few bytes must not meet these
+  shared_reduce,
+  shared_allreduce
 };
 
 /// Whether ranks that take part in the call read what others have written, apart from messages: an
@@ -90,7 +93,10 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Buffer_detach",
                                              "MPI_Cancel",
                                              "MPI_Gather",
-                                             "MPI_Scatter"};
+                                             "MPI_Scatter",
+                                             "MPI_Bcast",
+                                             "MPI_Reduce",
+                                             "MPI_Allreduce"};
 
 /// Collective operations that can run as schedules (schedule.hpp).
 enum class operation : std::uint32_t {

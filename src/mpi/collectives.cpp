@@ -3,6 +3,7 @@
 // world goes through meetings, other data by messages along binomial trees.
 #include "collective.hpp"
 #include "collective_calls.hpp"
+#include "direct_collectives.hpp"
 #include "meeting.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -172,7 +173,12 @@ QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root
     return error == MPI_SUCCESS ? error
                                 : fail(rank, communicator, error, "MPI_Bcast", "count", count);
   }
-  collective const of{rank, *among, call::bcast};
+  bool const is_direct = meets(*among);
+  collective const of{rank, *among, is_direct ? call::shared_bcast : call::bcast};
+  if (is_direct) {
+    broadcast_directly(of, data, static_cast<bytes>(count), type, from);
+    return of.result(communicator, "MPI_Bcast");
+  }
   if (is_whole) {
     broadcast(of, data, size, from);
     return of.result(communicator, "MPI_Bcast");
@@ -236,10 +242,16 @@ QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Data
                                  count, type, how);
     return MPI_SUCCESS;
   }
-  collective const of{rank, *among, call::reduce};
   auto const elements = static_cast<bytes>(count);
-  bytes const length = span_of(rank, elements, type).size;
   auto const target = static_cast<std::uint32_t>(root);
+  if (reduces_directly(*among, count, type, op)) {
+    collective const of{rank, *among, call::shared_reduce};
+    reduce_directly(of, sent == MPI_IN_PLACE ? received : sent,
+                    of.own == target ? received : nullptr, elements, type, op);
+    return of.result(communicator, "MPI_Reduce");
+  }
+  collective const of{rank, *among, call::reduce};
+  bytes const length = span_of(rank, elements, type).size;
   partial_result const partial{rank, sent == MPI_IN_PLACE ? received : sent, elements, type};
   reduce_to_first(of, partial.data(), elements, type, op);
   if (of.own == 0 && target != 0) of.send(partial.data(), length, target);
@@ -271,6 +283,12 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
     int const error =
         MPI_Reduce(is_copied ? received : sent, received, count, type, op, 0, communicator);
     return error != MPI_SUCCESS ? error : MPI_Bcast(received, count, type, 0, communicator);
+  }
+  if (reduces_directly(*among, count, type, op)) {
+    collective const of{rank, *among, call::shared_allreduce};
+    reduce_directly(of, sent == MPI_IN_PLACE ? received : sent, received, static_cast<bytes>(count),
+                    type, op);
+    return of.result(communicator, "MPI_Allreduce");
   }
   collective const of{rank, *among, call::allreduce};
   bytes const length = static_cast<bytes>(count) * static_cast<bytes>(element_extent(rank, type));

@@ -6,6 +6,7 @@
 #include "convert_elements.hpp"
 #include "direct_collectives.hpp"
 #include "root_window.hpp"
+#include "shared_reads.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -71,6 +72,19 @@ QUARRY_SLOW void scatter_directly(collective const& of, void const* sent, rank_p
   window.close();
 }
 
+/// Reads a part of each rank's data, the part of rank r at r * `distance`. Returns false if the
+/// caller must read part by part: because elements have gaps, or sizes differ, or that is as fast.
+QUARRY_SLOW bool read_all_parts(collective const& of, published_data const& data, void* received,
+                                bytes received_count, MPI_Datatype received_type, bytes part,
+                                bytes distance) {
+  bool const is_simple = is_dense(of.rank, received_type) &&
+                         received_count * element_size(of.rank, received_type) == part;
+  // A lane that cannot take part has a part of no bytes.
+  return read_parts({static_cast<char*>(received), is_simple ? part : 0, of.own * distance,
+                     data.own_size(), of.size, of.own & ~31u},
+                    distance);
+}
+
 /// Each rank reads the parts of all ranks.
 QUARRY_SLOW void allgather_directly(collective const& of, void const* sent, int sent_count,
                                     MPI_Datatype sent_type, void* received, rank_parts const& into,
@@ -81,6 +95,9 @@ QUARRY_SLOW void allgather_directly(collective const& of, void const* sent, int 
   published_data const data{of, own,
                             is_in_place ? into.count_of(of.own) : static_cast<bytes>(sent_count),
                             is_in_place ? received_type : sent_type};
+  if (into.counts == nullptr &&
+      read_all_parts(of, data, received, into.count_of(0), received_type, data.own_size(), 0))
+    return;
   for (std::uint32_t step = is_in_place ? 1 : 0; step < of.size; ++step) {
     std::uint32_t const from = (of.own + step) % of.size;
     read_part(of, data, from, 0, data.size_of(from), at(received, into.place_of(from), extent),
@@ -97,6 +114,10 @@ QUARRY_SLOW void alltoall_directly(collective const& of, void const* sent, int s
   published_data const data{of, is_in_place ? received : sent,
                             static_cast<bytes>(is_in_place ? received_count : sent_count) * of.size,
                             is_in_place ? received_type : sent_type, is_in_place};
+  bytes const own_part = data.own_size() / of.size;
+  if (read_all_parts(of, data, received, static_cast<bytes>(received_count), received_type,
+                     own_part, own_part))
+    return;
   for (std::uint32_t step = 0; step < of.size; ++step) {
     std::uint32_t const from = (of.own + step) % of.size;  // not all from one rank at once
     bytes const part = data.size_of(from) / of.size;
