@@ -46,8 +46,9 @@ class warp_helpers {
     __syncthreads();
   }
 
-  /// The helper's part, until its rank ends.
-  __device__ static void help() {
+  /// The helper's part, until its rank ends. Not inline: its frame is as large as that of a rank's
+  /// deepest calls.
+  __device__ __noinline__ static void help() {
     post& own = own_post();
     for (std::uint32_t task = 0;; ++task) {
       engine::wait_for_phase(address_of(own.begin), task % 2);  // (H)
