@@ -9,6 +9,17 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
+/// Units that a lane has loaded. On a GPU they lie in registers, which need no value before.
+template <class Unit, std::uint32_t Count>
+struct loaded_units {
+#ifdef __CUDA_ARCH__
+  Unit units[Count];
+#else
+  Unit units[Count] = {};
+#endif
+  [[nodiscard]] QUARRY_HD Unit& operator[](std::uint32_t index) { return units[index]; }
+};
+
 /// Copies `size` bytes from one buffer to another one.
 struct copy_job {
   char* to;
@@ -25,7 +36,7 @@ QUARRY_HD void copy_share_of(copy_job const& job, lane_share share) {
   bytes const units = job.size / sizeof(Unit);
   QUARRY_NO_UNROLL
   for (bytes i = share.first; i < units; i += batch * share.step) {
-    Unit loaded[batch];
+    loaded_units<Unit, batch> loaded;
     QUARRY_UNROLL
     for (std::uint32_t k = 0; k < batch; ++k)
       if (i + k * share.step < units) loaded[k] = from[i + k * share.step];
@@ -78,6 +89,14 @@ struct exchange_members {
   }
 };
 
+/// Which part a unit of one rank's data belongs to, and where in it.
+struct unit_place {
+  QUARRY_HD unit_place(std::uint32_t unit, std::uint32_t part_units)
+      : member{unit / part_units}, in_part{unit - member * part_units} {}
+  std::uint32_t member;
+  bytes in_part;
+};
+
 /// A lane's share of an exchange. `job.offset` is that of the first member's part, and `distance`
 /// that of the next member's from it. All lanes make the same steps. Returns whether all ranks have
 /// published as many bytes as they should, at addresses for these units.
@@ -96,38 +115,40 @@ template <class Unit, std::uint32_t Batch>
     QUARRY_NO_UNROLL
     for (std::uint32_t begin = 0; begin < units; begin += Batch * share.step) {
       char const* sources[Batch];
-      bytes offsets[Batch];
-      char* targets[Batch];
-      Unit loaded[Batch];
+      std::uint32_t ranks_of[Batch];
+      loaded_units<Unit, Batch> loaded;
+      std::uint32_t done = 0;  // a bit for each unit that is loaded
       // all loads of places precede all loads of data
       QUARRY_UNROLL
       for (std::uint32_t k = 0; k < Batch; ++k) {
         std::uint32_t const unit = begin + k * share.step + share.first;
         std::uint32_t const number = unit < units ? unit / rank_units : 0;
-        std::uint32_t rank = job.start + first + number;
-        if (rank >= job.size) rank -= job.size;
-        published_place const& place = published_place::of(rank);
+        std::uint32_t const rank = job.start + first + number;
+        ranks_of[k] = rank < job.size ? rank : rank - job.size;
+        published_place const& place = published_place::of(ranks_of[k]);
         sources[k] = place.size == job.published ? place.data : nullptr;
-        offsets[k] = rank * job.part;
       }
       QUARRY_UNROLL
       for (std::uint32_t k = 0; k < Batch; ++k) {
         std::uint32_t const unit = begin + k * share.step + share.first;
-        std::uint32_t const in_rank = unit % rank_units;
-        std::uint32_t const member = in_rank / part_units;
-        bytes const in_part = bytes{in_rank - member * part_units} * sizeof(Unit);
-        char* const buffer = members.buffer_of(job.to, member);
-        bool const is_right = sources[k] != nullptr && unit_bits(sources[k]) % sizeof(Unit) == 0;
-        is_complete = is_complete && (is_right || unit >= units);
-        char const* const source = sources[k] + job.offset + member * distance + in_part;
-        char* const target = buffer + offsets[k] + in_part;
-        // A part that is in place stays: others may read it.
-        targets[k] = is_right && unit < units && target != source ? target : nullptr;
-        if (targets[k] != nullptr) loaded[k] = *reinterpret_cast<Unit const*>(source);
+        if (unit >= units) continue;
+        unit_place const at{unit % rank_units, part_units};
+        if (sources[k] == nullptr || unit_bits(sources[k]) % sizeof(Unit) != 0) {
+          is_complete = false;
+          continue;
+        }
+        loaded[k] = *reinterpret_cast<Unit const*>(sources[k] + job.offset + at.member * distance +
+                                                   at.in_part * sizeof(Unit));
+        done |= 1u << k;
       }
       QUARRY_UNROLL
-      for (std::uint32_t k = 0; k < Batch; ++k)
-        if (targets[k] != nullptr) *reinterpret_cast<Unit*>(targets[k]) = loaded[k];
+      for (std::uint32_t k = 0; k < Batch; ++k) {
+        std::uint32_t const unit = begin + k * share.step + share.first;
+        unit_place const at{unit % rank_units, part_units};
+        char* const target = members.buffer_of(job.to, at.member) + ranks_of[k] * job.part +
+                             at.in_part * sizeof(Unit);
+        if ((done >> k & 1) != 0) *reinterpret_cast<Unit*>(target) = loaded[k];
+      }
     }
   }
   return is_complete;

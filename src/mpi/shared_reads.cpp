@@ -35,7 +35,7 @@ QUARRY_HD void copy_to_lanes(simt::lane_group group, simt::lane_mask served, cha
   QUARRY_NO_UNROLL
   for (bytes begin = 0; begin < units; begin += batch * lanes) {
     bytes const first = begin + group.rank();
-    Unit loaded[batch];
+    loaded_units<Unit, batch> loaded;
     QUARRY_UNROLL
     for (std::uint32_t k = 0; k < batch; ++k)
       if (first + k * lanes < units)
