@@ -11,7 +11,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// A reduction of few numbers that meetings know: a type of C and an operation.
 struct small_reduction {
   enum class number : std::uint32_t { none, int32, uint32, int64, uint64, real32, real64 };
-  static constexpr int max_count = 8;  // numbers, which ranks combine one after another
+  /// Ranks combine so many numbers one after another. More take less time by reduce_directly.
+  static constexpr int max_count = 3;
   number type;
   MPI_Op op;
 
