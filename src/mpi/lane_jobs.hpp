@@ -49,11 +49,6 @@ QUARRY_HD void copy_share_of(copy_job const& job, lane_share share) {
   for (bytes i = units * sizeof(Unit); i < job.size; ++i) job.to[i] = job.from[i];
 }
 
-/// The bits of addresses and sizes that decide which units a copy can have.
-[[nodiscard]] QUARRY_HD inline std::uint32_t unit_bits(void const* address) {
-  return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(address)) % granule_bytes;
-}
-
 QUARRY_SLOW inline void run(copy_job const& job, lane_share share) {
   std::uint32_t const bits = unit_bits(job.to) | unit_bits(job.from);
   if (bits % 16 == 0) {

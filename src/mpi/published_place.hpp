@@ -21,4 +21,9 @@ struct alignas(16) published_place {
 };
 static_assert(sizeof(published_place) <= published_place::stride);
 
+/// The bits of addresses and sizes that decide which units a copy can have.
+[[nodiscard]] QUARRY_HD inline std::uint32_t unit_bits(void const* address) {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(address)) % 16;
+}
+
 }  // namespace quarry::inline QUARRY_ABI::mpi
