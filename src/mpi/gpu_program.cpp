@@ -79,8 +79,8 @@ std::uint64_t most_threads_with(int registers) {
          static_cast<std::uint64_t>(attribute(cudaDevAttrMultiProcessorCount));
 }
 
-/// Whether each rank can have a warp of helpers with 128 registers, but not with 255. More registers
-/// than 128 save few accesses to memory.
+/// Whether each rank can have a warp of helpers with 128 registers, but not with 255. More
+/// registers than 128 save few accesses to memory.
 bool gains_helpers(launch_options const& asked) {
   std::uint64_t const threads = std::uint64_t{asked.ranks} << 6;
   static_assert(helpers_exist(6));

@@ -111,8 +111,8 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
 }
 
 /// The threads of a thread block. Blocks are as large as their registers allow, unless the ranks
-/// share warps and smaller blocks give the busiest multiprocessor fewer threads: 16,384 ranks are 64
-/// blocks of 256 threads, but an H100 has 132 multiprocessors.
+/// share warps and smaller blocks give the busiest multiprocessor fewer threads: 16,384 ranks would
+/// be 64 blocks of 256 threads, but an H100 has 132 multiprocessors.
 int block_for(gpu_program const& program, std::uint32_t shift, std::uint64_t threads) {
   if (shift >= 5) return program.block;
   auto const busiest = [&](int block) {
