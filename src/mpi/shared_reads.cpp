@@ -7,6 +7,8 @@
 
 #ifdef __CUDACC__
 #include "warp_helpers.cuh"
+#else
+#include "sliced_reduction.hpp"
 #endif
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -119,7 +121,11 @@ QUARRY_SLOW void reduce_share(reduction_job const& job, std::uint32_t worker,
 #ifdef __CUDA_ARCH__
   if (warp_helpers::exist()) return warp_helpers::run(job, worker, workers);
 #endif
+#ifdef __CUDACC__
   run(job, {worker, workers});
+#else
+  reduce_slice(job, worker, workers);
+#endif
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -4,8 +4,11 @@
 #include "mpi/support/ranks.hpp"
 #include "support/fibers_allowed.hpp"
 
+#include "mpi/reduction_job.hpp"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -166,6 +169,43 @@ TEST(DirectCollectives, ReductionsHaveTheBitsOfABinaryTree) {
       bool const is_in_place = random.below(2) == 0;
       check_reductions(count, root, is_in_place, draw_shift(random, own));
     }
+  });
+}
+
+/// The first level of a reduction, as lanes of a GPU do it: each rank has the share of a lane.
+template <class T, class Combine>
+void check_shares(int count, int shift, mpi::small_reduction::number type, MPI_Op op,
+                  Combine const& combine) {
+  auto const own = static_cast<std::uint32_t>(rank_in(MPI_COMM_WORLD));
+  auto const size = static_cast<std::uint32_t>(size_of(MPI_COMM_WORLD));
+  std::vector<T> elements(static_cast<std::size_t>(count) + most_gap), result(elements.size());
+  for (int i = 0; i < count; ++i)
+    elements[static_cast<std::size_t>(i + shift)] = operand<T>(static_cast<int>(own), i);
+  bytes const length = static_cast<bytes>(count) * sizeof(T);
+  mpi::published_place::of(own) = {reinterpret_cast<char const*>(elements.data() + shift), length,
+                                   reinterpret_cast<char*>(result.data() + shift)};
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::uint32_t const first = own / 32 * 32, ranks = std::min(size - first, 32u);
+  mpi::run(mpi::reduction_job{first, 1, ranks, op, type, length},
+           mpi::lane_share{own - first, ranks});
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; own == 0 && i < count; ++i)
+    EXPECT_EQ(result[static_cast<std::size_t>(i + shift)],
+              reduced<T>(static_cast<int>(ranks), i, combine));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(DirectCollectives, LanesThatShareAReductionHaveTheBitsOfABinaryTree) {
+  run_worlds([] {
+    using number = mpi::small_reduction::number;
+    auto const add = [](auto a, auto b) { return static_cast<decltype(a)>(a + b); };
+    for (int const count : {1, 7, 65, 150})
+      for (int const shift : {0, 1, 2}) {
+        check_shares<double>(count, shift, number::real64, MPI_SUM, add);
+        check_shares<float>(count, shift, number::real32, MPI_SUM, add);
+        check_shares<std::int32_t>(count, shift, number::int32, MPI_MIN,
+                                   [](auto a, auto b) { return b < a ? b : a; });
+      }
   });
 }
 
