@@ -153,9 +153,11 @@ template <class Unit, std::uint32_t Batch>
 [[nodiscard]] QUARRY_SLOW inline bool run(exchange_job const& job, bytes distance,
                                           exchange_members const& members, lane_share share,
                                           std::uint32_t bits) {
-  if (bits % 16 == 0) return exchange_share_of<granule, 4>(job, distance, members, share);
-  if (bits % 8 == 0) return exchange_share_of<long_word, 8>(job, distance, members, share);
-  if (bits % 4 == 0) return exchange_share_of<narrow_word, 8>(job, distance, members, share);
+  // As many loads in flight as 128 registers allow: with more ranks than have 128, buffers for all
+  // pairs of ranks would not fit in a GPU's memory.
+  if (bits % 16 == 0) return exchange_share_of<granule, 8>(job, distance, members, share);
+  if (bits % 8 == 0) return exchange_share_of<long_word, 16>(job, distance, members, share);
+  if (bits % 4 == 0) return exchange_share_of<narrow_word, 16>(job, distance, members, share);
   return exchange_share_of<char, 8>(job, distance, members, share);
 }
 
