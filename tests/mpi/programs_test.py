@@ -69,6 +69,7 @@ PROGRAMS = {
     "random_senders": ((1, 4, 7), None),
     "ring": ((1, 4, 7), None),
     "sample_sort": ((1, 4, 7), None),
+    "wide": ((1, 4, 7), None),
     "word_count": ((1, 4, 7), None),
     "fails_status": ((4,), Failure((5,), "", (5,))),
     "fails_abort": ((4,), Failure((7,), r"rank 3 found no input(.|\n)*rank 3\b.*MPI_Abort", (7,))),
