@@ -112,16 +112,21 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
 
 /// The threads of a thread block. Blocks are as large as their registers allow, unless the ranks
 /// share warps and smaller blocks give the busiest multiprocessor fewer threads: 16,384 ranks would
-/// be 64 blocks of 256 threads, but an H100 has 132 multiprocessors.
+/// be 64 blocks of 256 threads, but an H100 has 132 multiprocessors. Meetings of many blocks take
+/// longer, so that there are only a few for each multiprocessor.
 int block_for(gpu_program const& program, std::uint32_t shift, std::uint64_t threads) {
   if (shift >= 5) return program.block;
+  constexpr std::uint64_t few = 4;
+  auto const blocks_of = [&](int block) {
+    return (threads + static_cast<std::uint64_t>(block) - 1) / static_cast<std::uint64_t>(block);
+  };
   auto const busiest = [&](int block) {
-    auto const size = static_cast<std::uint64_t>(block);
-    std::uint64_t const blocks = (threads + size - 1) / size;
-    return (blocks + program.processors - 1) / program.processors * size;
+    return (blocks_of(block) + program.processors - 1) / program.processors *
+           static_cast<std::uint64_t>(block);
   };
   int best = program.block;
-  for (int block = best / 2; block >= 32; block /= 2)
+  for (int block = best / 2; block >= 32 && blocks_of(block) <= few * program.processors;
+       block /= 2)
     if (busiest(block) < busiest(best)) best = block;
   return best;
 }
