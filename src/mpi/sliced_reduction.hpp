@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The share of a reduction (reduction_job.hpp) in the form that suits a CPU: a slice of neighbouring
-// elements, in chunks that stay in the cache.
+// The share of a reduction (reduction_job.hpp) in the form that suits a CPU: a slice of
+// neighbouring elements, in chunks that stay in the cache.
 #pragma once
 
 #include "reduction_job.hpp"
