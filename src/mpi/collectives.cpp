@@ -224,6 +224,10 @@ QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI
 [[nodiscard]] QUARRY_HD bool are_few_numbers(small_reduction how, MPI_Comm communicator) {
   return communicator == MPI_COMM_WORLD && meeting::can_reduce(how);
 }
+/// Whether `count` numbers meet because that is the faster way.
+[[nodiscard]] QUARRY_HD bool are_best_met(int count, small_reduction how, MPI_Comm communicator) {
+  return count <= small_reduction::best_count(layout().size) && are_few_numbers(how, communicator);
+}
 
 QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Datatype type,
                            MPI_Op op, int root, MPI_Comm communicator) {
@@ -236,7 +240,7 @@ QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Data
   if (!is_reducible(rank, op, type))
     return fail(rank, communicator, MPI_ERR_OP, "MPI_Reduce", "operation", op);
   if (small_reduction const how = small_reduction::of(count, type, op);
-      are_few_numbers(how, communicator)) {
+      are_best_met(count, how, communicator)) {
     reduce_numbers<call::reduce>(sent == MPI_IN_PLACE ? received : sent,
                                  rank.rank == static_cast<std::uint32_t>(root) ? received : nullptr,
                                  count, type, how);
@@ -273,7 +277,7 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
   if (!is_reducible(rank, op, type))
     return fail(rank, communicator, MPI_ERR_OP, "MPI_Allreduce", "operation", op);
   if (small_reduction const how = small_reduction::of(count, type, op);
-      are_few_numbers(how, communicator)) {
+      are_best_met(count, how, communicator)) {
     reduce_numbers<call::allreduce>(sent == MPI_IN_PLACE ? received : sent, received, count, type,
                                     how);
     return MPI_SUCCESS;
