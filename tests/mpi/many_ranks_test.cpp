@@ -69,46 +69,105 @@ struct root_layout {
 
 int value_of(int rank, int i) { return 100 * rank + i; }
 
-TEST(ManyRanks, MoveTheirPartsOfTheRootsBufferAlsoIfItHasAnotherType) {
+/// MPI_Allgather and MPI_Allgatherv, also in place, and into a spread type.
+void gather_everywhere(MPI_Comm all) {
+  shared_random random{6};
+  int const own = rank_in(all), size = size_of(all), count = random.below(3);
+  values expected, mine(at(count), own), gathered(at(count * size), -1);
+  for (int rank = 0; rank < size; ++rank) expected.insert(expected.end(), at(count), rank);
+  EXPECT_EQ(MPI_Allgather(mine.data(), count, MPI_INT, gathered.data(), count, MPI_INT, all),
+            MPI_SUCCESS);
+  EXPECT_EQ(gathered, expected);
+  gathered.assign(gathered.size(), -1);
+  std::copy(mine.begin(), mine.end(), gathered.begin() + own * count);
+  EXPECT_EQ(MPI_Allgather(MPI_IN_PLACE, 0, MPI_INT, gathered.data(), count, MPI_INT, all),
+            MPI_SUCCESS);
+  EXPECT_EQ(gathered, expected);
+  root_layout const layout{size, random};
+  MPI_Datatype pair = MPI_DATATYPE_NULL, spread = MPI_DATATYPE_NULL;
+  MPI_Type_vector(2, 1, root_layout::stride, MPI_INT, &pair);
+  MPI_Type_create_resized(pair, 0, 2 * root_layout::stride * sizeof(int), &spread);
+  MPI_Type_commit(&spread);
+  values spread_out(at(layout.end), -1), dense(at(layout.end / root_layout::stride), -1), part;
+  values counts, places;
+  for (int rank = 0; rank < size; ++rank) {
+    counts.push_back(2 * layout.counts[at(rank)]);
+    places.push_back(2 * layout.places[at(rank)]);
+  }
+  auto expected_spread = spread_out, expected_dense = dense;
+  layout.for_each([&](std::size_t i, int rank, int n) {
+    expected_spread[i] = expected_dense[i / root_layout::stride] = value_of(rank, n);
+  });
+  for (int i = 0; i < counts[at(own)]; ++i) part.push_back(value_of(own, i));
+  bool const is_spread = own % 3 == 1;  // rank 0 has the other type
+  EXPECT_EQ(MPI_Allgatherv(part.data(), counts[at(own)], MPI_INT,
+                           is_spread ? spread_out.data() : dense.data(),
+                           is_spread ? layout.counts.data() : counts.data(),
+                           is_spread ? layout.places.data() : places.data(),
+                           is_spread ? spread : MPI_INT, all),
+            MPI_SUCCESS);
+  if (is_spread) {
+    EXPECT_EQ(spread_out, expected_spread);
+  } else {
+    EXPECT_EQ(dense, expected_dense);
+  }
+  MPI_Type_free(&spread);
+  MPI_Type_free(&pair);
+}
+
+TEST(ManyRanks, GatherEverywhere) {
   for (std::uint32_t const ranks : {20u, 70u})
-    run_many(ranks, [] {
-      in_communicators([](MPI_Comm all) {
-        shared_random random{5};
-        int const own = rank_in(all), size = size_of(all), root = random.below(size);
-        root_layout const layout{size, random};
-        MPI_Datatype spread = MPI_DATATYPE_NULL, pair = MPI_DATATYPE_NULL;
-        MPI_Type_vector(2, 1, root_layout::stride, MPI_INT, &pair);
-        MPI_Type_create_resized(pair, 0, 2 * root_layout::stride * sizeof(int), &spread);
-        MPI_Type_commit(&spread);
-        MPI_Datatype const type = own == root ? spread : MPI_DATATYPE_NULL;
-        values expected(at(layout.end), -1), part;
-        layout.for_each([&](std::size_t i, int rank, int n) { expected[i] = value_of(rank, n); });
-        for (int i = 0; i < 2 * layout.counts[at(own)]; ++i) part.push_back(value_of(own, i));
-        int const count = layout.counts[at(own)];
-        values gathered(own == root ? expected.size() : 0, -1), scattered(part.size(), -1);
-        // Half of the ranks send with the root's type, too.
-        values const padded = [&] {
-          values result(at(count * 2 * root_layout::stride), 0);
-          for (std::size_t i = 0; i < part.size(); ++i) result[i * root_layout::stride] = part[i];
-          return result;
-        }();
-        bool const is_spread = own % 2 != 0;
-        EXPECT_EQ(
-            MPI_Gatherv(is_spread ? padded.data() : part.data(), is_spread ? count : 2 * count,
+    run_many(ranks, [] { in_communicators(gather_everywhere); });
+}
+
+void exchange_parts(MPI_Comm all) {
+  shared_random random{5};
+  int const own = rank_in(all), size = size_of(all), root = random.below(size);
+  root_layout const layout{size, random};
+  MPI_Datatype spread = MPI_DATATYPE_NULL, pair = MPI_DATATYPE_NULL;
+  MPI_Type_vector(2, 1, root_layout::stride, MPI_INT, &pair);
+  MPI_Type_create_resized(pair, 0, 2 * root_layout::stride * sizeof(int), &spread);
+  MPI_Type_commit(&spread);
+  MPI_Datatype const type = own == root ? spread : MPI_DATATYPE_NULL;
+  values expected(at(layout.end), -1), part;
+  layout.for_each([&](std::size_t i, int rank, int n) { expected[i] = value_of(rank, n); });
+  for (int i = 0; i < 2 * layout.counts[at(own)]; ++i) part.push_back(value_of(own, i));
+  int const count = layout.counts[at(own)];
+  values gathered(own == root ? expected.size() : 0, -1), scattered(part.size(), -1);
+  // Half of the ranks send with the root's type, too.
+  values const padded = [&] {
+    values result(at(count * 2 * root_layout::stride), 0);
+    for (std::size_t i = 0; i < part.size(); ++i) result[i * root_layout::stride] = part[i];
+    return result;
+  }();
+  bool const is_spread = own % 2 != 0;
+  EXPECT_EQ(MPI_Gatherv(is_spread ? padded.data() : part.data(), is_spread ? count : 2 * count,
                         is_spread ? spread : MPI_INT, gathered.data(), layout.counts.data(),
                         layout.places.data(), type, root, all),
             MPI_SUCCESS);
-        if (own == root) {
-          EXPECT_EQ(gathered, expected);
-        }
-        EXPECT_EQ(MPI_Scatterv(expected.data(), layout.counts.data(), layout.places.data(), type,
-                               scattered.data(), 2 * count, MPI_INT, root, all),
-                  MPI_SUCCESS);
-        EXPECT_EQ(scattered, part);
-        MPI_Type_free(&spread);
-        MPI_Type_free(&pair);
-      });
-    });
+  if (own == root) {
+    EXPECT_EQ(gathered, expected);
+  }
+  EXPECT_EQ(MPI_Scatterv(expected.data(), layout.counts.data(), layout.places.data(), type,
+                         scattered.data(), 2 * count, MPI_INT, root, all),
+            MPI_SUCCESS);
+  EXPECT_EQ(scattered, part);
+  MPI_Type_free(&spread);
+  MPI_Type_free(&pair);
+}
+
+TEST(ManyRanks, MoveTheirPartsOfTheRootsBufferAlsoIfItHasAnotherType) {
+  for (std::uint32_t const ranks : {20u, 70u})
+    run_many(ranks, [] { in_communicators(exchange_parts); });
+}
+
+TEST(ManyRanks, MoveTheirPartsOnThreads) {
+  auto const result = run_on_threads(18, [] {
+    in_communicators(exchange_parts);
+    in_communicators(gather_everywhere);
+  });
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.wrong_frees, 0u);
 }
 
 TEST(ManyRanks, TellTheReceiverOfAPartThatIsTooLong) {
@@ -172,6 +231,49 @@ TEST(ManyRanks, SplitAsASortOfAllWishesDoes) {
       MPI_Comm_free(&part);
     });
   }
+}
+
+TEST(ManyRanks, SplitOnThreads) {
+  auto const result = run_on_threads(70, [] {  // runs of ranks are merged
+    int const own = rank_in(MPI_COMM_WORLD);
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, own % 3, -own, &part);
+    int const place = (69 - own) / 3;
+    EXPECT_EQ(rank_in(part), place);
+    int received = -1;
+    if (place != 0) MPI_Send(&own, 1, MPI_INT, place - 1, 0, part);
+    if (place + 1 != size_of(part))
+      MPI_Recv(&received, 1, MPI_INT, place + 1, 0, part, MPI_STATUS_IGNORE);
+    EXPECT_EQ(received, own >= 3 ? own - 3 : -1);
+    MPI_Comm_free(&part);
+  });
+  EXPECT_EQ(result.status, 0);
+}
+
+TEST(ManyRanks, MakeCommunicatorsOfGroups) {
+  run_many(150, [] {  // of all but each third rank, in reversed order
+    int const own = rank_in(MPI_COMM_WORLD);
+    MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    values chosen;
+    for (int rank = 149; rank >= 0; --rank)
+      if (rank % 3 != 0) chosen.push_back(rank);
+    MPI_Group_incl(all, static_cast<int>(chosen.size()), chosen.data(), &some);
+    MPI_Comm made[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
+    EXPECT_EQ(MPI_Comm_create_group(MPI_COMM_WORLD, some, 4, &made[0]), MPI_SUCCESS);
+    EXPECT_EQ(MPI_Comm_create(MPI_COMM_WORLD, some, &made[1]), MPI_SUCCESS);
+    for (MPI_Comm& each : made) {
+      ASSERT_EQ(each == MPI_COMM_NULL, own % 3 == 0);
+      if (each == MPI_COMM_NULL) continue;
+      EXPECT_EQ(chosen[at(rank_in(each))], own);
+      values gathered(chosen.size());
+      MPI_Allgather(&own, 1, MPI_INT, gathered.data(), 1, MPI_INT, each);
+      EXPECT_EQ(gathered, chosen);
+      MPI_Comm_free(&each);
+    }
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+  });
 }
 
 TEST(ManyRanks, SplitNothingWithoutMemory) {
@@ -247,6 +349,14 @@ TEST(ManyRanks, ScansCombineLowerRanksInOrder) {
         auto mine = of(own), result = of(-1);
         MPI_Scan(mine.data(), result.data(), count, map, product, MPI_COMM_WORLD);
         EXPECT_EQ(result, expected);
+        std::vector<std::uint32_t> later(result.size());
+        MPI_Request requests[2];  // nonblocking ones at once
+        auto lower = mine;
+        MPI_Iscan(mine.data(), later.data(), count, map, product, MPI_COMM_WORLD, &requests[0]);
+        MPI_Iexscan(MPI_IN_PLACE, lower.data(), count, map, product, MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        EXPECT_EQ(later, expected);
+        EXPECT_EQ(lower, own == 0 ? of(0) : below);
         MPI_Exscan(MPI_IN_PLACE, mine.data(), count, map, product, MPI_COMM_WORLD);
         EXPECT_EQ(mine, own == 0 ? of(0) : below);
         MPI_Op_free(&product);
