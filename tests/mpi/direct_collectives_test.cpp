@@ -220,6 +220,18 @@ TEST(DirectCollectives, ReductionsOfMoreThanThousandRanksHaveThreeLevels) {
   EXPECT_EQ(result.status, 0);
 }
 
+TEST(DirectCollectives, FewNumbersOfManyRanksHaveTheBitsOfABinaryTreeInMeetings) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const result = run_on_fibers(4096, 5, [] {
+    auto const add = [](double a, double b) { return a + b; };
+    int const most_met = mpi::small_reduction::best_count(4096);
+    for (int const count : {most_met, most_met + 1})
+      check_reduction<double>(MPI_DOUBLE, MPI_SUM, count, 7, false, 0, add);
+  });
+  EXPECT_EQ(result.failure, "");
+  EXPECT_EQ(result.status, 0);
+}
+
 TEST(DirectCollectives, ExchangesReachPartsAtAnyAddress) {
   run_worlds([] {
     shared_random random{11};
