@@ -42,13 +42,17 @@ enum class call : std::uint32_t {
   isendrecv,
   mprobe,
   buffer_detach,
-  cancel
+  cancel,
+  shared_gather,  // with a root_window, as the next one
+  shared_scatter
 };
 
-/// Whether the call makes an object that its callers share, so that its messages must be ordered.
-[[nodiscard]] constexpr bool makes_shared_object(call which) {
+/// Whether ranks that take part in the call read what others have written, apart from messages: an
+/// object that they share, or a buffer. Then its messages must be ordered.
+[[nodiscard]] constexpr bool shares_memory(call which) {
   return which == call::comm_split || which == call::comm_dup ||
-         (which >= call::comm_create && which <= call::dist_graph_create);
+         (which >= call::comm_create && which <= call::dist_graph_create) ||
+         which == call::shared_gather || which == call::shared_scatter;
 }
 
 inline constexpr char const* call_names[] = {"",
@@ -84,7 +88,9 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Isendrecv",
                                              "MPI_Mprobe",
                                              "MPI_Buffer_detach",
-                                             "MPI_Cancel"};
+                                             "MPI_Cancel",
+                                             "MPI_Gather",
+                                             "MPI_Scatter"};
 
 /// Collective operations that can run as schedules (schedule.hpp).
 enum class operation : std::uint32_t {

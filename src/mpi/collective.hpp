@@ -50,6 +50,9 @@ struct collective {
   }
 };
 
+/// The root waits until all members have called it. Other ranks may return earlier.
+QUARRY_SLOW void arrive(collective const& of, std::uint32_t root);
+
 /// Checks what all collectives share, and finds the caller's membership. Returns an MPI error code.
 QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI_Datatype type,
                       int root, char const* function, membership*& found);

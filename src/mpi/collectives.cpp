@@ -21,6 +21,10 @@ QUARRY_SLOW void broadcast(collective const& of, void* data, bytes length, std::
     if (own + bit < of.size) of.send(data, length, (own + bit + root) % of.size);
 }
 
+/// In a barrier of more ranks that do not meet, a tree of two messages for each rank takes less time
+/// than rounds in which each rank sends a message.
+constexpr std::uint32_t most_in_rounds = 64;
+
 /// Reduces `partial` of all ranks to rank 0, in the order of ranks: the result does not depend on
 /// timing, and operations need not commute.
 QUARRY_SLOW void reduce_to_first(collective const& of, char* partial, bytes count,
@@ -81,10 +85,25 @@ QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data
   broadcast(collective{rank, among, which}, data, size, root);
 }
 
+QUARRY_SLOW void arrive(collective const& of, std::uint32_t root) {
+  if (meets(*of.through.at)) return meeting::barrier(of.which);
+  std::uint32_t const own = (of.own + of.size - root) % of.size;  // the root is 0
+  char token = 0;
+  for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
+    if ((own & bit) != 0) return of.send(&token, 0, (own - bit + root) % of.size);
+    if (own + bit < of.size) of.receive(&token, 0, (own + bit + root) % of.size);
+  }
+}
+
 QUARRY_SLOW void barrier(rank_state& rank, membership& among, call which) {
   if (meets(among)) return meeting::barrier(which);
   collective const of{rank, among, which};
   char token = 0;
+  if (of.size > most_in_rounds) {
+    arrive(of, 0);
+    broadcast(of, &token, 0, 0);
+    return;
+  }
   for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
     of.send(&token, 0, (of.own + bit) % of.size);
     of.receive(&token, 0, (of.own + of.size - bit) % of.size);

@@ -25,7 +25,7 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
     };
     std::uint32_t const words = (static_cast<std::uint32_t>(size) + 3) / 4;
     envelope in_slot{head.tag, head.source, head.about | static_cast<std::uint32_t>(size)};
-    if (makes_shared_object(which)) {  // members share memory
+    if (shares_memory(which)) {
       in_slot.about |= envelope::is_ordered;
       slot.write_ordered(in_slot, words, word);
     } else {
@@ -34,9 +34,8 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
     note_mail(slot);
     return nullptr;
   }
-  // Members of a new communicator share memory, so its messages must be ordered.
   if (size <= extended_bytes() && how != mode::synchronous && is_dense(rank, type) &&
-      !makes_shared_object(which)) {
+      !shares_memory(which)) {
     sender_slot slot{mailbox_of(target)};
     if (!slot.is_free()) wait_for_slot(rank, slot, reason);
     write_any_extended(slot, target, head, static_cast<char const*>(data),

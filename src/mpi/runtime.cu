@@ -63,6 +63,7 @@
 #include "rank_memory.cpp"
 #include "reduction.cpp"
 #include "requests.cpp"
+#include "root_window.cpp"
 #include "schedule.cpp"
 #include "schedule_builder.cpp"
 #include "schedule_steps.cpp"
