@@ -351,7 +351,10 @@ QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Dat
 
 namespace {
 
-/// Scan and Exscan: each rank receives the reduction of all lower ranks from its predecessor.
+/// Scan and Exscan, along a binomial tree: in a chain the last of 262,144 ranks would wait for all
+/// others. Rank r's children are r + 1, r + 2, r + 4, ... up to its lowest bit. Each sends the total
+/// of its subtree to its parent, which then sends it the total of all lower ranks. Operations need
+/// not commute, and results do not depend on timing.
 QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
                      MPI_Comm communicator, bool includes_own, char const* function) {
   rank_state& rank = self();
@@ -363,18 +366,36 @@ QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype t
     return fail(rank, communicator, MPI_ERR_OP, function, "operation", op);
   collective const of{rank, *among, call::scan};
   auto const elements = static_cast<bytes>(count);
-  bytes const length = span_of(rank, elements, type).size;
+  element_span const span = span_of(rank, elements, type);
+  std::uint32_t children = 0;
+  while ((of.own >> children & 1) == 0 && (of.own | 1u << children) < of.size) ++children;
+  // Totals of the subtree without its later children, for each child and for this rank's parent;
+  // then the result, and the total of all lower ranks.
+  own_scratch memory{rank, (children + 3) * span.size};
+  auto const total = [&](std::uint32_t child) { return memory.data() + child * span.size; };
+  char* const result = total(children + 1);
+  char* const lower = total(children + 2);
+  auto const add = [&](char const* before, char* sum) {
+    reduce(rank, before - span.first, sum - span.first, elements, type, op);
+  };
   void const* const own = sent == MPI_IN_PLACE ? received : sent;
-  partial_result const lower{rank, own, elements, type};
-  partial_result const total{rank, own, elements, type};
-  if (of.own != 0) {
-    of.receive(lower.data(), length, of.own - 1);
-    reduce(rank, lower.elements(), total.elements(), elements, type, op);
+  copy_elements(rank, total(0) - span.first, own, elements, type);
+  copy_elements(rank, result - span.first, own, elements, type);
+  for (std::uint32_t child = 0; child < children; ++child) {
+    of.receive(total(child + 1), span.size, of.own + (1u << child));
+    add(total(child), total(child + 1));
   }
-  if (of.own + 1 < of.size) of.send(total.data(), length, of.own + 1);
+  if (of.own != 0) {
+    std::uint32_t const parent = of.own & (of.own - 1);
+    of.send(total(children), span.size, parent);
+    of.receive(lower, span.size, parent);
+    add(lower, result);
+    for (std::uint32_t child = 0; child < children; ++child) add(lower, total(child));
+  }
+  for (std::uint32_t child = children; child-- != 0;)
+    of.send(total(child), span.size, of.own + (1u << child));
   if (includes_own || of.own != 0)
-    copy_elements(rank, received, includes_own ? total.elements() : lower.elements(), elements,
-                  type);
+    copy_elements(rank, received, (includes_own ? result : lower) - span.first, elements, type);
   return of.result(communicator, function);
 }
 

@@ -70,6 +70,7 @@
 #include "scheduled_collective.cpp"
 #include "signatures.cpp"
 #include "signed_messages.cpp"
+#include "split_order.cpp"
 #include "splitting.cpp"
 #include "topologies.cpp"
 #include "topology_calls.cpp"
