@@ -60,6 +60,7 @@ PROGRAMS = {
     "monte_carlo": ((1, 4, 7), None),
     "n_body": ((1, 4, 7), None),
     "odd_even_sort": ((1, 4, 7), None),
+    "parts": ((1, 4, 20), None),
     "pi": ((1, 4, 7), None),
     "ping_pong": ((1, 4, 7), None),
     "primes": ((1, 4, 7), None),
