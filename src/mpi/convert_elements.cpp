@@ -23,4 +23,10 @@ QUARRY_SLOW void convert_elements(rank_state& caller, typed_elements const& sour
   unpack(target.owner, target.data, target.type, packed.data(), size);
 }
 
+QUARRY_SLOW void convert_elements(rank_state& rank, void const* source, bytes count,
+                                  MPI_Datatype type, void* target, MPI_Datatype to_type) {
+  convert_elements(rank, {rank, const_cast<void*>(source), type}, {rank, target, to_type},
+                   count * element_size(rank, type));
+}
+
 }  // namespace quarry::inline QUARRY_ABI::mpi

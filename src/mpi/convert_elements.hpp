@@ -18,10 +18,7 @@ QUARRY_SLOW void convert_elements(rank_state& caller, typed_elements const& sour
                                   typed_elements const& target, bytes size);
 
 /// The same between buffers of one rank: as many bytes as the source has.
-QUARRY_HD inline void convert_elements(rank_state& rank, void const* source, bytes count,
-                                       MPI_Datatype type, void* target, MPI_Datatype to_type) {
-  convert_elements(rank, {rank, const_cast<void*>(source), type}, {rank, target, to_type},
-                   count * element_size(rank, type));
-}
+QUARRY_SLOW void convert_elements(rank_state& rank, void const* source, bytes count,
+                                  MPI_Datatype type, void* target, MPI_Datatype to_type);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
