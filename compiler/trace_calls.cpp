@@ -261,8 +261,7 @@ std::vector<std::string> trace_calls(Module& module, std::vector<std::string>& p
         if (Function const* const called = call->getCalledFunction())
           if (called->isDeclaration()) calls.push_back(call);
   for (CallInst* const call : calls) {
-    StringRef name = call->getCalledFunction()->getName();
-    if (name.starts_with("PMPI_")) name = name.drop_front();
+    StringRef const name = call->getCalledFunction()->getName();
     traced_call const* const row = row_of(name);
     traced_allocation const* const memory = row == nullptr ? traced_allocation_of(name) : nullptr;
     if (row == nullptr && memory == nullptr) continue;

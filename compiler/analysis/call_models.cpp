@@ -223,7 +223,7 @@ Row const* find_in(Row const (&rows)[Count], llvm::StringRef name) {
 
 llvm::StringRef name_in_c(llvm::StringRef name) {
   name.consume_front("quarry_c_");
-  return name.starts_with("PMPI_") ? name.drop_front() : name;
+  return name;
 }
 
 call_model const* model_of(llvm::StringRef name) {

@@ -43,6 +43,7 @@
 #include "immediate_copies.cpp"
 #include "information.cpp"
 #include "intercommunicators.cpp"
+#include "large_counts.cpp"
 #include "long_messages.cpp"
 #include "matched_messages.cpp"
 #include "meeting.cpp"
