@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_calls.hpp"
 
+#include "analysis/call_models.hpp"
 #include "traced_calls.hpp"
 #include "unsupported.hpp"
 
@@ -195,6 +196,7 @@ class around {
 };
 
 traced_call const* row_of(StringRef name) {
+  name = without_large_counts(name);
   for (char const* const each : untraced_calls)
     if (name == each) return nullptr;
   for (traced_call const& row : traced_calls)

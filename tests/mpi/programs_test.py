@@ -64,6 +64,7 @@ PROGRAMS = {
     "pi": ((1, 4, 7), None),
     "ping_pong": ((1, 4, 7), None),
     "primes": ((1, 4, 7), None),
+    "profile": ((1, 4, 7), None),
     "random_collectives": ((1, 4, 7), None),
     "random_messages": ((1, 4, 7), None),
     "random_senders": ((1, 4, 7), None),
