@@ -21,8 +21,8 @@ QUARRY_SLOW void broadcast(collective const& of, void* data, bytes length, std::
     if (own + bit < of.size) of.send(data, length, (own + bit + root) % of.size);
 }
 
-/// In a barrier of more ranks that do not meet, a tree of two messages for each rank takes less time
-/// than rounds in which each rank sends a message.
+/// In a barrier of more ranks that do not meet, a tree of two messages for each rank takes less
+/// time than rounds in which each rank sends a message.
 constexpr std::uint32_t most_in_rounds = 64;
 
 /// Reduces `partial` of all ranks to rank 0, in the order of ranks: the result does not depend on
@@ -352,9 +352,9 @@ QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Dat
 namespace {
 
 /// Scan and Exscan, along a binomial tree: in a chain the last of 262,144 ranks would wait for all
-/// others. Rank r's children are r + 1, r + 2, r + 4, ... up to its lowest bit. Each sends the total
-/// of its subtree to its parent, which then sends it the total of all lower ranks. Operations need
-/// not commute, and results do not depend on timing.
+/// others. Rank r's children are r + 1, r + 2, r + 4, ... up to its lowest bit. Each sends the
+/// total of its subtree to its parent, which then sends it the total of all lower ranks. Operations
+/// need not commute, and results do not depend on timing.
 QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
                      MPI_Comm communicator, bool includes_own, char const* function) {
   rank_state& rank = self();

@@ -54,8 +54,8 @@ QUARRY_HD inline void set_up(request& wanted, void* data, int count, MPI_Datatyp
   }
 }
 
-/// Checks the arguments of a send and of a receive in one call, and prepares the receive. Returns an
-/// MPI error code, which was reported.
+/// Checks the arguments of a send and of a receive in one call, and prepares the receive. Returns
+/// an MPI error code, which was reported.
 QUARRY_SLOW int prepare_exchange(rank_state& rank, MPI_Comm handle, std::int64_t sent_count,
                                  MPI_Datatype sent_type, int to, int sent_tag, void* received,
                                  int received_count, MPI_Datatype received_type, int from,

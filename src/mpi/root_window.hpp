@@ -26,8 +26,8 @@ struct rank_parts {
 };
 
 /// The root's buffer of a gather or a scatter. The root says where it is, then all ranks copy their
-/// parts at once, then the root waits for all: a root that copied 262,144 parts alone took 25
-/// seconds. All ranks make one and close it.
+/// parts at once, then the root waits for all: a root that copied all parts would keep the others
+/// waiting. All ranks make one and close it.
 ///
 /// Other ranks read the root's arrays and its datatype, which stay as they are until it closes the
 /// window. What they cannot read, because it lies on the root's stack, the root copies: of a buffer

@@ -38,8 +38,8 @@ struct traced_rank {
 }
 
 /// Nanoseconds of the machine's clock. On the CPU, if the ranks take turns on one thread, the clock
-/// is the thread's: what other programs on the machine do is not in it. Several threads need a clock
-/// that they share.
+/// is the thread's: what other programs on the machine do is not in it. Several threads need a
+/// clock that they share.
 [[nodiscard]] QUARRY_HD std::uint64_t time_now() {
 #ifdef __CUDA_ARCH__
   return simt::clock_ns();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of MPI 4 whose names end with _c, one row each: the name without MPI_ and _c, the
    communicator whose error handler is called, the parameters, and the arguments of the function
-   without _c. mpi_large_counts.h declares them, and the runtime defines them: there N is an int from
-   a count, A an array of ints, P one of addresses, OUT a place for an int that the function returns,
-   and INOUT one that it also reads. Collective operations have three forms. */
+   without _c. mpi_large_counts.h declares them, and the runtime defines them: there N is an int
+   from a count, A an array of ints, P one of addresses, OUT a place for an int that the function
+   returns, and INOUT one that it also reads. Collective operations have three forms. */
 
 /* messages */
 QUARRY_LARGE_COUNT(Send, comm,
