@@ -50,6 +50,14 @@ struct collective {
   }
 };
 
+/// How many ranks a rank has as children in the tree of a scan: rank + 1, rank + 2, rank + 4, ...
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t scan_children(std::uint32_t rank,
+                                                              std::uint32_t size) {
+  std::uint32_t children = 0;
+  while ((rank >> children & 1) == 0 && (rank | 1u << children) < size) ++children;
+  return children;
+}
+
 /// The root waits until all members have called it. Other ranks may return earlier.
 QUARRY_SLOW void arrive(collective const& of, std::uint32_t root);
 

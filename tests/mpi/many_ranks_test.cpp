@@ -247,6 +247,14 @@ TEST(ManyRanks, ScansCombineLowerRanksInOrder) {
         auto mine = of(own), result = of(-1);
         MPI_Scan(mine.data(), result.data(), count, map, product, MPI_COMM_WORLD);
         EXPECT_EQ(result, expected);
+        std::vector<std::uint32_t> later(result.size());
+        MPI_Request requests[2];  // nonblocking ones at once
+        auto lower = mine;
+        MPI_Iscan(mine.data(), later.data(), count, map, product, MPI_COMM_WORLD, &requests[0]);
+        MPI_Iexscan(MPI_IN_PLACE, lower.data(), count, map, product, MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        EXPECT_EQ(later, expected);
+        EXPECT_EQ(lower, own == 0 ? of(0) : below);
         MPI_Exscan(MPI_IN_PLACE, mine.data(), count, map, product, MPI_COMM_WORLD);
         EXPECT_EQ(mine, own == 0 ? of(0) : below);
         MPI_Op_free(&product);
