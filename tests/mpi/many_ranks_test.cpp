@@ -69,46 +69,51 @@ struct root_layout {
 
 int value_of(int rank, int i) { return 100 * rank + i; }
 
-TEST(ManyRanks, MoveTheirPartsOfTheRootsBufferAlsoIfItHasAnotherType) {
-  for (std::uint32_t const ranks : {20u, 70u})
-    run_many(ranks, [] {
-      in_communicators([](MPI_Comm all) {
-        shared_random random{5};
-        int const own = rank_in(all), size = size_of(all), root = random.below(size);
-        root_layout const layout{size, random};
-        MPI_Datatype spread = MPI_DATATYPE_NULL, pair = MPI_DATATYPE_NULL;
-        MPI_Type_vector(2, 1, root_layout::stride, MPI_INT, &pair);
-        MPI_Type_create_resized(pair, 0, 2 * root_layout::stride * sizeof(int), &spread);
-        MPI_Type_commit(&spread);
-        MPI_Datatype const type = own == root ? spread : MPI_DATATYPE_NULL;
-        values expected(at(layout.end), -1), part;
-        layout.for_each([&](std::size_t i, int rank, int n) { expected[i] = value_of(rank, n); });
-        for (int i = 0; i < 2 * layout.counts[at(own)]; ++i) part.push_back(value_of(own, i));
-        int const count = layout.counts[at(own)];
-        values gathered(own == root ? expected.size() : 0, -1), scattered(part.size(), -1);
-        // Half of the ranks send with the root's type, too.
-        values const padded = [&] {
-          values result(at(count * 2 * root_layout::stride), 0);
-          for (std::size_t i = 0; i < part.size(); ++i) result[i * root_layout::stride] = part[i];
-          return result;
-        }();
-        bool const is_spread = own % 2 != 0;
-        EXPECT_EQ(
-            MPI_Gatherv(is_spread ? padded.data() : part.data(), is_spread ? count : 2 * count,
+void exchange_parts(MPI_Comm all) {
+  shared_random random{5};
+  int const own = rank_in(all), size = size_of(all), root = random.below(size);
+  root_layout const layout{size, random};
+  MPI_Datatype spread = MPI_DATATYPE_NULL, pair = MPI_DATATYPE_NULL;
+  MPI_Type_vector(2, 1, root_layout::stride, MPI_INT, &pair);
+  MPI_Type_create_resized(pair, 0, 2 * root_layout::stride * sizeof(int), &spread);
+  MPI_Type_commit(&spread);
+  MPI_Datatype const type = own == root ? spread : MPI_DATATYPE_NULL;
+  values expected(at(layout.end), -1), part;
+  layout.for_each([&](std::size_t i, int rank, int n) { expected[i] = value_of(rank, n); });
+  for (int i = 0; i < 2 * layout.counts[at(own)]; ++i) part.push_back(value_of(own, i));
+  int const count = layout.counts[at(own)];
+  values gathered(own == root ? expected.size() : 0, -1), scattered(part.size(), -1);
+  // Half of the ranks send with the root's type, too.
+  values const padded = [&] {
+    values result(at(count * 2 * root_layout::stride), 0);
+    for (std::size_t i = 0; i < part.size(); ++i) result[i * root_layout::stride] = part[i];
+    return result;
+  }();
+  bool const is_spread = own % 2 != 0;
+  EXPECT_EQ(MPI_Gatherv(is_spread ? padded.data() : part.data(), is_spread ? count : 2 * count,
                         is_spread ? spread : MPI_INT, gathered.data(), layout.counts.data(),
                         layout.places.data(), type, root, all),
             MPI_SUCCESS);
-        if (own == root) {
-          EXPECT_EQ(gathered, expected);
-        }
-        EXPECT_EQ(MPI_Scatterv(expected.data(), layout.counts.data(), layout.places.data(), type,
-                               scattered.data(), 2 * count, MPI_INT, root, all),
-                  MPI_SUCCESS);
-        EXPECT_EQ(scattered, part);
-        MPI_Type_free(&spread);
-        MPI_Type_free(&pair);
-      });
-    });
+  if (own == root) {
+    EXPECT_EQ(gathered, expected);
+  }
+  EXPECT_EQ(MPI_Scatterv(expected.data(), layout.counts.data(), layout.places.data(), type,
+                         scattered.data(), 2 * count, MPI_INT, root, all),
+            MPI_SUCCESS);
+  EXPECT_EQ(scattered, part);
+  MPI_Type_free(&spread);
+  MPI_Type_free(&pair);
+}
+
+TEST(ManyRanks, MoveTheirPartsOfTheRootsBufferAlsoIfItHasAnotherType) {
+  for (std::uint32_t const ranks : {20u, 70u})
+    run_many(ranks, [] { in_communicators(exchange_parts); });
+}
+
+TEST(ManyRanks, MoveTheirPartsOnThreads) {
+  auto const result = run_on_threads(18, [] { in_communicators(exchange_parts); });
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.wrong_frees, 0u);
 }
 
 TEST(ManyRanks, TellTheReceiverOfAPartThatIsTooLong) {
@@ -172,6 +177,23 @@ TEST(ManyRanks, SplitAsASortOfAllWishesDoes) {
       MPI_Comm_free(&part);
     });
   }
+}
+
+TEST(ManyRanks, SplitOnThreads) {
+  auto const result = run_on_threads(70, [] {  // runs of ranks are merged
+    int const own = rank_in(MPI_COMM_WORLD);
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, own % 3, -own, &part);
+    int const place = (69 - own) / 3;
+    EXPECT_EQ(rank_in(part), place);
+    int received = -1;
+    if (place != 0) MPI_Send(&own, 1, MPI_INT, place - 1, 0, part);
+    if (place + 1 != size_of(part))
+      MPI_Recv(&received, 1, MPI_INT, place + 1, 0, part, MPI_STATUS_IGNORE);
+    EXPECT_EQ(received, own >= 3 ? own - 3 : -1);
+    MPI_Comm_free(&part);
+  });
+  EXPECT_EQ(result.status, 0);
 }
 
 TEST(ManyRanks, SplitNothingWithoutMemory) {
