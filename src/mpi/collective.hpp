@@ -50,8 +50,9 @@ struct collective {
   }
 };
 
-/// How many ranks a rank has as children in the tree of a scan: rank + 1, rank + 2, rank + 4, ...
-[[nodiscard]] QUARRY_HD constexpr std::uint32_t scan_children(std::uint32_t rank,
+/// How many ranks a rank has as children in a binomial tree: rank + 1, rank + 2, rank + 4, ... Its
+/// parent has its number without the lowest bit.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t tree_children(std::uint32_t rank,
                                                               std::uint32_t size) {
   std::uint32_t children = 0;
   while ((rank >> children & 1) == 0 && (rank | 1u << children) < size) ++children;

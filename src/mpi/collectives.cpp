@@ -367,7 +367,7 @@ QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype t
   collective const of{rank, *among, call::scan};
   auto const elements = static_cast<bytes>(count);
   element_span const span = span_of(rank, elements, type);
-  std::uint32_t const children = scan_children(of.own, of.size);
+  std::uint32_t const children = tree_children(of.own, of.size);
   // Totals of the subtree without its later children, for each child and for this rank's parent;
   // then the result, and the total of all lower ranks.
   own_scratch memory{rank, (children + 3) * span.size};

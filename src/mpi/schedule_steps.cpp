@@ -167,7 +167,7 @@ QUARRY_SLOW void add_scan(schedule_builder& to, rank_state& rank, collective_cal
   MPI_Datatype const type = result.type;
   void const* const own = input_of(wanted);
   bool const includes_own = wanted.what == operation::scan;
-  std::uint32_t const children = scan_children(all.own, all.size);
+  std::uint32_t const children = tree_children(all.own, all.size);
   element_span const span = span_of(rank, count, type);
   bytes const distance = (span.size + 15) / 16 * 16;
   char* const memory = to.memory((children + 3) * distance);

@@ -169,6 +169,48 @@ QUARRY_SLOW int duplicate(rank_state& rank, MPI_Comm handle, MPI_Comm* copy, cha
   return MPI_SUCCESS;
 }
 
+/// The members of a group along a binomial tree. Their messages are in the world, where no other
+/// operation has this kind of tag.
+class group_tree {
+ public:
+  QUARRY_HD group_tree(rank_state& rank, group& members, std::uint32_t own, int tag)
+      : rank_{rank},
+        members_{members},
+        own_{own},
+        children_{tree_children(own, members.size)},
+        through_{&rank.member_of[0], rank.member_of[0].context + 1},
+        tag_{tag_of(static_cast<std::uint32_t>(tag), which)} {}
+  /// Gives all members the data of the first.
+  QUARRY_SLOW void broadcast(void* data, bytes size) const {
+    if (own_ != 0)
+      (void)receive_bytes(rank_, through_, data, size, world_rank(parent()), tag_, which);
+    for (std::uint32_t child = children_; child-- != 0;)
+      send_bytes(rank_, through_, data, size, world_rank(own_ + (1u << child)), tag_, which);
+  }
+  /// The first member waits until all have called it.
+  QUARRY_SLOW void arrive() const {
+    for (std::uint32_t child = 0; child < children_; ++child)
+      (void)receive_bytes(rank_, through_, nullptr, 0, world_rank(own_ + (1u << child)), tag_,
+                          which);
+    if (own_ != 0) send_bytes(rank_, through_, nullptr, 0, world_rank(parent()), tag_, which);
+  }
+
+ private:
+  static constexpr call which = call::comm_create_group;
+
+  [[nodiscard]] QUARRY_HD std::uint32_t parent() const { return own_ & (own_ - 1); }
+  [[nodiscard]] QUARRY_HD std::int32_t world_rank(std::uint32_t member) const {
+    return static_cast<std::int32_t>(members_.world_rank(member));
+  }
+
+  rank_state& rank_;
+  group& members_;
+  std::uint32_t own_;
+  std::uint32_t children_;  // own + 1, own + 2, own + 4, ...
+  channel through_;
+  std::int32_t tag_;
+};
+
 }  // namespace
 
 QUARRY_SLOW int copy_attached(rank_state& rank, MPI_Comm from, MPI_Comm* copy,
@@ -236,29 +278,21 @@ QUARRY_HD int MPI_Comm_create_group(MPI_Comm handle, MPI_Group group_handle, int
   if (place == MPI_UNDEFINED) return MPI_SUCCESS;
   auto const own = static_cast<std::uint32_t>(place);
   MPI_Errhandler const handler = at->handler;
+  std::uint32_t const size = members->size;
+  bool const is_small = size <= 64;  // then one rank is fast enough
   communicator* made = nullptr;
-  if (own == 0) {
-    made = new_communicator(members->size, members->size, members->size, new_contexts());
-    for (std::uint32_t i = 0; made != nullptr && i < members->size; ++i)
-      made->members[i] = members->world_rank(i);
+  if (own == 0) made = new_communicator(size, size, size, new_contexts());
+  for (std::uint32_t i = 0; is_small && made != nullptr && i < size; ++i)
+    made->members[i] = members->world_rank(i);
+  group_tree const tree{rank, *members, own, tag};
+  tree.broadcast(&made, sizeof(made));
+  if (made != nullptr && !is_small) {
+    made->members[own] = rank.rank;
+    tree.arrive();
+    tree.broadcast(nullptr, 0);  // the list is complete
   }
-  // Along a binomial tree, in the world, where no other operation has this kind of tag.
-  call const which = call::comm_create_group;
-  channel const through{&rank.member_of[0], rank.member_of[0].context + 1};
-  std::int32_t const number = tag_of(static_cast<std::uint32_t>(tag), which);
-  std::uint32_t bit = 1;
-  for (; bit < members->size; bit <<= 1) {
-    if ((own & bit) == 0) continue;
-    (void)receive_bytes(rank, through, &made, sizeof(made),
-                        static_cast<std::int32_t>(members->world_rank(own - bit)), number, which);
-    break;
-  }
-  for (bit >>= 1; bit != 0; bit >>= 1)
-    if (own + bit < members->size)
-      send_bytes(rank, through, &made, sizeof(made),
-                 static_cast<std::int32_t>(members->world_rank(own + bit)), number, which);
   if (made == nullptr || join(rank, made, own, handler, result) == nullptr)
-    return fail(rank, handle, MPI_ERR_NO_MEM, name, "size", members->size);
+    return fail(rank, handle, MPI_ERR_NO_MEM, name, "size", size);
   return MPI_SUCCESS;
 }
 

@@ -196,6 +196,32 @@ TEST(ManyRanks, SplitOnThreads) {
   EXPECT_EQ(result.status, 0);
 }
 
+TEST(ManyRanks, MakeCommunicatorsOfGroups) {
+  run_many(150, [] {  // of all but each third rank, in reversed order
+    int const own = rank_in(MPI_COMM_WORLD);
+    MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    values chosen;
+    for (int rank = 149; rank >= 0; --rank)
+      if (rank % 3 != 0) chosen.push_back(rank);
+    MPI_Group_incl(all, static_cast<int>(chosen.size()), chosen.data(), &some);
+    MPI_Comm made[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
+    EXPECT_EQ(MPI_Comm_create_group(MPI_COMM_WORLD, some, 4, &made[0]), MPI_SUCCESS);
+    EXPECT_EQ(MPI_Comm_create(MPI_COMM_WORLD, some, &made[1]), MPI_SUCCESS);
+    for (MPI_Comm& each : made) {
+      ASSERT_EQ(each == MPI_COMM_NULL, own % 3 == 0);
+      if (each == MPI_COMM_NULL) continue;
+      EXPECT_EQ(chosen[at(rank_in(each))], own);
+      values gathered(chosen.size());
+      MPI_Allgather(&own, 1, MPI_INT, gathered.data(), 1, MPI_INT, each);
+      EXPECT_EQ(gathered, chosen);
+      MPI_Comm_free(&each);
+    }
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+  });
+}
+
 TEST(ManyRanks, SplitNothingWithoutMemory) {
   QUARRY_TEST_USES_FIBERS();
   auto const leftover = [](bool is_full) {
