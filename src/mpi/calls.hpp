@@ -38,7 +38,8 @@ enum class call : std::uint32_t {
   cart_create,
   graph_create,
   dist_graph_create,
-  shared_gather,  // with a root_window, as the next one
+  shared_gather,  // with a root_window, as the next two
+  shared_allgather,
   shared_scatter,
   start,
   isendrecv,
@@ -83,6 +84,7 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Graph_create",
                                              "MPI_Dist_graph_create",
                                              "MPI_Gather",
+                                             "MPI_Allgather",
                                              "MPI_Scatter",
                                              "MPI_Start",
                                              "MPI_Isendrecv",

@@ -88,6 +88,22 @@ QUARRY_SLOW void allgather_directly(collective const& of, void const* sent, int 
   }
 }
 
+/// All ranks write their parts to rank 0's buffer, and the others copy that.
+QUARRY_SLOW void allgather_in_window(collective const& of, void const* sent, int sent_count,
+                                     MPI_Datatype sent_type, void* received, rank_parts const& into,
+                                     MPI_Datatype received_type) {
+  root_window const window{of, 0, root_window::direction::gather, received, into, received_type};
+  if (sent != MPI_IN_PLACE) {
+    window.write(sent, static_cast<bytes>(sent_count), sent_type);
+  } else if (of.own != 0) {
+    std::int64_t const extent = element_extent(of.rank, received_type);
+    window.write(at(received, into.place_of(of.own), extent), into.count_of(of.own), received_type);
+  }
+  window.wait_for_all();
+  if (of.own != 0) window.read_all(received, into, received_type);
+  window.close();
+}
+
 /// Each rank reads its part of the data of each rank. All parts have one size.
 QUARRY_SLOW void alltoall_directly(collective const& of, void const* sent, int sent_count,
                                    MPI_Datatype sent_type, void* received, int received_count,
@@ -198,7 +214,13 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
   if (int const error =
           into.check_all(rank, among->shared->size, received_type, communicator, function))
     return error;
-  collective const of{rank, *among, call::allgather};
+  bool const is_direct =
+      among->size >= (meets(*among) ? fewest_in_window_of_world : fewest_in_window);
+  collective const of{rank, *among, is_direct ? call::shared_allgather : call::allgather};
+  if (is_direct) {
+    allgather_in_window(of, sent, sent_count, sent_type, received, into, received_type);
+    return of.result(communicator, function);
+  }
   if (meets(*among)) {
     allgather_directly(of, sent, sent_count, sent_type, received, into, received_type);
     return of.result(communicator, function);

@@ -65,12 +65,12 @@ QUARRY_HD simt::atomic_ref<std::uint32_t> root_window::is_too_long() const {
       *reinterpret_cast<std::uint32_t*>(the_meeting().parts + owner().rank * meeting::part_bytes)};
 }
 
-QUARRY_SLOW typed_elements root_window::part() const {
+QUARRY_SLOW typed_elements root_window::part(std::uint32_t rank) const {
   rank_state& root = owner();
   std::int64_t const extent = place_.is_packed != 0
                                   ? static_cast<std::int64_t>(element_size(root, place_.type))
                                   : element_extent(root, place_.type);
-  return {root, static_cast<char*>(place_.data) + place_.of_ranks.place_of(of_.own) * extent,
+  return {root, static_cast<char*>(place_.data) + place_.of_ranks.place_of(rank) * extent,
           place_.is_packed != 0 ? MPI_BYTE : place_.type};
 }
 
@@ -111,17 +111,44 @@ QUARRY_SLOW void root_window::move_packed(bool packs) const {
 
 QUARRY_SLOW void root_window::write(void const* sent, bytes count, MPI_Datatype type) const {
   bytes const length = count * element_size(of_.rank, type);
-  bytes const room = part_bytes();
+  bytes const room = part_bytes(of_.own);
   if (length > room) is_too_long().store(1, simt::relaxed);
-  convert_elements(of_.rank, {of_.rank, const_cast<void*>(sent), type}, part(),
+  convert_elements(of_.rank, {of_.rank, const_cast<void*>(sent), type}, part(of_.own),
                    length < room ? length : room);
 }
 
 QUARRY_SLOW void root_window::read(void* received, bytes count, MPI_Datatype type) const {
-  bytes const length = part_bytes();
+  bytes const length = part_bytes(of_.own);
   bytes const room = count * element_size(of_.rank, type);
   if (length > room) of_.note(MPI_ERR_TRUNCATE);
-  convert_elements(of_.rank, part(), {of_.rank, received, type}, length < room ? length : room);
+  convert_elements(of_.rank, part(of_.own), {of_.rank, received, type},
+                   length < room ? length : room);
+}
+
+QUARRY_SLOW void root_window::wait_for_all() const {
+  arrive(of_, root_);
+  membership& among = *of_.through.at;
+  if (!meets(among)) broadcast_bytes(of_.rank, among, nullptr, 0, root_, of_.which);
+}
+
+QUARRY_SLOW void root_window::read_all(void* received, rank_parts const& into,
+                                       MPI_Datatype type) const {
+  bytes const element = element_size(of_.rank, type);
+  std::int64_t const extent = element_extent(of_.rank, type);
+  bool const is_one_block = into.counts == nullptr && into.displacements == nullptr &&
+                            place_.of_ranks.counts == nullptr &&
+                            place_.of_ranks.displacements == nullptr &&
+                            into.count_of(0) * element == part_bytes(0);
+  if (is_one_block)
+    return convert_elements(of_.rank, part(0), {of_.rank, received, type},
+                            of_.size * part_bytes(0));
+  for (std::uint32_t rank = 0; rank < of_.size; ++rank) {
+    bytes const length = part_bytes(rank);
+    bytes const room = into.count_of(rank) * element;
+    if (length > room) of_.note(MPI_ERR_TRUNCATE);
+    char* const to = static_cast<char*>(received) + into.place_of(rank) * extent;
+    convert_elements(of_.rank, part(rank), {of_.rank, to, type}, length < room ? length : room);
+  }
 }
 
 QUARRY_SLOW void root_window::close() const {

@@ -48,7 +48,13 @@ class root_window {
   /// Copies the caller's part. Notes an error if there is no room for all of it.
   QUARRY_SLOW void read(void* received, bytes count, MPI_Datatype type) const;
 
-  /// Called by every rank after its copy. The root waits for all.
+  /// Gather: waits until all ranks have written.
+  QUARRY_SLOW void wait_for_all() const;
+  /// After `wait_for_all`: copies all parts to a buffer of the caller. Notes an error if there is no
+  /// room for all of a part.
+  QUARRY_SLOW void read_all(void* received, rank_parts const& into, MPI_Datatype type) const;
+
+  /// Called by every rank after its copies. The root waits for all.
   QUARRY_SLOW void close() const;
 
  private:
@@ -70,10 +76,10 @@ class root_window {
   }
   /// Atomic: whether a rank has sent more than its part.
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> is_too_long() const;
-  /// The caller's part.
-  [[nodiscard]] QUARRY_SLOW typed_elements part() const;
-  [[nodiscard]] QUARRY_HD bytes part_bytes() const {
-    return place_.of_ranks.count_of(of_.own) * element_size(owner(), place_.type);
+  /// A rank's part.
+  [[nodiscard]] QUARRY_SLOW typed_elements part(std::uint32_t rank) const;
+  [[nodiscard]] QUARRY_HD bytes part_bytes(std::uint32_t rank) const {
+    return place_.of_ranks.count_of(rank) * element_size(owner(), place_.type);
   }
   [[nodiscard]] QUARRY_HD bool is_root() const { return of_.own == root_; }
 
@@ -90,6 +96,9 @@ class root_window {
 
 /// In smaller communicators that do not meet, messages to the root or from it take less time.
 inline constexpr std::uint32_t fewest_in_window = 17;
+
+/// In an allgather of fewer ranks of the world each rank reads the parts of all.
+inline constexpr std::uint32_t fewest_in_window_of_world = 64;
 
 /// Whether the members of the communicator open a window.
 [[nodiscard]] QUARRY_HD inline bool opens_window(membership const& among) {

@@ -69,6 +69,57 @@ struct root_layout {
 
 int value_of(int rank, int i) { return 100 * rank + i; }
 
+/// MPI_Allgather and MPI_Allgatherv, also in place, and into a spread type.
+void gather_everywhere(MPI_Comm all) {
+  shared_random random{6};
+  int const own = rank_in(all), size = size_of(all), count = random.below(3);
+  values expected, mine(at(count), own), gathered(at(count * size), -1);
+  for (int rank = 0; rank < size; ++rank) expected.insert(expected.end(), at(count), rank);
+  EXPECT_EQ(MPI_Allgather(mine.data(), count, MPI_INT, gathered.data(), count, MPI_INT, all),
+            MPI_SUCCESS);
+  EXPECT_EQ(gathered, expected);
+  gathered.assign(gathered.size(), -1);
+  std::copy(mine.begin(), mine.end(), gathered.begin() + own * count);
+  EXPECT_EQ(MPI_Allgather(MPI_IN_PLACE, 0, MPI_INT, gathered.data(), count, MPI_INT, all),
+            MPI_SUCCESS);
+  EXPECT_EQ(gathered, expected);
+  root_layout const layout{size, random};
+  MPI_Datatype pair = MPI_DATATYPE_NULL, spread = MPI_DATATYPE_NULL;
+  MPI_Type_vector(2, 1, root_layout::stride, MPI_INT, &pair);
+  MPI_Type_create_resized(pair, 0, 2 * root_layout::stride * sizeof(int), &spread);
+  MPI_Type_commit(&spread);
+  values spread_out(at(layout.end), -1), dense(at(layout.end / root_layout::stride), -1), part;
+  values counts, places;
+  for (int rank = 0; rank < size; ++rank) {
+    counts.push_back(2 * layout.counts[at(rank)]);
+    places.push_back(2 * layout.places[at(rank)]);
+  }
+  auto expected_spread = spread_out, expected_dense = dense;
+  layout.for_each([&](std::size_t i, int rank, int n) {
+    expected_spread[i] = expected_dense[i / root_layout::stride] = value_of(rank, n);
+  });
+  for (int i = 0; i < counts[at(own)]; ++i) part.push_back(value_of(own, i));
+  bool const is_spread = own % 3 == 1;  // rank 0 has the other type
+  EXPECT_EQ(MPI_Allgatherv(part.data(), counts[at(own)], MPI_INT,
+                           is_spread ? spread_out.data() : dense.data(),
+                           is_spread ? layout.counts.data() : counts.data(),
+                           is_spread ? layout.places.data() : places.data(),
+                           is_spread ? spread : MPI_INT, all),
+            MPI_SUCCESS);
+  if (is_spread) {
+    EXPECT_EQ(spread_out, expected_spread);
+  } else {
+    EXPECT_EQ(dense, expected_dense);
+  }
+  MPI_Type_free(&spread);
+  MPI_Type_free(&pair);
+}
+
+TEST(ManyRanks, GatherEverywhere) {
+  for (std::uint32_t const ranks : {20u, 70u})
+    run_many(ranks, [] { in_communicators(gather_everywhere); });
+}
+
 void exchange_parts(MPI_Comm all) {
   shared_random random{5};
   int const own = rank_in(all), size = size_of(all), root = random.below(size);
@@ -111,7 +162,10 @@ TEST(ManyRanks, MoveTheirPartsOfTheRootsBufferAlsoIfItHasAnotherType) {
 }
 
 TEST(ManyRanks, MoveTheirPartsOnThreads) {
-  auto const result = run_on_threads(18, [] { in_communicators(exchange_parts); });
+  auto const result = run_on_threads(18, [] {
+    in_communicators(exchange_parts);
+    in_communicators(gather_everywhere);
+  });
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.wrong_frees, 0u);
 }
