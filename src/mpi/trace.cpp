@@ -69,9 +69,12 @@ QUARRY_HD void set_address(trace_record& made, void const* address) {
   made.role = static_cast<std::uint16_t>(role_and_function >> 16);
   made.place = place;
   made.begin = time_now();
-  // The launcher may read while ranks run, if the program crashes on another thread.
-  simt::atomic_ref<std::uint32_t>{at.own.written}.store(
-      number + 1, is_on_host() ? simt::release : simt::relaxed);
+#ifdef __CUDA_ARCH__
+  at.own.written = number + 1;
+#else
+  // The launcher may read while ranks run on other threads, if the program is ended.
+  simt::atomic_ref<std::uint32_t>{at.own.written}.store(number + 1, simt::release);
+#endif
   return number;
 }
 
