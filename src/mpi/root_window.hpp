@@ -50,8 +50,8 @@ class root_window {
 
   /// Gather: waits until all ranks have written.
   QUARRY_SLOW void wait_for_all() const;
-  /// After `wait_for_all`: copies all parts to a buffer of the caller. Notes an error if there is no
-  /// room for all of a part.
+  /// After `wait_for_all`: copies all parts to a buffer of the caller. Notes an error if there is
+  /// no room for all of a part.
   QUARRY_SLOW void read_all(void* received, rank_parts const& into, MPI_Datatype type) const;
 
   /// Called by every rank after its copies. The root waits for all.
