@@ -146,6 +146,7 @@ heap::implementation::implementation(heap_options const& unchecked) {
   state.segments_mapped = static_cast<std::uint32_t>(options.bytes >> state.segment_shift);
   state.free_segments.bits = state.segments_mapped;
   state.max_segments = static_cast<std::uint32_t>(options.max_bytes >> state.segment_shift);
+  state.words_per_tree = bit_tree::words_for(state.max_segments);
   state.classes = size_class_of(static_cast<std::uint32_t>(options.segment_bytes / 2)) + 1;
   state.blocks_per_segment =
       static_cast<std::uint32_t>(options.segment_bytes / min_alignment / slices_per_block);
@@ -184,7 +185,7 @@ heap::implementation::~implementation() {
 void heap::implementation::lay_out(std::byte* metadata) {
   heap_state& state = *initial_;
   bytes const segments = state.max_segments;
-  bytes const tree_words = bit_tree::words_for(state.max_segments);
+  bytes const tree_words = state.words_per_tree;
   bytes offset = 0;
   auto const assign = [&](auto*& pointer, bytes count) {
     if (metadata != nullptr)  // else only the sizes matter

@@ -94,6 +94,10 @@ class auditor {
     bool const is_claimable = state_.segment_tree().contains(segment);
     expect(is_claimable == (use.is_free() && segment < state_.segments_mapped),
            "the segment tree and the segment's use disagree, segment", segment);
+    auto const idle = state_.segments[segment].load_idle_state();
+    for (std::uint32_t i = 0; i < state_.blocks_per_segment && idle.knows(i + 1); ++i)
+      expect(state_.block_at(0, segment, i).generation() == idle.generation(),
+             "a block has another generation than its segment, segment", segment);
     if (use.is_slices()) {
       check_blocks(segment, use.slices_class());
       return;

@@ -14,8 +14,7 @@ class narrowed {
 
   QUARRY_HD explicit narrowed(MPI_Comm communicator) : communicator_{communicator} {}
   QUARRY_HD ~narrowed() {
-    for (std::uint32_t i = 0; i < results_; ++i) *wide_[i] = narrow_[i];
-    for (std::uint32_t i = 0; i < arrays_; ++i) release(array_[i]);
+    if ((arrays_ | results_) != 0) finish();
   }
   narrowed(narrowed const&) = delete;
 
@@ -43,15 +42,15 @@ class narrowed {
   [[nodiscard]] QUARRY_HD int* changed(MPI_Count* wide) { return result(wide, number(*wide)); }
 
   /// How many elements an array has, which the caller may leave out if it is not used.
-  [[nodiscard]] QUARRY_HD MPI_Count remote() const {
+  [[nodiscard]] QUARRY_SLOW MPI_Count remote() const {
     membership const* const at = member(self(), communicator_);
     return at == nullptr ? 0 : at->size;
   }
-  [[nodiscard]] QUARRY_HD MPI_Count local() const {
+  [[nodiscard]] QUARRY_SLOW MPI_Count local() const {
     membership* const at = member(self(), communicator_);
     return at == nullptr ? 0 : own_group(self(), *at).size;
   }
-  [[nodiscard]] QUARRY_HD MPI_Count parts_of(int root) const {
+  [[nodiscard]] QUARRY_SLOW MPI_Count parts_of(int root) const {
     membership const* const at = member(self(), communicator_);
     if (at == nullptr) return 0;
     bool const is_root =
@@ -67,15 +66,20 @@ class narrowed {
   /// Calls the function unless a count was too large. Keeps its results if it succeeds.
   template <auto Function, class... Arguments>
   [[nodiscard]] QUARRY_HD int run(char const* name, Arguments... arguments) {
-    int const error = too_large_ == 0
-                          ? Function(arguments...)
-                          : fail(self(), communicator_, MPI_ERR_COUNT, name, "count", too_large_);
+    int const error = too_large_ == 0 ? Function(arguments...) : refuse(name);
     if (error != MPI_SUCCESS) results_ = 0;
     return error;
   }
 
  private:
-  [[nodiscard]] QUARRY_HD neighbours near() const {
+  QUARRY_SLOW void finish() {
+    for (std::uint32_t i = 0; i < results_; ++i) *wide_[i] = narrow_[i];
+    for (std::uint32_t i = 0; i < arrays_; ++i) release(array_[i]);
+  }
+  [[nodiscard]] QUARRY_SLOW int refuse(char const* name) const {
+    return fail(self(), communicator_, MPI_ERR_COUNT, name, "count", too_large_);
+  }
+  [[nodiscard]] QUARRY_SLOW neighbours near() const {
     membership const* const at = member(self(), communicator_);
     return at == nullptr ? neighbours{} : neighbours_of(self(), *at);
   }

@@ -22,6 +22,11 @@ namespace bit_tree_test {
 
 constexpr std::uint32_t none = bit_tree::none;
 
+std::uint32_t claim_smallest(bit_tree const& tree) {
+  auto const found = tree.claim_range(1);
+  return found.count == 0 ? none : found.first;
+}
+
 /// A tree and its words.
 struct owned_tree {
   explicit owned_tree(std::uint32_t size)
@@ -45,9 +50,9 @@ TEST(BitTree, IsEmptyAtFirst) {
   EXPECT_TRUE(a.tree.audit());
   EXPECT_EQ(a.tree.count(), 0u);
   EXPECT_EQ(a.tree.successor(0), none);
-  EXPECT_EQ(a.tree.claim_first(), none);
+  EXPECT_EQ(a.tree.claim_range(1).count, 0u);
   EXPECT_EQ(a.tree.claim_back(1), none);
-  EXPECT_EQ(a.tree.claim_front(64).count, 0u);
+  EXPECT_EQ(a.tree.claim_range(64).count, 0u);
 }
 
 TEST(BitTree, InsertsANumberOnce) {
@@ -120,43 +125,65 @@ TEST(BitTree, AnyRepairsAParentWhoseWordIsEmpty) {
   EXPECT_TRUE(a.tree.empty());
 }
 
-TEST(BitTree, ClaimFrontReturnsARunThatContinuesInTheNextWord) {
+TEST(BitTree, ClaimRangeReturnsARunThatContinuesInTheNextWord) {
   owned_tree const a{300};
-  a.tree.insert_range(60, 150);
-  auto const first = a.tree.claim_front(100);
-  EXPECT_EQ(first.first, 60u);
-  EXPECT_EQ(first.count, 100u)
+  a.tree.insert_range(30, 180);
+  auto const first = a.tree.claim_range(130);
+  EXPECT_EQ(first.first, 30u);
+  EXPECT_EQ(first.count, 130u)
       << "the end of a word, a whole word, and the beginning of a third word";
-  auto const second = a.tree.claim_front(3);
+  auto const second = a.tree.claim_range(3);
   EXPECT_EQ(second.first, 160u);
   EXPECT_EQ(second.count, 3u);
-  EXPECT_EQ(a.tree.claim_first(), 163u);
-  EXPECT_EQ(a.tree.claim_front(1000).count, 46u);
+  EXPECT_EQ(a.tree.claim_range(1).first, 163u);
+  EXPECT_EQ(a.tree.claim_range(1000).count, 46u);
   EXPECT_TRUE(a.tree.empty());
   EXPECT_TRUE(a.tree.audit());
 }
 
-TEST(BitTree, ClaimFrontReturnsARunThatEndsWithItsWord) {
+TEST(BitTree, ClaimRangeReturnsARunThatEndsWithItsWord) {
   owned_tree const a{300};
   a.tree.insert_range(60, 4);
-  EXPECT_EQ(a.tree.claim_front(64).count, 4u) << "the next word is empty";
+  EXPECT_EQ(a.tree.claim_range(64).count, 4u) << "the next word is empty";
   a.tree.insert_range(0, 64);
   a.tree.insert(65);
-  EXPECT_EQ(a.tree.claim_front(128).count, 64u) << "the next word begins with a gap";
+  EXPECT_EQ(a.tree.claim_range(128).count, 64u) << "the next word begins with a gap";
   a.tree.insert_range(256, 44);
-  EXPECT_EQ(a.tree.claim_front(64, 66).count, 44u) << "the tree ends";
+  EXPECT_EQ(a.tree.claim_range(64, 66).count, 44u) << "the tree ends";
   EXPECT_EQ(a.tree.count(), 1u);
 }
 
-TEST(BitTree, ClaimFrontSearchesFromANumberAndWrapsAround) {
+TEST(BitTree, ClaimRangeSearchesFromANumberAndWrapsAround) {
   owned_tree const a{300};
   a.tree.insert_range(10, 5);
   a.tree.insert_range(200, 5);
-  auto const found = a.tree.claim_front(3, 100);
+  auto const found = a.tree.claim_range(3, 100);
   EXPECT_EQ(found.first, 200u);
   EXPECT_EQ(found.count, 3u);
-  EXPECT_EQ(a.tree.claim_front(9, 204).first, 204u);
-  EXPECT_EQ(a.tree.claim_front(9, 205).first, 10u) << "wraps around to the beginning";
+  EXPECT_EQ(a.tree.claim_range(9, 204).first, 204u);
+  EXPECT_EQ(a.tree.claim_range(9, 205).first, 10u) << "wraps around to the beginning";
+}
+
+TEST(BitTree, ClaimRangePrefersTheFirstRangeOfHalfOfTheMaximum) {
+  owned_tree const a{800};
+  for (auto const& [first, count] : {std::pair{3u, 2u}, {10u, 7u}, {70u, 8u}, {200u, 30u}})
+    a.tree.insert_range(first, count);
+  auto const found = a.tree.claim_range(16);
+  EXPECT_EQ(found.first, 70u);
+  EXPECT_EQ(found.count, 8u);
+  EXPECT_EQ(a.tree.claim_range(2).first, 3u);
+  EXPECT_EQ(a.tree.claim_range(1000).first, 200u) << "a range cannot be longer than a word here";
+}
+
+TEST(BitTree, ClaimRangeTakesTheLongestRangeIfNoneHasHalfOfTheMaximum) {
+  owned_tree const a{800};
+  for (auto const& [first, count] : {std::pair{3u, 2u}, {10u, 4u}, {70u, 4u}, {600u, 3u}})
+    a.tree.insert_range(first, count);
+  EXPECT_EQ(a.tree.claim_range(16).first, 10u) << "the first of two equal ranges";
+  EXPECT_EQ(a.tree.claim_range(16).first, 70u);
+  EXPECT_EQ(a.tree.claim_range(16).first, 3u) << "number 600 is more than eight words away";
+  EXPECT_EQ(a.tree.claim_range(16).first, 600u);
+  EXPECT_TRUE(a.tree.empty());
 }
 
 TEST(BitTree, ClaimBackReturnsTheHighestRun) {
@@ -177,6 +204,24 @@ TEST(BitTree, ClaimBackReturnsNoneIfNoRunIsLongEnough) {
   EXPECT_EQ(a.tree.claim_back(151), none);
   EXPECT_EQ(a.tree.claim_back(301), none);
   EXPECT_EQ(a.tree.count(), 299u);
+}
+
+/// Where claim_range(maximum) claims.
+std::uint32_t naive_start_of_range(std::set<std::uint32_t> const& numbers, std::uint32_t maximum) {
+  if (numbers.empty()) return 0;
+  std::uint32_t const enough = std::min((maximum + 1) / 2, 32u);
+  std::uint32_t const end = (*numbers.begin() / 64 + bit_tree::words_compared) * 64;
+  std::uint32_t longest = 0;
+  std::uint32_t best = 0;
+  std::uint32_t length = 0;  // of the range that ends with the last number, in the word
+  for (auto i = numbers.begin(); i != numbers.end() && *i < end && longest < enough; ++i) {
+    length = *i % 64 != 0 && numbers.contains(*i - 1) ? length + 1 : 1;
+    if (length > longest) {
+      longest = length;
+      best = *i + 1 - length;
+    }
+  }
+  return best;
 }
 
 /// The first of the highest `count` consecutive numbers of a set.
@@ -228,15 +273,15 @@ TEST_P(BitTreeOfSize, AgreesWithASet) {
         break;
       case 4: {
         auto const expected = model.empty() ? none : *model.begin();
-        EXPECT_EQ(a.tree.claim_first(), expected);
+        EXPECT_EQ(claim_smallest(a.tree), expected);
         model.erase(expected);
         break;
       }
       case 5: {
-        std::uint32_t const first = model.empty() ? 0 : *model.begin();
+        std::uint32_t const first = naive_start_of_range(model, count);
         std::uint32_t expected = 0;
         while (expected < count && model.contains(first + expected)) ++expected;
-        auto const found = a.tree.claim_front(count);
+        auto const found = a.tree.claim_range(count);
         EXPECT_EQ(found.count, expected);
         if (expected != 0) {
           EXPECT_EQ(found.first, first);
@@ -286,10 +331,10 @@ class contested_tree {
       auto const count = static_cast<std::uint32_t>(1 + random() % 3);
       switch (random() % 5) {
         case 0:
-          keep(own, tree.claim_first(), 1);
+          keep(own, claim_smallest(tree), 1);
           break;
         case 1: {
-          auto const found = tree.claim_front(count);
+          auto const found = tree.claim_range(count);
           keep(own, found.first, found.count);
           break;
         }

@@ -58,6 +58,12 @@ struct owned_block {
     return state_after && tested.close(*state_after);
   }
 
+  /// Opens the free block for the next use of its segment, as slice_return::renew_blocks.
+  void renew(std::uint32_t generation) {
+    tested.change_generation(generation, block_state::next_generation(generation));
+    tested.open_unused();
+  }
+
   /// Takes slices of a word as a claimer that is inside. Returns whether the word was full.
   bool take(std::uint32_t index, word slices) {
     word const old_word = tested.word_at(index).claim(slices);
@@ -255,16 +261,18 @@ TEST(Block, ItsStateIsCorrectAfterALateLaneHasAddedAndSubtracted) {
 
   (void)a.tested.announce(1);
   (void)a.tested.reserve(4);
-  a.tested.end_generation(0);
+  a.renew(0);
   EXPECT_EQ(a.current().generation(), 1u);
   EXPECT_EQ(a.tested.leave(4, false).count(), 1);
   EXPECT_EQ(a.tested.retract(1).bits(), 1u) << "open, no free slices, no lane inside, generation 1";
 }
 
-TEST(Block, RefusesLanesOfAnotherGeneration) {
+TEST(Block, RefusesLanesOfAnotherGenerationAndAllLanesWhileItChanges) {
   owned_block a{64, 7};
   ASSERT_TRUE(a.release_all());
-  a.tested.end_generation(7);
+  a.tested.change_generation(7, 8);
+  EXPECT_FALSE(a.current().is_open_in(7) || a.current().is_open_in(8));
+  a.tested.open_unused();
   EXPECT_FALSE(a.tested.announce(1).is_open_in(7));
   EXPECT_TRUE(a.current().is_open_in(8));
   EXPECT_FALSE(a.tested.reserve(1).is_open_in(7));
@@ -273,7 +281,7 @@ TEST(Block, RefusesLanesOfAnotherGeneration) {
 TEST(Block, HasGeneration0AfterTheLastGeneration) {
   owned_block a{64, block_state::last_generation};
   ASSERT_TRUE(a.release_all());
-  a.tested.end_generation(block_state::last_generation);
+  a.renew(block_state::last_generation);
   EXPECT_EQ(a.state, 0u) << "no carry into the other fields";
   EXPECT_FALSE(a.tested.announce(1).is_open_in(block_state::last_generation));
 }
@@ -350,7 +358,7 @@ TEST(Block, AgreesWithASetOfSlices) {
       } else if (in_use.empty()) {
         if (random() % 2 == 0) {
           std::uint32_t const generation = a.current().generation();
-          a.tested.end_generation(generation);
+          a.renew(generation);
           for (std::uint32_t slice = 0; slice < slices; ++slice) in_use.insert(slice);
         } else {
           ASSERT_EQ(a.tested.revive(1), 1u);

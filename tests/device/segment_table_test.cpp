@@ -83,7 +83,7 @@ TEST(SegmentEntry, ReadsUseAndLayoutConsistently) {
 
 TEST(SegmentEntry, ChangesItsGenerationAfterEachUseAndWrapsAround) {
   segment_entry entry{};
-  entry.count = word{block_state::last_generation - 1} << 17;
+  entry.count = word{block_state::last_generation - 1} << 17 | word{7} << 48;
   for (std::uint32_t const generation :
        {block_state::last_generation - 1, block_state::last_generation, 0u, 1u}) {
     EXPECT_EQ(entry.generation(), generation);
@@ -91,7 +91,7 @@ TEST(SegmentEntry, ChangesItsGenerationAfterEachUseAndWrapsAround) {
     EXPECT_EQ(entry.generation(), generation)
         << "the generation changes only when the segment is free";
     entry.end_retirement(4);
-    EXPECT_EQ(entry.load_idle_state().known_blocks(), 4u);
+    EXPECT_EQ(entry.load_idle_state().known_blocks(), 0u) << "all";
     EXPECT_EQ(entry.free_blocks(), 0u);
   }
 }
@@ -112,15 +112,14 @@ TEST(SegmentEntry, KnowsWhichBlocksHaveItsGeneration) {
   segment_entry entry{};
   EXPECT_TRUE(entry.load_idle_state().knows(1) && entry.load_idle_state().knows(4096))
       << "no block was used";
-  ASSERT_TRUE(entry.add_free_blocks(4, 4));
-  entry.end_retirement(4);
+  entry.begin_generation(entry.load_idle_state(), 4);
   EXPECT_TRUE(entry.load_idle_state().knows(4) && !entry.load_idle_state().knows(5));
-  ASSERT_TRUE(entry.add_free_blocks(4096, 4096));
-  entry.end_retirement(4096);
-  EXPECT_TRUE(entry.load_idle_state().knows(4096));
+  entry.begin_generation(entry.load_idle_state(), 1);
+  EXPECT_TRUE(entry.load_idle_state().knows(1) && !entry.load_idle_state().knows(2));
   ASSERT_TRUE(entry.add_free_blocks(1, 1));
   entry.end_retirement(1);
-  EXPECT_TRUE(entry.load_idle_state().knows(1) && !entry.load_idle_state().knows(2));
+  EXPECT_TRUE(entry.load_idle_state().knows(1) && entry.load_idle_state().knows(4096))
+      << "the lane that returns a used segment renews all blocks";
 }
 
 TEST(SegmentEntry, ChangesItsUseOnlyFromTheExpectedUse) {

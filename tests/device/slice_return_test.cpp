@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/detail/slice_return.hpp"
 
+#include "quarry/device/detail/run_supply.hpp"
 #include "support/state_of.hpp"
 
 #include <gtest/gtest.h>
@@ -30,6 +31,7 @@ struct full_segment {
   word release(std::uint32_t index, word slices) {
     auto const result = slice_return::release(state, id, state.segments[0].generation(),
                                               block_of(index), 0, index, slices);
+    if (result.ends_segment) slice_return::return_segment(state, id, 0);
     return result.is_stale ? slices : result.double_freed;
   }
   /// Acts as a lane that reserved `count` slices and found none.
@@ -176,27 +178,37 @@ TEST(SliceReturn, AdvertisesNoBlockThatTheSegmentDoesNotHave) {
   a.expect_sound();
 }
 
-TEST(SliceReturn, BlocksThatTheLastUsesDidNotHaveGetTheSegmentsGeneration) {
+/// Four blocks belong to the segment. A slice of 640 bytes uses one of them, of 32 bytes two.
+TEST(SliceReturn, AllBlocksGetTheSegmentsGenerationWhenItIsReturned) {
   full_segment a{640};
-  for (int use = 0; use < 3; ++use) {
-    for (std::uint32_t i = 0; i < a.block_of(0).words(); ++i)
-      EXPECT_EQ(a.release(i, a.block_of(0).mask(i)), 0u);
+  auto& entry = a.state.segments[0];
+  auto const free_all = [&](std::uint32_t size) {
+    std::vector<void*> all;
+    while (void* const slice = a.owner.ref().malloc(size - hardening::padded(0)))
+      all.push_back(slice);
+    for (void* const slice : all) heap_internals::free_now(a.owner.ref(), slice);
     ASSERT_EQ(a.state.segment_tree().count(), 1u);
-    while (a.owner.ref().malloc(640 - hardening::padded(0)) != nullptr) {
-    }
-  }
+    for (std::uint32_t i = 0; i < 4; ++i)
+      EXPECT_EQ(a.state.block_at(0, 0, i).peek().bits(), entry.generation()) << "block " << i;
+    a.expect_sound();
+  };
   for (std::uint32_t i = 0; i < a.block_of(0).words(); ++i)
-    (void)a.release(i, a.block_of(0).mask(i));
-  EXPECT_EQ(a.state.segments[0].load_idle_state().known_blocks(), 1u);
-  EXPECT_EQ(a.state.block_at(0, 0, 3).peek().generation(), 0u);
-  std::vector<void*> all;
-  while (void* const slice = a.owner.ref().malloc(32 - hardening::padded(0))) all.push_back(slice);
-  EXPECT_EQ(all.size(), 2048u);
-  a.expect_sound();
-  for (void* const slice : all) heap_internals::free_now(a.owner.ref(), slice);
-  EXPECT_EQ(a.state.segments[0].load_idle_state().known_blocks(), 2u);
+    EXPECT_EQ(a.release(i, a.block_of(0).mask(i)), 0u);
+  free_all(640);
+  free_all(32);
+  free_all(640);
+  EXPECT_EQ(entry.generation(), 4u);
+
+  // a class returns the segment untouched, so three blocks keep an earlier generation
+  ASSERT_TRUE(a.state.run(a.id).lock(a.state.run(a.id).peek()));
+  ASSERT_TRUE(run_supply::open_run(a.state, a.id));
+  a.state.run(a.id).unlock();
+  ASSERT_TRUE(run_supply::reclaim(a.state, a.id));
+  ASSERT_EQ(entry.load_idle_state().known_blocks(), 1u);
+  ASSERT_EQ(a.state.block_at(0, 0, 3).peek().generation(), 4u);
+  free_all(32);
+  EXPECT_EQ(entry.generation(), 6u);
   EXPECT_EQ(a.owner.fault_count(fault_kind::double_free), 0u);
-  a.expect_sound();
 }
 
 TEST(SliceReturn, ReturnsTheSegmentWithItsLastSliceInAnyOrderOfReleases) {

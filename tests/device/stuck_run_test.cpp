@@ -113,7 +113,7 @@ TEST(StuckRun, MemoryOfOtherClassesIsReclaimed) {
   auto const owner = test::small_heap(4);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(640), other = size_class_of(half);
-  bit_tree::range const held = state.segment_tree().claim_front(3);
+  bit_tree::range const held = state.segment_tree().claim_range(3);
   ASSERT_EQ(held.count, 3u);
   state.free_segments.add(-3);
   ASSERT_TRUE(state.run(other).lock(state.run(other).peek()));

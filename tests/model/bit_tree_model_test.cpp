@@ -38,12 +38,12 @@ class watched_tree {
     if (tree_.claim(number)) record_claim(number, 1);
   }
   void claim_first() {
-    auto const found = tree_.claim_first();
-    if (found != bit_tree::none) record_claim(found, 1);
+    auto const found = tree_.claim_range(1);
+    if (found.count != 0) record_claim(found.first, 1);
   }
-  void claim_front(std::uint32_t maximum) {
-    auto const found = tree_.claim_front(maximum);
-    if (found.count > maximum) problem_ = "claim_front claimed more than `maximum` numbers";
+  void claim_range(std::uint32_t maximum) {
+    auto const found = tree_.claim_range(maximum);
+    if (found.count > maximum) problem_ = "claim_range claimed more than `maximum` numbers";
     record_claim(found.first, found.count);
   }
   void claim_back(std::uint32_t count) {
@@ -176,8 +176,8 @@ TEST(BitTreeModel, ClaimsFromTheFrontGetDisjointRuns) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       two_levels, {62, 63, 64, 65},
-      {[](watched_tree& tree) { tree.claim_front(2); },
-       [](watched_tree& tree) { tree.claim_front(3); }, [](watched_tree& tree) { tree.claim(63); }},
+      {[](watched_tree& tree) { tree.claim_range(2); },
+       [](watched_tree& tree) { tree.claim_range(3); }, [](watched_tree& tree) { tree.claim(63); }},
       3);
 }
 
@@ -185,7 +185,7 @@ TEST(BitTreeModel, AClaimFromTheFrontEndsBeforeAWordThatAnotherLaneClaimed) {
   QUARRY_TEST_USES_FIBERS();
   expect_all_interleavings_hold(
       three_levels, {63, 64, 65},
-      {[](watched_tree& tree) { tree.claim_front(3); },
+      {[](watched_tree& tree) { tree.claim_range(3); },
        [](watched_tree& tree) { tree.claim_back(2); }, [](watched_tree& tree) { tree.insert(66); }},
       3);
 }

@@ -196,8 +196,12 @@ class watched_segment {
       }
     }
     entry_.store(segment_use::free_use());
-    for (std::uint32_t index = 0; index < blocks_; ++index)
-      block_at(index).end_generation(entry_.generation());
+    auto const ended = entry_.load_idle_state();
+    std::uint32_t const next = block_state::next_generation(ended.generation());
+    for (std::uint32_t index = 0; index < max_blocks; ++index)
+      block_at(index).change_generation(
+          ended.knows(max_blocks) ? ended.generation() : block_at(index).generation(), next);
+    for (std::uint32_t index = 0; index < blocks_; ++index) block_at(index).open_unused();
     entry_.end_retirement(blocks_);
     begin_next_use();
   }

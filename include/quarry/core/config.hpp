@@ -46,6 +46,6 @@ namespace quarry::inline QUARRY_ABI {
 
 /// The version of the layout of the in-kernel heap's shared state; at most 7. A kernel refuses a
 /// heap of another version.
-inline constexpr std::uint32_t layout_version = 6;
+inline constexpr std::uint32_t layout_version = 7;
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -43,15 +43,19 @@ class bit_tree {
   };
 
   bit_tree() = default;
-  QUARRY_HD bit_tree(word* words, std::uint32_t size) : words_{words}, size_{size} {}
+  QUARRY_HD bit_tree(word* words, std::uint32_t size) : bit_tree{words, size, words_for(size)} {}
+  /// Does not compute the number of words. Requires that `count` is `words_for(size)`.
+  QUARRY_HD bit_tree(word* words, std::uint32_t size, std::uint32_t count)
+      : words_{words}, size_{size}, count_{count} {}
 
   /// The number of words for a set of numbers below `size`.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t words_for(std::uint32_t size) {
     std::uint32_t sum = 0;
-    for (std::uint32_t width = size;;) {
-      width = words_of(width);
-      sum += width;
-      if (width <= 1) return sum;
+    QUARRY_NO_UNROLL
+    for (std::uint32_t level = 1;; ++level) {
+      std::uint32_t const words = width_of(size, level);
+      sum += words;
+      if (words <= 1) return sum;
     }
   }
 
@@ -85,7 +89,7 @@ class bit_tree {
 
   /// Whether the set looks empty. Constant time: reads the root.
   [[nodiscard]] QUARRY_HD bool empty() const {
-    return ref(words_for(size_) - 1).load(simt::relaxed) == 0;  // (L) a hint
+    return ref(count_ - 1).load(simt::relaxed) == 0;  // (L) a hint
   }
 
   /// The smallest number not below `start`, or `none`. May miss a number that another lane inserts
@@ -93,6 +97,10 @@ class bit_tree {
   [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t start) const {
     return simt::indirect_call([tree = *this, start]() -> std::uint32_t {
       std::uint32_t level = 0;
+      if (start == 0) {  // from the root: most numbers may be absent
+        QUARRY_NO_UNROLL
+        while (tree.width_of(level) > bits_per_word) ++level;
+      }
       std::uint32_t position = start;  // a bit of `level`
       bool descended = false;  // a bit of the parent led here and says that the word is non-zero
       QUARRY_NO_UNROLL
@@ -146,25 +154,24 @@ class bit_tree {
     });
   }
 
-  /// Removes and returns the smallest number, or returns `none`.
-  [[nodiscard]] QUARRY_HD std::uint32_t claim_first() const {
-    range const found = claim_front(1);
-    return found.count == 0 ? none : found.first;
-  }
-
-  /// Removes up to `maximum` consecutive numbers. They begin with the smallest number not below
-  /// `start`; if there is no such number, they begin with the smallest number of the set.
-  [[nodiscard]] QUARRY_HD range claim_front(std::uint32_t maximum, std::uint32_t start = 0) const {
+  /// Removes up to `maximum` consecutive numbers. Considers `words_compared` words at most, from
+  /// that of the smallest number not below `start` on; if there is no such number, from that of the
+  /// smallest number. Takes the first range of at least half of `maximum` numbers, or else the
+  /// longest range, where a range that a word ends counts as two. So a class of slices needs few
+  /// runs also when most free ranges are short.
+  [[nodiscard]] QUARRY_HD range claim_range(std::uint32_t maximum, std::uint32_t start = 0) const {
     return simt::indirect_call([tree = *this, maximum, start]() -> range {
       QUARRY_NO_UNROLL
       for (std::uint32_t first = tree.successor_round(start); first != none;
            first = tree.successor_round(first)) {
+        if (maximum > 1) first = simt::indirect_call(&start_of_range, tree, first, maximum);
         std::uint32_t const count = simt::indirect_call(&claim_consecutive, tree, first, maximum);
         if (count != 0) return {first, count};  // otherwise other lanes claimed it: search again
       }
       return {0, 0};
     });
   }
+  static constexpr std::uint32_t words_compared = 8;
 
   /// Removes the last `count` consecutive numbers of the set (first fit from the far end). Returns
   /// the first of these numbers, or `none`. O(size / 64). Claims from high to low, word by word,
@@ -212,21 +219,20 @@ class bit_tree {
     return (bits + bits_per_word - 1) / bits_per_word;
   }
 
-  /// The number of bits of a level.
+  /// The number of bits of a level of a set of numbers below `size`: size / 64^level, rounded up.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t width_of(std::uint32_t size,
+                                                                  std::uint32_t level) {
+    return (size + (1u << 6 * level) - 1) >> 6 * level;
+  }
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t width_of(std::uint32_t level) const {
-    std::uint32_t width = size_;
-    for (std::uint32_t i = 0; i < level; ++i) width = words_of(width);
-    return width;
+    return width_of(size_, level);
   }
 
   /// The index of a level's first word.
   [[nodiscard]] QUARRY_HD constexpr std::uint32_t base_of(std::uint32_t level) const {
     std::uint32_t base = 0;
-    std::uint32_t width = size_;
-    for (std::uint32_t i = 0; i < level; ++i) {
-      width = words_of(width);
-      base += width;
-    }
+    QUARRY_NO_UNROLL  // short code: instructions of slow paths are seldom in the nearest cache
+        for (std::uint32_t i = 1; i <= level; ++i) base += width_of(i);
     return base;
   }
 
@@ -339,6 +345,35 @@ class bit_tree {
     });
   }
 
+  /// Where `claim_range` should claim. Several loads are in flight together.
+  QUARRY_SLOW static std::uint32_t start_of_range(bit_tree tree, std::uint32_t first,
+                                                  std::uint32_t maximum) {
+    std::uint32_t const enough =
+        maximum / 2 < bits_per_word / 2 ? (maximum + 1) / 2 : bits_per_word / 2;
+    std::uint32_t const words = words_of(tree.size_) - first / bits_per_word;
+    std::uint32_t const end = words < words_compared ? words : words_compared;
+    std::uint32_t longest = 0;
+    std::uint32_t best = first;
+    QUARRY_UNROLL_4
+    for (std::uint32_t i = 0; i < end; ++i) {
+      std::uint32_t const index = first / bits_per_word + i;
+      word ones = tree.leaf(index);
+      if (i == 0) ones &= ~low_bits(first % bits_per_word);
+      word starts = 0;
+      std::uint32_t length = 0;
+      QUARRY_NO_UNROLL
+      for (; ones != 0 && length < enough; ones &= ones >> 1) {
+        starts = ones;
+        ++length;
+      }
+      if (length > longest) {
+        longest = length;
+        best = index * bits_per_word + lowest_one(starts);
+      }
+    }
+    return best;
+  }
+
   /// Removes up to `maximum` consecutive numbers that begin with `first`. Returns their count.
   QUARRY_SLOW static std::uint32_t claim_consecutive(bit_tree tree, std::uint32_t first,
                                                      std::uint32_t maximum) {
@@ -371,6 +406,7 @@ class bit_tree {
 
   word* words_ = nullptr;
   std::uint32_t size_ = 0;
+  std::uint32_t count_ = 0;  // words
 };
 
 }  // namespace quarry::inline QUARRY_ABI::detail

@@ -268,12 +268,10 @@ class block {
                             block_close_order);  // the segment's count (S) publishes it
   }
 
-  /// Opens a free block of a segment that becomes free, for the segment's next use. Requires that
-  /// the caller owns the segment.
-  QUARRY_HD void end_generation(std::uint32_t generation) const {
-    word const step = word{block_state::next_generation(generation)} - generation;
-    // the insertion into the segment tree publishes it
-    state().add_blindly(step - block_state::closed - block_state::free);
+  /// Opens a free block, whose generation the caller has changed, for the segment's next use.
+  /// Requires that the caller owns the segment; its insertion into the segment tree publishes it.
+  QUARRY_HD void open_unused() const {
+    state().add_blindly(word{0} - block_state::closed - block_state::free);
   }
 
   /// Reads the block's generation, or changes it from `previous` to `next`. Requires that the

@@ -49,9 +49,14 @@ class free_path {
       is_double_free = count_ones(slices) != group.size() && !group.match(own_bit).is_leader();
     }
     callers.sync();  // orders every member's writes before the leader's release
-    slice_return::result outcome{0, false};
+    slice_return::result outcome{0, false, false};
     if (group.is_leader()) outcome = release(heap, found, slices);
-    if (callers.ballot(outcome.is_stale || outcome.double_freed != 0) != 0) {
+    bool const is_usual = !outcome.is_stale && outcome.double_freed == 0 && !outcome.ends_segment;
+    if (callers.ballot(!is_usual) != 0) {
+      simt::lane_mask const returning = callers.ballot(outcome.ends_segment);
+      if (returning != 0)
+        simt::indirect_call(&slice_return::return_segments, heap.state(), callers, returning, id,
+                            found.segment);
       word const double_freed = callers.broadcast(outcome.double_freed, group.leader());
       bool const is_stale = callers.broadcast(outcome.is_stale, group.leader());
       is_double_free = (double_freed & own_bit) != 0 || is_double_free;
@@ -78,8 +83,9 @@ class free_path {
 
   [[nodiscard]] QUARRY_HD static bool free_one_slice(heap_handle const& heap,
                                                      location const& found) {
-    auto const outcome = release(heap, found, word{1} << found.slice % bits_per_word);
-    return !outcome.is_stale && outcome.double_freed == 0;
+    return simt::indirect_call(&slice_return::release_alone, heap.state(), found.use, found.segment,
+                               found.slice / bits_per_word,
+                               word{1} << found.slice % bits_per_word) != 0;
   }
 
   /// Releases `slices` of the word with the slice that was found.

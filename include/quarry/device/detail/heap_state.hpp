@@ -85,17 +85,20 @@ struct heap_state {
   std::uint32_t max_segments;        // segments that the region can grow to
   std::uint32_t classes;             // size classes that the segment size allows
   std::uint32_t blocks_per_segment;  // slice blocks; a class may use fewer
-  free_segment_count free_segments;  // in the segment tree; a hint
-  std::uint32_t quarantine_next;
-  std::uint32_t secret;         // determines the randomised start
-  std::uint32_t canary_secret;  // differs between heaps and between resets
-  word returns;                 // counts returns of unused segments of a class (begin_return)
-  word* bits;                   // of each segment: its slices' bits, then its blocks' states
+  std::uint32_t words_per_tree;      // bit_tree::words_for(max_segments)
+  std::uint32_t secret;              // determines the randomised start
+  std::uint32_t canary_secret;       // differs between heaps and between resets
+  word* bits;                        // of each segment: its slices' bits, then its blocks' states
   word* advertised;
   word* segment_tree_words;
   word* class_tree_words;
   std::uint64_t* quarantine;
   std::uint32_t* formats;  // hardened: how often each segment was cut into slices
+
+  // Lanes change what follows, and read what precedes. A load waits for changes of its cache line.
+  alignas(128) free_segment_count free_segments;  // in the segment tree; a hint
+  word returns;  // counts returns of unused segments of a class (begin_return)
+  std::uint32_t quarantine_next;
   // bit c: class c may have a run whose unused slices another class can reclaim; a hint
   word classes_with_run[2];
   // bit c: the run of class c may have a segment of which no slice was allocated; a hint
@@ -194,10 +197,10 @@ struct heap_state {
   }
 
   [[nodiscard]] QUARRY_HD bit_tree segment_tree() const {
-    return {segment_tree_words, max_segments};
+    return {segment_tree_words, max_segments, words_per_tree};
   }
   [[nodiscard]] QUARRY_HD bit_tree class_tree(size_class id) const {
-    return {class_tree_words + std::size_t{id} * bit_tree::words_for(max_segments), max_segments};
+    return {class_tree_words + std::size_t{id} * words_per_tree, max_segments, words_per_tree};
   }
 
   [[nodiscard]] QUARRY_HD word& word_at(std::uint32_t segment, std::uint32_t index) const {

@@ -288,10 +288,11 @@ class run_segments {
     // If no word became full, this lane owns no slice and no uncounted word of the block after it
     // set the last bits. Then the segment may have another use by now.
     bool const is_same = new_state.generation() == previous.generation();
-    if (is_same && (previous.count() <= 0 || target.is_complete(new_state)))
-      simt::indirect_call(&slice_return::follow_release, *closed.state, closed.id,
-                          previous.generation(), closed.run.first() + number, block_index, 0,
-                          new_state);
+    std::uint32_t const segment = closed.run.first() + number;
+    if (is_same && (previous.count() <= 0 || target.is_complete(new_state)) &&
+        simt::indirect_call(&slice_return::follow_release, *closed.state, closed.id,
+                            previous.generation(), segment, block_index, 0, new_state))
+      simt::indirect_call(&slice_return::return_segment, *closed.state, closed.id, segment);
   }
 };
 

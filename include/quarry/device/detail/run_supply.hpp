@@ -43,7 +43,7 @@ class run_supply {
     segment_run const old = class_run::run_of(state.run(id).peek());
     // A late lane may have raised the count of used-up counters too far (segment_run). Then a
     // counter still has tickets, which would be lost.
-    if (old.count() != 0 && simt::indirect_call(&has_any_tickets, state, id)) {
+    if (old.count() != 0 && simt::indirect_call(&counters_with_tickets, state, id) != 0) {
       run_segments::closed_run closed{&state, id, old, 0, 0, false, {}};
       simt::indirect_call(&run_segments::close_counters, closed);
       simt::indirect_call(&run_segments::return_run, closed);
@@ -51,6 +51,7 @@ class run_supply {
     segment_run const run = old.next(found.first, found.count);
     if (own == nullptr) {
       simt::indirect_call(&run_segments::format_run, state, id, run, 0u, 0u);
+      state.segment_counts[id].add(found.count);
       return true;
     }
     std::uint32_t const units = found.count * state.layouts[id].units;
@@ -60,6 +61,7 @@ class run_supply {
     own->origin = slice_request::source::tickets;
     simt::indirect_call(&run_segments::format_run, state, id, run, own->counter,
                         own->count < tickets ? own->count : tickets);
+    state.segment_counts[id].add(found.count);
     return true;
   }
 
@@ -68,10 +70,9 @@ class run_supply {
                                                   std::uint32_t wanted) {
     std::uint32_t const start =
         is_on(mitigation::random_start) ? mix(state.secret + id) % state.max_segments : 0;
-    bit_tree::range const found = state.segment_tree().claim_front(wanted, start);
+    bit_tree::range const found = state.segment_tree().claim_range(wanted, start);
     if (found.count == 0) return found;
     state.free_segments.add(-static_cast<std::int32_t>(found.count));
-    state.segment_counts[id].add(found.count);
     if constexpr (is_on(mitigation::poison)) {
       for (std::uint32_t i = 0; i < found.count; ++i) ++state.formats[found.first + i];
     }
@@ -84,14 +85,15 @@ class run_supply {
   /// class takes as many segments as its peak; otherwise it takes a quarter of the peak. If another
   /// class has a run, some segments are left for the other classes.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
+    // the loads are in flight together
     std::uint32_t const free_segments = state.free_segments.count();
+    std::uint32_t const maximum = state.segment_counts[id].load_peak();
     bool const is_alone = !other_classes_have_run(state, id);
     bool const is_half_free = free_segments > state.segments_mapped / 2;
     bool const is_plentiful = is_alone || is_half_free;
     std::uint32_t const share = !is_alone      ? free_segments / 4
                                 : is_half_free ? free_segments / 2
                                                : free_segments;
-    std::uint32_t const maximum = state.segment_counts[id].load_peak();
     std::uint32_t const longest = ticket_counter::longest_run(state.layouts[id]);
     std::uint32_t wanted = is_plentiful ? maximum : maximum / 4;
     std::uint32_t const first = state.layouts[id].run_segments;
@@ -101,14 +103,17 @@ class run_supply {
     return wanted < share ? wanted : share == 0 ? 1 : share;
   }
 
-  /// Whether a ticket counter of the class has tickets.
-  QUARRY_SLOW static bool has_any_tickets(heap_state& state, size_class id) {
-    segment_run const run = class_run::run_of(state.run(id).peek());
-    bool found = false;
+  /// The class's ticket counters that have tickets: bit i stands for counter i.
+  QUARRY_SLOW static std::uint32_t counters_with_tickets(heap_state& state, size_class id) {
+    class_layout const& layout = state.layouts[id];
+    std::uint32_t found = 0;
     QUARRY_UNROLL_4
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
-      found |= ticket_counter::ticket_of(state.ticket_counter_at(id, i).peek()) <
-               ticket_counter::tickets_of(state.layouts[id], run, i);
+      word const counter = state.ticket_counter_at(id, i).peek();
+      bool const has_tickets =
+          ticket_counter::ticket_of(counter) <
+          ticket_counter::tickets_of(layout, ticket_counter::run_of(counter), i);
+      found |= (has_tickets ? 1u : 0u) << i;
     }
     return found;
   }
@@ -173,14 +178,11 @@ class run_supply {
   /// Whether a class other than `id` may have a run. With `no_class`, whether any class may have a
   /// run.
   [[nodiscard]] QUARRY_HD static bool other_classes_have_run(heap_state& state, size_class id) {
-    word found = 0;
-    QUARRY_NO_UNROLL
-    for (std::uint32_t part = 0; part < 2; ++part) {
-      word classes = simt::atomic_ref{state.classes_with_run[part]}.load(simt::relaxed);  // (L)
-      if (id != no_class && id / bits_per_word == part) classes &= ~(word{1} << id % bits_per_word);
-      found |= classes;
-    }
-    return found != 0;
+    word const low = simt::atomic_ref{state.classes_with_run[0]}.load(simt::relaxed);   // (L)
+    word const high = simt::atomic_ref{state.classes_with_run[1]}.load(simt::relaxed);  // (L)
+    word const own = id == no_class ? 0 : word{1} << id % bits_per_word;
+    return ((id < bits_per_word ? low & ~own : low) | (id < bits_per_word ? high : high & ~own)) !=
+           0;
   }
 
   [[nodiscard]] QUARRY_HD static bool any_has_run(heap_state& state) {

@@ -188,12 +188,11 @@ struct alignas(64) segment_entry {
            counter().compare_exchange(current, current | retired, simt::acq_rel);  // (S)
   }
 
-  /// Completes a retirement that `add_free_blocks` began: sets the number of free blocks to 0 and
-  /// begins the next generation. The first `blocks` blocks have that generation.
+  /// Completes a retirement that `add_free_blocks` began: sets the number of free blocks, which was
+  /// `blocks`, to 0 and begins the next generation. All blocks of the segment have that generation.
   QUARRY_HD void end_retirement(std::uint32_t blocks) {
     word const previous = simt::load_owned(count);
-    counter().fetch_add(to_next_generation(previous, blocks) - retired - blocks,
-                        simt::release);  // (S)
+    counter().fetch_add(to_next_generation(previous, 0) - retired - blocks, simt::release);  // (S)
   }
 
   /// Begins the next generation of a segment that the caller owns and of which no slice was
@@ -247,7 +246,7 @@ struct alignas(64) segment_entry {
   static constexpr std::uint32_t known_shift = 48;
 
   /// The number to add to `count` to begin the next generation, which the first `blocks` blocks
-  /// have.
+  /// have (0: all blocks).
   [[nodiscard]] QUARRY_HD static word to_next_generation(word count, std::uint32_t blocks) {
     word const current = generation_of(count);
     word const next = block_state::next_generation(generation_of(count));

@@ -3,11 +3,12 @@
 
 #include "quarry/device/detail/heap_state.hpp"
 #include "quarry/simt/indirect_call.hpp"
+#include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
 
 /// Returns slices, blocks and segments after a free. Lock-free; each function works for one lane on
-/// behalf of its group.
+/// behalf of its group, but all lanes that called `free` together return a segment.
 ///
 /// Problem. A hint that a block has claimable slices may be wrong, but must not be lost.
 /// Race. A lane that adds slices sets the block's bit; a lane that found none clears it.
@@ -27,6 +28,7 @@ class slice_return {
   struct result {
     word double_freed;  // the slices that were free already: double frees
     bool is_stale;      // nothing was released: the block is closed or has another generation
+    bool ends_segment;  // the lane has retired the segment, and must return it
   };
 
   /// Releases `slices` of word `index` of a segment in `generation`. `target` is the word's block.
@@ -38,7 +40,7 @@ class slice_return {
     if (!previous.is_open_in(generation)) {
       simt::indirect_call(&retract_announcement, state, segment, index / words_per_block,
                           count_ones(slices));
-      return {0, true};
+      return {0, true, false};
     }
     word const old = target.word_at(index % words_per_block).release(slices);
     word const full = target.mask(index % words_per_block);
@@ -46,21 +48,33 @@ class slice_return {
     block_state const new_state =
         fills_word ? target.count_full_words(1)
                    : block_state{previous.bits() + count_ones(slices) * block_state::one_slice};
+    bool ends_segment = false;
     if (previous.count() <= 0 || (old & slices) != 0 || target.is_complete(new_state))
-      simt::indirect_call(&follow_release, state, id, generation, segment, index / words_per_block,
-                          count_ones(old & slices), new_state);
-    return {old & slices, false};
+      ends_segment =
+          simt::indirect_call(&follow_release, state, id, generation, segment,
+                              index / words_per_block, count_ones(old & slices), new_state);
+    return {old & slices, false, ends_segment};
   }
 
-  /// Does the same for slices of the segment's present use that the caller has claimed and not
-  /// passed to a user. If a double free that was not detected has ended that use, does nothing.
+  /// Does the same in the segment's use `use`, for a lane without others, and returns the segment
+  /// if the release ends that use. Returns the slices that were allocated until now.
+  QUARRY_SLOW static word release_alone(heap_state& state, segment_use use, std::uint32_t segment,
+                                        std::uint32_t index, word slices) {
+    size_class const id = use.slices_class();
+    result const released =
+        release(state, id, use.generation(), state.block_at(id, segment, index / words_per_block),
+                segment, index, slices);
+    if (released.ends_segment) simt::indirect_call(&return_segment, state, id, segment);
+    return released.is_stale ? 0 : slices & ~released.double_freed;
+  }
+
+  /// Releases slices of the segment's present use that the caller has claimed and not passed to a
+  /// user. If a double free that was not detected has ended that use, does nothing.
   QUARRY_SLOW static void return_claimed(heap_state& state, std::uint32_t segment,
                                          std::uint32_t index, word slices) {
     segment_use const use = state.segments[segment].load();
-    if (!use.is_slices()) return;
-    (void)release(state, use.slices_class(), use.generation(),
-                  state.block_at(use.slices_class(), segment, index / words_per_block), segment,
-                  index, slices);
+    if (use.is_slices())
+      (void)simt::indirect_call(&release_alone, state, use, segment, index, slices);
   }
 
   /// Subtracts an announcement to a block that is closed or has another generation. Until now the
@@ -73,15 +87,15 @@ class slice_return {
 
   /// Completes a release after which the block's state was `new_state`. `double_freed` is the
   /// number of released slices that were already free. The block may need an advertisement, or may
-  /// be complete.
-  QUARRY_SLOW static void follow_release(heap_state& state, size_class id, std::uint32_t generation,
+  /// be complete. Returns whether the lane has retired the segment, and must return it.
+  QUARRY_SLOW static bool follow_release(heap_state& state, size_class id, std::uint32_t generation,
                                          std::uint32_t segment, std::uint32_t block_index,
                                          std::uint32_t double_freed, block_state new_state) {
     block const target = state.block_at(id, segment, block_index);
     if (double_freed != 0) new_state = target.retract(double_freed);
     // otherwise other lanes have returned the segment, and their releases have completed this one
-    if (new_state.generation() == generation)
-      simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
+    return new_state.generation() == generation &&
+           simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
   }
 
   /// Completes a change of the block's state to `new_state` by a lane that knew the block in
@@ -92,20 +106,22 @@ class slice_return {
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
     if (!use.is_slices() || use.generation() != new_state.generation()) return;
     size_class const id = use.slices_class();
-    if (block_index < state.blocks_of(id))
-      simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
+    if (block_index < state.blocks_of(id) &&
+        simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state))
+      simt::indirect_call(&return_segment, state, id, segment);
   }
 
   /// Makes the block, whose state became `new_state`, free if it is complete. Advertises the block
-  /// if it has claimable slices. Requires that `id` is the class of the state's generation.
-  QUARRY_SLOW static void close_or_advertise(heap_state& state, size_class id,
+  /// if it has claimable slices. Requires that `id` is the class of the state's generation. Returns
+  /// whether the lane has retired the segment, and must return it.
+  QUARRY_SLOW static bool close_or_advertise(heap_state& state, size_class id,
                                              std::uint32_t segment, std::uint32_t block_index,
                                              block_state new_state) {
     simt::fence_after_loads();
     block const target = state.block_at(id, segment, block_index);
     bool const is_free = target.close(new_state);
     if (new_state.count() > 0) simt::indirect_call(&advertise, state, id, segment, block_index);
-    if (is_free) add_free_blocks(state, id, segment, 1);
+    return is_free && state.segments[segment].add_free_blocks(1, state.blocks_of(id));
   }
 
   /// Advertises those blocks of mask `index` that the caller retired unused, and adds them to the
@@ -127,33 +143,29 @@ class slice_return {
   /// Returns a segment to the segment tree. Requires that the caller has retired the segment
   /// (segment_entry).
   QUARRY_SLOW static void return_segment(heap_state& state, size_class id, std::uint32_t segment) {
-    segment_entry& entry = state.segments[segment];
-    std::uint32_t const blocks = state.blocks_of(id);
-    entry.store(segment_use::free_use());
-    state.class_tree(id).claim(segment);
-    simt::fence_before_stores();
-    QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i * bits_per_word < blocks; ++i) {
-      state.advertised_at(segment, i)
-          .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
-    }
-    simt::indirect_call(&end_generation, state, id, segment);
-    entry.end_retirement(blocks);  // (E) the insertion into the tree publishes all changes
-    state.segment_counts[id].subtract(1);
-    state.segment_tree().insert(segment);
-    state.free_segments.add(1);
+    auto const alone = simt::lane_group::alone();
+    return_segments(state, alone, alone.members(), id, segment);
   }
 
-  /// Moves the blocks of a segment that becomes free to the next generation.
-  QUARRY_SLOW static void end_generation(heap_state& state, size_class id, std::uint32_t segment) {
-    std::uint32_t const generation = state.segments[segment].generation();
-    std::uint32_t const blocks = state.blocks_of(id);
-    word* const words = &state.word_at(segment, 0);
-    std::uint32_t const shift = state.segment_shift;
-    std::uint32_t const slices = state.layouts[id].slice.slices();
+  /// Does the same for the segments of the `returning` lanes, each of which passes its own segment.
+  /// All members of `callers` call this function and change the blocks together: there may be a
+  /// thousand, and additions to adjacent words by one instruction cost little more than one.
+  QUARRY_SLOW static void return_segments(heap_state& state, simt::lane_group callers,
+                                          simt::lane_mask returning, size_class id,
+                                          std::uint32_t segment) {
+    bool const returns_own = (returning >> simt::lane_group::own_lane() & 1) != 0;
+    ended_use ended{0};
+    if (returns_own) ended = simt::indirect_call(&begin_return, state, id, segment);
+    callers.sync();
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < blocks; ++i)
-      heap_state::block_in(words, shift, slices, i).end_generation(generation);
+    while (returning != 0) {  // the lanes of one heap, then of the next
+      heap_state* const heap = callers.broadcast(&state, lowest_one(returning));
+      simt::lane_mask const lanes = callers.ballot(&state == heap) & returning;
+      simt::indirect_call(&renew_blocks, *heap, callers, lanes, segment, ended);
+      returning &= ~lanes;
+    }
+    callers.sync();  // extends the release of (E) to the members' changes
+    if (returns_own) simt::indirect_call(&end_return, state, id, segment);
   }
 
   /// Records that the block may hold claimable slices.
@@ -204,6 +216,85 @@ class slice_return {
         use.is_slices() && block_index < state.blocks_of(use.slices_class()) &&
         state.block_at(use.slices_class(), segment, block_index).may_have_slices();  // (V)
     return may_hold_slices ? use.slices_class() : no_class;
+  }
+
+  /// What lanes must know of a segment's use to renew its blocks.
+  struct ended_use {
+    word bits;  // generation: 20, unused: 11, whether all blocks have it: 1, blocks of the use: 32
+
+    [[nodiscard]] QUARRY_HD static ended_use of(std::uint32_t generation, bool knows_all,
+                                                std::uint32_t blocks) {
+      return {word{blocks} << 32 | (knows_all ? 1u << 31 : 0u) | generation};
+    }
+    [[nodiscard]] QUARRY_HD std::uint32_t generation() const {
+      return static_cast<std::uint32_t>(bits) & block_state::last_generation;
+    }
+    [[nodiscard]] QUARRY_HD bool knows_all() const { return (bits >> 31 & 1) != 0; }
+    [[nodiscard]] QUARRY_HD std::uint32_t blocks() const {
+      return static_cast<std::uint32_t>(bits >> 32);
+    }
+  };
+
+  /// Ends the segment's use: no lane finds its slices from now on.
+  QUARRY_SLOW static ended_use begin_return(heap_state& state, size_class id,
+                                            std::uint32_t segment) {
+    segment_entry& entry = state.segments[segment];
+    std::uint32_t const blocks = state.blocks_of(id);
+    entry.store(segment_use::free_use());
+    state.class_tree(id).claim(segment);
+    simt::fence_before_stores();
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i * bits_per_word < blocks; ++i) {
+      state.advertised_at(segment, i)
+          .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
+    }
+    segment_entry::idle_state const idle = entry.load_idle_state();
+    return ended_use::of(idle.generation(), idle.knows(state.blocks_per_segment), blocks);
+  }
+
+  /// Moves all blocks of the segments of `lanes` to their next generation, and opens those blocks
+  /// that the ended uses had. Also the other blocks get the next generation, so that a lane that
+  /// opens a run need not examine them (run_segments). The members of `callers` change adjacent
+  /// words. `state` is the heap of `lanes`.
+  QUARRY_SLOW static void renew_blocks(heap_state& state, simt::lane_group callers,
+                                       simt::lane_mask lanes, std::uint32_t segment,
+                                       ended_use ended) {
+    std::uint32_t const shift = state.segment_shift;
+    word* const all_words = &state.word_at(0, 0);
+    QUARRY_NO_UNROLL
+    for (simt::lane_mask rest = lanes; rest != 0; rest &= rest - 1) {
+      std::uint32_t const lane = lowest_one(rest);
+      ended_use const last = callers.broadcast(ended, lane);
+      word* const states =
+          all_words + (1u << (shift - 10)) +
+          std::size_t{callers.broadcast(segment, lane)} * heap_state::stride_of_bits(shift);
+      std::uint32_t const next = block_state::next_generation(last.generation());
+      QUARRY_UNROLL_4
+      for (std::uint32_t i = callers.rank(); i < 1u << (shift - 14); i += callers.size()) {
+        block const target{nullptr, states[i], 0};
+        target.change_generation(last.knows_all() ? last.generation() : target.generation(), next);
+      }
+    }
+    callers.sync();  // a block must not be open in the ended generation
+    QUARRY_NO_UNROLL
+    for (; lanes != 0; lanes &= lanes - 1) {
+      std::uint32_t const lane = lowest_one(lanes);
+      ended_use const last = callers.broadcast(ended, lane);
+      word* const words = all_words + std::size_t{callers.broadcast(segment, lane)} *
+                                          heap_state::stride_of_bits(shift);
+      QUARRY_NO_UNROLL
+      for (std::uint32_t i = callers.rank(); i < last.blocks(); i += callers.size())
+        heap_state::block_in(words, shift, slices_per_block, i).open_unused();
+    }
+  }
+
+  /// Gives a segment to other uses, all of whose blocks have the next generation.
+  QUARRY_SLOW static void end_return(heap_state& state, size_class id, std::uint32_t segment) {
+    // (E) the insertion into the tree publishes all changes
+    state.segments[segment].end_retirement(state.blocks_of(id));
+    state.segment_counts[id].subtract(1);
+    state.segment_tree().insert(segment);
+    state.free_segments.add(1);
   }
 
   /// Inserts the segment into the tree of the class of `use` if any block is advertised in the mask

@@ -123,6 +123,7 @@ class slice_supply {
       state.end_return();
       return false;
     }
+    state.segment_counts[id].add(found.count);
     segment_run const run = class_run::run_of(state.run(id).peek()).next(found.first, 1);
     simt::indirect_call(&run_segments::cut_one, state, id, run, 0u);
     simt::fence_before_stores();  // as before the counters of a run are opened
@@ -262,21 +263,22 @@ class slice_supply {
   /// Claims tickets of any counter that has tickets. The search begins with this warp's counter.
   QUARRY_SLOW static outcome claim_tickets(slice_request& request) {
     class_layout const& layout = request.state->layouts[request.id];
-    std::uint32_t index = simt::warp_hint() % counters_per_class;
+    std::uint32_t const candidates =
+        simt::indirect_call(&run_supply::counters_with_tickets, *request.state, request.id);
+    // from this warp's counter on, then from the first one: bits 12 to 23 repeat bits 0 to 11
+    constexpr std::uint32_t each = (1u << counters_per_class) - 1;
+    std::uint32_t order = (candidates << counters_per_class | candidates) &
+                          each << simt::warp_hint() % counters_per_class;
     QUARRY_NO_UNROLL
-    for (std::uint32_t remaining = counters_per_class; remaining != 0; --remaining) {
-      ticket_counter const counter = request.state->ticket_counter_at(request.id, index);
-      word const counter_word = counter.peek();
-      if (has_tickets(layout, counter_word, index)) {
-        request.value = counter.claim(request.count);
-        if (has_tickets(layout, request.value, index)) {
-          request.counter = index;
-          request.origin = slice_request::source::tickets;
-          simt::indirect_call(&count_if_last, request);
-          return outcome::found;
-        }
+    for (; order != 0; order &= order - 1) {
+      std::uint32_t const index = lowest_one(order) % counters_per_class;
+      request.value = request.state->ticket_counter_at(request.id, index).claim(request.count);
+      if (has_tickets(layout, request.value, index)) {
+        request.counter = index;
+        request.origin = slice_request::source::tickets;
+        simt::indirect_call(&count_if_last, request);
+        return outcome::found;
       }
-      if (++index == counters_per_class) index = 0;
     }
     simt::pause();  // another lane just took the last ticket and is about to count it
     return outcome::wait;
