@@ -156,9 +156,7 @@ std::vector<std::string> record_call_places(Module& module, target machine) {
       auto* const call = dyn_cast<CallBase>(&instruction);
       if (call == nullptr || call->getCalledFunction() == nullptr) continue;
       Function const& called = *call->getCalledFunction();
-      bool const is_runtime_call =
-          called.isDeclaration() &&
-          (called.getName().starts_with("MPI_") || called.getName().starts_with("PMPI_"));
+      bool const is_runtime_call = called.isDeclaration() && called.getName().starts_with("MPI_");
       if (is_runtime_call) calls.push_back(call);
     }
   }

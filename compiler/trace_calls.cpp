@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_calls.hpp"
 
+#include "analysis/call_models.hpp"
 #include "traced_calls.hpp"
 #include "unsupported.hpp"
 
@@ -195,6 +196,7 @@ class around {
 };
 
 traced_call const* row_of(StringRef name) {
+  name = without_large_counts(name);
   for (char const* const each : untraced_calls)
     if (name == each) return nullptr;
   for (traced_call const& row : traced_calls)
@@ -261,8 +263,7 @@ std::vector<std::string> trace_calls(Module& module, std::vector<std::string>& p
         if (Function const* const called = call->getCalledFunction())
           if (called->isDeclaration()) calls.push_back(call);
   for (CallInst* const call : calls) {
-    StringRef name = call->getCalledFunction()->getName();
-    if (name.starts_with("PMPI_")) name = name.drop_front();
+    StringRef const name = call->getCalledFunction()->getName();
     traced_call const* const row = row_of(name);
     traced_allocation const* const memory = row == nullptr ? traced_allocation_of(name) : nullptr;
     if (row == nullptr && memory == nullptr) continue;

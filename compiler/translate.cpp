@@ -12,6 +12,7 @@
 #include "lower.hpp"
 #include "memory_calls.hpp"
 #include "merge_arms.hpp"
+#include "profiling.hpp"
 #include "trace_calls.hpp"
 #include "unrolling.hpp"
 #include "zero_divisors.hpp"
@@ -55,6 +56,7 @@ translation translate(program& whole, options const& asked, installation const& 
     if (!error.empty()) throw failure{error};
   }
   allow_early_end(module);
+  bind_profiling_names(module);
   replace_c_variables(module);
   lower_c_features(module, runtime_functions);
   match_calls(module,

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { forth_tag = 1, back_tag = 2, largest = 4 << 20, stride_of_check = 4093 };
+enum { forth_tag = 1, back_tag = 2, largest = 64 << 20, stride_of_check = 4093 };
 
 static int rank;
 
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
   require(size == 2, "the number of ranks, which must be 2");
   char *const out = malloc(largest), *const in = malloc(largest);
   require(out != NULL && in != NULL, "malloc");
-  static int const sizes[] = {8, 64, 512, 4096, 32768, 262144, 1048576, largest};
+  static int const sizes[] = {8, 64, 512, 4096, 32768, 262144, 1048576, 4194304, 16777216, largest};
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; ++i) measure(out, in, sizes[i], "heap");
   measure_local_8();
   measure_local_64();

@@ -223,12 +223,18 @@ Row const* find_in(Row const (&rows)[Count], llvm::StringRef name) {
 
 llvm::StringRef name_in_c(llvm::StringRef name) {
   name.consume_front("quarry_c_");
-  return name.starts_with("PMPI_") ? name.drop_front() : name;
+  return name;
+}
+
+llvm::StringRef without_large_counts(llvm::StringRef name) {
+  if (name.starts_with("MPI_")) name.consume_back("_c");
+  return name;
 }
 
 call_model const* model_of(llvm::StringRef name) {
   if (auto const* const row = find_in(models, name)) return row;
   if (auto const* const row = find_in(mpi_models, name)) return row;
+  if (auto const* const row = find_in(mpi_models, without_large_counts(name))) return row;
   if (name.starts_with("address_of_")) return &c_variable;
   if (is_in(pure_functions, name)) return &pure_model;
   if (is_in(number_functions, name)) return &number_model;

@@ -71,6 +71,10 @@ struct call_model {
   bool makes_number = false;   // its first argument becomes a number, which can become a pointer
 };
 
+/// The name of the function of MPI that does the work: a function of MPI 4 with large counts has
+/// the arguments of the one without them.
+llvm::StringRef without_large_counts(llvm::StringRef name);
+
 /// The model of a function, by its name in C; null if the analysis does not know the function.
 call_model const* model_of(llvm::StringRef name);
 

@@ -306,7 +306,7 @@ wait_row const* row_of(StringRef name) {
     for (wait_row const& row : rows) made.try_emplace(row.name, &row);
     return made;
   }();
-  auto const found = index.find(name);
+  auto const found = index.find(without_large_counts(name));
   return found == index.end() ? nullptr : found->second;
 }
 

@@ -429,6 +429,16 @@ constexpr call_model mpi_models[] = {
     {"MPI_Pack_external", uniform, value, -1, {array(4, varying), object(6, varying, 8)}},
     {"MPI_Unpack_external", uniform, value, -1, {buffer(4, varying, 5, 6), object(3, varying, 8)}},
     {"MPI_Pack_external_size", uniform, value, -1, {object(3, varying, 8)}},
+    // whose results have other sizes than those of the function without _c
+    {"MPI_Get_count_c", uniform, value, -1, {object(2, varying, 8)}},
+    {"MPI_Get_elements_c", uniform, value, -1, {object(2, varying, 8)}},
+    {"MPI_Buffer_detach_c", uniform, value, -1, {object(0, varying, 8), object(1, varying, 8)}},
+    {"MPI_Type_size_c", uniform, value, -1, {object(1, varying, 8)}},
+    {"MPI_Type_get_envelope_c", uniform, value, -1, {all_from(1, varying)}},
+    {"MPI_Type_get_contents_c", uniform, value, -1, {all_from(5, varying)}},
+    {"MPI_Pack_c", uniform, value, -1, {array(3, varying), object(5, varying, 8)}},
+    {"MPI_Unpack_c", uniform, value, -1, {buffer(3, varying, 4, 5), object(2, varying, 8)}},
+    {"MPI_Pack_size_c", uniform, value, -1, {object(3, varying, 8)}},
 };
 
 }  // namespace quarry::compiler::model_rows

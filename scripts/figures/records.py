@@ -78,7 +78,7 @@ class Records:
     """All records, oldest first: a later record of a measurement replaces an earlier one."""
 
     def __init__(self, records):
-        self.records = sorted([*records, *failures(records)], key=lambda record: record["date"])
+        self.records = sorted(with_failures(records), key=lambda record: record["date"])
         self.by_bench = defaultdict(list)
         for record in self.records:
             top = {name: record.get(name) for name in ("machine", "date", "commit")}
@@ -155,15 +155,21 @@ def read(folder=RESULTS):
     return Records(records)
 
 
-def failures(records):
-    """For each MPI program that failed, a failure of each quantity that it measures."""
-    for failed in (r for r in records if r["bench"] == "mpi/failed"):
-        program, more = f"mpi/{failed['params']['program']}/", failed["params"] | {"program": None}
-        mine = [r for r in records if r["bench"].startswith(program) and r["value"] is not None]
-        own = ({n: v for n, v in r["params"].items() if n not in more} for r in mine)
-        kinds = {json.dumps([r["bench"], params]) for r, params in zip(mine, own)}
-        for bench, params in map(json.loads, sorted(kinds)):
-            yield failed | {"bench": bench, "params": params | more}
+def with_failures(records):
+    """The records, and after each failure of an MPI program one of each quantity it measures."""
+    for record in records:
+        yield record
+        if record["bench"] == "mpi/failed":
+            yield from failures(record, records)
+
+
+def failures(failed, records):
+    program, more = f"mpi/{failed['params']['program']}/", failed["params"] | {"program": None}
+    mine = [r for r in records if r["bench"].startswith(program) and r["value"] is not None]
+    own = ({n: v for n, v in r["params"].items() if n not in more} for r in mine)
+    kinds = {json.dumps([r["bench"], params]) for r, params in zip(mine, own)}
+    for bench, params in map(json.loads, sorted(kinds)):
+        yield failed | {"bench": bench, "params": params | more}
 
 
 def origin(points):

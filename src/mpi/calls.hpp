@@ -25,12 +25,12 @@ enum class call : std::uint32_t {
   allgather,
   alltoall,
   scan,
-  comm_split,
-  comm_dup,
   finalize,
   output,
   memory,  // of a call that is not named
   isend,
+  comm_split,
+  comm_dup,
   comm_create,
   comm_create_group,
   intercomm_create,
@@ -38,17 +38,23 @@ enum class call : std::uint32_t {
   cart_create,
   graph_create,
   dist_graph_create,
+  shared_gather,  // with a root_window, as the next two
+  shared_allgather,
+  shared_scatter,
   start,
   isendrecv,
   mprobe,
   buffer_detach,
-  cancel
+  cancel,
+  shared_bcast,  // of the world, in which ranks read each other's memory; `bcast` is of few bytes
+  shared_reduce,
+  shared_allreduce
 };
 
-/// Whether the call makes an object that its callers share, so that its messages must be ordered.
-[[nodiscard]] constexpr bool makes_shared_object(call which) {
-  return which == call::comm_split || which == call::comm_dup ||
-         (which >= call::comm_create && which <= call::dist_graph_create);
+/// Whether ranks that take part in the call read what others have written, apart from messages: an
+/// object that they share, or a buffer. Then its messages must be ordered.
+[[nodiscard]] constexpr bool shares_memory(call which) {
+  return which >= call::comm_split && which <= call::shared_scatter;
 }
 
 inline constexpr char const* call_names[] = {"",
@@ -67,12 +73,12 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Allgather",
                                              "MPI_Alltoall",
                                              "MPI_Scan",
-                                             "MPI_Comm_split",
-                                             "MPI_Comm_dup",
                                              "MPI_Finalize",
                                              "printf",
                                              "a call of MPI",
                                              "MPI_Isend",
+                                             "MPI_Comm_split",
+                                             "MPI_Comm_dup",
                                              "MPI_Comm_create",
                                              "MPI_Comm_create_group",
                                              "MPI_Intercomm_create",
@@ -80,11 +86,17 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Cart_create",
                                              "MPI_Graph_create",
                                              "MPI_Dist_graph_create",
+                                             "MPI_Gather",
+                                             "MPI_Allgather",
+                                             "MPI_Scatter",
                                              "MPI_Start",
                                              "MPI_Isendrecv",
                                              "MPI_Mprobe",
                                              "MPI_Buffer_detach",
-                                             "MPI_Cancel"};
+                                             "MPI_Cancel",
+                                             "MPI_Bcast",
+                                             "MPI_Reduce",
+                                             "MPI_Allreduce"};
 
 /// Collective operations that can run as schedules (schedule.hpp).
 enum class operation : std::uint32_t {

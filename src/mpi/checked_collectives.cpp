@@ -53,6 +53,72 @@ QUARRY_SLOW void describe_buffer(checked_operation& made, part_buffer const& buf
   return made;
 }
 
+/// What the caller of an operation lends it: the bytes that it reads, and those that it writes.
+struct lent_buffers {
+  checked_buffer read{nullptr, 0, MPI_BYTE};
+  checked_buffer written{nullptr, 0, MPI_BYTE};
+};
+
+/// `parts` parts of a buffer with parts of one size.
+[[nodiscard]] QUARRY_HD checked_buffer parts_of(part_buffer const& buffer, std::uint32_t parts) {
+  std::int64_t const count = static_cast<std::int64_t>(buffer.count) * parts;
+  return {buffer.data, count > 0x7fffffff ? 0 : static_cast<int>(count), buffer.type};
+}
+
+/// Operations whose parts have sizes of their own, or neighbours, or two groups lend nothing that
+/// is checked.
+[[nodiscard]] QUARRY_SLOW lent_buffers lent_by(MPI_Comm communicator, collective_call const& call) {
+  membership const* const at = member(self(), communicator);
+  if (at == nullptr || is_intercommunicator(*at)) return {};
+  std::uint32_t const ranks = at->size;
+  bool const is_root = at->rank == static_cast<std::uint32_t>(call.root);
+  std::uint32_t parts_read = 1;  // parts
+  std::uint32_t parts_written = 1;
+  switch (call.what) {
+    case operation::bcast:
+      if (is_root) return {parts_of(call.received, 1), {nullptr, 0, MPI_BYTE}};
+      return {{nullptr, 0, MPI_BYTE}, parts_of(call.received, 1)};
+    case operation::allreduce:
+    case operation::scan:
+    case operation::exscan:
+      break;
+    case operation::reduce:
+      parts_written = is_root ? 1 : 0;
+      break;
+    case operation::reduce_scatter_block:
+      parts_read = ranks;
+      if (call.sent.is_in_place()) parts_written = ranks;
+      break;
+    case operation::gather:
+      parts_written = is_root ? ranks : 0;
+      break;
+    case operation::scatter:
+      parts_read = is_root ? ranks : 0;
+      break;
+    case operation::allgather:
+      parts_written = ranks;
+      break;
+    case operation::alltoall:
+      parts_read = parts_written = ranks;
+      break;
+    default:
+      return {};
+  }
+  if (call.sent.is_in_place()) parts_read = 0;
+  if (call.received.is_in_place()) parts_written = 0;
+  return {parts_of(call.sent, parts_read), parts_of(call.received, parts_written)};
+}
+
+/// Compares the call with that of others, and reports buffers that unfinished operations use.
+QUARRY_SLOW lent_buffers check_call(char const* name, MPI_Comm communicator,
+                                    collective_call const& call) {
+  check_collective(communicator, described(name, call));
+  lent_buffers const lent = lent_by(communicator, call);
+  check_buffer(lent.read, false);
+  check_buffer(lent.written, true);
+  return lent;
+}
+
 }  // namespace
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
@@ -79,14 +145,14 @@ QUARRY_HD int quarry_check_MPI_Barrier_init(MPI_Comm communicator, MPI_Info info
 /// are compared where they are made: ranks may start them in any order.
 #define QUARRY_CHECKED(name, immediate, call, parameters, arguments)                          \
   QUARRY_HD int quarry_check_MPI_##name(QUARRY_LIST parameters, MPI_Comm communicator) {      \
-    check_collective(communicator, described("MPI_" #name, call arguments));                  \
+    (void)check_call("MPI_" #name, communicator, call arguments);                             \
     return MPI_##name(QUARRY_LIST arguments, communicator);                                   \
   }                                                                                           \
   QUARRY_HD int quarry_check_MPI_##immediate(QUARRY_LIST parameters, MPI_Comm communicator,   \
                                              MPI_Request* request) {                          \
-    check_collective(communicator, described("MPI_" #immediate, call arguments));             \
-    return note_begun(MPI_##immediate(QUARRY_LIST arguments, communicator, request), request, \
-                      begun_operation::collective);                                           \
+    lent_buffers const lent = check_call("MPI_" #immediate, communicator, call arguments);    \
+    return note_both(MPI_##immediate(QUARRY_LIST arguments, communicator, request), request,  \
+                     begun_operation::collective, lent.read, lent.written);                   \
   }                                                                                           \
   QUARRY_HD int quarry_check_MPI_##name##_init(QUARRY_LIST parameters, MPI_Comm communicator, \
                                                MPI_Info info, MPI_Request* request) {         \

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's messages and requests in programs that quarry-mpicc --check made.
+#include "buffered_sends.hpp"
+#include "operation_pair.hpp"
 #include "scratch.hpp"
 #include "signatures.hpp"
 
@@ -48,6 +50,17 @@ QUARRY_SLOW int check_isend(void const* data, int count, MPI_Datatype type, int 
                     request, begun_operation::send, used);
 }
 
+/// Whether a buffered send has room in the attached buffer, and leaves it at once.
+[[nodiscard]] QUARRY_SLOW bool leaves_buffer(int count, MPI_Datatype type) {
+  rank_state& rank = self();
+  return count >= 0 && static_cast<bytes>(count) * element_size(rank, type) <= most_eager &&
+         fits_buffer(rank, static_cast<bytes>(count), type);
+}
+
+[[nodiscard]] QUARRY_HD bytes elements(int count) {
+  return static_cast<bytes>(count < 0 ? 0 : count);
+}
+
 /// After a call that has received a message.
 QUARRY_SLOW int end_receive(int error) {
   compare_signatures(self());
@@ -71,9 +84,12 @@ QUARRY_HD int quarry_check_MPI_Ssend(void const* data, int count, MPI_Datatype t
   return check_send(data, count, type, to, tag, communicator, mode::synchronous, call::ssend,
                     "MPI_Ssend");
 }
-/// Its message has no signature: it counts in the attached buffer.
+/// A message that stays in the attached buffer has no signature.
 QUARRY_HD int quarry_check_MPI_Bsend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator) {
+  if (leaves_buffer(count, type))
+    return check_send(data, count, type, to, tag, communicator, mode::standard, call::send,
+                      "MPI_Bsend");
   check_buffer({data, count, type, to}, false);
   return MPI_Bsend(data, count, type, to, tag, communicator);
 }
@@ -94,6 +110,9 @@ QUARRY_HD int quarry_check_MPI_Issend(void const* data, int count, MPI_Datatype 
 }
 QUARRY_HD int quarry_check_MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to,
                                       int tag, MPI_Comm communicator, MPI_Request* request) {
+  if (leaves_buffer(count, type))
+    return check_isend(data, count, type, to, tag, communicator, mode::standard, request,
+                       "MPI_Ibsend");
   checked_buffer const used{data, count, type, to};
   check_buffer(used, false);
   return note_begun(MPI_Ibsend(data, count, type, to, tag, communicator, request), request,
@@ -136,15 +155,47 @@ QUARRY_HD int quarry_check_MPI_Sendrecv(void const* sent, int sent_count, MPI_Da
   check_buffer({received, received_count, received_type, from}, true);
   return end_receive(sendrecv_signed(sent, sent_count, sent_type, to, sent_tag, received,
                                      received_count, received_type, from, received_tag,
-                                     communicator, status));
+                                     communicator, status, "MPI_Sendrecv",
+                                     signature_of(self(), elements(sent_count), sent_type)));
 }
-/// Its message has no signature.
 QUARRY_HD int quarry_check_MPI_Sendrecv_replace(void* data, int count, MPI_Datatype type, int to,
                                                 int sent_tag, int from, int received_tag,
                                                 MPI_Comm communicator, MPI_Status* status) {
-  check_buffer({data, count, type, from}, true);
-  return end_receive(MPI_Sendrecv_replace(data, count, type, to, sent_tag, from, received_tag,
-                                          communicator, status));
+  rank_state& rank = self();
+  check_buffer({data, count, type, to == MPI_PROC_NULL ? from : to}, true);
+  if (count < 0 || !is_type(rank, type))
+    return MPI_Sendrecv_replace(data, count, type, to, sent_tag, from, received_tag, communicator,
+                                status);
+  bytes const size = elements(count) * element_size(rank, type);
+  scratch const packed{rank, size};
+  pack(rank, packed.data(), data, elements(count), type);
+  return end_receive(sendrecv_signed(packed.data(), static_cast<std::int64_t>(size), MPI_BYTE, to,
+                                     sent_tag, data, count, type, from, received_tag, communicator,
+                                     status, "MPI_Sendrecv_replace",
+                                     signature_of(rank, elements(count), type)));
+}
+QUARRY_HD int quarry_check_MPI_Isendrecv(void const* sent, int sent_count, MPI_Datatype sent_type,
+                                         int to, int sent_tag, void* received, int received_count,
+                                         MPI_Datatype received_type, int from, int received_tag,
+                                         MPI_Comm communicator, MPI_Request* request) {
+  checked_buffer const read{sent, sent_count, sent_type, to};
+  checked_buffer const written{received, received_count, received_type, from};
+  check_buffer(read, false);
+  check_buffer(written, true);
+  int const error =
+      MPI_Isendrecv(sent, sent_count, sent_type, to, sent_tag, received, received_count,
+                    received_type, from, received_tag, communicator, request);
+  return end_receive(note_both(error, request, begun_operation::exchange, read, written));
+}
+QUARRY_HD int quarry_check_MPI_Isendrecv_replace(void* data, int count, MPI_Datatype type, int to,
+                                                 int sent_tag, int from, int received_tag,
+                                                 MPI_Comm communicator, MPI_Request* request) {
+  checked_buffer const written{data, count, type, from};
+  check_buffer({data, count, type, to == MPI_PROC_NULL ? from : to}, true);
+  int const error = MPI_Isendrecv_replace(data, count, type, to, sent_tag, from, received_tag,
+                                          communicator, request);
+  return end_receive(
+      note_both(error, request, begun_operation::exchange, {nullptr, 0, MPI_BYTE}, written));
 }
 QUARRY_HD int quarry_check_MPI_Wait(MPI_Request* request, MPI_Status* status) {
   rank_state& rank = self();
@@ -161,6 +212,47 @@ QUARRY_HD int quarry_check_MPI_Test(MPI_Request* request, int* flag, MPI_Status*
   compare_signatures(rank);
   note_ended(rank, request, now);
   return error;
+}
+QUARRY_HD int quarry_check_MPI_Send_init(void const* data, int count, MPI_Datatype type, int to,
+                                         int tag, MPI_Comm communicator, MPI_Request* request) {
+  return note_persistent(MPI_Send_init(data, count, type, to, tag, communicator, request), request,
+                         begun_operation::send, {data, count, type, to});
+}
+QUARRY_HD int quarry_check_MPI_Ssend_init(void const* data, int count, MPI_Datatype type, int to,
+                                          int tag, MPI_Comm communicator, MPI_Request* request) {
+  return note_persistent(MPI_Ssend_init(data, count, type, to, tag, communicator, request), request,
+                         begun_operation::send, {data, count, type, to});
+}
+QUARRY_HD int quarry_check_MPI_Bsend_init(void const* data, int count, MPI_Datatype type, int to,
+                                          int tag, MPI_Comm communicator, MPI_Request* request) {
+  return note_persistent(MPI_Bsend_init(data, count, type, to, tag, communicator, request), request,
+                         begun_operation::send, {data, count, type, to});
+}
+QUARRY_HD int quarry_check_MPI_Rsend_init(void const* data, int count, MPI_Datatype type, int to,
+                                          int tag, MPI_Comm communicator, MPI_Request* request) {
+  return note_persistent(MPI_Rsend_init(data, count, type, to, tag, communicator, request), request,
+                         begun_operation::send, {data, count, type, to});
+}
+QUARRY_HD int quarry_check_MPI_Recv_init(void* data, int count, MPI_Datatype type, int from,
+                                         int tag, MPI_Comm communicator, MPI_Request* request) {
+  return note_persistent(MPI_Recv_init(data, count, type, from, tag, communicator, request),
+                         request, begun_operation::receive, {data, count, type, from});
+}
+QUARRY_HD int quarry_check_MPI_Start(MPI_Request* request) {
+  rank_state& rank = self();
+  MPI_Request now = runtime_handle(rank, *request);
+  check_start(rank, *request);
+  int const error = MPI_Start(&now);
+  note_started(rank, *request);
+  return end_receive(error);
+}
+QUARRY_HD int quarry_check_MPI_Startall(int count, MPI_Request* requests) {
+  rank_state& rank = self();
+  request_list const list{count, requests};
+  for (int i = 0; i < count; ++i) check_start(rank, requests[i]);
+  int const error = MPI_Startall(count, list.handles());
+  for (int i = 0; i < count; ++i) note_started(rank, requests[i]);
+  return end_receive(error);
 }
 QUARRY_HD int quarry_check_MPI_Request_get_status(MPI_Request request, int* flag,
                                                   MPI_Status* status) {

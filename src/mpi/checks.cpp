@@ -64,9 +64,10 @@ struct buffer_range {
 }
 
 [[nodiscard]] QUARRY_HD char const* name_of(begun_operation what) {
-  return what == begun_operation::send      ? "send"
-         : what == begun_operation::receive ? "receive"
-                                            : "collective operation";
+  return what == begun_operation::send       ? "send"
+         : what == begun_operation::receive  ? "receive"
+         : what == begun_operation::exchange ? "exchange"
+                                             : "collective operation";
 }
 
 [[nodiscard]] QUARRY_HD char const* name_of(made_object::kind what) {
@@ -121,14 +122,14 @@ QUARRY_SLOW void note_freed(made_object::kind what, int handle) {
   release(freed);
 }
 
-QUARRY_SLOW void check_buffer(checked_buffer const& used, bool writes) {
-  rank_state& rank = self();
-  checks* const own = checks_of(rank);
-  buffer_range const asked = range_of(rank, used);
-  if (own == nullptr || asked.begin == asked.end) return;
-  for (open_request const* at = own->requests; at != nullptr; at = at->next) {
+namespace {
+
+QUARRY_SLOW void check_range(rank_state& rank, checks const& own, buffer_range const& asked,
+                             bool writes) {
+  if (asked.begin == asked.end) return;
+  for (open_request const* at = own.requests; at != nullptr; at = at->next) {
     bool const is_apart = at->begin == nullptr || asked.end <= at->begin || at->end <= asked.begin;
-    if (is_apart || (!writes && at->what != begun_operation::receive)) continue;
+    if (is_apart || !at->is_active || (!writes && !at->writes)) continue;
     report_line line;
     line << rank.rank << ": this call ";
     line << (writes ? "receives into " : "sends ") << "bytes that the unfinished "
@@ -139,19 +140,127 @@ QUARRY_SLOW void check_buffer(checked_buffer const& used, bool writes) {
   }
 }
 
-QUARRY_SLOW int note_begun(int error, MPI_Request* handle, begun_operation what,
-                           checked_buffer const& buffer) {
+}  // namespace
+
+QUARRY_SLOW void check_buffer(checked_buffer const& used, bool writes) {
+  rank_state& rank = self();
+  if (checks const* const own = checks_of(rank))
+    check_range(rank, *own, range_of(rank, used), writes);
+}
+
+namespace {
+
+/// Adds an entry for a buffer of the request with the runtime's handle; null if the heap has no
+/// memory.
+QUARRY_SLOW open_request* add_entry(rank_state& rank, checks& own, MPI_Request handle,
+                                    std::uint32_t number, begun_operation what,
+                                    checked_buffer const& buffer, bool writes) {
+  void* const memory = allocate(sizeof(open_request));
+  if (memory == nullptr) return nullptr;
+  buffer_range const used = range_of(rank, buffer);
+  std::uint64_t const hash = writes ? 0 : hash_of(used.begin, used.end);
+  return own.requests = ::new (memory) open_request{own.requests,
+                                                    handle,
+                                                    number,
+                                                    own_record().place,
+                                                    own_record().place,
+                                                    what,
+                                                    used.begin,
+                                                    used.end,
+                                                    hash,
+                                                    writes,
+                                                    false,
+                                                    false,
+                                                    true};
+}
+
+/// Gives the program a request in place of the runtime's; null if there is none, or no memory.
+QUARRY_SLOW open_request* begin_request(int error, MPI_Request* handle, begun_operation what,
+                                        checked_buffer const& buffer, bool writes) {
   rank_state& rank = self();
   checks* const own = error != MPI_SUCCESS ? nullptr : checks_of(rank);
-  void* const memory = own == nullptr ? nullptr : allocate(sizeof(open_request));
-  if (memory == nullptr) return error;
-  buffer_range const used = range_of(rank, buffer);
+  if (own == nullptr) return nullptr;
   std::uint32_t const number = own->next_number++ % checked_requests;
-  std::uint64_t const hash = what == begun_operation::send ? hash_of(used.begin, used.end) : 0;
-  own->requests = ::new (memory) open_request{
-      own->requests, *handle, number, own_record().place, what, used.begin, used.end, hash};
-  *handle = first_checked_request + static_cast<MPI_Request>(number);
+  open_request* const made = add_entry(rank, *own, *handle, number, what, buffer, writes);
+  if (made != nullptr) *handle = first_checked_request + static_cast<MPI_Request>(number);
+  return made;
+}
+
+/// A send's buffer must be as it was when the send began.
+QUARRY_SLOW void check_hash(rank_state& rank, open_request const& ended) {
+  if (ended.writes || hash_of(ended.begin, ended.end) == ended.hash) return;
+  report_line line;
+  line << rank.rank << ": the buffer of the " << name_of(ended.what) << " of ";
+  line.at(ended.place) << " changed before the " << name_of(ended.what) << " was complete: ";
+  line.at(own_record().place).write(rank);
+}
+
+/// Removes the entries of the request.
+QUARRY_SLOW void forget_request(checks& own, MPI_Request handle) {
+  for (open_request** link = find(own, handle); *link != nullptr; link = find(own, handle)) {
+    open_request* const freed = *link;
+    *link = freed->next;
+    release(freed);
+  }
+}
+
+}  // namespace
+
+QUARRY_SLOW int note_begun(int error, MPI_Request* handle, begun_operation what,
+                           checked_buffer const& buffer) {
+  (void)begin_request(error, handle, what, buffer, what != begun_operation::send);
   return error;
+}
+
+QUARRY_SLOW int note_both(int error, MPI_Request* handle, begun_operation what,
+                          checked_buffer const& read, checked_buffer const& written) {
+  open_request const* const made = begin_request(error, handle, what, written, true);
+  if (made == nullptr || read.count <= 0) return error;
+  rank_state& rank = self();
+  open_request* const further =
+      add_entry(rank, *checks_of(rank), made->handle, made->number, what, read, false);
+  if (further != nullptr) further->is_further = true;
+  return error;
+}
+
+QUARRY_SLOW int note_persistent(int error, MPI_Request* handle, begun_operation what,
+                                checked_buffer const& buffer) {
+  open_request* const made =
+      begin_request(error, handle, what, buffer, what != begun_operation::send);
+  if (made == nullptr) return error;
+  made->is_persistent = true;
+  made->is_active = false;
+  return error;
+}
+
+namespace {
+
+/// The persistent request; null if it is none.
+QUARRY_SLOW open_request* persistent_of(rank_state& rank, MPI_Request handle) {
+  checks* const own = is_checked(handle) ? checks_of(rank) : nullptr;
+  open_request* const found = own == nullptr ? nullptr : *find(*own, handle);
+  return found != nullptr && found->is_persistent ? found : nullptr;
+}
+
+[[nodiscard]] QUARRY_HD bool has_begun(rank_state& rank, open_request const& of) {
+  request const* const made = request_of(rank, of.handle);
+  return made != nullptr && made->is_active != 0;
+}
+
+}  // namespace
+
+QUARRY_SLOW void check_start(rank_state& rank, MPI_Request handle) {
+  open_request const* const asked = persistent_of(rank, handle);
+  if (asked != nullptr && !asked->is_active)
+    check_range(rank, *checks_of(rank), {asked->begin, asked->end}, asked->writes);
+}
+
+QUARRY_SLOW void note_started(rank_state& rank, MPI_Request handle) {
+  open_request* const begun = persistent_of(rank, handle);
+  if (begun == nullptr || begun->is_active || !has_begun(rank, *begun)) return;
+  begun->is_active = true;
+  begun->place = own_record().place;
+  if (!begun->writes) begun->hash = hash_of(begun->begin, begun->end);
 }
 
 QUARRY_SLOW std::uint32_t place_of(checks& own, MPI_Request handle) {
@@ -173,30 +282,25 @@ QUARRY_SLOW void note_ended(rank_state& rank, MPI_Request* handle, MPI_Request n
     return;
   }
   checks* const own = checks_of(rank);
-  if (now != MPI_REQUEST_NULL || own == nullptr) return;
-  open_request** const link = find(*own, *handle);
-  open_request* const ended = *link;
-  *handle = MPI_REQUEST_NULL;
-  if (ended == nullptr) return;
-  if (ended->what == begun_operation::send && hash_of(ended->begin, ended->end) != ended->hash) {
-    report_line line;
-    line << rank.rank << ": the buffer of the send of ";
-    line.at(ended->place) << " changed before the send was complete: ";
-    line.at(own_record().place).write(rank);
+  if (own == nullptr) return;
+  if (now != MPI_REQUEST_NULL) {
+    open_request* const kept = persistent_of(rank, *handle);
+    if (kept == nullptr || !kept->is_active || has_begun(rank, *kept)) return;
+    check_hash(rank, *kept);
+    kept->is_active = false;
+    kept->place = kept->made_at;
+    return;
   }
-  *link = ended->next;
-  release(ended);
+  std::uint32_t const number = static_cast<std::uint32_t>(*handle - first_checked_request);
+  for (open_request const* at = own->requests; at != nullptr; at = at->next)
+    if (at->number == number) check_hash(rank, *at);
+  forget_request(*own, *handle);
+  *handle = MPI_REQUEST_NULL;
 }
 
 QUARRY_SLOW void note_released(rank_state& rank, MPI_Request* handle) {
   checks* const own = is_checked(*handle) ? checks_of(rank) : nullptr;
-  if (own != nullptr) {
-    open_request** const link = find(*own, *handle);
-    if (open_request* const freed = *link) {
-      *link = freed->next;
-      release(freed);
-    }
-  }
+  if (own != nullptr) forget_request(*own, *handle);
   *handle = MPI_REQUEST_NULL;
 }
 
@@ -223,8 +327,11 @@ QUARRY_SLOW void report_leftovers(rank_state& rank) {
   checks* const own = checks_of(rank);
   if (own == nullptr) return;
   for (open_request const* at = own->requests; at != nullptr; at = at->next) {
+    if (at->is_further) continue;
     report_line line;
-    line << rank.rank << ": no call completes the " << name_of(at->what) << " of ";
+    line << rank.rank << ": no call "
+         << (at->is_active ? "completes the " : "frees the persistent request of the ")
+         << name_of(at->what) << " of ";
     line.at(at->place).write(rank);
   }
   report_objects(rank, *own, false);

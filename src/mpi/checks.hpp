@@ -20,18 +20,24 @@ struct made_object {
 struct signature_note;
 
 /// What a request stands for.
-enum class begun_operation : std::uint32_t { send, receive, collective };
+enum class begun_operation : std::uint32_t { send, receive, collective, exchange };
 
-/// A request that the program has got and not completed.
+/// A request that the program has got and not completed, or a persistent one that it has not freed.
+/// One with several buffers has several entries with its number, of which one stands for it.
 struct open_request {
   open_request* next;
   MPI_Request handle;  // the runtime's
   std::uint32_t number;
-  std::uint32_t place;
+  std::uint32_t place;  // where it began, or a persistent request that has not begun was made
+  std::uint32_t made_at;
   begun_operation what;
   char const* begin;  // the buffer; null if its bytes do not lie together
   char const* end;
-  std::uint64_t hash;  // of a send's buffer when the send began
+  std::uint64_t hash;  // of a buffer that others may read, when the operation began
+  bool writes;         // the operation writes the buffer
+  bool is_further;     // another entry stands for the request
+  bool is_persistent;
+  bool is_active;  // the operation has begun
 };
 
 /// How many collective operations of a communicator the rank has begun.
@@ -138,6 +144,18 @@ QUARRY_SLOW void check_buffer(checked_buffer const& asked, bool writes);
 /// A request for the program in place of `handle`.
 QUARRY_SLOW int note_begun(int error, MPI_Request* handle, begun_operation what,
                            checked_buffer const& buffer = {nullptr, 0, MPI_BYTE});
+
+/// The same for an operation that reads a buffer and writes another one.
+QUARRY_SLOW int note_both(int error, MPI_Request* handle, begun_operation what,
+                          checked_buffer const& read, checked_buffer const& written);
+
+/// The same for a persistent request, which has not begun.
+QUARRY_SLOW int note_persistent(int error, MPI_Request* handle, begun_operation what,
+                                checked_buffer const& buffer);
+/// Before and after MPI_Start: as `check_buffer` for the request's buffer, then it is in use if the
+/// operation has begun.
+QUARRY_SLOW void check_start(rank_state& rank, MPI_Request handle);
+QUARRY_SLOW void note_started(rank_state& rank, MPI_Request handle);
 
 /// The runtime's handle of the program's request.
 [[nodiscard]] QUARRY_SLOW MPI_Request runtime_handle(rank_state& rank, MPI_Request handle);

@@ -50,6 +50,18 @@ struct collective {
   }
 };
 
+/// How many ranks a rank has as children in a binomial tree: rank + 1, rank + 2, rank + 4, ... Its
+/// parent has its number without the lowest bit.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t tree_children(std::uint32_t rank,
+                                                              std::uint32_t size) {
+  std::uint32_t children = 0;
+  while ((rank >> children & 1) == 0 && (rank | 1u << children) < size) ++children;
+  return children;
+}
+
+/// The root waits until all members have called it. Other ranks may return earlier.
+QUARRY_SLOW void arrive(collective const& of, std::uint32_t root);
+
 /// Checks what all collectives share, and finds the caller's membership. Returns an MPI error code.
 QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI_Datatype type,
                       int root, char const* function, membership*& found);

@@ -3,6 +3,7 @@
 // world goes through meetings, other data by messages along binomial trees.
 #include "collective.hpp"
 #include "collective_calls.hpp"
+#include "direct_collectives.hpp"
 #include "meeting.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -20,6 +21,10 @@ QUARRY_SLOW void broadcast(collective const& of, void* data, bytes length, std::
   for (bit >>= 1; bit != 0; bit >>= 1)
     if (own + bit < of.size) of.send(data, length, (own + bit + root) % of.size);
 }
+
+/// In a barrier of more ranks that do not meet, a tree of two messages for each rank takes less
+/// time than rounds in which each rank sends a message.
+constexpr std::uint32_t most_in_rounds = 64;
 
 /// Reduces `partial` of all ranks to rank 0, in the order of ranks: the result does not depend on
 /// timing, and operations need not commute.
@@ -81,10 +86,25 @@ QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data
   broadcast(collective{rank, among, which}, data, size, root);
 }
 
+QUARRY_SLOW void arrive(collective const& of, std::uint32_t root) {
+  if (meets(*of.through.at)) return meeting::barrier(of.which);
+  std::uint32_t const own = (of.own + of.size - root) % of.size;  // the root is 0
+  char token = 0;
+  for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
+    if ((own & bit) != 0) return of.send(&token, 0, (own - bit + root) % of.size);
+    if (own + bit < of.size) of.receive(&token, 0, (own + bit + root) % of.size);
+  }
+}
+
 QUARRY_SLOW void barrier(rank_state& rank, membership& among, call which) {
   if (meets(among)) return meeting::barrier(which);
   collective const of{rank, among, which};
   char token = 0;
+  if (of.size > most_in_rounds) {
+    arrive(of, 0);
+    broadcast(of, &token, 0, 0);
+    return;
+  }
   for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
     of.send(&token, 0, (of.own + bit) % of.size);
     of.receive(&token, 0, (of.own + of.size - bit) % of.size);
@@ -153,7 +173,12 @@ QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root
     return error == MPI_SUCCESS ? error
                                 : fail(rank, communicator, error, "MPI_Bcast", "count", count);
   }
-  collective const of{rank, *among, call::bcast};
+  bool const is_direct = meets(*among);
+  collective const of{rank, *among, is_direct ? call::shared_bcast : call::bcast};
+  if (is_direct) {
+    broadcast_directly(of, data, static_cast<bytes>(count), type, from);
+    return of.result(communicator, "MPI_Bcast");
+  }
   if (is_whole) {
     broadcast(of, data, size, from);
     return of.result(communicator, "MPI_Bcast");
@@ -199,6 +224,10 @@ QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI
 [[nodiscard]] QUARRY_HD bool are_few_numbers(small_reduction how, MPI_Comm communicator) {
   return communicator == MPI_COMM_WORLD && meeting::can_reduce(how);
 }
+/// Whether `count` numbers meet because that is the faster way.
+[[nodiscard]] QUARRY_HD bool are_best_met(int count, small_reduction how, MPI_Comm communicator) {
+  return count <= small_reduction::best_count(layout().size) && are_few_numbers(how, communicator);
+}
 
 QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Datatype type,
                            MPI_Op op, int root, MPI_Comm communicator) {
@@ -211,16 +240,22 @@ QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Data
   if (!is_reducible(rank, op, type))
     return fail(rank, communicator, MPI_ERR_OP, "MPI_Reduce", "operation", op);
   if (small_reduction const how = small_reduction::of(count, type, op);
-      are_few_numbers(how, communicator)) {
+      are_best_met(count, how, communicator)) {
     reduce_numbers<call::reduce>(sent == MPI_IN_PLACE ? received : sent,
                                  rank.rank == static_cast<std::uint32_t>(root) ? received : nullptr,
                                  count, type, how);
     return MPI_SUCCESS;
   }
-  collective const of{rank, *among, call::reduce};
   auto const elements = static_cast<bytes>(count);
-  bytes const length = span_of(rank, elements, type).size;
   auto const target = static_cast<std::uint32_t>(root);
+  if (reduces_directly(*among, count, type, op)) {
+    collective const of{rank, *among, call::shared_reduce};
+    reduce_directly(of, sent == MPI_IN_PLACE ? received : sent,
+                    of.own == target ? received : nullptr, elements, type, op);
+    return of.result(communicator, "MPI_Reduce");
+  }
+  collective const of{rank, *among, call::reduce};
+  bytes const length = span_of(rank, elements, type).size;
   partial_result const partial{rank, sent == MPI_IN_PLACE ? received : sent, elements, type};
   reduce_to_first(of, partial.data(), elements, type, op);
   if (of.own == 0 && target != 0) of.send(partial.data(), length, target);
@@ -242,7 +277,7 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
   if (!is_reducible(rank, op, type))
     return fail(rank, communicator, MPI_ERR_OP, "MPI_Allreduce", "operation", op);
   if (small_reduction const how = small_reduction::of(count, type, op);
-      are_few_numbers(how, communicator)) {
+      are_best_met(count, how, communicator)) {
     reduce_numbers<call::allreduce>(sent == MPI_IN_PLACE ? received : sent, received, count, type,
                                     how);
     return MPI_SUCCESS;
@@ -252,6 +287,12 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
     int const error =
         MPI_Reduce(is_copied ? received : sent, received, count, type, op, 0, communicator);
     return error != MPI_SUCCESS ? error : MPI_Bcast(received, count, type, 0, communicator);
+  }
+  if (reduces_directly(*among, count, type, op)) {
+    collective const of{rank, *among, call::shared_allreduce};
+    reduce_directly(of, sent == MPI_IN_PLACE ? received : sent, received, static_cast<bytes>(count),
+                    type, op);
+    return of.result(communicator, "MPI_Allreduce");
   }
   collective const of{rank, *among, call::allreduce};
   bytes const length = static_cast<bytes>(count) * static_cast<bytes>(element_extent(rank, type));
@@ -332,7 +373,10 @@ QUARRY_HD int MPI_Allreduce(void const* sent, void* received, int count, MPI_Dat
 
 namespace {
 
-/// Scan and Exscan: each rank receives the reduction of all lower ranks from its predecessor.
+/// Scan and Exscan, along a binomial tree: in a chain the last of 262,144 ranks would wait for all
+/// others. Rank r's children are r + 1, r + 2, r + 4, ... up to its lowest bit. Each sends the
+/// total of its subtree to its parent, which then sends it the total of all lower ranks. Operations
+/// need not commute, and results do not depend on timing.
 QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype type, MPI_Op op,
                      MPI_Comm communicator, bool includes_own, char const* function) {
   rank_state& rank = self();
@@ -344,18 +388,35 @@ QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype t
     return fail(rank, communicator, MPI_ERR_OP, function, "operation", op);
   collective const of{rank, *among, call::scan};
   auto const elements = static_cast<bytes>(count);
-  bytes const length = span_of(rank, elements, type).size;
+  element_span const span = span_of(rank, elements, type);
+  std::uint32_t const children = tree_children(of.own, of.size);
+  // Totals of the subtree without its later children, for each child and for this rank's parent;
+  // then the result, and the total of all lower ranks.
+  own_scratch memory{rank, (children + 3) * span.size};
+  auto const total = [&](std::uint32_t child) { return memory.data() + child * span.size; };
+  char* const result = total(children + 1);
+  char* const lower = total(children + 2);
+  auto const add = [&](char const* before, char* sum) {
+    reduce(rank, before - span.first, sum - span.first, elements, type, op);
+  };
   void const* const own = sent == MPI_IN_PLACE ? received : sent;
-  partial_result const lower{rank, own, elements, type};
-  partial_result const total{rank, own, elements, type};
-  if (of.own != 0) {
-    of.receive(lower.data(), length, of.own - 1);
-    reduce(rank, lower.elements(), total.elements(), elements, type, op);
+  copy_elements(rank, total(0) - span.first, own, elements, type);
+  copy_elements(rank, result - span.first, own, elements, type);
+  for (std::uint32_t child = 0; child < children; ++child) {
+    of.receive(total(child + 1), span.size, of.own + (1u << child));
+    add(total(child), total(child + 1));
   }
-  if (of.own + 1 < of.size) of.send(total.data(), length, of.own + 1);
+  if (of.own != 0) {
+    std::uint32_t const parent = of.own & (of.own - 1);
+    of.send(total(children), span.size, parent);
+    of.receive(lower, span.size, parent);
+    add(lower, result);
+    for (std::uint32_t child = 0; child < children; ++child) add(lower, total(child));
+  }
+  for (std::uint32_t child = children; child-- != 0;)
+    of.send(total(child), span.size, of.own + (1u << child));
   if (includes_own || of.own != 0)
-    copy_elements(rank, received, includes_own ? total.elements() : lower.elements(), elements,
-                  type);
+    copy_elements(rank, received, (includes_own ? result : lower) - span.first, elements, type);
   return of.result(communicator, function);
 }
 

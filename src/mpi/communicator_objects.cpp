@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator_objects.hpp"
 
+#include "copy_bytes.hpp"
 #include "topologies.hpp"
 
 #include <new>
@@ -25,14 +26,12 @@ QUARRY_SLOW communicator* new_communicator(std::uint32_t ranks, std::uint32_t me
   return made;
 }
 
-QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t own,
-                                  std::uint32_t context) {
+QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context) {
   bool const is_listed = old.members != nullptr;
   communicator* const made =
       new_communicator(old.size, is_listed ? old.size : 0, old.size, context);
   if (made == nullptr) return nullptr;
-  for (std::uint32_t i = 0; is_listed && i < old.size; ++i)
-    made->members[i] = old.world_rank(i, own);
+  if (is_listed) copy_bytes(made->members, old.members, old.size * sizeof(std::uint32_t));
   if (old.shape == nullptr) return made;
   made->shape = copy_of(*old.shape);
   if (made->shape != nullptr) return made;

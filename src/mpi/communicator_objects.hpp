@@ -39,9 +39,8 @@ struct membership_extra {
                                                          std::uint32_t references,
                                                          std::uint32_t context);
 
-/// A new communicator of the same ranks. `own` is the caller's rank in the world.
-[[nodiscard]] QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t own,
-                                                std::uint32_t context);
+/// A new communicator of the same ranks.
+[[nodiscard]] QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context);
 
 /// One half of an intercommunicator: those of `local` send to the ranks of `remote`. `leader` is
 /// any of the remote ranks, by its number in the world.

@@ -4,6 +4,7 @@
 
 #include "collective.hpp"
 #include "meeting.hpp"
+#include "published_place.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -27,21 +28,24 @@ class published_data {
       : of_{of},
         bytes_{count * element_size(of.rank, type)},
         copy_{of.rank, is_readable(of.rank, data, type) && !changes ? 0 : bytes_} {
-    place& own = place_of(of.own);
     if (copy_.data() != nullptr) pack(of.rank, copy_.data(), data, count, type);
-    own = {copy_.data() != nullptr ? copy_.data() : static_cast<char const*>(data), bytes_};
+    published_place::of(of.own) = {
+        copy_.data() != nullptr ? copy_.data() : static_cast<char const*>(data), bytes_, nullptr};
     meeting::barrier(of.which);
   }
   QUARRY_HD ~published_data() { meeting::barrier(of_.which); }
   published_data(published_data const&) = delete;
 
-  [[nodiscard]] QUARRY_HD bytes size_of(std::uint32_t rank) const { return place_of(rank).size; }
+  [[nodiscard]] QUARRY_HD bytes size_of(std::uint32_t rank) const {
+    return published_place::of(rank).size;
+  }
+  [[nodiscard]] QUARRY_HD bytes own_size() const { return bytes_; }
 
   /// Reads bytes of another rank's data into elements of any type: `size` bytes, or what there is
   /// after `offset`.
   QUARRY_SLOW void read(std::uint32_t from, bytes offset, bytes size, void* to,
                         MPI_Datatype type) const {
-    place const source = place_of(from);
+    published_place const source = published_place::of(from);
     bytes const rest = offset < source.size ? source.size - offset : 0;
     bytes const length = size < rest ? size : rest;
     if (length == 0) return;
@@ -53,14 +57,6 @@ class published_data {
   }
 
  private:
-  struct place {
-    char const* data;
-    bytes size;
-  };
-  [[nodiscard]] QUARRY_HD static place& place_of(std::uint32_t rank) {
-    static_assert(sizeof(place) <= meeting::part_bytes);
-    return *reinterpret_cast<place*>(the_meeting().parts + rank * meeting::part_bytes);
-  }
   [[nodiscard]] QUARRY_HD static bool is_readable(rank_state& rank, void const* data,
                                                   MPI_Datatype type) {
     return is_dense(rank, type) && is_shared_memory(data);
@@ -70,5 +66,23 @@ class published_data {
   bytes bytes_;
   scratch copy_;
 };
+static_assert(published_place::stride == meeting::part_bytes);
+
+/// The root publishes its data, and all ranks read it.
+QUARRY_SLOW void broadcast_directly(collective const& of, void* data, bytes count,
+                                    MPI_Datatype type, std::uint32_t root);
+
+/// Whether `reduce_directly` knows the operation on such elements. All ranks know the same.
+[[nodiscard]] QUARRY_SLOW bool reduces_directly(membership const& among, int count,
+                                                MPI_Datatype type, MPI_Op op);
+
+/// Reduces the elements of all ranks. `received` is null if this rank does not get the result.
+///
+/// The ranks publish their elements. Each group of 32 ranks reduces its elements, of which each of
+/// the ranks takes some, then 32 groups together do the same with what each of them has, and so on.
+/// At last all ranks read the result. So the memory of all elements is read once. The order is that
+/// of a binary tree over the ranks, as in reductions by messages.
+QUARRY_SLOW void reduce_directly(collective const& of, void const* sent, void* received,
+                                 bytes count, MPI_Datatype type, MPI_Op op);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

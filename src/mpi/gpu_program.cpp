@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu_program.hpp"
 
+#include "copy_pool.hpp"
 #include "device_memory.hpp"
 #include "driver_linker.hpp"
+
+#include <algorithm>
+#include <iterator>
 
 // What quarry-mpicc embeds (compiler/link.cpp): cubins, or PTX if it had no ptxas. An array that
 // is empty begins with 0.
@@ -75,6 +79,15 @@ std::uint64_t most_threads_with(int registers) {
          static_cast<std::uint64_t>(attribute(cudaDevAttrMultiProcessorCount));
 }
 
+/// Whether each rank can have a warp of helpers with 128 registers, but not with 255. More
+/// registers than 128 save few accesses to memory.
+bool gains_helpers(launch_options const& asked) {
+  std::uint64_t const threads = std::uint64_t{asked.ranks} << 6;
+  static_assert(helpers_exist(6));
+  return asked.ranks_per_warp <= 1 && threads > most_threads_with(255) &&
+         threads <= most_threads_with(128);
+}
+
 gpu_program load(variant const& which, bool compiles) {
   gpu_program result;
   result.block = block_for(which.registers);
@@ -127,7 +140,17 @@ gpu_program load_program(launch_options const& asked) {
                               {32, quarry_mpi_cubin_32, quarry_mpi_stack_32}};
   bool const compiles = quarry_mpi_ptx[0] != 0;
   std::uint64_t most = 0;
+  if (asked.registers != 0 &&
+      std::none_of(std::begin(variants), std::end(variants), [&](variant const& which) {
+        return static_cast<std::uint32_t>(which.registers) == asked.registers;
+      }))
+    throw bad_argument{"--registers " + std::to_string(asked.registers) +
+                       ": must be 32, 64, 128 or 255"};
+  std::uint32_t const limit = asked.registers != 0   ? asked.registers
+                              : gains_helpers(asked) ? 128
+                                                     : 255;
   for (variant const& which : variants) {
+    if (static_cast<std::uint32_t>(which.registers) > limit) continue;
     // The driver needs seconds to compile, so that hopeless limits are not tried.
     if (compiles && which.registers > 32 && most_threads_with(which.registers) < asked.ranks)
       continue;

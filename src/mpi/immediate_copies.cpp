@@ -38,7 +38,7 @@ namespace {
   simt::atomic_ref<std::uint64_t> const state{place.state};
   for (std::uint64_t seen = turn;;) {
     if (seen == turn && state.compare_exchange(seen, turn + 1, simt::acq_rel)) {  // (C)
-      place.made = copy_of(shared, rank.rank, new_contexts());
+      place.made = copy_of(shared, new_contexts());
       state.store(turn + 2, copy_made_order);  // (M)
       note_activity();
       break;

@@ -40,8 +40,7 @@ QUARRY_SLOW creation create_as_leader(bridge const& across, membership const& lo
       overlap(across.rank, *local.shared, across.rank.rank, *other, across.world_leader) ? 1 : 0;
   (void)across.exchange(is_refused);  // both leaders find the same
   if (is_refused != 0) return {nullptr, MPI_ERR_COMM};
-  communicator* const made =
-      join_groups(across, copy_of(*local.shared, across.rank.rank, new_contexts()));
+  communicator* const made = join_groups(across, copy_of(*local.shared, new_contexts()));
   return {made, made == nullptr ? MPI_ERR_NO_MEM : MPI_SUCCESS};
 }
 

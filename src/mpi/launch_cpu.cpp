@@ -210,8 +210,6 @@ std::uint32_t threads_for(launch_options const& asked) {
   if (threads > 1 && asked.seed != 0)
     throw bad_argument{"--seed " + std::to_string(asked.seed) +
                        ": the order of ranks is repeatable only with --threads 1"};
-  if (threads > 1 && !asked.trace.empty())
-    throw bad_argument{"--trace " + asked.trace + ": works only with --threads 1"};
   return threads;
 }
 

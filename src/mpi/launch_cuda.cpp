@@ -110,6 +110,27 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
   return shift;
 }
 
+/// The threads of a thread block. Blocks are as large as their registers allow, unless the ranks
+/// share warps and smaller blocks give the busiest multiprocessor fewer threads: 16,384 ranks would
+/// be 64 blocks of 256 threads, but an H100 has 132 multiprocessors. Meetings of many blocks take
+/// longer, so that there are only a few for each multiprocessor.
+int block_for(gpu_program const& program, std::uint32_t shift, std::uint64_t threads) {
+  if (shift >= 5) return program.block;
+  constexpr std::uint64_t few = 4;
+  auto const blocks_of = [&](int block) {
+    return (threads + static_cast<std::uint64_t>(block) - 1) / static_cast<std::uint64_t>(block);
+  };
+  auto const busiest = [&](int block) {
+    return (blocks_of(block) + program.processors - 1) / program.processors *
+           static_cast<std::uint64_t>(block);
+  };
+  int best = program.block;
+  for (int block = best / 2; block >= 32 && blocks_of(block) <= few * program.processors;
+       block /= 2)
+    if (busiest(block) < busiest(best)) best = block;
+  return best;
+}
+
 /// CUDA's heap for --malloc cuda and its relatives.
 constexpr bytes compared_bytes = bytes{8} << 30;
 
@@ -184,11 +205,13 @@ void describe_launch(launch_options const& asked, gpu_program const& program, st
                                    : ", at attempt " + std::to_string(of_heap.attempts) +
                                          ": other programs took memory meanwhile";
   std::fprintf(stderr,
-               "quarry-mpirun: %u ranks, %u a warp; at most %d registers a thread%s\n"
+               "quarry-mpirun: %u ranks, %u a warp%s; %d threads a block, at most %d registers a "
+               "thread%s\n"
                "quarry-mpirun: stack of a rank: %llu bytes, from %s; %s are reserved\n"
                "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s%s\n",
-               asked.ranks, shift < 5 ? 32u >> shift : 1u, program.registers,
-               program.is_from_driver ? ", compiled by the driver" : "",
+               asked.ranks, shift < 5 ? 32u >> shift : 1u,
+               helpers_exist(shift) ? " and a warp that helps it" : "", program.block,
+               program.registers, program.is_from_driver ? ", compiled by the driver" : "",
                static_cast<unsigned long long>(program.stack.size), program.stack.reason.c_str(),
                gigabytes(program.stack.reserved).c_str(),
                static_cast<unsigned long long>(record_bytes), gigabytes(of_heap.size).c_str(),
@@ -299,8 +322,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     check(cudaDeviceSetLimit(cudaLimitMallocHeapSize, compared_bytes), "cudaDeviceSetLimit");
   auto const functions = texts_of(quarry_mpi_gpu_traced, quarry_mpi_gpu_traced_end);
   check_trace(asked, functions);
-  gpu_program const program = load_program(asked);
+  gpu_program program = load_program(asked);
   std::uint32_t const shift = shift_for(asked, program.most_threads);
+  auto const threads = static_cast<std::uint64_t>(asked.ranks) << shift;
+  program.block = block_for(program, shift, threads);
   bytes record_bytes = 0;
   check(cudaMemcpy(&record_bytes, program.address_of("quarry_mpi_record_bytes"),
                    sizeof(record_bytes), cudaMemcpyDeviceToHost),
@@ -316,7 +341,6 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                                                extension_units};
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
-  auto const threads = static_cast<std::uint64_t>(asked.ranks) << shift;
   auto const block = static_cast<std::uint64_t>(program.block);
   auto const blocks = static_cast<std::uint32_t>((threads + block - 1) / block);
   meeting_memory const meetings{asked.ranks, blocks};

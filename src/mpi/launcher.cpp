@@ -63,6 +63,8 @@ launch_options read_options() {
     throw bad_argument{"--stack " + std::to_string(asked.stack) + ": must be at least 1024 bytes"};
   asked.ranks_per_warp =
       static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", "--ranks-per-warp", 0, 32));
+  asked.registers =
+      static_cast<std::uint32_t>(number("QUARRY_MPI_REGISTERS", "--registers", 0, 255));
   asked.malloc = read_malloc();
   asked.seed = number("QUARRY_MPI_SEED", "--seed", 0, ~std::uint64_t{0});
   asked.threads = static_cast<std::uint32_t>(number("QUARRY_MPI_THREADS", "--threads", 1, 4096));

@@ -19,6 +19,7 @@ struct launch_options {
   bytes heap = 0;                    // 0: a default
   bytes stack = 0;                   // of each rank; 0: GPU: from the call graph; CPU: a default
   std::uint32_t ranks_per_warp = 0;  // GPU: a power of two; 0: as few as fit
+  std::uint32_t registers = 0;       // GPU: 32, 64, 128 or 255; 0: chosen for the ranks
   malloc_kind malloc = malloc_kind::collective;
   bool is_verbose = false;         // says what the program gets
   std::string trace;               // the file to write; empty: no trace

@@ -206,14 +206,11 @@ QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_
     return recv_later(received, received_count, received_type, from, received_tag, communicator,
                       status, call::sendrecv, function);
   membership* at = nullptr;
-  if (int const error = check_message(rank, communicator, sent_count, sent_type, to, sent_tag,
-                                      false, function, at))
-    return error;
-  if (int const error = check_message(rank, communicator, received_count, received_type, from,
-                                      received_tag, true, function, at))
-    return error;
   request wanted;
-  set_up(wanted, received, received_count, received_type, from, received_tag, *at);
+  if (int const error =
+          prepare_exchange(rank, communicator, sent_count, sent_type, to, sent_tag, received,
+                           received_count, received_type, from, received_tag, function, at, wanted))
+    return error;
   exchange(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag, wanted);
   return finish_receive(rank, communicator, wanted, status, function);
 }
@@ -231,6 +228,21 @@ QUARRY_SLOW int sendrecv_with_ticket(void const* sent, int sent_count, MPI_Datat
 }
 
 }  // namespace
+
+QUARRY_SLOW int prepare_exchange(rank_state& rank, MPI_Comm handle, std::int64_t sent_count,
+                                 MPI_Datatype sent_type, int to, int sent_tag, void* received,
+                                 int received_count, MPI_Datatype received_type, int from,
+                                 int received_tag, char const* function, membership*& found,
+                                 request& wanted) {
+  if (int const error =
+          check_message(rank, handle, sent_count, sent_type, to, sent_tag, false, function, found))
+    return error;
+  if (int const error = check_message(rank, handle, received_count, received_type, from,
+                                      received_tag, true, function, found))
+    return error;
+  set_up(wanted, received, received_count, received_type, from, received_tag, *found);
+  return MPI_SUCCESS;
+}
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
 

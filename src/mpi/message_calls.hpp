@@ -54,6 +54,14 @@ QUARRY_HD inline void set_up(request& wanted, void* data, int count, MPI_Datatyp
   }
 }
 
+/// Checks the arguments of a send and of a receive in one call, and prepares the receive. Returns
+/// an MPI error code, which was reported.
+QUARRY_SLOW int prepare_exchange(rank_state& rank, MPI_Comm handle, std::int64_t sent_count,
+                                 MPI_Datatype sent_type, int to, int sent_tag, void* received,
+                                 int received_count, MPI_Datatype received_type, int from,
+                                 int received_tag, char const* function, membership*& found,
+                                 request& wanted);
+
 /// The status of a probe; `found` is null for MPI_PROC_NULL.
 QUARRY_HD inline void set_probed(MPI_Status* status, message const* found) {
   if (found == nullptr) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);

@@ -32,6 +32,9 @@ constexpr option options[] = {
     {"--ranks-per-warp", "N", "RANKS_PER_WARP",
      "GPU: how many ranks share a warp, a power of two up to 32 "
      "(1 if all ranks fit so, else 32)"},
+    {"--registers", "N", "REGISTERS",
+     "GPU: the most registers of a rank: 32, 64, 128 or 255 (as many as all ranks can have, "
+     "but 128 if that gives each rank helpers)"},
     {"--threads", "K", "THREADS",
      "CPU: how many threads run the ranks; 0: one for each core (1, so that a run repeats "
      "exactly)"},

@@ -5,6 +5,8 @@
 #include "collective_calls.hpp"
 #include "convert_elements.hpp"
 #include "direct_collectives.hpp"
+#include "root_window.hpp"
+#include "shared_reads.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -41,31 +43,6 @@ QUARRY_SLOW void receive_elements(collective const& of, void* data, bytes count,
   of.note(wanted.error);
 }
 
-/// Counts and places of each rank's part: the same for all, or from arrays.
-struct parts {
-  int const* counts;
-  int const* displacements;
-  int count;
-
-  [[nodiscard]] QUARRY_HD bytes count_of(std::uint32_t rank) const {
-    return static_cast<bytes>(counts == nullptr ? count : counts[rank]);
-  }
-  /// Whether the counts and the type are valid. Returns an MPI error code.
-  [[nodiscard]] QUARRY_SLOW int check_all(rank_state& rank, std::uint32_t size, MPI_Datatype type,
-                                          MPI_Comm communicator, char const* function) const {
-    for (std::uint32_t i = 0; i < (counts == nullptr ? 1 : size); ++i) {
-      int const wanted = counts == nullptr ? count : counts[i];
-      if (wanted < 0) return fail(rank, communicator, MPI_ERR_COUNT, function, "count", wanted);
-    }
-    if (!is_type(rank, type))
-      return fail(rank, communicator, MPI_ERR_TYPE, function, "datatype", type);
-    return MPI_SUCCESS;
-  }
-  [[nodiscard]] QUARRY_HD std::int64_t place_of(std::uint32_t rank) const {
-    return displacements == nullptr ? static_cast<std::int64_t>(rank) * count : displacements[rank];
-  }
-};
-
 /// Reads what rank `from` has published for this rank. Notes an error if that is too long.
 QUARRY_SLOW void read_part(collective const& of, published_data const& data, std::uint32_t from,
                            bytes offset, bytes published, void* to, bytes count,
@@ -75,37 +52,42 @@ QUARRY_SLOW void read_part(collective const& of, published_data const& data, std
   if (published > room) of.note(MPI_ERR_TRUNCATE);
 }
 
-/// The root reads the parts of all ranks.
+/// All ranks write their parts to the root's buffer.
 QUARRY_SLOW void gather_directly(collective const& of, void const* sent, int sent_count,
-                                 MPI_Datatype sent_type, void* received, parts const& into,
-                                 MPI_Datatype received_type, bool is_root) {
-  bool const is_in_place = sent == MPI_IN_PLACE;
-  published_data const data{of, sent, is_in_place ? 0 : static_cast<bytes>(sent_count),
-                            is_in_place ? MPI_BYTE : sent_type};
-  if (!is_root) return;
-  std::int64_t const extent = element_extent(of.rank, received_type);
-  for (std::uint32_t from = 0; from < of.size; ++from)
-    if (from != of.own || !is_in_place)
-      read_part(of, data, from, 0, data.size_of(from), at(received, into.place_of(from), extent),
-                into.count_of(from), received_type);
+                                 MPI_Datatype sent_type, void* received, rank_parts const& into,
+                                 MPI_Datatype received_type, std::uint32_t root) {
+  root_window const window{of, root, root_window::direction::gather, received, into, received_type};
+  if (sent != MPI_IN_PLACE) window.write(sent, static_cast<bytes>(sent_count), sent_type);
+  window.close();
 }
 
-/// Each rank reads its part of the root's data.
-QUARRY_SLOW void scatter_directly(collective const& of, void const* sent, int sent_count,
+/// All ranks read their parts of the root's buffer.
+QUARRY_SLOW void scatter_directly(collective const& of, void const* sent, rank_parts const& from,
                                   MPI_Datatype sent_type, void* received, int received_count,
                                   MPI_Datatype received_type, std::uint32_t root) {
-  bool const is_root = of.own == root;
-  published_data const data{of, sent, is_root ? static_cast<bytes>(sent_count) * of.size : 0,
-                            is_root ? sent_type : MPI_BYTE};
-  if (received == MPI_IN_PLACE) return;
-  bytes const part = data.size_of(root) / of.size;
-  read_part(of, data, root, of.own * part, part, received, static_cast<bytes>(received_count),
-            received_type);
+  root_window const window{of,   root,     root_window::direction::scatter, const_cast<void*>(sent),
+                           from, sent_type};
+  if (received != MPI_IN_PLACE)
+    window.read(received, static_cast<bytes>(received_count), received_type);
+  window.close();
+}
+
+/// Reads a part of each rank's data, the part of rank r at r * `distance`. Returns false if the
+/// caller must read part by part: because elements have gaps, or sizes differ, or that is as fast.
+QUARRY_SLOW bool read_all_parts(collective const& of, published_data const& data, void* received,
+                                bytes received_count, MPI_Datatype received_type, bytes part,
+                                bytes distance) {
+  bool const is_simple = is_dense(of.rank, received_type) &&
+                         received_count * element_size(of.rank, received_type) == part;
+  // A lane that cannot take part has a part of no bytes.
+  return read_parts({static_cast<char*>(received), is_simple ? part : 0, of.own * distance,
+                     data.own_size(), of.size, of.own & ~31u},
+                    distance);
 }
 
 /// Each rank reads the parts of all ranks.
 QUARRY_SLOW void allgather_directly(collective const& of, void const* sent, int sent_count,
-                                    MPI_Datatype sent_type, void* received, parts const& into,
+                                    MPI_Datatype sent_type, void* received, rank_parts const& into,
                                     MPI_Datatype received_type) {
   std::int64_t const extent = element_extent(of.rank, received_type);
   bool const is_in_place = sent == MPI_IN_PLACE;
@@ -113,11 +95,30 @@ QUARRY_SLOW void allgather_directly(collective const& of, void const* sent, int 
   published_data const data{of, own,
                             is_in_place ? into.count_of(of.own) : static_cast<bytes>(sent_count),
                             is_in_place ? received_type : sent_type};
+  if (into.counts == nullptr &&
+      read_all_parts(of, data, received, into.count_of(0), received_type, data.own_size(), 0))
+    return;
   for (std::uint32_t step = is_in_place ? 1 : 0; step < of.size; ++step) {
     std::uint32_t const from = (of.own + step) % of.size;
     read_part(of, data, from, 0, data.size_of(from), at(received, into.place_of(from), extent),
               into.count_of(from), received_type);
   }
+}
+
+/// All ranks write their parts to rank 0's buffer, and the others copy that.
+QUARRY_SLOW void allgather_in_window(collective const& of, void const* sent, int sent_count,
+                                     MPI_Datatype sent_type, void* received, rank_parts const& into,
+                                     MPI_Datatype received_type) {
+  root_window const window{of, 0, root_window::direction::gather, received, into, received_type};
+  if (sent != MPI_IN_PLACE) {
+    window.write(sent, static_cast<bytes>(sent_count), sent_type);
+  } else if (of.own != 0) {
+    std::int64_t const extent = element_extent(of.rank, received_type);
+    window.write(at(received, into.place_of(of.own), extent), into.count_of(of.own), received_type);
+  }
+  window.wait_for_all();
+  if (of.own != 0) window.read_all(received, into, received_type);
+  window.close();
 }
 
 /// Each rank reads its part of the data of each rank. All parts have one size.
@@ -129,6 +130,10 @@ QUARRY_SLOW void alltoall_directly(collective const& of, void const* sent, int s
   published_data const data{of, is_in_place ? received : sent,
                             static_cast<bytes>(is_in_place ? received_count : sent_count) * of.size,
                             is_in_place ? received_type : sent_type, is_in_place};
+  bytes const own_part = data.own_size() / of.size;
+  if (read_all_parts(of, data, received, static_cast<bytes>(received_count), received_type,
+                     own_part, own_part))
+    return;
   for (std::uint32_t step = 0; step < of.size; ++step) {
     std::uint32_t const from = (of.own + step) % of.size;  // not all from one rank at once
     bytes const part = data.size_of(from) / of.size;
@@ -139,7 +144,7 @@ QUARRY_SLOW void alltoall_directly(collective const& of, void const* sent, int s
 }
 
 QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
-                       parts const& into, MPI_Datatype received_type, int root,
+                       rank_parts const& into, MPI_Datatype received_type, int root,
                        MPI_Comm communicator, char const* function) {
   rank_state& rank = self();
   membership* among = nullptr;
@@ -154,9 +159,11 @@ QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type,
             into.check_all(rank, among->shared->size, received_type, communicator, function))
       return error;
   }
-  collective const of{rank, *among, call::gather};
-  if (meets(*among)) {
-    gather_directly(of, sent, sent_count, sent_type, received, into, received_type, is_root);
+  bool const is_direct = opens_window(*among);
+  collective const of{rank, *among, is_direct ? call::shared_gather : call::gather};
+  if (is_direct) {
+    gather_directly(of, sent, sent_count, sent_type, received, into, received_type,
+                    static_cast<std::uint32_t>(root));
     return of.result(communicator, function);
   }
   if (!is_root) {
@@ -176,9 +183,9 @@ QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type,
   return of.result(communicator, function);
 }
 
-QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_type, void* received,
-                        int received_count, MPI_Datatype received_type, int root,
-                        MPI_Comm communicator, char const* function, bool has_one_size) {
+QUARRY_SLOW int scatter(void const* sent, rank_parts const& from, MPI_Datatype sent_type,
+                        void* received, int received_count, MPI_Datatype received_type, int root,
+                        MPI_Comm communicator, char const* function) {
   rank_state& rank = self();
   membership* among = nullptr;
   bool const is_in_place = received == MPI_IN_PLACE;
@@ -190,9 +197,10 @@ QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_t
             from.check_all(rank, among->shared->size, sent_type, communicator, function))
       return error;
   }
-  collective const of{rank, *among, call::scatter};
-  if (meets(*among) && has_one_size) {
-    scatter_directly(of, sent, from.count, sent_type, received, received_count, received_type,
+  bool const is_direct = opens_window(*among);
+  collective const of{rank, *among, is_direct ? call::shared_scatter : call::scatter};
+  if (is_direct) {
+    scatter_directly(of, sent, from, sent_type, received, received_count, received_type,
                      static_cast<std::uint32_t>(root));
     return of.result(communicator, function);
   }
@@ -216,7 +224,7 @@ QUARRY_SLOW int scatter(void const* sent, parts const& from, MPI_Datatype sent_t
 /// In communicators that do not meet, each rank sends its part around a ring; after size - 1 steps
 /// every rank has all parts.
 QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
-                          parts const& into, MPI_Datatype received_type, MPI_Comm communicator,
+                          rank_parts const& into, MPI_Datatype received_type, MPI_Comm communicator,
                           char const* function) {
   rank_state& rank = self();
   membership* among = nullptr;
@@ -227,7 +235,13 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
   if (int const error =
           into.check_all(rank, among->shared->size, received_type, communicator, function))
     return error;
-  collective const of{rank, *among, call::allgather};
+  bool const is_direct =
+      among->size >= (meets(*among) ? fewest_in_window_of_world : fewest_in_window);
+  collective const of{rank, *among, is_direct ? call::shared_allgather : call::allgather};
+  if (is_direct) {
+    allgather_in_window(of, sent, sent_count, sent_type, received, into, received_type);
+    return of.result(communicator, function);
+  }
   if (meets(*among)) {
     allgather_directly(of, sent, sent_count, sent_type, received, into, received_type);
     return of.result(communicator, function);
@@ -254,8 +268,8 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
 }
 
 /// Without the direct way, each rank exchanges in step k with the ranks at distance k.
-QUARRY_SLOW int alltoall(void const* sent, parts const& outgoing, MPI_Datatype sent_type,
-                         void* received, parts const& incoming, MPI_Datatype received_type,
+QUARRY_SLOW int alltoall(void const* sent, rank_parts const& outgoing, MPI_Datatype sent_type,
+                         void* received, rank_parts const& incoming, MPI_Datatype received_type,
                          MPI_Comm communicator, char const* function, bool has_one_size) {
   rank_state& rank = self();
   membership* among = nullptr;
@@ -354,7 +368,7 @@ QUARRY_HD int MPI_Scatter(void const* sent, int sent_count, MPI_Datatype sent_ty
         scatter_call(sent, sent_count, sent_type, received, received_count, received_type, root),
         communicator, "MPI_Scatter");
   return scatter(sent, {nullptr, nullptr, sent_count}, sent_type, received, received_count,
-                 received_type, root, communicator, "MPI_Scatter", true);
+                 received_type, root, communicator, "MPI_Scatter");
 }
 QUARRY_HD int MPI_Scatterv(void const* sent, int const* sent_counts, int const* displacements,
                            MPI_Datatype sent_type, void* received, int received_count,
@@ -364,7 +378,7 @@ QUARRY_HD int MPI_Scatterv(void const* sent, int const* sent_counts, int const* 
                                     received_count, received_type, root),
                       communicator, "MPI_Scatterv");
   return scatter(sent, {sent_counts, displacements, 0}, sent_type, received, received_count,
-                 received_type, root, communicator, "MPI_Scatterv", false);
+                 received_type, root, communicator, "MPI_Scatterv");
 }
 QUARRY_HD int MPI_Allgather(void const* sent, int sent_count, MPI_Datatype sent_type,
                             void* received, int received_count, MPI_Datatype received_type,

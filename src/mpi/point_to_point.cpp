@@ -15,6 +15,7 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
       through.at->shared->world_rank(static_cast<std::uint32_t>(to), rank.rank);
   envelope const head{static_cast<std::uint32_t>(tag), through.at->rank, through.context << 8};
   wait_reason const reason = reason_of(which, to, tag, through.context);
+  bool const is_ordered = shares_memory(which);
   if (size <= most_inline && how != mode::synchronous) {
     alignas(8) char packed[most_inline];
     pack(rank, packed, data, count, type);
@@ -25,7 +26,7 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
     };
     std::uint32_t const words = (static_cast<std::uint32_t>(size) + 3) / 4;
     envelope in_slot{head.tag, head.source, head.about | static_cast<std::uint32_t>(size)};
-    if (makes_shared_object(which)) {  // members share memory
+    if (is_ordered) {
       in_slot.about |= envelope::is_ordered;
       slot.write_ordered(in_slot, words, word);
     } else {
@@ -34,9 +35,7 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
     note_mail(slot);
     return nullptr;
   }
-  // Members of a new communicator share memory, so its messages must be ordered.
-  if (size <= extended_bytes() && how != mode::synchronous && is_dense(rank, type) &&
-      !makes_shared_object(which)) {
+  if (size <= extended_bytes() && how != mode::synchronous && is_dense(rank, type) && !is_ordered) {
     sender_slot slot{mailbox_of(target)};
     if (!slot.is_free()) wait_for_slot(rank, slot, reason);
     write_any_extended(slot, target, head, static_cast<char const*>(data),

@@ -110,8 +110,8 @@ QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {
 QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes count,
                         MPI_Datatype type, MPI_Op op) {
   if (user_op const* const made = op_of(rank, op)) {
-    int length = static_cast<int>(count);
-    made->function(const_cast<void*>(input), in_out, &length, &type);
+    MPI_Count length = static_cast<MPI_Count>(count);  // functions read an int or an MPI_Count
+    made->function(const_cast<void*>(input), in_out, reinterpret_cast<int*>(&length), &type);
     return;
   }
   switch (type) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of each collective operation. Trees for barriers, broadcasts and reductions; for the
 // others each rank exchanges messages with each peer that has a part of its data.
+#include "collective.hpp"
 #include "scheduled_collective.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -158,28 +159,44 @@ QUARRY_SLOW void add_reduce_scatter(schedule_builder& to, rank_state& rank,
   to.copy(total, static_cast<bytes>(parts.count_of(0)), type, result, type);
 }
 
-/// Each rank receives the reduction of all lower ranks from its predecessor.
-QUARRY_SLOW void add_scan(schedule_builder& to, collective_call const& wanted,
+/// Along a binomial tree, as the blocking scan.
+QUARRY_SLOW void add_scan(schedule_builder& to, rank_state& rank, collective_call const& wanted,
                           peer_group const& all) {
   buffer_part const result = wanted.received.whole();
   bytes const count = result.count;
   MPI_Datatype const type = result.type;
   void const* const own = input_of(wanted);
   bool const includes_own = wanted.what == operation::scan;
-  bool const is_last = all.own + 1 == all.size;
-  if (all.own == 0) {
-    if (!is_last) to.send(all, 1, own, count, type);
-    if (includes_own) to.copy(own, count, type, result.data, type);
-    return;
+  std::uint32_t const children = tree_children(all.own, all.size);
+  element_span const span = span_of(rank, count, type);
+  bytes const distance = (span.size + 15) / 16 * 16;
+  char* const memory = to.memory((children + 3) * distance);
+  auto const place = [&](std::uint32_t index) { return memory + index * distance - span.first; };
+  char* const sum = place(children + 1);
+  char* const lower = place(children + 2);
+  to.copy(own, count, type, place(0), type);
+  to.copy(own, count, type, sum, type);
+  for (std::uint32_t child = 0; child < children; ++child)
+    to.receive(all, all.own + (1u << child), place(child + 1), count, type);
+  for (std::uint32_t child = 0; child < children; ++child) {
+    to.wait();
+    to.reduce(place(child), place(child + 1), count, type);
   }
-  char* const lower = to.elements(count, type);
-  to.receive(all, all.own - 1, lower, count, type);
-  char* const total = includes_own ? result.data : is_last ? nullptr : to.elements(count, type);
-  if (total != nullptr) to.copy(own, count, type, total, type);
+  if (all.own != 0) {
+    std::uint32_t const parent = all.own & (all.own - 1);
+    to.wait();
+    to.send(all, parent, place(children), count, type);
+    to.receive(all, parent, lower, count, type);
+    to.wait();
+    to.reduce(lower, sum, count, type);
+    for (std::uint32_t child = 0; child < children; ++child)
+      to.reduce(lower, place(child), count, type);
+  }
   to.wait();
-  if (total != nullptr) to.reduce(lower, total, count, type);
-  if (!is_last) to.send(all, all.own + 1, total, count, type);
-  if (!includes_own) to.copy(lower, count, type, result.data, type);
+  for (std::uint32_t child = children; child-- != 0;)
+    to.send(all, all.own + (1u << child), place(child), count, type);
+  if (includes_own || all.own != 0)
+    to.copy(includes_own ? sum : lower, count, type, result.data, type);
 }
 
 QUARRY_SLOW void add_gather(schedule_builder& to, rank_state& rank, collective_call const& wanted,
@@ -358,7 +375,7 @@ QUARRY_SLOW void add_steps(schedule_builder& to, rank_state& rank, collective_ca
       return add_reduce_scatter(to, rank, wanted, peers);
     case operation::scan:
     case operation::exscan:
-      return add_scan(to, wanted, peers.local);
+      return add_scan(to, rank, wanted, peers.local);
     default:
       return add_neighbour_exchange(to, rank, wanted, peers);
   }

@@ -24,4 +24,16 @@ class scratch {
   char* memory_ = nullptr;
 };
 
+/// The same, but short memory lies on the stack: on a GPU other ranks cannot read it.
+class own_scratch {
+ public:
+  QUARRY_HD own_scratch(rank_state& rank, bytes size)
+      : long_{rank, size <= sizeof(short_) ? 0 : size} {}
+  [[nodiscard]] QUARRY_HD char* data() { return long_.data() != nullptr ? long_.data() : short_; }
+
+ private:
+  scratch long_;
+  alignas(16) char short_[128];
+};
+
 }  // namespace quarry::inline QUARRY_ABI::mpi

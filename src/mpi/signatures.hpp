@@ -40,10 +40,12 @@ QUARRY_SLOW int send_signed(void const* data, int count, MPI_Datatype type, int 
 QUARRY_SLOW int isend_signed(void const* data, int count, MPI_Datatype type, int to, int tag,
                              MPI_Comm communicator, mode how, MPI_Request* request,
                              char const* function);
-QUARRY_SLOW int sendrecv_signed(void const* sent, int sent_count, MPI_Datatype sent_type, int to,
-                                int sent_tag, void* received, int received_count,
+/// `signature` is that of the program's buffer, of which `sent` may be a copy.
+QUARRY_SLOW int sendrecv_signed(void const* sent, std::int64_t sent_count, MPI_Datatype sent_type,
+                                int to, int sent_tag, void* received, int received_count,
                                 MPI_Datatype received_type, int from, int received_tag,
-                                MPI_Comm communicator, MPI_Status* status);
+                                MPI_Comm communicator, MPI_Status* status, char const* function,
+                                type_signature const& signature);
 
 /// After `is_received`: frees a message that its sender has waited for.
 QUARRY_SLOW void finish_signed_send(message& own);

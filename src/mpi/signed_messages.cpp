@@ -28,13 +28,13 @@ constexpr std::uint32_t most_spare_notes = 16;
   --own->spares;
   return spare;
 }
-/// As `start_send`.
+/// As `start_send`, for a message with the signature of the program's buffer.
 [[nodiscard]] QUARRY_SLOW message* start_signed_send(rank_state& rank, channel const& through,
                                                      void const* data, bytes count,
                                                      MPI_Datatype type, std::int32_t to,
                                                      std::int32_t tag, mode how, call which,
+                                                     type_signature const& signature,
                                                      message& own) {
-  type_signature const signature = signature_of(rank, count, type);
   if (!signature.is_known)
     return start_send(rank, through, data, count, type, to, tag, how, which, own);
   bytes const size = count * element_size(rank, type);
@@ -67,9 +67,10 @@ constexpr std::uint32_t most_spare_notes = 16;
 
 /// As `send`.
 QUARRY_SLOW void send_and_wait(rank_state& rank, membership& at, void const* data, bytes count,
-                               MPI_Datatype type, int to, int tag, mode how, call which) {
-  message* const sent =
-      start_signed_send(rank, {&at, at.context}, data, count, type, to, tag, how, which, rank.sent);
+                               MPI_Datatype type, int to, int tag, mode how, call which,
+                               type_signature const& signature) {
+  message* const sent = start_signed_send(rank, {&at, at.context}, data, count, type, to, tag, how,
+                                          which, signature, rank.sent);
   if (sent == nullptr) return;
   wait_until(rank, reason_of(which, to, tag, at.context), [&] { return is_received(*sent); });
   finish_send(*sent);
@@ -85,7 +86,8 @@ QUARRY_SLOW int send_signed(void const* data, int count, MPI_Datatype type, int 
           check_message(rank, communicator, count, type, to, tag, false, function, at))
     return error;
   if (to != MPI_PROC_NULL)
-    send_and_wait(rank, *at, data, static_cast<bytes>(count), type, to, tag, how, which);
+    send_and_wait(rank, *at, data, static_cast<bytes>(count), type, to, tag, how, which,
+                  signature_of(rank, static_cast<bytes>(count), type));
   return MPI_SUCCESS;
 }
 
@@ -99,30 +101,28 @@ QUARRY_SLOW int isend_signed(void const* data, int count, MPI_Datatype type, int
     return error;
   begin_isend(rank, *at, to, communicator, request, [&](message& own) {
     return start_signed_send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to,
-                             tag, how, call::isend, own);
+                             tag, how, call::isend,
+                             signature_of(rank, static_cast<bytes>(count), type), own);
   });
   return MPI_SUCCESS;
 }
 
-QUARRY_SLOW int sendrecv_signed(void const* sent, int sent_count, MPI_Datatype sent_type, int to,
-                                int sent_tag, void* received, int received_count,
+QUARRY_SLOW int sendrecv_signed(void const* sent, std::int64_t sent_count, MPI_Datatype sent_type,
+                                int to, int sent_tag, void* received, int received_count,
                                 MPI_Datatype received_type, int from, int received_tag,
-                                MPI_Comm communicator, MPI_Status* status) {
-  char const* const function = "MPI_Sendrecv";
+                                MPI_Comm communicator, MPI_Status* status, char const* function,
+                                type_signature const& signature) {
   rank_state& rank = self();
   membership* at = nullptr;
-  if (int const error = check_message(rank, communicator, sent_count, sent_type, to, sent_tag,
-                                      false, function, at))
-    return error;
-  if (int const error = check_message(rank, communicator, received_count, received_type, from,
-                                      received_tag, true, function, at))
-    return error;
   request wanted;
-  set_up(wanted, received, received_count, received_type, from, received_tag, *at);
+  if (int const error =
+          prepare_exchange(rank, communicator, sent_count, sent_type, to, sent_tag, received,
+                           received_count, received_type, from, received_tag, function, at, wanted))
+    return error;
   if (wanted.is_done == 0) begin_receive(rank, wanted);
   if (to != MPI_PROC_NULL)
     send_and_wait(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag,
-                  mode::standard, call::sendrecv);
+                  mode::standard, call::sendrecv, signature);
   wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
              [&] { return wanted.is_done != 0; });
   return finish_receive(rank, communicator, wanted, status, function);

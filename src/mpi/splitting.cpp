@@ -4,6 +4,7 @@
 #include "attributes.hpp"
 #include "groups.hpp"
 #include "information.hpp"
+#include "split_order.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -28,106 +29,42 @@ QUARRY_SLOW communicator* join_groups(bridge const& across, communicator* local)
 
 namespace {
 
-/// A member's wish, and what became of it.
-struct wish {
-  std::int32_t color;
-  std::int32_t key;
-  std::uint32_t rank;  // in the old communicator
-  std::uint32_t new_rank;
-  std::uint64_t context;  // of the intercommunicator, at the first wish of a color
-  communicator* part;
-  communicator* half;  // of the intercommunicator
-};
-
-[[nodiscard]] QUARRY_HD bool is_before(wish const& left, wish const& right) {
-  if (left.color != right.color) return left.color < right.color;
-  if (left.key != right.key) return left.key < right.key;
-  return left.rank < right.rank;
-}
-
-/// Sorts in place, in n log n steps.
-QUARRY_SLOW void heap_sort(wish* wishes, std::uint32_t count) {
-  auto const sift = [&](std::uint32_t root, std::uint32_t end) {
-    for (std::uint32_t child = 2 * root + 1; child < end; child = 2 * root + 1) {
-      if (child + 1 < end && is_before(wishes[child], wishes[child + 1])) ++child;
-      if (!is_before(wishes[root], wishes[child])) return;
-      wish const swapped = wishes[root];
-      wishes[root] = wishes[child];
-      wishes[child] = swapped;
-      root = child;
-    }
-  };
-  for (std::uint32_t i = count / 2; i-- != 0;) sift(i, count);
-  for (std::uint32_t end = count; end-- > 1;) {
-    wish const swapped = wishes[0];
-    wishes[0] = wishes[end];
-    wishes[end] = swapped;
-    sift(0, end);
-  }
-}
-
-/// Wishes in order, in which those of one color follow one another.
-struct sorted_wishes {
-  wish* first;
+/// The parts of all colors, which lie among empty entries.
+struct color_parts {
+  color_part* first;
   std::uint32_t count;
 
-  [[nodiscard]] QUARRY_HD std::uint32_t end_of_color(std::uint32_t begin) const {
-    std::uint32_t end = begin;
-    while (end < count && first[end].color == first[begin].color) ++end;
-    return end;
+  [[nodiscard]] QUARRY_HD bool is_part(std::uint32_t place) const {
+    return first[place].color != MPI_UNDEFINED;
   }
-  /// Calls `act(begin, end)` for each color but MPI_UNDEFINED.
+  /// Calls `act(part)` for each color.
   template <class Act>
-  QUARRY_HD void for_each_color(Act const& act) const {
-    for (std::uint32_t begin = 0, end = 0; begin < count; begin = end) {
-      end = end_of_color(begin);
-      if (first[begin].color != MPI_UNDEFINED) act(begin, end);
-    }
+  QUARRY_HD void for_each(Act const& act) const {
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (is_part(i)) act(first[i]);
   }
 };
-
-/// Makes a communicator for each color. Returns false, and has made none, if the heap has no
-/// memory.
-QUARRY_SLOW bool make_parts(communicator const& old, std::uint32_t own,
-                            sorted_wishes const& wishes) {
-  bool is_made = true;
-  wishes.for_each_color([&](std::uint32_t begin, std::uint32_t end) {
-    std::uint32_t const size = end - begin;
-    communicator* const part =
-        is_made ? new_communicator(size, size, size, new_contexts()) : nullptr;
-    is_made = part != nullptr;
-    for (std::uint32_t i = begin; i < end; ++i) {
-      if (is_made) part->members[i - begin] = old.world_rank(wishes.first[i].rank, own);
-      wishes.first[i].part = part;
-      wishes.first[i].new_rank = i - begin;
-    }
-  });
-  if (!is_made)
-    wishes.for_each_color(
-        [&](std::uint32_t begin, std::uint32_t) { discard(wishes.first[begin].part); });
-  return is_made;
-}
 
 /// Joins the parts of two groups that have the same color. Parts whose color the other group does
 /// not have are freed. Returns false, and has freed all parts, if the heap has no memory.
-QUARRY_SLOW bool join_parts(bridge const& across, sorted_wishes const& own, bool is_made) {
+QUARRY_SLOW bool join_parts(bridge const& across, color_parts const& own, bool is_made) {
   struct table {
-    sorted_wishes wishes;
+    color_parts parts;
     std::uint64_t is_made;
   };
   if (is_made && across.is_first())
-    own.for_each_color(
-        [&](std::uint32_t begin, std::uint32_t) { own.first[begin].context = new_contexts(); });
+    own.for_each([&](color_part& part) { part.context = new_contexts(); });
   table const other = across.exchange(table{own, is_made ? 1u : 0u});
   bool is_joined = is_made && other.is_made != 0;
   std::uint32_t match = 0;  // in the other table
   if (is_joined)
-    own.for_each_color([&](std::uint32_t begin, std::uint32_t) {
-      wish& here = own.first[begin];
-      while (match < other.wishes.count && other.wishes.first[match].color < here.color) ++match;
-      here.half = nullptr;
-      if (match == other.wishes.count || other.wishes.first[match].color != here.color) return;
-      wish const& there = other.wishes.first[match];
+    own.for_each([&](color_part& here) {
+      color_parts const& remote = other.parts;
+      while (match < remote.count &&
+             (!remote.is_part(match) || remote.first[match].color < here.color))
+        ++match;
+      if (match == remote.count || remote.first[match].color != here.color) return;
+      color_part const& there = remote.first[match];
       here.half =
           new_half(here.part, *there.part, across.world_leader,
                    static_cast<std::uint32_t>(across.is_first() ? here.context : there.context));
@@ -136,13 +73,13 @@ QUARRY_SLOW bool join_parts(bridge const& across, sorted_wishes const& own, bool
   std::uint64_t const is_complete = is_joined ? 1 : 0;
   is_joined = across.exchange(is_complete) != 0 && is_joined;
   if (is_made)
-    own.for_each_color([&](std::uint32_t begin, std::uint32_t end) {
-      communicator* const half = own.first[begin].half;
-      if (!is_joined || half == nullptr) {
-        discard(own.first[begin].part);
-        discard(half);
+    own.for_each([&](color_part& part) {
+      if (!is_joined || part.half == nullptr) {
+        discard(part.part);
+        discard(part.half);
+        part.half = nullptr;
       }
-      for (std::uint32_t i = begin; i < end; ++i) own.first[i].part = is_joined ? half : nullptr;
+      part.part = part.half;
     });
   return is_joined;
 }
@@ -156,42 +93,48 @@ QUARRY_SLOW int split(rank_state& rank, MPI_Comm handle, int color, int key, MPI
   if (color < 0 && color != MPI_UNDEFINED)
     return fail(rank, handle, MPI_ERR_ARG, function, "color", color);
   membership& among = own_group(rank, *at);
-  communicator const& old = *among.shared;
+  bool const has_two = is_intercommunicator(*at);
   MPI_Errhandler const handler = at->handler;
-  std::uint32_t const own = among.rank;
-  // The members write their wishes to one array; rank 0 sorts them.
-  wish* wishes = nullptr;
-  if (own == 0) wishes = static_cast<wish*>(allocate(2 * old.size * sizeof(wish)));
-  broadcast_bytes(rank, among, &wishes, sizeof(wishes), 0, which);
-  if (wishes != nullptr) {
-    wishes[own] = {color, key, own, 0, 0, nullptr, nullptr};
-    barrier(rank, among, which);
+  std::uint32_t const size = among.size;
+  bool const is_member = color != MPI_UNDEFINED;
+  communicator* made = nullptr;
+  std::uint32_t new_rank = 0;
+  bool is_made = false;
+  {
+    split_table const table{rank, among, which, {color, key, among.rank}};
+    wish_order order{};
+    if (table.is_made()) {
+      order = table.order();
+      bool const is_first = is_member && order.place == order.first;
+      std::uint32_t const members = order.end - order.first;
+      color_part& own = table.parts()[order.place];
+      own = {nullptr, nullptr, 0, is_first ? color : MPI_UNDEFINED};
+      if (is_first) own.part = new_communicator(members, members, members, new_contexts());
+      if (is_first && own.part == nullptr) table.note_failure();
+      table.meet();
+      new_rank = order.place - order.first;
+      if (table.has_failed()) {
+        discard(own.part);
+      } else if (is_member) {
+        table.parts()[order.first].part->members[new_rank] = rank.rank;
+      }
+    }
+    if (has_two) {
+      collective const across{rank, *at, which};  // all ranks count it
+      if (table.is_made()) table.meet();
+      if (among.rank == 0 && !join_parts({across, *at}, {table.parts(), table.is_made() ? size : 0},
+                                         table.is_made() && !table.has_failed()))
+        table.note_failure();
+      table.meet();
+    }
+    is_made = table.is_made() && !table.has_failed();
+    if (is_made && is_member) made = table.parts()[order.first].part;
+    table.meet();
   }
-  std::uint32_t is_made = wishes != nullptr ? 1 : 0;
-  sorted_wishes const sorted{wishes != nullptr ? wishes + old.size : nullptr, old.size};
-  if (own == 0 && is_made != 0) {
-    for (std::uint32_t i = 0; i < old.size; ++i) sorted.first[i] = wishes[i];
-    heap_sort(sorted.first, old.size);
-    is_made = make_parts(old, rank.rank, sorted) ? 1 : 0;
-  }
-  if (is_intercommunicator(*at)) {
-    collective const across{rank, *at, which};  // all ranks count it
-    if (own == 0) is_made = join_parts({across, *at}, sorted, is_made != 0) ? 1 : 0;
-  }
-  if (own == 0 && is_made != 0)
-    for (std::uint32_t i = 0; i < old.size; ++i) wishes[sorted.first[i].rank] = sorted.first[i];
-  broadcast_bytes(rank, among, &is_made, sizeof(is_made), 0, which);
   *part = MPI_COMM_NULL;
-  wish result{};
-  if (wishes != nullptr) {
-    if (is_made != 0) result = wishes[own];
-    barrier(rank, among, which);
-    if (own == 0) release(wishes);
-  }
   bool const is_joined =
-      is_made != 0 && (result.part == nullptr ||
-                       join(rank, result.part, result.new_rank, handler, part) != nullptr);
-  return is_joined ? MPI_SUCCESS : fail(rank, handle, MPI_ERR_NO_MEM, function, "size", old.size);
+      is_made && (made == nullptr || join(rank, made, new_rank, handler, part) != nullptr);
+  return is_joined ? MPI_SUCCESS : fail(rank, handle, MPI_ERR_NO_MEM, function, "size", size);
 }
 
 namespace {
@@ -215,7 +158,7 @@ QUARRY_SLOW int duplicate(rank_state& rank, MPI_Comm handle, MPI_Comm* copy, cha
   if (at == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
   membership& among = own_group(rank, *at);
   communicator* made = nullptr;
-  if (among.rank == 0) made = copy_of(*among.shared, rank.rank, new_contexts());
+  if (among.rank == 0) made = copy_of(*among.shared, new_contexts());
   if (is_intercommunicator(*at)) {
     collective const across{rank, *at, call::comm_dup};  // all ranks count it
     if (among.rank == 0) made = join_groups({across, *at}, made);
@@ -225,6 +168,48 @@ QUARRY_SLOW int duplicate(rank_state& rank, MPI_Comm handle, MPI_Comm* copy, cha
     return fail(rank, handle, MPI_ERR_NO_MEM, function, "size", among.size);
   return MPI_SUCCESS;
 }
+
+/// The members of a group along a binomial tree. Their messages are in the world, where no other
+/// operation has this kind of tag.
+class group_tree {
+ public:
+  QUARRY_HD group_tree(rank_state& rank, group& members, std::uint32_t own, int tag)
+      : rank_{rank},
+        members_{members},
+        own_{own},
+        children_{tree_children(own, members.size)},
+        through_{&rank.member_of[0], rank.member_of[0].context + 1},
+        tag_{tag_of(static_cast<std::uint32_t>(tag), which)} {}
+  /// Gives all members the data of the first.
+  QUARRY_SLOW void broadcast(void* data, bytes size) const {
+    if (own_ != 0)
+      (void)receive_bytes(rank_, through_, data, size, world_rank(parent()), tag_, which);
+    for (std::uint32_t child = children_; child-- != 0;)
+      send_bytes(rank_, through_, data, size, world_rank(own_ + (1u << child)), tag_, which);
+  }
+  /// The first member waits until all have called it.
+  QUARRY_SLOW void arrive() const {
+    for (std::uint32_t child = 0; child < children_; ++child)
+      (void)receive_bytes(rank_, through_, nullptr, 0, world_rank(own_ + (1u << child)), tag_,
+                          which);
+    if (own_ != 0) send_bytes(rank_, through_, nullptr, 0, world_rank(parent()), tag_, which);
+  }
+
+ private:
+  static constexpr call which = call::comm_create_group;
+
+  [[nodiscard]] QUARRY_HD std::uint32_t parent() const { return own_ & (own_ - 1); }
+  [[nodiscard]] QUARRY_HD std::int32_t world_rank(std::uint32_t member) const {
+    return static_cast<std::int32_t>(members_.world_rank(member));
+  }
+
+  rank_state& rank_;
+  group& members_;
+  std::uint32_t own_;
+  std::uint32_t children_;  // own + 1, own + 2, own + 4, ...
+  channel through_;
+  std::int32_t tag_;
+};
 
 }  // namespace
 
@@ -293,29 +278,21 @@ QUARRY_HD int MPI_Comm_create_group(MPI_Comm handle, MPI_Group group_handle, int
   if (place == MPI_UNDEFINED) return MPI_SUCCESS;
   auto const own = static_cast<std::uint32_t>(place);
   MPI_Errhandler const handler = at->handler;
+  std::uint32_t const size = members->size;
+  bool const is_small = size <= 64;  // then one rank is fast enough
   communicator* made = nullptr;
-  if (own == 0) {
-    made = new_communicator(members->size, members->size, members->size, new_contexts());
-    for (std::uint32_t i = 0; made != nullptr && i < members->size; ++i)
-      made->members[i] = members->world_rank(i);
+  if (own == 0) made = new_communicator(size, size, size, new_contexts());
+  for (std::uint32_t i = 0; is_small && made != nullptr && i < size; ++i)
+    made->members[i] = members->world_rank(i);
+  group_tree const tree{rank, *members, own, tag};
+  tree.broadcast(&made, sizeof(made));
+  if (made != nullptr && !is_small) {
+    made->members[own] = rank.rank;
+    tree.arrive();
+    tree.broadcast(nullptr, 0);  // the list is complete
   }
-  // Along a binomial tree, in the world, where no other operation has this kind of tag.
-  call const which = call::comm_create_group;
-  channel const through{&rank.member_of[0], rank.member_of[0].context + 1};
-  std::int32_t const number = tag_of(static_cast<std::uint32_t>(tag), which);
-  std::uint32_t bit = 1;
-  for (; bit < members->size; bit <<= 1) {
-    if ((own & bit) == 0) continue;
-    (void)receive_bytes(rank, through, &made, sizeof(made),
-                        static_cast<std::int32_t>(members->world_rank(own - bit)), number, which);
-    break;
-  }
-  for (bit >>= 1; bit != 0; bit >>= 1)
-    if (own + bit < members->size)
-      send_bytes(rank, through, &made, sizeof(made),
-                 static_cast<std::int32_t>(members->world_rank(own + bit)), number, which);
   if (made == nullptr || join(rank, made, own, handler, result) == nullptr)
-    return fail(rank, handle, MPI_ERR_NO_MEM, name, "size", members->size);
+    return fail(rank, handle, MPI_ERR_NO_MEM, name, "size", size);
   return MPI_SUCCESS;
 }
 

@@ -37,14 +37,15 @@ struct traced_rank {
   return {state_of(number), memory, memory.ranks[number]};
 }
 
-/// Nanoseconds of the machine's clock. On the CPU the ranks take turns on one thread, and the clock
-/// is the thread's: what other programs on the machine do is not in it.
+/// Nanoseconds of the machine's clock. On the CPU, if the ranks take turns on one thread, the clock
+/// is the thread's: what other programs on the machine do is not in it. Several threads need a
+/// clock that they share.
 [[nodiscard]] QUARRY_HD std::uint64_t time_now() {
 #ifdef __CUDA_ARCH__
   return simt::clock_ns();
 #else
   std::timespec time{};
-  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  (void)clock_gettime(the_world().threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
          static_cast<std::uint64_t>(time.tv_nsec);
 #endif
@@ -61,13 +62,19 @@ QUARRY_HD void set_address(trace_record& made, void const* address) {
                                                  std::uint32_t role_and_function,
                                                  std::uint32_t place) {
   if (at.own.written == no_record) return no_record;  // 4 billion calls
-  std::uint32_t const number = at.own.written++;
+  std::uint32_t const number = at.own.written;
   trace_record& made = *at.record(number);
   made = trace_record{};
   made.function = static_cast<std::uint16_t>(role_and_function & 0xffff);
   made.role = static_cast<std::uint16_t>(role_and_function >> 16);
   made.place = place;
   made.begin = time_now();
+#ifdef __CUDA_ARCH__
+  at.own.written = number + 1;
+#else
+  // The launcher may read while ranks run on other threads, if the program is ended.
+  simt::atomic_ref<std::uint32_t>{at.own.written}.store(number + 1, simt::release);
+#endif
   return number;
 }
 

@@ -4,13 +4,14 @@
 #pragma once
 
 #include "bulk_copy.cuh"
-#include "extension.hpp"
+#include "lane_jobs.hpp"
+#include "reduction_job.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// What a rank's helpers do.
+/// What a rank's helpers do with a message.
 struct warp_task {
-  enum class kind : std::uint32_t { end, store, load } what;
+  enum class kind : std::uint32_t { end, store, load, copy, exchange, reduce } what;
   std::uint32_t size;
   std::uint64_t* units;
   char* data;
@@ -45,8 +46,9 @@ class warp_helpers {
     __syncthreads();
   }
 
-  /// The helper's part, until its rank ends.
-  __device__ static void help() {
+  /// The helper's part, until its rank ends. Not inline: its frame is as large as that of a rank's
+  /// deepest calls.
+  __device__ __noinline__ static void help() {
     post& own = own_post();
     for (std::uint32_t task = 0;; ++task) {
       engine::wait_for_phase(address_of(own.begin), task % 2);  // (H)
@@ -56,8 +58,10 @@ class warp_helpers {
       lane_share const share{threadIdx.x % 32, 32};
       if (todo.what == warp_task::kind::store) {
         store_numbered(units, todo.data, todo.size, share);
-      } else {
+      } else if (todo.what == warp_task::kind::load) {
         load_numbered(units, todo.data, todo.size, share);
+      } else {
+        help_collective(own);
       }
       __syncwarp();
       if (threadIdx.x % 32 == 0) arrive(own.end);  // (E)
@@ -70,6 +74,27 @@ class warp_helpers {
     arrive(own.begin);                                             // (B)
     engine::wait_for_phase(address_of(own.end), own.tasks++ % 2);  // (W)
   }
+  /// The same for jobs of collective operations.
+  __device__ static void run(copy_job const& job) {
+    own_post().copy = job;
+    run(warp_task{warp_task::kind::copy, 0, nullptr, nullptr, 0});
+  }
+  [[nodiscard]] __device__ static bool run(exchange_job const& job, std::uint32_t bits) {
+    post& own = own_post();
+    own.exchange = job;
+    own.is_incomplete = 0;
+    run(warp_task{warp_task::kind::exchange, bits, nullptr, nullptr, 0});
+    return own.is_incomplete == 0;
+  }
+  /// The rank is worker `worker` of `workers`; each of its helpers is one.
+  __device__ static void run(reduction_job const& job, std::uint32_t worker,
+                             std::uint32_t workers) {
+    post& own = own_post();
+    own.reduction = job;
+    own.share = {worker * 32, workers * 32};
+    run(warp_task{warp_task::kind::reduce, 0, nullptr, nullptr, 0});
+  }
+
   /// The rank is about to end.
   __device__ static void dismiss() {
     if (!exist()) return;
@@ -82,8 +107,26 @@ class warp_helpers {
     std::uint64_t begin;
     std::uint64_t end;
     warp_task todo;
-    std::uint32_t tasks;  // that are done; only the rank uses it
+    std::uint32_t tasks;          // that are done; only the rank uses it
+    std::uint32_t is_incomplete;  // a helper has met data that it cannot exchange
+    lane_share share;             // of a reduction, for the first helper
+    union {
+      copy_job copy;
+      exchange_job exchange;
+      reduction_job reduction;
+    };
   };
+  __device__ __noinline__ static void help_collective(post& own) {
+    std::uint32_t const lane = threadIdx.x % 32;
+    if (own.todo.what == warp_task::kind::copy) {
+      mpi::run(own.copy, {lane, 32});
+    } else if (own.todo.what == warp_task::kind::exchange) {
+      exchange_members const alone{simt::lane_group::alone(), 1};
+      if (!mpi::run(own.exchange, 0, alone, {lane, 32}, own.todo.size)) own.is_incomplete = 1;
+    } else {
+      mpi::run(own.reduction, {own.share.first + lane, own.share.step});
+    }
+  }
   __device__ static post& own_post() {
     __shared__ post posts[16];  // of each rank of a thread block
     return posts[threadIdx.x / 64];

@@ -73,6 +73,47 @@ class Checks(unittest.TestCase):
     def test_a_buffer_that_changes_before_the_send_is_complete(self):
         self.expect("changed", rf"the buffer of the send of {line_of('CHANGED')} changed before the send was complete: faults.c:\d+$")
 
+    def test_buffers_of_persistent_requests(self):
+        reports = {
+            rf"this call sends bytes that the unfinished receive of {line_of('STARTED RECEIVE')} uses: {line_of('SENDS WHAT IS RECEIVED')}$": 3,
+            rf"the buffer of the send of {line_of('STARTED SEND')} changed before the send was complete: {line_of('SENT AND CHANGED')}$": 3,
+            rf"no call frees the persistent request of the send of {line_of('NEVER FREED')}$": 3,
+        }
+        self.expect_all("persistent_buffers", reports)
+
+    def test_buffers_of_exchanges(self):
+        use = rf"this call receives into bytes that the unfinished exchange of {line_of('EXCHANGE')} uses: {line_of('OVERWRITES')}$"
+        change = rf"the buffer of the exchange of {line_of('EXCHANGE')} changed before the exchange was complete: faults.c:\d+$"
+        for schedule in SCHEDULES:  # the bytes that arrive are the same
+            _, lines = self.run_case("exchanges", schedule=schedule)
+            self.assertEqual(sum(re.search(use, line) is not None for line in lines), 3)
+            self.assertLessEqual(len(lines), 6)
+            self.assertTrue(all(re.search(f"{use}|{change}", line) for line in lines), lines)
+
+    def test_types_of_messages_that_are_buffered_or_replaced(self):
+        differ = "datatypes differ: the receive of {0} has {1}, the message of {2} from rank \\d of the world has {3}$"
+        self.expect("buffered", differ.format(line_of("UNBUFFERED"), "MPI_FLOAT", line_of("BUFFERED"), "MPI_INT"))
+        place = line_of("REPLACED")
+        one = differ.format(place, "MPI_FLOAT", place, "MPI_INT")
+        other = differ.format(place, "MPI_INT", place, "MPI_FLOAT")
+        self.expect("replaced", f"(?:{one}|{other})", count=2)
+
+    def test_buffers_of_collective_operations(self):
+        self.expect(
+            "collective_buffers",
+            rf"this call (?:receives into|sends) bytes that the unfinished collective operation of {line_of('REDUCES')} "
+            rf"uses: {line_of('TOUCHES THE RESULT')}$",
+        )
+        what = "collective operation"
+        self.expect("collective_changed", rf"the buffer of the {what} of {line_of('GATHERS')} changed before the {what} was complete: faults")
+
+    def expect_all(self, case, reports):
+        for schedule in SCHEDULES:
+            result, lines = self.run_case(case, schedule=schedule)
+            self.assertEqual((result.returncode, len(lines)), (1, sum(reports.values())), result.stderr)
+            for pattern, count in reports.items():
+                self.assertEqual(sum(re.search(pattern, line) is not None for line in lines), count, result.stderr)
+
     def test_a_message_that_nobody_receives(self):
         self.expect("unreceived", "nobody has received a message of 12 bytes, tag 5, from rank 0 of communicator 0$", count=1)
 

@@ -164,6 +164,7 @@ TEST(CpuThreads, RanksThatWaitForMemoryThatARankFreesAreNotDeadlocked) {
       int const rank = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
       std::vector<int> data(2000, rank), got(2000, -1);
       std::vector<void*> taken;
+      MPI_Barrier(MPI_COMM_WORLD);  // ranks need memory to begin
       if (rank == 0)
         for (std::size_t bytes = 1 << 20; bytes >= 16; bytes /= 2)
           while (void* const memory = mpi::allocate_for_program(bytes)) taken.push_back(memory);

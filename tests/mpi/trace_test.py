@@ -20,6 +20,7 @@ from pathlib import Path
 
 TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
 DEVICE = os.environ.get("QUARRY_TRACE_DEVICE", "cpu")
+THREADS = [("--threads", "2"), ("--threads", "4")] if DEVICE == "cpu" else []
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests/mpi/traces"
 SENDS, RECEIVES, WAIT, COLLECTIVE, ALLOCATE, FREE = (1, 7, 9), (2, 10), 3, 4, 5, 6
@@ -113,8 +114,8 @@ class Traces(unittest.TestCase):
         self.assertGreater(work(1, "MPI_Send"), 10 * work(3, "MPI_Recv"))
 
     def test_have_each_message_that_the_program_counts(self):
-        for ranks_wanted, rounds in ((7, 40), (1000, 4)):
-            _, ranks, _, done = self.trace("counts", ranks_wanted, rounds)
+        for ranks_wanted, rounds, options in ((7, 40, ()), (1000, 4, ()), *((7, 40, threads) for threads in THREADS)):
+            _, ranks, _, done = self.trace("counts", ranks_wanted, rounds, options=options)
             sends = [(rank, row) for rank, rows in enumerate(ranks) for row in rows if row.role in SENDS and row.peer != PROC_NULL]
             self.assertEqual(done.stdout.split(), [str(len(sends)), str(sum(row.bytes for _, row in sends))])
             received = [(rank, row) for rank, rows in enumerate(ranks) for row in rows if row.role in RECEIVES]
@@ -156,7 +157,7 @@ class Traces(unittest.TestCase):
         self.assertIn(f"{missing} later ones did not fit", done.stderr)
 
     def test_of_a_deadlock_end_with_the_calls_that_wait(self):
-        for options in ((), ("--trace-events", "5")):
+        for options in ((), ("--trace-events", "5"), *THREADS):
             _, ranks, _, done = self.trace("deadlock", 5, options=options, status=1)
             self.assertIn("deadlock", done.stderr)
             self.assertEqual([rows[-1].function for rows in ranks], ["MPI_Recv"] + 4 * ["MPI_Barrier"])
@@ -164,8 +165,22 @@ class Traces(unittest.TestCase):
             self.assertEqual((ranks[0][-1].peer, ranks[0][-1].tag), (1, 9))
 
     def test_of_an_aborted_program_are_written(self):
-        _, ranks, _, _ = self.trace("deadlock", 5, "abort", status=3)
-        self.assertEqual((ranks[0][-1].function, ranks[0][-1].end), ("MPI_Abort", 0))
+        for options in ((), *THREADS):
+            _, ranks, _, _ = self.trace("deadlock", 5, "abort", options=options, status=3)
+            self.assertEqual((ranks[0][-1].function, ranks[0][-1].end), ("MPI_Abort", 0))
+
+    def test_of_several_threads_have_one_clock(self):
+        for options in THREADS:
+            _, ranks, written, _ = self.trace("late", 4, options=options)
+            self.assertEqual([len(rows) for rows in ranks], list(written))
+            self.assertEqual([row.function for row in ranks[3]][1:4], ["malloc", "MPI_Barrier", "MPI_Recv"])
+            for rows in ranks:
+                times = [time for row in rows for time in (row.begin, row.end)]
+                self.assertEqual(times, sorted(times))
+            barriers = [next(row for row in rows if row.function == "MPI_Barrier") for rows in ranks]
+            self.assertLess(max(row.begin for row in barriers), min(row.end for row in barriers))
+            begun = ranks[1][[row.function for row in ranks[1]].index("MPI_Send")]
+            self.assertLess(begun.begin, ranks[3][3].end)  # what is received was sent before
 
     def test_of_a_program_that_crashes_say_so(self):
         path = self.folder / "crash.trace"

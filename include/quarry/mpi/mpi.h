@@ -202,6 +202,8 @@ int MPI_Win_free(MPI_Win* window);
 #include "mpi_collectives.h"
 #include "mpi_communicators.h"
 #include "mpi_datatypes.h"
+#include "mpi_large_counts.h"
 #include "mpi_messages.h"
+#include "mpi_profiling.h" /* of all above */
 
 #endif

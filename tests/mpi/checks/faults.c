@@ -105,6 +105,64 @@ static void persistent(void) {
   MPI_Bcast_init(values, 4, MPI_INT, rank == 2 ? 1 : 0, MPI_COMM_WORLD, MPI_INFO_NULL, &made);  // INIT
 }
 
+// Persistent requests: a buffer in use, one that changes, and a request that nobody frees.
+static void persistent_buffers(void) {
+  int const next = (rank + 1) % size, from = (rank + size - 1) % size;
+  MPI_Request received, sent;
+  MPI_Recv_init(values, 8, MPI_INT, from, 1, MPI_COMM_WORLD, &received);
+  MPI_Send_init(values + 16, 8, MPI_INT, next, 1, MPI_COMM_WORLD, &sent);  // NEVER FREED
+  for (int round = 0; round < 3; ++round) {
+    MPI_Start(&received);  // STARTED RECEIVE
+    if (round == 1) MPI_Recv(values + 7, 0, MPI_INT, MPI_PROC_NULL, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (round == 1) MPI_Send(values + 7, 1, MPI_INT, rank, 2, MPI_COMM_WORLD);  // SENDS WHAT IS RECEIVED
+    values[16] = round;  // the send is not active
+    MPI_Start(&sent);  // STARTED SEND
+    if (round == 2) values[17] = 5;
+    MPI_Wait(&sent, MPI_STATUS_IGNORE);  // SENT AND CHANGED
+    MPI_Wait(&received, MPI_STATUS_IGNORE);
+    values[7] = round;  // the receive is complete
+    if (round == 1) MPI_Recv(values + 40, 1, MPI_INT, rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  MPI_Request_free(&received);
+}
+
+static void exchanges(void) {
+  int const next = (rank + 1) % size, from = (rank + size - 1) % size;
+  MPI_Request both;
+  MPI_Isendrecv(values, 8, MPI_INT, next, 1, values + 8, 8, MPI_INT, from, 1, MPI_COMM_WORLD, &both);  // EXCHANGE
+  MPI_Sendrecv(values + 32, 4, MPI_INT, next, 2, values + 4, 4, MPI_INT, from, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // OVERWRITES
+  MPI_Wait(&both, MPI_STATUS_IGNORE);
+}
+
+static void replaced(void) {
+  int const next = (rank + 1) % size, from = (rank + size - 1) % size;
+  MPI_Sendrecv_replace(values, 4, rank == 1 ? MPI_FLOAT : MPI_INT, next, 1, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // REPLACED
+}
+
+static void buffered(void) {
+  char buffer[64];
+  void* detached;
+  int bytes;
+  MPI_Buffer_attach(buffer, sizeof buffer);
+  MPI_Bsend(values, 4, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD);  // BUFFERED
+  MPI_Recv(values, 4, MPI_FLOAT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // UNBUFFERED
+  MPI_Buffer_detach(&detached, &bytes);
+}
+
+static void collective_buffers(void) {
+  MPI_Request begun;
+  MPI_Iallreduce(values, values + 32, 8, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &begun);  // REDUCES
+  MPI_Bcast(values + 39, 2, MPI_INT, 0, MPI_COMM_WORLD);  // TOUCHES THE RESULT
+  MPI_Wait(&begun, MPI_STATUS_IGNORE);
+}
+
+static void collective_changed(void) {
+  MPI_Request begun;
+  MPI_Iallgather(values, 1, MPI_INT, values + 32, 1, MPI_INT, MPI_COMM_WORLD, &begun);  // GATHERS
+  values[0] = 99;
+  MPI_Wait(&begun, MPI_STATUS_IGNORE);
+}
+
 // A communicator between the even ranks and the odd ones.
 static MPI_Comm between(void) {
   MPI_Comm half, both;
@@ -183,6 +241,15 @@ static void allowed(void) {
     MPI_Barrier(merged);
     MPI_Comm_free(&merged);
   }
+  MPI_Isend(values, 4, MPI_INT, rank, 6, MPI_COMM_WORLD, &requests[0]);  // all read one buffer
+  MPI_Ibcast(rank == 0 ? values : values + 8, 4, MPI_INT, 0, MPI_COMM_WORLD, &requests[1]);
+  MPI_Iallreduce(values, values + 16, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[2]);
+  MPI_Igather(values, 1, MPI_INT, rank == 0 ? values + 24 : values, 1, MPI_INT, 0, MPI_COMM_WORLD, &requests[3]);
+  MPI_Recv(values + 32, 4, MPI_INT, rank, 6, MPI_COMM_WORLD, &status);
+  MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+  MPI_Iallreduce(MPI_IN_PLACE, values, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
+  MPI_Isendrecv_replace(values + 8, 4, MPI_INT, next, 7, from, 7, MPI_COMM_WORLD, &requests[1]);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
   MPI_Info left;
   MPI_Info_create(&left);
   MPI_Finalize();
@@ -246,6 +313,12 @@ int main(int argc, char** argv) {
                      {"structs", structs},
                      {"nonblocking", nonblocking},
                      {"persistent", persistent},
+                     {"persistent_buffers", persistent_buffers},
+                     {"exchanges", exchanges},
+                     {"replaced", replaced},
+                     {"buffered", buffered},
+                     {"collective_buffers", collective_buffers},
+                     {"collective_changed", collective_changed},
                      {"groups", groups},
                      {"unfinished", unfinished},
                      {"allowed", allowed},

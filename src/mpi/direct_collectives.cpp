@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "direct_collectives.hpp"
+
+#include "shared_reads.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+/// Whether others can read elements of `size` bytes at the address.
+[[nodiscard]] QUARRY_HD bool is_readable(void const* elements, bytes size) {
+  return is_shared_memory(elements) && reinterpret_cast<std::uint64_t>(elements) % size == 0;
+}
+
+/// Reduces the published elements to the result of rank 0.
+QUARRY_SLOW void reduce_published(collective const& of, bytes size, MPI_Datatype type, MPI_Op op) {
+  constexpr std::uint32_t radix = reduction_job::radix;
+  std::uint64_t distance = 1;  // of the ranks in a group
+  do {
+    std::uint64_t const span = distance * radix;
+    auto const first = static_cast<std::uint32_t>(of.own / span * span);
+    std::uint64_t const left = of.size - first;
+    std::uint64_t const workers = left < span ? left : span;
+    auto const ranks = static_cast<std::uint32_t>((workers + distance - 1) / distance);
+    reduction_job const job{first, static_cast<std::uint32_t>(distance), ranks,
+                            op,    small_reduction::number_of(type),     size};
+    if (ranks > 1 || distance == 1)
+      reduce_share(job, of.own - first, static_cast<std::uint32_t>(workers));
+    meeting::barrier(of.which);
+    distance = span;
+  } while (distance < of.size);
+}
+
+}  // namespace
+
+QUARRY_SLOW void broadcast_directly(collective const& of, void* data, bytes count,
+                                    MPI_Datatype type, std::uint32_t root) {
+  bool const is_root = of.own == root;
+  published_data const published{of, data, is_root ? count : 0, type};
+  published_place const source = published_place::of(root);
+  bytes const room = count * element_size(of.rank, type);
+  bool const is_simple = source.size <= room && is_dense(of.rank, type);
+  read_common(is_simple && !is_root ? static_cast<char*>(data) : nullptr, source.data, source.size);
+  if (is_root || is_simple) return;
+  published.read(root, 0, room, data, type);
+  if (source.size > room) of.note(MPI_ERR_TRUNCATE);
+}
+
+QUARRY_SLOW bool reduces_directly(membership const& among, int count, MPI_Datatype type,
+                                  MPI_Op op) {
+  return meets(among) && count > 0 && op < first_user_op &&
+         small_reduction::number_of(type) != small_reduction::number::none;
+}
+
+QUARRY_SLOW void reduce_directly(collective const& of, void const* sent, void* received,
+                                 bytes count, MPI_Datatype type, MPI_Op op) {
+  bytes const element = element_size(of.rank, type);
+  bytes const size = count * element;
+  bool const is_first = of.own % reduction_job::radix == 0;
+  bool const is_own_result = received != nullptr && is_readable(received, element);
+  scratch const operand{of.rank, is_readable(sent, element) ? 0 : size};
+  scratch const partial{of.rank, is_first && !is_own_result ? size : 0};
+  if (operand.data() != nullptr) copy_bytes(operand.data(), sent, size);
+  char* const result = is_own_result ? static_cast<char*>(received) : partial.data();
+  published_place::of(of.own) = {
+      operand.data() != nullptr ? operand.data() : static_cast<char const*>(sent), size, result};
+  meeting::barrier(of.which);
+  reduce_published(of, size, type, op);
+  published_place const all = published_place::of(0);
+  bool const has_room = all.size <= size;
+  bool const is_wanted = received != nullptr && received != all.result && has_room;
+  read_common(is_wanted ? static_cast<char*>(received) : nullptr, all.result, all.size);
+  if (!has_room) of.note(MPI_ERR_TRUNCATE);
+  meeting::barrier(of.which);
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of the data that ranks have published, element by element.
+#pragma once
+
+#include "extension.hpp"
+#include "published_place.hpp"
+#include "small_reduction.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// Reduces the elements of a group of ranks to the result of its first rank. On the first level a
+/// group has 32 neighbours, whose operands are what they have published. On the next level the
+/// first ranks of 32 such groups are a group, whose operands are their results, and so on.
+struct reduction_job {
+  static constexpr std::uint32_t radix = 32;
+
+  std::uint32_t first;     // rank of the group
+  std::uint32_t distance;  // of its ranks: 1 on the first level
+  std::uint32_t ranks;     // at most `radix`
+  MPI_Op op;
+  small_reduction::number type;
+  bytes size;  // of all elements
+
+  [[nodiscard]] QUARRY_HD char const* source_of(published_place const& place) const {
+    return distance == 1 ? place.data : place.result;
+  }
+};
+
+/// Neighbouring elements that a lane loads together.
+template <class T, std::uint32_t Width>
+struct alignas(Width * sizeof(T)) element_pack {
+  T values[Width];
+
+  [[nodiscard]] QUARRY_HD static element_pack combined(element_pack const& left,
+                                                       element_pack const& right, MPI_Op op) {
+    element_pack result;
+    QUARRY_UNROLL
+    for (std::uint32_t i = 0; i < Width; ++i)
+      result.values[i] = combine<T>(left.values[i], right.values[i], op);
+    return result;
+  }
+};
+
+/// Combines pack `index` of the group's ranks, in the order of a binary tree over them: the result
+/// is that of reductions by messages (reduce_to_first). A rank whose data is too short, in a wrong
+/// program, counts as 0.
+template <class Pack>
+[[nodiscard]] QUARRY_HD Pack combine_pack(reduction_job const& job, bytes index) {
+  constexpr std::uint32_t batch = 8;
+  Pack lower{}, middle{}, value{};  // of 8 and of 16 ranks, until those above them are there
+  QUARRY_NO_UNROLL
+  for (std::uint32_t begin = 0; begin < job.ranks; begin += batch) {
+    std::uint32_t const present = job.ranks - begin < batch ? job.ranks - begin : batch;
+    Pack const* sources[batch];
+    Pack values[batch];
+    QUARRY_UNROLL
+    for (std::uint32_t k = 0; k < batch; ++k) {
+      std::uint32_t const number = begin + (k < present ? k : 0);
+      published_place const& place = published_place::of(job.first + number * job.distance);
+      sources[k] = reinterpret_cast<Pack const*>(job.source_of(place));
+      if ((index + 1) * sizeof(Pack) > place.size) sources[k] = nullptr;
+    }
+    QUARRY_UNROLL
+    for (std::uint32_t k = 0; k < batch; ++k)
+      values[k] = sources[k] != nullptr ? sources[k][index] : Pack{};
+    QUARRY_UNROLL
+    for (std::uint32_t reach = 1; reach < batch; reach *= 2) {
+      QUARRY_UNROLL
+      for (std::uint32_t i = 0; i < batch; i += 2 * reach)
+        if (i + reach < present) values[i] = Pack::combined(values[i], values[i + reach], job.op);
+    }
+    value = values[0];
+    if ((begin & 8) != 0) value = Pack::combined(lower, value, job.op);
+    bool const is_last = begin + batch >= job.ranks;
+    if ((begin & 16) != 0 && ((begin & 8) != 0 || is_last))
+      value = Pack::combined(middle, value, job.op);
+    if ((begin & 8) == 0) lower = value;
+    if (begin == 8) middle = value;
+  }
+  return value;
+}
+
+/// Whether all ranks of the group have their elements at multiples of 16 bytes.
+[[nodiscard]] QUARRY_SLOW inline bool are_aligned(reduction_job const& job) {
+  constexpr std::uint32_t batch = 8;
+  std::uint32_t bits = 0;
+  QUARRY_NO_UNROLL
+  for (std::uint32_t begin = 0; begin < job.ranks; begin += batch) {
+    QUARRY_UNROLL
+    for (std::uint32_t k = 0; k < batch; ++k) {
+      std::uint32_t const number = begin + k < job.ranks ? begin + k : begin;
+      bits |= unit_bits(job.source_of(published_place::of(job.first + number * job.distance)));
+    }
+  }
+  return bits == 0;
+}
+
+/// A lane's share of the packs from `begin` to `end`: each `step`-th.
+template <class Pack>
+QUARRY_SLOW void reduce_packs(reduction_job const& job, bytes begin, bytes end, lane_share share) {
+  auto* const result = reinterpret_cast<Pack*>(published_place::of(job.first).result);
+  QUARRY_NO_UNROLL
+  for (bytes i = begin + share.first; i < end; i += share.step)
+    result[i] = combine_pack<Pack>(job, i);
+}
+
+/// A lane's share. Lanes take packs of 16 bytes if each lane gets some.
+template <class T>
+QUARRY_SLOW void reduce_share_of(reduction_job const& job, lane_share share) {
+  constexpr std::uint32_t width = 16 / sizeof(T);
+  published_place const first = published_place::of(job.first);
+  bytes const size = job.size < first.size ? job.size : first.size;
+  bytes packs = size / 16;
+  if (packs < share.step || unit_bits(first.result) != 0 || !are_aligned(job)) packs = 0;
+  reduce_packs<element_pack<T, width>>(job, 0, packs, share);
+  reduce_packs<element_pack<T, 1>>(job, packs * width, size / sizeof(T), share);
+}
+
+QUARRY_SLOW inline void run(reduction_job const& job, lane_share share) {
+  using number = small_reduction::number;
+  switch (job.type) {
+    case number::int32:
+      return reduce_share_of<std::int32_t>(job, share);
+    case number::uint32:
+      return reduce_share_of<std::uint32_t>(job, share);
+    case number::int64:
+      return reduce_share_of<std::int64_t>(job, share);
+    case number::uint64:
+      return reduce_share_of<std::uint64_t>(job, share);
+    case number::real32:
+      return reduce_share_of<float>(job, share);
+    case number::real64:
+      return reduce_share_of<double>(job, share);
+    case number::none:
+      return;
+  }
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shared_reads.hpp"
+
+#include "copy_bytes.hpp"
+#include "point_to_point.hpp"
+#include "progress.hpp"
+
+#ifdef __CUDACC__
+#include "warp_helpers.cuh"
+#else
+#include "sliced_reduction.hpp"
+#endif
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+/// The ranks of the caller's warp that call this together, if they are the warp's first lanes, or
+/// the caller alone. On the CPU ranks have no reason to work for each other, but tests let them.
+struct reading_site {};
+[[nodiscard]] QUARRY_HD simt::lane_group reading_lanes() {
+#ifdef __CUDA_ARCH__
+  if (layout().shift != 0) return simt::lane_group::alone();
+#else
+  if (the_meeting().joins_lanes == 0) return simt::lane_group::alone();
+#endif
+  join_lanes();
+  auto const group = simt::lane_group::coalesced<reading_site>();
+  return (group.members() & (group.members() + 1)) == 0 ? group : simt::lane_group::alone();
+}
+
+/// Copies units of a buffer to those of all lanes in `served`. Each unit is loaded once.
+template <class Unit>
+QUARRY_HD void copy_to_lanes(simt::lane_group group, simt::lane_mask served, char* to,
+                             char const* from, bytes units) {
+  constexpr std::uint32_t batch = 4;
+  std::uint32_t const lanes = group.size();
+  QUARRY_NO_UNROLL
+  for (bytes begin = 0; begin < units; begin += batch * lanes) {
+    bytes const first = begin + group.rank();
+    loaded_units<Unit, batch> loaded;
+    QUARRY_UNROLL
+    for (std::uint32_t k = 0; k < batch; ++k)
+      if (first + k * lanes < units)
+        loaded[k] = reinterpret_cast<Unit const*>(from)[first + k * lanes];
+    QUARRY_NO_UNROLL
+    for (simt::lane_mask left = served; left != 0; left &= left - 1) {
+      auto* const target = reinterpret_cast<Unit*>(group.broadcast(to, lowest_one(left)));
+      QUARRY_UNROLL
+      for (std::uint32_t k = 0; k < batch; ++k)
+        if (first + k * lanes < units) target[first + k * lanes] = loaded[k];
+    }
+  }
+}
+
+/// Copies to the lanes whose buffers the others can write. Returns whether this lane's was one.
+QUARRY_HD bool copy_together(simt::lane_group group, char* to, char const* from, bytes size) {
+  bool const can_write = to != nullptr && is_shared_memory(to);
+  simt::lane_mask const served = group.ballot(can_write);
+  auto const bits =
+      static_cast<std::uint32_t>(group.or_reduce(can_write ? unit_bits(to) : 0)) | unit_bits(from);
+  std::uint32_t unit = 1;
+  if (bits % 16 == 0) {
+    copy_to_lanes<granule>(group, served, to, from, size / (unit = 16));
+  } else if (bits % 8 == 0) {
+    copy_to_lanes<long_word>(group, served, to, from, size / (unit = 8));
+  } else if (bits % 4 == 0) {
+    copy_to_lanes<narrow_word>(group, served, to, from, size / (unit = 4));
+  } else {
+    copy_to_lanes<char>(group, served, to, from, size);
+  }
+  group.sync();
+  bytes const rest = size % unit;
+  if (can_write && rest != 0) copy_by_thread(to + (size - rest), from + (size - rest), rest);
+  return can_write;
+}
+
+}  // namespace
+
+QUARRY_SLOW void read_common(char* to, char const* from, bytes size) {
+  if (size == 0) return;
+#ifdef __CUDA_ARCH__
+  if (to != nullptr && warp_helpers::exist() && __isGlobal(to))
+    return warp_helpers::run(copy_job{to, from, size});
+#endif
+  simt::lane_group const group = reading_lanes();
+  if (group.size() > 1 && copy_together(group, to, from, size)) return;
+  if (to != nullptr) copy_bytes(to, from, size);
+}
+
+QUARRY_SLOW bool read_parts(exchange_job const& job, bytes distance) {
+  std::uint32_t bits = unit_bits(job.to) | static_cast<std::uint32_t>(job.part | job.offset) % 16;
+  bool const can_write = job.part != 0 && is_shared_memory(job.to);
+#ifdef __CUDA_ARCH__
+  // The copy engine is as fast for long parts.
+  if (warp_helpers::exist()) return can_write && job.part < 4096 && warp_helpers::run(job, bits);
+#endif
+  simt::lane_group const group = reading_lanes();
+  if (group.size() == 1) {
+    std::uint32_t const unit = bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : 4;
+    if (is_on_host() || !can_write || job.part > 4 * unit) return false;
+    return run(job, 0, exchange_members{group, 1}, whole_share, bits);
+  }
+  constexpr bytes longest = bytes{64} << 20;
+  bool const is_alike = group.all_equal(job.part) && group.all_equal(job.published) &&
+                        group.all_equal(job.offset - group.rank() * distance) &&
+                        group.ballot(can_write) == group.members() && job.part <= longest;
+  if (!is_alike) return false;
+  bits =
+      static_cast<std::uint32_t>(group.or_reduce(bits | static_cast<std::uint32_t>(distance))) % 16;
+  exchange_job of_group = job;
+  of_group.offset = group.broadcast(job.offset);
+  of_group.start = group.broadcast(job.start);
+  bool const is_complete = run(of_group, distance, exchange_members{group, group.size()},
+                               {group.rank(), group.size()}, bits);
+  group.sync();
+  return group.ballot(!is_complete) == 0;
+}
+
+QUARRY_SLOW void reduce_share(reduction_job const& job, std::uint32_t worker,
+                              std::uint32_t workers) {
+#ifdef __CUDA_ARCH__
+  if (warp_helpers::exist()) return warp_helpers::run(job, worker, workers);
+#endif
+#ifdef __CUDACC__
+  run(job, {worker, workers});
+#else
+  reduce_slice(job, worker, workers);
+#endif
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
