@@ -16,16 +16,19 @@ export TSAN_OPTIONS='halt_on_error=1 history_size=5'
 # check LABEL PROGRAM: tests the mutant and prints the result. The empty label is the program without a mutant. Its tests must pass,
 # else the results prove nothing. A program that hangs has detected its mutant, since without a mutant the tests end.
 check() {
-  local label=$1 program=$2 log=build/mutant-tests.log
+  local label=$1 program=$2 log=build/mutant-tests.log status end=
   { cmake --preset tsan -B "$build" -DQUARRY_MUTANT="$label" && cmake --build "$build" --target "$program"; } \
     >build/mutant.log 2>&1 || { cat build/mutant.log >&2; fail "build/mutant does not build"; }
-  if timeout --kill-after=5 "${TEST_SECONDS:-600}" "$build/tests/$program" --gtest_fail_fast >"$log" 2>&1; then
+  timeout --kill-after=5 "${TEST_SECONDS:-600}" "$build/tests/$program" --gtest_fail_fast >"$log" 2>&1
+  status=$?
+  if [ "$status" -eq 0 ]; then
     [ -n "$label" ] || { echo "no mutant: $program passes"; return 0; }
     echo "order $label: NOT caught"
     return 1
   fi
   [ -n "$label" ] || { tail -n 40 "$log" >&2; fail "$program fails without a mutant"; }
-  echo "order $label: caught by $(sed -n 's/^\[ RUN      \] //p' "$log" | tail -n 1)"
+  case $status in 124 | 137) end=", which does not end in ${TEST_SECONDS:-600} s" ;; esac
+  echo "order $label: caught by $(sed -n 's/^\[ RUN      \] //p' "$log" | tail -n 1)$end"
 }
 
 # CMake writes the list of orders: a label and the program whose tests must detect the mutant (MUTANTS in src/*/layer.cmake).
