@@ -80,7 +80,7 @@ void measure(std::string const& shape) {
       for (std::size_t i = 0; i < arrays; ++i) {
         result.seconds += seconds_of(fields[i], current[i][change]);
         result.needed += static_cast<double>(current[i][change] * sizeof(double));
-        result.reserved += static_cast<double>(fields[i].room() * sizeof(double));
+        result.reserved += static_cast<double>(fields[i].capacity() * sizeof(double));
       }
     }
     for (auto const& field : fields) result.copied += static_cast<double>(field.counts().copied);

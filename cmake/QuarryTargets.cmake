@@ -8,6 +8,9 @@ function(quarry_options target)
     $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -Xcompiler=-Wall,-Wextra
       --diag-error=20011,20014
       $<$<VERSION_GREATER_EQUAL:${CMAKE_CUDA_COMPILER_VERSION},12.8>:--compress-mode=size>>)
+  if(QUARRY_UNITY)  # GCC collects garbage only above 1 GB: a tenth less time, and a quarter more memory
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1000000>)
+  endif()
   if(QUARRY_WERROR)  # nvcc's host compiler warns about code that nvcc makes: not for CUDA sources
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
   endif()

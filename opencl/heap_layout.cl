@@ -29,7 +29,7 @@
 #pragma once
 
 #define QUARRY_OPENCL_MAGIC 0x51435241u
-#define QUARRY_OPENCL_LAYOUT 4u
+#define QUARRY_OPENCL_LAYOUT 5u
 
 #define QUARRY_UNIT 16u            // bytes
 #define QUARRY_UNUSED_BYTES 4096u  // at the null reference; a multiple of QUARRY_UNIT
@@ -50,9 +50,8 @@
 #define QUARRY_FAULT_DOUBLE_FREE 2u
 #define QUARRY_FAULT_INTERIOR_REFERENCE 3u
 #define QUARRY_FAULT_FOREIGN_REFERENCE 4u
-#define QUARRY_FAULT_STALLED 5u
-#define QUARRY_FAULT_OVERRUN 6u  // only in debug heaps
-#define QUARRY_FAULT_KINDS 7u
+#define QUARRY_FAULT_OVERRUN 5u  // only in debug heaps
+#define QUARRY_FAULT_KINDS 6u
 
 // A set of numbers below `count`: bit i of level 0 is 1 if i is a member. A bit of level l + 1 says
 // that a word of level l is not 0; it may be wrong for a moment.

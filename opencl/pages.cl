@@ -32,7 +32,7 @@ static inline uint quarry_page_words(quarry_heap heap) {
 
 // Clears page bits of one word.
 static inline void quarry_free_page_bits(quarry_heap heap, uint word, uint bits) {
-  if (QUARRY_ATOMIC(and, QUARRY_ORDER_F)(quarry_page_word(heap, word), ~bits) == ~0u)  // (F)
+  if (QUARRY_ATOMIC(and, F)(quarry_page_word(heap, word), ~bits) == ~0u)  // (F)
     quarry_tree_insert(quarry_words(heap), &heap->page_tree, word);
 }
 
@@ -40,7 +40,7 @@ static inline void quarry_free_page_bits(quarry_heap heap, uint word, uint bits)
 // that were set before, and undoes its own change.
 static inline uint quarry_claim_page_bits(quarry_heap heap, uint word, uint bits) {
   __global uint* const at = quarry_page_word(heap, word);
-  uint const before = QUARRY_ATOMIC(or, QUARRY_ORDER_P)(at, bits);  // (P)
+  uint const before = QUARRY_ATOMIC(or, P)(at, bits);  // (P)
   if ((before & bits) != 0u) {
     if ((before & bits) != bits) quarry_free_page_bits(heap, word, bits & ~before);
     return before & bits;

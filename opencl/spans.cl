@@ -134,8 +134,7 @@ static inline bool quarry_is_empty_word(quarry_heap heap, uint id, uint word, ui
 
 // Clears bits of a word of slot bits, which the caller holds. Returns the previous word.
 static inline uint quarry_put_back(quarry_heap heap, uint span, uint word, uint bits) {
-  uint const before =
-      QUARRY_ATOMIC(and, QUARRY_ORDER_R)(quarry_slot_word(heap, span, word), ~bits);  // (R)
+  uint const before = QUARRY_ATOMIC(and, R)(quarry_slot_word(heap, span, word), ~bits);  // (R)
   if (before == ~0u)
     quarry_list_words(heap, span, quarry_summary_word(heap, span, word), 1u << (word & 31u));
   return before;
@@ -197,9 +196,8 @@ static inline void quarry_open_span(quarry_heap heap, uint id, uint span) {
     quarry_store_relaxed(&heap->top_span, span + 1u);
   quarry_fence();
   for (uint word = 0; word < words; ++word)
-    QUARRY_ATOMIC(store, QUARRY_ORDER_O)(
-        quarry_slot_word(heap, span, word),
-        quarry_unused_bits(slots, word) | (word == 0u ? 1u : 0u));  // (O)
+    QUARRY_ATOMIC(store, O)(quarry_slot_word(heap, span, word),
+                            quarry_unused_bits(slots, word) | (word == 0u ? 1u : 0u));  // (O)
   quarry_fence();  // a work-item that sees the summary also sees the words
   for (uint word = 0; word < words; word += 32u)
     quarry_store_fenced_release(quarry_summary_word(heap, span, word),
@@ -236,7 +234,7 @@ static inline uint quarry_claim_bits(quarry_heap heap, uint id, uint span, uint 
   __global uint* const class_of_span = quarry_span_class(heap, span);
   for (uint attempt = 0; *used != ~0u && attempt < QUARRY_TRIES_AT_WORD; ++attempt) {
     uint const wanted = quarry_pick_bits(~*used, count, seed);
-    uint const before = QUARRY_ATOMIC(or, QUARRY_ORDER_C)(bits, wanted);  // (C)
+    uint const before = QUARRY_ATOMIC(or, C)(bits, wanted);  // (C)
     uint const claimed = wanted & ~before;
     *used = before | wanted;
     if (claimed == 0u) continue;

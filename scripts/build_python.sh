@@ -33,4 +33,4 @@ if ! "$folder/venv/bin/pip" wheel "${settings[@]}" --no-deps --wheel-dir "$folde
 fi
 wheel=$(ls "$PWD/$folder"/wheel/quarry_gpu-*.whl)
 step "installing $(basename "$wheel") into a clean venv"
-"$folder/venv/bin/pip" install --quiet "$wheel${1:+[$1]}"
+"$folder/venv/bin/pip" install --quiet ${1:+--no-compile} "$wheel${1:+[$1]}"

@@ -3,8 +3,8 @@
 # Builds and tests the presets, and compiles the preset cuda if nvcc is installed. The last line is `N passed, N failed`. The lines
 # above it name the failures. A broken build counts as one failure. Skipped tests count as neither.
 # QUARRY_CTEST: further arguments for ctest, such as -LE long, which leaves out tests that take a minute or more.
-# Builds all presets but the first in the background, while the tests of earlier presets run: else a core is idle at the end of each
-# build and of each preset's tests.
+# Builds all presets but the first in the background, at a low priority, while the first is built and the tests of earlier presets run:
+# else a core is idle at the end of each build and of each preset's tests.
 # usage: scripts/run_tests.sh [PRESET...]      (those of make test in CMakePresets.json, python, the GPU's programs, and short fuzzing)
 # The word `python` in place of a preset tests the Python package (scripts/test_python.sh), beside the tests of the presets.
 set -uo pipefail
@@ -108,18 +108,17 @@ is_fuzzing=no
 if [ $# -eq 0 ]; then
   is_fuzzing=yes
   mapfile -t presets < <(presets_of test)
-  # Python comes after cuda, whose libraries have the same options, so that ccache compiles them once. The last preset comes after Python,
-  # whose tests take long on one core.
-  others=(python)
-  if has_nvcc; then others=(cuda python); else step "no nvcc: the CUDA build is skipped"; fi
-  set -- "${presets[@]::${#presets[@]}-1}" "${others[@]}" "${presets[-1]}"
+  # Python comes before cuda, so that its tests, which take long on one core, do not end last. It comes after checked, since ccache has
+  # the objects of dev by then. It and cuda have equal libraries: the last preset comes between them, so that ccache compiles these once.
+  set -- "${presets[@]::${#presets[@]}-1}" python "${presets[-1]}"
+  if has_nvcc; then set -- "$@" cuda; else step "no nvcc: the CUDA build is skipped"; fi
 fi
 if [ "$1" = python ]; then
   start_builds "$@"
 else
+  start_builds "${@:2}"
   build_for_tests "$1"
   echo $? >"$results/build-$1"
-  start_builds "${@:2}"
 fi
 for word in "$@"; do
   case $word in

@@ -8,26 +8,26 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 using quarry::detail::is_mutant;
 
-inline constexpr simt::memory_order ordered_store =
+QUARRY_MUTABLE simt::memory_order const ordered_store =
     is_mutant("mpi-K") ? simt::relaxed : simt::release;
-inline constexpr simt::memory_order ordered_load =
+QUARRY_MUTABLE simt::memory_order const ordered_load =
     is_mutant("mpi-G") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order return_order =
+QUARRY_MUTABLE simt::memory_order const return_order =
     is_mutant("mpi-D") ? simt::relaxed : simt::release;
-inline constexpr simt::memory_order returned_order =
+QUARRY_MUTABLE simt::memory_order const returned_order =
     is_mutant("mpi-E") ? simt::relaxed : simt::acquire;
 
 // shared_once.hpp
-inline constexpr simt::memory_order once_made_order =
+QUARRY_MUTABLE simt::memory_order const once_made_order =
     is_mutant("mpi-O") ? simt::relaxed : simt::release;
-inline constexpr simt::memory_order once_found_order =
+QUARRY_MUTABLE simt::memory_order const once_found_order =
     is_mutant("mpi-I") ? simt::relaxed : simt::acquire;
 // immediate_copies.cpp
-inline constexpr simt::memory_order copy_made_order =
+QUARRY_MUTABLE simt::memory_order const copy_made_order =
     is_mutant("mpi-M") ? simt::relaxed : simt::release;
-inline constexpr simt::memory_order copy_seen_order =
+QUARRY_MUTABLE simt::memory_order const copy_seen_order =
     is_mutant("mpi-S") ? simt::relaxed : simt::acquire;
-inline constexpr simt::memory_order copy_taken_order =
+QUARRY_MUTABLE simt::memory_order const copy_taken_order =
     is_mutant("mpi-T") ? simt::relaxed : simt::acq_rel;
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -26,8 +26,8 @@ __kernel void quarry_add_pages_to_heap(quarry_heap heap, uint first, uint end) {
 
 std::string_view name_of_fault(std::uint32_t kind) {
   constexpr std::array<std::string_view, QUARRY_FAULT_KINDS> names{
-      "no fault",          "out of memory", "double free", "interior reference",
-      "foreign reference", "stalled",       "overrun"};
+      "no fault",           "out of memory",     "double free",
+      "interior reference", "foreign reference", "overrun"};
   return kind < names.size() ? names[kind] : "unknown fault";
 }
 

@@ -3,23 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include <string_view>
-
 namespace quarry {
 
 using namespace detail;
 namespace orders_test {
 
-constexpr std::string_view chosen = QUARRY_MUTANT;
-
-TEST(Orders, AreRelaxedOnlyByTheirOwnLabel) {
-  EXPECT_EQ(is_mutant("R"), chosen == "R");
-  EXPECT_EQ(is_mutant("RR"), chosen == "RR");
-  EXPECT_EQ(is_mutant("no such label"), chosen == "no such label");
+TEST(Orders, AreNotRelaxedWithoutMutants) {
+#ifndef QUARRY_MUTANTS
+  EXPECT_FALSE(is_mutant("R"));
+#endif
+  EXPECT_FALSE(is_mutant(""));
 }
 
-TEST(Orders, AreTheDocumentedOrdersInABuildWithoutAMutant) {
-  if (!chosen.empty()) GTEST_SKIP() << "this build relaxes " << chosen;
+TEST(Orders, AreTheDocumentedOrders) {
   EXPECT_EQ(slice_release_order, simt::release);
   EXPECT_EQ(slice_claim_order, simt::acquire);
   EXPECT_EQ(slice_observe_order, simt::acquire);

@@ -37,7 +37,7 @@ EXCEPTIONS = {
     },
     "conditional": {
         "include/quarry/device/mitigations.hpp": "turns QUARRY_HARDENED into a constant, once",
-        "include/quarry/device/detail/orders.hpp": "turns QUARRY_MUTANT into a constant, once",
+        "include/quarry/device/detail/orders.hpp": "turns QUARRY_MUTANTS into a function, once",
     },
     "memory order": {"include/quarry/device/detail/orders.hpp": "relaxes the label that a mutant names"},
 }

@@ -2,6 +2,7 @@
 // Collective operations as schedules: blocking ones and nonblocking ones, in random orders, against
 // a model.
 #include "mpi/support/ranks.hpp"
+#include "support/fibers_allowed.hpp"
 
 #include <gtest/gtest.h>
 
@@ -456,6 +457,7 @@ TEST(ScheduledCollective, WithoutMemoryNothingBeginsAndNothingIsLost) {
 }
 
 TEST(ScheduledCollective, OperationsGiveTheirMemoryBack) {
+  QUARRY_TEST_USES_FIBERS();
   auto const leftover = [](int rounds) {
     return run_on_fibers(6, 3,
                          [rounds] {

@@ -38,8 +38,7 @@ struct stitched_on_the_gpu {
     EXPECT_TRUE(source.deallocate(pointer));
   }
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(StitchedOnTheGpu, ResourceConformance,
-                               testing::Types<stitched_on_the_gpu>);
+bool const is_registered = conforms("StitchedOnTheGpu", testing::Types<stitched_on_the_gpu>{});
 
 TEST(CudaPages, RefuseAMissingDevice) {
   try {

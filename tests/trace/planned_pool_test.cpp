@@ -46,8 +46,7 @@ struct planned_on_the_host {
     EXPECT_FALSE(registry::find(pointer));
   }
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(PlannedPool, ResourceConformance,
-                               testing::Types<planned_on_the_host>);
+bool const is_registered = conforms("PlannedPool", testing::Types<planned_on_the_host>{});
 
 }  // namespace planned_pool_test
 }  // namespace quarry::test

@@ -25,7 +25,7 @@ recorded_resource<host_resource> make() {
 recorded_resource<host_resource> make_off() { return {host_resource{}, nullptr, "host"}; }
 using all =
     testing::Types<alone<&make, true>, alone<&make_off, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(RecordedResource, ResourceConformance, all);
+bool const is_registered = conforms("RecordedResource", all{});
 
 std::uint64_t address_of(void const* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }

@@ -8,6 +8,7 @@
 // there is one work-item.
 #pragma once
 
+#include "quarry/device/detail/orders.hpp"
 #include "quarry/simt/atomic.hpp"
 #include "quarry/simt/this_lane.hpp"
 
@@ -92,6 +93,11 @@ inline uint quarry_cas_fenced_acq_rel(uint* at, uint expected, uint value) {
   return quarry_cas_acq_rel(at, expected, value);
 }
 
+#ifdef QUARRY_MUTANTS  // orders.cl has the labels
+#define QUARRY_ATOMIC(operation, label)                                      \
+  (detail::is_mutant("opencl-" #label) ? QUARRY_FUNCTION(operation, relaxed) \
+                                       : QUARRY_ATOMIC_OF(operation, QUARRY_ORDER_##label))
+#endif
 #define QUARRY_AS_CPP
 #define __global
 #define __local

@@ -24,7 +24,7 @@ using all =
                    alone<&make_pinned, false>, alone<&make_managed, false>,
                    pooled<&make_default, false, fast_fit>, pooled<&make_device, false, fast_fit>,
                    pooled<&make_pinned, true, fast_fit>, pooled<&make_managed, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(CudaAsyncPool, ResourceConformance, all);
+bool const is_registered = conforms("CudaAsyncPool", all{});
 
 /// A view needs the location of its memory. A pool does not convert to a view that can be assigned.
 static_assert(!std::is_constructible_v<cuda_async_view, cuda_memory_pool>);

@@ -39,7 +39,7 @@ struct pool_of_a_stream {
     EXPECT_TRUE(source.deallocate(pointer));
   }
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(CudaStreams, ResourceConformance, pool_of_a_stream);
+bool const is_registered = conforms("CudaStreams", testing::Types<pool_of_a_stream>{});
 
 TEST(CudaStreams, RefuseAMissingDevice) {
   try {

@@ -52,7 +52,7 @@ TEST(GrowableArray, AllocatesOnlyTheNeededRoomWhenMemoryIsShortAndChangesNothing
                     {.first_block = 1_MiB}};
   growable_array<char, small_pool> array{source, growth_policy::geometric(4)};
   array.resize(500'000);
-  EXPECT_EQ(array.room(), 500'000u);
+  EXPECT_EQ(array.capacity(), 500'000u);
   array.data()[499'999] = 7;
   EXPECT_THROW(array.resize(800'000), out_of_memory);
   EXPECT_THROW(array.resize(~std::size_t{0}), out_of_memory);

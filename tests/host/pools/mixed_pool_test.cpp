@@ -25,7 +25,7 @@ mixed_options small() {
 }
 host_mixed make() { return host_mixed{host_resource{}, small()}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(MixedPool, ResourceConformance, all);
+bool const is_registered = conforms("MixedPool", all{});
 
 TEST(MixedPool, FreesByTheAddress) {
   host_mixed source = make();

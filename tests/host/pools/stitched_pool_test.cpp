@@ -28,7 +28,7 @@ struct on_the_host {
     EXPECT_TRUE(source.deallocate(pointer));
   }
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(StitchedPool, ResourceConformance, testing::Types<on_the_host>);
+bool const is_registered = conforms("StitchedPool", testing::Types<on_the_host>{});
 
 TEST(StitchedPool, CombinesFreePagesForALargeRequest) {
   stitched_pool<simulated_pages> source{simulated_pages{page}};

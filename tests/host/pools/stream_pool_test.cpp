@@ -483,7 +483,7 @@ struct on_one_stream {
     resource.deallocate(pointer, size, alignment);
   }
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(StreamPool, ResourceConformance, on_one_stream);
+bool const is_registered = conforms("StreamPool", testing::Types<on_one_stream>{});
 
 }  // namespace stream_pool_test
 }  // namespace quarry::test

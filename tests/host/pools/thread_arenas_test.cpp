@@ -31,7 +31,7 @@ struct of_this_thread {
   void* allocate(bytes size) { return source.allocate(size); }
   void deallocate(void* pointer, bytes) { EXPECT_TRUE(source.deallocate(pointer)); }
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(ThreadArenas, ResourceConformance, of_this_thread);
+bool const is_registered = conforms("ThreadArenas", testing::Types<of_this_thread>{});
 
 TEST(ThreadArenas, FreeMemoryThatAnotherThreadAllocated) {
   arenas source{host_resource{}, {.first_block = 64_KiB}};

@@ -111,22 +111,32 @@ TEST(Adaptors, ReportWhereMemoryLies) {
   EXPECT_EQ(location_of(arenas), placed_resource::gpu);
 }
 
+/// A reference to a resource, as pools have it over resources that somebody else owns.
+template <class Resource>
+struct borrowed_resource {
+  Resource* source;
+  void* allocate(bytes size, bytes alignment) { return source->allocate(size, alignment); }
+  void deallocate(void* memory, bytes size, bytes alignment) noexcept {
+    source->deallocate(memory, size, alignment);
+  }
+  [[nodiscard]] Resource& upstream() { return *source; }
+};
+
+/// Pools decide by `simulated` and `is_poisoned`. So pools over one adaptor stand for all: pools
+/// over each take long to compile.
 TEST(Adaptors, OverSimulatedMemoryHaveNoRedZonesAndNoRecords) {
-  for_each_adaptor<simulated_resource>([&]<class Adaptor>(Adaptor& adaptor) {
-    struct borrowed {
-      Adaptor* source;
-      void* allocate(bytes size, bytes alignment) { return source->allocate(size, alignment); }
-      void deallocate(void* memory, bytes size, bytes alignment) noexcept {
-        source->deallocate(memory, size, alignment);
-      }
-      [[nodiscard]] Adaptor& upstream() { return *source; }
-    };
-    EXPECT_THROW((pool<borrowed>{borrowed{&adaptor}, {.red_zone = 16}}), bad_argument)
-        << testing::internal::GetTypeName<Adaptor>();
-    EXPECT_THROW((thread_arenas<borrowed>{borrowed{&adaptor}}), bad_argument);
-    pool<borrowed> source{borrowed{&adaptor}, {.first_block = 16, .next_block = 16}};
-    EXPECT_EQ(source.id(), 0u) << "the pool is not tracked";
+  for_each_adaptor<simulated_resource>([]<class Adaptor>(Adaptor& adaptor) {
+    EXPECT_TRUE(simulated<borrowed_resource<Adaptor>>) << testing::internal::GetTypeName<Adaptor>();
+    borrowed_resource<Adaptor> borrowed{&adaptor};
+    EXPECT_FALSE(is_poisoned(borrowed));
   });
+  statistics_resource<limited_resource<simulated_resource>> adaptor{
+      limited_resource<simulated_resource>{simulated_resource{}, 1000}};
+  using borrowed = borrowed_resource<decltype(adaptor)>;
+  EXPECT_THROW((pool<borrowed>{borrowed{&adaptor}, {.red_zone = 16}}), bad_argument);
+  EXPECT_THROW((thread_arenas<borrowed>{borrowed{&adaptor}}), bad_argument);
+  pool<borrowed> source{borrowed{&adaptor}, {.first_block = 16, .next_block = 16}};
+  EXPECT_EQ(source.id(), 0u) << "the pool is not tracked";
   boasting_resource<simulated_resource> boasting;
   EXPECT_THROW((pool<boasting_resource<simulated_resource>>{boasting, {.red_zone = 16}}),
                bad_argument);

@@ -25,7 +25,7 @@ advised_resource<host_resource> make_host() {
 }
 using all = testing::Types<alone<&make_file, true>, alone<&make_host, true>,
                            pooled<&make_file, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(AdvisedResource, ResourceConformance, all);
+bool const is_registered = conforms("AdvisedResource", all{});
 
 TEST(AdvisedResource, FreesTheMemoryIfTheAdviceDoesNotApply) {
   advised_resource<simulated_resource> source{simulated_resource{}, {{memory_advice::read_mostly}}};

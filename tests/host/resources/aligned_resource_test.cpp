@@ -15,7 +15,7 @@ namespace aligned_resource_test {
 
 aligned_resource<host_resource> make() { return {host_resource{}, 16}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(AlignedResource, ResourceConformance, all);
+bool const is_registered = conforms("AlignedResource", all{});
 
 TEST(AlignedResource, AlignsToMoreThanItsUpstreamAndReturnsAllMemory) {
   aligned_resource<simulated_resource> source{simulated_resource{}, 16};

@@ -12,7 +12,7 @@ namespace any_resource_test {
 
 any_resource make() { return any_resource{host_resource{}}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(AnyResource, ResourceConformance, all);
+bool const is_registered = conforms("AnyResource", all{});
 
 TEST(AnyResource, ForwardsEachCallToItsResource) {
   any_resource first{limited_resource<host_resource>{host_resource{}, 100}};

@@ -13,7 +13,7 @@ bins make() {
   return {[] { return host_resource{}; }, host_resource{}, 16, 1024};
 }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(BinnedResource, ResourceConformance, all);
+bool const is_registered = conforms("BinnedResource", all{});
 
 TEST(BinnedResource, TakesSmallSizesFromSlotsAndLargeOnesFromThePool) {
   binned_resource<simulated_resource, simulated_resource> source{

@@ -22,7 +22,7 @@ callback_resource make() {
 }
 
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(CallbackResource, ResourceConformance, all);
+bool const is_registered = conforms("CallbackResource", all{});
 
 TEST(CallbackResource, RefusesEmptyFunctions) {
   EXPECT_THROW((callback_resource{nullptr, [](void*, bytes, bytes) {}, {}}), bad_argument);

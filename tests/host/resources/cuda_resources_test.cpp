@@ -18,7 +18,7 @@ using all =
                    pooled<&make_device, false, fast_fit>,
                    pooled<&make_stream_ordered, false, fast_fit>,
                    pooled<&make_pinned, true, fast_fit>, pooled<&make_managed, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(CudaResources, ResourceConformance, all);
+bool const is_registered = conforms("CudaResources", all{});
 
 TEST(CudaResources, RefuseAMissingDeviceWithAReason) {
   try {

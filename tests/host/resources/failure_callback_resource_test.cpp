@@ -22,7 +22,7 @@ failure_callback_resource<host_resource> make() {
   return {host_resource{}, [](bytes) { return false; }};
 }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(FailureCallbackResource, ResourceConformance, all);
+bool const is_registered = conforms("FailureCallbackResource", all{});
 
 TEST(FailureCallbackResource, CallsTheCallbackUntilTheAllocationSucceeds) {
   std::vector<bytes> requested;

@@ -11,7 +11,7 @@ namespace file_resource_test {
 file_resource make() { return file_resource{std::filesystem::temp_directory_path().string()}; }
 
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(FileResource, ResourceConformance, all);
+bool const is_registered = conforms("FileResource", all{});
 
 TEST(FileResource, RefusesADirectoryInWhichItCannotWrite) {
   EXPECT_THROW(file_resource{"/nonexistent/quarry"}, resource_failed);

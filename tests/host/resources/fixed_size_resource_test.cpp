@@ -10,7 +10,7 @@ namespace fixed_size_resource_test {
 
 fixed_size_resource<host_resource> make() { return {host_resource{}, 100'000, 8, 64}; }
 using all = testing::Types<alone<&make, true>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(FixedSizeResource, ResourceConformance, all);
+bool const is_registered = conforms("FixedSizeResource", all{});
 
 TEST(FixedSizeResource, FillsABlockBeforeItTakesAnother) {
   fixed_size_resource<simulated_resource> source{simulated_resource{}, 40, 70, 16};

@@ -17,7 +17,7 @@ namespace limited_resource_test {
 
 limited_resource<host_resource> make() { return {host_resource{}, 1_GiB}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(LimitedResource, ResourceConformance, all);
+bool const is_registered = conforms("LimitedResource", all{});
 
 TEST(LimitedResource, AllocatesUpToItsLimitAndNoMore) {
   limited_resource<host_resource> source{host_resource{}, 100};

@@ -19,7 +19,7 @@ logged_resource<host_resource> make() {
   return {host_resource{}, std::make_shared<allocation_log>(text)};
 }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(LoggedResource, ResourceConformance, all);
+bool const is_registered = conforms("LoggedResource", all{});
 
 /// The fields of a line except for thread and time.
 struct event {

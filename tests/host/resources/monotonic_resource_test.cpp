@@ -12,7 +12,7 @@ namespace monotonic_resource_test {
 
 monotonic_resource<host_resource> make() { return {host_resource{}, 64_KiB}; }
 using all = testing::Types<alone<&make, true>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(MonotonicResource, ResourceConformance, all);
+bool const is_registered = conforms("MonotonicResource", all{});
 
 TEST(MonotonicResource, AllocatesConsecutiveAddressesAndReusesThemAfterAReset) {
   monotonic_resource<simulated_resource> source{simulated_resource{}, 1000};

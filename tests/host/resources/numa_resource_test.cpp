@@ -15,7 +15,7 @@ numa_resource make_node() {
   }
 }
 using all = testing::Types<alone<&make_node, true>, pooled<&make_node, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(NumaResource, ResourceConformance, all);
+bool const is_registered = conforms("NumaResource", all{});
 
 TEST(NumaResource, RefusesAMissingNode) {
   EXPECT_THROW(numa_resource{1023}, bad_argument);

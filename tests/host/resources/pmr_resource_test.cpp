@@ -15,7 +15,7 @@ namespace pmr_resource_test {
 
 pmr_resource make() { return pmr_resource{}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(PmrResource, ResourceConformance, all);
+bool const is_registered = conforms("PmrResource", all{});
 
 TEST(AsPmrResource, ServesContainersOfStdPmr) {
   pool<host_resource> source{host_resource{}};

@@ -29,7 +29,7 @@ ranged_resource<host_resource, recorded_ranges> make() {
   return {host_resource{}, recorded_ranges{}, "host"};
 }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(RangedResource, ResourceConformance, all);
+bool const is_registered = conforms("RangedResource", all{});
 
 TEST(RangedResource, ShowsEachCallAsARangeOfItsOwn) {
   recorded_ranges const ranges;

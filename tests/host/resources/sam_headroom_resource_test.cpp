@@ -9,7 +9,7 @@ namespace sam_headroom_resource_test {
 /// Skips its tests where no GPU can access pageable memory.
 sam_headroom_resource make() { return sam_headroom_resource{1_GiB}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(SamHeadroomResource, ResourceConformance, all);
+bool const is_registered = conforms("SamHeadroomResource", all{});
 
 TEST(SamHeadroomResource, RefusesAMissingDevice) {
   EXPECT_THROW((sam_headroom_resource{1_GiB, 1000}), error) << "also on a machine without CUDA";

@@ -28,7 +28,7 @@ std::string fresh_name() {
 
 shared_resource make_shared() { return shared_resource{fresh_name(), 8_MiB}; }
 using all = testing::Types<alone<&make_shared, true>, pooled<&make_shared, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(SharedResource, ResourceConformance, all);
+bool const is_registered = conforms("SharedResource", all{});
 
 /// Runs `work` in a child process and returns its result, or 128 plus the signal that ended the
 /// child.

@@ -10,7 +10,7 @@ namespace size_cache_resource_test {
 
 size_cache_resource<host_resource> make_slots() { return {host_resource{}, 8}; }
 using all = testing::Types<alone<&make_slots, true>, pooled<&make_slots, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(SizeCacheResource, ResourceConformance, all);
+bool const is_registered = conforms("SizeCacheResource", all{});
 
 TEST(SizeCacheResource, KeepsFreedMemoryForRequestsOfExactlyItsSize) {
   size_cache_resource<simulated_resource> source{simulated_resource{}, 2};

@@ -18,7 +18,7 @@ statistics_resource<host_resource> make() {
   return statistics_resource<host_resource>{host_resource{}};
 }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(StatisticsResource, ResourceConformance, all);
+bool const is_registered = conforms("StatisticsResource", all{});
 
 TEST(StatisticsResource, CountsTheCallsToItsUpstream) {
   auto source = make();

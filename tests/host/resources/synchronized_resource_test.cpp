@@ -13,7 +13,7 @@ namespace synchronized_resource_test {
 
 synchronized_resource<host_resource> make() { return synchronized_resource<host_resource>{}; }
 using all = testing::Types<alone<&make, true>, pooled<&make, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(SynchronizedResource, ResourceConformance, all);
+bool const is_registered = conforms("SynchronizedResource", all{});
 
 TEST(SynchronizedResource, LetsThreadsShareAPool) {
   synchronized_resource<pool<host_resource>> source{host_resource{},

@@ -19,7 +19,7 @@ tracked_resource<host_resource> make_tracked() {
   return tracked_resource<host_resource>{host_resource{}};
 }
 using all = testing::Types<alone<&make_tracked, true>, pooled<&make_tracked, true, fast_fit>>;
-INSTANTIATE_TYPED_TEST_SUITE_P(TrackedResource, ResourceConformance, all);
+bool const is_registered = conforms("TrackedResource", all{});
 
 TEST(TrackedResource, RegistersItsAllocations) {
   tracked_resource<host_resource> source{host_resource{}, "plain"};

@@ -40,18 +40,20 @@ class growth_policy {
     return result;
   }
 
-  /// The new capacity, at least `size`. `room`: the present capacity. `change`: the number of
+  /// The new capacity, at least `size`. `capacity`: the present capacity. `change`: the number of
   /// earlier changes of size.
-  [[nodiscard]] std::size_t room_for(std::size_t size, std::size_t room, std::size_t change) const {
+  [[nodiscard]] std::size_t capacity_for(std::size_t size, std::size_t capacity,
+                                         std::size_t change) const {
     if (kind_ == kind::exact) return size;
     if (kind_ == kind::history && change < max_ahead_.size() && max_ahead_[change] >= size) {
       std::size_t const wanted = max_ahead_[change];
-      return room >= wanted && static_cast<double>(wanted) >= keep_ * static_cast<double>(room)
-                 ? room
+      return capacity >= wanted &&
+                     static_cast<double>(wanted) >= keep_ * static_cast<double>(capacity)
+                 ? capacity
                  : wanted;
     }
-    bool const is_too_large = static_cast<double>(size) < keep_ * static_cast<double>(room);
-    if (size <= room && !is_too_large) return room;
+    bool const is_too_large = static_cast<double>(size) < keep_ * static_cast<double>(capacity);
+    if (size <= capacity && !is_too_large) return capacity;
     return std::max(size, static_cast<std::size_t>(static_cast<double>(size) * factor_));
   }
 

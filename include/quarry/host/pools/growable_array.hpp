@@ -12,8 +12,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-struct field_counts {
-  std::uint64_t moves = 0;  // to another address
+/// How often the elements of an array moved to another address, and the bytes that this copied.
+struct move_counts {
+  std::uint64_t moves = 0;
   bytes copied = 0;
 };
 
@@ -36,7 +37,7 @@ class growable_array {
         policy_{std::move(other.policy_)},
         data_{std::exchange(other.data_, nullptr)},
         size_{std::exchange(other.size_, 0)},
-        room_{std::exchange(other.room_, 0)},
+        capacity_{std::exchange(other.capacity_, 0)},
         changes_{other.changes_},
         counts_{other.counts_} {}
   growable_array& operator=(growable_array&& other) noexcept {
@@ -44,7 +45,7 @@ class growable_array {
     std::swap(policy_, other.policy_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
-    std::swap(room_, other.room_);
+    std::swap(capacity_, other.capacity_);
     std::swap(changes_, other.changes_);
     std::swap(counts_, other.counts_);
     return *this;
@@ -59,28 +60,28 @@ class growable_array {
       throw out_of_memory{"growable_array", max_bytes_at_once,
                           std::to_string(count) + " elements exceed the maximum of 2^46 bytes"};
     std::size_t const wanted =
-        std::max(count, std::min<std::size_t>(policy_.room_for(count, room_, changes_),
+        std::max(count, std::min<std::size_t>(policy_.capacity_for(count, capacity_, changes_),
                                               max_bytes_at_once / sizeof(T)));
-    if (wanted != room_) move_to(count, wanted);
+    if (wanted != capacity_) move_to(count, wanted);
     size_ = count;
     ++changes_;
   }
 
   [[nodiscard]] T* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] std::size_t room() const { return room_; }
-  [[nodiscard]] field_counts const& counts() const { return counts_; }
+  [[nodiscard]] std::size_t capacity() const { return capacity_; }
+  [[nodiscard]] move_counts const& counts() const { return counts_; }
 
  private:
-  void move_to(std::size_t count, std::size_t room) {
+  void move_to(std::size_t count, std::size_t capacity) {
     T* fresh = nullptr;
-    if (room != 0) {
+    if (capacity != 0) {
       try {
-        fresh = static_cast<T*>(pool_->allocate(room * sizeof(T), alignof(T)));
+        fresh = static_cast<T*>(pool_->allocate(capacity * sizeof(T), alignof(T)));
       } catch (std::bad_alloc const&) {
-        if (count <= room_) return;  // the elements stay in the present memory
+        if (count <= capacity_) return;  // the elements stay in the present memory
         fresh = static_cast<T*>(pool_->allocate(count * sizeof(T), alignof(T)));
-        room = count;
+        capacity = count;
       }
     }
     bytes const kept = std::min(size_, count) * sizeof(T);
@@ -93,14 +94,14 @@ class growable_array {
     counts_.copied += kept;
     ++counts_.moves;
     (void)pool_->deallocate(std::exchange(data_, fresh));
-    room_ = room;
+    capacity_ = capacity;
   }
 
   Pool* pool_;
   detail::growth_policy policy_;
   T* data_ = nullptr;
-  std::size_t size_ = 0, room_ = 0, changes_ = 0;
-  field_counts counts_;
+  std::size_t size_ = 0, capacity_ = 0, changes_ = 0;
+  move_counts counts_;
 };
 
 /// An array in pages of its own. Reserves addresses for `maximum` elements and maps pages as the
@@ -135,9 +136,9 @@ class paged_array {
     if (count > maximum_)
       throw out_of_memory{"paged_array", count * sizeof(T),
                           "the maximum is " + std::to_string(maximum_) + " elements"};
-    std::size_t const room =
-        std::clamp(policy_.room_for(count, reserved_ / sizeof(T), changes_), count, maximum_);
-    bytes wanted = room == reserved_ / sizeof(T) ? reserved_ : granted(room);
+    std::size_t const capacity =
+        std::clamp(policy_.capacity_for(count, reserved_ / sizeof(T), changes_), count, maximum_);
+    bytes wanted = capacity == reserved_ / sizeof(T) ? reserved_ : granted(capacity);
     if (wanted > reserved_) {
       wanted = map_to(wanted, granted(count));
     } else if (wanted < reserved_) {
