@@ -86,7 +86,7 @@ struct handles_at_fork {
       if (lock(slot, latest, keeps_part)) {
         free.locked[count++] = number;
         if (slot.handle == 0) slot.mutex.unlock();
-      } else if (owner_of(slot.mutex) == gettid()) {
+      } else if (holder_of(slot.mutex) == gettid()) {
         // the thread also holds the slot in the child
       } else if (keeps_part) {
         free.given_up.push_back(number);
@@ -126,7 +126,7 @@ struct handles_at_fork {
   /// Waits for a slot until `latest`, or with `keeps_part` for a short time only.
   static bool lock(handle_slot& slot, fork_clock::time_point latest, bool keeps_part) {
     if (slot.mutex.try_lock()) return true;
-    if (owner_of(slot.mutex) == gettid()) return false;
+    if (holder_of(slot.mutex) == gettid()) return false;
     auto& awaited = handle_table::awaited_;
     awaited.store(&slot, std::memory_order_relaxed);  // (H)
     auto const soon = fork_clock::now() + std::chrono::milliseconds{20};

@@ -131,11 +131,6 @@ extern "C" {
 #undef OUT
 #undef INOUT
 
-/// The runtime's counts for the program's functions have 64 bits (reduction.cpp).
-QUARRY_HD int MPI_Op_create_c(MPI_User_function_c* function, int commutes, MPI_Op* op) {
-  return MPI_Op_create(reinterpret_cast<MPI_User_function*>(function), commutes, op);
-}
-
 QUARRY_HD int MPI_Get_count_c(MPI_Status const* status, MPI_Datatype type, MPI_Count* count) {
   MPI_Count size = 0;
   if (int const error = MPI_Type_size_x(type, &size)) return error;

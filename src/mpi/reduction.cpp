@@ -110,8 +110,14 @@ QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {
 QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes count,
                         MPI_Datatype type, MPI_Op op) {
   if (user_op const* const made = op_of(rank, op)) {
-    MPI_Count length = static_cast<MPI_Count>(count);  // functions read an int or an MPI_Count
-    made->function(const_cast<void*>(input), in_out, reinterpret_cast<int*>(&length), &type);
+    if (made->is_large != 0) {
+      auto length = static_cast<MPI_Count>(count);
+      auto* const function = reinterpret_cast<MPI_User_function_c*>(made->function);
+      function(const_cast<void*>(input), in_out, &length, &type);
+    } else {
+      auto length = static_cast<int>(count);
+      made->function(const_cast<void*>(input), in_out, &length, &type);
+    }
     return;
   }
   switch (type) {
@@ -182,6 +188,22 @@ QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes
   }
 }
 
+namespace {
+
+/// Makes the handle of an operation; `is_large`: of an MPI_User_function_c.
+QUARRY_SLOW int make_op(MPI_User_function* function, int commutes, bool is_large, MPI_Op* op) {
+  rank_state& rank = self();
+  std::int32_t const index = free_handle(rank.ops);
+  void* const memory = index < 0 ? nullptr : allocate(sizeof(user_op));
+  if (memory == nullptr)
+    return fail(rank, MPI_COMM_WORLD, MPI_ERR_NO_MEM, "MPI_Op_create", "size", sizeof(user_op));
+  rank.ops.entries[index] = ::new (memory)
+      user_op{function, static_cast<std::uint32_t>(commutes), 1, 0, is_large ? 1u : 0u};
+  *op = first_user_op + index;
+  return MPI_SUCCESS;
+}
+
+}  // namespace
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
 using namespace quarry::mpi;
@@ -189,15 +211,11 @@ using namespace quarry::mpi;
 extern "C" {
 
 QUARRY_HD int MPI_Op_create(MPI_User_function* function, int commutes, MPI_Op* op) {
-  rank_state& rank = self();
-  std::int32_t const index = free_handle(rank.ops);
-  void* const memory = index < 0 ? nullptr : allocate(sizeof(user_op));
-  if (memory == nullptr)
-    return fail(rank, MPI_COMM_WORLD, MPI_ERR_NO_MEM, "MPI_Op_create", "size", sizeof(user_op));
-  rank.ops.entries[index] =
-      ::new (memory) user_op{function, static_cast<std::uint32_t>(commutes), 1, 0};
-  *op = first_user_op + index;
-  return MPI_SUCCESS;
+  return make_op(function, commutes, false, op);
+}
+
+QUARRY_HD int MPI_Op_create_c(MPI_User_function_c* function, int commutes, MPI_Op* op) {
+  return make_op(reinterpret_cast<MPI_User_function*>(function), commutes, true, op);
 }
 
 QUARRY_HD int MPI_Op_free(MPI_Op* op) {

@@ -13,6 +13,7 @@ struct user_op {
   std::uint32_t commutes;
   std::uint32_t references;  // the handle, and collective operations that have begun
   std::uint32_t is_freed;    // the handle is invalid
+  std::uint32_t is_large;    // the function is an MPI_User_function_c
 };
 
 /// Keeps the operation until `release_op`, although the program may free its handle.

@@ -75,7 +75,7 @@ bool lock_until(std::mutex& mutex, fork_clock::time_point latest) {
 #endif
 }
 
-int owner_of(std::mutex& mutex) {
+int holder_of(std::mutex& mutex) {
 #if defined(__GLIBC__)
   return __atomic_load_n(&mutex.native_handle()->__data.__owner, __ATOMIC_RELAXED);
 #else
@@ -111,7 +111,7 @@ struct owner_progress {
   std::chrono::nanoseconds time{0};
 
   explicit owner_progress() = default;
-  explicit owner_progress(std::mutex& busy) : mutex{&busy}, owner{owner_of(busy)} {
+  explicit owner_progress(std::mutex& busy) : mutex{&busy}, owner{holder_of(busy)} {
     // The kernel's number of the clock of a thread of this process.
     constexpr clockid_t of_thread = 4, of_scheduler = 2;
     timespec used{};
@@ -229,7 +229,7 @@ class fork_handlers {
       std::mutex* const busy = lock(*entry, {});
       if (busy == nullptr) {
         entry->is_held_ = true;
-      } else if (entry->mutex_ != nullptr && owner_of(*busy) == gettid()) {
+      } else if (entry->mutex_ != nullptr && holder_of(*busy) == gettid()) {
         entry->verdict_ = verdict::own;
       } else {
         break;

@@ -20,7 +20,7 @@ using fork_clock = std::chrono::steady_clock;
 /// A free mutex is locked even if `latest` is past.
 [[nodiscard]] bool lock_until(std::mutex& mutex, fork_clock::time_point latest);
 /// The number of the thread that holds a mutex; 0 if no thread holds it, or it is not known.
-[[nodiscard]] int owner_of(std::mutex& mutex);
+[[nodiscard]] int holder_of(std::mutex& mutex);
 
 /// The fork handlers of one copy of the library. They lock the copy's own locks, which its calls
 /// hold while they take the locks of `process_lists`. The object is destroyed when the copy is
