@@ -142,7 +142,10 @@ template <class Unit, std::uint32_t Batch>
         unit_place const at{unit % rank_units, part_units};
         char* const target = members.buffer_of(job.to, at.member) + ranks_of[k] * job.part +
                              at.in_part * sizeof(Unit);
-        if ((done >> k & 1) != 0) *reinterpret_cast<Unit*>(target) = loaded[k];
+        // A rank's own part may lie in place, and others read it now.
+        bool const is_in_place =
+            target == sources[k] + job.offset + at.member * distance + at.in_part * sizeof(Unit);
+        if ((done >> k & 1) != 0 && !is_in_place) *reinterpret_cast<Unit*>(target) = loaded[k];
       }
     }
   }
