@@ -50,7 +50,7 @@ QUARRY_SLOW root_window::root_window(collective const& of, std::uint32_t root, d
                            ? 0
                            : 2 * of.size * sizeof(int)} {
   if (is_root()) {
-    is_too_long().store(0, simt::relaxed);
+    is_too_long().store(0, simt::relaxed);  // (F)
     bool const is_packed = packed_.data() != nullptr;
     place_ = {is_packed ? packed_.data() : buffer, of_ranks, type, is_packed ? 1u : 0u};
     if (arrays_.data() != nullptr) copy_arrays();
@@ -112,7 +112,7 @@ QUARRY_SLOW void root_window::move_packed(bool packs) const {
 QUARRY_SLOW void root_window::write(void const* sent, bytes count, MPI_Datatype type) const {
   bytes const length = count * element_size(of_.rank, type);
   bytes const room = part_bytes(of_.own);
-  if (length > room) is_too_long().store(1, simt::relaxed);
+  if (length > room) is_too_long().store(1, simt::relaxed);  // (F)
   convert_elements(of_.rank, {of_.rank, const_cast<void*>(sent), type}, part(of_.own),
                    length < room ? length : room);
 }
@@ -154,7 +154,7 @@ QUARRY_SLOW void root_window::read_all(void* received, rank_parts const& into,
 QUARRY_SLOW void root_window::close() const {
   arrive(of_, root_);
   if (!is_root() || flow_ == direction::scatter) return;
-  if (is_too_long().load(simt::relaxed) != 0) of_.note(MPI_ERR_TRUNCATE);
+  if (is_too_long().load(simt::relaxed) != 0) of_.note(MPI_ERR_TRUNCATE);  // (F)
   move_packed(false);
 }
 

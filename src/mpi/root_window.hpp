@@ -74,7 +74,9 @@ class root_window {
   [[nodiscard]] QUARRY_HD rank_state& owner() const {
     return state_of(of_.through.at->shared->world_rank(root_, of_.rank.rank));
   }
-  /// Atomic: whether a rank has sent more than its part.
+  /// Whether a rank has sent more than its part. Atomic, because several ranks may store it.
+  /// Relaxed (F): the broadcast of the window comes between the root's first store and all copies,
+  /// and the arrivals come between the copies and the root's load.
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> is_too_long() const;
   /// A rank's part.
   [[nodiscard]] QUARRY_SLOW typed_elements part(std::uint32_t rank) const;

@@ -53,9 +53,12 @@ class split_table {
   /// Waits for all members.
   QUARRY_HD void meet() const { barrier(rank_, among_, which_); }
 
-  /// Any member can say that the split has failed, before a meeting.
-  QUARRY_HD void note_failure() const { failure().store(1, simt::relaxed); }
-  [[nodiscard]] QUARRY_HD bool has_failed() const { return failure().load(simt::relaxed) != 0; }
+  /// Any member can say that the split has failed, before a meeting. Relaxed (F): `meet` orders the
+  /// store before the loads of members that ask after the meeting.
+  QUARRY_HD void note_failure() const { failure().store(1, simt::relaxed); }  // (F)
+  [[nodiscard]] QUARRY_HD bool has_failed() const {
+    return failure().load(simt::relaxed) != 0;  // (F)
+  }
 
  private:
   /// What a member publishes: in its place for meetings, because it is in no other collective.

@@ -66,8 +66,8 @@ class run_segments {
       simt::indirect_call(&update_blocks, state, id, run.first() + number);
   }
 
-  /// Gives the segment's generation to those blocks that have an older generation, because the
-  /// segment did not have these blocks in its last uses.
+  /// Gives the segment's generation to those blocks that have an older generation: classes that did
+  /// not use these blocks have returned the segment without a use.
   QUARRY_SLOW static void update_blocks(heap_state& state, size_class id, std::uint32_t segment) {
     std::uint32_t const blocks = state.blocks_of(id);
     auto const idle = state.segments[segment].load_idle_state();
