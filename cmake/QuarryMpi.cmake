@@ -20,7 +20,8 @@ target_link_libraries(quarry_mpi PUBLIC quarry quarry_fibers)
 quarry_options(quarry_mpi)
 set(launch_device src/mpi/launch_no_cuda.cpp)
 if(QUARRY_WITH_CUDA)
-  set(launch_device src/mpi/driver_linker.cpp src/mpi/fault_core.cpp src/mpi/gpu_program.cpp src/mpi/gpu_watch.cpp src/mpi/launch_cuda.cpp)
+  set(launch_device src/mpi/driver_linker.cpp src/mpi/fault_core.cpp src/mpi/gpu_memory.cpp src/mpi/gpu_peers.cpp src/mpi/gpu_program.cpp src/mpi/gpu_watch.cpp
+    src/mpi/launch_cuda.cpp src/mpi/spread_memory.cpp)
 endif()
 add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp src/mpi/trace_file.cpp
   ${launch_device})
@@ -33,8 +34,10 @@ add_executable(quarry-mpirun src/mpi/mpirun.cpp)
 set_target_properties(quarry-mpirun PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${mpi_folder})
 quarry_options(quarry-mpirun)
 
-# The runtime for the GPU: nvcc translates it once, ptxas once for each limit of registers.
+# The runtime for the GPU: nvcc translates it once, ptxas once for each limit of registers, and again for several GPUs, whose atomic
+# operations have system scope.
 set(quarry_mpi_cubins "")
+set(quarry_mpi_system_cubins "")
 set(quarry_mpi_registers 32 64 128 255)
 if(QUARRY_WITH_CUDA)
   set(ptx ${mpi_folder}/runtime.ptx)
@@ -45,18 +48,27 @@ if(QUARRY_WITH_CUDA)
       -diag-suppress 20012,20040,20050 -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src
       ${PROJECT_SOURCE_DIR}/src/mpi/runtime.cu -o ${ptx}
     DEPENDS src/mpi/runtime.cu ${runtime_sources} ${runtime_headers} VERBATIM)
-  foreach(registers ${quarry_mpi_registers})
-    set(cubin ${mpi_folder}/runtime${registers}.cubin)
+  set(system_ptx ${mpi_folder}/runtime_system.ptx)
+  add_custom_command(OUTPUT ${system_ptx}
+    COMMAND ${CMAKE_COMMAND} -D PTX=${ptx} -D OUTPUT=${system_ptx} -P ${PROJECT_SOURCE_DIR}/cmake/QuarrySystemScope.cmake
+    DEPENDS ${ptx} cmake/QuarrySystemScope.cmake VERBATIM)
+  function(quarry_assemble source registers cubin)
     add_custom_command(OUTPUT ${cubin}
-      COMMAND ${CUDAToolkit_BIN_DIR}/ptxas -c -arch=sm_${QUARRY_ARCHITECTURES} -maxrregcount=${registers} ${ptx} -o ${cubin}
-      DEPENDS ${ptx} VERBATIM)
-    list(APPEND quarry_mpi_cubins ${cubin})
+      COMMAND ${CUDAToolkit_BIN_DIR}/ptxas -c -arch=sm_${QUARRY_ARCHITECTURES} -maxrregcount=${registers} ${source} -o ${cubin}
+      DEPENDS ${source} VERBATIM)
+  endfunction()
+  foreach(registers ${quarry_mpi_registers})
+    quarry_assemble(${ptx} ${registers} ${mpi_folder}/runtime${registers}.cubin)
+    quarry_assemble(${system_ptx} ${registers} ${mpi_folder}/runtime_system${registers}.cubin)
+    list(APPEND quarry_mpi_cubins ${mpi_folder}/runtime${registers}.cubin)
+    list(APPEND quarry_mpi_system_cubins ${mpi_folder}/runtime_system${registers}.cubin)
   endforeach()
   add_custom_command(OUTPUT ${mpi_folder}/runtime.types
     COMMAND ${CMAKE_COMMAND} -D PTX=${ptx} -D OUTPUT=${mpi_folder}/runtime.types -P ${PROJECT_SOURCE_DIR}/cmake/QuarryMpiTypes.cmake
     DEPENDS ${ptx} cmake/QuarryMpiTypes.cmake VERBATIM)
-  add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins} ${mpi_folder}/runtime.types)
-  add_custom_target(quarry_mpi_gpu_check DEPENDS ${mpi_folder}/runtime32.cubin ${mpi_folder}/runtime.types)  # for make test: one limit
+  add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins} ${quarry_mpi_system_cubins} ${mpi_folder}/runtime.types)
+  # for make test: one limit
+  add_custom_target(quarry_mpi_gpu_check DEPENDS ${mpi_folder}/runtime32.cubin ${system_ptx} ${mpi_folder}/runtime.types)
 endif()
 
 set(wants_compiler ${QUARRY_COMPILER})

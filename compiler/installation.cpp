@@ -43,14 +43,20 @@ installation find_installation() {
     if (key == "functions") result.functions = value;
     if (key == "types") result.function_types = value;
     if (key == "library") result.libraries.push_back(value);
-    if (key.starts_with("runtime")) result.runtimes.push_back({key.substr(7), value});
+    if (key.starts_with("runtime_system"))
+      result.runtimes.back().system_cubin = value;  // follows the line of the other
+    else if (key.starts_with("runtime"))
+      result.runtimes.push_back({key.substr(7), value, {}});
   }
   check_file("Clang 19", result.clang, file);
   check_file("the runtime's archive", result.functions, file);
   check_file("the GPU's runtime", result.runtime_ptx, file);
   check_file("the functions of <complex.h>", result.complex, file);
   check_file("libdevice of the CUDA toolkit", result.math, file);
-  for (auto const& runtime : result.runtimes) check_file("the GPU's runtime", runtime.cubin, file);
+  for (auto const& runtime : result.runtimes) {
+    check_file("the GPU's runtime", runtime.cubin, file);
+    check_file("the runtime for several GPUs", runtime.system_cubin, file);
+  }
   return result;
 }
 

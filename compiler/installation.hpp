@@ -9,7 +9,8 @@ namespace quarry::compiler {
 /// The runtime for the GPU, compiled for at most `registers` registers a thread.
 struct gpu_runtime {
   std::string registers;
-  std::string cubin;
+  std::string cubin;         // for one GPU
+  std::string system_cubin;  // for several GPUs: atomic operations have system scope
 };
 
 /// Where the parts of Quarry, Clang and the CUDA toolkit are. The build writes them to

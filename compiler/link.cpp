@@ -18,35 +18,37 @@ void write_texts(std::vector<std::string> const& texts, std::string const& path)
   for (auto const& text : texts) file << text << '\0';
 }
 
-/// Runs one command for each of the runtimes. Throws a failure with the output of the first that
-/// fails.
-void run_for_all(std::vector<command> const& commands, installation const& installed,
-                 bool is_verbose) {
+/// Throws a failure with the output of the first command that fails.
+void run_each(std::vector<command> const& commands, bool is_verbose) {
   auto const statuses = run_all(commands, is_verbose);
   for (std::size_t i = 0; i < statuses.size(); ++i)
     if (statuses[i] != 0)
-      throw failure{"the program for " + installed.runtimes[i].registers +
-                    " registers cannot be made; " + commands[i].words[0] + " says:\n" +
-                    read_file(commands[i].log)};
+      throw failure{"the program's code for the GPU cannot be made; " + commands[i].words[0] +
+                    " says:\n" + read_file(commands[i].log)};
 }
 
-/// Writes the machine code for each limit of registers, as program<registers>.cubin.
+/// Writes the machine code for each limit of registers: program<registers>.cubin for one GPU,
+/// program<registers>_system.cubin for several.
 void make_cubins(options const& asked, installation const& installed,
                  scratch_folder const& scratch) {
   std::vector<command> assemblies;
   std::vector<command> links;
-  for (auto const& [registers, runtime] : installed.runtimes) {
+  for (auto const& [registers, runtime, system_runtime] : installed.runtimes) {
     std::string const name = scratch / ("program" + registers);
-    assemblies.push_back(
-        {{installed.ptxas, "-v", "-c", "-arch=" + asked.gpu, "-maxrregcount=" + registers,
-          scratch / "program.ptx", "-o", name + ".gpu.o"},
-         name + ".ptxas.log"});
-    links.push_back({{installed.nvlink, "-m64", "--arch=" + asked.gpu, name + ".gpu.o", runtime,
-                      "-o", name + ".cubin"},
-                     name + ".nvlink.log"});
+    std::string const object = name + ".gpu.o";
+    assemblies.push_back({{installed.ptxas, "-v", "-c", "-arch=" + asked.gpu,
+                           "-maxrregcount=" + registers, scratch / "program.ptx", "-o", object},
+                          name + ".ptxas.log"});
+    auto const link_with = [&](std::string const& with, std::string const& to) {
+      links.push_back(
+          {{installed.nvlink, "-m64", "--arch=" + asked.gpu, object, with, "-o", to + ".cubin"},
+           to + ".nvlink.log"});
+    };
+    link_with(runtime, name);
+    link_with(system_runtime, name + "_system");
   }
-  run_for_all(assemblies, installed, asked.is_verbose);
-  run_for_all(links, installed, asked.is_verbose);
+  run_each(assemblies, asked.is_verbose);
+  run_each(links, asked.is_verbose);
 }
 
 std::string explained(std::vector<allocation_site> const& sites, explanation form) {
@@ -127,10 +129,14 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
     std::printf("%s", embeds_ptx ? "the GPU's driver compiles the program: its stack and registers "
                                    "are unknown\n"
                                  : report_of(gpu, variants).c_str());
-  for (auto const& runtime : installed.runtimes)
-    embedded.add(
-        "quarry_mpi_cubin_" + runtime.registers,
-        has_gpu_code && !embeds_ptx ? scratch / ("program" + runtime.registers + ".cubin") : "");
+  for (auto const& runtime : installed.runtimes) {
+    auto const cubin_of = [&, &registers = runtime.registers](std::string const& scope) {
+      return has_gpu_code && !embeds_ptx ? scratch / ("program" + registers + scope + ".cubin")
+                                         : std::string{};
+    };
+    embedded.add("quarry_mpi_cubin_" + runtime.registers, cubin_of(""));
+    embedded.add("quarry_mpi_system_cubin_" + runtime.registers, cubin_of("_system"));
+  }
   embedded.add("quarry_mpi_ptx", embeds_ptx ? scratch / "program.ptx" : "");
   embedded.add("quarry_mpi_runtime_ptx", embeds_ptx ? installed.runtime_ptx : "");
   for (variant const& each : variants)

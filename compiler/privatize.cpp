@@ -167,7 +167,7 @@ Value* gpu_record(IRBuilder<>& builder, Module& module) {
   // mpi::launch_layout: the first three fields, and the size of the rest
   Type* const word = builder.getInt64Ty();
   auto* const layout_type = StructType::get(builder.getPtrTy(), word, builder.getInt32Ty(),
-                                            builder.getInt32Ty(), ArrayType::get(word, 7));
+                                            builder.getInt32Ty(), ArrayType::get(word, 8));
   auto* layout = module.getNamedGlobal("quarry_mpi_layout");
   if (layout == nullptr) {
     constexpr unsigned constant_space = 4;

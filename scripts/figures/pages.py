@@ -18,7 +18,7 @@ MARK = re.compile(r"<!-- figures:([\w-]+):begin -->\n(.*?)<!-- figures:\1:end --
 VALUE = re.compile(r"<!-- value:([^>]+?) -->(.*?)<!-- /value -->", re.DOTALL)
 WRITERS = {"poster_claims": heuristics.claims_table, "others": programs.others}
 PLOTS = "docs/plots/README.md"
-WITHOUT_TABLE = ("registry.md", "simt.md", "streams.md")
+WITHOUT_TABLE = ("mpi_several_gpus.md", "registry.md", "simt.md", "streams.md")
 
 
 def plots(data):

@@ -133,7 +133,8 @@ heap::implementation::implementation(heap_options const& unchecked) {
   auto const options = checked(unchecked);
   backend_kind_ = options.backend_kind;
   memory_ = backend_kind_ == backend::cuda
-                ? make_cuda_memory(options.device, options.max_bytes, options.segment_bytes)
+                ? make_cuda_memory(options.device, options.peer_access, options.max_bytes,
+                                   options.segment_bytes)
                 : make_cpu_memory(options.max_bytes, options.segment_bytes);
   memory_->map(0, options.bytes);
 

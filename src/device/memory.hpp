@@ -40,11 +40,11 @@ class heap_memory {
 
 [[nodiscard]] std::shared_ptr<heap_memory> make_cpu_memory(bytes reserved, bytes alignment);
 
-/// Memory of device `device`, or of the current device if `device` is `current_device`. Throws
-/// `resource_failed` if this build or this machine has no CUDA, `bad_argument` if there is no such
-/// device.
-[[nodiscard]] std::shared_ptr<heap_memory> make_cuda_memory(int device, bytes reserved,
-                                                            bytes alignment);
+/// Memory of device `device`, or of the current device if `device` is `current_device`.
+/// `peer_access`: the device's peers can use the range, too. Throws `resource_failed` if this build
+/// or this machine has no CUDA, `bad_argument` if there is no such device.
+[[nodiscard]] std::shared_ptr<heap_memory> make_cuda_memory(int device, bool peer_access,
+                                                            bytes reserved, bytes alignment);
 [[nodiscard]] bool has_cuda_device();
 
 }  // namespace quarry::inline QUARRY_ABI::detail

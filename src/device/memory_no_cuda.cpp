@@ -5,7 +5,9 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-std::shared_ptr<heap_memory> make_cuda_memory(int, bytes, bytes) { refuse_without_cuda("heap"); }
+std::shared_ptr<heap_memory> make_cuda_memory(int, bool, bytes, bytes) {
+  refuse_without_cuda("heap");
+}
 bool has_cuda_device() { return false; }
 
 }  // namespace quarry::inline QUARRY_ABI::detail

@@ -30,8 +30,8 @@ struct cpu_world::meeting_memory {
         nodes(ranks),
         parts(ranks * meeting::part_bytes),
         results(2 * meeting::result_bytes),
-        place{blocks.data(), block_ranks,  joins_lanes,  counters.data(),
-              values.data(), nodes.data(), parts.data(), results.data()} {}
+        place{blocks.data(), block_ranks,  joins_lanes,   0, 0, counters.data(), values.data(),
+              nodes.data(),  parts.data(), results.data()} {}
 
   std::vector<block_place> blocks;
   std::vector<std::uint64_t> counters, values;
@@ -84,7 +84,8 @@ cpu_world::cpu_world(needs const& wanted)
                        extensions_.get(),
                        extension_units_,
                        0,
-                       {}};
+                       {},
+                       nullptr};
   quarry_mpi_layout.set_heap(memory_.ref());
   for (std::uint32_t i = 0; i < wanted.ranks; ++i) {
     mailboxes_[i].initialise();

@@ -207,6 +207,7 @@ std::vector<gpu_fault> fault_core::read(std::uint32_t block) const {
     if (section.sh_type != lanes) continue;
     auto const [block_place, warp] = split(place_of_section(core.name(section)), "wp");
     auto const [processor, index] = split(block_place, "cta");
+    std::uint64_t const device = split(split(processor, "sm").first, "dev").second;
     auto const& of_processor = blocks[processor];
     if (index >= of_processor.size()) continue;
     warp_row at_error{};
@@ -218,7 +219,7 @@ std::vector<gpu_fault> fault_core::read(std::uint32_t block) const {
       bool const was_active = (at_error.active_lanes >> lane.lane % 32 & 1) != 0;
       if (at_error.has_error_place != 0 ? !was_active : lane.exception == 0) continue;
       result.push_back(
-          {std::uint64_t{of_processor[index].x} * block + lane.x,
+          {device, std::uint64_t{of_processor[index].x} * block + lane.x,
            lane.exception != 0 ? lane.exception : any_exception,
            function_of(at_error.has_error_place != 0 ? at_error.error_place : lane.place)});
     }

@@ -7,7 +7,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 /// A thread of the GPU that has failed.
 struct gpu_fault {
-  std::uint64_t thread = 0;  // its number in the launch
+  std::uint64_t device = 0;  // the GPU's number
+  std::uint64_t thread = 0;  // its number in the GPU's launch
   std::uint32_t kind = 0;    // CUDA's number of the exception
   std::string function;      // where; empty if unknown
 };

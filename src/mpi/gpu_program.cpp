@@ -6,12 +6,17 @@
 #include "driver_linker.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
+#include <utility>
 
 // What quarry-mpicc embeds (compiler/link.cpp): cubins, or PTX if it had no ptxas. An array that
 // is empty begins with 0.
 extern "C" char const quarry_mpi_cubin_32[], quarry_mpi_cubin_64[], quarry_mpi_cubin_128[],
     quarry_mpi_cubin_255[];
+// The same for several GPUs, whose atomic operations have system scope.
+extern "C" char const quarry_mpi_system_cubin_32[], quarry_mpi_system_cubin_64[],
+    quarry_mpi_system_cubin_128[], quarry_mpi_system_cubin_255[];
 extern "C" char const quarry_mpi_ptx[], quarry_mpi_ptx_end[], quarry_mpi_runtime_ptx[],
     quarry_mpi_runtime_ptx_end[];
 /// Two numbers: the bytes of stack that the call graph needs, and whether it may need more
@@ -26,6 +31,7 @@ namespace {
 struct variant {
   int registers;
   char const* cubin;
+  char const* system_cubin;
   std::uint64_t const* stack;
 };
 
@@ -82,26 +88,36 @@ std::uint64_t most_threads_with(int registers) {
 /// Whether each rank can have a warp of helpers with 128 registers, but not with 255. More
 /// registers than 128 save few accesses to memory.
 bool gains_helpers(launch_options const& asked) {
-  std::uint64_t const threads = std::uint64_t{asked.ranks} << 6;
+  std::uint64_t const threads = std::uint64_t{ranks_of_gpu(asked)} << 6;
   static_assert(helpers_exist(6));
   return asked.ranks_per_warp <= 1 && threads > most_threads_with(255) &&
          threads <= most_threads_with(128);
 }
 
-gpu_program load(variant const& which, bool compiles) {
+/// The runtime's PTX for several GPUs, as cmake/QuarrySystemScope.cmake makes it.
+std::string with_system_scope(std::string text) {
+  for (auto const& [scope, wider] :
+       {std::pair{".gpu.global", ".sys.global"}, std::pair{"membar.gl;", "membar.sys;"}})
+    for (auto at = text.find(scope); at != std::string::npos; at = text.find(scope, at))
+      text.replace(at, std::strlen(scope), wider);
+  return text;
+}
+
+gpu_program load(variant const& which, bool compiles, bool spans_gpus) {
   gpu_program result;
   result.block = block_for(which.registers);
   result.processors = static_cast<std::uint64_t>(attribute(cudaDevAttrMultiProcessorCount));
   result.registers = which.registers;
   result.is_from_driver = compiles;
   std::string linked;
-  if (compiles)
-    linked = link_by_driver({{quarry_mpi_ptx, quarry_mpi_ptx_end},
-                             {quarry_mpi_runtime_ptx, quarry_mpi_runtime_ptx_end}},
-                            which.registers);
-  cudaError_t const status =
-      cudaLibraryLoadData(&result.library, compiles ? linked.data() : which.cubin, nullptr, nullptr,
-                          0, nullptr, nullptr, 0);
+  if (compiles) {
+    std::string runtime{quarry_mpi_runtime_ptx, quarry_mpi_runtime_ptx_end};
+    if (spans_gpus) runtime = with_system_scope(std::move(runtime));
+    linked = link_by_driver({{quarry_mpi_ptx, quarry_mpi_ptx_end}, runtime}, which.registers);
+  }
+  char const* const cubin = spans_gpus ? which.system_cubin : which.cubin;
+  cudaError_t const status = cudaLibraryLoadData(&result.library, compiles ? linked.data() : cubin,
+                                                 nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (status == cudaErrorNoKernelImageForDevice)
     throw bad_argument{
         "the program has no code for this GPU, whose architecture is sm_" +
@@ -134,10 +150,12 @@ void* gpu_program::address_of(char const* variable) const {
 }
 
 gpu_program load_program(launch_options const& asked) {
-  variant const variants[] = {{255, quarry_mpi_cubin_255, quarry_mpi_stack_255},
-                              {128, quarry_mpi_cubin_128, quarry_mpi_stack_128},
-                              {64, quarry_mpi_cubin_64, quarry_mpi_stack_64},
-                              {32, quarry_mpi_cubin_32, quarry_mpi_stack_32}};
+  variant const variants[] = {
+      {255, quarry_mpi_cubin_255, quarry_mpi_system_cubin_255, quarry_mpi_stack_255},
+      {128, quarry_mpi_cubin_128, quarry_mpi_system_cubin_128, quarry_mpi_stack_128},
+      {64, quarry_mpi_cubin_64, quarry_mpi_system_cubin_64, quarry_mpi_stack_64},
+      {32, quarry_mpi_cubin_32, quarry_mpi_system_cubin_32, quarry_mpi_stack_32}};
+  std::uint32_t const ranks = ranks_of_gpu(asked);
   bool const compiles = quarry_mpi_ptx[0] != 0;
   std::uint64_t most = 0;
   if (asked.registers != 0 &&
@@ -152,18 +170,19 @@ gpu_program load_program(launch_options const& asked) {
   for (variant const& which : variants) {
     if (static_cast<std::uint32_t>(which.registers) > limit) continue;
     // The driver needs seconds to compile, so that hopeless limits are not tried.
-    if (compiles && which.registers > 32 && most_threads_with(which.registers) < asked.ranks)
-      continue;
-    gpu_program program = load(which, compiles);
+    if (compiles && which.registers > 32 && most_threads_with(which.registers) < ranks) continue;
+    gpu_program program = load(which, compiles, asked.gpus > 1);
     most = program.most_threads;
-    if (most >= asked.ranks) {
+    if (most >= ranks) {
       program.stack = choose_stack(asked.stack, which.stack);
       return program;
     }
     cudaLibraryUnload(program.library);
   }
-  throw bad_argument{"-n " + std::to_string(asked.ranks) + ": this GPU runs at most " +
-                     std::to_string(most) + " ranks of this program at once"};
+  throw bad_argument{
+      "-n " + std::to_string(asked.ranks) + ": " +
+      (asked.gpus == 1 ? "this GPU runs" : std::to_string(asked.gpus) + " such GPUs run") +
+      " at most " + std::to_string(most * asked.gpus) + " ranks of this program at once"};
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

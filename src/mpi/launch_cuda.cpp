@@ -4,17 +4,16 @@
 #include "copy_pool.hpp"
 #include "device_memory.hpp"
 #include "fault_core.hpp"
+#include "gpu_memory.hpp"
 #include "gpu_program.hpp"
 #include "gpu_rings.hpp"
 #include "gpu_watch.hpp"
-#include "heap_share.hpp"
 #include "host_call_server.hpp"
 #include "launcher.hpp"
 #include "meeting.hpp"
 #include "rank.hpp"
+#include "spread_memory.hpp"
 #include "trace_file.hpp"
-
-#include "quarry/device/heap.hpp"
 
 #include <cuda_runtime.h>
 #include <unistd.h>
@@ -25,9 +24,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
-#include <optional>
 #include <set>
-#include <sstream>
 #include <thread>
 
 extern "C" char const quarry_mpi_gpu_places[], quarry_mpi_gpu_places_end[];
@@ -62,7 +59,8 @@ class meeting_memory {
 };
 
 /// Gives each thread block shared memory for copies, and the rest of a multiprocessor's memory to
-/// its cache. Returns the bytes of a block; 0 if the blocks would not fit on the GPU with them.
+/// its cache, on the current GPU. Returns the bytes of a block; 0 if the blocks would not fit with
+/// them.
 std::uint32_t reserve_shared_memory(gpu_program const& program, std::uint64_t blocks) {
   auto const* const kernel = reinterpret_cast<void const*>(program.run);
   cudaFuncAttributes fixed{};  // the ranks of a block meet in shared memory, too
@@ -98,15 +96,16 @@ std::uint32_t reserve_shared_memory(gpu_program const& program, std::uint64_t bl
 /// where their paths differ, so each gets a warp if there are enough, and another one that helps it
 /// to copy if there are twice as many.
 std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads) {
-  if (asked.ranks_per_warp <= 1 && std::uint64_t{asked.ranks} * 64 <= most_threads) return 6;
-  if (asked.ranks_per_warp == 0) return std::uint64_t{asked.ranks} * 32 <= most_threads ? 5 : 0;
+  std::uint64_t const ranks = ranks_of_gpu(asked);
+  if (asked.ranks_per_warp <= 1 && ranks * 64 <= most_threads) return 6;
+  if (asked.ranks_per_warp == 0) return ranks * 32 <= most_threads ? 5 : 0;
   if (asked.ranks_per_warp > 32 || !std::has_single_bit(asked.ranks_per_warp))
     throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) +
                        ": must be 1, 2, 4, 8, 16 or 32"};
   auto const shift = static_cast<std::uint32_t>(5 - std::countr_zero(asked.ranks_per_warp));
-  if (std::uint64_t{asked.ranks} << shift > most_threads)
+  if (ranks << shift > most_threads)
     throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) +
-                       ": the GPU has no room for " + std::to_string(asked.ranks) + " ranks so"};
+                       ": the GPU has no room for " + std::to_string(ranks) + " ranks so"};
   return shift;
 }
 
@@ -114,7 +113,7 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
 /// share warps and smaller blocks give the busiest multiprocessor fewer threads: 16,384 ranks would
 /// be 64 blocks of 256 threads, but an H100 has 132 multiprocessors. Meetings of many blocks take
 /// longer, so that there are only a few for each multiprocessor.
-int block_for(gpu_program const& program, std::uint32_t shift, std::uint64_t threads) {
+int block_on_one(gpu_program const& program, std::uint32_t shift, std::uint64_t threads) {
   if (shift >= 5) return program.block;
   constexpr std::uint64_t few = 4;
   auto const blocks_of = [&](int block) {
@@ -131,85 +130,32 @@ int block_for(gpu_program const& program, std::uint32_t shift, std::uint64_t thr
   return best;
 }
 
+/// The same for several GPUs, each of which gets a block at least if there are enough ranks.
+int block_for(gpu_program const& program, std::uint32_t shift, launch_options const& asked) {
+  std::uint64_t const threads = std::uint64_t{ranks_of_gpu(asked)} << shift;
+  int block = block_on_one(program, shift, threads);
+  while (asked.gpus > 1 && block >= 64 && static_cast<std::uint64_t>(block / 2) >= threads &&
+         block / 2 >= 1 << shift)
+    block /= 2;
+  return block;
+}
+
 /// CUDA's heap for --malloc cuda and its relatives.
 constexpr bytes compared_bytes = bytes{8} << 30;
 
-struct gpu_memory {
-  std::size_t free_bytes = 0, total = 0;
-};
-
-gpu_memory memory_now() {
-  gpu_memory result;
-  check(cudaMemGetInfo(&result.free_bytes, &result.total), "cudaMemGetInfo");
-  return result;
-}
-
-constexpr bytes of_launcher = bytes{64} << 20;  // rings, tables, the program's code
-
-/// Throws bad_argument, which says what takes how much, if the ranks do not fit on the GPU.
-void check_memory(launch_options const& asked, bytes record_bytes, std::uint32_t extension_units,
-                  stack_choice const& stack) {
-  bytes const of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes +
-                        mail_slots * sizeof(std::uint64_t) * extension_units;
-  auto const [free_bytes, total] = memory_now();
-  bytes const records = asked.ranks * record_bytes;
-  bytes const of_trace =
-      asked.trace.empty() ? 0 : sizeof(trace_record) * (trace_limit(asked) + bytes{1});
-  bytes const ranks = records + asked.ranks * (of_rank + of_trace) + of_launcher + stack.reserved;
-  bytes const heap = asked.heap != 0 ? asked.heap : least_heap;
-  if (ranks + heap > free_bytes) {
-    throw bad_argument{
-        "-n " + std::to_string(asked.ranks) + ": the ranks do not fit: " + gigabytes(records) +
-        " of global variables (" + std::to_string(record_bytes) + " bytes of each rank), " +
-        gigabytes(stack.reserved) + " of stack (" + std::to_string(stack.size) +
-        " bytes for each thread that the GPU can run; from " + stack.reason + "), " +
-        gigabytes(heap) + " of heap and " + gigabytes(ranks - records - stack.reserved) +
-        " for the ranks' state are " + gigabytes(ranks + heap) + "; the GPU has " +
-        gigabytes(free_bytes) + " of " + gigabytes(total) + " free. " +
-        (ranks + heap <= total ? "Wait for other programs on the GPU, or run" : "Run") +
-        " with fewer ranks or a smaller --stack or --heap"};
-  }
-}
-
-/// The heap: of the size that the user asks for, or a share of what the rest of the launch leaves.
-heap_taken make_heap(launch_options const& asked, std::optional<heap>& memory) {
-  auto const allocate = [&](bytes size) {
-    memory.emplace(heap_options{.bytes = size, .backend_kind = backend::cuda});
-  };
-  if (asked.heap == 0)
-    return take_heap(
-        [] {
-          bytes const all = memory_now().free_bytes;
-          return all > of_launcher ? all - of_launcher : 0;
-        },
-        allocate);
-  allocate(asked.heap);
-  return {asked.heap, 1};
-}
-
-void set_stack(stack_choice const& stack) {
-  cudaError_t const status = cudaDeviceSetLimit(cudaLimitStackSize, stack.size);
-  if (status != cudaSuccess)
-    throw bad_argument{"a stack of " + std::to_string(stack.size) + " bytes for each rank (from " +
-                       stack.reason + "), " + gigabytes(stack.reserved) +
-                       " for all threads of the GPU: " + cudaGetErrorString(status) + "; " +
-                       gigabytes(memory_now().free_bytes) +
-                       " are free. Wait for other programs on the GPU, or run with a smaller "
-                       "--stack"};
-}
-
-void describe_launch(launch_options const& asked, gpu_program const& program, std::uint32_t shift,
-                     bytes record_bytes, heap_taken const& of_heap) {
+void describe_launch(launch_options const& asked, gpu_program const& program, std::size_t gpus,
+                     std::uint32_t shift, bytes record_bytes, heap_taken const& of_heap) {
   std::string const attempts = of_heap.attempts == 1
                                    ? ""
                                    : ", at attempt " + std::to_string(of_heap.attempts) +
                                          ": other programs took memory meanwhile";
+  std::string const on_gpus = gpus == 1 ? "" : " on " + std::to_string(gpus) + " GPUs";
   std::fprintf(stderr,
-               "quarry-mpirun: %u ranks, %u a warp%s; %d threads a block, at most %d registers a "
+               "quarry-mpirun: %u ranks%s, %u a warp%s; %d threads a block, at most %d registers a "
                "thread%s\n"
                "quarry-mpirun: stack of a rank: %llu bytes, from %s; %s are reserved\n"
                "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s%s\n",
-               asked.ranks, shift < 5 ? 32u >> shift : 1u,
+               asked.ranks, on_gpus.c_str(), shift < 5 ? 32u >> shift : 1u,
                helpers_exist(shift) ? " and a warp that helps it" : "", program.block,
                program.registers, program.is_from_driver ? ", compiled by the driver" : "",
                static_cast<unsigned long long>(program.stack.size), program.stack.reason.c_str(),
@@ -221,11 +167,11 @@ void describe_launch(launch_options const& asked, gpu_program const& program, st
 /// The trace's memory on the GPU; one element of each without a trace.
 class gpu_trace {
  public:
-  explicit gpu_trace(launch_options const& asked)
+  gpu_trace(launch_options const& asked, std::vector<gpu_part> const& parts)
       : is_wanted_{!asked.trace.empty()},
         limit_{trace_limit(asked)},
-        ranks_{is_wanted_ ? asked.ranks : 1},
-        records_{is_wanted_ ? std::size_t{asked.ranks} * (std::size_t{limit_} + 1) : 1} {
+        ranks_{is_wanted_ ? parts : no_ranks},
+        records_{is_wanted_ ? parts : no_ranks, std::size_t{limit_} + 1} {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   }
   ~gpu_trace() { cudaStreamDestroy(stream_); }
@@ -249,24 +195,14 @@ class gpu_trace {
     check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
+  inline static std::vector<gpu_part> const no_ranks{{0, 0, 1, 0, 1}};
+
   bool is_wanted_;
   std::uint32_t limit_;
-  device_array<rank_trace> ranks_;
-  device_array<trace_record> records_;
+  per_rank<rank_trace> ranks_;
+  per_rank<trace_record> records_;
   cudaStream_t stream_ = nullptr;
 };
-
-/// What went wrong in the ranks' heap: allocations that failed, wrong frees.
-void describe_faults(heap const& memory) {
-  auto const first = memory.first_fault();
-  if (!first) return;
-  std::ostringstream text;
-  text << *first;
-  for (std::uint32_t kind = 1; kind < static_cast<std::uint32_t>(fault_kind::count_); ++kind)
-    if (auto const count = memory.fault_count(static_cast<fault_kind>(kind)); count != 0)
-      text << "; " << count << " of kind " << name_of(static_cast<fault_kind>(kind));
-  std::fprintf(stderr, "quarry-mpirun: faults in the heap: first %s\n", text.str().c_str());
-}
 
 fault_core const& core_of_faults() {
   static fault_core const core;
@@ -274,17 +210,22 @@ fault_core const& core_of_faults() {
 }
 
 /// Reports a kernel that has failed, with what is known. Returns the exit status.
-int report_fault(std::string const& reason, int block, std::uint32_t shift) {
+int report_fault(std::string const& reason, std::vector<gpu_part> const& parts, int block,
+                 std::uint32_t shift) {
   std::map<std::string, std::set<std::uint64_t>> rows;  // the ranks
   auto const faults = core_of_faults().read(static_cast<std::uint32_t>(block));
+  auto const rank_of = [&](gpu_fault const& fault) {
+    std::uint64_t const local = fault.thread >> shift;
+    return local + (fault.device < parts.size() ? parts[fault.device].first_rank : 0);
+  };
   std::set<std::uint64_t> ranks;  // a rank's helpers count as the rank
-  for (gpu_fault const& fault : faults) ranks.insert(fault.thread >> shift);
+  for (gpu_fault const& fault : faults) ranks.insert(rank_of(fault));
   for (gpu_fault const& fault : faults) {
     // If the file accuses a whole warp, its place is that of other ranks as well.
     bool const has_function = ranks.size() == 1 && !fault.function.empty();
     std::string const text =
         describe_kind(fault.kind) + (has_function ? " in " + fault.function + "()" : "");
-    rows[text].insert(fault.thread >> shift);
+    rows[text].insert(rank_of(fault));
   }
   auto const is_about_memory = [](std::string const& text) {
     return text.find("access") != std::string::npos || text.find("address") != std::string::npos;
@@ -318,31 +259,37 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   (void)core_of_faults();
   if (!has_gpu_code())
     throw bad_argument{"--device gpu: this program was compiled with quarry-mpicc --cpu-only"};
+  if (asked.gpus > 1 && asked.malloc >= malloc_kind::cuda)
+    throw bad_argument{"--malloc: CUDA's malloc serves the ranks of one GPU only, not --gpus " +
+                       std::to_string(asked.gpus)};
   if (asked.malloc >= malloc_kind::cuda)  // before CUDA's heap is made with the program
     check(cudaDeviceSetLimit(cudaLimitMallocHeapSize, compared_bytes), "cudaDeviceSetLimit");
   auto const functions = texts_of(quarry_mpi_gpu_traced, quarry_mpi_gpu_traced_end);
   check_trace(asked, functions);
+  connect_gpus(asked.gpus);
   gpu_program program = load_program(asked);
   std::uint32_t const shift = shift_for(asked, program.most_threads);
-  auto const threads = static_cast<std::uint64_t>(asked.ranks) << shift;
-  program.block = block_for(program, shift, threads);
+  program.block = block_for(program, shift, asked);
+  auto const parts =
+      divide_ranks(asked.ranks, asked.gpus, static_cast<std::uint32_t>(program.block) >> shift);
   bytes record_bytes = 0;
   check(cudaMemcpy(&record_bytes, program.address_of("quarry_mpi_record_bytes"),
                    sizeof(record_bytes), cudaMemcpyDeviceToHost),
         "cudaMemcpy");
-  std::uint32_t const extension_units = extension_units_for(
-      extension_budget, asked.ranks, helpers_exist(shift) ? most_extended : most_extended_alone);
-  check_memory(asked, record_bytes, extension_units, program.stack);
-  set_stack(program.stack);
-  device_array<char> const records{record_bytes * asked.ranks};
-  device_array<rank_state> const ranks{asked.ranks};
-  device_array<mail> const mailboxes{asked.ranks};
-  device_array<std::uint64_t> const extensions{std::size_t{asked.ranks} * mail_slots *
-                                               extension_units};
+  std::uint32_t const extension_units =
+      extension_units_for(extension_budget, parts.front().ranks,
+                          helpers_exist(shift) ? most_extended : most_extended_alone);
+  for (gpu_part const& part : parts) {
+    check_memory(asked, part, parts.size(), record_bytes, extension_units, program.stack);
+    set_stack(part, program.stack);
+  }
+  per_rank<char> const records{parts, record_bytes};
+  per_rank<rank_state> const ranks{parts};
+  per_rank<mail> const mailboxes{parts};
+  per_rank<std::uint64_t> const extensions{parts, std::size_t{mail_slots} * extension_units};
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
-  auto const block = static_cast<std::uint64_t>(program.block);
-  auto const blocks = static_cast<std::uint32_t>((threads + block - 1) / block);
+  std::uint32_t const blocks = parts.back().first_block + parts.back().blocks;
   meeting_memory const meetings{asked.ranks, blocks};
   output_reader output{asked.ranks, texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
                        ring.data()};
@@ -353,7 +300,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   device_strings const words{argv};
   device_strings const environment{environ};
   compared_memory const compared{asked.malloc, backend::cuda};
-  gpu_trace const trace{asked};
+  gpu_trace const trace{asked, parts};
   trace_writer trace_output{asked, functions, [&] { return trace.ranks(asked.ranks); },
                             [&](trace_record* to, std::uint64_t first, std::uint64_t count) {
                               trace.read(to, first, count);
@@ -361,15 +308,16 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const write_trace = [&] {
     trace_output.write(texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end));
   };
-  std::optional<heap> memory;  // last: it takes a share of what the others leave
-  heap_taken const of_heap = make_heap(asked, memory);
-  if (asked.is_verbose) describe_launch(asked, program, shift, record_bytes, of_heap);
+  gpu_heaps const heaps{asked, parts};  // last: they take a share of what the others leave
+  if (asked.is_verbose)
+    describe_launch(asked, program, parts.size(), shift, record_bytes, heaps.taken());
 
   world initial{};
   initial.is_gpu = 1;
+  initial.gpus = static_cast<std::uint32_t>(parts.size());
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
   initial.next_context = 4;
-  initial.max_superblock_bytes = superblock_share(of_heap.size);
+  initial.max_superblock_bytes = superblock_share(heaps.taken().size);
   initial.output = ring.data();
   initial.malloc = asked.malloc;
   initial.compared_heap = compared.state();
@@ -379,37 +327,66 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.environment = environment.data();
   initial.trace = trace.memory();
   check(cudaMemcpy(all.data(), &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
-  launch_layout layout{
-      records.data(),   record_bytes,      shift,           asked.ranks, all.data(), ranks.data(),
-      mailboxes.data(), extensions.data(), extension_units, 0,           {}};
-  layout.set_heap(memory->ref());
-  check(cudaMemcpy(program.address_of("quarry_mpi_layout"), &layout, sizeof(layout),
-                   cudaMemcpyHostToDevice),
-        "cudaMemcpy");
-  meeting_place const place = meetings.place();
-  check(cudaMemcpy(program.address_of("quarry_mpi_meeting_place"), &place, sizeof(place),
-                   cudaMemcpyHostToDevice),
-        "cudaMemcpy");
-
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the copies above
-  cudaStream_t work = nullptr;
-  check(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking), "cudaStreamCreate");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    current_gpu const current{parts[i]};
+    launch_layout layout{records.data() + parts[i].first_rank * record_bytes,
+                         record_bytes,
+                         shift,
+                         asked.ranks,
+                         all.data(),
+                         ranks.data(),
+                         mailboxes.data(),
+                         extensions.data(),
+                         extension_units,
+                         parts[i].first_rank,
+                         {},
+                         heaps.table()};
+    layout.set_heap(heaps.ref(i));
+    check(cudaMemcpy(program.address_of("quarry_mpi_layout"), &layout, sizeof(layout),
+                     cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+    meeting_place place = meetings.place();
+    place.first_block = parts[i].first_block;
+    place.all_blocks = blocks;
+    check(cudaMemcpy(program.address_of("quarry_mpi_meeting_place"), &place, sizeof(place),
+                     cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
   unsigned const prepare_blocks = (asked.ranks + 255) / 256;
   void* none[] = {nullptr};
   check(cudaLaunchKernel(reinterpret_cast<void const*>(program.prepare), dim3{prepare_blocks},
-                         dim3{256}, none, 0, work),
+                         dim3{256}, none, 0, nullptr),
         "cudaLaunchKernel");
-  std::uint32_t const shared = reserve_shared_memory(program, blocks);
-  check(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(program.run), dim3{blocks},
-                                    dim3{static_cast<unsigned>(program.block)}, none, shared, work),
-        "cudaLaunchCooperativeKernel");
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  std::vector<cudaStream_t> work;
+  for (gpu_part const& part : parts) {
+    current_gpu const current{part};
+    check(cudaStreamCreateWithFlags(&work.emplace_back(), cudaStreamNonBlocking),
+          "cudaStreamCreate");
+    std::uint32_t const shared = reserve_shared_memory(program, parts.front().blocks);
+    check(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(program.run), dim3{part.blocks},
+                                      dim3{static_cast<unsigned>(program.block)}, none, shared,
+                                      work.back()),
+          "cudaLaunchCooperativeKernel");
+  }
+  // Success when all kernels have ended; an error as soon as one has failed.
+  auto const status_of_work = [&] {
+    cudaError_t result = cudaSuccess;
+    for (cudaStream_t const stream : work) {
+      cudaError_t const status = cudaStreamQuery(stream);
+      if (status != cudaSuccess && status != cudaErrorNotReady) return status;
+      if (status != cudaSuccess) result = status;
+    }
+    return result;
+  };
 
   // This thread and the watch's may both see a fault. One of them reports it.
   std::atomic<bool> is_reporting_fault = false;
   auto const report_and_end = [&](std::string const& reason) {
     if (is_reporting_fault.exchange(true)) return;
     output.end();
-    int const status = report_fault(reason, program.block, shift);
+    int const status = report_fault(reason, parts, program.block, shift);
     if (!asked.trace.empty())
       std::fputs("quarry-mpirun: no trace: the GPU's memory is lost after a fault\n", stderr);
     core_of_faults().remove();
@@ -425,11 +402,11 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                   ranks.data(),
                   records.data(),
                   record_bytes,
-                  of_heap.size,
+                  heaps.taken().size,
                   texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
                   [&] { report_and_end(ended_by_driver); }};
   cudaError_t status = cudaErrorNotReady;
-  while ((status = cudaStreamQuery(work)) == cudaErrorNotReady) {
+  while ((status = status_of_work()) == cudaErrorNotReady) {
     if (fault_core::is_written()) end_after_fault(ended_by_driver);
     bool const has_output = output.read() | calls.serve([&] { output.read(); });
     if (has_output) watch.note_progress();
@@ -437,7 +414,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     try {
       if (watch.look([&] { output.finish(); })) continue;
     } catch (std::exception const& problem) {
-      status = cudaStreamQuery(work);
+      status = status_of_work();
       if (status != cudaSuccess && status != cudaErrorNotReady) break;  // the kernel has failed
       output.end();
       std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
@@ -457,7 +434,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   if (status != cudaSuccess) end_after_fault(cudaGetErrorString(status));
   output.end();
   write_trace();
-  if (asked.is_verbose) describe_faults(*memory);
+  if (asked.is_verbose) heaps.describe_faults();
   return watch.end();
 }
 

@@ -63,6 +63,8 @@ launch_options read_options() {
     throw bad_argument{"--stack " + std::to_string(asked.stack) + ": must be at least 1024 bytes"};
   asked.ranks_per_warp =
       static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", "--ranks-per-warp", 0, 32));
+  asked.gpus = static_cast<std::uint32_t>(number("QUARRY_MPI_GPUS", "--gpus", 1, 1024));
+  if (asked.gpus == 0) throw bad_argument{"--gpus 0: must be at least 1"};
   asked.registers =
       static_cast<std::uint32_t>(number("QUARRY_MPI_REGISTERS", "--registers", 0, 255));
   asked.malloc = read_malloc();

@@ -18,6 +18,7 @@ struct launch_options {
   bool uses_gpu = false;
   bytes heap = 0;                    // 0: a default
   bytes stack = 0;                   // of each rank; 0: GPU: from the call graph; CPU: a default
+  std::uint32_t gpus = 1;            // that share the ranks
   std::uint32_t ranks_per_warp = 0;  // GPU: a power of two; 0: as few as fit
   std::uint32_t registers = 0;       // GPU: 32, 64, 128 or 255; 0: chosen for the ranks
   malloc_kind malloc = malloc_kind::collective;
@@ -27,6 +28,11 @@ struct launch_options {
   std::uint64_t seed = 0;          // CPU: of the scheduler; 0: ranks switch only where they wait
   std::uint32_t threads = 1;       // CPU: of the system, that run the ranks; 0: one for each core
 };
+
+/// The ranks of the GPU that has the most.
+[[nodiscard]] inline std::uint32_t ranks_of_gpu(launch_options const& asked) {
+  return (asked.ranks + asked.gpus - 1) / asked.gpus;
+}
 
 /// Writes complete lines of each rank, so that lines of different ranks do not mix.
 class line_writer {

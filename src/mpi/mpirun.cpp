@@ -21,6 +21,8 @@ constexpr option options[] = {
     {"-n", "N", "RANKS", "the number of ranks (1); also -np and -c"},
     {"--device", "cpu|gpu", "DEVICE",
      "where the ranks run (the GPU, if there is one and the program has code for it)"},
+    {"--gpus", "K", "GPUS",
+     "how many GPUs share the ranks, in consecutive parts (1); NVLink must connect them"},
     {"--stack", "BYTES", "STACK",
      "the stack of each rank (GPU: what the program needs; CPU: 1 MiB)"},
     {"--heap", "BYTES", "HEAP",

@@ -151,7 +151,11 @@ QUARRY_SLOW void* allocate(bytes size) {
 
 QUARRY_SLOW void* allocate_despite_shortage(bytes size) {
   (void)simt::atomic_ref<std::uint32_t>{the_world().shortages}.fetch_add(1, simt::relaxed);
-  return release_spares(self()) ? layout().heap().malloc(size) : nullptr;
+  void* memory = release_spares(self()) ? layout().heap().malloc(size) : nullptr;
+  if (layout().heaps == nullptr) return memory;
+  for (std::uint32_t i = 0; memory == nullptr && i < the_world().gpus; ++i)
+    memory = layout().heaps[i].malloc(size);
+  return memory;
 }
 
 QUARRY_SLOW void help_in_shortage(rank_state& rank, std::uint32_t shortages) {
@@ -159,7 +163,7 @@ QUARRY_SLOW void help_in_shortage(rank_state& rank, std::uint32_t shortages) {
   (void)release_spares(rank);
 }
 QUARRY_SLOW void release(void* memory) {
-  layout().heap().free(memory);
+  heap_of(memory).free(memory);
   note_activity();  // a rank may wait for memory
 }
 

@@ -46,8 +46,8 @@ QUARRY_SLOW void release(void* memory);
 /// Frees the messages that the rank keeps for reuse, up to 40 KB. For allocations that fail.
 /// Returns whether there were any.
 QUARRY_SLOW bool release_spares(rank_state& rank);
-/// Called after the heap has returned null: frees the rank's spares and tries again. Ranks that
-/// wait free theirs soon.
+/// Called after the heap has returned null: frees the rank's spares and tries again, then asks the
+/// heaps of other GPUs. Ranks that wait free theirs soon.
 [[nodiscard]] QUARRY_SLOW void* allocate_despite_shortage(bytes size);
 QUARRY_SLOW void help_in_shortage(rank_state& rank, std::uint32_t shortages);
 

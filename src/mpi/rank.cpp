@@ -78,7 +78,7 @@ QUARRY_HD void run_rank(std::uint32_t number) {
   memberships[2] = memberships[3] = membership{};
   rank.member_of = memberships;
   rank.memberships = 4;
-  char* const record = layout().records + layout().record_bytes * number;
+  char* const record = reinterpret_cast<char*>(&own_record());
 #if defined(__CUDA_ARCH__) || !defined(__CUDACC__)
   quarry_mpi_init_record(record);
 #ifndef __CUDA_ARCH__

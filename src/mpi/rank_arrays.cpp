@@ -77,7 +77,7 @@ QUARRY_SLOW rank_array allocate_rank_array(bytes size, std::uint32_t width) {
 QUARRY_SLOW void free_rank_array(void* first, bytes distance, std::uint32_t width) {
   if (first == nullptr) return;
   if (distance == width) return free_for_program(first);
-  heap_ref const heap = layout().heap();
+  heap_ref const heap = heap_of(first);
   void* const base = heap.allocation_of(first);
   superblock* const shared = base == nullptr ? nullptr : rows_in(base);
   if (shared == nullptr || !shared->has_rows(superblock::contents::rows))

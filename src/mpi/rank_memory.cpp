@@ -100,7 +100,7 @@ QUARRY_SLOW void* allocate_collectively(bytes size) {
 
 QUARRY_SLOW void free_for_program(void* memory) {
   if (compares_malloc()) return free_compared(memory);
-  heap_ref const heap = layout().heap();
+  heap_ref const heap = heap_of(memory);
   void* const base = has_own_warp() ? memory : heap.allocation_of(memory);
   if (base == memory || base == nullptr) {
     heap.free(memory);  // records a fault if it is not allocated
@@ -116,7 +116,7 @@ QUARRY_SLOW void free_for_program(void* memory) {
 QUARRY_SLOW void* resize_for_program(void* memory, bytes size) {
   if (memory == nullptr) return allocate_for_program(size);
   if (compares_malloc()) return nullptr;  // their allocations do not tell their sizes
-  bytes const room = room_of(layout().heap(), memory);
+  bytes const room = room_of(heap_of(memory), memory);
   if (room == 0) return nullptr;
   if (size <= room && size >= room / 2) return memory;
   void* const result = allocate_for_program(size);

@@ -87,7 +87,7 @@
 __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
 __constant__ quarry::mpi::meeting_place quarry_mpi_meeting_place;
 
-/// Prepares the mailboxes, before any rank runs.
+/// Prepares the mailboxes of all GPUs, before any rank runs.
 extern "C" __global__ void quarry_mpi_prepare() {
   std::uint32_t const rank = blockIdx.x * blockDim.x + threadIdx.x;
   if (rank >= layout().size) return;
@@ -102,10 +102,10 @@ extern "C" __global__ void quarry_mpi_run() {
   warp_helpers::initialise();
   std::uint32_t const thread = blockIdx.x * blockDim.x + threadIdx.x;
   std::uint32_t const shift = quarry_mpi_layout.shift;
-  if (thread >> shift >= layout().size) return;
+  if (own_rank() >= layout().size) return;
   std::uint32_t const lane = thread & ((1u << shift) - 1);
   if (lane >= 32) warp_helpers::help();
   if (lane != 0) return;
-  run_rank(thread >> shift);
+  run_rank(own_rank());
   warp_helpers::dismiss();
 }

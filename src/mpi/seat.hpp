@@ -32,11 +32,15 @@ __device__ inline void clear_block() {
 
 [[nodiscard]] QUARRY_HD inline seat own_seat() {
 #ifdef __CUDA_ARCH__
+  meeting_place const& all = the_meeting();
   std::uint32_t const ranks = blockDim.x >> layout().shift;
-  std::uint32_t const first = blockIdx.x * ranks;
-  std::uint32_t const left = layout().size - first;
-  return {own_block(), the_meeting().counters,      blockIdx.x,
-          gridDim.x,   left < ranks ? left : ranks, threadIdx.x >> layout().shift};
+  std::uint32_t const left = layout().size - layout().first_rank - blockIdx.x * ranks;
+  return {own_block(),
+          all.counters,
+          all.first_block + blockIdx.x,
+          all.all_blocks,
+          left < ranks ? left : ranks,
+          threadIdx.x >> layout().shift};
 #elif !defined(__CUDACC__)
   meeting_place const& all = the_meeting();
   std::uint32_t const block = own_rank() / all.block_ranks;

@@ -166,6 +166,8 @@ struct meeting_place {
   block_place* blocks;        // CPU only: of each block
   std::uint32_t block_ranks;  // CPU only: the number of ranks of a block, a power of two
   std::uint32_t joins_lanes;  // CPU only: lanes of a warp that arrive together arrive as one
+  std::uint32_t first_block;  // GPU only: how many blocks the GPUs before this one have
+  std::uint32_t all_blocks;   // GPU only: of all GPUs
   std::uint64_t* counters;    // of each kind of meeting: how many blocks have arrived; atomic
   std::uint64_t* values;  // of each block, for even and for odd meetings: operands of reductions
   std::uint32_t* nodes;   // of each rank: the node of the tree in meeting::reduce; atomic
@@ -245,6 +247,7 @@ struct world {
   std::uint64_t superblock_bytes;
   std::uint64_t max_superblock_bytes;
   std::uint32_t shortages;  // atomic: how often an allocation has failed
+  std::uint32_t gpus;       // that run ranks; 0 on the CPU
 };
 
 /// A superblock lives as long as its last segment. Where lifetimes differ that is four times as
@@ -254,9 +257,9 @@ struct world {
 
 /// What every rank reads and no rank changes. On the GPU it lies in constant memory, which stays in
 /// the cache where other memory does not (after an acquire). The compiler emits loads of the first
-/// three fields and knows the size.
+/// three fields and knows the size. Each GPU of a launch has its own.
 struct launch_layout {
-  char* records;
+  char* records;  // of this GPU's ranks
   std::uint64_t record_bytes;
   std::uint32_t shift;  // a rank has 2^shift threads, of which the first runs it
   std::uint32_t size;   // the number of ranks
@@ -265,8 +268,9 @@ struct launch_layout {
   mail* mailboxes;                // of each rank
   std::uint64_t* extensions;      // of each slot of each mailbox
   std::uint32_t extension_units;  // of one slot: a multiple of 16
-  std::uint32_t unused;
-  std::uint64_t heap_bits[2];  // a heap_ref; CUDA's constant memory accepts no constructor
+  std::uint32_t first_rank;       // of this GPU
+  std::uint64_t heap_bits[2];     // a heap_ref; CUDA's constant memory accepts no constructor
+  heap_ref const* heaps;          // of each GPU; null if there is one heap
 
   void set_heap(heap_ref heap) { std::memcpy(heap_bits, &heap, sizeof(heap)); }
   [[nodiscard]] QUARRY_HD heap_ref heap() const {
@@ -275,7 +279,7 @@ struct launch_layout {
     return result;
   }
 };
-static_assert(sizeof(launch_layout) == 80);
+static_assert(sizeof(launch_layout) == 88);
 
 /// Extensions have room for messages of at most this many bytes.
 inline constexpr std::uint32_t most_extended = 4096;
@@ -316,11 +320,30 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 [[nodiscard]] QUARRY_HD inline world& the_world() { return *layout().all; }
 
-[[nodiscard]] QUARRY_HD inline std::uint32_t own_rank() {
+/// The heap that has `memory`. Each GPU of a launch has a heap, and any rank may free what a rank
+/// of another GPU has allocated.
+[[nodiscard]] QUARRY_HD inline heap_ref heap_of(void const* memory) {
+  heap_ref const own = layout().heap();
+  if (layout().heaps == nullptr || own.owns(memory)) return own;
+  for (std::uint32_t i = 0; i < the_world().gpus; ++i)
+    if (layout().heaps[i].owns(memory)) return layout().heaps[i];
+  return own;  // which records a fault
+}
+
+/// The rank's number among those of its GPU, or of the CPU.
+[[nodiscard]] QUARRY_HD inline std::uint32_t local_rank() {
 #ifdef __CUDA_ARCH__
   return (blockIdx.x * blockDim.x + threadIdx.x) >> layout().shift;  // the grid has one dimension
 #else
   return static_cast<std::uint32_t>(simt::this_place().rank());
+#endif
+}
+
+[[nodiscard]] QUARRY_HD inline std::uint32_t own_rank() {
+#ifdef __CUDA_ARCH__
+  return layout().first_rank + local_rank();
+#else
+  return local_rank();
 #endif
 }
 
@@ -341,7 +364,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 [[nodiscard]] QUARRY_HD inline rank_state& self() { return state_of(own_rank()); }
 
 [[nodiscard]] QUARRY_HD inline record_header& own_record() {
-  return *reinterpret_cast<record_header*>(layout().records + layout().record_bytes * own_rank());
+  return *reinterpret_cast<record_header*>(layout().records + layout().record_bytes * local_rank());
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

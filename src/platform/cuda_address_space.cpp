@@ -22,9 +22,22 @@ CUmemAllocationProp properties_of(int device) {
   return result;
 }
 
+std::vector<int> peers_of(int device) {
+  int count = 0;
+  cuda::check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  std::vector<int> result;
+  for (int peer = 0; peer < count; ++peer) {
+    int can_access = 0;
+    if (peer != device)
+      cuda::check(cudaDeviceCanAccessPeer(&can_access, peer, device), "cudaDeviceCanAccessPeer");
+    if (can_access != 0) result.push_back(peer);
+  }
+  return result;
+}
+
 }  // namespace
 
-cuda_address_space::cuda_address_space(char const* user, int device)
+cuda_address_space::cuda_address_space(char const* user, int device, bool peer_access)
     : user_{user}, device_{device} {
   cuda::check_device(user, device);
   device_guard const guard{device};
@@ -35,6 +48,7 @@ cuda_address_space::cuda_address_space(char const* user, int device)
       driver::functions().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
       user, "cuMemGetAllocationGranularity", 0);
   granularity_ = granularity;
+  if (peer_access) peers_ = peers_of(device);
 }
 
 std::uint64_t cuda_address_space::reserve(bytes size, bytes alignment) const {
@@ -86,11 +100,14 @@ void cuda_address_space::map_part(std::uint64_t address, bytes size) {
 }
 
 void cuda_address_space::allow_access(std::uint64_t address, bytes size) const {
-  CUmemAccessDesc access{};
-  access.location = properties_of(device_).location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  cuda::check(driver::functions().set_access(address, size, &access, 1), user_, "cuMemSetAccess",
-              size);
+  std::vector<CUmemAccessDesc> access;
+  auto const allow = [&](int device) {
+    access.push_back({properties_of(device).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+  };
+  allow(device_);
+  for (int const peer : peers_) allow(peer);
+  cuda::check(driver::functions().set_access(address, size, access.data(), access.size()), user_,
+              "cuMemSetAccess", size);
 }
 
 void cuda_address_space::move(std::uint64_t source, std::uint64_t target, bytes size) {

@@ -4,6 +4,7 @@
 #include "quarry/core/bytes.hpp"
 
 #include <map>
+#include <vector>
 
 namespace quarry::inline QUARRY_ABI::detail {
 
@@ -16,8 +17,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// device, and does not change it. Not thread-safe. Errors name `user`.
 class cuda_address_space {
  public:
-  /// Throws `bad_argument` if there is no such device, `resource_failed` if CUDA does not work.
-  cuda_address_space(char const* user, int device);
+  /// `peer_access`: kernels on the device's peers can use the memory, too. Throws `bad_argument` if
+  /// there is no such device, `resource_failed` if CUDA does not work.
+  cuda_address_space(char const* user, int device, bool peer_access = false);
 
   [[nodiscard]] bytes granularity() const { return granularity_; }
 
@@ -49,6 +51,7 @@ class cuda_address_space {
   char const* user_;
   int device_;
   bytes granularity_ = 0;
+  std::vector<int> peers_;               // devices that can use the memory, too
   std::map<std::uint64_t, part> parts_;  // by address
 };
 

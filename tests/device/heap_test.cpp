@@ -382,6 +382,49 @@ TEST(HeapOnTwoDevices, WorksWithAnyCurrentDeviceAndKeepsIt) {
   cudaSetDevice(0);
 }
 
+struct fills {
+  std::uint32_t* words;
+  std::uint32_t count;
+  QUARRY_HD void operator()() const {
+    auto const rank = static_cast<std::uint32_t>(simt::this_place().rank());
+    if (rank < count) words[rank] = 3 * rank;
+  }
+};
+
+struct allocates {
+  heap_ref heap;
+  void** memory;
+  bytes size;
+  QUARRY_HD void operator()() const { *memory = heap.malloc(size); }
+};
+
+TEST(HeapOnTwoDevices, GivesPeersMemoryThatTheyCanUse) {
+  int can_access = 0;
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2 ||
+      cudaDeviceCanAccessPeer(&can_access, 1, 0) != cudaSuccess || can_access == 0)
+    GTEST_SKIP() << "needs two GPUs that are peers";
+  constexpr std::uint32_t words = 1000;
+  heap owner{
+      {.bytes = 8_MiB, .max_bytes = 64_MiB, .backend_kind = backend::cuda, .peer_access = true}};
+  for (bytes const reserved : {8_MiB, 32_MiB}) {  // also memory that `grow` has added
+    owner.grow(reserved);
+    test::cuda_backend::array<void*> found(1);
+    bytes const size = reserved == 8_MiB ? words * sizeof(std::uint32_t) : 12_MiB;
+    simt::launch_cuda({1, 1}, allocates{owner.ref(), found.data(), size});
+    simt::check_cuda(cudaDeviceSynchronize(), "kernel");
+    ASSERT_NE(found[0], nullptr);
+    cudaSetDevice(1);
+    simt::launch_cuda({8, 128}, fills{static_cast<std::uint32_t*>(found[0]), words});
+    simt::check_cuda(cudaDeviceSynchronize(), "kernel of the peer");
+    cudaSetDevice(0);
+    std::vector<std::uint32_t> copy(words);
+    simt::check_cuda(cudaMemcpy(copy.data(), found[0], words * sizeof(copy[0]), cudaMemcpyDefault),
+                     "cudaMemcpy");
+    for (std::uint32_t i = 0; i < words; ++i) ASSERT_EQ(copy[i], 3 * i);
+  }
+}
+
 TEST(HeapOnTwoDevices, IsRefusedOnAMissingDevice) {
   EXPECT_THROW((heap{{.bytes = 64_MiB, .backend_kind = backend::cuda, .device = 1000}}),
                std::invalid_argument);

@@ -77,7 +77,7 @@ class Launcher(unittest.TestCase):
         self.assertIn("quarry-mpirun: unknown option --ranks\n", result.stderr)
 
     def test_options_that_are_no_numbers_in_range_are_refused(self):
-        for option in ("--heap", "4G"), ("--stack", "64"), ("--stack", "-1"), ("--ranks-per-warp", "33"), ("--registers", "256"), ("-n", "4294967297"), ("-n", "8x"):
+        for option in ("--heap", "4G"), ("--stack", "64"), ("--stack", "-1"), ("--ranks-per-warp", "33"), ("--registers", "256"), ("--gpus", "0"), ("--gpus", "1025"), ("-n", "4294967297"), ("-n", "8x"):
             result = self.run_program("arguments", 3, "one", options=option)
             self.assertEqual(result.returncode, 2, option)
             self.assertIn(f"quarry-mpirun: {option[0]} {option[1]}: must be", result.stderr)

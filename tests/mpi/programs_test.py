@@ -8,6 +8,7 @@ Where another MPI is installed, the program also runs there, with one of these n
 QUARRY_MPI_TOOLS    the folder with quarry-mpicc and quarry-mpirun (else: those in the path)
 QUARRY_MPI_SEEDS    how many seeds of the scheduler each program runs with (3), apart from runs on several threads
 QUARRY_MPI_DEVICE   cpu or gpu (cpu); seeds and threads change nothing on a GPU
+QUARRY_MPI_GPUS     how many GPUs the ranks run on (1)
 
 usage: programs_test.py [Programs.test_NAME...]
        programs_test.py --write-expected     writes expected/ anew with the other MPI

@@ -31,7 +31,8 @@ class one_rank {
     all_.threads = 1;
     all_.environment = const_cast<char**>(environment);
     record_.resize(64);
-    quarry_mpi_layout = {record_.data(), 64, 0, 1, &all_, &rank_, &mailbox_, nullptr, 0, 0, {}};
+    quarry_mpi_layout = {record_.data(), 64,      0, 1, &all_, &rank_,
+                         &mailbox_,      nullptr, 0, 0, {},    nullptr};
     quarry_mpi_layout.set_heap(memory_.ref());
     mailbox_.initialise();
     current = this;

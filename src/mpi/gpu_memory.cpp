@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu_memory.hpp"
+
+#include "mailbox.hpp"
+#include "meeting.hpp"
+#include "rank.hpp"
+#include "trace_file.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+struct memory_of_gpu {
+  std::size_t free_bytes = 0, total = 0;
+};
+
+memory_of_gpu memory_now() {
+  memory_of_gpu result;
+  check(cudaMemGetInfo(&result.free_bytes, &result.total), "cudaMemGetInfo");
+  return result;
+}
+
+constexpr bytes of_launcher = bytes{64} << 20;  // rings, tables, the program's code
+
+/// What the user asks for all ranks is divided among the GPUs.
+bytes heap_of_gpu(launch_options const& asked, std::size_t gpus) {
+  return (asked.heap + gpus - 1) / gpus;
+}
+
+heap_taken make_heap(bytes asked, int device, std::unique_ptr<heap>& memory, bool is_shared) {
+  auto const allocate = [&](bytes size) {
+    memory = std::make_unique<heap>(heap_options{
+        .bytes = size, .backend_kind = backend::cuda, .device = device, .peer_access = is_shared});
+  };
+  if (asked == 0)
+    return take_heap(
+        [] {
+          bytes const all = memory_now().free_bytes;
+          return all > of_launcher ? all - of_launcher : 0;
+        },
+        allocate);
+  allocate(asked);
+  return {asked, 1};
+}
+
+}  // namespace
+
+void check_memory(launch_options const& asked, gpu_part const& part, std::size_t gpus,
+                  bytes record_bytes, std::uint32_t extension_units, stack_choice const& stack) {
+  current_gpu const current{part};
+  bytes const of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes +
+                        mail_slots * sizeof(std::uint64_t) * extension_units;
+  auto const [free_bytes, total] = memory_now();
+  bytes const records = part.ranks * record_bytes;
+  bytes const of_trace =
+      asked.trace.empty() ? 0 : sizeof(trace_record) * (trace_limit(asked) + bytes{1});
+  bytes const ranks = records + part.ranks * (of_rank + of_trace) + of_launcher + stack.reserved;
+  bytes const heap = asked.heap != 0 ? heap_of_gpu(asked, gpus) : least_heap;
+  if (ranks + heap > free_bytes) {
+    throw bad_argument{
+        "-n " + std::to_string(asked.ranks) + ": the ranks do not fit: " + gigabytes(records) +
+        " of global variables (" + std::to_string(record_bytes) + " bytes of each rank), " +
+        gigabytes(stack.reserved) + " of stack (" + std::to_string(stack.size) +
+        " bytes for each thread that the GPU can run; from " + stack.reason + "), " +
+        gigabytes(heap) + " of heap and " + gigabytes(ranks - records - stack.reserved) +
+        " for the ranks' state are " + gigabytes(ranks + heap) + "; GPU " +
+        std::to_string(part.device) + " has " + gigabytes(free_bytes) + " of " + gigabytes(total) +
+        " free. " + (ranks + heap <= total ? "Wait for other programs on the GPU, or run" : "Run") +
+        " with fewer ranks or a smaller --stack or --heap"};
+  }
+}
+
+void set_stack(gpu_part const& part, stack_choice const& stack) {
+  current_gpu const current{part};
+  cudaError_t const status = cudaDeviceSetLimit(cudaLimitStackSize, stack.size);
+  if (status != cudaSuccess)
+    throw bad_argument{"a stack of " + std::to_string(stack.size) + " bytes for each rank (from " +
+                       stack.reason + "), " + gigabytes(stack.reserved) +
+                       " for all threads of the GPU: " + cudaGetErrorString(status) + "; " +
+                       gigabytes(memory_now().free_bytes) + " of GPU " +
+                       std::to_string(part.device) +
+                       " are free. Wait for other programs on the GPU, or run with a smaller "
+                       "--stack"};
+}
+
+gpu_heaps::gpu_heaps(launch_options const& asked, std::vector<gpu_part> const& parts)
+    : heaps_(parts.size()) {
+  std::vector<heap_ref> table;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    current_gpu const current{parts[i]};
+    auto const [size, attempts] =
+        make_heap(heap_of_gpu(asked, parts.size()), parts[i].device, heaps_[i], parts.size() > 1);
+    taken_ = {taken_.size + size, std::max(taken_.attempts, attempts)};
+    table.push_back(heaps_[i]->ref());
+  }
+  if (parts.size() == 1) return;
+  table_ = std::make_unique<device_array<heap_ref>>(table.size());
+  check(cudaMemcpy(table_->data(), table.data(), table.size() * sizeof(heap_ref),
+                   cudaMemcpyHostToDevice),
+        "cudaMemcpy");
+}
+
+void gpu_heaps::describe_faults() const {
+  for (std::size_t i = 0; i < heaps_.size(); ++i) {
+    heap const& memory = *heaps_[i];
+    auto const first = memory.first_fault();
+    if (!first) continue;
+    std::ostringstream text;
+    text << *first;
+    for (std::uint32_t kind = 1; kind < static_cast<std::uint32_t>(fault_kind::count_); ++kind)
+      if (auto const count = memory.fault_count(static_cast<fault_kind>(kind)); count != 0)
+        text << "; " << count << " of kind " << name_of(static_cast<fault_kind>(kind));
+    std::string const where = heaps_.size() == 1 ? "" : " of GPU " + std::to_string(i);
+    std::fprintf(stderr, "quarry-mpirun: faults in the heap%s: first %s\n", where.c_str(),
+                 text.str().c_str());
+  }
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
