@@ -10,10 +10,11 @@ set -euo pipefail
 folder=$1 preset=${2:-cuda}
 has_nvcc || fail "no nvcc on PATH or in /usr/local/cuda: install the CUDA toolkit"
 build "$preset" quarry-mpicc quarry-mpirun
-mkdir -p "$folder/sources"
+mkdir -p "$folder/sources/by_hand"
 install -s "build/$preset/mpi/quarry-mpirun" "$folder"
 install scripts/run_mpi_table.sh "$folder/run.sh"
 install -m 644 bench/mpi/measure.h "$folder/sources"
+install -m 644 bench/mpi/by_hand/processes.cu "$folder/sources/by_hand"
 commit >"$folder/COMMIT"
 programs=(ping_pong ring barrier neighbours collectives stencil sample_sort particles)
 for name in "${programs[@]}"; do

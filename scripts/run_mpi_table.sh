@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Measures the table of GPU MPI beside kernels by hand and another MPI, with what scripts/build_mpi_table.sh made in the folder of
 # this script. Appends JSON lines to RESULTS/<date>-<host>.jsonl, and what it ran to RESULTS/table.log.
-# usage: run.sh RESULTS [SYSTEM...]      by-hand, open-mpi, quarry-gpu (all three, in this order)
+# usage: run.sh RESULTS [SYSTEM...]      by-hand, open-mpi, quarry-gpu (these three, in this order)
+# On a host with two GPUs also: quarry-2-gpus, and processes-2-gpus, which has a process for each GPU and needs nvcc, and an MPI that sends
+# the memory of GPUs.
 #
 # TABLE_SECONDS: no program starts later than so many seconds after the begin (330). BENCH_SECONDS: for one run (15; a ring 35).
 # TABLE_RANKS: numbers of ranks on the GPU (1024 4096 16384 65536 262144). TABLE_PROGRAMS: programs (all).
@@ -55,6 +57,8 @@ run() {
   fi
   case $QUARRY_SYSTEM in
     quarry-gpu) command=("$binaries/quarry-mpirun" --device gpu -n "$count" "$binaries/$program.quarry") ;;
+    quarry-2-gpus) command=("$binaries/quarry-mpirun" --device gpu --gpus 2 -n "$count" "$binaries/$program.quarry") ;;
+    processes-2-gpus) command=("${mpirun[@]}" -n "$count" "$binaries/processes" "$program") ;;
     by-hand) command=("$binaries/by_hand" "$part") operation='' limit=40 ;;  # all numbers of ranks
     open-mpi) command=("${mpirun[@]}" -n "$count" "$binaries/$program.openmpi") ;;
   esac
@@ -106,7 +110,19 @@ for system in "$@"; do
       run_all alltoall
       counts=("${ranks[@]}") && run_all ring
       ;;
-    *) echo "error: unknown system '$system' (by-hand, open-mpi, quarry-gpu)" >&2; exit 2 ;;
+    quarry-2-gpus)
+      export QUARRY_MACHINE="Quarry on two $QUARRY_HOST"
+      counts=(2) && run_all ping_pong ring
+      counts=("${ranks[@]}") && run_all barrier bcast allreduce neighbours stencil ring
+      ;;
+    processes-2-gpus)
+      export QUARRY_MACHINE="processes on two $QUARRY_HOST"
+      command -v nvcc mpicxx >/dev/null || { say "no nvcc or no mpicxx: no processes"; continue; }
+      nvcc -std=c++20 -O3 -arch=native -ccbin mpicxx "$folder/sources/by_hand/processes.cu" -o "$binaries/processes" 2>&1 | tee -a "$log"
+      counts=(2) && run_all ping_pong
+      counts=(1 2) && run_all stencil
+      ;;
+    *) echo "error: unknown system '$system' (by-hand, open-mpi, quarry-gpu, quarry-2-gpus, processes-2-gpus)" >&2; exit 2 ;;
   esac
 done
 rm -f "$results/out.txt" "$results/err.txt"

@@ -282,6 +282,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   for (gpu_part const& part : parts) {
     check_memory(asked, part, parts.size(), record_bytes, extension_units, program.stack);
     set_stack(part, program.stack);
+    current_gpu const current{part};
+    (void)program.address_of("quarry_mpi_layout");  // loads the code, before others take the memory
   }
   per_rank<char> const records{parts, record_bytes};
   per_rank<rank_state> const ranks{parts};

@@ -12,10 +12,16 @@ struct channel {
   std::uint32_t context;
 };
 
-/// Whether other lanes can read the memory: on the GPU a lane's stack is its own.
+/// Whether all ranks can read memory that this rank uses. On the GPU a lane's stack is its own. On
+/// several GPUs others can read heaps and records, but no constants of the program, of which each
+/// GPU has a copy.
 [[nodiscard]] QUARRY_HD inline bool is_shared_memory([[maybe_unused]] void const* data) {
 #ifdef __CUDA_ARCH__
-  return __isGlobal(data) != 0;
+  if (__isGlobal(data) == 0) return false;
+  if (!spans_gpus()) return true;
+  auto const offset = static_cast<std::uint64_t>(static_cast<char const*>(data) -
+                                                 reinterpret_cast<char const*>(&own_record()));
+  return offset < layout().record_bytes || heap_of(data).owns(data);
 #else
   return true;
 #endif

@@ -152,7 +152,7 @@ QUARRY_SLOW void* allocate(bytes size) {
 QUARRY_SLOW void* allocate_despite_shortage(bytes size) {
   (void)simt::atomic_ref<std::uint32_t>{the_world().shortages}.fetch_add(1, simt::relaxed);
   void* memory = release_spares(self()) ? layout().heap().malloc(size) : nullptr;
-  if (layout().heaps == nullptr) return memory;
+  if (!spans_gpus()) return memory;
   for (std::uint32_t i = 0; memory == nullptr && i < the_world().gpus; ++i)
     memory = layout().heaps[i].malloc(size);
   return memory;

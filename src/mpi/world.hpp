@@ -320,11 +320,13 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 [[nodiscard]] QUARRY_HD inline world& the_world() { return *layout().all; }
 
-/// The heap that has `memory`. Each GPU of a launch has a heap, and any rank may free what a rank
-/// of another GPU has allocated.
+/// Whether there are several GPUs. Each of them has a heap and a copy of the program's constants.
+[[nodiscard]] QUARRY_HD inline bool spans_gpus() { return layout().heaps != nullptr; }
+
+/// The heap that has `memory`. Any rank may free what a rank of another GPU has allocated.
 [[nodiscard]] QUARRY_HD inline heap_ref heap_of(void const* memory) {
   heap_ref const own = layout().heap();
-  if (layout().heaps == nullptr || own.owns(memory)) return own;
+  if (!spans_gpus() || own.owns(memory)) return own;
   for (std::uint32_t i = 0; i < the_world().gpus; ++i)
     if (layout().heaps[i].owns(memory)) return layout().heaps[i];
   return own;  // which records a fault
