@@ -14,7 +14,7 @@ mkdir -p "$folder/sources/by_hand"
 install -s "build/$preset/mpi/quarry-mpirun" "$folder"
 install scripts/run_mpi_table.sh "$folder/run.sh"
 install -m 644 bench/mpi/measure.h "$folder/sources"
-install -m 644 bench/mpi/by_hand/processes.cu "$folder/sources/by_hand"
+install -m 644 bench/mpi/by_hand/{nccl.cu,measure.cuh} "$folder/sources/by_hand"
 commit >"$folder/COMMIT"
 programs=(ping_pong ring barrier neighbours collectives stencil sample_sort particles)
 for name in "${programs[@]}"; do
@@ -25,5 +25,6 @@ for name in "${programs[@]}"; do
 done
 step "kernels by hand"
 nvcc -std=c++20 -O3 -arch=sm_90 -Xcompiler -static-libstdc++,-static-libgcc -Xlinker -s bench/mpi/by_hand/by_hand.cu -o "$folder/by_hand"
-tar -C "$folder" --remove-files -czf "$folder/programs.tar.gz" by_hand quarry-mpirun "${programs[@]/%/.quarry}"  # a fifth of the size
+# The programs are alike, so that a window larger than a program makes the archive small.
+tar -C "$folder" --remove-files -c by_hand quarry-mpirun "${programs[@]/%/.quarry}" | xz -T2 --lzma2=preset=1,dict=128MiB >"$folder/programs.tar.xz"
 step "$folder: $(du -sh "$folder" | cut -f 1)"

@@ -3,8 +3,7 @@
 # Measures the table of GPU MPI beside kernels by hand and another MPI, with what scripts/build_mpi_table.sh made in the folder of
 # this script. Appends JSON lines to RESULTS/<date>-<host>.jsonl, and what it ran to RESULTS/table.log.
 # usage: run.sh RESULTS [SYSTEM...]      by-hand, open-mpi, quarry-gpu (these three, in this order)
-# On a host with two GPUs also: quarry-2-gpus, and processes-2-gpus, which has a process for each GPU and needs nvcc, and an MPI that sends
-# the memory of GPUs.
+# On a host with two GPUs also: quarry-2-gpus, and nccl-2-gpus, which needs nvcc, and NCCL in the system or as a package of Python.
 #
 # TABLE_SECONDS: no program starts later than so many seconds after the begin (330). BENCH_SECONDS: for one run (15; a ring 35).
 # TABLE_RANKS: numbers of ranks on the GPU (1024 4096 16384 65536 262144). TABLE_PROGRAMS: programs (all).
@@ -31,7 +30,7 @@ export QUARRY_COMMIT=${QUARRY_COMMIT:-$(cat "$folder/COMMIT" 2>/dev/null || echo
 export QUARRY_MPI_HEAP=${QUARRY_MPI_HEAP:-$((40 << 30))}
 mkdir -p "$results"
 results=$(cd "$results" && pwd)
-tar -xzf "$folder/programs.tar.gz" -C "$results" --one-top-level=programs || exit 1
+tar -xJf "$folder/programs.tar.xz" -C "$results" --one-top-level=programs || exit 1
 binaries=$results/programs
 lines=$results/$QUARRY_DATE-$QUARRY_HOST.jsonl log=$results/table.log
 ran=0 failed=0
@@ -58,7 +57,7 @@ run() {
   case $QUARRY_SYSTEM in
     quarry-gpu) command=("$binaries/quarry-mpirun" --device gpu -n "$count" "$binaries/$program.quarry") ;;
     quarry-2-gpus) command=("$binaries/quarry-mpirun" --device gpu --gpus 2 -n "$count" "$binaries/$program.quarry") ;;
-    processes-2-gpus) command=("${mpirun[@]}" -n "$count" "$binaries/processes" "$program") ;;
+    nccl-2-gpus) command=("$binaries/nccl" "$program") ;;
     by-hand) command=("$binaries/by_hand" "$part") operation='' limit=40 ;;  # all numbers of ranks
     open-mpi) command=("${mpirun[@]}" -n "$count" "$binaries/$program.openmpi") ;;
   esac
@@ -115,14 +114,14 @@ for system in "$@"; do
       counts=(2) && run_all ping_pong ring
       counts=("${ranks[@]}") && run_all barrier bcast allreduce neighbours stencil ring
       ;;
-    processes-2-gpus)
-      export QUARRY_MACHINE="processes on two $QUARRY_HOST"
-      command -v nvcc mpicxx >/dev/null || { say "no nvcc or no mpicxx: no processes"; continue; }
-      nvcc -std=c++20 -O3 -arch=native -ccbin mpicxx "$folder/sources/by_hand/processes.cu" -o "$binaries/processes" 2>&1 | tee -a "$log"
-      counts=(2) && run_all ping_pong
-      counts=(1 2) && run_all stencil
+    nccl-2-gpus)
+      export QUARRY_MACHINE="NCCL on two $QUARRY_HOST"
+      nccl=$(python3 -c 'import nvidia.nccl; print(nvidia.nccl.__path__[0])' 2>/dev/null || echo /usr)
+      nvcc -std=c++20 -O3 -arch=native -I "$nccl/include" "$folder/sources/by_hand/nccl.cu" -o "$binaries/nccl" \
+        -L "$nccl/lib" -l:libnccl.so.2 -Xlinker "-rpath=$nccl/lib" 2>&1 | tee -a "$log"
+      counts=(2) && run_all ping_pong stencil
       ;;
-    *) echo "error: unknown system '$system' (by-hand, open-mpi, quarry-gpu, quarry-2-gpus, processes-2-gpus)" >&2; exit 2 ;;
+    *) echo "error: unknown system '$system' (by-hand, open-mpi, quarry-gpu, quarry-2-gpus, nccl-2-gpus)" >&2; exit 2 ;;
   esac
 done
 rm -f "$results/out.txt" "$results/err.txt"

@@ -110,14 +110,14 @@ inline void print(std::string const& bench, std::string const& params, std::vect
   auto const count = values.size();
   for (double const value : values) squares += std::pow(value - sum / count, 2);
   std::printf(
-      "{\"bench\":\"mpi/%s\",\"params\":{\"system\":\"by-hand\",\"host\":\"%s\",%s},\"value\":%.6g,"
+      "{\"bench\":\"mpi/%s\",\"params\":{\"system\":\"%s\",\"host\":\"%s\",%s},\"value\":%.6g,"
       "\"unit\":\"%s\",\"spread\":{\"mean\":%.6g,\"sd\":%.6g,\"p10\":%.6g,\"p90\":%.6g,\"runs\":%"
       "zu},"
       "\"machine\":\"%s\",\"date\":\"%s\",\"commit\":\"%s\"}\n",
-      bench.c_str(), setting("QUARRY_HOST").c_str(), params.c_str(), values[count / 2], unit,
-      sum / count, std::sqrt(squares / count), values[count / 10], values[count - 1 - count / 10],
-      count, setting("QUARRY_MACHINE").c_str(), setting("QUARRY_DATE").c_str(),
-      setting("QUARRY_COMMIT").c_str());
+      bench.c_str(), setting("QUARRY_SYSTEM").c_str(), setting("QUARRY_HOST").c_str(),
+      params.c_str(), values[count / 2], unit, sum / count, std::sqrt(squares / count),
+      values[count / 10], values[count - 1 - count / 10], count, setting("QUARRY_MACHINE").c_str(),
+      setting("QUARRY_DATE").c_str(), setting("QUARRY_COMMIT").c_str());
   std::fflush(stdout);
 }
 
