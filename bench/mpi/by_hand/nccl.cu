@@ -19,7 +19,7 @@ namespace {
 
 constexpr int gpus = 2;
 
-void check(ncclResult_t status) { require(status == ncclSuccess, ncclGetErrorString(status)); }
+void check_nccl(ncclResult_t status) { require(status == ncclSuccess, ncclGetErrorString(status)); }
 
 struct gpu {
   int device;
@@ -30,7 +30,7 @@ struct gpu {
 std::vector<gpu> connect() {
   std::vector<gpu> all(gpus);
   ncclComm_t groups[gpus];
-  check(ncclCommInitAll(groups, gpus, nullptr));
+  check_nccl(ncclCommInitAll(groups, gpus, nullptr));
   for (int i = 0; i < gpus; ++i) {
     check(cudaSetDevice(i), "cudaSetDevice");
     all[i] = {i, groups[i], nullptr};
@@ -73,11 +73,12 @@ void ping_pong(std::vector<gpu> const& all) {
   for (std::size_t const bytes :
        {8, 64, 512, 4096, 32768, 262144, 1 << 20, 4 << 20, 16 << 20, 64 << 20}) {
     auto const move = [&](int from) {
-      check(ncclGroupStart());
-      check(ncclSend(data[from], bytes, ncclChar, 1 - from, all[from].group, all[from].stream));
-      check(ncclRecv(data[1 - from], bytes, ncclChar, from, all[1 - from].group,
-                     all[1 - from].stream));
-      check(ncclGroupEnd());
+      check_nccl(ncclGroupStart());
+      check_nccl(
+          ncclSend(data[from], bytes, ncclChar, 1 - from, all[from].group, all[from].stream));
+      check_nccl(ncclRecv(data[1 - from], bytes, ncclChar, from, all[1 - from].group,
+                          all[1 - from].stream));
+      check_nccl(ncclGroupEnd());
     };
     auto const seconds = seconds_of_steps(all, [&](int steps) {
       for (int i = 0; i < steps; ++i) {
@@ -118,15 +119,15 @@ void stencil(std::vector<gpu> const& all) {
   dim3 const grid{cells / 64, height / 4}, block{64, 4};
   auto const seconds = seconds_of_steps(all, [&](int steps) {
     for (int step = 0; step < steps; ++step) {
-      check(ncclGroupStart());
+      check_nccl(ncclGroupStart());
       for (gpu const& each : all) {
         double* const own = blocks[each.device][step % 2];
         int const other = 1 - each.device;
         index const edge = each.device == 0 ? height : 1, halo = each.device == 0 ? height + 1 : 0;
-        check(ncclSend(own + edge * row, row, ncclDouble, other, each.group, each.stream));
-        check(ncclRecv(own + halo * row, row, ncclDouble, other, each.group, each.stream));
+        check_nccl(ncclSend(own + edge * row, row, ncclDouble, other, each.group, each.stream));
+        check_nccl(ncclRecv(own + halo * row, row, ncclDouble, other, each.group, each.stream));
       }
-      check(ncclGroupEnd());
+      check_nccl(ncclGroupEnd());
       for (gpu const& each : all) {
         check(cudaSetDevice(each.device), "cudaSetDevice");
         relax<<<grid, block, 0, each.stream>>>(blocks[each.device][step % 2],
