@@ -30,7 +30,8 @@ quarry_options(quarry_mpi_launcher)
 set_target_properties(quarry_mpi quarry_mpi_launcher PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 11)
 set_source_files_properties(src/mpi/cpu_world.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # tests define a world of their own
 set(mpi_folder ${PROJECT_BINARY_DIR}/mpi)
-add_executable(quarry-mpirun src/mpi/mpirun.cpp)
+add_executable(quarry-mpirun src/mpi/mpirun.cpp src/mpi/tuning.cpp)
+target_include_directories(quarry-mpirun PRIVATE ${PROJECT_SOURCE_DIR}/include)
 set_target_properties(quarry-mpirun PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${mpi_folder})
 quarry_options(quarry-mpirun)
 

@@ -116,6 +116,13 @@ bool gpu_watch::look(std::function<void()> const& before_report) {
   return true;
 }
 
+double gpu_watch::steps() {
+  read_ranks();
+  double sum = 0;
+  for (auto const& rank : seen_) sum += static_cast<double>(rank.steps);
+  return sum;
+}
+
 int gpu_watch::end() {
   world state{};
   copy(&state, all_, sizeof(state), cudaMemcpyDeviceToHost);

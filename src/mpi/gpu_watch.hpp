@@ -36,6 +36,9 @@ class gpu_watch {
     abort_seen_ = clock::now();
   }
 
+  /// How often the ranks have got what they waited for, in all.
+  [[nodiscard]] double steps();
+
   /// The exit status if `look` has returned false.
   [[nodiscard]] int end_status() const { return end_status_; }
 

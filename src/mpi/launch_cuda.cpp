@@ -12,6 +12,7 @@
 #include "launcher.hpp"
 #include "meeting.hpp"
 #include "rank.hpp"
+#include "short_run.hpp"
 #include "spread_memory.hpp"
 #include "trace_file.hpp"
 
@@ -362,6 +363,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
         "cudaLaunchKernel");
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   std::vector<cudaStream_t> work;
+  mpi_tuning::short_run tuning;
   for (gpu_part const& part : parts) {
     current_gpu const current{part};
     check(cudaStreamCreateWithFlags(&work.emplace_back(), cudaStreamNonBlocking),
@@ -413,6 +415,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     bool const has_output = output.read() | calls.serve([&] { output.read(); });
     if (has_output) watch.note_progress();
     if (!has_output) std::this_thread::sleep_for(std::chrono::microseconds{20});
+    if (tuning.is_over()) {
+      tuning.report(tuning.stopped, watch.steps());
+      _exit(0);
+    }
     try {
       if (watch.look([&] { output.finish(); })) continue;
     } catch (std::exception const& problem) {
@@ -434,6 +440,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
   if (core_of_faults().exists()) end_after_fault(ended_by_driver);
   if (status != cudaSuccess) end_after_fault(cudaGetErrorString(status));
+  tuning.report(tuning.done, 0);
   output.end();
   write_trace();
   if (asked.is_verbose) heaps.describe_faults();

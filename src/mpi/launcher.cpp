@@ -4,6 +4,7 @@
 #include "calls.hpp"
 #include "fault_report.hpp"
 #include "host_calls.hpp"
+#include "short_run.hpp"
 #include "signal_watch.hpp"
 #include "wait_graph.hpp"
 
@@ -278,7 +279,13 @@ int main(int argc, char** argv) {
   char const* const device = std::getenv("QUARRY_MPI_DEVICE");
   std::string const wanted = device == nullptr ? "" : device;
   asked.uses_gpu = wanted == "gpu" || (wanted != "cpu" && has_gpu());
-  if (!asked.uses_gpu) report_faults();
+  if (!asked.uses_gpu) {
+    if (quarry::mpi_tuning::short_run const tuning; tuning.exists()) {
+      tuning.report(tuning.on_cpu, 0);
+      return 0;
+    }
+    report_faults();
+  }
   try {
     return asked.uses_gpu ? run_on_gpu(asked, argc, argv) : run_on_cpu(asked, argc, argv);
   } catch (std::exception const& problem) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry-mpirun: runs a program that quarry-mpicc made. The program reads its options from the
 // environment, so it also runs without quarry-mpirun.
+#include "tuning.hpp"
+
 #include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -37,6 +41,9 @@ constexpr option options[] = {
     {"--registers", "N", "REGISTERS",
      "GPU: the most registers of a rank: 32, 64, 128 or 255 (as many as all ranks can have, "
      "but 128 if that gives each rank helpers)"},
+    {"--tune", "FILE", "TUNE",
+     "GPU: chooses --ranks-per-warp and --registers by short runs of the program, and keeps the "
+     "choice in FILE"},
     {"--threads", "K", "THREADS",
      "CPU: how many threads run the ranks; 0: one for each core (1, so that a run repeats "
      "exactly)"},
@@ -106,6 +113,11 @@ int main(int argc, char** argv) {
   std::string program = argv[i];
   if (program.find('/') == std::string::npos && access(program.c_str(), X_OK) == 0)
     program = "./" + program;
+  if (char const* const file = std::getenv("QUARRY_MPI_TUNE"); file != nullptr && *file != 0) {
+    std::vector<std::string> command{program};
+    command.insert(command.end(), argv + i + 1, argv + argc);
+    if (int const status = quarry::mpi_tuning::tune(file, command); status != 0) return status;
+  }
   execvp(program.c_str(), argv + i);
   std::perror(("quarry-mpirun: " + program).c_str());
   return 127;
