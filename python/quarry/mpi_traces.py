@@ -61,6 +61,7 @@ class MpiTrace:
 
     ranks: int
     device: str
+    gpu_ranks: list[int]  # the first rank of each GPU; empty on the CPU
     resolution_ns: int
     limit: int  # of each rank's records
     functions: list[str]
@@ -110,6 +111,9 @@ def head_of(file: Any, path: str) -> dict[str, Any]:
         for name, kind in (("device", str), ("resolution_ns", int), ("limit", int)):
             if not isinstance(head[name], kind):
                 raise ValueError
+        gpu_ranks = head.setdefault("gpu_ranks", [])
+        if not all(isinstance(rank, int) for rank in gpu_ranks) or gpu_ranks != sorted(gpu_ranks):
+            raise ValueError
         if not all(isinstance(text, str) for text in head["functions"] + head["places"]):
             raise ValueError
     except (ValueError, KeyError, TypeError) as damage:
@@ -147,6 +151,7 @@ def read_mpi_trace(path: str | os.PathLike[str]) -> MpiTrace:
     return MpiTrace(
         ranks=ranks,
         device=head["device"],
+        gpu_ranks=head["gpu_ranks"],
         resolution_ns=head["resolution_ns"],
         limit=head["limit"],
         functions=head["functions"],

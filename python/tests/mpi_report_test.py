@@ -179,6 +179,27 @@ def test_a_matrix_of_many_ranks_has_bins_and_loses_no_message(tmp_path):
     assert (matrix.messages.sum(), matrix.bytes.sum()) == (1000, 3000)
 
 
+def test_messages_between_gpus_are_counted(tmp_path):
+    program = Program(5, gpu_ranks=[0, 2, 4])
+    for source, target, size in (0, 1, 1), (1, 2, 10), (3, 2, 100), (4, 0, 1000), (3, 4, 10_000):
+        program.send(source, 10, 11, peer=target, size=size)
+        program.receive(target, 10, 12, peer=source, size=size)
+    content = analysed(program, tmp_path)
+    assert (content.between_gpus.messages, content.between_gpus.bytes) == (3, 11_010)
+    assert "Messages between GPUs  3  (10.8 KiB; 60.0 % of all messages)" in text_of(content)
+    assert "on 3 GPUs" in text_of(content)
+
+
+@pytest.mark.parametrize("gpu_ranks", [None, [0]])
+def test_messages_of_one_gpu_cross_nothing(tmp_path, gpu_ranks):
+    program = Program(2, gpu_ranks=gpu_ranks)
+    program.send(0, 10, 11, peer=1)
+    program.receive(1, 10, 12, peer=0)
+    content = analysed(program, tmp_path)
+    assert content.between_gpus.messages == 0
+    assert "between GPUs" not in text_of(content)
+
+
 def test_calls_that_did_not_fit_are_counted_and_said(tmp_path):
     program = late_barrier("gpu")
     program.limit = 1

@@ -11,10 +11,11 @@ from quarry.mpi_traces import NO_PEER, RECORD, Role
 class Program:
     """Adds calls. Times are microseconds. `write` gives the file that quarry-mpirun would write."""
 
-    def __init__(self, ranks, device="gpu", limit=1000):
+    def __init__(self, ranks, device="gpu", limit=1000, gpu_ranks=None):
         self.calls = [[] for _ in range(ranks)]
         self.device = device
         self.limit = limit
+        self.gpu_ranks = gpu_ranks  # None: a trace without this member
         self.functions = [""]
 
     def add(self, rank, begin, end, role, function, **fields):
@@ -55,6 +56,8 @@ class Program:
             "limit": self.limit, "record_bytes": RECORD.itemsize,
             "functions": self.functions, "places": ["", "a.c:1", "a.c:2"],
         }  # fmt: skip
+        if self.gpu_ranks is not None:
+            head["gpu_ranks"] = self.gpu_ranks
         counts = [(len(rows), len(rows) + missing) for rows in self.calls]
         rows = [row for rows in self.calls for row in rows]
         path.write_bytes(

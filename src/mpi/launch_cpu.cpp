@@ -230,7 +230,10 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   auto const functions = texts_of(quarry_mpi_cpu_traced, quarry_mpi_cpu_traced_end);
   check_trace(asked, functions);
   trace_buffers trace{asked};
-  trace_writer trace_output{asked, functions, [&] { return trace.ranks(); },
+  trace_writer trace_output{asked,
+                            {},
+                            functions,
+                            [&] { return trace.ranks(); },
                             [&](trace_record* to, std::uint64_t first, std::uint64_t count) {
                               trace.read(to, first, count);
                             }};

@@ -304,7 +304,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   device_strings const environment{environ};
   compared_memory const compared{asked.malloc, backend::cuda};
   gpu_trace const trace{asked, parts};
-  trace_writer trace_output{asked, functions, [&] { return trace.ranks(asked.ranks); },
+  std::vector<std::uint32_t> gpu_ranks;
+  for (gpu_part const& part : parts) gpu_ranks.push_back(part.first_rank);
+  trace_writer trace_output{asked, gpu_ranks, functions, [&] { return trace.ranks(asked.ranks); },
                             [&](trace_record* to, std::uint64_t first, std::uint64_t count) {
                               trace.read(to, first, count);
                             }};

@@ -50,12 +50,16 @@ struct kept_records {
   std::uint32_t written;
 };
 
-std::string head_of(launch_options const& asked, std::vector<std::string> const& functions,
+std::string head_of(launch_options const& asked, std::vector<std::uint32_t> const& gpu_ranks,
+                    std::vector<std::string> const& functions,
                     std::vector<std::string> const& places) {
+  std::string gpus;
+  for (std::uint32_t const first : gpu_ranks)
+    gpus += (gpus.empty() ? "" : ",") + std::to_string(first);
   return "QUARRY MPI TRACE 1\n{\"ranks\":" + std::to_string(asked.ranks) +
          ",\"device\":" + (asked.uses_gpu ? "\"gpu\"" : "\"cpu\"") +
          // globaltimer's step on GPUs of today
-         ",\"resolution_ns\":" + (asked.uses_gpu ? "1000" : "1") +
+         ",\"gpu_ranks\":[" + gpus + "],\"resolution_ns\":" + (asked.uses_gpu ? "1000" : "1") +
          ",\"limit\":" + std::to_string(trace_limit(asked)) +
          ",\"record_bytes\":" + std::to_string(sizeof(trace_record)) +
          ",\"functions\":" + list_of(functions) + ",\"places\":" + list_of(places) + "}\n";
@@ -86,9 +90,11 @@ void check_trace(launch_options const& asked, std::vector<std::string> const& fu
   std::fclose(file);
 }
 
-trace_writer::trace_writer(launch_options const& asked, std::vector<std::string> functions,
-                           rank_reader ranks, record_reader records)
+trace_writer::trace_writer(launch_options const& asked, std::vector<std::uint32_t> gpu_ranks,
+                           std::vector<std::string> functions, rank_reader ranks,
+                           record_reader records)
     : asked_{asked},
+      gpu_ranks_{std::move(gpu_ranks)},
       functions_{std::move(functions)},
       read_ranks_{std::move(ranks)},
       read_records_{std::move(records)} {}
@@ -111,7 +117,7 @@ void trace_writer::write(std::vector<std::string> const& places) {
     auto const put = [&](void const* data, bytes size) {
       is_written = is_written && std::fwrite(data, 1, size, file) == size;
     };
-    std::string const head = head_of(asked_, functions_, places);
+    std::string const head = head_of(asked_, gpu_ranks_, functions_, places);
     put(head.data(), head.size());
     put(kept.data(), kept.size() * sizeof(kept_records));
     std::vector<trace_record> records;

@@ -25,8 +25,9 @@ class trace_writer {
       std::function<void(trace_record*, std::uint64_t first, std::uint64_t count)>;
   using rank_reader = std::function<std::vector<rank_trace>()>;
 
-  trace_writer(launch_options const& asked, std::vector<std::string> functions, rank_reader ranks,
-               record_reader records);
+  /// `gpu_ranks`: the first rank of each GPU; empty on the CPU.
+  trace_writer(launch_options const& asked, std::vector<std::uint32_t> gpu_ranks,
+               std::vector<std::string> functions, rank_reader ranks, record_reader records);
 
   /// Writes the file, if the user wants one, and says so on standard error. Safe on several
   /// threads.
@@ -34,6 +35,7 @@ class trace_writer {
 
  private:
   launch_options const& asked_;
+  std::vector<std::uint32_t> gpu_ranks_;
   std::vector<std::string> functions_;
   rank_reader read_ranks_;
   record_reader read_records_;

@@ -66,6 +66,14 @@ class Matrix:
 
 
 @dataclass
+class Between:
+    """Messages between ranks of different GPUs."""
+
+    messages: int
+    bytes: int
+
+
+@dataclass
 class MpiContent:
     """A trace with what follows from it. `begin` and `end` of each record are nanoseconds."""
 
@@ -79,6 +87,7 @@ class MpiContent:
     calls: list[CallRow]
     culprits: list[CulpritRow]
     matrix: Matrix
+    between_gpus: Between
     memory: Memory
 
     @property
@@ -185,6 +194,13 @@ def matrix_of(trace: MpiTrace, sends: np.ndarray) -> Matrix:
     )
 
 
+def between_gpus(trace: MpiTrace, sends: np.ndarray) -> Between:
+    first = np.array(trace.gpu_ranks, np.int64)
+    source, target = trace.rank[sends], trace.records["peer"][sends]
+    crosses = np.searchsorted(first, source, "right") != np.searchsorted(first, target, "right")
+    return Between(int(crosses.sum()), int(trace.records["bytes"][sends][crosses].sum()))
+
+
 def memory_of(trace: MpiTrace) -> Memory:
     role = trace.records["role"]
     made = role == Role.ALLOCATE
@@ -220,5 +236,6 @@ def analyse(trace: MpiTrace, step: Callable[[str], object] = lambda name: None) 
         calls=call_rows(trace, waits, time),
         culprits=culprit_rows(trace, waits),
         matrix=matrix_of(trace, matches.sends),
+        between_gpus=between_gpus(trace, matches.sends),
         memory=memory_of(trace),
     )

@@ -42,6 +42,8 @@ def notes_of(content: MpiContent) -> list[str]:
     else:
         notes.append(f"The clock advances in steps of {duration(trace.resolution_ns)} or less.")
     open_calls = int(trace.is_open.sum())
+    if len(trace.gpu_ranks) > 1:
+        notes.append("Each GPU has its own clock, so that times of ranks on different GPUs may differ.")
     if open_calls:
         notes.append(
             f"{open_calls:,} calls had not returned when the program ended; they last to its end."
@@ -57,9 +59,10 @@ def facts_of(content: MpiContent) -> list[tuple[str, str, str]]:
     unmatched = messages - matched
     total = int(content.busy.sum())
     where = {"cpu": "on the CPU", "gpu": "on a GPU"}.get(trace.device, trace.device)
-    memory = content.memory
-    return [
-        ("Ranks", f"{trace.ranks:,}", where),
+    gpus = len(trace.gpu_ranks)
+    between, memory = content.between_gpus, content.memory
+    facts = [
+        ("Ranks", f"{trace.ranks:,}", f"on {gpus} GPUs" if gpus > 1 else where),
         ("Time", duration(content.duration), f"{len(trace.records):,} calls"),
         (
             "Messages",
@@ -78,6 +81,14 @@ def facts_of(content: MpiContent) -> list[tuple[str, str, str]]:
             f"{format_size(memory.bytes)}; {memory.freed:,} frees",
         ),
     ]
+    if gpus > 1:
+        crossing = (
+            "Messages between GPUs",
+            f"{between.messages:,}",
+            f"{format_size(between.bytes)}; {share(between.messages, messages)} of all messages",
+        )
+        facts.insert(3, crossing)
+    return facts
 
 
 def text_of(content: MpiContent) -> str:
