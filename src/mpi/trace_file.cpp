@@ -54,8 +54,10 @@ std::string head_of(launch_options const& asked, std::vector<std::uint32_t> cons
                     std::vector<std::string> const& functions,
                     std::vector<std::string> const& places) {
   std::string gpus;
-  for (std::uint32_t const first : gpu_ranks)
-    gpus += (gpus.empty() ? "" : ",") + std::to_string(first);
+  for (std::uint32_t const first : gpu_ranks) {
+    if (!gpus.empty()) gpus += ',';
+    gpus += std::to_string(first);
+  }
   return "QUARRY MPI TRACE 1\n{\"ranks\":" + std::to_string(asked.ranks) +
          ",\"device\":" + (asked.uses_gpu ? "\"gpu\"" : "\"cpu\"") +
          // globaltimer's step on GPUs of today
