@@ -80,8 +80,9 @@ QUARRY_SLOW bool read_all_parts(collective const& of, published_data const& data
   bool const is_simple = is_dense(of.rank, received_type) &&
                          received_count * element_size(of.rank, received_type) == part;
   // A lane that cannot take part has a part of no bytes.
-  return read_parts({static_cast<char*>(received), is_simple ? part : 0, of.own * distance,
-                     data.own_size(), of.size, of.own & ~31u},
+  return read_parts(of,
+                    {of.places(), static_cast<char*>(received), is_simple ? part : 0,
+                     of.own * distance, data.own_size(), of.size, of.own & ~31u},
                     distance);
 }
 
@@ -236,7 +237,7 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
           into.check_all(rank, among->shared->size, received_type, communicator, function))
     return error;
   bool const is_direct =
-      among->size >= (meets(*among) ? fewest_in_window_of_world : fewest_in_window);
+      among->size >= (meets(*among) ? fewest_in_window_of_meeting : fewest_in_window);
   collective const of{rank, *among, is_direct ? call::shared_allgather : call::allgather};
   if (is_direct) {
     allgather_in_window(of, sent, sent_count, sent_type, received, into, received_type);

@@ -25,6 +25,7 @@
 #include "checked_types.cpp"
 #include "checks.cpp"
 #include "collectives.cpp"
+#include "communicator_meeting.cpp"
 #include "communicator_objects.cpp"
 #include "communicators.cpp"
 #include "compared_malloc.cpp"
