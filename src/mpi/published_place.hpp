@@ -14,7 +14,11 @@ struct alignas(16) published_place {
   char const* data;
   bytes size;
   char* result;  // of a reduction: where the first member of a group leaves what the group has
-  std::uint64_t unused[3];
+  // Of an exchange of parts of different sizes (publish_parts).
+  int const* counts;         // of the part for each member, in elements
+  int const* displacements;  // the same
+  MPI_Datatype type;
+  std::uint32_t element;     // bytes of one, if elements have no gaps; else 0
   std::uint64_t numbers[2];  // of even and of odd meetings (reduce_few); not of the world
 
   /// Leaves `numbers` as they are: others may still read that of the last meeting.

@@ -120,6 +120,17 @@ QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job, bytes
   return group.ballot(!is_complete) == 0;
 }
 
+QUARRY_SLOW std::uint32_t read_parts(parts_job const& job) {
+#ifdef __CUDA_ARCH__
+  if (warp_helpers::exist() && is_shared_memory(job.to) && is_shared_memory(job.counts) &&
+      is_shared_memory(job.displacements))
+    return warp_helpers::run(job);
+#endif
+  return run(job, whole_share, [](part_copy const& part) {
+    if (part.size != 0) copy_bytes(part.to, part.from, part.size);
+  });
+}
+
 QUARRY_SLOW void reduce_share(reduction_job const& job, std::uint32_t worker,
                               std::uint32_t workers) {
 #ifdef __CUDA_ARCH__

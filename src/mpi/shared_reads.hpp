@@ -4,7 +4,7 @@
 #pragma once
 
 #include "collective.hpp"
-#include "lane_jobs.hpp"
+#include "parts_job.hpp"
 #include "reduction_job.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -20,6 +20,9 @@ QUARRY_SLOW void read_common(collective const& of, char* to, char const* from, b
 /// caller copies, part by part. `distance` is that of the parts of neighbours in the data.
 [[nodiscard]] QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job,
                                           bytes distance);
+
+/// Copies the parts of all members, of different sizes. Returns bits of `parts_outcome`.
+[[nodiscard]] QUARRY_SLOW std::uint32_t read_parts(parts_job const& job);
 
 /// Reduces this rank's share of a group of ranks: it is worker `worker` of `workers`.
 QUARRY_SLOW void reduce_share(reduction_job const& job, std::uint32_t worker,
