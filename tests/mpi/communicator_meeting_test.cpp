@@ -335,7 +335,7 @@ TEST(CommunicatorMeeting, ALongerPartFillsWhatThereIsRoomForAndFails) {
     EXPECT_EQ(error_class, is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
     EXPECT_EQ(got[1], 0);
     EXPECT_EQ(got[2], is_short ? -1 : 0);
-    EXPECT_EQ(got.back(), size - 1);
+    EXPECT_EQ(got.back(), size == 1 ? -1 : size - 1);
     std::vector<int> data(200, own == 0 ? 5 : 0);
     bool const is_shorter = own != 0 && is_short;
     MPI_Error_class(MPI_Bcast(data.data(), is_shorter ? 150 : 200, MPI_INT, 0, copy), &error_class);
