@@ -39,8 +39,48 @@ QUARRY_HD void wake([[maybe_unused]] communicator const& shared,
   return among.meetings % 2;
 }
 
+QUARRY_HD bool wait_briefly(member_arrival const& arrived) {
+  QUARRY_NO_UNROLL
+  for (std::uint32_t i = 0; i < member_polls; ++i)
+    if (is_complete(arrived)) return true;
+  return false;
+}
+
+/// The lanes of a warp that are neighbours in the communicator continue together after a meeting,
+/// as in `join_lanes`. Nobody joins if a member has had a collective operation in progress, which
+/// it advances while it waits: a step of this may wait for a lane that waits here. A member says so
+/// before it arrives, in the word of this turn, which nobody changes before all have arrived at the
+/// next meeting. So all members read the same. Relaxed (F): the meeting orders store and loads.
+class joining_members {
+ public:
+  QUARRY_HD joining_members([[maybe_unused]] rank_state const& rank,
+                            [[maybe_unused]] membership const& among) {
+#ifdef __CUDA_ARCH__
+    if (layout().shift != 0) return;
+    lanes_ = among.shared->meeting->places()[among.rank].lanes;
+    has_schedules_ = &among.shared->meeting->has_schedules[turn_of(among)];
+    if (rank.schedules != nullptr) flag().store(1, simt::relaxed);  // (F)
+#endif
+  }
+  QUARRY_HD void join() const {
+#ifdef __CUDA_ARCH__
+    if ((lanes_ & (lanes_ - 1)) != 0 && flag().load(simt::relaxed) == 0) __syncwarp(lanes_);  // (F)
+#endif
+  }
+
+ private:
+#ifdef __CUDA_ARCH__
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> flag() const {
+    return simt::atomic_ref<std::uint32_t>{*has_schedules_};
+  }
+  std::uint32_t lanes_ = 0;
+  std::uint32_t* has_schedules_ = nullptr;
+#endif
+};
+
 QUARRY_SLOW void meet_members(rank_state& rank, membership& among, call which) {
   communicator const& shared = *among.shared;
+  joining_members const joining{rank, among};
   // A short wait looks at nothing else that says that the program was aborted.
   if (++among.meetings == 0 && is_aborted()) end_rank(0);
   std::uint32_t& counter = shared.meeting->counters[static_cast<std::uint32_t>(which)];
@@ -48,14 +88,12 @@ QUARRY_SLOW void meet_members(rank_state& rank, membership& among, call which) {
   simt::lane_group const group = arriving_members(counter);
   if (arrived.arrive(group, among.rank == 0)) {
     if (group.is_leader()) wake(shared, rank.rank);
-    return;
+  } else if (!wait_briefly(arrived)) {
+    // The member that arrives last wakes the others.
+    wait_for_mail(rank, reason_of(which, MPI_PROC_NULL, 0, shared.context + 1),
+                  [&] { return is_complete(arrived); });
   }
-  QUARRY_NO_UNROLL
-  for (std::uint32_t i = 0; i < member_polls; ++i)
-    if (is_complete(arrived)) return;
-  // The member that arrives last wakes the others.
-  wait_for_mail(rank, reason_of(which, MPI_PROC_NULL, 0, shared.context + 1),
-                [&] { return is_complete(arrived); });
+  joining.join();
 }
 
 /// The numbers of one turn, of a group of members.
@@ -132,6 +170,22 @@ template <class T>
 }
 
 }  // namespace
+
+QUARRY_SLOW std::uint32_t lanes_beside(communicator const& shared, std::uint32_t own,
+                                       std::uint32_t world_rank) {
+  std::uint32_t const lane = world_rank % simt::warp_size;
+  auto const is_beside = [&](std::int32_t distance) {
+    auto const step = static_cast<std::uint32_t>(distance);
+    return own + step < shared.size && lane + step < simt::warp_size &&
+           shared.world_rank(own + step, world_rank) == world_rank + step;
+  };
+  std::int32_t before = 0, behind = 0;
+  while (is_beside(before - 1)) --before;
+  while (is_beside(behind + 1)) ++behind;
+  std::uint32_t const count = static_cast<std::uint32_t>(behind - before) + 1;
+  std::uint32_t const all = count == simt::warp_size ? ~0u : (1u << count) - 1;
+  return all << (lane + static_cast<std::uint32_t>(before));
+}
 
 QUARRY_SLOW void meet(rank_state& rank, membership& among, call which) {
   if (is_world(among)) return meeting::barrier(which);

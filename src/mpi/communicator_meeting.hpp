@@ -15,13 +15,19 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// read has two places, used in turn.
 struct communicator_meeting {
   std::uint32_t counters[block_place::kinds];          // of each kind of meeting; atomic
-  alignas(16) char results[2][meeting::result_bytes];  // of even and of odd meetings
+  std::uint32_t has_schedules[2];                      // of even and of odd meetings; atomic
+  alignas(16) char results[2][meeting::result_bytes];  // the same
 
   [[nodiscard]] QUARRY_HD published_places places() { return {reinterpret_cast<char*>(this + 1)}; }
   [[nodiscard]] QUARRY_HD static constexpr bytes bytes_for(std::uint32_t size) {
     return sizeof(communicator_meeting) + size * published_place::stride;
   }
 };
+
+/// The lanes of the caller's warp that continue together after a meeting: the ranks that are its
+/// neighbours both in the world and in the communicator. All of them find the same.
+[[nodiscard]] QUARRY_SLOW std::uint32_t lanes_beside(communicator const& shared, std::uint32_t own,
+                                                     std::uint32_t world_rank);
 
 /// Whether the members are all ranks of the world.
 [[nodiscard]] QUARRY_HD inline bool is_world(membership const& among) {

@@ -120,6 +120,12 @@ namespace {
   return &rank.member_of[index];
 }
 
+/// Prepares the member's place.
+QUARRY_HD void begin_meetings(communicator const& shared, std::uint32_t own, std::uint32_t world) {
+  if (shared.meeting != nullptr)
+    shared.meeting->places()[own].lanes = lanes_beside(shared, own, world);
+}
+
 }  // namespace
 
 QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32_t own,
@@ -130,6 +136,7 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
     return nullptr;
   }
   *made = {shared, own, shared->size, shared->context, 0, 0, handler};
+  begin_meetings(*shared, own, rank.rank);
   if (communicator* const local = shared->local) {
     membership_extra* const extra = make_extra(rank, *made);
     if (extra == nullptr) {
@@ -137,6 +144,7 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
       drop(shared);
       return nullptr;
     }
+    begin_meetings(*local, own, rank.rank);
     extra->own_group = {local, own, local->size, local->context, 0, 0, handler};
   }
   retain_handler(rank, handler);

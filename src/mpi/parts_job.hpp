@@ -8,7 +8,7 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 
 /// Copies the part that each member of a communicator has published for this rank. Elements lie
-/// without gaps, here and where `published_place::element` says so.
+/// without gaps, here and where `published_place::size` says so.
 struct parts_job {
   published_places places;
   char* to;
@@ -73,14 +73,14 @@ template <class CopyLong>
       if (places[k] == nullptr) continue;
       published_place const& source = *places[k];
       auto const rank = static_cast<std::uint32_t>(places[k] - &job.places[0]);
-      bytes const length = static_cast<bytes>(source.counts[job.own]) * source.element;
+      bytes const length = static_cast<bytes>(source.counts[job.own]) * source.size;
       bytes const room = static_cast<bytes>(job.counts[rank]) * job.element;
       parts[k] = {
           job.to + job.displacements[rank] * static_cast<std::int64_t>(job.element),
-          source.data + source.displacements[job.own] * static_cast<std::int64_t>(source.element),
+          source.data + source.displacements[job.own] * static_cast<std::int64_t>(source.size),
           length < room ? length : room};
       if (length > room) outcome |= parts_outcome::is_too_long;
-      if (source.element == 0) outcome |= parts_outcome::has_gaps;
+      if (source.size == 0) outcome |= parts_outcome::has_gaps;
     }
     QUARRY_UNROLL
     for (std::uint32_t k = 0; k < batch; ++k)

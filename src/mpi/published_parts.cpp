@@ -30,7 +30,7 @@ QUARRY_SLOW published_parts::published_parts(collective const& of, void const* d
   own.displacements = of_ranks.displacements;
   own.type = type;
   bool const has_gaps = packed_.data() == nullptr && !is_dense(of.rank, type);
-  own.element = has_gaps || element > ~std::uint32_t{0} ? 0 : static_cast<std::uint32_t>(element);
+  own.size = has_gaps ? 0 : element;
   if (arrays_.data() != nullptr) copy_arrays(of_ranks);
   if (packed_.data() != nullptr) {
     std::int64_t const extent = element_extent(of.rank, type);
@@ -66,10 +66,10 @@ QUARRY_SLOW void published_parts::read(std::uint32_t member, typed_elements cons
                                        bytes room) const {
   published_place const& source = of_.places()[member];
   rank_state& owner = state_of(of_.through.at->shared->world_rank(member, of_.rank.rank));
-  bool const is_dense_there = source.element != 0;
-  bytes const element = is_dense_there ? source.element : element_size(owner, source.type);
-  std::int64_t const extent = is_dense_there ? static_cast<std::int64_t>(source.element)
-                                             : element_extent(owner, source.type);
+  bool const is_dense_there = source.size != 0;
+  bytes const element = is_dense_there ? source.size : element_size(owner, source.type);
+  std::int64_t const extent =
+      is_dense_there ? static_cast<std::int64_t>(element) : element_extent(owner, source.type);
   char const* const from = source.data + source.displacements[of_.own] * extent;
   bytes const length = static_cast<bytes>(source.counts[of_.own]) * element;
   if (length > room) of_.note(MPI_ERR_TRUNCATE);

@@ -23,7 +23,7 @@ class published_parts {
 
   /// Whether the elements of a member have gaps, so that only `read` can copy them.
   [[nodiscard]] QUARRY_HD bool has_gaps(std::uint32_t member) const {
-    return of_.places()[member].element == 0;
+    return of_.places()[member].size == 0;
   }
   /// Copies the part of a member for this rank, at most `room` bytes. Notes an error if it is
   /// longer.

@@ -12,13 +12,13 @@ struct alignas(16) published_place {
   static constexpr bytes stride = 64;  // meeting::part_bytes
 
   char const* data;
-  bytes size;
+  bytes size;    // of the data; of parts of different sizes: of an element, or 0 if it has gaps
   char* result;  // of a reduction: where the first member of a group leaves what the group has
-  // Of an exchange of parts of different sizes (publish_parts).
+  // Of parts of different sizes (published_parts.hpp).
   int const* counts;         // of the part for each member, in elements
   int const* displacements;  // the same
   MPI_Datatype type;
-  std::uint32_t element;     // bytes of one, if elements have no gaps; else 0
+  std::uint32_t lanes;       // GPU: those that continue together after a meeting (join_members)
   std::uint64_t numbers[2];  // of even and of odd meetings (reduce_few); not of the world
 
   /// Leaves `numbers` as they are: others may still read that of the last meeting.

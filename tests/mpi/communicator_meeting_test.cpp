@@ -4,6 +4,7 @@
 #include "mpi/support/ranks.hpp"
 #include "support/fibers_allowed.hpp"
 
+#include "mpi/communicator_meeting.hpp"
 #include "mpi/communicator_objects.hpp"
 
 #include <gtest/gtest.h>
@@ -109,6 +110,35 @@ TEST(CommunicatorMeeting, ABarrierOrdersWhatMembersWrite) {
       MPI_Comm_free(&pair);
     });
   }
+}
+
+/// All lanes that continue together must find the same lanes.
+TEST(CommunicatorMeeting, NeighboursInWorldAndCommunicatorContinueTogether) {
+  run_worlds([] {
+    many_communicators all;
+    all.for_each([](MPI_Comm each) {
+      mpi::rank_state& rank = mpi::self();
+      auto const& shared = *mpi::member(rank, each)->shared;
+      if (shared.meeting == nullptr) return;
+      for (std::uint32_t own = 0; own < shared.size; ++own) {
+        std::uint32_t const world = shared.world_rank(own, rank.rank);
+        std::uint32_t const lanes = mpi::lanes_beside(shared, own, world);
+        EXPECT_EQ(lanes >> world % 32 & 1, 1u);
+        for (std::uint32_t other = 0; other < shared.size; ++other) {
+          std::uint32_t const place = shared.world_rank(other, rank.rank);
+          if (place / 32 != world / 32) continue;
+          bool const is_beside = (lanes >> place % 32 & 1) != 0;
+          EXPECT_EQ(is_beside, mpi::lanes_beside(shared, other, place) == lanes);
+          if (other == own + 1) {
+            EXPECT_EQ(is_beside, place == world + 1);
+          }
+        }
+        if (own == static_cast<std::uint32_t>(rank_in(each))) {
+          EXPECT_EQ(shared.meeting->places()[own].lanes, lanes);
+        }
+      }
+    });
+  });
 }
 
 TEST(CommunicatorMeeting, BroadcastsReachAllMembers) {
