@@ -59,17 +59,6 @@ QUARRY_SLOW void alltoallv_directly(collective const& of, void const* sent,
   }
 }
 
-/// Copies what a rank sends to itself. Notes an error if there is no room for all of it.
-QUARRY_SLOW void copy_own_part(collective const& of, void* sent, bytes sent_count,
-                               MPI_Datatype sent_type, void* received, bytes received_count,
-                               MPI_Datatype received_type) {
-  bytes const length = sent_count * element_size(of.rank, sent_type);
-  bytes const room = received_count * element_size(of.rank, received_type);
-  if (length > room) of.note(MPI_ERR_TRUNCATE);
-  convert_elements(of.rank, {of.rank, sent, sent_type}, {of.rank, received, received_type},
-                   length < room ? length : room);
-}
-
 /// In communicators that do not meet, each rank exchanges in step k with the ranks at distance k.
 QUARRY_SLOW int alltoall(void const* sent, rank_parts const& outgoing, MPI_Datatype sent_type,
                          void* received, rank_parts const& incoming, MPI_Datatype received_type,
@@ -117,9 +106,8 @@ QUARRY_SLOW int alltoall(void const* sent, rank_parts const& outgoing, MPI_Datat
     char* const target = at(received, incoming.place_of(from), received_extent);
     if (step == 0) {
       if (!is_in_place)
-        copy_own_part(of, at(const_cast<void*>(sent), outgoing.place_of(to), sent_extent),
-                      outgoing.count_of(to), sent_type, target, incoming.count_of(from),
-                      received_type);
+        copy_own_part(of, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
+                      sent_type, target, incoming.count_of(from), received_type);
       continue;
     }
     request wanted = wanted_elements(of, target, incoming.count_of(from), received_type, from);

@@ -98,7 +98,8 @@ QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type,
     if (from != of.own) {
       receive_elements(of, place, into.count_of(from), received_type, from);
     } else if (!is_in_place) {
-      convert_elements(rank, sent, static_cast<bytes>(sent_count), sent_type, place, received_type);
+      copy_own_part(of, sent, static_cast<bytes>(sent_count), sent_type, place, into.count_of(from),
+                    received_type);
     }
   }
   return of.result(communicator, function);
@@ -136,7 +137,8 @@ QUARRY_SLOW int scatter(void const* sent, rank_parts const& from, MPI_Datatype s
     if (to != of.own) {
       send_elements(of, place, from.count_of(to), sent_type, to);
     } else if (!is_in_place) {
-      convert_elements(rank, place, from.count_of(to), sent_type, received, received_type);
+      copy_own_part(of, place, from.count_of(to), sent_type, received,
+                    static_cast<bytes>(received_count), received_type);
     }
   }
   return of.result(communicator, function);
@@ -169,8 +171,9 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
   }
   std::int64_t const extent = element_extent(rank, received_type);
   if (!is_in_place)
-    convert_elements(rank, sent, static_cast<bytes>(sent_count), sent_type,
-                     at(received, into.place_of(of.own), extent), received_type);
+    copy_own_part(of, sent, static_cast<bytes>(sent_count), sent_type,
+                  at(received, into.place_of(of.own), extent), into.count_of(of.own),
+                  received_type);
   std::uint32_t const to = (of.own + 1) % of.size;
   std::uint32_t const from = (of.own + of.size - 1) % of.size;
   for (std::uint32_t step = 0; step + 1 < of.size; ++step) {

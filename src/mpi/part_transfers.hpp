@@ -3,6 +3,7 @@
 #pragma once
 
 #include "collective.hpp"
+#include "convert_elements.hpp"
 #include "direct_collectives.hpp"
 #include "shared_reads.hpp"
 
@@ -40,6 +41,17 @@ QUARRY_SLOW inline void receive_elements(collective const& of, void* data, bytes
   request wanted = wanted_elements(of, data, count, type, from);
   receive(of.rank, wanted, of.which);
   of.note(wanted.error);
+}
+
+/// Copies the caller's own part. Notes an error if there is no room for all of it.
+QUARRY_SLOW inline void copy_own_part(collective const& of, void const* sent, bytes count,
+                                      MPI_Datatype type, void* received, bytes received_count,
+                                      MPI_Datatype received_type) {
+  bytes const size = count * element_size(of.rank, type);
+  bytes const room = received_count * element_size(of.rank, received_type);
+  if (size > room) of.note(MPI_ERR_TRUNCATE);
+  convert_elements(of.rank, {of.rank, const_cast<void*>(sent), type},
+                   {of.rank, received, received_type}, size < room ? size : room);
 }
 
 /// Reads what rank `from` has published for this rank. Notes an error if that is too long.

@@ -21,11 +21,9 @@ bool waits(rank_state const& rank) { return rank.stage != life::done && rank.wai
 /// Whether the rank waits until all ranks of its communicator are in its operation, and not for one
 /// of them.
 bool meets(rank_state const& rank) {
-  auto const which = static_cast<call>(rank.waiting.call);
   return waits(rank) && rank.waiting.peer == MPI_PROC_NULL &&
-         (which == call::finalize || (which >= call::barrier && which <= call::comm_dup) ||
-          (which >= call::shared_gather && which <= call::shared_scatter) ||
-          (which >= call::shared_bcast && which <= call::shared_allreduce));
+         rank.waiting.call < first_scheduled_call &&
+         is_collective(static_cast<call>(rank.waiting.call));
 }
 
 /// An operation of one communicator.
