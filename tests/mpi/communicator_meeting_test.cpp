@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collective operations of communicators other than the world, whose members meet at a counter of
 // their own (mpi/communicator_meeting.hpp) and read each other's memory.
-#include "mpi/support/ranks.hpp"
+#include "mpi/support/communicators.hpp"
 #include "support/fibers_allowed.hpp"
 
 #include "mpi/communicator_meeting.hpp"
@@ -17,64 +17,7 @@
 namespace quarry::test {
 namespace communicator_meeting_test {
 
-std::size_t index(int value) { return static_cast<std::size_t>(value); }
-
-MPI_Comm part_of(MPI_Comm from, int color, int key) {
-  MPI_Comm part = MPI_COMM_NULL;
-  MPI_Comm_split(from, color, key, &part);
-  return part;
-}
-
-/// Communicators of one world: copies, halves, rows and columns in both orders, and parts of parts.
-class many_communicators {
- public:
-  many_communicators() {
-    int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
-    int columns = 1;
-    while ((columns + 1) * (columns + 1) <= size) ++columns;
-    MPI_Comm copy, copy_of_half;
-    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
-    add(copy);
-    add(part_of(MPI_COMM_WORLD, 0, -own));  // all ranks in the opposite order
-    MPI_Comm const half = part_of(MPI_COMM_WORLD, own * 2 < size, own);
-    add(half);
-    MPI_Comm_dup(half, &copy_of_half);
-    add(copy_of_half);
-    add(part_of(MPI_COMM_WORLD, own / columns, own));  // rows
-    add(part_of(MPI_COMM_WORLD, own / columns, -own));
-    add(part_of(MPI_COMM_WORLD, own % columns, own));  // columns
-    add(part_of(MPI_COMM_WORLD, own % columns, -own));
-    add(part_of(half, own % 3, own * 7 % 5));
-    add(part_of(MPI_COMM_WORLD, own % 5 == 0 ? MPI_UNDEFINED : 1, own));
-  }
-  ~many_communicators() {
-    for (MPI_Comm& each : all_) MPI_Comm_free(&each);
-  }
-  many_communicators(many_communicators const&) = delete;
-
-  template <class Act>
-  void for_each(Act const& act) {
-    for (MPI_Comm const each : all_) act(each);
-  }
-
- private:
-  void add(MPI_Comm made) {
-    if (made != MPI_COMM_NULL) all_.push_back(made);
-  }
-  std::vector<MPI_Comm> all_;
-};
-
-void run_worlds(std::function<void()> const& body) {
-  QUARRY_TEST_USES_FIBERS();
-  for (std::uint32_t const ranks : {1u, 2u, 7u, 33u, 70u})
-    for (std::uint64_t const seed : {1u, 2u}) {
-      auto const result = run_on_fibers(ranks, seed, body);
-      EXPECT_EQ(result.failure, "") << ranks << " ranks";
-      EXPECT_EQ(result.status, 0);
-      EXPECT_FALSE(result.is_deadlocked);
-      EXPECT_EQ(result.wrong_frees, 0u);
-    }
-}
+using namespace communicators;
 
 double operand(int rank, int i) { return 1.0 / (1 + (rank * 7 + i * 3) % 97); }
 
@@ -204,9 +147,6 @@ TEST(CommunicatorMeeting, AReductionOfManyMembersHasThreeLevels) {
 }
 
 int element(int from, int to, int i) { return from * 1000 + to * 10 + i; }
-/// How many elements a rank sends to another one: often none, and often different numbers.
-int count_of(int from, int to, int salt) { return (from * 5 + to * 3 + salt) % 7 % 5; }
-
 TEST(CommunicatorMeeting, EveryMemberGetsItsParts) {
   run_worlds([] {
     many_communicators all;
@@ -238,141 +178,6 @@ TEST(CommunicatorMeeting, EveryMemberGetsItsParts) {
         EXPECT_EQ(sent, expected);
       }
     });
-  });
-}
-
-/// A buffer with a part for each rank, whose parts lie in another order and with gaps.
-struct spread_parts {
-  spread_parts(int size, int stride, std::function<int(int)> const& count_for)
-      : counts(index(size)), places(index(size)) {
-    int next = 2;
-    for (int k = 0; k < size; ++k) {
-      int const rank = (size - k) % size;
-      counts[index(rank)] = count_for(rank);
-      places[index(rank)] = next;
-      next += counts[index(rank)] + k % 3;
-    }
-    data.assign(index((next + 2) * stride), -1);
-  }
-  std::vector<int> counts, places, data;
-};
-
-/// Sends with a type of `sent_stride` ints of which one counts, and receives so.
-void exchange(MPI_Comm among, int salt, int sent_stride, int received_stride) {
-  int const own = rank_in(among), size = size_of(among);
-  MPI_Datatype sent_type = MPI_INT, received_type = MPI_INT;
-  auto const make = [](int stride, MPI_Datatype& type) {
-    if (stride == 1) return;
-    MPI_Type_create_resized(MPI_INT, 0, stride * static_cast<int>(sizeof(int)), &type);
-    MPI_Type_commit(&type);
-  };
-  make(sent_stride, sent_type);
-  make(received_stride, received_type);
-  spread_parts sent{size, sent_stride, [&](int to) { return count_of(own, to, salt); }};
-  spread_parts got{size, received_stride, [&](int from) { return count_of(from, own, salt); }};
-  auto expected = got.data;
-  for (int peer = 0; peer < size; ++peer) {
-    for (int i = 0; i < sent.counts[index(peer)]; ++i)
-      sent.data[index((sent.places[index(peer)] + i) * sent_stride)] = element(own, peer, i);
-    for (int i = 0; i < got.counts[index(peer)]; ++i)
-      expected[index((got.places[index(peer)] + i) * received_stride)] = element(peer, own, i);
-  }
-  EXPECT_EQ(
-      MPI_Alltoallv(sent.data.data(), sent.counts.data(), sent.places.data(), sent_type,
-                    got.data.data(), got.counts.data(), got.places.data(), received_type, among),
-      MPI_SUCCESS);
-  EXPECT_EQ(got.data, expected);
-  if (sent_stride != 1) MPI_Type_free(&sent_type);
-  if (received_stride != 1) MPI_Type_free(&received_type);
-}
-
-/// Elements without gaps, with gaps in all ranks, and in some.
-void exchange_all_ways(MPI_Comm among) {
-  for (int salt = 0; salt < 3; ++salt) exchange(among, salt, 1, 1);
-  exchange(among, 1, 2, 1);
-  exchange(among, 2, 1, 3);
-  exchange(among, 3, 2, 2);
-  exchange(among, 4, rank_in(among) % 2 + 1, rank_in(among) % 3 + 1);
-}
-
-TEST(CommunicatorMeeting, PartsOfDifferentSizesReachAllMembers) {
-  run_worlds([] {
-    exchange_all_ways(MPI_COMM_WORLD);
-    many_communicators all;
-    all.for_each(exchange_all_ways);
-  });
-}
-
-TEST(CommunicatorMeeting, LongPartsReachAllMembersAtAnyAddress) {
-  run_worlds([] {
-    int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
-    auto const bytes_from = [](int from, int to) { return (from * 331 + to * 97) % 700; };
-    std::vector<int> counts, places, got_counts, got_places;
-    std::vector<unsigned char> sent{0}, expected{0};
-    for (int peer = 0; peer < size; ++peer) {
-      counts.push_back(bytes_from(own, peer));
-      places.push_back(static_cast<int>(sent.size()));
-      sent.insert(sent.end(), index(counts.back()), static_cast<unsigned char>(own * 3 + peer));
-      got_counts.push_back(bytes_from(peer, own));
-      got_places.push_back(static_cast<int>(expected.size()));
-      expected.insert(expected.end(), index(got_counts.back()),
-                      static_cast<unsigned char>(peer * 3 + own));
-    }
-    std::vector<unsigned char> got(expected.size());
-    MPI_Alltoallv(sent.data(), counts.data(), places.data(), MPI_BYTE, got.data(),
-                  got_counts.data(), got_places.data(), MPI_BYTE, MPI_COMM_WORLD);
-    EXPECT_EQ(got, expected);
-  });
-}
-
-TEST(CommunicatorMeeting, PartsInPlaceAreExchanged) {
-  run_worlds([] {
-    many_communicators all;
-    all.for_each([&](MPI_Comm each) {
-      int const own = rank_in(each), size = size_of(each);
-      // In place, two ranks exchange as many elements in both directions.
-      spread_parts parts{size, 1, [&](int to) { return (own + to) % 4; }};
-      auto expected = parts.data;
-      for (int peer = 0; peer < size; ++peer)
-        for (int i = 0; i < parts.counts[index(peer)]; ++i) {
-          std::size_t const place = index(parts.places[index(peer)] + i);
-          parts.data[place] = element(own, peer, i);
-          expected[place] = element(peer, own, i);
-        }
-      MPI_Alltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_INT, parts.data.data(), parts.counts.data(),
-                    parts.places.data(), MPI_INT, each);
-      EXPECT_EQ(parts.data, expected);
-    });
-  });
-}
-
-TEST(CommunicatorMeeting, ALongerPartFillsWhatThereIsRoomForAndFails) {
-  run_worlds([] {
-    MPI_Comm copy;
-    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
-    MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-    int const own = rank_in(copy), size = size_of(copy);
-    std::vector<int> const counts(index(size), 3);
-    std::vector<int> places, sent(index(3 * size), own), room = counts;
-    for (int i = 0; i < size; ++i) places.push_back(3 * i);
-    bool const is_short = own == size - 1;
-    if (is_short) room[0] = 2;
-    std::vector<int> got(index(3 * size), -1);
-    int const error = MPI_Alltoallv(sent.data(), counts.data(), places.data(), MPI_INT, got.data(),
-                                    room.data(), places.data(), MPI_INT, copy);
-    int error_class = MPI_SUCCESS;
-    MPI_Error_class(error, &error_class);
-    EXPECT_EQ(error_class, is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
-    EXPECT_EQ(got[1], 0);
-    EXPECT_EQ(got[2], is_short ? -1 : 0);
-    EXPECT_EQ(got.back(), size == 1 ? -1 : size - 1);
-    std::vector<int> data(200, own == 0 ? 5 : 0);
-    bool const is_shorter = own != 0 && is_short;
-    MPI_Error_class(MPI_Bcast(data.data(), is_shorter ? 150 : 200, MPI_INT, 0, copy), &error_class);
-    EXPECT_EQ(error_class, is_shorter ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
-    MPI_Error_class(MPI_Bcast(data.data(), is_shorter ? 3 : 4, MPI_INT, 0, copy), &error_class);
-    EXPECT_EQ(error_class, is_shorter ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
-    MPI_Comm_free(&copy);
   });
 }
 
@@ -430,37 +235,6 @@ TEST(CommunicatorMeeting, ManyCommunicatorsOfEachRankAreFreed) {
   EXPECT_EQ(all_freed.failure, "");
   // Of the 5 communicators of each rank there are 12, 6, 4, 3 and 3.
   EXPECT_EQ(some_kept.allocations - all_freed.allocations, 28u);
-}
-
-TEST(CommunicatorMeeting, WithoutMemoryForAPlaceToMeetMembersExchangeMessages) {
-  QUARRY_TEST_USES_FIBERS();
-  auto const result = run_on_fibers(6, 1, [] {
-    int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
-    // As communicators are made, but without a place to meet.
-    mpi::communicator* made = nullptr;
-    if (own == 0) {
-      made = mpi::new_communicator(6, 0, 6, mpi::new_contexts(), false);
-      EXPECT_EQ(made->meeting, nullptr);
-    }
-    MPI_Bcast(&made, sizeof(made), MPI_BYTE, 0, MPI_COMM_WORLD);
-    MPI_Comm by_messages = MPI_COMM_NULL;
-    EXPECT_NE(mpi::join(mpi::self(), made, static_cast<std::uint32_t>(own), MPI_ERRORS_ARE_FATAL,
-                        &by_messages),
-              nullptr);
-    exchange_all_ways(by_messages);
-    double const sent = operand(own, 0);
-    double sum = 0;
-    MPI_Allreduce(&sent, &sum, 1, MPI_DOUBLE, MPI_SUM, by_messages);
-    EXPECT_EQ(sum, sum_of(size, 0));
-    int data[40] = {};
-    if (own == 3) data[39] = 7;
-    MPI_Bcast(data, 40, MPI_INT, 3, by_messages);
-    EXPECT_EQ(data[39], 7);
-    MPI_Barrier(by_messages);
-    MPI_Comm_free(&by_messages);
-  });
-  EXPECT_EQ(result.failure, "");
-  EXPECT_EQ(result.status, 0);
 }
 
 TEST(CommunicatorMeeting, MembersInDifferentOperationsAreDeadlocked) {
