@@ -46,9 +46,10 @@ enum class call : std::uint32_t {
   mprobe,
   buffer_detach,
   cancel,
-  shared_bcast,  // of the world, in which ranks read each other's memory; `bcast` is of few bytes
+  shared_bcast,  // in which ranks read each other's memory; `bcast` is of few bytes
   shared_reduce,
-  shared_allreduce
+  shared_allreduce,
+  shared_alltoallw
 };
 
 /// Whether ranks that take part in the call read what others have written, apart from messages: an
@@ -103,7 +104,8 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Cancel",
                                              "MPI_Bcast",
                                              "MPI_Reduce",
-                                             "MPI_Allreduce"};
+                                             "MPI_Allreduce",
+                                             "MPI_Alltoallw"};
 
 /// Collective operations that can run as schedules (schedule.hpp).
 enum class operation : std::uint32_t {

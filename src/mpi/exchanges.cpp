@@ -4,6 +4,7 @@
 #include "convert_elements.hpp"
 #include "part_transfers.hpp"
 #include "published_parts.hpp"
+#include "root_window.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -31,32 +32,53 @@ QUARRY_SLOW void alltoall_directly(collective const& of, void const* sent, int s
 }
 
 /// Each rank reads its part of the data of each rank. Each pair of ranks has its own size.
-QUARRY_SLOW void alltoallv_directly(collective const& of, void const* sent,
-                                    rank_parts const& outgoing, MPI_Datatype sent_type,
-                                    void* received, rank_parts const& incoming,
-                                    MPI_Datatype received_type) {
-  bool const is_in_place = sent == MPI_IN_PLACE;
-  published_parts const data{of, is_in_place ? received : sent, is_in_place ? incoming : outgoing,
-                             is_in_place ? received_type : sent_type, is_in_place};
-  bool const is_simple = is_dense(of.rank, received_type);
+QUARRY_SLOW void exchange_directly(collective const& of, part_buffer const& sent,
+                                   part_buffer const& received) {
+  bool const is_in_place = sent.is_in_place();
+  published_parts const data{of, is_in_place ? received : sent, is_in_place};
+  bool const is_simple = received.types == nullptr && is_dense(of.rank, received.type);
   parts_job const job{of.places(),
-                      static_cast<char*>(received),
-                      incoming.counts,
-                      incoming.displacements,
-                      element_size(of.rank, received_type),
+                      static_cast<char*>(received.data),
+                      received.counts,
+                      received.displacements,
+                      is_simple ? element_size(of.rank, received.type) : 0,
                       of.own,
                       of.size,
                       of.own & ~31u};
   std::uint32_t const outcome = is_simple ? read_parts(job) : parts_outcome::has_gaps;
   if ((outcome & parts_outcome::is_too_long) != 0) of.note(MPI_ERR_TRUNCATE);
   if ((outcome & parts_outcome::has_gaps) == 0) return;
-  std::int64_t const extent = element_extent(of.rank, received_type);
-  for (std::uint32_t from = 0; from < of.size; ++from) {
-    if (is_simple && !data.has_gaps(from)) continue;  // it has been read
-    char* const target = at(received, incoming.place_of(from), extent);
-    data.read(from, {of.rank, target, received_type},
-              incoming.count_of(from) * element_size(of.rank, received_type));
+  for (std::uint32_t step = 0; step < of.size; ++step) {
+    std::uint32_t const from = (of.own + step) % of.size;  // not all from one rank at once
+    if (is_simple && !data.has_gaps(from)) continue;       // it has been read
+    buffer_part const target = received.part_of(of.rank, from);
+    data.read(from, {of.rank, target.data, target.type},
+              target.count * element_size(of.rank, target.type));
   }
+}
+
+/// Checks counts and types, as run_scheduled does. Returns an MPI error code.
+QUARRY_SLOW int check_parts(rank_state& rank, part_buffer const& parts, std::uint32_t size,
+                            MPI_Comm communicator, char const* function) {
+  for (std::uint32_t i = 0; i < size; ++i)
+    if (parts.count_of(i) < 0)
+      return fail(rank, communicator, MPI_ERR_COUNT, function, "count", parts.count_of(i));
+  for (std::uint32_t i = 0; i < size; ++i)
+    if (!is_type(rank, parts.type_of(i)))
+      return fail(rank, communicator, MPI_ERR_TYPE, function, "datatype", parts.type_of(i));
+  return MPI_SUCCESS;
+}
+
+/// MPI_Alltoallw of members that meet.
+QUARRY_SLOW int alltoallw(rank_state& rank, membership& among, part_buffer const& sent,
+                          part_buffer const& received, MPI_Comm communicator,
+                          char const* function) {
+  for (part_buffer const* const buffer : {&sent, &received})
+    if (int const error = check_parts(rank, *buffer, among.size, communicator, function))
+      return error;
+  collective const of{rank, among, call::shared_alltoallw};
+  exchange_directly(of, sent, received);
+  return of.result(communicator, function);
 }
 
 /// In communicators that do not meet, each rank exchanges in step k with the ranks at distance k.
@@ -81,7 +103,8 @@ QUARRY_SLOW int alltoall(void const* sent, rank_parts const& outgoing, MPI_Datat
     return of.result(communicator, function);
   }
   if (meets(*among)) {
-    alltoallv_directly(of, sent, outgoing, sent_type, received, incoming, received_type);
+    exchange_directly(of, parts(sent, outgoing.counts, outgoing.displacements, sent_type),
+                      parts(received, incoming.counts, incoming.displacements, received_type));
     return of.result(communicator, function);
   }
   std::int64_t const received_extent = element_extent(rank, received_type);
@@ -163,6 +186,13 @@ QUARRY_HD int MPI_Alltoallw(void const* sent, int const* sent_counts, int const*
                             MPI_Datatype const* sent_types, void* received,
                             int const* received_counts, int const* received_displacements,
                             MPI_Datatype const* received_types, MPI_Comm communicator) {
+  rank_state& rank = self();
+  membership* const among = member(rank, communicator);
+  // In place, the parts might have more bytes than an int can count.
+  if (among != nullptr && sent != MPI_IN_PLACE && !is_intercommunicator(*among) && meets(*among))
+    return alltoallw(rank, *among, parts(sent, sent_counts, sent_displacements, sent_types),
+                     parts(received, received_counts, received_displacements, received_types),
+                     communicator, "MPI_Alltoallw");
   return run_scheduled(alltoallw_call(sent, sent_counts, sent_displacements, sent_types, received,
                                       received_counts, received_displacements, received_types),
                        form::blocking, communicator, nullptr, "MPI_Alltoallw");

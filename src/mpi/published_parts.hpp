@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "root_window.hpp"
+#include "collective.hpp"
+#include "convert_elements.hpp"
+#include "scheduled_collective.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -10,14 +12,13 @@ namespace quarry::inline QUARRY_ABI::mpi {
 ///
 ///     publish, meeting, all read, meeting
 ///
-/// The order is that of published_data. Members also read the arrays of counts and displacements,
-/// and the datatype, which stay as they are until the second meeting. What others cannot read,
+/// The order is that of published_data. Members also read the arrays of counts, displacements and
+/// types, and the datatypes, which stay as they are until the second meeting. What others cannot read,
 /// because it lies on a rank's stack, and a buffer that changes meanwhile, are copied.
 class published_parts {
  public:
-  /// `of_ranks` has arrays of counts and displacements.
-  QUARRY_SLOW published_parts(collective const& of, void const* data, rank_parts const& of_ranks,
-                              MPI_Datatype type, bool changes);
+  /// `parts` has arrays of counts and displacements. With types, it must not change.
+  QUARRY_SLOW published_parts(collective const& of, part_buffer const& parts, bool changes);
   QUARRY_HD ~published_parts() { of_.meet(); }
   published_parts(published_parts const&) = delete;
 
@@ -30,11 +31,12 @@ class published_parts {
   QUARRY_SLOW void read(std::uint32_t member, typed_elements const& target, bytes room) const;
 
  private:
-  QUARRY_SLOW void copy_arrays(rank_parts const& of_ranks);
+  QUARRY_SLOW void copy_arrays(part_buffer const& parts) const;
+  QUARRY_SLOW void pack_all(part_buffer const& parts) const;
 
   collective const& of_;
   scratch packed_;  // the buffer's elements, one after another, if others cannot read it
-  scratch arrays_;  // two: counts and displacements
+  scratch arrays_;  // counts, displacements and, if there are any, types
 };
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -12,11 +12,14 @@ struct alignas(16) published_place {
   static constexpr bytes stride = 64;  // meeting::part_bytes
 
   char const* data;
-  bytes size;    // of the data; of parts of different sizes: of an element, or 0 if it has gaps
-  char* result;  // of a reduction: where the first member of a group leaves what the group has
+  bytes size;  // of the data; of parts of different sizes: of an element, or 0 if it has gaps
+  union {
+    char* result;  // of a reduction: where the first member of a group leaves what the group has
+    MPI_Datatype const* types;  // of parts of different types; else null
+  };
   // Of parts of different sizes (published_parts.hpp).
   int const* counts;         // of the part for each member, in elements
-  int const* displacements;  // the same
+  int const* displacements;  // in elements; in bytes if there are `types`
   MPI_Datatype type;
   std::uint32_t lanes;       // GPU: those that continue together after a meeting (join_members)
   std::uint64_t numbers[2];  // of even and of odd meetings (reduce_few); not of the world

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Alltoallv: ranks read their parts of each other's buffers (mpi/published_parts.hpp), or
+// MPI_Alltoallv and MPI_Alltoallw: ranks read their parts of each other's buffers (mpi/published_parts.hpp), or
 // exchange messages.
 #include "mpi/support/communicators.hpp"
 
+#include "mpi/collective_calls.hpp"
 #include "mpi/communicator_objects.hpp"
+#include "mpi/published_parts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -79,6 +81,99 @@ TEST(PublishedParts, PartsOfDifferentSizesReachAllMembers) {
     many_communicators all;
     all.for_each(exchange_all_ways);
   });
+}
+
+/// Parts of different types, each with a counted int in one, two or three, for MPI_Alltoallw.
+struct typed_parts {
+  typed_parts(int own, int size, std::function<int(int)> const& count_for) {
+    int next = 1;
+    for (int k = 0; k < size; ++k) {
+      int const peer = (k + own) % size, stride = 1 + (own + peer) % 3;
+      MPI_Datatype made = MPI_INT;
+      if (stride != 1) {
+        MPI_Type_create_resized(MPI_INT, 0, stride * static_cast<int>(sizeof(int)), &made);
+        MPI_Type_commit(&made);
+      }
+      counts[index(peer)] = count_for(peer);
+      types[index(peer)] = made;
+      strides[index(peer)] = stride;
+      places[index(peer)] = next * static_cast<int>(sizeof(int));
+      next += count_for(peer) * stride;
+    }
+    data.assign(index(next), -1);
+  }
+  ~typed_parts() {
+    for (MPI_Datatype& each : types)
+      if (each != MPI_INT && each != MPI_DATATYPE_NULL) MPI_Type_free(&each);
+  }
+  typed_parts(typed_parts const&) = delete;
+  [[nodiscard]] std::size_t at(int peer, int i) const {
+    return index(places[index(peer)] / static_cast<int>(sizeof(int)) + i * strides[index(peer)]);
+  }
+
+  static constexpr std::size_t most = 80;
+  std::vector<int> counts = std::vector<int>(most), places = counts, strides = counts, data;
+  std::vector<MPI_Datatype> types = std::vector<MPI_Datatype>(most, MPI_DATATYPE_NULL);
+};
+
+void exchange_types(MPI_Comm among) {
+  int const own = rank_in(among), size = size_of(among);
+  typed_parts sent{own, size, [&](int to) { return count_of(own, to, 1); }};
+  typed_parts got{own + 1, size, [&](int from) { return count_of(from, own, 1); }};
+  auto expected = got.data;
+  for (int peer = 0; peer < size; ++peer) {
+    for (int i = 0; i < sent.counts[index(peer)]; ++i)
+      sent.data[sent.at(peer, i)] = element(own, peer, i);
+    for (int i = 0; i < got.counts[index(peer)]; ++i)
+      expected[got.at(peer, i)] = element(peer, own, i);
+  }
+  EXPECT_EQ(
+      MPI_Alltoallw(sent.data.data(), sent.counts.data(), sent.places.data(), sent.types.data(),
+                    got.data.data(), got.counts.data(), got.places.data(), got.types.data(), among),
+      MPI_SUCCESS);
+  EXPECT_EQ(got.data, expected);
+  // As for a buffer that others cannot read.
+  mpi::rank_state& rank = mpi::self();
+  mpi::membership& at = *mpi::member(rank, among);
+  if (!mpi::meets(at)) return;
+  mpi::collective const of{rank, at, mpi::call::shared_alltoallw};
+  mpi::published_parts const copied{
+      of, mpi::parts(sent.data.data(), sent.counts.data(), sent.places.data(), sent.types.data()),
+      true};
+  for (int peer = 0; peer < size; ++peer) {
+    int const count = got.counts[index(peer)];
+    std::vector<int> part(index(count), -1);
+    copied.read(static_cast<std::uint32_t>(peer), {rank, part.data(), MPI_INT},
+                index(count) * sizeof(int));
+    for (int i = 0; i < count; ++i) EXPECT_EQ(part[index(i)], element(peer, own, i));
+  }
+}
+
+TEST(PublishedParts, PartsOfDifferentTypesReachAllMembers) {
+  run_worlds([] {
+    exchange_types(MPI_COMM_WORLD);
+    many_communicators all;
+    all.for_each(exchange_types);
+  });
+}
+
+TEST(PublishedParts, WrongPartsOfDifferentTypesAreRefused) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const result = run_on_fibers(3, 1, [] {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int const places[3] = {}, counts[3] = {1, 1, 1}, negative[3] = {1, -1, 1};
+    MPI_Datatype const types[3] = {MPI_INT, MPI_INT, MPI_INT}, wrong[3] = {MPI_INT, 12345, MPI_INT};
+    int sent[3] = {}, received[3] = {}, error_class = 0;
+    MPI_Error_class(MPI_Alltoallw(sent, negative, places, types, received, counts, places, types,
+                                  MPI_COMM_WORLD),
+                    &error_class);
+    EXPECT_EQ(error_class, MPI_ERR_COUNT);
+    MPI_Error_class(
+        MPI_Alltoallw(sent, counts, places, types, received, counts, places, wrong, MPI_COMM_WORLD),
+        &error_class);
+    EXPECT_EQ(error_class, MPI_ERR_TYPE);
+  });
+  EXPECT_EQ(result.failure, "");
 }
 
 TEST(PublishedParts, LongPartsReachAllMembersAtAnyAddress) {
