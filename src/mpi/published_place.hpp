@@ -21,7 +21,7 @@ struct alignas(16) published_place {
   int const* counts;         // of the part for each member, in elements
   int const* displacements;  // in elements; in bytes if there are `types`
   MPI_Datatype type;
-  std::uint32_t lanes;       // GPU: those that continue together after a meeting (join_members)
+  std::uint32_t lanes;       // GPU: those that continue together after a meeting (joining_members)
   std::uint64_t numbers[2];  // of even and of odd meetings (reduce_few); not of the world
 
   /// Leaves `numbers` as they are: others may still read that of the last meeting.
