@@ -13,8 +13,9 @@ namespace quarry::inline QUARRY_ABI::mpi {
 ///     publish, meeting, all read, meeting
 ///
 /// The order is that of published_data. Members also read the arrays of counts, displacements and
-/// types, and the datatypes, which stay as they are until the second meeting. What others cannot read,
-/// because it lies on a rank's stack, and a buffer that changes meanwhile, are copied.
+/// types, and the datatypes, which stay as they are until the second meeting. So a member leaves
+/// only when nobody reads its memory any more. What others cannot read, because it lies on a rank's
+/// stack, and a buffer that changes meanwhile, are copied.
 class published_parts {
  public:
   /// `parts` has arrays of counts and displacements. With types, it must not change.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Alltoallv and MPI_Alltoallw: ranks read their parts of each other's buffers (mpi/published_parts.hpp), or
-// exchange messages.
+// MPI_Alltoallv and MPI_Alltoallw: ranks read their parts of each other's buffers
+// (mpi/published_parts.hpp), or exchange messages.
 #include "mpi/support/communicators.hpp"
 
 #include "mpi/collective_calls.hpp"
