@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorting, searching and arithmetic of the C library.
+#include "copy_bytes.hpp"
 #include "progress.hpp"
+#include "thread_copy.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -27,36 +29,51 @@ QUARRY_HD void swap_elements(char* first, char* second, bytes size) {
   }
 }
 
-/// Merges the sorted runs [begin, middle) and [middle, end) of `from` into `to`.
+/// Merges the sorted runs [begin, middle) and [middle, end) of `from` into `to`. A GPU copies an
+/// element by words in a fraction of the time that it takes by bytes.
+template <class Unit>
 QUARRY_HD void merge(char const* from, char* to, bytes begin, bytes middle, bytes end, bytes size,
                      element_order const& order) {
-  bytes left = begin;
-  bytes right = middle;
-  for (bytes i = begin; i < end; ++i) {
-    bool const takes_left =
-        left < middle && (right == end || order(from + left * size, from + right * size) <= 0);
-    bytes& taken = takes_left ? left : right;
-    std::memcpy(to + i * size, from + taken * size, size);
-    ++taken;
+  char const* left = from + begin * size;
+  char const* const left_end = from + middle * size;
+  char const* right = left_end;
+  char const* const right_end = from + end * size;
+  for (char* target = to + begin * size; target != to + end * size;) {
+    bool const takes_left = left != left_end && (right == right_end || order(left, right) <= 0);
+    char const*& taken = takes_left ? left : right;
+    for (char const* const next = taken + size; taken != next; taken += sizeof(Unit)) {
+      *reinterpret_cast<Unit*>(target) = *reinterpret_cast<Unit const*>(taken);
+      target += sizeof(Unit);
+    }
   }
 }
 
 /// Sorts and keeps the order of equal elements, as glibc does. `spare` has room for all elements.
-QUARRY_HD void merge_sort(char* data, char* spare, bytes count, bytes size,
-                          element_order const& order) {
+/// Runs that are in order are copied as they are: programs often sort what is sorted in parts.
+template <class Unit>
+QUARRY_SLOW void merge_sort(char* data, char* spare, bytes count, bytes size,
+                            element_order const& order) {
+  constexpr bytes shortest_compared = 8;  // one more comparison for so many elements
   char* from = data;
   char* to = spare;
   for (bytes length = 1; length < count; length *= 2) {
     for (bytes begin = 0; begin < count; begin += 2 * length) {
       bytes const middle = begin + length < count ? begin + length : count;
       bytes const end = middle + length < count ? middle + length : count;
-      merge(from, to, begin, middle, end, size, order);
+      bool const is_in_order =
+          middle == end || (2 * length >= shortest_compared &&
+                            order(from + (middle - 1) * size, from + middle * size) <= 0);
+      if (is_in_order) {
+        copy_bytes(to + begin * size, from + begin * size, (end - begin) * size);
+      } else {
+        merge<Unit>(from, to, begin, middle, end, size, order);
+      }
     }
     char* const merged = to;
     to = from;
     from = merged;
   }
-  if (from != data) std::memcpy(data, from, count * size);
+  if (from != data) copy_bytes(data, from, count * size);
 }
 
 /// Sorts without other memory. Does not keep the order of equal elements.
@@ -81,7 +98,14 @@ QUARRY_SLOW void sort(char* data, bytes count, bytes size, element_order const& 
   if (count < 2 || size == 0) return;
   auto* const spare = static_cast<char*>(allocate(count * size));
   if (spare == nullptr) return heap_sort(data, count, size, order);
-  merge_sort(data, spare, count, size, order);
+  std::uint64_t const bits = reinterpret_cast<std::uint64_t>(data) | size;
+  if (bits % sizeof(long_word) == 0) {
+    merge_sort<long_word>(data, spare, count, size, order);
+  } else if (bits % sizeof(narrow_word) == 0) {
+    merge_sort<narrow_word>(data, spare, count, size, order);
+  } else {
+    merge_sort<char>(data, spare, count, size, order);
+  }
   release(spare);
 }
 

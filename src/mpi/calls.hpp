@@ -46,15 +46,23 @@ enum class call : std::uint32_t {
   mprobe,
   buffer_detach,
   cancel,
-  shared_bcast,  // of the world, in which ranks read each other's memory; `bcast` is of few bytes
+  shared_bcast,  // in which ranks read each other's memory; `bcast` is of few bytes
   shared_reduce,
-  shared_allreduce
+  shared_allreduce,
+  shared_alltoallw
 };
 
 /// Whether ranks that take part in the call read what others have written, apart from messages: an
 /// object that they share, or a buffer. Then its messages must be ordered.
 [[nodiscard]] constexpr bool shares_memory(call which) {
   return which >= call::comm_split && which <= call::shared_scatter;
+}
+
+/// Whether the call is an operation of all ranks of a communicator.
+[[nodiscard]] constexpr bool is_collective(call which) {
+  return (which >= call::barrier && which <= call::finalize) ||
+         (which >= call::comm_split && which <= call::shared_scatter) ||
+         which >= call::shared_bcast;
 }
 
 inline constexpr char const* call_names[] = {"",
@@ -96,7 +104,8 @@ inline constexpr char const* call_names[] = {"",
                                              "MPI_Cancel",
                                              "MPI_Bcast",
                                              "MPI_Reduce",
-                                             "MPI_Allreduce"};
+                                             "MPI_Allreduce",
+                                             "MPI_Alltoallw"};
 
 /// Collective operations that can run as schedules (schedule.hpp).
 enum class operation : std::uint32_t {

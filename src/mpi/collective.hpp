@@ -3,6 +3,7 @@
 #pragma once
 
 #include "collectives.hpp"
+#include "communicator_meeting.hpp"
 #include "scratch.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -39,6 +40,10 @@ struct collective {
   QUARRY_HD void receive(void* data, bytes length, std::uint32_t from) const {
     note(receive_bytes(rank, through, data, length, static_cast<std::int32_t>(from), tag, which));
   }
+  /// Waits until all members have called it, if they meet.
+  QUARRY_HD void meet() const { mpi::meet(rank, *through.at, which); }
+  /// What the members publish between meetings.
+  [[nodiscard]] QUARRY_HD published_places places() const { return places_of(*through.at->shared); }
   QUARRY_HD void note(int failed) const {
     if (error == MPI_SUCCESS) error = failed;
   }

@@ -3,6 +3,7 @@
 // world goes through meetings, other data by messages along binomial trees.
 #include "collective.hpp"
 #include "collective_calls.hpp"
+#include "communicator_meeting.hpp"
 #include "direct_collectives.hpp"
 #include "meeting.hpp"
 
@@ -80,14 +81,14 @@ QUARRY_SLOW int check(rank_state& rank, MPI_Comm handle, std::int64_t count, MPI
 QUARRY_SLOW void broadcast_bytes(rank_state& rank, membership& among, void* data, bytes size,
                                  std::uint32_t root, call which) {
   if (meets(among) && size <= meeting::part_bytes) {
-    (void)meeting::broadcast(data, static_cast<std::uint32_t>(size), root, which);
+    (void)broadcast_small(rank, among, data, static_cast<std::uint32_t>(size), root, which);
     return;
   }
   broadcast(collective{rank, among, which}, data, size, root);
 }
 
 QUARRY_SLOW void arrive(collective const& of, std::uint32_t root) {
-  if (meets(*of.through.at)) return meeting::barrier(of.which);
+  if (meets(*of.through.at)) return of.meet();
   std::uint32_t const own = (of.own + of.size - root) % of.size;  // the root is 0
   char token = 0;
   for (std::uint32_t bit = 1; bit < of.size; bit <<= 1) {
@@ -97,7 +98,7 @@ QUARRY_SLOW void arrive(collective const& of, std::uint32_t root) {
 }
 
 QUARRY_SLOW void barrier(rank_state& rank, membership& among, call which) {
-  if (meets(among)) return meeting::barrier(which);
+  if (meets(among)) return meet(rank, among, which);
   collective const of{rank, among, which};
   char token = 0;
   if (of.size > most_in_rounds) {
@@ -167,8 +168,8 @@ QUARRY_SLOW int broadcast_any(void* data, int count, MPI_Datatype type, int root
   if (meets(*among) && size <= meeting::part_bytes) {  // the type may be dense on other ranks
     alignas(16) char packed[meeting::part_bytes];
     if (!is_whole) pack(rank, packed, data, static_cast<bytes>(count), type);
-    int const error = meeting::broadcast(is_whole ? data : packed, static_cast<std::uint32_t>(size),
-                                         from, call::bcast);
+    int const error = broadcast_small(rank, *among, is_whole ? data : packed,
+                                      static_cast<std::uint32_t>(size), from, call::bcast);
     if (!is_whole && !is_root) unpack(rank, data, type, packed, size);
     return error == MPI_SUCCESS ? error
                                 : fail(rank, communicator, error, "MPI_Bcast", "count", count);
@@ -228,6 +229,11 @@ QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI
 [[nodiscard]] QUARRY_HD bool are_best_met(int count, small_reduction how, MPI_Comm communicator) {
   return count <= small_reduction::best_count(layout().size) && are_few_numbers(how, communicator);
 }
+/// The same for a communicator other than the world.
+[[nodiscard]] QUARRY_HD bool are_few_of(membership const& among, int count, small_reduction how) {
+  return how.exists() && count <= small_reduction::best_count(among.size) && !is_world(among) &&
+         meets(among);
+}
 
 QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Datatype type,
                            MPI_Op op, int root, MPI_Comm communicator) {
@@ -244,6 +250,13 @@ QUARRY_SLOW int reduce_any(void const* sent, void* received, int count, MPI_Data
     reduce_numbers<call::reduce>(sent == MPI_IN_PLACE ? received : sent,
                                  rank.rank == static_cast<std::uint32_t>(root) ? received : nullptr,
                                  count, type, how);
+    return MPI_SUCCESS;
+  }
+  if (small_reduction const how = small_reduction::of(count, type, op);
+      are_few_of(*among, count, how)) {
+    reduce_few(rank, *among, sent == MPI_IN_PLACE ? received : sent,
+               among->rank == static_cast<std::uint32_t>(root) ? received : nullptr, count, type,
+               how, call::reduce);
     return MPI_SUCCESS;
   }
   auto const elements = static_cast<bytes>(count);
@@ -282,6 +295,12 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
                                     how);
     return MPI_SUCCESS;
   }
+  if (small_reduction const how = small_reduction::of(count, type, op);
+      are_few_of(*among, count, how)) {
+    reduce_few(rank, *among, sent == MPI_IN_PLACE ? received : sent, received, count, type, how,
+               call::allreduce);
+    return MPI_SUCCESS;
+  }
   if (!is_dense(rank, type)) {  // the gaps between elements stay as they are
     bool const is_copied = sent == MPI_IN_PLACE && among->rank != 0;
     int const error =
@@ -297,7 +316,7 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
   collective const of{rank, *among, call::allreduce};
   bytes const length = static_cast<bytes>(count) * static_cast<bytes>(element_extent(rank, type));
   if (sent != MPI_IN_PLACE) copy_bytes(received, sent, length);
-  if (meets(*among) && length <= meeting::part_bytes) {
+  if (is_world(*among) && length <= meeting::part_bytes) {
     meeting::reduce(rank, received, length, static_cast<bytes>(count), type, op, call::allreduce);
     return MPI_SUCCESS;
   }

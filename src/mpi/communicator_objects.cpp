@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "communicator_objects.hpp"
 
+#include "communicator_meeting.hpp"
 #include "copy_bytes.hpp"
 #include "topologies.hpp"
 
@@ -16,20 +17,45 @@ QUARRY_SLOW std::uint32_t new_contexts() {
   return 0;
 }
 
+namespace {
+
+/// A communicator without members, with so much memory behind it; null if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW communicator* allocate_communicator(std::uint32_t ranks,
+                                                              std::uint32_t references,
+                                                              std::uint32_t context, bytes extra) {
+  void* const memory = allocate(sizeof(communicator) + extra);
+  return memory == nullptr ? nullptr
+                           : ::new (memory) communicator{ranks, context, nullptr, references};
+}
+
+}  // namespace
+
 QUARRY_SLOW communicator* new_communicator(std::uint32_t ranks, std::uint32_t members,
-                                           std::uint32_t references, std::uint32_t context) {
+                                           std::uint32_t references, std::uint32_t context,
+                                           bool meets) {
   if (context == 0) return nullptr;
-  void* const memory = allocate(sizeof(communicator) + members * sizeof(std::uint32_t));
-  if (memory == nullptr) return nullptr;
-  auto* const made = ::new (memory) communicator{ranks, context, nullptr, references};
-  if (members != 0) made->members = reinterpret_cast<std::uint32_t*>(made + 1);
+  bytes const list = members * sizeof(std::uint32_t);
+  bytes const meeting = meets && ranks > 1 ? communicator_meeting::bytes_for(ranks) : 0;
+  communicator* made = allocate_communicator(ranks, references, context, meeting + list);
+  bool const has_meeting = meeting != 0 && made != nullptr;
+  if (made == nullptr && meeting != 0)  // then its members exchange messages
+    made = allocate_communicator(ranks, references, context, list);
+  if (made == nullptr) return nullptr;
+  auto* rest = reinterpret_cast<char*>(made + 1);
+  if (has_meeting) {
+    made->meeting = ::new (rest) communicator_meeting{};
+    rest += meeting;
+  }
+  if (members != 0) made->members = reinterpret_cast<std::uint32_t*>(rest);
   return made;
 }
+
+static_assert(sizeof(communicator) % alignof(communicator_meeting) == 0);
 
 QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context) {
   bool const is_listed = old.members != nullptr;
   communicator* const made =
-      new_communicator(old.size, is_listed ? old.size : 0, old.size, context);
+      new_communicator(old.size, is_listed ? old.size : 0, old.size, context, true);
   if (made == nullptr) return nullptr;
   if (is_listed) copy_bytes(made->members, old.members, old.size * sizeof(std::uint32_t));
   if (old.shape == nullptr) return made;
@@ -49,7 +75,8 @@ QUARRY_SLOW void discard(communicator* made) {
 
 QUARRY_SLOW communicator* new_half(communicator* local, communicator const& remote,
                                    std::uint32_t leader, std::uint32_t context) {
-  communicator* const made = new_communicator(remote.size, remote.size, local->size, context);
+  communicator* const made =
+      new_communicator(remote.size, remote.size, local->size, context, false);
   if (made == nullptr) return nullptr;
   for (std::uint32_t i = 0; i < remote.size; ++i) made->members[i] = remote.world_rank(i, leader);
   made->local = local;
@@ -93,6 +120,12 @@ namespace {
   return &rank.member_of[index];
 }
 
+/// Prepares the member's place.
+QUARRY_HD void begin_meetings(communicator const& shared, std::uint32_t own, std::uint32_t world) {
+  if (shared.meeting != nullptr)
+    shared.meeting->places()[own].lanes = lanes_beside(shared, own, world);
+}
+
 }  // namespace
 
 QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32_t own,
@@ -102,7 +135,8 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
     drop(shared);
     return nullptr;
   }
-  *made = {shared, own, shared->size, shared->context, 0, handler};
+  *made = {shared, own, shared->size, shared->context, 0, 0, handler};
+  begin_meetings(*shared, own, rank.rank);
   if (communicator* const local = shared->local) {
     membership_extra* const extra = make_extra(rank, *made);
     if (extra == nullptr) {
@@ -110,7 +144,8 @@ QUARRY_SLOW membership* join(rank_state& rank, communicator* shared, std::uint32
       drop(shared);
       return nullptr;
     }
-    extra->own_group = {local, own, local->size, local->context, 0, handler};
+    begin_meetings(*local, own, rank.rank);
+    extra->own_group = {local, own, local->size, local->context, 0, 0, handler};
   }
   retain_handler(rank, handler);
   *handle = static_cast<MPI_Comm>(made - rank.member_of + 1);

@@ -34,10 +34,11 @@ struct membership_extra {
 [[nodiscard]] QUARRY_SLOW std::uint32_t new_contexts();
 
 /// A communicator of so many ranks, with room for `members` of them, for `references` memberships.
-/// Null if the heap has no memory, or if `context` is 0.
+/// Null if the heap has no memory, or if `context` is 0. `meets`: its members have a place to meet,
+/// if the heap has memory for that. Otherwise their collective operations send messages.
 [[nodiscard]] QUARRY_SLOW communicator* new_communicator(std::uint32_t ranks, std::uint32_t members,
                                                          std::uint32_t references,
-                                                         std::uint32_t context);
+                                                         std::uint32_t context, bool meets);
 
 /// A new communicator of the same ranks.
 [[nodiscard]] QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context);

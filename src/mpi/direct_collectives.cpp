@@ -21,11 +21,12 @@ QUARRY_SLOW void reduce_published(collective const& of, bytes size, MPI_Datatype
     std::uint64_t const left = of.size - first;
     std::uint64_t const workers = left < span ? left : span;
     auto const ranks = static_cast<std::uint32_t>((workers + distance - 1) / distance);
-    reduction_job const job{first, static_cast<std::uint32_t>(distance), ranks,
-                            op,    small_reduction::number_of(type),     size};
+    reduction_job const job{of.places(), first, static_cast<std::uint32_t>(distance),
+                            ranks,       op,    small_reduction::number_of(type),
+                            size};
     if (ranks > 1 || distance == 1)
       reduce_share(job, of.own - first, static_cast<std::uint32_t>(workers));
-    meeting::barrier(of.which);
+    of.meet();
     distance = span;
   } while (distance < of.size);
 }
@@ -36,10 +37,11 @@ QUARRY_SLOW void broadcast_directly(collective const& of, void* data, bytes coun
                                     MPI_Datatype type, std::uint32_t root) {
   bool const is_root = of.own == root;
   published_data const published{of, data, is_root ? count : 0, type};
-  published_place const source = published_place::of(root);
+  published_place const& source = of.places()[root];
   bytes const room = count * element_size(of.rank, type);
   bool const is_simple = source.size <= room && is_dense(of.rank, type);
-  read_common(is_simple && !is_root ? static_cast<char*>(data) : nullptr, source.data, source.size);
+  read_common(of, is_simple && !is_root ? static_cast<char*>(data) : nullptr, source.data,
+              source.size);
   if (is_root || is_simple) return;
   published.read(root, 0, room, data, type);
   if (source.size > room) of.note(MPI_ERR_TRUNCATE);
@@ -61,16 +63,16 @@ QUARRY_SLOW void reduce_directly(collective const& of, void const* sent, void* r
   scratch const partial{of.rank, is_first && !is_own_result ? size : 0};
   if (operand.data() != nullptr) copy_bytes(operand.data(), sent, size);
   char* const result = is_own_result ? static_cast<char*>(received) : partial.data();
-  published_place::of(of.own) = {
-      operand.data() != nullptr ? operand.data() : static_cast<char const*>(sent), size, result};
-  meeting::barrier(of.which);
+  of.places()[of.own].publish(
+      operand.data() != nullptr ? operand.data() : static_cast<char const*>(sent), size, result);
+  of.meet();
   reduce_published(of, size, type, op);
-  published_place const all = published_place::of(0);
+  published_place const& all = of.places()[0];
   bool const has_room = all.size <= size;
   bool const is_wanted = received != nullptr && received != all.result && has_room;
-  read_common(is_wanted ? static_cast<char*>(received) : nullptr, all.result, all.size);
+  read_common(of, is_wanted ? static_cast<char*>(received) : nullptr, all.result, all.size);
   if (!has_room) of.note(MPI_ERR_TRUNCATE);
-  meeting::barrier(of.which);
+  of.meet();
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of all ranks of the world without messages: ranks read each other's data.
+// Collectives of ranks that meet, without messages: ranks read each other's data.
 #pragma once
 
 #include "collective.hpp"
-#include "meeting.hpp"
-#include "published_place.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -17,8 +15,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// that its owner can change it. Both make progress, as all waits do, so that a rank that is still
 /// in a send to this rank is served.
 ///
-/// A rank's place is its part in meeting_place. Operands of a reduction have been read before any
-/// rank returns from it.
+/// A rank's place is one of those of its communicator. Operands of a reduction have been read
+/// before any rank returns from it.
 class published_data {
  public:
   /// Publishes `count` elements. Elements with gaps, data on a rank's stack, and data that changes
@@ -29,15 +27,15 @@ class published_data {
         bytes_{count * element_size(of.rank, type)},
         copy_{of.rank, is_readable(of.rank, data, type) && !changes ? 0 : bytes_} {
     if (copy_.data() != nullptr) pack(of.rank, copy_.data(), data, count, type);
-    published_place::of(of.own) = {
-        copy_.data() != nullptr ? copy_.data() : static_cast<char const*>(data), bytes_, nullptr};
-    meeting::barrier(of.which);
+    of.places()[of.own].publish(
+        copy_.data() != nullptr ? copy_.data() : static_cast<char const*>(data), bytes_, nullptr);
+    of.meet();
   }
-  QUARRY_HD ~published_data() { meeting::barrier(of_.which); }
+  QUARRY_HD ~published_data() { of_.meet(); }
   published_data(published_data const&) = delete;
 
   [[nodiscard]] QUARRY_HD bytes size_of(std::uint32_t rank) const {
-    return published_place::of(rank).size;
+    return of_.places()[rank].size;
   }
   [[nodiscard]] QUARRY_HD bytes own_size() const { return bytes_; }
 
@@ -45,7 +43,7 @@ class published_data {
   /// after `offset`.
   QUARRY_SLOW void read(std::uint32_t from, bytes offset, bytes size, void* to,
                         MPI_Datatype type) const {
-    published_place const source = published_place::of(from);
+    published_place const& source = of_.places()[from];
     bytes const rest = offset < source.size ? source.size - offset : 0;
     bytes const length = size < rest ? size : rest;
     if (length == 0) return;

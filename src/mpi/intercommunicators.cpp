@@ -53,7 +53,7 @@ QUARRY_SLOW creation merge_as_leader(bridge const& across, membership const& at,
   communicator* made = nullptr;
   if (is_first) {
     std::uint32_t const size = own.size + other.size;
-    made = new_communicator(size, size, size, new_contexts());
+    made = new_communicator(size, size, size, new_contexts(), true);
     if (made != nullptr) {
       for (std::uint32_t i = 0; i < own.size; ++i)
         made->members[i] = own.world_rank(i, across.rank.rank);

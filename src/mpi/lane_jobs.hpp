@@ -65,6 +65,7 @@ QUARRY_SLOW inline void run(copy_job const& job, lane_share share) {
 /// Copies a part of each rank's published data, all parts of one size, to a buffer. Part i is of
 /// rank i. It begins at `offset` in the data.
 struct exchange_job {
+  published_places places;
   char* to;
   bytes part;
   bytes offset;
@@ -80,7 +81,7 @@ struct exchange_members {
   std::uint32_t count;
 
   [[nodiscard]] QUARRY_HD char* buffer_of(char* own, std::uint32_t member) const {
-    return count == 1 ? own : group.broadcast(own, member);
+    return count == 1 ? own : group.broadcast(own, group.leader() + member);
   }
 };
 
@@ -120,7 +121,7 @@ template <class Unit, std::uint32_t Batch>
         std::uint32_t const number = unit < units ? unit / rank_units : 0;
         std::uint32_t const rank = job.start + first + number;
         ranks_of[k] = rank < job.size ? rank : rank - job.size;
-        published_place const& place = published_place::of(ranks_of[k]);
+        published_place const& place = job.places[ranks_of[k]];
         sources[k] = place.size == job.published ? place.data : nullptr;
       }
       QUARRY_UNROLL

@@ -7,11 +7,6 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Whether the members are all ranks of the world, so that they can meet without messages.
-[[nodiscard]] QUARRY_HD inline bool meets(membership const& among) {
-  return among.shared == &the_world().all;
-}
-
 /// Collective operations of all ranks of the world on small data, without messages. The ranks of a
 /// block meet, then the blocks (meeting_place.hpp). A rank that waits long makes progress, so that
 /// another rank can still be in a send that this rank must serve.

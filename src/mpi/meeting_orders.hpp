@@ -18,5 +18,10 @@ QUARRY_MUTABLE simt::memory_order const block_wait_order =
     detail::is_mutant("mpi-V") ? simt::relaxed : simt::acquire;
 QUARRY_MUTABLE simt::memory_order const node_arrive_order =
     detail::is_mutant("mpi-N") ? simt::relaxed : simt::acq_rel;
+// member_arrival.hpp
+QUARRY_MUTABLE simt::memory_order const member_arrive_order =
+    detail::is_mutant("mpi-J") ? simt::relaxed : simt::acq_rel;
+QUARRY_MUTABLE simt::memory_order const member_wait_order =
+    detail::is_mutant("mpi-L") ? simt::relaxed : simt::acquire;
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -1,56 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collective operations that move each rank's part of the data: gather, scatter, and exchanges of
-// all with all.
-#include "collective.hpp"
+// Collective operations that move each rank's part of the data: gather and scatter.
 #include "collective_calls.hpp"
 #include "convert_elements.hpp"
-#include "direct_collectives.hpp"
+#include "part_transfers.hpp"
 #include "root_window.hpp"
-#include "shared_reads.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
-
-QUARRY_HD char* at(void* base, std::int64_t elements, std::int64_t extent) {
-  return static_cast<char*>(base) + elements * extent;
-}
-QUARRY_HD char const* at(void const* base, std::int64_t elements, std::int64_t extent) {
-  return static_cast<char const*>(base) + elements * extent;
-}
-
-/// Sends elements of any type in a collective; like MPI_Send in the collective's context.
-QUARRY_SLOW void send_elements(collective const& of, void const* data, bytes count,
-                               MPI_Datatype type, std::uint32_t to) {
-  send(of.rank, of.through, data, count, type, static_cast<std::int32_t>(to), of.tag,
-       mode::standard, of.which);
-}
-QUARRY_HD request wanted_elements(collective const& of, void* data, bytes count, MPI_Datatype type,
-                                  std::uint32_t from) {
-  request wanted;
-  wanted.what = request::kind::receive;
-  wanted.data = data;
-  wanted.count = count;
-  wanted.type = type;
-  wanted.source = static_cast<std::int32_t>(from);
-  wanted.tag = of.tag;
-  wanted.context = of.through.context;
-  return wanted;
-}
-QUARRY_SLOW void receive_elements(collective const& of, void* data, bytes count, MPI_Datatype type,
-                                  std::uint32_t from) {
-  request wanted = wanted_elements(of, data, count, type, from);
-  receive(of.rank, wanted, of.which);
-  of.note(wanted.error);
-}
-
-/// Reads what rank `from` has published for this rank. Notes an error if that is too long.
-QUARRY_SLOW void read_part(collective const& of, published_data const& data, std::uint32_t from,
-                           bytes offset, bytes published, void* to, bytes count,
-                           MPI_Datatype type) {
-  bytes const room = count * element_size(of.rank, type);
-  data.read(from, offset, published < room ? published : room, to, type);
-  if (published > room) of.note(MPI_ERR_TRUNCATE);
-}
 
 /// All ranks write their parts to the root's buffer.
 QUARRY_SLOW void gather_directly(collective const& of, void const* sent, int sent_count,
@@ -70,19 +26,6 @@ QUARRY_SLOW void scatter_directly(collective const& of, void const* sent, rank_p
   if (received != MPI_IN_PLACE)
     window.read(received, static_cast<bytes>(received_count), received_type);
   window.close();
-}
-
-/// Reads a part of each rank's data, the part of rank r at r * `distance`. Returns false if the
-/// caller must read part by part: because elements have gaps, or sizes differ, or that is as fast.
-QUARRY_SLOW bool read_all_parts(collective const& of, published_data const& data, void* received,
-                                bytes received_count, MPI_Datatype received_type, bytes part,
-                                bytes distance) {
-  bool const is_simple = is_dense(of.rank, received_type) &&
-                         received_count * element_size(of.rank, received_type) == part;
-  // A lane that cannot take part has a part of no bytes.
-  return read_parts({static_cast<char*>(received), is_simple ? part : 0, of.own * distance,
-                     data.own_size(), of.size, of.own & ~31u},
-                    distance);
 }
 
 /// Each rank reads the parts of all ranks.
@@ -121,28 +64,6 @@ QUARRY_SLOW void allgather_in_window(collective const& of, void const* sent, int
   window.close();
 }
 
-/// Each rank reads its part of the data of each rank. All parts have one size.
-QUARRY_SLOW void alltoall_directly(collective const& of, void const* sent, int sent_count,
-                                   MPI_Datatype sent_type, void* received, int received_count,
-                                   MPI_Datatype received_type) {
-  std::int64_t const extent = element_extent(of.rank, received_type);
-  bool const is_in_place = sent == MPI_IN_PLACE;
-  published_data const data{of, is_in_place ? received : sent,
-                            static_cast<bytes>(is_in_place ? received_count : sent_count) * of.size,
-                            is_in_place ? received_type : sent_type, is_in_place};
-  bytes const own_part = data.own_size() / of.size;
-  if (read_all_parts(of, data, received, static_cast<bytes>(received_count), received_type,
-                     own_part, own_part))
-    return;
-  for (std::uint32_t step = 0; step < of.size; ++step) {
-    std::uint32_t const from = (of.own + step) % of.size;  // not all from one rank at once
-    bytes const part = data.size_of(from) / of.size;
-    read_part(of, data, from, of.own * part, part,
-              at(received, static_cast<std::int64_t>(from) * received_count, extent),
-              static_cast<bytes>(received_count), received_type);
-  }
-}
-
 QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
                        rank_parts const& into, MPI_Datatype received_type, int root,
                        MPI_Comm communicator, char const* function) {
@@ -177,7 +98,8 @@ QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type,
     if (from != of.own) {
       receive_elements(of, place, into.count_of(from), received_type, from);
     } else if (!is_in_place) {
-      convert_elements(rank, sent, static_cast<bytes>(sent_count), sent_type, place, received_type);
+      copy_own_part(of, sent, static_cast<bytes>(sent_count), sent_type, place, into.count_of(from),
+                    received_type);
     }
   }
   return of.result(communicator, function);
@@ -215,7 +137,8 @@ QUARRY_SLOW int scatter(void const* sent, rank_parts const& from, MPI_Datatype s
     if (to != of.own) {
       send_elements(of, place, from.count_of(to), sent_type, to);
     } else if (!is_in_place) {
-      convert_elements(rank, place, from.count_of(to), sent_type, received, received_type);
+      copy_own_part(of, place, from.count_of(to), sent_type, received,
+                    static_cast<bytes>(received_count), received_type);
     }
   }
   return of.result(communicator, function);
@@ -236,7 +159,7 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
           into.check_all(rank, among->shared->size, received_type, communicator, function))
     return error;
   bool const is_direct =
-      among->size >= (meets(*among) ? fewest_in_window_of_world : fewest_in_window);
+      among->size >= (meets(*among) ? fewest_in_window_of_meeting : fewest_in_window);
   collective const of{rank, *among, is_direct ? call::shared_allgather : call::allgather};
   if (is_direct) {
     allgather_in_window(of, sent, sent_count, sent_type, received, into, received_type);
@@ -248,8 +171,9 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
   }
   std::int64_t const extent = element_extent(rank, received_type);
   if (!is_in_place)
-    convert_elements(rank, sent, static_cast<bytes>(sent_count), sent_type,
-                     at(received, into.place_of(of.own), extent), received_type);
+    copy_own_part(of, sent, static_cast<bytes>(sent_count), sent_type,
+                  at(received, into.place_of(of.own), extent), into.count_of(of.own),
+                  received_type);
   std::uint32_t const to = (of.own + 1) % of.size;
   std::uint32_t const from = (of.own + of.size - 1) % of.size;
   for (std::uint32_t step = 0; step + 1 < of.size; ++step) {
@@ -260,72 +184,6 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
     begin_receive(rank, wanted);
     send_elements(of, at(received, into.place_of(outgoing), extent), into.count_of(outgoing),
                   received_type, to);
-    wait_for_mail(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
-                  [&] { return wanted.is_done != 0; });
-    of.note(wanted.error);
-  }
-  return of.result(communicator, function);
-}
-
-/// Without the direct way, each rank exchanges in step k with the ranks at distance k.
-QUARRY_SLOW int alltoall(void const* sent, rank_parts const& outgoing, MPI_Datatype sent_type,
-                         void* received, rank_parts const& incoming, MPI_Datatype received_type,
-                         MPI_Comm communicator, char const* function, bool has_one_size) {
-  rank_state& rank = self();
-  membership* among = nullptr;
-  if (int const error = check(rank, communicator, 0, received_type, 0, function, among))
-    return error;
-  std::uint32_t const size = among->shared->size;
-  bool const is_in_place = sent == MPI_IN_PLACE;
-  if (int const error = incoming.check_all(rank, size, received_type, communicator, function))
-    return error;
-  if (int const error = is_in_place
-                            ? MPI_SUCCESS
-                            : outgoing.check_all(rank, size, sent_type, communicator, function))
-    return error;
-  collective const of{rank, *among, call::alltoall};
-  if (meets(*among) && has_one_size) {
-    alltoall_directly(of, sent, outgoing.count, sent_type, received, incoming.count, received_type);
-    return of.result(communicator, function);
-  }
-  std::int64_t const received_extent = element_extent(rank, received_type);
-  bytes copied = 0;
-  if (is_in_place) {
-    for (std::uint32_t i = 0; i < of.size; ++i)
-      copied += incoming.count_of(i) * element_size(rank, received_type);
-  }
-  scratch const copy{rank, copied};
-  bytes offset = 0;
-  if (is_in_place) {
-    for (std::uint32_t i = 0; i < of.size; ++i) {
-      pack(rank, copy.data() + offset, at(received, incoming.place_of(i), received_extent),
-           incoming.count_of(i), received_type);
-      offset += incoming.count_of(i) * element_size(rank, received_type);
-    }
-  }
-  std::int64_t const sent_extent = is_in_place ? 0 : element_extent(rank, sent_type);
-  for (std::uint32_t step = 0; step < of.size; ++step) {
-    std::uint32_t const to = (of.own + step) % of.size;
-    std::uint32_t const from = (of.own + of.size - step) % of.size;
-    char* const target = at(received, incoming.place_of(from), received_extent);
-    if (step == 0) {
-      if (!is_in_place)
-        convert_elements(rank, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
-                         sent_type, target, received_type);
-      continue;
-    }
-    request wanted = wanted_elements(of, target, incoming.count_of(from), received_type, from);
-    begin_receive(rank, wanted);
-    if (is_in_place) {
-      bytes place = 0;
-      for (std::uint32_t i = 0; i < to; ++i)
-        place += incoming.count_of(i) * element_size(rank, received_type);
-      send_elements(of, copy.data() + place,
-                    incoming.count_of(to) * element_size(rank, received_type), MPI_BYTE, to);
-    } else {
-      send_elements(of, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
-                    sent_type, to);
-    }
     wait_for_mail(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
                   [&] { return wanted.is_done != 0; });
     of.note(wanted.error);
@@ -400,36 +258,4 @@ QUARRY_HD int MPI_Allgatherv(void const* sent, int sent_count, MPI_Datatype sent
   return allgather(sent, sent_count, sent_type, received, {received_counts, displacements, 0},
                    received_type, communicator, "MPI_Allgatherv");
 }
-QUARRY_HD int MPI_Alltoall(void const* sent, int sent_count, MPI_Datatype sent_type, void* received,
-                           int received_count, MPI_Datatype received_type, MPI_Comm communicator) {
-  if (has_two_groups(communicator))
-    return run_across(
-        alltoall_call(sent, sent_count, sent_type, received, received_count, received_type),
-        communicator, "MPI_Alltoall");
-  return alltoall(sent, {nullptr, nullptr, sent_count}, sent_type, received,
-                  {nullptr, nullptr, received_count}, received_type, communicator, "MPI_Alltoall",
-                  true);
-}
-QUARRY_HD int MPI_Alltoallv(void const* sent, int const* sent_counts, int const* sent_displacements,
-                            MPI_Datatype sent_type, void* received, int const* received_counts,
-                            int const* received_displacements, MPI_Datatype received_type,
-                            MPI_Comm communicator) {
-  if (has_two_groups(communicator))
-    return run_across(alltoallv_call(sent, sent_counts, sent_displacements, sent_type, received,
-                                     received_counts, received_displacements, received_type),
-                      communicator, "MPI_Alltoallv");
-  return alltoall(sent, {sent_counts, sent_displacements, 0}, sent_type, received,
-                  {received_counts, received_displacements, 0}, received_type, communicator,
-                  "MPI_Alltoallv", false);
-}
-
-QUARRY_HD int MPI_Alltoallw(void const* sent, int const* sent_counts, int const* sent_displacements,
-                            MPI_Datatype const* sent_types, void* received,
-                            int const* received_counts, int const* received_displacements,
-                            MPI_Datatype const* received_types, MPI_Comm communicator) {
-  return run_scheduled(alltoallw_call(sent, sent_counts, sent_displacements, sent_types, received,
-                                      received_counts, received_displacements, received_types),
-                       form::blocking, communicator, nullptr, "MPI_Alltoallw");
-}
-
 }  // extern "C"

@@ -73,8 +73,8 @@ QUARRY_HD void run_rank(std::uint32_t number) {
     return;
   }
   *alone = {1, 2, nullptr, 1};
-  memberships[0] = {&all.all, number, all.all.size, 0, 0, MPI_ERRORS_ARE_FATAL};
-  memberships[1] = {alone, 0, 1, 2, 0, MPI_ERRORS_ARE_FATAL};
+  memberships[0] = {&all.all, number, all.all.size, 0, 0, 0, MPI_ERRORS_ARE_FATAL};
+  memberships[1] = {alone, 0, 1, 2, 0, 0, MPI_ERRORS_ARE_FATAL};
   memberships[2] = memberships[3] = membership{};
   rank.member_of = memberships;
   rank.memberships = 4;

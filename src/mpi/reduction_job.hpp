@@ -14,6 +14,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 struct reduction_job {
   static constexpr std::uint32_t radix = 32;
 
+  published_places places;
   std::uint32_t first;     // rank of the group
   std::uint32_t distance;  // of its ranks: 1 on the first level
   std::uint32_t ranks;     // at most `radix`
@@ -41,43 +42,57 @@ struct alignas(Width * sizeof(T)) element_pack {
   }
 };
 
-/// Combines pack `index` of the group's ranks, in the order of a binary tree over them: the result
-/// is that of reductions by messages (reduce_to_first). A rank whose data is too short, in a wrong
-/// program, counts as 0.
-template <class Pack>
-[[nodiscard]] QUARRY_HD Pack combine_pack(reduction_job const& job, bytes index) {
-  constexpr std::uint32_t batch = 8;
-  Pack lower{}, middle{}, value{};  // of 8 and of 16 ranks, until those above them are there
+/// So many values are loaded together.
+inline constexpr std::uint32_t tree_batch = 8;
+
+/// Combines the values of `count` ranks, at most 32, in the order of a binary tree over them: the
+/// result is that of reductions by messages (reduce_to_first). `load(begin, present, values)` loads
+/// those from `begin` on, of which `present` exist.
+template <class Value, class Load, class Combine>
+[[nodiscard]] QUARRY_HD Value combine_in_tree(std::uint32_t count, Load const& load,
+                                              Combine const& combined) {
+  Value lower{}, middle{}, value{};  // of 8 and of 16 ranks, until those above them are there
   QUARRY_NO_UNROLL
-  for (std::uint32_t begin = 0; begin < job.ranks; begin += batch) {
-    std::uint32_t const present = job.ranks - begin < batch ? job.ranks - begin : batch;
-    Pack const* sources[batch];
-    Pack values[batch];
+  for (std::uint32_t begin = 0; begin < count; begin += tree_batch) {
+    std::uint32_t const present = count - begin < tree_batch ? count - begin : tree_batch;
+    Value values[tree_batch];
+    load(begin, present, values);
     QUARRY_UNROLL
-    for (std::uint32_t k = 0; k < batch; ++k) {
-      std::uint32_t const number = begin + (k < present ? k : 0);
-      published_place const& place = published_place::of(job.first + number * job.distance);
-      sources[k] = reinterpret_cast<Pack const*>(job.source_of(place));
-      if ((index + 1) * sizeof(Pack) > place.size) sources[k] = nullptr;
-    }
-    QUARRY_UNROLL
-    for (std::uint32_t k = 0; k < batch; ++k)
-      values[k] = sources[k] != nullptr ? sources[k][index] : Pack{};
-    QUARRY_UNROLL
-    for (std::uint32_t reach = 1; reach < batch; reach *= 2) {
+    for (std::uint32_t reach = 1; reach < tree_batch; reach *= 2) {
       QUARRY_UNROLL
-      for (std::uint32_t i = 0; i < batch; i += 2 * reach)
-        if (i + reach < present) values[i] = Pack::combined(values[i], values[i + reach], job.op);
+      for (std::uint32_t i = 0; i < tree_batch; i += 2 * reach)
+        if (i + reach < present) values[i] = combined(values[i], values[i + reach]);
     }
     value = values[0];
-    if ((begin & 8) != 0) value = Pack::combined(lower, value, job.op);
-    bool const is_last = begin + batch >= job.ranks;
-    if ((begin & 16) != 0 && ((begin & 8) != 0 || is_last))
-      value = Pack::combined(middle, value, job.op);
+    if ((begin & 8) != 0) value = combined(lower, value);
+    bool const is_last = begin + tree_batch >= count;
+    if ((begin & 16) != 0 && ((begin & 8) != 0 || is_last)) value = combined(middle, value);
     if ((begin & 8) == 0) lower = value;
     if (begin == 8) middle = value;
   }
   return value;
+}
+
+/// Combines pack `index` of the group's ranks. A rank whose data is too short, in a wrong program,
+/// counts as 0.
+template <class Pack>
+[[nodiscard]] QUARRY_HD Pack combine_pack(reduction_job const& job, bytes index) {
+  auto const load = [&](std::uint32_t begin, std::uint32_t present, Pack(&values)[tree_batch]) {
+    Pack const* sources[tree_batch];
+    QUARRY_UNROLL
+    for (std::uint32_t k = 0; k < tree_batch; ++k) {
+      std::uint32_t const number = begin + (k < present ? k : 0);
+      published_place const& place = job.places[job.first + number * job.distance];
+      sources[k] = reinterpret_cast<Pack const*>(job.source_of(place));
+      if ((index + 1) * sizeof(Pack) > place.size) sources[k] = nullptr;
+    }
+    QUARRY_UNROLL
+    for (std::uint32_t k = 0; k < tree_batch; ++k)
+      values[k] = sources[k] != nullptr ? sources[k][index] : Pack{};
+  };
+  return combine_in_tree<Pack>(job.ranks, load, [&](Pack const& left, Pack const& right) {
+    return Pack::combined(left, right, job.op);
+  });
 }
 
 /// Whether all ranks of the group have their elements at multiples of 16 bytes.
@@ -89,7 +104,7 @@ template <class Pack>
     QUARRY_UNROLL
     for (std::uint32_t k = 0; k < batch; ++k) {
       std::uint32_t const number = begin + k < job.ranks ? begin + k : begin;
-      bits |= unit_bits(job.source_of(published_place::of(job.first + number * job.distance)));
+      bits |= unit_bits(job.source_of(job.places[job.first + number * job.distance]));
     }
   }
   return bits == 0;
@@ -98,7 +113,7 @@ template <class Pack>
 /// A lane's share of the packs from `begin` to `end`: each `step`-th.
 template <class Pack>
 QUARRY_SLOW void reduce_packs(reduction_job const& job, bytes begin, bytes end, lane_share share) {
-  auto* const result = reinterpret_cast<Pack*>(published_place::of(job.first).result);
+  auto* const result = reinterpret_cast<Pack*>(job.places[job.first].result);
   QUARRY_NO_UNROLL
   for (bytes i = begin + share.first; i < end; i += share.step)
     result[i] = combine_pack<Pack>(job, i);
@@ -108,7 +123,7 @@ QUARRY_SLOW void reduce_packs(reduction_job const& job, bytes begin, bytes end, 
 template <class T>
 QUARRY_SLOW void reduce_share_of(reduction_job const& job, lane_share share) {
   constexpr std::uint32_t width = 16 / sizeof(T);
-  published_place const first = published_place::of(job.first);
+  published_place const& first = job.places[job.first];
   bytes const size = job.size < first.size ? job.size : first.size;
   bytes packs = size / 16;
   if (packs < share.step || unit_bits(first.result) != 0 || !are_aligned(job)) packs = 0;

@@ -99,12 +99,12 @@ class root_window {
 /// In smaller communicators that do not meet, messages to the root or from it take less time.
 inline constexpr std::uint32_t fewest_in_window = 17;
 
-/// In an allgather of fewer ranks of the world each rank reads the parts of all.
-inline constexpr std::uint32_t fewest_in_window_of_world = 64;
+/// In an allgather of fewer ranks that meet, each rank reads the parts of all.
+inline constexpr std::uint32_t fewest_in_window_of_meeting = 64;
 
 /// Whether the members of the communicator open a window.
 [[nodiscard]] QUARRY_HD inline bool opens_window(membership const& among) {
-  return among.size >= fewest_in_window || among.shared == &the_world().all;
+  return among.size >= fewest_in_window || meets(among);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

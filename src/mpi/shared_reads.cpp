@@ -14,18 +14,22 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// The ranks of the caller's warp that call this together, if they are the warp's first lanes, or
-/// the caller alone. On the CPU ranks have no reason to work for each other, but tests let them.
+/// The members of the communicator in the caller's warp that call this together, if they are
+/// neighbouring lanes, or the caller alone. Ranks of the world wait for each other first. Members
+/// of another communicator cannot: other lanes of the warp may be elsewhere. On the CPU ranks have
+/// no reason to work for each other, but tests let them.
 struct reading_site {};
-[[nodiscard]] QUARRY_HD simt::lane_group reading_lanes() {
+[[nodiscard]] QUARRY_HD simt::lane_group reading_lanes(collective const& of) {
 #ifdef __CUDA_ARCH__
   if (layout().shift != 0) return simt::lane_group::alone();
 #else
   if (the_meeting().joins_lanes == 0) return simt::lane_group::alone();
 #endif
-  join_lanes();
-  auto const group = simt::lane_group::coalesced<reading_site>();
-  return (group.members() & (group.members() + 1)) == 0 ? group : simt::lane_group::alone();
+  if (is_world(*of.through.at)) join_lanes();
+  auto const group = simt::lane_group::coalesced<reading_site>().match(
+      reinterpret_cast<std::uint64_t>(of.through.at->shared));
+  simt::lane_mask const lanes = group.members() >> group.leader();
+  return (lanes & (lanes + 1)) == 0 ? group : simt::lane_group::alone();
 }
 
 /// Copies units of a buffer to those of all lanes in `served`. Each unit is loaded once.
@@ -76,25 +80,25 @@ QUARRY_HD bool copy_together(simt::lane_group group, char* to, char const* from,
 
 }  // namespace
 
-QUARRY_SLOW void read_common(char* to, char const* from, bytes size) {
+QUARRY_SLOW void read_common(collective const& of, char* to, char const* from, bytes size) {
   if (size == 0) return;
 #ifdef __CUDA_ARCH__
   if (to != nullptr && warp_helpers::exist() && __isGlobal(to))
     return warp_helpers::run(copy_job{to, from, size});
 #endif
-  simt::lane_group const group = reading_lanes();
+  simt::lane_group const group = reading_lanes(of);
   if (group.size() > 1 && copy_together(group, to, from, size)) return;
   if (to != nullptr) copy_bytes(to, from, size);
 }
 
-QUARRY_SLOW bool read_parts(exchange_job const& job, bytes distance) {
+QUARRY_SLOW bool read_parts(collective const& of, exchange_job const& job, bytes distance) {
   std::uint32_t bits = unit_bits(job.to) | static_cast<std::uint32_t>(job.part | job.offset) % 16;
   bool const can_write = job.part != 0 && is_shared_memory(job.to);
 #ifdef __CUDA_ARCH__
   // The copy engine is as fast for long parts.
   if (warp_helpers::exist()) return can_write && job.part < 4096 && warp_helpers::run(job, bits);
 #endif
-  simt::lane_group const group = reading_lanes();
+  simt::lane_group const group = reading_lanes(of);
   if (group.size() == 1) {
     std::uint32_t const unit = bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : 4;
     if (is_on_host() || !can_write || job.part > 4 * unit) return false;
@@ -114,6 +118,17 @@ QUARRY_SLOW bool read_parts(exchange_job const& job, bytes distance) {
                                {group.rank(), group.size()}, bits);
   group.sync();
   return group.ballot(!is_complete) == 0;
+}
+
+QUARRY_SLOW std::uint32_t read_parts(parts_job const& job) {
+#ifdef __CUDA_ARCH__
+  if (warp_helpers::exist() && is_shared_memory(job.to) && is_shared_memory(job.counts) &&
+      is_shared_memory(job.displacements))
+    return warp_helpers::run(job);
+#endif
+  return run(job, whole_share, [](part_copy const& part) {
+    if (part.size != 0) copy_bytes(part.to, part.from, part.size);
+  });
 }
 
 QUARRY_SLOW void reduce_share(reduction_job const& job, std::uint32_t worker,

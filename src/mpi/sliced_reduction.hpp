@@ -31,7 +31,7 @@ void reduce_chunk(reduction_job const& job, std::size_t begin, std::size_t count
   T partial[6][chunk_elements];
   static_assert(reduction_job::radix == 1u << 5);
   for (std::uint32_t i = 0; i < job.ranks; ++i) {
-    published_place const& place = published_place::of(job.first + i * job.distance);
+    published_place const& place = job.places[job.first + i * job.distance];
     auto const* const source = reinterpret_cast<T const*>(job.source_of(place)) + begin;
     if ((begin + count) * sizeof(T) > place.size) continue;  // a wrong program
     std::uint32_t level = 0;
@@ -53,7 +53,7 @@ void reduce_chunk(reduction_job const& job, std::size_t begin, std::size_t count
 /// A worker's slice.
 template <class T>
 void reduce_slice_of(reduction_job const& job, std::uint32_t worker, std::uint32_t workers) {
-  published_place const first = published_place::of(job.first);
+  published_place const& first = job.places[job.first];
   std::size_t const size = (job.size < first.size ? job.size : first.size) / sizeof(T);
   std::size_t const end = size * (worker + 1) / workers;
   for (std::size_t begin = size * worker / workers; begin < end; begin += chunk_elements)

@@ -109,7 +109,7 @@ QUARRY_SLOW int split(rank_state& rank, MPI_Comm handle, int color, int key, MPI
       std::uint32_t const members = order.end - order.first;
       color_part& own = table.parts()[order.place];
       own = {nullptr, nullptr, 0, is_first ? color : MPI_UNDEFINED};
-      if (is_first) own.part = new_communicator(members, members, members, new_contexts());
+      if (is_first) own.part = new_communicator(members, members, members, new_contexts(), true);
       if (is_first && own.part == nullptr) table.note_failure();
       table.meet();
       new_rank = order.place - order.first;
@@ -281,7 +281,7 @@ QUARRY_HD int MPI_Comm_create_group(MPI_Comm handle, MPI_Group group_handle, int
   std::uint32_t const size = members->size;
   bool const is_small = size <= 64;  // then one rank is fast enough
   communicator* made = nullptr;
-  if (own == 0) made = new_communicator(size, size, size, new_contexts());
+  if (own == 0) made = new_communicator(size, size, size, new_contexts(), true);
   for (std::uint32_t i = 0; is_small && made != nullptr && i < size; ++i)
     made->members[i] = members->world_rank(i);
   group_tree const tree{rank, *members, own, tag};

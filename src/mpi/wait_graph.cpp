@@ -4,6 +4,7 @@
 #include "calls.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -17,28 +18,42 @@ constexpr std::size_t most_rows = 4;   // circles, and ranks that others wait fo
 
 bool waits(rank_state const& rank) { return rank.stage != life::done && rank.waiting.call != 0; }
 
-/// Whether the rank waits until all ranks are in its operation, and not for one of them.
+/// Whether the rank waits until all ranks of its communicator are in its operation, and not for one
+/// of them.
 bool meets(rank_state const& rank) {
-  auto const which = static_cast<call>(rank.waiting.call);
   return waits(rank) && rank.waiting.peer == MPI_PROC_NULL &&
-         (which == call::finalize || (which >= call::barrier && which <= call::comm_dup));
+         rank.waiting.call < first_scheduled_call &&
+         is_collective(static_cast<call>(rank.waiting.call));
 }
+
+/// An operation of one communicator.
+struct meeting_kind {
+  std::uint32_t call;
+  std::uint32_t context;  // 0: the world
+  auto operator<=>(meeting_kind const&) const = default;
+
+  /// Whether the rank must come to the operation and is elsewhere. Who belongs to a communicator is
+  /// not known here. But a rank that waits in another call of it does.
+  bool lacks(rank_state const& rank) const {
+    if (context == 0) return !meets(rank) || rank.waiting.call != call || rank.waiting.context != 0;
+    return waits(rank) && (rank.waiting.context | 1) == context && rank.waiting.call != call;
+  }
+};
 
 /// For each rank, the one that it waits for.
 std::vector<std::uint32_t> edges_of(std::vector<rank_state> const& ranks) {
-  // of each operation: the lowest rank that is elsewhere
-  std::map<std::uint32_t, std::uint32_t> absent;
-  auto const absent_from = [&](std::uint32_t which) {
+  std::map<meeting_kind, std::uint32_t> absent;  // the lowest rank that an operation lacks
+  auto const absent_from = [&](meeting_kind const& which) {
     auto const [found, is_new] = absent.try_emplace(which, nobody);
     for (std::uint32_t i = 0; is_new && i < ranks.size() && found->second == nobody; ++i)
-      if (!meets(ranks[i]) || ranks[i].waiting.call != which) found->second = i;
+      if (which.lacks(ranks[i])) found->second = i;
     return found->second;
   };
   std::vector<std::uint32_t> next(ranks.size(), nobody);
   for (std::uint32_t i = 0; i < ranks.size(); ++i) {
     rank_state const& rank = ranks[i];
     if (meets(rank)) {
-      next[i] = absent_from(rank.waiting.call);
+      next[i] = absent_from({rank.waiting.call, rank.waiting.context});
     } else if (waits(rank) && rank.awaited >= 0 &&
                static_cast<std::size_t>(rank.awaited) < ranks.size()) {
       next[i] = static_cast<std::uint32_t>(rank.awaited);

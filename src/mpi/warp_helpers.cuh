@@ -4,14 +4,14 @@
 #pragma once
 
 #include "bulk_copy.cuh"
-#include "lane_jobs.hpp"
+#include "parts_job.hpp"
 #include "reduction_job.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
 /// What a rank's helpers do with a message.
 struct warp_task {
-  enum class kind : std::uint32_t { end, store, load, copy, exchange, reduce } what;
+  enum class kind : std::uint32_t { end, store, load, copy, exchange, parts, reduce } what;
   std::uint32_t size;
   std::uint64_t* units;
   char* data;
@@ -82,9 +82,16 @@ class warp_helpers {
   [[nodiscard]] __device__ static bool run(exchange_job const& job, std::uint32_t bits) {
     post& own = own_post();
     own.exchange = job;
-    own.is_incomplete = 0;
+    own.outcome = 0;
     run(warp_task{warp_task::kind::exchange, bits, nullptr, nullptr, 0});
-    return own.is_incomplete == 0;
+    return own.outcome == 0;
+  }
+  [[nodiscard]] __device__ static std::uint32_t run(parts_job const& job) {
+    post& own = own_post();
+    own.parts = job;
+    own.outcome = 0;
+    run(warp_task{warp_task::kind::parts, 0, nullptr, nullptr, 0});
+    return own.outcome;
   }
   /// The rank is worker `worker` of `workers`; each of its helpers is one.
   __device__ static void run(reduction_job const& job, std::uint32_t worker,
@@ -107,12 +114,13 @@ class warp_helpers {
     std::uint64_t begin;
     std::uint64_t end;
     warp_task todo;
-    std::uint32_t tasks;          // that are done; only the rank uses it
-    std::uint32_t is_incomplete;  // a helper has met data that it cannot exchange
-    lane_share share;             // of a reduction, for the first helper
+    std::uint32_t tasks;    // that are done; only the rank uses it
+    std::uint32_t outcome;  // of an exchange: whether a helper has met data that it cannot exchange
+    lane_share share;       // of a reduction, for the first helper
     union {
       copy_job copy;
       exchange_job exchange;
+      parts_job parts;
       reduction_job reduction;
     };
   };
@@ -122,9 +130,25 @@ class warp_helpers {
       mpi::run(own.copy, {lane, 32});
     } else if (own.todo.what == warp_task::kind::exchange) {
       exchange_members const alone{simt::lane_group::alone(), 1};
-      if (!mpi::run(own.exchange, 0, alone, {lane, 32}, own.todo.size)) own.is_incomplete = 1;
+      if (!mpi::run(own.exchange, 0, alone, {lane, 32}, own.todo.size)) own.outcome = 1;
+    } else if (own.todo.what == warp_task::kind::parts) {
+      std::uint32_t const outcome = mpi::run(own.parts, {lane, 32}, copy_by_all);
+      if (outcome != 0) (void)atomicOr(&own.outcome, outcome);
     } else {
       mpi::run(own.reduction, {own.share.first + lane, own.share.step});
+    }
+  }
+  /// Copies a part of each lane. All helpers call it together.
+  __device__ static void copy_by_all(part_copy const& part) {
+    QUARRY_NO_UNROLL
+    for (std::uint32_t left = __ballot_sync(~0u, part.size != 0); left != 0; left &= left - 1) {
+      int const lane = __ffs(static_cast<int>(left)) - 1;
+      auto const shuffle = [&](std::uint64_t value) { return __shfl_sync(~0u, value, lane); };
+      copy_job const job{
+          reinterpret_cast<char*>(shuffle(reinterpret_cast<std::uint64_t>(part.to))),
+          reinterpret_cast<char const*>(shuffle(reinterpret_cast<std::uint64_t>(part.from))),
+          shuffle(part.size)};
+      mpi::run(job, {threadIdx.x % 32, 32});
     }
   }
   __device__ static post& own_post() {

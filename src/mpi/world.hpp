@@ -43,6 +43,7 @@ static_assert(sizeof(record_header) == 16);
 
 struct topology;
 struct called_collectives;
+struct communicator_meeting;
 struct immediate_copies;
 struct checks;
 
@@ -57,6 +58,7 @@ struct communicator {
   topology* shape = nullptr;             // MPI_Cart_create or MPI_Graph_create; else null
   called_collectives* called = nullptr;  // atomic: of programs with --check; else null
   immediate_copies* copies = nullptr;    // atomic: MPI_Comm_idup; else null
+  communicator_meeting* meeting = nullptr;  // where its members meet; null: the world, or nowhere
 
   [[nodiscard]] QUARRY_HD std::uint32_t world_rank(std::uint32_t rank, std::uint32_t own) const {
     return members != nullptr ? members[rank] : size == 1 ? own : rank;
@@ -67,9 +69,10 @@ struct communicator {
 struct membership {
   communicator* shared;  // null: free
   std::uint32_t rank;
-  std::uint32_t size;         // of `shared`, so that calls need not read it
-  std::uint32_t context;      // of `shared`
-  std::uint32_t collectives;  // how many collective operations this rank has begun
+  std::uint32_t size;              // of `shared`, so that calls need not read it
+  std::uint32_t context;           // of `shared`
+  std::uint32_t collectives : 28;  // how many collective operations this rank has begun
+  std::uint32_t meetings : 4;      // how many meetings of communicator_meeting
   MPI_Errhandler handler;
   std::uint32_t extra = 0;  // its number in the rank's `extras`, and 1; 0: none
 };

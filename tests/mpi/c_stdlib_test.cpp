@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <clocale>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 
 extern "C" {
 void quarry_c_srand(unsigned);
@@ -95,6 +97,34 @@ TEST_F(CStdlib, SortsAndKeepsTheOrderOfEqualElements) {
       ASSERT_EQ(actual[j].position, expected[j].position);
     }
   }
+}
+
+int by_first_byte(void const* a, void const* b) {
+  return *static_cast<unsigned char const*>(a) - *static_cast<unsigned char const*>(b);
+}
+
+/// Also elements that are sorted in parts, whose runs are not compared one by one.
+TEST_F(CStdlib, SortsElementsOfAnySizeAtAnyAddress) {
+  chooser choose{12};
+  for (std::size_t const size : {1u, 3u, 4u, 8u, 12u, 40u})
+    for (std::size_t const shift : {0u, 1u, 4u})
+      for (int const part : {0, 5, 64}) {
+        std::vector<std::string> expected;
+        for (int i = 0; i < 200; ++i) {
+          std::string element(size, static_cast<char>(i));
+          element[0] = static_cast<char>(part == 0 ? choose.below(100) : i % part * 100 / part);
+          expected.push_back(element);
+        }
+        alignas(8) char memory[200 * 40 + 8];
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          std::memcpy(memory + shift + i * size, expected[i].data(), size);
+        std::ranges::stable_sort(expected, {}, [](std::string const& element) {
+          return static_cast<unsigned char>(element[0]);
+        });
+        quarry_c_qsort(memory + shift, expected.size(), size, by_first_byte);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          ASSERT_EQ(std::string(memory + shift + i * size, size), expected[i]) << size << shift;
+      }
 }
 
 TEST_F(CStdlib, SortsInPlaceWhatTheHeapCannotCopy) {

@@ -182,11 +182,12 @@ void check_shares(int count, int shift, mpi::small_reduction::number type, MPI_O
   for (int i = 0; i < count; ++i)
     elements[static_cast<std::size_t>(i + shift)] = operand<T>(static_cast<int>(own), i);
   bytes const length = static_cast<bytes>(count) * sizeof(T);
-  mpi::published_place::of(own) = {reinterpret_cast<char const*>(elements.data() + shift), length,
-                                   reinterpret_cast<char*>(result.data() + shift)};
+  mpi::published_places const places = mpi::places_of_world();
+  places[own].publish(reinterpret_cast<char const*>(elements.data() + shift), length,
+                      reinterpret_cast<char*>(result.data() + shift));
   MPI_Barrier(MPI_COMM_WORLD);
   std::uint32_t const first = own / 32 * 32, ranks = std::min(size - first, 32u);
-  mpi::run(mpi::reduction_job{first, 1, ranks, op, type, length},
+  mpi::run(mpi::reduction_job{places, first, 1, ranks, op, type, length},
            mpi::lane_share{own - first, ranks});
   MPI_Barrier(MPI_COMM_WORLD);
   for (int i = 0; own == 0 && i < count; ++i)

@@ -70,6 +70,7 @@ PROGRAMS = {
     "random_messages": ((1, 4, 7), None),
     "random_senders": ((1, 4, 7), None),
     "ring": ((1, 4, 7), None),
+    "rows_and_columns": ((1, 4, 9), None),
     "sample_sort": ((1, 4, 7), None),
     "wide": ((1, 4, 7), None),
     "word_count": ((1, 4, 7), None),

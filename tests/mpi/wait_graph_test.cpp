@@ -70,6 +70,28 @@ TEST(WaitGraph, ShowsThatOperationsDiffer) {
             "  a circle of 2 ranks: 0 -> 1 -> 0\n");
 }
 
+/// In a communicator whose messages have the context 4, and whose operations have 5.
+rank_state in_part(mpi::call which) {
+  rank_state made = in(which);
+  made.waiting.context = 5;
+  return made;
+}
+
+TEST(WaitGraph, ShowsThatOperationsOfACommunicatorDiffer) {
+  EXPECT_EQ(graph({running(), in_part(mpi::call::allreduce), in_part(mpi::call::shared_bcast),
+                   in_part(mpi::call::allreduce)}),
+            "  a circle of 2 ranks: 1 -> 2 -> 1\n");
+  rank_state receiver = receiving_from(MPI_ANY_SOURCE);
+  receiver.waiting.context = 4;
+  EXPECT_EQ(graph({in_part(mpi::call::barrier), in(mpi::call::bcast), ended(), receiver}),
+            "  2 ranks wait, directly or through others, for rank 3, which waits for any rank\n");
+}
+
+TEST(WaitGraph, DoesNotTellWhomAnOperationOfACommunicatorLacks) {
+  EXPECT_EQ(graph({in_part(mpi::call::barrier), in_part(mpi::call::barrier), ended(), running()}),
+            "");
+}
+
 /// Each rank follows its edges until a rank that does not wait, or a rank that it has seen.
 TEST(WaitGraph, CountsTheWaitersThatAModelFinds) {
   std::mt19937 random{11};
