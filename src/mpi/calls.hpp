@@ -57,6 +57,13 @@ enum class call : std::uint32_t {
   return which >= call::comm_split && which <= call::shared_scatter;
 }
 
+/// Whether the call is an operation of all ranks of a communicator.
+[[nodiscard]] constexpr bool is_collective(call which) {
+  return (which >= call::barrier && which <= call::finalize) ||
+         (which >= call::comm_split && which <= call::shared_scatter) ||
+         which >= call::shared_bcast;
+}
+
 inline constexpr char const* call_names[] = {"",
                                              "MPI_Send",
                                              "MPI_Ssend",

@@ -43,6 +43,17 @@ QUARRY_SLOW void receive_elements(collective const& of, void* data, bytes count,
   of.note(wanted.error);
 }
 
+/// Copies the caller's own part. Notes an error if there is no room for all of it.
+QUARRY_SLOW void copy_own_part(collective const& of, void const* sent, bytes count,
+                               MPI_Datatype type, void* received, bytes received_count,
+                               MPI_Datatype received_type) {
+  bytes const size = count * element_size(of.rank, type);
+  bytes const room = received_count * element_size(of.rank, received_type);
+  if (size > room) of.note(MPI_ERR_TRUNCATE);
+  convert_elements(of.rank, {of.rank, const_cast<void*>(sent), type},
+                   {of.rank, received, received_type}, size < room ? size : room);
+}
+
 /// Reads what rank `from` has published for this rank. Notes an error if that is too long.
 QUARRY_SLOW void read_part(collective const& of, published_data const& data, std::uint32_t from,
                            bytes offset, bytes published, void* to, bytes count,
@@ -177,7 +188,8 @@ QUARRY_SLOW int gather(void const* sent, int sent_count, MPI_Datatype sent_type,
     if (from != of.own) {
       receive_elements(of, place, into.count_of(from), received_type, from);
     } else if (!is_in_place) {
-      convert_elements(rank, sent, static_cast<bytes>(sent_count), sent_type, place, received_type);
+      copy_own_part(of, sent, static_cast<bytes>(sent_count), sent_type, place, into.count_of(from),
+                    received_type);
     }
   }
   return of.result(communicator, function);
@@ -215,7 +227,8 @@ QUARRY_SLOW int scatter(void const* sent, rank_parts const& from, MPI_Datatype s
     if (to != of.own) {
       send_elements(of, place, from.count_of(to), sent_type, to);
     } else if (!is_in_place) {
-      convert_elements(rank, place, from.count_of(to), sent_type, received, received_type);
+      copy_own_part(of, place, from.count_of(to), sent_type, received,
+                    static_cast<bytes>(received_count), received_type);
     }
   }
   return of.result(communicator, function);
@@ -248,8 +261,9 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
   }
   std::int64_t const extent = element_extent(rank, received_type);
   if (!is_in_place)
-    convert_elements(rank, sent, static_cast<bytes>(sent_count), sent_type,
-                     at(received, into.place_of(of.own), extent), received_type);
+    copy_own_part(of, sent, static_cast<bytes>(sent_count), sent_type,
+                  at(received, into.place_of(of.own), extent), into.count_of(of.own),
+                  received_type);
   std::uint32_t const to = (of.own + 1) % of.size;
   std::uint32_t const from = (of.own + of.size - 1) % of.size;
   for (std::uint32_t step = 0; step + 1 < of.size; ++step) {
@@ -310,8 +324,8 @@ QUARRY_SLOW int alltoall(void const* sent, rank_parts const& outgoing, MPI_Datat
     char* const target = at(received, incoming.place_of(from), received_extent);
     if (step == 0) {
       if (!is_in_place)
-        convert_elements(rank, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
-                         sent_type, target, received_type);
+        copy_own_part(of, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
+                      sent_type, target, incoming.count_of(from), received_type);
       continue;
     }
     request wanted = wanted_elements(of, target, incoming.count_of(from), received_type, from);

@@ -19,9 +19,9 @@ bool waits(rank_state const& rank) { return rank.stage != life::done && rank.wai
 
 /// Whether the rank waits until all ranks are in its operation, and not for one of them.
 bool meets(rank_state const& rank) {
-  auto const which = static_cast<call>(rank.waiting.call);
   return waits(rank) && rank.waiting.peer == MPI_PROC_NULL &&
-         (which == call::finalize || (which >= call::barrier && which <= call::comm_dup));
+         rank.waiting.call < first_scheduled_call &&
+         is_collective(static_cast<call>(rank.waiting.call));
 }
 
 /// For each rank, the one that it waits for.
