@@ -20,7 +20,6 @@
 #include "called_collectives.cpp"
 #include "cancellation.cpp"
 #include "checked_collectives.cpp"
-#include "checked_large_counts.cpp"
 #include "checked_messages.cpp"
 #include "checked_objects.cpp"
 #include "checked_types.cpp"
