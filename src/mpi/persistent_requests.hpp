@@ -34,7 +34,7 @@ QUARRY_HD int start_request(rank_state& rank, MPI_Request handle, StartPair cons
   return MPI_SUCCESS;
 }
 
-/// MPI_Startall: begins each operation, or none if a request cannot begin. `start_messages(request)`
+/// MPI_Startall: begins each operation, or none if a request cannot begin. `start_messages(asked)`
 /// begins one of messages. After another error the requests before the one that failed are active.
 template <class StartPair>
 QUARRY_HD int start_all(rank_state& rank, int count, MPI_Request const* handles,
