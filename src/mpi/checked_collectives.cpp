@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's collective operations in programs that quarry-mpicc --check made.
-#include "checks.hpp"
 #include "collective_calls.hpp"
+#include "lent_buffers.hpp"
 #include "reduction.hpp"
 #include "signatures.hpp"
 
@@ -53,70 +53,22 @@ QUARRY_SLOW void describe_buffer(checked_operation& made, part_buffer const& buf
   return made;
 }
 
-/// What the caller of an operation lends it: the bytes that it reads, and those that it writes.
-struct lent_buffers {
-  checked_buffer read{nullptr, 0, MPI_BYTE};
-  checked_buffer written{nullptr, 0, MPI_BYTE};
-};
-
-/// `parts` parts of a buffer with parts of one size.
-[[nodiscard]] QUARRY_HD checked_buffer parts_of(part_buffer const& buffer, std::uint32_t parts) {
-  std::int64_t const count = static_cast<std::int64_t>(buffer.count) * parts;
-  return {buffer.data, count > 0x7fffffff ? 0 : static_cast<int>(count), buffer.type};
-}
-
-/// Operations whose parts have sizes of their own, or neighbours, or two groups lend nothing that
-/// is checked.
-[[nodiscard]] QUARRY_SLOW lent_buffers lent_by(MPI_Comm communicator, collective_call const& call) {
-  membership const* const at = member(self(), communicator);
-  if (at == nullptr || is_intercommunicator(*at)) return {};
-  std::uint32_t const ranks = at->size;
-  bool const is_root = at->rank == static_cast<std::uint32_t>(call.root);
-  std::uint32_t parts_read = 1;  // parts
-  std::uint32_t parts_written = 1;
-  switch (call.what) {
-    case operation::bcast:
-      if (is_root) return {parts_of(call.received, 1), {nullptr, 0, MPI_BYTE}};
-      return {{nullptr, 0, MPI_BYTE}, parts_of(call.received, 1)};
-    case operation::allreduce:
-    case operation::scan:
-    case operation::exscan:
-      break;
-    case operation::reduce:
-      parts_written = is_root ? 1 : 0;
-      break;
-    case operation::reduce_scatter_block:
-      parts_read = ranks;
-      if (call.sent.is_in_place()) parts_written = ranks;
-      break;
-    case operation::gather:
-      parts_written = is_root ? ranks : 0;
-      break;
-    case operation::scatter:
-      parts_read = is_root ? ranks : 0;
-      break;
-    case operation::allgather:
-      parts_written = ranks;
-      break;
-    case operation::alltoall:
-      parts_read = parts_written = ranks;
-      break;
-    default:
-      return {};
-  }
-  if (call.sent.is_in_place()) parts_read = 0;
-  if (call.received.is_in_place()) parts_written = 0;
-  return {parts_of(call.sent, parts_read), parts_of(call.received, parts_written)};
-}
-
 /// Compares the call with that of others, and reports buffers that unfinished operations use.
-QUARRY_SLOW lent_buffers check_call(char const* name, MPI_Comm communicator,
-                                    collective_call const& call) {
+QUARRY_SLOW void check_call(char const* name, MPI_Comm communicator, collective_call const& call) {
   check_collective(communicator, described(name, call));
-  lent_buffers const lent = lent_by(communicator, call);
-  check_buffer(lent.read, false);
-  check_buffer(lent.written, true);
-  return lent;
+  check_lent(communicator, call);
+}
+
+/// After a call that has begun an operation, or made one that MPI_Start begins.
+QUARRY_SLOW int note_call(int error, form how, MPI_Comm communicator, collective_call const& call,
+                          MPI_Request* request) {
+  if (how == form::persistent) {
+    (void)note_persistent(error, request, begun_operation::collective);
+  } else {
+    (void)note_begun(error, request, begun_operation::collective);
+  }
+  if (error == MPI_SUCCESS) note_lent(communicator, call, *request);
+  return error;
 }
 
 }  // namespace
@@ -137,7 +89,8 @@ QUARRY_HD int quarry_check_MPI_Ibarrier(MPI_Comm communicator, MPI_Request* requ
 QUARRY_HD int quarry_check_MPI_Barrier_init(MPI_Comm communicator, MPI_Info info,
                                             MPI_Request* request) {
   check_collective(communicator, {.name = "MPI_Barrier_init"});
-  return MPI_Barrier_init(communicator, info, request);
+  return note_persistent(MPI_Barrier_init(communicator, info, request), request,
+                         begun_operation::collective);
 }
 
 #define QUARRY_LIST(...) __VA_ARGS__
@@ -145,19 +98,20 @@ QUARRY_HD int quarry_check_MPI_Barrier_init(MPI_Comm communicator, MPI_Info info
 /// are compared where they are made: ranks may start them in any order.
 #define QUARRY_CHECKED(name, immediate, call, parameters, arguments)                          \
   QUARRY_HD int quarry_check_MPI_##name(QUARRY_LIST parameters, MPI_Comm communicator) {      \
-    (void)check_call("MPI_" #name, communicator, call arguments);                             \
+    check_call("MPI_" #name, communicator, call arguments);                                   \
     return MPI_##name(QUARRY_LIST arguments, communicator);                                   \
   }                                                                                           \
   QUARRY_HD int quarry_check_MPI_##immediate(QUARRY_LIST parameters, MPI_Comm communicator,   \
                                              MPI_Request* request) {                          \
-    lent_buffers const lent = check_call("MPI_" #immediate, communicator, call arguments);    \
-    return note_both(MPI_##immediate(QUARRY_LIST arguments, communicator, request), request,  \
-                     begun_operation::collective, lent.read, lent.written);                   \
+    check_call("MPI_" #immediate, communicator, call arguments);                              \
+    return note_call(MPI_##immediate(QUARRY_LIST arguments, communicator, request),           \
+                     form::nonblocking, communicator, call arguments, request);               \
   }                                                                                           \
   QUARRY_HD int quarry_check_MPI_##name##_init(QUARRY_LIST parameters, MPI_Comm communicator, \
                                                MPI_Info info, MPI_Request* request) {         \
     check_collective(communicator, described("MPI_" #name "_init", call arguments));          \
-    return MPI_##name##_init(QUARRY_LIST arguments, communicator, info, request);             \
+    return note_call(MPI_##name##_init(QUARRY_LIST arguments, communicator, info, request),   \
+                     form::persistent, communicator, call arguments, request);                \
   }
 
 QUARRY_CHECKED(Bcast, Ibcast, bcast_call, (void* data, int count, MPI_Datatype type, int root),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's messages and requests in programs that quarry-mpicc --check made.
-#include "buffered_sends.hpp"
-#include "operation_pair.hpp"
+#include "persistent_requests.hpp"
 #include "scratch.hpp"
 #include "signatures.hpp"
 
@@ -50,15 +49,36 @@ QUARRY_SLOW int check_isend(void const* data, int count, MPI_Datatype type, int 
                     request, begun_operation::send, used);
 }
 
-/// Whether a buffered send has room in the attached buffer, and leaves it at once.
-[[nodiscard]] QUARRY_SLOW bool leaves_buffer(int count, MPI_Datatype type) {
-  rank_state& rank = self();
-  return count >= 0 && static_cast<bytes>(count) * element_size(rank, type) <= most_eager &&
-         fits_buffer(rank, static_cast<bytes>(count), type);
-}
-
 [[nodiscard]] QUARRY_HD bytes elements(int count) {
   return static_cast<bytes>(count < 0 ? 0 : count);
+}
+
+/// Whether a buffered send has room in the attached buffer. If not, it is refused.
+[[nodiscard]] QUARRY_SLOW bool fits_attached(int count, MPI_Datatype type) {
+  return count >= 0 && fits_buffer(self(), elements(count), type);
+}
+
+/// Begins the messages of a persistent request, with the signature of what it sends.
+struct signed_start {
+  rank_state& rank;
+
+  QUARRY_HD void operator()(request& asked) const {
+    operation_pair::arguments const& sent = operation_pair::of(asked).sent;
+    type_signature signature;
+    if (sent.exists != 0) signature = signature_of(rank, static_cast<bytes>(sent.count), sent.type);
+    start_signed_pair(rank, asked, call::start, signature);
+  }
+};
+
+/// MPI_Startall for the program's requests.
+QUARRY_SLOW int start_checked(int count, MPI_Request const* requests, MPI_Request const* handles,
+                              char const* function) {
+  rank_state& rank = self();
+  for (int i = 0; i < count; ++i) check_start(rank, requests[i]);
+  int const error = start_all(rank, count, handles, signed_start{rank}, function);
+  for (int i = 0; i < count; ++i) note_started(rank, requests[i]);
+  compare_signatures(rank);
+  return error;
 }
 
 /// After a call that has received a message.
@@ -84,11 +104,10 @@ QUARRY_HD int quarry_check_MPI_Ssend(void const* data, int count, MPI_Datatype t
   return check_send(data, count, type, to, tag, communicator, mode::synchronous, call::ssend,
                     "MPI_Ssend");
 }
-/// A message that stays in the attached buffer has no signature.
 QUARRY_HD int quarry_check_MPI_Bsend(void const* data, int count, MPI_Datatype type, int to,
                                      int tag, MPI_Comm communicator) {
-  if (leaves_buffer(count, type))
-    return check_send(data, count, type, to, tag, communicator, mode::standard, call::send,
+  if (fits_attached(count, type))
+    return check_send(data, count, type, to, tag, communicator, mode::buffered, call::send,
                       "MPI_Bsend");
   check_buffer({data, count, type, to}, false);
   return MPI_Bsend(data, count, type, to, tag, communicator);
@@ -110,8 +129,8 @@ QUARRY_HD int quarry_check_MPI_Issend(void const* data, int count, MPI_Datatype 
 }
 QUARRY_HD int quarry_check_MPI_Ibsend(void const* data, int count, MPI_Datatype type, int to,
                                       int tag, MPI_Comm communicator, MPI_Request* request) {
-  if (leaves_buffer(count, type))
-    return check_isend(data, count, type, to, tag, communicator, mode::standard, request,
+  if (fits_attached(count, type))
+    return check_isend(data, count, type, to, tag, communicator, mode::buffered, request,
                        "MPI_Ibsend");
   checked_buffer const used{data, count, type, to};
   check_buffer(used, false);
@@ -182,9 +201,14 @@ QUARRY_HD int quarry_check_MPI_Isendrecv(void const* sent, int sent_count, MPI_D
   checked_buffer const written{received, received_count, received_type, from};
   check_buffer(read, false);
   check_buffer(written, true);
-  int const error =
-      MPI_Isendrecv(sent, sent_count, sent_type, to, sent_tag, received, received_count,
-                    received_type, from, received_tag, communicator, request);
+  rank_state& rank = self();
+  quarry::mpi::request* made = nullptr;
+  int const error = new_exchange({const_cast<void*>(sent), sent_count, sent_type, to, sent_tag, 1},
+                                 {received, received_count, received_type, from, received_tag, 1},
+                                 communicator, "MPI_Isendrecv", request, made);
+  if (error == MPI_SUCCESS)
+    start_signed_pair(rank, *made, call::isendrecv,
+                      signature_of(rank, elements(sent_count), sent_type));
   return end_receive(note_both(error, request, begun_operation::exchange, read, written));
 }
 QUARRY_HD int quarry_check_MPI_Isendrecv_replace(void* data, int count, MPI_Datatype type, int to,
@@ -192,8 +216,12 @@ QUARRY_HD int quarry_check_MPI_Isendrecv_replace(void* data, int count, MPI_Data
                                                  MPI_Comm communicator, MPI_Request* request) {
   checked_buffer const written{data, count, type, from};
   check_buffer({data, count, type, to == MPI_PROC_NULL ? from : to}, true);
-  int const error = MPI_Isendrecv_replace(data, count, type, to, sent_tag, from, received_tag,
-                                          communicator, request);
+  rank_state& rank = self();
+  quarry::mpi::request* made = nullptr;
+  int const error = new_replacement(data, count, type, to, sent_tag, from, received_tag,
+                                    communicator, "MPI_Isendrecv_replace", request, made);
+  if (error == MPI_SUCCESS)
+    start_signed_pair(rank, *made, call::isendrecv, signature_of(rank, elements(count), type));
   return end_receive(
       note_both(error, request, begun_operation::exchange, {nullptr, 0, MPI_BYTE}, written));
 }
@@ -239,20 +267,12 @@ QUARRY_HD int quarry_check_MPI_Recv_init(void* data, int count, MPI_Datatype typ
                          request, begun_operation::receive, {data, count, type, from});
 }
 QUARRY_HD int quarry_check_MPI_Start(MPI_Request* request) {
-  rank_state& rank = self();
-  MPI_Request now = runtime_handle(rank, *request);
-  check_start(rank, *request);
-  int const error = MPI_Start(&now);
-  note_started(rank, *request);
-  return end_receive(error);
+  MPI_Request const now = runtime_handle(self(), *request);
+  return start_checked(1, request, &now, "MPI_Start");
 }
 QUARRY_HD int quarry_check_MPI_Startall(int count, MPI_Request* requests) {
-  rank_state& rank = self();
   request_list const list{count, requests};
-  for (int i = 0; i < count; ++i) check_start(rank, requests[i]);
-  int const error = MPI_Startall(count, list.handles());
-  for (int i = 0; i < count; ++i) note_started(rank, requests[i]);
-  return end_receive(error);
+  return start_checked(count, requests, list.handles(), "MPI_Startall");
 }
 QUARRY_HD int quarry_check_MPI_Request_get_status(MPI_Request request, int* flag,
                                                   MPI_Status* status) {

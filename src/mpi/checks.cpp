@@ -42,25 +42,25 @@ QUARRY_SLOW void report_line::write(rank_state& rank) {
   write_text(rank, report_stream, text_, length_);
 }
 
+QUARRY_SLOW byte_range range_of(rank_state& rank, void const* data, bytes count,
+                                MPI_Datatype type) {
+  if (count == 0 || data == MPI_BOTTOM || !is_type(rank, type) || !is_dense(rank, type)) return {};
+  auto const* const begin = static_cast<char const*>(data);
+  return {begin, begin + count * element_size(rank, type)};
+}
+
 namespace {
 
-[[nodiscard]] QUARRY_HD std::uint64_t hash_of(char const* begin, char const* end) {
+[[nodiscard]] QUARRY_HD std::uint64_t hash_of(byte_range const& of) {
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (; begin != end; ++begin) hash = (hash ^ static_cast<unsigned char>(*begin)) * 0x100000001b3;
+  for (char const* at = of.begin; at != of.end; ++at)
+    hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001b3;
   return hash;
 }
 
-struct buffer_range {
-  char const* begin = nullptr;
-  char const* end = nullptr;
-};
-/// The bytes of a buffer, if they lie together: elements of other types may lie between those of a
-/// derived type.
-[[nodiscard]] QUARRY_SLOW buffer_range range_of(rank_state& rank, checked_buffer const& of) {
-  if (of.count <= 0 || !is_type(rank, of.type) || !is_dense(rank, of.type) || of.data == MPI_BOTTOM)
-    return {};
-  auto const* const begin = static_cast<char const*>(of.data);
-  return {begin, begin + static_cast<bytes>(of.count) * element_size(rank, of.type)};
+[[nodiscard]] QUARRY_HD byte_range range_of(rank_state& rank, checked_buffer const& of) {
+  return of.count <= 0 ? byte_range{}
+                       : range_of(rank, of.data, static_cast<bytes>(of.count), of.type);
 }
 
 [[nodiscard]] QUARRY_HD char const* name_of(begun_operation what) {
@@ -122,13 +122,12 @@ QUARRY_SLOW void note_freed(made_object::kind what, int handle) {
   release(freed);
 }
 
-namespace {
-
-QUARRY_SLOW void check_range(rank_state& rank, checks const& own, buffer_range const& asked,
-                             bool writes) {
-  if (asked.begin == asked.end) return;
-  for (open_request const* at = own.requests; at != nullptr; at = at->next) {
-    bool const is_apart = at->begin == nullptr || asked.end <= at->begin || at->end <= asked.begin;
+QUARRY_SLOW void check_bytes(rank_state& rank, byte_range const& asked, bool writes) {
+  checks const* const own = asked.begin == asked.end ? nullptr : checks_of(rank);
+  if (own == nullptr) return;
+  for (open_request const* at = own->requests; at != nullptr; at = at->next) {
+    bool const is_apart =
+        at->used.begin == nullptr || asked.end <= at->used.begin || at->used.end <= asked.begin;
     if (is_apart || !at->is_active || (!writes && !at->writes)) continue;
     report_line line;
     line << rank.rank << ": this call ";
@@ -140,38 +139,24 @@ QUARRY_SLOW void check_range(rank_state& rank, checks const& own, buffer_range c
   }
 }
 
-}  // namespace
-
 QUARRY_SLOW void check_buffer(checked_buffer const& used, bool writes) {
   rank_state& rank = self();
-  if (checks const* const own = checks_of(rank))
-    check_range(rank, *own, range_of(rank, used), writes);
+  check_bytes(rank, range_of(rank, used), writes);
 }
 
 namespace {
 
-/// Adds an entry for a buffer of the request with the runtime's handle; null if the heap has no
+/// Adds an entry for bytes that the request with the runtime's handle uses; null if the heap has no
 /// memory.
-QUARRY_SLOW open_request* add_entry(rank_state& rank, checks& own, MPI_Request handle,
-                                    std::uint32_t number, begun_operation what,
-                                    checked_buffer const& buffer, bool writes) {
+QUARRY_SLOW open_request* add_entry(checks& own, MPI_Request handle, std::uint32_t number,
+                                    begun_operation what, byte_range const& used, bool writes) {
   void* const memory = allocate(sizeof(open_request));
   if (memory == nullptr) return nullptr;
-  buffer_range const used = range_of(rank, buffer);
-  std::uint64_t const hash = writes ? 0 : hash_of(used.begin, used.end);
-  return own.requests = ::new (memory) open_request{own.requests,
-                                                    handle,
-                                                    number,
-                                                    own_record().place,
-                                                    own_record().place,
-                                                    what,
-                                                    used.begin,
-                                                    used.end,
-                                                    hash,
-                                                    writes,
-                                                    false,
-                                                    false,
-                                                    true};
+  std::uint32_t const place = own_record().place;
+  std::uint64_t const hash = writes ? 0 : hash_of(used);
+  own.requests = ::new (memory) open_request{own.requests, handle, number, place, place, what,
+                                             used,         hash,   writes, false, false, true};
+  return own.requests;
 }
 
 /// Gives the program a request in place of the runtime's; null if there is none, or no memory.
@@ -181,14 +166,14 @@ QUARRY_SLOW open_request* begin_request(int error, MPI_Request* handle, begun_op
   checks* const own = error != MPI_SUCCESS ? nullptr : checks_of(rank);
   if (own == nullptr) return nullptr;
   std::uint32_t const number = own->next_number++ % checked_requests;
-  open_request* const made = add_entry(rank, *own, *handle, number, what, buffer, writes);
+  open_request* const made = add_entry(*own, *handle, number, what, range_of(rank, buffer), writes);
   if (made != nullptr) *handle = first_checked_request + static_cast<MPI_Request>(number);
   return made;
 }
 
 /// A send's buffer must be as it was when the send began.
 QUARRY_SLOW void check_hash(rank_state& rank, open_request const& ended) {
-  if (ended.writes || hash_of(ended.begin, ended.end) == ended.hash) return;
+  if (ended.writes || hash_of(ended.used) == ended.hash) return;
   report_line line;
   line << rank.rank << ": the buffer of the " << name_of(ended.what) << " of ";
   line.at(ended.place) << " changed before the " << name_of(ended.what) << " was complete: ";
@@ -214,12 +199,9 @@ QUARRY_SLOW int note_begun(int error, MPI_Request* handle, begun_operation what,
 
 QUARRY_SLOW int note_both(int error, MPI_Request* handle, begun_operation what,
                           checked_buffer const& read, checked_buffer const& written) {
-  open_request const* const made = begin_request(error, handle, what, written, true);
-  if (made == nullptr || read.count <= 0) return error;
   rank_state& rank = self();
-  open_request* const further =
-      add_entry(rank, *checks_of(rank), made->handle, made->number, what, read, false);
-  if (further != nullptr) further->is_further = true;
+  if (begin_request(error, handle, what, written, true) != nullptr)
+    note_bytes(rank, *handle, range_of(rank, read), false);
   return error;
 }
 
@@ -233,13 +215,29 @@ QUARRY_SLOW int note_persistent(int error, MPI_Request* handle, begun_operation 
   return error;
 }
 
+QUARRY_SLOW void note_bytes(rank_state& rank, MPI_Request handle, byte_range const& used,
+                            bool writes) {
+  checks* const own = !is_checked(handle) || used.begin == used.end ? nullptr : checks_of(rank);
+  open_request const* const first = own == nullptr ? nullptr : *find(*own, handle);
+  if (first == nullptr) return;
+  open_request* const further =
+      add_entry(*own, first->handle, first->number, first->what, used, writes);
+  if (further == nullptr) return;
+  further->is_further = true;
+  further->is_persistent = first->is_persistent;
+  further->is_active = first->is_active;
+}
+
 namespace {
 
-/// The persistent request; null if it is none.
-QUARRY_SLOW open_request* persistent_of(rank_state& rank, MPI_Request handle) {
+/// Calls `act` for each entry of the request, if that is persistent.
+template <class Act>
+QUARRY_HD void for_persistent(rank_state& rank, MPI_Request handle, Act const& act) {
   checks* const own = is_checked(handle) ? checks_of(rank) : nullptr;
-  open_request* const found = own == nullptr ? nullptr : *find(*own, handle);
-  return found != nullptr && found->is_persistent ? found : nullptr;
+  auto const number = static_cast<std::uint32_t>(handle - first_checked_request);
+  open_request* at = own == nullptr ? nullptr : own->requests;
+  for (; at != nullptr; at = at->next)
+    if (at->number == number && at->is_persistent) act(*at);
 }
 
 [[nodiscard]] QUARRY_HD bool has_begun(rank_state& rank, open_request const& of) {
@@ -250,17 +248,18 @@ QUARRY_SLOW open_request* persistent_of(rank_state& rank, MPI_Request handle) {
 }  // namespace
 
 QUARRY_SLOW void check_start(rank_state& rank, MPI_Request handle) {
-  open_request const* const asked = persistent_of(rank, handle);
-  if (asked != nullptr && !asked->is_active)
-    check_range(rank, *checks_of(rank), {asked->begin, asked->end}, asked->writes);
+  for_persistent(rank, handle, [&](open_request const& asked) {
+    if (!asked.is_active) check_bytes(rank, asked.used, asked.writes);
+  });
 }
 
 QUARRY_SLOW void note_started(rank_state& rank, MPI_Request handle) {
-  open_request* const begun = persistent_of(rank, handle);
-  if (begun == nullptr || begun->is_active || !has_begun(rank, *begun)) return;
-  begun->is_active = true;
-  begun->place = own_record().place;
-  if (!begun->writes) begun->hash = hash_of(begun->begin, begun->end);
+  for_persistent(rank, handle, [&](open_request& begun) {
+    if (begun.is_active || !has_begun(rank, begun)) return;
+    begun.is_active = true;
+    begun.place = own_record().place;
+    if (!begun.writes) begun.hash = hash_of(begun.used);
+  });
 }
 
 QUARRY_SLOW std::uint32_t place_of(checks& own, MPI_Request handle) {
@@ -284,11 +283,12 @@ QUARRY_SLOW void note_ended(rank_state& rank, MPI_Request* handle, MPI_Request n
   checks* const own = checks_of(rank);
   if (own == nullptr) return;
   if (now != MPI_REQUEST_NULL) {
-    open_request* const kept = persistent_of(rank, *handle);
-    if (kept == nullptr || !kept->is_active || has_begun(rank, *kept)) return;
-    check_hash(rank, *kept);
-    kept->is_active = false;
-    kept->place = kept->made_at;
+    for_persistent(rank, *handle, [&](open_request& kept) {
+      if (!kept.is_active || has_begun(rank, kept)) return;
+      check_hash(rank, kept);
+      kept.is_active = false;
+      kept.place = kept.made_at;
+    });
     return;
   }
   std::uint32_t const number = static_cast<std::uint32_t>(*handle - first_checked_request);

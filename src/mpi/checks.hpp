@@ -22,6 +22,12 @@ struct signature_note;
 /// What a request stands for.
 enum class begun_operation : std::uint32_t { send, receive, collective, exchange };
 
+/// Bytes that an operation uses. There are none if `begin` is null.
+struct byte_range {
+  char const* begin = nullptr;
+  char const* end = nullptr;
+};
+
 /// A request that the program has got and not completed, or a persistent one that it has not freed.
 /// One with several buffers has several entries with its number, of which one stands for it.
 struct open_request {
@@ -31,8 +37,7 @@ struct open_request {
   std::uint32_t place;  // where it began, or a persistent request that has not begun was made
   std::uint32_t made_at;
   begun_operation what;
-  char const* begin;  // the buffer; null if its bytes do not lie together
-  char const* end;
+  byte_range used;     // the buffer; none if its bytes do not lie together
   std::uint64_t hash;  // of a buffer that others may read, when the operation began
   bool writes;         // the operation writes the buffer
   bool is_further;     // another entry stands for the request
@@ -138,7 +143,14 @@ struct checked_buffer {
       : data{first}, count{peer == MPI_PROC_NULL ? 0 : elements}, type{of} {}
 };
 
-/// Reports a buffer that an unfinished operation uses, if one of both writes it.
+/// The bytes of a buffer, if they lie together: elements of other types may lie between those of a
+/// derived type.
+[[nodiscard]] QUARRY_SLOW byte_range range_of(rank_state& rank, void const* data, bytes count,
+                                              MPI_Datatype type);
+
+/// Reports bytes that an unfinished operation uses, if one of both writes them.
+QUARRY_SLOW void check_bytes(rank_state& rank, byte_range const& asked, bool writes);
+/// The same for a buffer.
 QUARRY_SLOW void check_buffer(checked_buffer const& asked, bool writes);
 
 /// A request for the program in place of `handle`.
@@ -151,9 +163,12 @@ QUARRY_SLOW int note_both(int error, MPI_Request* handle, begun_operation what,
 
 /// The same for a persistent request, which has not begun.
 QUARRY_SLOW int note_persistent(int error, MPI_Request* handle, begun_operation what,
-                                checked_buffer const& buffer);
-/// Before and after MPI_Start: as `check_buffer` for the request's buffer, then it is in use if the
-/// operation has begun.
+                                checked_buffer const& buffer = {nullptr, 0, MPI_BYTE});
+/// More bytes that the operation of the program's request uses. `writes`: it writes them.
+QUARRY_SLOW void note_bytes(rank_state& rank, MPI_Request handle, byte_range const& used,
+                            bool writes);
+/// Before and after MPI_Start: as `check_buffer` for the request's buffers, then they are in use if
+/// the operation has begun.
 QUARRY_SLOW void check_start(rank_state& rank, MPI_Request handle);
 QUARRY_SLOW void note_started(rank_state& rank, MPI_Request handle);
 

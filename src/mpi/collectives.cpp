@@ -411,8 +411,9 @@ QUARRY_SLOW int scan(void const* sent, void* received, int count, MPI_Datatype t
   std::uint32_t const children = tree_children(of.own, of.size);
   // Totals of the subtree without its later children, for each child and for this rank's parent;
   // then the result, and the total of all lower ranks.
-  own_scratch memory{rank, (children + 3) * span.size};
-  auto const total = [&](std::uint32_t child) { return memory.data() + child * span.size; };
+  bytes const distance = is_basic(type) ? span.size : span.distance();
+  own_scratch memory{rank, (children + 3) * distance};
+  auto const total = [&](std::uint32_t child) { return memory.data() + child * distance; };
   char* const result = total(children + 1);
   char* const lower = total(children + 2);
   auto const add = [&](char const* before, char* sum) {

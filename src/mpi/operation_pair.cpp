@@ -40,31 +40,48 @@ QUARRY_SLOW request* new_pair(rank_state& rank, MPI_Comm handle, membership& at,
 }
 
 QUARRY_SLOW void start_pair(rank_state& rank, request& pair, call which) {
-  operation_pair& begun = operation_pair::of(pair);
-  pair.is_done = 0;
-  pair.error = MPI_SUCCESS;
-  pair.size = 0;
-  pair.source = MPI_ANY_SOURCE;  // an empty status
-  pair.tag = MPI_ANY_TAG;
-  if (begun.received.exists != 0) {
-    operation_pair::arguments const& wanted = begun.received;
-    begun.receive = {};
-    set_up(begun.receive, wanted.data, static_cast<int>(wanted.count), wanted.type, wanted.peer,
-           wanted.tag, begun.at);
-    pair.source = wanted.peer;  // what the rank waits for
-    pair.tag = wanted.tag;
-    if (begun.receive.is_done == 0) begin_receive(rank, begun.receive);
-  }
-  if (begun.sent.exists != 0) {
+  start_pair_by(rank, pair, [&](operation_pair& begun, message& own) {
     operation_pair::arguments const& made = begun.sent;
-    begun.send = {};
-    begun.send.what = request::kind::send;
-    if (made.peer != MPI_PROC_NULL)
-      begun.send.sent =
-          start_send(rank, {&begun.at, begun.at.context}, made.data, static_cast<bytes>(made.count),
-                     made.type, made.peer, made.tag, begun.how, which, message_of(begun.send));
-    begun.send.is_done = begun.send.sent == nullptr;
-  }
+    return start_send(rank, {&begun.at, begun.at.context}, made.data,
+                      static_cast<bytes>(made.count), made.type, made.peer, made.tag, begun.how,
+                      which, own);
+  });
+}
+
+QUARRY_SLOW int new_exchange(operation_pair::arguments const& sent,
+                             operation_pair::arguments const& received, MPI_Comm handle,
+                             char const* function, MPI_Request* result, request*& made) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check_message(rank, handle, sent.count, sent.type, sent.peer, sent.tag,
+                                      false, function, at))
+    return error;
+  if (int const error = check_message(rank, handle, received.count, received.type, received.peer,
+                                      received.tag, true, function, at))
+    return error;
+  made = new_pair(rank, handle, *at, sent, received, mode::standard, result);
+  return MPI_SUCCESS;
+}
+
+QUARRY_SLOW int new_replacement(void* data, int count, MPI_Datatype type, int to, int sent_tag,
+                                int from, int received_tag, MPI_Comm handle, char const* function,
+                                MPI_Request* result, request*& made) {
+  rank_state& rank = self();
+  membership* at = nullptr;
+  if (int const error = check_message(rank, handle, count, type, to, sent_tag, false, function, at))
+    return error;
+  if (int const error =
+          check_message(rank, handle, count, type, from, received_tag, true, function, at))
+    return error;
+  bytes const size = static_cast<bytes>(count) * element_size(rank, type);
+  char* const packed = wait_for_memory(rank, reason_of(call::isendrecv),
+                                       [&] { return static_cast<char*>(allocate(size + 1)); });
+  pack(rank, packed, data, static_cast<bytes>(count), type);
+  made = new_pair(rank, handle, *at,
+                  {packed, static_cast<std::int64_t>(size), MPI_BYTE, to, sent_tag, 1},
+                  {data, count, type, from, received_tag, 1}, mode::standard, result);
+  operation_pair::of(*made).copy = packed;
+  return MPI_SUCCESS;
 }
 
 QUARRY_SLOW bool is_pair_complete(request& pair) {
@@ -101,43 +118,24 @@ QUARRY_HD int MPI_Isendrecv(void const* sent, int sent_count, MPI_Datatype sent_
                             int sent_tag, void* received, int received_count,
                             MPI_Datatype received_type, int from, int received_tag,
                             MPI_Comm communicator, MPI_Request* request) {
-  char const* const name = "MPI_Isendrecv";
-  rank_state& rank = self();
-  membership* at = nullptr;
+  quarry::mpi::request* made = nullptr;
   if (int const error =
-          check_message(rank, communicator, sent_count, sent_type, to, sent_tag, false, name, at))
+          new_exchange({const_cast<void*>(sent), sent_count, sent_type, to, sent_tag, 1},
+                       {received, received_count, received_type, from, received_tag, 1},
+                       communicator, "MPI_Isendrecv", request, made))
     return error;
-  if (int const error = check_message(rank, communicator, received_count, received_type, from,
-                                      received_tag, true, name, at))
-    return error;
-  auto* const made = new_pair(
-      rank, communicator, *at, {const_cast<void*>(sent), sent_count, sent_type, to, sent_tag, 1},
-      {received, received_count, received_type, from, received_tag, 1}, mode::standard, request);
-  start_pair(rank, *made, call::isendrecv);
+  start_pair(self(), *made, call::isendrecv);
   return MPI_SUCCESS;
 }
 
 QUARRY_HD int MPI_Isendrecv_replace(void* data, int count, MPI_Datatype type, int to, int sent_tag,
                                     int from, int received_tag, MPI_Comm communicator,
                                     MPI_Request* request) {
-  char const* const name = "MPI_Isendrecv_replace";
-  rank_state& rank = self();
-  membership* at = nullptr;
-  if (int const error =
-          check_message(rank, communicator, count, type, to, sent_tag, false, name, at))
+  quarry::mpi::request* made = nullptr;
+  if (int const error = new_replacement(data, count, type, to, sent_tag, from, received_tag,
+                                        communicator, "MPI_Isendrecv_replace", request, made))
     return error;
-  if (int const error =
-          check_message(rank, communicator, count, type, from, received_tag, true, name, at))
-    return error;
-  bytes const size = static_cast<bytes>(count) * element_size(rank, type);
-  char* const packed = wait_for_memory(rank, reason_of(call::isendrecv),
-                                       [&] { return static_cast<char*>(allocate(size + 1)); });
-  pack(rank, packed, data, static_cast<bytes>(count), type);
-  auto* const made = new_pair(rank, communicator, *at,
-                              {packed, static_cast<std::int64_t>(size), MPI_BYTE, to, sent_tag, 1},
-                              {data, count, type, from, received_tag, 1}, mode::standard, request);
-  operation_pair::of(*made).copy = packed;
-  start_pair(rank, *made, call::isendrecv);
+  start_pair(self(), *made, call::isendrecv);
   return MPI_SUCCESS;
 }
 

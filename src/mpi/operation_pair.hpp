@@ -44,6 +44,42 @@ struct operation_pair {
                                             operation_pair::arguments const& received, mode how,
                                             MPI_Request* result);
 
+/// The same for the arguments of MPI_Isendrecv and of MPI_Isendrecv_replace, which are checked.
+/// Returns an MPI error code, which was reported.
+QUARRY_SLOW int new_exchange(operation_pair::arguments const& sent,
+                             operation_pair::arguments const& received, MPI_Comm handle,
+                             char const* function, MPI_Request* result, request*& made);
+QUARRY_SLOW int new_replacement(void* data, int count, MPI_Datatype type, int to, int sent_tag,
+                                int from, int received_tag, MPI_Comm handle, char const* function,
+                                MPI_Request* result, request*& made);
+
+/// Begins the operations. `send(pair, own)` sends as `start_send` with memory for the message.
+template <class Send>
+QUARRY_HD void start_pair_by(rank_state& rank, request& pair, Send const& send) {
+  operation_pair& begun = operation_pair::of(pair);
+  pair.is_done = 0;
+  pair.error = MPI_SUCCESS;
+  pair.size = 0;
+  pair.source = MPI_ANY_SOURCE;  // an empty status
+  pair.tag = MPI_ANY_TAG;
+  if (begun.received.exists != 0) {
+    operation_pair::arguments const& wanted = begun.received;
+    begun.receive = {};
+    set_up(begun.receive, wanted.data, static_cast<int>(wanted.count), wanted.type, wanted.peer,
+           wanted.tag, begun.at);
+    begun.receive.handle = pair.handle;
+    pair.source = wanted.peer;  // what the rank waits for
+    pair.tag = wanted.tag;
+    if (begun.receive.is_done == 0) begin_receive(rank, begun.receive);
+  }
+  if (begun.sent.exists != 0) {
+    begun.send = {};
+    begun.send.what = request::kind::send;
+    if (begun.sent.peer != MPI_PROC_NULL) begun.send.sent = send(begun, message_of(begun.send));
+    begun.send.is_done = begun.send.sent == nullptr;
+  }
+}
+
 /// Begins the operations.
 QUARRY_SLOW void start_pair(rank_state& rank, request& pair, call which);
 

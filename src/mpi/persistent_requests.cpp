@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that MPI_Start begins, as often as the program likes.
-#include "buffered_sends.hpp"
-#include "operation_pair.hpp"
-#include "schedule.hpp"
+#include "persistent_requests.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -25,7 +23,8 @@ QUARRY_SLOW int send_init(void const* data, int count, MPI_Datatype type, int to
   return MPI_SUCCESS;
 }
 
-/// Returns an MPI error code.
+}  // namespace
+
 QUARRY_SLOW int check_inactive(rank_state& rank, MPI_Request handle, char const* function) {
   request const* const asked = request_of(rank, handle);
   if (asked == nullptr || asked->is_persistent == 0 || asked->is_active != 0)
@@ -33,26 +32,12 @@ QUARRY_SLOW int check_inactive(rank_state& rank, MPI_Request handle, char const*
   return MPI_SUCCESS;
 }
 
-/// Begins the operation of a request that is not active. Returns an MPI error code.
-QUARRY_SLOW int start(rank_state& rank, MPI_Request handle, char const* function) {
-  request& asked = *request_of(rank, handle);
-  bool const is_collective = asked.what == request::kind::collective;
-  if (!is_collective) {
-    operation_pair const& pair = operation_pair::of(asked);
-    if (pair.how == mode::buffered &&
-        !fits_buffer(rank, static_cast<bytes>(pair.sent.count), pair.sent.type))
-      return fail(rank, asked.communicator, MPI_ERR_BUFFER, function, "count", pair.sent.count);
-  }
-  asked.is_active = 1;
-  asked.is_done = 0;
-  asked.error = MPI_SUCCESS;
-  if (is_collective) {
-    start_schedule(rank, schedule_of(asked));
-  } else {
-    start_pair(rank, asked, call::start);
-  }
-  return MPI_SUCCESS;
-}
+namespace {
+
+struct plain_start {
+  rank_state& rank;
+  QUARRY_HD void operator()(request& asked) const { start_pair(rank, asked, call::start); }
+};
 
 }  // namespace
 }  // namespace quarry::inline QUARRY_ABI::mpi
@@ -96,19 +81,12 @@ QUARRY_HD int MPI_Recv_init(void* data, int count, MPI_Datatype type, int from, 
 
 QUARRY_HD int MPI_Start(MPI_Request* handle) {
   rank_state& rank = self();
-  if (int const error = check_inactive(rank, *handle, "MPI_Start")) return error;
-  return start(rank, *handle, "MPI_Start");
+  return start_all(rank, 1, handle, plain_start{rank}, "MPI_Start");
 }
 
-/// After an error the requests before the one that failed are active.
 QUARRY_HD int MPI_Startall(int count, MPI_Request* handles) {
   rank_state& rank = self();
-  if (count < 0) return fail(rank, MPI_COMM_WORLD, MPI_ERR_COUNT, "MPI_Startall", "count", count);
-  for (int i = 0; i < count; ++i)
-    if (int const error = check_inactive(rank, handles[i], "MPI_Startall")) return error;
-  for (int i = 0; i < count; ++i)
-    if (int const error = start(rank, handles[i], "MPI_Startall")) return error;
-  return MPI_SUCCESS;
+  return start_all(rank, count, handles, plain_start{rank}, "MPI_Startall");
 }
 
 }  // extern "C"

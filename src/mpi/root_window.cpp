@@ -133,6 +133,7 @@ QUARRY_SLOW void root_window::wait_for_all() const {
 
 QUARRY_SLOW void root_window::read_all(void* received, rank_parts const& into,
                                        MPI_Datatype type) const {
+  if (is_too_long().load(simt::relaxed) != 0) of_.note(MPI_ERR_TRUNCATE);  // (F)
   bytes const element = element_size(of_.rank, type);
   std::int64_t const extent = element_extent(of_.rank, type);
   bool const is_one_block = into.counts == nullptr && into.displacements == nullptr &&

@@ -51,7 +51,7 @@ class root_window {
   /// Gather: waits until all ranks have written.
   QUARRY_SLOW void wait_for_all() const;
   /// After `wait_for_all`: copies all parts to a buffer of the caller. Notes an error if there is
-  /// no room for all of a part.
+  /// no room for all of a part, in this buffer or in the root's.
   QUARRY_SLOW void read_all(void* received, rank_parts const& into, MPI_Datatype type) const;
 
   /// Called by every rank after its copies. The root waits for all.
@@ -76,7 +76,7 @@ class root_window {
   }
   /// Whether a rank has sent more than its part. Atomic, because several ranks may store it.
   /// Relaxed (F): the broadcast of the window comes between the root's first store and all copies,
-  /// and the arrivals come between the copies and the root's load.
+  /// and the arrivals come between the copies and the loads.
   [[nodiscard]] QUARRY_HD simt::atomic_ref<std::uint32_t> is_too_long() const;
   /// A rank's part.
   [[nodiscard]] QUARRY_SLOW typed_elements part(std::uint32_t rank) const;

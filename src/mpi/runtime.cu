@@ -47,6 +47,7 @@
 #include "information.cpp"
 #include "intercommunicators.cpp"
 #include "large_counts.cpp"
+#include "lent_buffers.cpp"
 #include "long_messages.cpp"
 #include "matched_messages.cpp"
 #include "meeting.cpp"

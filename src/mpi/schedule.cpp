@@ -132,7 +132,7 @@ QUARRY_SLOW void start_schedule(rank_state& rank, schedule& run) {
   run.position = 0;
   run.in_flight = 0;
   run.is_done = 0;
-  run.error = MPI_SUCCESS;
+  run.error = run.own_error;
   run.next = nullptr;
   schedule** link = &rank.schedules;
   while (*link != nullptr) link = &(*link)->next;

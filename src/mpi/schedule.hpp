@@ -52,7 +52,8 @@ struct schedule {
   operation what;
   form how;
   std::uint32_t is_done;
-  std::int32_t error;  // of the first message that failed
+  std::int32_t error;      // of the first message that failed
+  std::int32_t own_error;  // before the first message: the caller's own part is too long
 };
 
 /// Begins all steps that can begin. The schedule is the rank's until it is done.

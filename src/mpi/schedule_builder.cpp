@@ -64,6 +64,15 @@ QUARRY_SLOW void schedule_builder::copy(void const* source, bytes count, MPI_Dat
   add(step);
 }
 
+QUARRY_SLOW void schedule_builder::copy_part(void const* source, bytes count, MPI_Datatype type,
+                                             void* target, bytes room, MPI_Datatype to_type) {
+  bytes const element = element_size(rank_, type);
+  bytes const room_bytes = room * element_size(rank_, to_type);
+  bool const is_too_long = count * element > room_bytes;
+  if (is_too_long) made_.own_error = MPI_ERR_TRUNCATE;
+  copy(source, is_too_long ? room_bytes / element : count, type, target, to_type);
+}
+
 QUARRY_SLOW void schedule_builder::reduce(void const* lower, void* result, bytes count,
                                           MPI_Datatype type) {
   if (count == 0) return;

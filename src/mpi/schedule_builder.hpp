@@ -29,6 +29,10 @@ class schedule_builder {
                            MPI_Datatype type, std::uint32_t direction = 0);
   QUARRY_SLOW void copy(void const* source, bytes count, MPI_Datatype type, void* target,
                         MPI_Datatype to_type);
+  /// The same for a buffer of `room` elements. If that is not enough, copies what it has room for,
+  /// and the operation fails.
+  QUARRY_SLOW void copy_part(void const* source, bytes count, MPI_Datatype type, void* target,
+                             bytes room, MPI_Datatype to_type);
   /// result[i] = lower[i] op result[i]
   QUARRY_SLOW void reduce(void const* lower, void* result, bytes count, MPI_Datatype type);
 

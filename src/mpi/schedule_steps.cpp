@@ -169,7 +169,7 @@ QUARRY_SLOW void add_scan(schedule_builder& to, rank_state& rank, collective_cal
   bool const includes_own = wanted.what == operation::scan;
   std::uint32_t const children = tree_children(all.own, all.size);
   element_span const span = span_of(rank, count, type);
-  bytes const distance = (span.size + 15) / 16 * 16;
+  bytes const distance = span.distance();
   char* const memory = to.memory((children + 3) * distance);
   auto const place = [&](std::uint32_t index) { return memory + index * distance - span.first; };
   char* const sum = place(children + 1);
@@ -211,7 +211,7 @@ QUARRY_SLOW void add_gather(schedule_builder& to, rank_state& rank, collective_c
     if (peers.has_two_groups || from != peers.local.own) {
       to.receive(peers.remote, from, part.data, part.count, part.type);
     } else if (!wanted.sent.is_in_place()) {
-      to.copy(sent.data, sent.count, sent.type, part.data, part.type);
+      to.copy_part(sent.data, sent.count, sent.type, part.data, part.count, part.type);
     }
   }
 }
@@ -228,7 +228,7 @@ QUARRY_SLOW void add_scatter(schedule_builder& to, rank_state& rank, collective_
     if (peers.has_two_groups || target != peers.local.own) {
       to.send(peers.remote, target, part.data, part.count, part.type);
     } else if (!wanted.received.is_in_place()) {
-      to.copy(part.data, part.count, part.type, received.data, received.type);
+      to.copy_part(part.data, part.count, part.type, received.data, received.count, received.type);
     }
   }
 }
@@ -257,7 +257,7 @@ QUARRY_SLOW void add_allgather(schedule_builder& to, rank_state& rank,
   if (is_in_place) own = wanted.received.part_of(rank, peers.local.own);
   if (!is_in_place && !peers.has_two_groups) {
     buffer_part const part = wanted.received.part_of(rank, peers.local.own);
-    to.copy(own.data, own.count, own.type, part.data, part.type);
+    to.copy_part(own.data, own.count, own.type, part.data, part.count, part.type);
   }
   add_exchange(
       peers,
@@ -279,7 +279,7 @@ QUARRY_SLOW void add_alltoall(schedule_builder& to, rank_state& rank, collective
     if (!peers.has_two_groups) {
       buffer_part const from = wanted.sent.part_of(rank, peers.local.own);
       buffer_part const part = received.part_of(rank, peers.local.own);
-      to.copy(from.data, from.count, from.type, part.data, part.type);
+      to.copy_part(from.data, from.count, from.type, part.data, part.count, part.type);
     }
     return add_exchange(
         peers,

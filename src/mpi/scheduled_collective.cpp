@@ -21,24 +21,6 @@ constexpr std::int32_t local_tag = 1 << number_bits;
 /// In another one: the operation is one of neighbours.
 constexpr std::int32_t neighbour_tag = 1 << number_bits;
 
-[[nodiscard]] QUARRY_HD bool reduces(operation what) {
-  switch (what) {
-    case operation::reduce:
-    case operation::allreduce:
-    case operation::reduce_scatter:
-    case operation::reduce_scatter_block:
-    case operation::scan:
-    case operation::exscan:
-      return true;
-    default:
-      return false;
-  }
-}
-
-[[nodiscard]] QUARRY_HD bool is_among_neighbours(operation what) {
-  return what >= operation::neighbor_allgather;
-}
-
 /// The bits of the operation's number.
 [[nodiscard]] QUARRY_HD std::int32_t number_tag(operation what, std::uint32_t number) {
   if (!is_among_neighbours(what))
@@ -47,14 +29,9 @@ constexpr std::int32_t neighbour_tag = 1 << number_bits;
   return neighbour_tag | static_cast<std::int32_t>((number & mask) << direction_bits);
 }
 
-/// How many parts the call reads or writes of a buffer; 0: none.
-struct used_parts {
-  std::uint32_t sent;
-  std::uint32_t received;
-};
+}  // namespace
 
-[[nodiscard]] QUARRY_SLOW used_parts parts_of(collective_call const& wanted,
-                                              collective_peers const& peers) {
+QUARRY_SLOW used_parts parts_of(collective_call const& wanted, collective_peers const& peers) {
   bool const is_root = peers.is_root(wanted.root);
   bool const is_outside = peers.has_two_groups && wanted.root == MPI_PROC_NULL;
   bool const is_elsewhere = peers.has_two_groups && is_root;  // the other group has the parts
@@ -96,6 +73,21 @@ struct used_parts {
   }
 }
 
+QUARRY_SLOW collective_peers peers_of(rank_state& rank, membership& at, operation what) {
+  collective_peers result{};
+  result.remote = {at.shared, at.size, at.rank, 0};
+  result.local = result.remote;
+  result.has_two_groups = is_intercommunicator(at);
+  if (result.has_two_groups) {
+    membership const& own = own_group(rank, at);
+    result.local = {own.shared, own.size, own.rank, 0};
+  }
+  if (is_among_neighbours(what)) result.near = neighbours_of(rank, at);
+  return result;
+}
+
+namespace {
+
 QUARRY_SLOW int check_buffer(rank_state& rank, MPI_Comm handle, part_buffer const& buffer,
                              std::uint32_t parts, char const* function) {
   if (parts == 0 || buffer.is_in_place()) return MPI_SUCCESS;
@@ -132,20 +124,6 @@ QUARRY_SLOW int check_call(rank_state& rank, MPI_Comm handle, collective_call co
       !is_reducible(rank, wanted.op, wanted.received.type))
     return fail(rank, handle, MPI_ERR_OP, function, "operation", wanted.op);
   return MPI_SUCCESS;
-}
-
-[[nodiscard]] QUARRY_SLOW collective_peers peers_of(rank_state& rank, membership& at,
-                                                    operation what) {
-  collective_peers result{};
-  result.remote = {at.shared, at.size, at.rank, 0};
-  result.local = result.remote;
-  result.has_two_groups = is_intercommunicator(at);
-  if (result.has_two_groups) {
-    membership const& own = own_group(rank, at);
-    result.local = {own.shared, own.size, own.rank, 0};
-  }
-  if (is_among_neighbours(what)) result.near = neighbours_of(rank, at);
-  return result;
 }
 
 /// Makes the schedule; null if the heap has no memory.

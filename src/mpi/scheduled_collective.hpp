@@ -74,6 +74,36 @@ struct collective_peers {
   }
 };
 
+/// The peers of an operation of a communicator.
+[[nodiscard]] QUARRY_SLOW collective_peers peers_of(rank_state& rank, membership& at,
+                                                    operation what);
+
+[[nodiscard]] QUARRY_HD constexpr bool reduces(operation what) {
+  switch (what) {
+    case operation::reduce:
+    case operation::allreduce:
+    case operation::reduce_scatter:
+    case operation::reduce_scatter_block:
+    case operation::scan:
+    case operation::exscan:
+      return true;
+    default:
+      return false;
+  }
+}
+
+[[nodiscard]] QUARRY_HD inline bool is_among_neighbours(operation what) {
+  return what >= operation::neighbor_allgather;
+}
+
+/// How many parts a call reads or writes of each buffer; 0: none.
+struct used_parts {
+  std::uint32_t sent;
+  std::uint32_t received;
+};
+[[nodiscard]] QUARRY_SLOW used_parts parts_of(collective_call const& wanted,
+                                              collective_peers const& peers);
+
 /// At most so many messages of one schedule are on their way at once, unless each rank may have
 /// other peers.
 inline constexpr std::uint32_t most_scheduled_messages = 32;

@@ -33,7 +33,7 @@ struct signature_note {
   MPI_Request handle;  // of the receive; MPI_REQUEST_NULL if that blocks
 };
 
-/// MPI_Send and its kind for messages with signatures. `how` is not `buffered`. Only checked
+/// MPI_Send and its kind for messages with signatures. A buffered one fits the buffer. Only checked
 /// programs call them, and nothing that other programs call does: their stacks stay as they are.
 QUARRY_SLOW int send_signed(void const* data, int count, MPI_Datatype type, int to, int tag,
                             MPI_Comm communicator, mode how, call which, char const* function);
@@ -46,6 +46,10 @@ QUARRY_SLOW int sendrecv_signed(void const* sent, std::int64_t sent_count, MPI_D
                                 MPI_Datatype received_type, int from, int received_tag,
                                 MPI_Comm communicator, MPI_Status* status, char const* function,
                                 type_signature const& signature);
+
+/// As `start_pair`: the message that the pair sends has the signature.
+QUARRY_SLOW void start_signed_pair(rank_state& rank, request& pair, call which,
+                                   type_signature const& signature);
 
 /// After `is_received`: frees a message that its sender has waited for.
 QUARRY_SLOW void finish_signed_send(message& own);

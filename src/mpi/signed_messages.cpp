@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages with signatures. They never lie in a slot: the slot has their address, and they have
 // that of their note. Senders wait where they would wait without signatures.
-#include "message_calls.hpp"
+#include "buffered_sends.hpp"
+#include "operation_pair.hpp"
 #include "signatures.hpp"
 
 #include <new>
@@ -38,15 +39,17 @@ constexpr std::uint32_t most_spare_notes = 16;
   if (!signature.is_known)
     return start_send(rank, through, data, count, type, to, tag, how, which, own);
   bytes const size = count * element_size(rank, type);
-  bool const is_copied =
-      size <= most_eager || !is_shared_memory(data) || !is_dense(rank, type);  // as `start_send`
+  bool const is_copied = size <= most_eager || how == mode::buffered || !is_shared_memory(data) ||
+                         !is_dense(rank, type);  // as `start_send`
   bool const waits = how == mode::synchronous || !is_copied;
+  bool const is_in_buffer = how == mode::buffered && size > most_eager;
   wait_reason const reason = reason_of(which, to, tag, through.context);
   bytes const copied = is_copied ? size : 0;
   bytes const room = note_offset(copied) + sizeof(signature_note*);
   message* const sent = wait_for_memory(rank, reason, [&] {
-    return waits ? static_cast<message*>(allocate(sizeof(message) + room))
-                 : new_outgoing(rank, room);
+    return waits          ? static_cast<message*>(allocate(sizeof(message) + room))
+           : is_in_buffer ? new_buffered(rank, room)
+                          : new_outgoing(rank, room);
   });
   if (waits) {
     ::new (sent) message{};
@@ -126,6 +129,16 @@ QUARRY_SLOW int sendrecv_signed(void const* sent, std::int64_t sent_count, MPI_D
   wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
              [&] { return wanted.is_done != 0; });
   return finish_receive(rank, communicator, wanted, status, function);
+}
+
+QUARRY_SLOW void start_signed_pair(rank_state& rank, request& pair, call which,
+                                   type_signature const& signature) {
+  start_pair_by(rank, pair, [&](operation_pair& begun, message& own) {
+    operation_pair::arguments const& made = begun.sent;
+    return start_signed_send(rank, {&begun.at, begun.at.context}, made.data,
+                             static_cast<bytes>(made.count), made.type, made.peer, made.tag,
+                             begun.how, which, signature, own);
+  });
 }
 
 QUARRY_SLOW void release_note(rank_state& rank, signature_note* note) {

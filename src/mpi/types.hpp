@@ -151,10 +151,18 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
 }
 
 /// The part of a buffer that elements use. It includes the gaps between their bytes and their
-/// bounds: a function of the program may copy whole structs.
+/// bounds: a function of the program may copy whole structs. `first` is a multiple of `alignment`,
+/// so that elements have their alignment in memory that begins at such an address.
 struct element_span {
+  static constexpr std::int64_t alignment = 16;
+
   std::int64_t first;  // the offset of its first byte from the buffer's address
   bytes size;
+
+  /// The distance of such parts that lie one behind another.
+  [[nodiscard]] QUARRY_HD bytes distance() const {
+    return (size + alignment - 1) / alignment * alignment;
+  }
 };
 [[nodiscard]] QUARRY_HD inline element_span span_of(rank_state& rank, bytes count,
                                                     MPI_Datatype type) {
@@ -165,8 +173,9 @@ struct element_span {
   std::int64_t const last = static_cast<std::int64_t>(count - 1) * facts.extent();
   bool const begins_with_gap = facts.lower < facts.true_lower;
   bool const ends_with_gap = facts.upper > facts.true_upper;
-  std::int64_t const first =
+  std::int64_t const lowest =
       (begins_with_gap ? facts.lower : facts.true_lower) + (last < 0 ? last : 0);
+  std::int64_t const first = lowest & -element_span::alignment;
   std::int64_t const end = (ends_with_gap ? facts.upper : facts.true_upper) + (last < 0 ? 0 : last);
   return {first, static_cast<bytes>(end - first)};
 }

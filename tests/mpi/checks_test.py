@@ -107,6 +107,34 @@ class Checks(unittest.TestCase):
         what = "collective operation"
         self.expect("collective_changed", rf"the buffer of the {what} of {line_of('GATHERS')} changed before the {what} was complete: faults")
 
+    def test_types_of_messages_of_other_kinds(self):
+        differ = "datatypes differ: the receive of {0} has {1}, the message of {2} from rank \\d of the world has {3}$"
+        reports = {
+            differ.format(line_of("RECEIVES PERSISTENT"), "MPI_FLOAT", line_of("PERSISTENT SEND"), "MPI_INT"): 3,
+            differ.format(line_of("EXCHANGES TYPES"), "MPI_FLOAT", line_of("EXCHANGES TYPES"), "MPI_INT"): 3,
+            differ.format(line_of("PERSISTENT RECEIVE"), "MPI_INT", line_of("FLOATS"), "MPI_FLOAT"): 3,
+            differ.format(line_of("LONG UNBUFFERED"), "MPI_FLOAT", line_of("LONG BUFFERED"), "MPI_INT"): 3,
+        }
+        self.expect_all("other_types", reports)
+
+    def test_parts_of_buffers_and_persistent_collectives(self):
+        uses = r"this call (?:receives into|sends) bytes that the unfinished collective operation of {0} uses: {1}$"
+        changed = r"the buffer of the collective operation of {0} changed before the collective operation was complete: faults"
+        part = line_of("MOVES PARTS")
+        self.expect_all("part_buffers", {uses.format(part, line_of("TOUCHES A PART")): 3, changed.format(part): 3})
+        freed = rf"no call frees the persistent request of the collective operation of {line_of('NEVER FREED EITHER')}$"
+        used = uses.format(line_of("STARTED OPERATION"), line_of("TOUCHES ITS RESULT"))
+        self.expect_all("persistent_collective", {used: 3, freed: 3})
+
+    def test_functions_with_large_counts(self):
+        receive = line_of("LARGE RECEIVE")
+        reports = {
+            rf"bytes that the unfinished receive of {receive} uses: {line_of('LARGE BCAST')}$": 3,
+            rf"the receive of {receive} has MPI_FLOAT, the message of {line_of('LARGE SEND')} from rank \d of the world has MPI_INT$": 3,
+            rf"the datatype of {line_of('LARGE TYPE')} is not freed$": 3,
+        }
+        self.expect_all("large", reports)
+
     def expect_all(self, case, reports):
         for schedule in SCHEDULES:
             result, lines = self.run_case(case, schedule=schedule)

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -264,6 +267,75 @@ TEST(Reduction, EachTypeAcceptsItsOperationsAndNoOthers) {
       }
     }
   });
+}
+
+/// A struct of whose numbers a type leaves out the first one, and a type of another struct without
+/// the gap at its end.
+struct partial {
+  int left_out;
+  int whole;
+  double real;
+};
+struct packed {
+  double real;
+  char letter;
+};
+
+std::atomic<int> unaligned{0};
+
+void add_structs(void* input, void* in_out, int* count, MPI_Datatype* type) {
+  for (void const* const address : {input, in_out})
+    unaligned += reinterpret_cast<std::uintptr_t>(address) % alignof(double) != 0;
+  int size = 0;
+  MPI_Type_size(*type, &size);
+  EXPECT_EQ(*count, 1);
+  double left = 0, right = 0;
+  std::size_t const offset = size == 9 ? offsetof(packed, real) : offsetof(partial, real);
+  std::memcpy(&left, static_cast<char const*>(input) + offset, sizeof(left));
+  std::memcpy(&right, static_cast<char const*>(in_out) + offset, sizeof(right));
+  right += left;
+  std::memcpy(static_cast<char*>(in_out) + offset, &right, sizeof(right));
+}
+
+template <class T>
+void check_aligned(MPI_Datatype type, MPI_Op op) {
+  int const size = size_of(MPI_COMM_WORLD), own = rank_in(MPI_COMM_WORLD);
+  T mine{}, result{};
+  mine.real = 1;
+  MPI_Request request;
+  MPI_Allreduce(&mine, &result, 1, type, op, MPI_COMM_WORLD);
+  EXPECT_EQ(result.real, size);
+  MPI_Scan(&mine, &result, 1, type, op, MPI_COMM_WORLD);
+  EXPECT_EQ(result.real, own + 1);
+  MPI_Iallreduce(&mine, &result, 1, type, op, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  EXPECT_EQ(result.real, size);
+  MPI_Iscan(&mine, &result, 1, type, op, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  EXPECT_EQ(result.real, own + 1);
+}
+
+TEST(Reduction, OperationsOfTheProgramGetStructsAtTheirAlignment) {
+  unaligned = 0;
+  run_in_worlds([] {
+    int const ones[] = {1, 1};
+    MPI_Aint const in_partial[] = {offsetof(partial, whole), offsetof(partial, real)};
+    MPI_Aint const in_packed[] = {offsetof(packed, real), offsetof(packed, letter)};
+    MPI_Datatype const of_partial[] = {MPI_INT, MPI_DOUBLE}, of_packed[] = {MPI_DOUBLE, MPI_CHAR};
+    MPI_Datatype partials, packeds, padded;
+    MPI_Type_create_struct(2, ones, in_partial, of_partial, &partials);
+    MPI_Type_create_struct(2, ones, in_packed, of_packed, &padded);
+    MPI_Type_create_resized(padded, 0, 9, &packeds);
+    MPI_Type_commit(&partials);
+    MPI_Type_commit(&packeds);
+    MPI_Op add;
+    MPI_Op_create(add_structs, 1, &add);
+    check_aligned<partial>(partials, add);
+    check_aligned<packed>(packeds, add);
+    MPI_Op_free(&add);
+    for (MPI_Datatype* type : {&partials, &packeds, &padded}) MPI_Type_free(type);
+  });
+  EXPECT_EQ(unaligned, 0);
 }
 
 }  // namespace reduction_test

@@ -68,6 +68,18 @@ TEST(WaitGraph, ShowsForWhomTheOthersWait) {
 TEST(WaitGraph, ShowsThatOperationsDiffer) {
   EXPECT_EQ(graph({in(mpi::call::barrier), in(mpi::call::bcast), in(mpi::call::barrier)}),
             "  a circle of 2 ranks: 0 -> 1 -> 0\n");
+  EXPECT_EQ(graph({in(mpi::call::shared_allreduce), in(mpi::call::shared_gather)}),
+            "  a circle of 2 ranks: 0 -> 1 -> 0\n");
+}
+
+TEST(WaitGraph, KnowsTheOperationsThatNeedAllRanks) {
+  for (mpi::call const which :
+       {mpi::call::finalize, mpi::call::scan, mpi::call::comm_create, mpi::call::shared_scatter,
+        mpi::call::shared_bcast, mpi::call::shared_allreduce})
+    EXPECT_EQ(graph({in(which), ended()}),
+              "  1 rank waits, directly or through others, for rank 1, which has ended\n");
+  for (mpi::call const which : {mpi::call::probe, mpi::call::memory, mpi::call::buffer_detach})
+    EXPECT_EQ(graph({in(which), ended()}), "");
 }
 
 /// In a communicator whose messages have the context 4, and whose operations have 5.

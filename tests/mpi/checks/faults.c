@@ -163,6 +163,67 @@ static void collective_changed(void) {
   MPI_Wait(&begun, MPI_STATUS_IGNORE);
 }
 
+// Messages of other kinds whose types differ from those of their receives.
+static void other_types(void) {
+  static char buffer[10000];
+  static int many[2000];
+  int const next = (rank + 1) % size, from = (rank + size - 1) % size;
+  MPI_Request made;
+  void* detached;
+  int bytes;
+  MPI_Send_init(values, 4, MPI_INT, next, 1, MPI_COMM_WORLD, &made);
+  MPI_Start(&made);  // PERSISTENT SEND
+  MPI_Recv(values + 8, 4, MPI_FLOAT, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // RECEIVES PERSISTENT
+  MPI_Wait(&made, MPI_STATUS_IGNORE);
+  MPI_Request_free(&made);
+  MPI_Isendrecv(values, 4, MPI_INT, next, 2, values + 8, 4, MPI_FLOAT, from, 2, MPI_COMM_WORLD, &made);  // EXCHANGES TYPES
+  MPI_Wait(&made, MPI_STATUS_IGNORE);
+  MPI_Isendrecv_replace(values, 4, MPI_INT, next, 3, from, 3, MPI_COMM_WORLD, &made);  // REPLACES LATER
+  MPI_Wait(&made, MPI_STATUS_IGNORE);
+  MPI_Send(values, 4, MPI_FLOAT, next, 3, MPI_COMM_WORLD);  // FLOATS
+  MPI_Recv_init(values, 4, MPI_INT, from, 3, MPI_COMM_WORLD, &made);
+  MPI_Start(&made);  // PERSISTENT RECEIVE
+  MPI_Wait(&made, MPI_STATUS_IGNORE);
+  MPI_Request_free(&made);
+  MPI_Buffer_attach(buffer, sizeof buffer);
+  MPI_Bsend(many, 2000, MPI_INT, next, 4, MPI_COMM_WORLD);  // LONG BUFFERED
+  MPI_Recv(many, 2000, MPI_FLOAT, from, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // LONG UNBUFFERED
+  MPI_Buffer_detach(&detached, &bytes);
+}
+
+// Parts with gaps between them.
+static void part_buffers(void) {
+  int counts[8], places[8];
+  for (int i = 0; i < size; ++i) counts[i] = 2, places[i] = 4 * (size - 1 - i);
+  MPI_Request begun;
+  MPI_Ialltoallv(values, counts, places, MPI_INT, values + 32, counts, places, MPI_INT, MPI_COMM_WORLD, &begun);  // MOVES PARTS
+  MPI_Bcast(values + 34, 2, MPI_INT, 0, MPI_COMM_WORLD);  // a gap
+  MPI_Bcast(values + 36, 1, MPI_INT, 0, MPI_COMM_WORLD);  // TOUCHES A PART
+  values[4] += 99;
+  MPI_Wait(&begun, MPI_STATUS_IGNORE);
+}
+
+static void persistent_collective(void) {
+  MPI_Request made;
+  MPI_Allreduce_init(values, values + 32, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &made);  // NEVER FREED EITHER
+  for (int round = 0; round < 2; ++round) {
+    values[0] = values[33] = round;  // it is not active
+    MPI_Start(&made);  // STARTED OPERATION
+    if (round == 1) MPI_Bcast(values + 33, 1, MPI_INT, 0, MPI_COMM_WORLD);  // TOUCHES ITS RESULT
+    MPI_Wait(&made, MPI_STATUS_IGNORE);
+  }
+}
+
+static void large(void) {
+  MPI_Request begun;
+  MPI_Datatype pair;
+  MPI_Type_contiguous_c(2, MPI_INT, &pair);  // LARGE TYPE
+  MPI_Irecv_c(values, 8, MPI_FLOAT, rank, 1, MPI_COMM_WORLD, &begun);  // LARGE RECEIVE
+  MPI_Bcast_c(values + 4, 2, MPI_INT, 0, MPI_COMM_WORLD);  // LARGE BCAST
+  MPI_Send_c(values + 16, 8, MPI_INT, rank, 1, MPI_COMM_WORLD);  // LARGE SEND
+  MPI_Wait(&begun, MPI_STATUS_IGNORE);
+}
+
 // A communicator between the even ranks and the odd ones.
 static MPI_Comm between(void) {
   MPI_Comm half, both;
@@ -250,6 +311,29 @@ static void allowed(void) {
   MPI_Iallreduce(MPI_IN_PLACE, values, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
   MPI_Isendrecv_replace(values + 8, 4, MPI_INT, next, 7, from, 7, MPI_COMM_WORLD, &requests[1]);
   MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  int counts[8], places[8];
+  for (int i = 0; i < size; ++i) counts[i] = 1, places[i] = 2 * i;
+  MPI_Iallgatherv(values + 40, 1, MPI_INT, values, counts, places, MPI_INT, MPI_COMM_WORLD, &requests[0]);
+  if (rank == 0) MPI_Bcast(values + 1, 1, MPI_INT, 0, MPI_COMM_WORLD);  // a gap; with large counts, too
+  else MPI_Bcast_c(values + 1, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Wait(&requests[0], &status);
+  MPI_Comm line;  // its ends have a neighbour less
+  int const no = 0;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &no, 0, &line);
+  MPI_Ineighbor_alltoall(values, 1, MPI_INT, values + 8, 1, MPI_INT, line, &requests[0]);
+  int const absent = rank == 0 ? 8 : rank == size - 1 ? 9 : 20;
+  MPI_Sendrecv(values + 40, 1, MPI_INT, next, 8, values + absent, 1, MPI_INT, from, 8, MPI_COMM_WORLD, &status);
+  MPI_Wait(&requests[0], &status);
+  MPI_Comm_free(&line);
+  MPI_Bcast_init(values, 4, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+  MPI_Recv_init(values + 8, 5, MPI_INT, from, 9, MPI_COMM_WORLD, &requests[1]);
+  MPI_Send_init_c(values + 16, 2, MPI_2INT, next, 9, MPI_COMM_WORLD, &requests[2]);
+  for (int i = 0; i < 2; ++i) {
+    MPI_Startall(3, requests);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    values[0] = values[8] = values[16] = i;
+  }
+  for (int i = 0; i < 3; ++i) MPI_Request_free(&requests[i]);
   MPI_Info left;
   MPI_Info_create(&left);
   MPI_Finalize();
@@ -319,6 +403,10 @@ int main(int argc, char** argv) {
                      {"buffered", buffered},
                      {"collective_buffers", collective_buffers},
                      {"collective_changed", collective_changed},
+                     {"other_types", other_types},
+                     {"part_buffers", part_buffers},
+                     {"persistent_collective", persistent_collective},
+                     {"large", large},
                      {"groups", groups},
                      {"unfinished", unfinished},
                      {"allowed", allowed},

@@ -174,6 +174,52 @@ static void external(void) {
   MPI_Type_free(&type);
 }
 
+// A type leaves out the first member of a struct: the operation gets the others at their alignment.
+struct partial {
+  int left_out;
+  int whole;
+  double real;
+};
+
+static void add_partial(void* input, void* in_out, int* count, MPI_Datatype* type) {
+  struct partial const* const left = input;
+  struct partial* const right = in_out;
+  (void)type;
+  for (int i = 0; i < *count; ++i) {
+    right[i].whole += left[i].whole;
+    right[i].real += left[i].real;
+  }
+}
+
+static void partial_structs(void) {
+  int const lengths[] = {1, 1};
+  MPI_Aint const places[] = {offsetof(struct partial, whole), offsetof(struct partial, real)};
+  MPI_Datatype const types[] = {MPI_INT, MPI_DOUBLE};
+  MPI_Datatype members, type;
+  MPI_Op add;
+  MPI_Request request;
+  MPI_Type_create_struct(2, lengths, places, types, &members);
+  MPI_Type_create_resized(members, offsetof(struct partial, whole), sizeof(struct partial), &type);
+  MPI_Type_free(&members);
+  MPI_Type_commit(&type);
+  MPI_Op_create(add_partial, 1, &add);
+  struct partial const own[2] = {{-1, rank + 1, 0.5}, {-2, 2 * rank, 1.25}};
+  struct partial total[2] = {{7, 0, 0}, {8, 0, 0}}, lower[2] = {{7, 0, 0}, {8, 0, 0}};
+  MPI_Allreduce(own, total, 2, type, add, MPI_COMM_WORLD);
+  MPI_Scan(own, lower, 2, type, add, MPI_COMM_WORLD);
+  for (int i = 0; i < 2; ++i)
+    printf("%d: partial: %d %d %g, %d %d %g\n", rank, total[i].left_out, total[i].whole,
+           total[i].real, lower[i].left_out, lower[i].whole, lower[i].real);
+  MPI_Iallreduce(own, total, 2, type, add, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Iscan(own, lower, 2, type, add, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  printf("%d: partial: %d %g, %d %g\n", rank, total[1].whole, total[1].real, lower[1].whole,
+         lower[1].real);
+  MPI_Op_free(&add);
+  MPI_Type_free(&type);
+}
+
 static void on_the_stack(void) {
   char sent[room], received[room];
   all_types(sent, received);
@@ -192,6 +238,7 @@ int main(int argc, char** argv) {
   absolute();
   reduced();
   external();
+  partial_structs();
   MPI_Finalize();
   return 0;
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lent_buffers.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+namespace {
+
+/// Of parts that do not lie together, so many are checked.
+constexpr std::uint32_t most_ranges = 64;
+
+/// The bytes of a buffer that an operation reads or writes are checked, or belong to a request.
+class lender {
+ public:
+  QUARRY_HD lender(rank_state& rank, MPI_Request handle) : rank_{rank}, handle_{handle} {}
+
+  QUARRY_SLOW void add(byte_range const& used, bool writes) const {
+    if (handle_ == MPI_REQUEST_NULL) {
+      check_bytes(rank_, used, writes);
+    } else {
+      note_bytes(rank_, handle_, used, writes);
+    }
+  }
+  QUARRY_SLOW void add_elements(void const* data, bytes count, MPI_Datatype type,
+                                bool writes) const {
+    if (data != MPI_IN_PLACE) add(range_of(rank_, data, count, type), writes);
+  }
+
+  /// Adds the parts for which `exists(index)` holds. Parts side by side are one range.
+  template <class Exists>
+  QUARRY_HD void add_parts(part_buffer const& buffer, std::uint32_t parts, bool writes,
+                           Exists const& exists) const {
+    if (buffer.is_in_place()) return;
+    byte_range range;
+    std::uint32_t ranges = 0;
+    for (std::uint32_t i = 0; i < parts && ranges < most_ranges; ++i) {
+      if (!exists(i) || buffer.count_of(i) <= 0) continue;
+      buffer_part const part = buffer.part_of(rank_, i);
+      byte_range const next = range_of(rank_, part.data, part.count, part.type);
+      if (next.begin == next.end) continue;
+      if (next.begin == range.end) {
+        range.end = next.end;
+      } else if (next.end == range.begin) {
+        range.begin = next.begin;
+      } else {
+        add(range, writes);
+        range = next;
+        ++ranges;
+      }
+    }
+    add(range, writes);
+  }
+
+ private:
+  rank_state& rank_;
+  MPI_Request handle_;
+};
+
+QUARRY_SLOW void lend_to_neighbours(lender const& to, collective_call const& call,
+                                    neighbours const& near, used_parts const& used) {
+  if (!near.is_known) return;
+  auto const sends = [&](std::uint32_t i) {
+    return used.sent == 1 || near.target(static_cast<int>(i)) != MPI_PROC_NULL;
+  };
+  auto const receives = [&](std::uint32_t i) {
+    return near.source(static_cast<int>(i)) != MPI_PROC_NULL;
+  };
+  to.add_parts(call.sent, used.sent, false, sends);
+  to.add_parts(call.received, used.received, true, receives);
+}
+
+/// Operations that reduce have their count and type in `received`.
+QUARRY_SLOW void lend_to_reduction(lender const& to, collective_call const& call,
+                                   collective_peers const& peers) {
+  part_buffer const& result = call.received;
+  bool const has_root = call.what == operation::reduce;
+  bool const is_root = peers.is_root(call.root);
+  bool const is_in_place = call.sent.is_in_place();
+  auto const count_of = [&](std::uint32_t part) {
+    int const count = result.count_of(part);
+    return static_cast<bytes>(count < 0 ? 0 : count);  // the call is refused
+  };
+  bytes const own_count = count_of(peers.local.own);
+  bytes count = own_count;  // of elements that the rank reduces
+  if (call.what == operation::reduce_scatter) {
+    count = 0;
+    for (std::uint32_t i = 0; i < peers.local.size; ++i) count += count_of(i);
+  } else if (call.what == operation::reduce_scatter_block) {
+    count *= peers.local.size;
+  }
+  if (has_root && peers.has_two_groups && call.root < 0) {
+    if (is_root) to.add_elements(result.data, count, result.type, true);
+    return;
+  }
+  to.add_elements(call.sent.data, count, result.type, false);
+  if (!has_root || (is_root && !peers.has_two_groups))
+    to.add_elements(result.data, is_in_place ? count : own_count, result.type, true);
+}
+
+QUARRY_SLOW void lend(lender const& to, collective_call const& call,
+                      collective_peers const& peers) {
+  used_parts const used = parts_of(call, peers);
+  auto const all = [](std::uint32_t) { return true; };
+  if (reduces(call.what)) return lend_to_reduction(to, call, peers);
+  if (is_among_neighbours(call.what)) return lend_to_neighbours(to, call, peers.near, used);
+  if (call.what == operation::bcast)
+    return to.add_parts(call.received, used.received, !peers.is_root(call.root), all);
+  to.add_parts(call.sent, used.sent, false, all);
+  to.add_parts(call.received, used.received, true, all);
+}
+
+/// A wrong call lends nothing: it is refused.
+QUARRY_SLOW void lend(MPI_Comm communicator, collective_call const& call, MPI_Request handle) {
+  rank_state& rank = self();
+  membership* const at = member(rank, communicator);
+  if (at == nullptr || checks_of(rank) == nullptr) return;
+  lend(lender{rank, handle}, call, peers_of(rank, *at, call.what));
+}
+
+}  // namespace
+
+QUARRY_SLOW void check_lent(MPI_Comm communicator, collective_call const& call) {
+  checks const* const own = checks_of(self());
+  if (own != nullptr && own->requests != nullptr) lend(communicator, call, MPI_REQUEST_NULL);
+}
+
+QUARRY_SLOW void note_lent(MPI_Comm communicator, collective_call const& call, MPI_Request handle) {
+  if (handle != MPI_REQUEST_NULL) lend(communicator, call, handle);
+}
+
+}  // namespace quarry::inline QUARRY_ABI::mpi
