@@ -6,7 +6,9 @@
 #include "driver_linker.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <initializer_list>
 #include <iterator>
 #include <utility>
 
@@ -85,13 +87,28 @@ std::uint64_t most_threads_with(int registers) {
          static_cast<std::uint64_t>(attribute(cudaDevAttrMultiProcessorCount));
 }
 
-/// Whether each rank can have a warp of helpers with 128 registers, but not with 255. More
-/// registers than 128 save few accesses to memory.
-bool gains_helpers(launch_options const& asked) {
-  std::uint64_t const threads = std::uint64_t{ranks_of_gpu(asked)} << 6;
+/// The most registers of a rank. Ranks that share a warp with 31 others wait for each other so often
+/// that fewer registers take less time, as long as there are 64: first a warp and a warp of helpers
+/// for each rank, then a warp, then a warp for two (docs/design/measurement_log.md).
+int best_registers(launch_options const& asked) {
+  std::uint64_t const ranks = ranks_of_gpu(asked);
+  std::uint32_t const wanted = asked.ranks_per_warp;
+  auto const most_with = [&](std::uint32_t shift, std::initializer_list<int> limits) {
+    for (int const registers : limits)
+      if (ranks << shift <= most_threads_with(registers)) return registers;
+    return 0;
+  };
   static_assert(helpers_exist(6));
-  return asked.ranks_per_warp <= 1 && threads > most_threads_with(255) &&
-         threads <= most_threads_with(128);
+  if (wanted <= 1)
+    if (int const found = most_with(6, {255, 128}); found != 0) return found;
+  if (wanted != 0) {
+    auto const shift = static_cast<std::uint32_t>(5 - std::countr_zero(std::min(wanted, 32u)));
+    int const found = most_with(shift, {255, 128, 64});
+    return found != 0 ? found : 32;
+  }
+  for (std::uint32_t const shift : {5u, least_shared_shift})
+    if (int const found = most_with(shift, {255, 128, 64}); found != 0) return found;
+  return 255;
 }
 
 /// The runtime's PTX for several GPUs, as cmake/QuarrySystemScope.cmake makes it.
@@ -164,9 +181,8 @@ gpu_program load_program(launch_options const& asked) {
       }))
     throw bad_argument{"--registers " + std::to_string(asked.registers) +
                        ": must be 32, 64, 128 or 255"};
-  std::uint32_t const limit = asked.registers != 0   ? asked.registers
-                              : gains_helpers(asked) ? 128
-                                                     : 255;
+  std::uint32_t const limit =
+      asked.registers != 0 ? asked.registers : static_cast<std::uint32_t>(best_registers(asked));
   for (variant const& which : variants) {
     if (static_cast<std::uint32_t>(which.registers) > limit) continue;
     // The driver needs seconds to compile, so that hopeless limits are not tried.

@@ -95,11 +95,15 @@ std::uint32_t reserve_shared_memory(gpu_program const& program, std::uint64_t bl
 
 /// How many threads a rank has, as a power of two. Ranks that share a warp run one after another
 /// where their paths differ, so each gets a warp if there are enough, and another one that helps it
-/// to copy if there are twice as many.
+/// to copy if there are twice as many. Two ranks share a warp if there are half as many.
 std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads) {
   std::uint64_t const ranks = ranks_of_gpu(asked);
   if (asked.ranks_per_warp <= 1 && ranks * 64 <= most_threads) return 6;
-  if (asked.ranks_per_warp == 0) return ranks * 32 <= most_threads ? 5 : 0;
+  if (asked.ranks_per_warp == 0) {
+    for (std::uint32_t const shift : {5u, least_shared_shift})
+      if (ranks << shift <= most_threads) return shift;
+    return 0;
+  }
   if (asked.ranks_per_warp > 32 || !std::has_single_bit(asked.ranks_per_warp))
     throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) +
                        ": must be 1, 2, 4, 8, 16 or 32"};

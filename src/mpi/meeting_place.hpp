@@ -25,6 +25,7 @@ struct block_place {
   }
 
   std::uint32_t meetings;         // how many are complete, modulo 2^32; atomic
+  std::uint32_t parted_warps;     // GPU: bit w: ranks of warp w must not join (join_lanes); atomic
   std::uint32_t arrived[kinds];   // how many ranks are at the meeting of this kind; atomic
   std::uint64_t expected[kinds];  // of the world's counter when the last such meeting is complete
   std::uint64_t result;           // of a reduction

@@ -37,10 +37,10 @@ constexpr option options[] = {
      "cuda-dynamic, cuda-map"},
     {"--ranks-per-warp", "N", "RANKS_PER_WARP",
      "GPU: how many ranks share a warp, a power of two up to 32 "
-     "(1 if all ranks fit so, else 32)"},
+     "(1 or 2 if all ranks fit so, else 32)"},
     {"--registers", "N", "REGISTERS",
      "GPU: the most registers of a rank: 32, 64, 128 or 255 (as many as all ranks can have, "
-     "but 128 if that gives each rank helpers)"},
+     "but fewer, at least 64, if fewer ranks share a warp so)"},
     {"--tune", "FILE", "TUNE",
      "GPU: chooses --ranks-per-warp and --registers by short runs of the program, and keeps the "
      "choice in FILE"},

@@ -4,6 +4,7 @@
 
 #include "calls.hpp"
 #include "errors.hpp"
+#include "seat.hpp"
 #include "types.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -305,13 +306,29 @@ QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
   wait_until(rank, reason, is_done, is_on_host() && rank.schedules == nullptr);
 }
 
+/// From now on the ranks of the caller's warp do not join. Call it before a collective operation
+/// begins that goes on while the rank does other things. A rank advances such an operation while it
+/// waits in a meeting, and a step may wait for a slot of another lane's mailbox. If that lane waited
+/// in `join_lanes`, both would wait for ever.
+QUARRY_HD inline void part_lanes() {
+#ifdef __CUDA_ARCH__
+  if (layout().shift == 0) atomicOr(&own_block().parted_warps, 1u << threadIdx.x / 32);
+#endif
+}
+
 /// The ranks of a warp continue together. Waits for all ranks of the warp that have not ended. Call
 /// it directly after a meeting is complete: between the two, no rank may wait for another. Lanes
 /// that have parted run one after another until then. Does nothing unless a warp has 32 ranks.
+///
+/// All lanes decide alike whether they join: a lane sets its warp's bit before it arrives at the
+/// meeting, whose completion orders that before all loads here, and no lane passes a join before
+/// all have loaded the bit.
 QUARRY_FAST void join_lanes() {
 #ifdef __CUDA_ARCH__
   std::uint32_t const first = own_rank() & ~31u;
   if (layout().shift != 0) return;
+  std::uint32_t const parted = block_word{own_block().parted_warps}.load(simt::relaxed);
+  if ((parted >> threadIdx.x / 32 & 1) != 0) return;
   __syncwarp(layout().size - first >= 32 ? ~0u : (1u << (layout().size - first)) - 1);
 #endif
 }

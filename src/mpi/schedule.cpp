@@ -129,6 +129,7 @@ QUARRY_SLOW bool advance_schedules(rank_state& rank) {
 }
 
 QUARRY_SLOW void start_schedule(rank_state& rank, schedule& run) {
+  part_lanes();
   run.position = 0;
   run.in_flight = 0;
   run.is_done = 0;
