@@ -3,10 +3,10 @@
 
 #include "fiber_lane.hpp"
 #include "fiber_switches.hpp"
+#include "launch_stacks.hpp"
 #include "random_source.hpp"
 
 #include <boost/context/fiber.hpp>
-#include <boost/context/fixedsize_stack.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -23,10 +23,9 @@ namespace {
 
 namespace context = boost::context;
 
-constexpr std::size_t default_stack_bytes = 128 * 1024;
 constexpr std::uint64_t max_lanes = 1u << 20;
 
-/// For a stack that the caller owns.
+/// The stacks outlive the fibers.
 struct borrowed_stack {
   void deallocate(context::stack_context&) noexcept {}
 };
@@ -43,6 +42,7 @@ class scheduler {
     std::uint64_t const first = std::min(schedule.part.first, all);
     std::uint64_t const end = first + std::min(schedule.part.count, all - first);
     is_part_ = end - first < all;
+    if (schedule.stacks.base == nullptr) own_stacks_.emplace(end - first);
     first_ = first;
     for (std::uint64_t number = first; number < end; ++number) {
       auto const block = static_cast<std::uint32_t>(number / lanes.threads);
@@ -224,24 +224,18 @@ class scheduler {
 
   /// `number`: among the lanes of this scheduler.
   void start(fiber_lane& lane, std::size_t number) {
-    if (schedule_.stacks.base == nullptr) {
-      context::fixedsize_stack allocator{default_stack_bytes};
-      start(lane, allocator.allocate(), allocator);
+    context::stack_context stack;
+    if (own_stacks_) {
+      stack = own_stacks_->of(number);
     } else {
-      context::stack_context stack;
       stack.size = schedule_.stacks.size;
       stack.sp = schedule_.stacks.base + (first_ + number) * schedule_.stacks.distance + stack.size;
-      start(lane, stack, borrowed_stack{});
     }
-  }
-
-  template <class Allocator>
-  void start(fiber_lane& lane, context::stack_context stack, Allocator const& allocator) {
     lane.for_sanitizers.stack_bottom = static_cast<char const*>(stack.sp) - stack.size;
     lane.for_sanitizers.stack_bytes = stack.size;
     switches_.create(lane.for_sanitizers);
     context::preallocated const prepared{stack.sp, stack.size, stack};
-    lane.fiber = context::fiber{std::allocator_arg, prepared, allocator,
+    lane.fiber = context::fiber{std::allocator_arg, prepared, borrowed_stack{},
                                 [this, &lane](context::fiber&& main) {
                                   switches_.end_scheduler(lane.for_sanitizers, true);
                                   main_ = std::move(main);
@@ -381,6 +375,7 @@ class scheduler {
   std::uint64_t first_ = 0;  // the number of the first lane
   bool is_part_ = false;     // other threads run other lanes
   std::size_t pauses_ = 0;
+  std::optional<launch_stacks> own_stacks_;  // if the caller has none; the lanes' fibers end before
   std::vector<std::unique_ptr<fiber_lane>> lanes_;
   std::vector<fiber_lane*> ready_;
   std::vector<fiber_lane*> coalescing_;

@@ -317,7 +317,11 @@ TEST(Tune, RefusesNegativeCostsAndTracesThatChange) {
 
 TEST(Tune, TwoTunersOfOneFileDoNotDisturbEachOther) {
   std::string const file = QUARRY_DATA "/gnn.pickle.gz";
-  auto const run = [&] { return tune([&] { return open_trace(file); }, {.threads = 2}); };
+  auto candidates = published_candidates(heuristic_rules::quarry);
+  candidates.resize(8);
+  auto const run = [&] {
+    return tune([&] { return open_trace(file); }, {.candidates = candidates, .threads = 2});
+  };
   tune_result results[2];
   {
     std::jthread const other{[&] { results[1] = run(); }};

@@ -44,13 +44,6 @@ inline constexpr std::uint32_t bits_per_word = 64;
 #endif
 }
 
-/// Position of the lowest one at or above position `start`. If there is no such one, position of
-/// the lowest one; 64 if `bits` is 0.
-[[nodiscard]] QUARRY_HD constexpr std::uint32_t one_from(word bits, std::uint32_t start) {
-  word const upper = bits & ~low_bits(start);
-  return lowest_one(upper != 0 ? upper : bits);
-}
-
 /// The lowest `count` ones of `bits`, or all of them if there are fewer.
 [[nodiscard]] QUARRY_HD constexpr word lowest_ones(word bits, std::uint32_t count) {
   if (count_ones(bits) <= count) return bits;

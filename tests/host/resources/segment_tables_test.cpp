@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/detail/segment_tables.hpp"
 
+#include "support/sanitized.hpp"
+
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -155,7 +157,7 @@ TEST(SegmentTables, AreCorrectAfterAKillAtAnyInstruction) {
   if (!length) GTEST_SKIP() << "no process may be traced here";
   whole.audit();
   std::mt19937_64 random{7};
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < (is_sanitized ? 8 : 40); ++round) {
     shared_tables tables;
     record_number const own = prepare(tables);
     std::uint64_t const count = random() % *length;
