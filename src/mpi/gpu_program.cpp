@@ -87,9 +87,9 @@ std::uint64_t most_threads_with(int registers) {
          static_cast<std::uint64_t>(attribute(cudaDevAttrMultiProcessorCount));
 }
 
-/// The most registers of a rank. Ranks that share a warp with 31 others wait for each other so often
-/// that fewer registers take less time, as long as there are 64: first a warp and a warp of helpers
-/// for each rank, then a warp, then a warp for two (docs/design/measurement_log.md).
+/// The most registers of a rank. Ranks that share a warp with 31 others wait for each other so
+/// often that fewer registers take less time, as long as there are 64: first a warp and a warp of
+/// helpers for each rank, then a warp, then a warp for two (docs/design/measurement_log.md).
 int best_registers(launch_options const& asked) {
   std::uint64_t const ranks = ranks_of_gpu(asked);
   std::uint32_t const wanted = asked.ranks_per_warp;

@@ -307,9 +307,9 @@ QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
 }
 
 /// From now on the ranks of the caller's warp do not join. Call it before a collective operation
-/// begins that goes on while the rank does other things. A rank advances such an operation while it
-/// waits in a meeting, and a step may wait for a slot of another lane's mailbox. If that lane waited
-/// in `join_lanes`, both would wait for ever.
+/// begins that goes on while the rank does other things. A rank advances such an operation while
+/// it waits in a meeting, and a step may wait for a slot of another lane's mailbox. If that lane
+/// waited in `join_lanes`, both would wait for ever.
 QUARRY_HD inline void part_lanes() {
 #ifdef __CUDA_ARCH__
   if (layout().shift == 0) atomicOr(&own_block().parted_warps, 1u << threadIdx.x / 32);
