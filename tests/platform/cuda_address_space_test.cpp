@@ -39,7 +39,7 @@ TEST_F(CudaAddressSpace, MapsMemoryInPartsAndUnmapsWholeParts) {
   space.map(base, 5 * page, 2 * page);
   EXPECT_EQ(gpu.mappings.size(), 3u);
   EXPECT_EQ(gpu.mappings.at(base + 4 * page).size, page);
-  for (auto const& entry : gpu.mappings) EXPECT_TRUE(entry.second.is_accessible);
+  for (auto const& entry : gpu.mappings) EXPECT_EQ(entry.second.devices, std::set{1});
 
   EXPECT_EQ(space.next_part(base + page, base + 5 * page), base + 2 * page);
   EXPECT_EQ(space.next_part(base + page, base + page + 1), base + page + 1);
@@ -51,6 +51,17 @@ TEST_F(CudaAddressSpace, MapsMemoryInPartsAndUnmapsWholeParts) {
   EXPECT_TRUE(gpu.handles.empty());
   space.release(base, 16 * page);
   EXPECT_TRUE(gpu.ranges.empty());
+}
+
+TEST_F(CudaAddressSpace, LetsPeersUseMappedAndMovedMemory) {
+  cuda_address_space shared{"test", 1, true};
+  auto const base = shared.reserve(16 * page, page);
+  shared.map(base, 2 * page, page);
+  for (auto const& entry : gpu.mappings) EXPECT_EQ(entry.second.devices, (std::set{0, 1}));
+  shared.move(base, base + 8 * page, 2 * page);
+  for (auto const& entry : gpu.mappings) EXPECT_EQ(entry.second.devices, (std::set{0, 1}));
+  shared.unmap(base + 8 * page, 2 * page);
+  shared.release(base, 16 * page);
 }
 
 TEST_F(CudaAddressSpace, MovesPartsWithTheirMemory) {
@@ -150,7 +161,8 @@ TEST_F(CudaAddressSpace, AgreesWithASetOfPages) {
     }
     ASSERT_EQ(gpu.mappings.size(), model.size());
     ASSERT_EQ(gpu.handles.size(), model.size());
-    for (bytes const index : model) ASSERT_TRUE(gpu.mappings.at(base + index * page).is_accessible);
+    for (bytes const index : model)
+      ASSERT_EQ(gpu.mappings.at(base + index * page).devices, std::set{1});
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 
 namespace quarry::test {
@@ -22,7 +23,7 @@ struct fake_cuda {
   struct mapping {
     bytes size;
     std::uint64_t handle;
-    bool is_accessible;
+    std::set<int> devices;  // that can access it
     friend bool operator==(mapping const&, mapping const&) = default;
   };
 
@@ -104,7 +105,7 @@ struct fake_cuda {
     if (gpu.fails()) return gpu.failure;
     bool const is_valid = gpu.handles.contains(handle) && gpu.handles.at(handle) == size &&
                           gpu.is_reserved(address, size) && gpu.is_unmapped(address, size);
-    if (is_valid) gpu.mappings.emplace(address, mapping{size, handle, false});
+    if (is_valid) gpu.mappings.emplace(address, mapping{size, handle, {}});
     return gpu.expect(is_valid);
   }
   static CUresult unmap(CUdeviceptr address, std::size_t size) {
@@ -114,13 +115,13 @@ struct fake_cuda {
       gpu.mappings.erase(gpu.mappings.find(address), gpu.mappings.lower_bound(address + size));
     return gpu.expect(is_valid);
   }
-  static CUresult set_access(CUdeviceptr address, std::size_t size, CUmemAccessDesc const*,
-                             std::size_t) {
+  static CUresult set_access(CUdeviceptr address, std::size_t size, CUmemAccessDesc const* access,
+                             std::size_t count) {
     auto& gpu = instance();
     if (gpu.fails()) return gpu.failure;
     bool const is_valid = gpu.is_tiled(address, size);
     for (auto entry = gpu.mappings.find(address); is_valid && size != 0; ++entry) {
-      entry->second.is_accessible = true;
+      for (std::size_t i = 0; i < count; ++i) entry->second.devices.insert(access[i].location.id);
       size -= entry->second.size;
     }
     return gpu.expect(is_valid);
@@ -166,6 +167,10 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 2;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can_access, int, int) {
+  *can_access = 1;
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
