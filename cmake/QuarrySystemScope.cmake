@@ -5,6 +5,11 @@
 file(READ ${PTX} text)
 string(REPLACE ".gpu.global" ".sys.global" text "${text}")
 string(REPLACE "membar.gl;" "membar.sys;" text "${text}")
+# An atomic operation without a scope has device scope.
+string(REGEX MATCH "[ \t](atom|red)\\.(global\\.|shared\\.)?(add|or|and|xor|cas|exch|min|max|inc|dec)\\.[^\n]*" unscoped "${text}")
+if(unscoped)
+  message(FATAL_ERROR "${PTX} has an atomic operation without a scope: ${unscoped}")
+endif()
 foreach(scope ".gpu" "membar.gl")
   string(FIND "${text}" "${scope}" place)
   if(NOT place EQUAL -1)

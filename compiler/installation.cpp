@@ -43,7 +43,7 @@ installation find_installation() {
     if (key == "functions") result.functions = value;
     if (key == "types") result.function_types = value;
     if (key == "library") result.libraries.push_back(value);
-    if (key.starts_with("runtime_system"))
+    if (key.starts_with("runtime_system") && !result.runtimes.empty())
       result.runtimes.back().system_cubin = value;  // follows the line of the other
     else if (key.starts_with("runtime"))
       result.runtimes.push_back({key.substr(7), value, {}});

@@ -176,8 +176,8 @@ QUARRY_SLOW int remove(attribute::owner kind, int object, int key, char const* f
   if (index < 0 || index > MPI_LASTUSEDCODE - MPI_TAG_UB) return nullptr;
   int const values[] = {0x7fffffff,
                         MPI_PROC_NULL,
-                        MPI_ANY_SOURCE,  // all ranks can use files
-                        1,
+                        MPI_ANY_SOURCE,        // all ranks can use files
+                        spans_gpus() ? 0 : 1,  // each GPU has a clock
                         static_cast<int>(layout().size),
                         0,
                         rank.last_error_code != 0 ? rank.last_error_code : MPI_ERR_LASTCODE};

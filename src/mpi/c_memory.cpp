@@ -59,7 +59,10 @@ QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size) {
   return checked(resize_for_program(old, size));
 }
 QUARRY_SLOW void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long size) {
-  return checked(layout().heap().aligned_malloc(alignment, size));
+  void* memory = layout().heap().aligned_malloc(alignment, size);
+  for (std::uint32_t i = 0; memory == nullptr && spans_gpus() && i < the_world().gpus; ++i)
+    memory = layout().heaps[i].aligned_malloc(alignment, size);
+  return checked(memory);
 }
 QUARRY_HD void* quarry_c_memalign(unsigned long alignment, unsigned long size) {
   return quarry_c_aligned_alloc(alignment, size);

@@ -49,8 +49,8 @@ QUARRY_HD void store_words(called_collective& place, checked_operation const& ca
   auto const differ = [](std::int64_t one, std::int64_t other) {
     return one != other && one != -1 && other != -1;
   };
-  char const* one = left.name;
-  char const* other = right.name;
+  char const* one = left.name.text();
+  char const* other = right.name.text();
   while (*one != 0 && *one == *other) ++one, ++other;
   return *one != *other                  ? "operations"
          : left.root != right.root       ? "roots"
@@ -63,8 +63,8 @@ QUARRY_HD void store_words(called_collective& place, checked_operation const& ca
 QUARRY_SLOW void report_difference(rank_state& rank, char const* what, checked_operation const& own,
                                    checked_operation const& other) {
   report_line line;
-  line << rank.rank << ": " << what << " differ: " << own.name << " of ";
-  line.at(own.place) << ", but rank " << other.rank << " calls " << other.name << " of ";
+  line << rank.rank << ": " << what << " differ: " << own.name.text() << " of ";
+  line.at(own.place) << ", but rank " << other.rank << " calls " << other.name.text() << " of ";
   line.at(other.place);
   line.write(rank);
   abort_program(MPI_ERR_OTHER);

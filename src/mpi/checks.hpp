@@ -101,9 +101,24 @@ class report_line {
 /// A number for how C represents a basic type: the same for MPI_INT and MPI_INT32_T.
 [[nodiscard]] QUARRY_SLOW std::uint32_t representation_of(MPI_Datatype basic);
 
+/// The name of a function of MPI. It is a copy: no GPU can read another GPU's constants.
+class function_name {
+ public:
+  function_name() = default;
+  QUARRY_HD function_name(char const* text) {  // NOLINT: implicit
+    std::uint32_t i = 0;
+    for (; i + 1 < sizeof(text_) && text[i] != 0; ++i) text_[i] = text[i];
+    for (; i < sizeof(text_); ++i) text_[i] = 0;
+  }
+  [[nodiscard]] QUARRY_HD char const* text() const { return text_; }
+
+ private:
+  char text_[40];
+};
+
 /// A collective operation, as all ranks of the communicator should call it.
 struct checked_operation {
-  char const* name;
+  function_name name;
   std::int64_t root = -1;  // -1: it has none
   std::int64_t op = -1;    // a predefined operation, else -1
   std::int64_t type = -1;  // of a buffer (`elements_in`); -1: it may differ
@@ -111,7 +126,7 @@ struct checked_operation {
   std::uint32_t place = 0;
   std::uint32_t rank = 0;  // of the world
 };
-static_assert(sizeof(checked_operation) == 48);
+static_assert(sizeof(checked_operation) == 80);
 
 /// The ranks whose operations are compared: in an intercommunicator those of the own group.
 [[nodiscard]] QUARRY_HD inline communicator* compared_group(membership const& at) {

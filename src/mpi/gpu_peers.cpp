@@ -13,8 +13,7 @@ int attribute_of(int device, cudaDeviceAttr name) {
   return value;
 }
 
-/// Throws bad_argument unless the GPU is as the first one: one program's registers and blocks must
-/// fit all.
+/// Throws bad_argument unless the GPU is as the first one. One placement is chosen for all GPUs.
 void check_kind(int device) {
   for (auto const& [name, text] :
        {std::pair{cudaDevAttrComputeCapabilityMajor, "architecture"},
@@ -37,7 +36,7 @@ void connect(int device, int peer) {
     throw bad_argument{
         "--gpus: GPU " + std::to_string(device) + " cannot " +
         (can_access == 0 ? "use the memory" : "make atomic operations on the memory") + " of GPU " +
-        std::to_string(peer) + ", as GPUs that NVLink connects can"};
+        std::to_string(peer) + ". --gpus needs GPUs that NVLink connects"};
   current_gpu const current{device};
   cudaError_t const status = cudaDeviceEnablePeerAccess(peer, 0);
   if (status != cudaErrorPeerAccessAlreadyEnabled) check(status, "cudaDeviceEnablePeerAccess");
@@ -49,8 +48,8 @@ void connect_gpus(std::uint32_t count) {
   int present = 0;
   check(cudaGetDeviceCount(&present), "cudaGetDeviceCount");
   if (count > static_cast<std::uint32_t>(present))
-    throw bad_argument{"--gpus " + std::to_string(count) + ": there are " +
-                       std::to_string(present)};
+    throw bad_argument{"--gpus " + std::to_string(count) + ": CUDA can use " +
+                       std::to_string(present) + " here; see CUDA_VISIBLE_DEVICES"};
   for (int device = 1; device < static_cast<int>(count); ++device) check_kind(device);
   for (int device = 0; device < static_cast<int>(count); ++device)
     for (int peer = 0; peer < static_cast<int>(count); ++peer)

@@ -116,6 +116,12 @@ bool gpu_watch::look(std::function<void()> const& before_report) {
   return true;
 }
 
+bool gpu_watch::is_aborted() const {
+  std::uint32_t aborted = 0;
+  copy(&aborted, &all_->aborted, sizeof(aborted), cudaMemcpyDeviceToHost);
+  return aborted != 0;
+}
+
 double gpu_watch::steps() {
   read_ranks();
   double sum = 0;

@@ -38,6 +38,8 @@ class gpu_watch {
 
   /// How often the ranks have got what they waited for, in all.
   [[nodiscard]] double steps();
+  /// Whether the program was aborted. Asks the GPU.
+  [[nodiscard]] bool is_aborted() const;
 
   /// The exit status if `look` has returned false.
   [[nodiscard]] int end_status() const { return end_status_; }

@@ -109,8 +109,10 @@ std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads)
                        ": must be 1, 2, 4, 8, 16 or 32"};
   auto const shift = static_cast<std::uint32_t>(5 - std::countr_zero(asked.ranks_per_warp));
   if (ranks << shift > most_threads)
-    throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) +
-                       ": the GPU has no room for " + std::to_string(ranks) + " ranks so"};
+    throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) + ": " +
+                       std::to_string(ranks << shift) + " threads on a GPU, which runs at most " +
+                       std::to_string(most_threads) +
+                       " of this program; use a larger number, or leave it out"};
   return shift;
 }
 
@@ -326,7 +328,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.gpus = static_cast<std::uint32_t>(parts.size());
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
   initial.next_context = 4;
-  initial.max_superblock_bytes = superblock_share(heaps.taken().size);
+  initial.max_superblock_bytes = superblock_share(heaps.taken().size / parts.size());
   initial.output = ring.data();
   initial.malloc = asked.malloc;
   initial.compared_heap = compared.state();
@@ -369,16 +371,24 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
         "cudaLaunchKernel");
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   std::vector<cudaStream_t> work;
-  mpi_tuning::short_run tuning;
+  std::uint32_t shared = 0;
   for (gpu_part const& part : parts) {
     current_gpu const current{part};
     check(cudaStreamCreateWithFlags(&work.emplace_back(), cudaStreamNonBlocking),
           "cudaStreamCreate");
-    std::uint32_t const shared = reserve_shared_memory(program, parts.front().blocks);
-    check(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(program.run), dim3{part.blocks},
-                                      dim3{static_cast<unsigned>(program.block)}, none, shared,
-                                      work.back()),
-          "cudaLaunchCooperativeKernel");
+    shared = reserve_shared_memory(program, parts.front().blocks);
+  }
+  mpi_tuning::short_run tuning;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    current_gpu const current{parts[i]};
+    cudaError_t const launched = cudaLaunchCooperativeKernel(
+        reinterpret_cast<void const*>(program.run), dim3{parts[i].blocks},
+        dim3{static_cast<unsigned>(program.block)}, none, shared, work[i]);
+    if (launched == cudaSuccess) continue;
+    std::fprintf(stderr, "quarry-mpirun: GPU %d: cudaLaunchCooperativeKernel: %s\n",
+                 parts[i].device, cudaGetErrorString(launched));
+    std::fflush(stderr);
+    _exit(1);  // freeing memory would wait for the kernels of other GPUs
   }
   // Success when all kernels have ended; an error as soon as one has failed.
   auto const status_of_work = [&] {
@@ -421,11 +431,11 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     bool const has_output = output.read() | calls.serve([&] { output.read(); });
     if (has_output) watch.note_progress();
     if (!has_output) std::this_thread::sleep_for(std::chrono::microseconds{20});
-    if (tuning.is_over()) {
-      tuning.report(tuning.stopped, watch.steps());
-      _exit(0);
-    }
     try {
+      if (tuning.is_over() && !core_of_faults().exists() && !watch.is_aborted()) {
+        tuning.report(tuning.stopped, watch.steps());
+        _exit(0);
+      }
       if (watch.look([&] { output.finish(); })) continue;
     } catch (std::exception const& problem) {
       status = status_of_work();

@@ -280,6 +280,12 @@ int main(int argc, char** argv) {
   std::string const wanted = device == nullptr ? "" : device;
   asked.uses_gpu = wanted == "gpu" || (wanted != "cpu" && has_gpu());
   if (!asked.uses_gpu) {
+    if (asked.gpus > 1) {
+      std::fprintf(stderr, "quarry-mpirun: --gpus %u: the ranks run on the CPU, %s\n", asked.gpus,
+                   wanted == "cpu" ? "as --device says"
+                                   : "since no GPU was found that the program has code for");
+      return 2;
+    }
     if (quarry::mpi_tuning::short_run const tuning; tuning.exists()) {
       tuning.report(tuning.on_cpu, 0);
       return 0;

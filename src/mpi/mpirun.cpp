@@ -26,7 +26,7 @@ constexpr option options[] = {
     {"--device", "cpu|gpu", "DEVICE",
      "where the ranks run (the GPU, if there is one and the program has code for it)"},
     {"--gpus", "K", "GPUS",
-     "how many GPUs share the ranks, in consecutive parts (1); NVLink must connect them"},
+     "GPU: how many GPUs share the ranks, in consecutive parts (1); NVLink must connect them"},
     {"--stack", "BYTES", "STACK",
      "the stack of each rank (GPU: what the program needs; CPU: 1 MiB)"},
     {"--heap", "BYTES", "HEAP",
@@ -117,6 +117,7 @@ int main(int argc, char** argv) {
     std::vector<std::string> command{program};
     command.insert(command.end(), argv + i + 1, argv + argc);
     if (int const status = quarry::mpi_tuning::tune(file, command); status != 0) return status;
+    unsetenv("QUARRY_MPI_TUNE");  // the program may be a script that calls quarry-mpirun
   }
   execvp(program.c_str(), argv + i);
   std::perror(("quarry-mpirun: " + program).c_str());

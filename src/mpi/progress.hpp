@@ -312,7 +312,7 @@ QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
 /// waited in `join_lanes`, both would wait for ever.
 QUARRY_HD inline void part_lanes() {
 #ifdef __CUDA_ARCH__
-  if (layout().shift == 0) atomicOr(&own_block().parted_warps, 1u << threadIdx.x / 32);
+  if (layout().shift == 0) atomicOr_block(&own_block().parted_warps, 1u << threadIdx.x / 32);
 #endif
 }
 

@@ -4,6 +4,7 @@
 
 #include "quarry/core/config.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -14,7 +15,7 @@
 namespace quarry::inline QUARRY_ABI::mpi_tuning {
 
 /// The program's end: it reports to the file whose number is in a variable of the environment, and
-/// stops its ranks after the seconds in another one.
+/// stops its ranks after the seconds in another one. Make it when the ranks begin.
 class short_run {
  public:
   static constexpr char seconds_variable[] = "QUARRY_MPI_TUNE_SECONDS";
@@ -28,9 +29,8 @@ class short_run {
     if (limit == nullptr || report == nullptr) return;
     limit_ = std::atof(limit);
     report_ = std::atoi(report);
+    fcntl(report_, F_SETFD, FD_CLOEXEC);  // processes that the program starts do not have it
   }
-  /// The ranks begin now.
-  void begin() { begin_ = clock::now(); }
   [[nodiscard]] bool is_over() const { return limit_ > 0 && seconds() > limit_; }
   [[nodiscard]] bool exists() const { return limit_ > 0; }
   void report(char const* how, double steps) const {

@@ -52,7 +52,9 @@ spread_memory::spread_memory(std::vector<gpu_part> const& parts, bytes element) 
     cuda::check(
         driver::functions().granularity(&page, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM), user,
         "cuMemGetAllocationGranularity", 0);
-    reserved_ = (size + page - 1) / page * page;
+    // The second GPU's first element begins a page: a page has thousands of small elements.
+    shift_ = (page - parts[1].first_rank * element % page) % page;
+    reserved_ = (shift_ + size + page - 1) / page * page;
     CUdeviceptr address = 0;
     cuda::check(driver::functions().reserve(&address, reserved_, page, 0, 0), user,
                 "cuMemAddressReserve", size);
@@ -70,8 +72,9 @@ spread_memory::spread_memory(std::vector<gpu_part> const& parts, bytes element) 
 void spread_memory::map(std::vector<gpu_part> const& parts, bytes element, bytes page) {
   auto const& functions = driver::functions();
   for (gpu_part const& part : parts) {
-    bytes const end = (part.first_rank + part.ranks) * element;
-    bytes const rounded = std::min((end + page - 1) / page * page, reserved_);
+    bytes const end = shift_ + (part.first_rank + part.ranks) * element;
+    bool const is_last = &part == &parts.back();
+    bytes const rounded = is_last ? reserved_ : (end + page / 2) / page * page;
     if (rounded <= mapped_) continue;
     bytes const size = rounded - mapped_;
     auto const properties = properties_of(part.device);

@@ -15,20 +15,21 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// copies use all of it. Zero at first.
 class spread_memory {
  public:
-  /// `element` bytes for each rank. A GPU has the elements of its ranks, but for those at the
-  /// limits of pages. Throws out_of_memory or resource_failed.
+  /// `element` bytes for each rank. A GPU has the elements of its ranks. With three GPUs and more,
+  /// those at the limits of pages may lie on a neighbour. Throws out_of_memory or resource_failed.
   spread_memory(std::vector<gpu_part> const& parts, bytes element);
   ~spread_memory();
   spread_memory(spread_memory const&) = delete;
   spread_memory& operator=(spread_memory const&) = delete;
-  [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address_); }
+  [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address_ + shift_); }
 
  private:
   void map(std::vector<gpu_part> const& parts, bytes element, bytes page);
   void release() noexcept;
 
-  std::uint64_t address_ = 0;
-  bytes reserved_ = 0;  // of addresses; 0: the memory of one GPU by cudaMalloc
+  std::uint64_t address_ = 0;  // of the first page
+  bytes shift_ = 0;            // from it to the first element
+  bytes reserved_ = 0;         // of addresses; 0: the memory of one GPU by cudaMalloc
   bytes mapped_ = 0;
 };
 

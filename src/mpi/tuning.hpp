@@ -18,10 +18,11 @@ struct placement {
 
 /// What a short run reports to its parent (short_run.hpp).
 struct outcome {
-  bool exists = false;   // the program ran on a GPU and has not failed
-  bool is_done = false;  // the program has ended; else it was stopped
-  double seconds = 0;    // of the ranks, without the start
-  double steps = 0;      // how often the ranks got what they waited for
+  bool exists = false;      // the program ran on a GPU and has not failed
+  bool is_refused = false;  // the program does not start: the launcher refuses it, or it is missing
+  bool is_done = false;     // the program has ended; else it was stopped
+  double seconds = 0;       // of the ranks, without the start
+  double steps = 0;         // how often the ranks got what they waited for
 };
 
 /// Whether `other` is clearly better than `best`: a program that ends beats one that was stopped,
@@ -34,12 +35,13 @@ struct outcome {
 /// What a file keeps about one command on one host.
 class tuning_file {
  public:
-  /// `command`: the program and its arguments. The entry is for this host, this number of ranks and
-  /// GPUs, and this state of the program's file.
-  tuning_file(std::string path, std::vector<std::string> const& command, std::string const& ranks,
-              std::string const& gpus);
+  /// `command`: the program and its arguments. The entry is for this host and folder, these options
+  /// of quarry-mpirun, and this state of the program's file.
+  tuning_file(std::string path, std::vector<std::string> const& command);
   /// Reads the entry to `found`. Returns whether there is one. The last one counts.
   [[nodiscard]] bool find(placement& found) const;
+  /// Whether entries can be added; else the reason is in errno. Makes the file.
+  [[nodiscard]] bool is_writable() const;
   /// Adds an entry. Returns false, with the reason in errno, if the file cannot be written.
   [[nodiscard]] bool add(placement const& chosen) const;
 
@@ -48,7 +50,8 @@ class tuning_file {
 };
 
 /// Chooses the placement of `command` by the file of --tune, or by short runs, and puts it into the
-/// environment for the run that follows. Returns the exit status if this is not possible, else 0.
+/// environment for the run that follows. If the program refuses to start or fails in all short
+/// runs, that run shows why. Returns the exit status if the file cannot be written, else 0.
 [[nodiscard]] int tune(std::string const& file, std::vector<std::string> const& command);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi_tuning

@@ -133,7 +133,7 @@ class warp_helpers {
       if (!mpi::run(own.exchange, 0, alone, {lane, 32}, own.todo.size)) own.outcome = 1;
     } else if (own.todo.what == warp_task::kind::parts) {
       std::uint32_t const outcome = mpi::run(own.parts, {lane, 32}, copy_by_all);
-      if (outcome != 0) (void)atomicOr(&own.outcome, outcome);
+      if (outcome != 0) (void)atomicOr_block(&own.outcome, outcome);
     } else {
       mpi::run(own.reduction, {own.share.first + lane, own.share.step});
     }

@@ -246,7 +246,8 @@ struct world {
   early_end* ends;      // CPU only: of each rank
   void* compared_heap;  // the state of a coalescing_ref (compared_malloc.cpp)
   trace_memory trace;   // quarry-mpirun --trace
-  // The bytes of dynamic superblocks (rank_memory.cpp), atomic, and how many there may be.
+  // The bytes of dynamic superblocks of all GPUs (rank_memory.cpp), atomic, and how many there may
+  // be: a share of one GPU's heap.
   std::uint64_t superblock_bytes;
   std::uint64_t max_superblock_bytes;
   std::uint32_t shortages;  // atomic: how often an allocation has failed
@@ -329,7 +330,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// The heap that has `memory`. Any rank may free what a rank of another GPU has allocated.
 [[nodiscard]] QUARRY_HD inline heap_ref heap_of(void const* memory) {
   heap_ref const own = layout().heap();
-  if (!spans_gpus() || own.owns(memory)) return own;
+  if (!spans_gpus() || memory == nullptr || own.owns(memory)) return own;
   for (std::uint32_t i = 0; i < the_world().gpus; ++i)
     if (layout().heaps[i].owns(memory)) return layout().heaps[i];
   return own;  // which records a fault

@@ -82,6 +82,11 @@ class Launcher(unittest.TestCase):
             self.assertEqual(result.returncode, 2, option)
             self.assertIn(f"quarry-mpirun: {option[0]} {option[1]}: must be", result.stderr)
 
+    def test_several_gpus_are_refused_on_the_cpu(self):
+        result = self.run_program("arguments", 3, "one", options=("--gpus", "2"))
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("quarry-mpirun: --gpus 2: the ranks run on the CPU, as --device says\n", result.stderr)
+
     def test_signals_end_ranks_that_wait_and_print_all_output(self):
         for number, name in (signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"):
             status, out, err, seconds = self.interrupt("waits", number, b"first line\n")

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -21,9 +22,9 @@ folder=$(dirname "$0")
 placement="${QUARRY_MPI_RANKS_PER_WARP:-0} ${QUARRY_MPI_REGISTERS:-0}"
 if [ -z "${QUARRY_MPI_TUNE_REPORT:-}" ]; then echo "placed $placement $*"; exit; fi
 echo "short run $placement" >>"$folder/runs"
-echo "hidden"
+echo hidden
 report=$(grep "^$placement " "$folder/times" | cut -d' ' -f3-)
-[ -n "$report" ] || exit 2
+[ -n "$report" ] || exit 1
 echo "$report" >&"$QUARRY_MPI_TUNE_REPORT"
 """
 
@@ -84,11 +85,34 @@ class Tuning(unittest.TestCase):
         self.assertEqual(result.stdout, "placed 1 64 \n")
         self.assertEqual(len(self.runs()), 5)
 
-    def test_a_program_that_always_fails_is_not_run(self):
-        result = self.run_with([])
-        self.assertEqual((result.returncode, result.stdout), (1, ""))
-        self.assertIn("--tune: the program failed in all short runs", result.stderr)
-        self.assertFalse(self.file.exists())
+    def test_a_program_that_fails_in_all_short_runs_runs_as_without_tuning(self):
+        result = self.run_with(["nothing"])
+        self.assertEqual((result.returncode, result.stdout), (0, "placed 0 0 \n"))
+        self.assertIn("--tune: the program fails in all short runs", result.stderr)
+        self.assertEqual((len(self.runs()), self.file.read_text()), (25, ""))
+
+    def test_a_program_that_refuses_to_start_is_not_tried_again(self):
+        self.program.write_text(PROGRAM.replace("|| exit 1", "|| exit 2"))
+        result = self.run_with(["nothing"])
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "placed 0 0 \n", ""))
+        self.assertEqual(len(self.runs()), 1)
+
+    def test_an_entry_holds_for_the_options_with_which_it_was_made(self):
+        self.run_with(["0 32 done 2.0 0", "1 32 done 1.0 0"], options=("--registers", "32"))
+        result = self.run_with(["0 0 done 2.0 0", "1 128 done 1.0 0"])
+        self.assertEqual((result.stdout, len(self.runs())), ("placed 1 128 \n", 25))
+
+    def test_words_with_spaces_are_other_commands(self):
+        times = ["0 0 done 2.0 0", "1 128 done 1.0 0"]
+        for words in ("a b", "c"), ("a", "b c"):
+            self.assertEqual(self.run_with(times, *words).stdout, "placed 1 128 a b c\n")
+            self.assertEqual(len(self.runs()), 25)
+
+    def test_a_process_that_the_program_leaves_behind_does_not_hold_it_up(self):
+        self.program.write_text(PROGRAM.replace("echo hidden", "sleep 20 &"))
+        begin = time.monotonic()
+        self.run_with(["1 0 done 2.0 0"], options=("--ranks-per-warp", "1"))
+        self.assertLess(time.monotonic() - begin, 15)
 
     def test_on_the_cpu_there_is_nothing_to_choose(self):
         result = self.run_with(["0 0 cpu 0 0"])
