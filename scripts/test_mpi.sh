@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the programs of tests/mpi with 50 seeds of the scheduler (QUARRY_MPI_SEEDS), on the CPU; on a machine with a GPU also there, and with
-# two GPUs on both.
+# two GPUs on both, with those of --check.
 # Compiles and runs 10,000 random functions (QUARRY_MPI_FUNCTIONS) and compares what ranks allocate with the compiler's answers.
 # With a table and a folder, also runs programs that you have: see scripts/mpi_programs.py.
 # usage: scripts/test_mpi.sh [TABLE FOLDER]
@@ -26,6 +26,8 @@ for device in $devices; do
 done
 if [ "$preset" = cuda ] && [ "$(nvidia-smi --list-gpus | wc -l)" -gt 1 ]; then
   step "tests/mpi/programs on two GPUs"
-  QUARRY_MPI_TOOLS=$tools QUARRY_MPI_DEVICE=gpu QUARRY_MPI_GPUS=2 python3 tests/mpi/programs_test.py || failed=1
+  export QUARRY_MPI_DEVICE=gpu QUARRY_MPI_GPUS=2
+  QUARRY_MPI_TOOLS=$tools python3 tests/mpi/programs_test.py || failed=1
+  python3 tests/mpi/checks_test.py "$tools" || failed=1
 fi
 exit "$failed"
