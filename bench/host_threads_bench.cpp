@@ -8,13 +8,17 @@
 // a pair. Other programs on the machine do not add to it, and it does not contain the time that a
 // thread waits for other threads. `hand_over`: one thread allocates 64 bytes 1000 times; another
 // thread frees them while the first one allocates the next 1000. The figure is the processor time
-// of both threads for one allocation. The allocators run interleaved.
+// of both threads for one allocation. The allocators run interleaved. Each thread has a processor of
+// its own if there are enough: in a round of milliseconds, the system may leave two threads on one.
 #include "peers.hpp"
 #include "trial.hpp"
 
 #include "quarry/host/pools/thread_arenas.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/synchronized_resource.hpp"
+
+#include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
@@ -52,11 +56,27 @@ double cpu_ns() {
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
+/// Binds the calling thread to one of the processors that the program may use.
+void bind_to_processor(unsigned number) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(getpid(), sizeof allowed, &allowed) != 0) return;
+  unsigned left = number % static_cast<unsigned>(CPU_COUNT(&allowed));
+  for (unsigned i = 0; i < CPU_SETSIZE; ++i) {
+    if (!CPU_ISSET(i, &allowed) || left-- != 0) continue;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(i, &own);
+    (void)sched_setaffinity(0, sizeof own, &own);
+    return;
+  }
+}
+
 /// The work of one thread, with its begin, its end and its processor time.
 template <class Allocator>
 class worker {
  public:
   void operator()(Allocator& source, unsigned number, std::barrier<>& ready) {
+    bind_to_processor(number);
     std::minstd_rand random{number + 1};
     std::vector<void*> pointers(1000);
     for (auto& pointer : pointers) pointer = source.allocate(size);
@@ -164,6 +184,7 @@ class hand_over_of final : public contender {
   /// waits for the other thread.
   template <bool Makes>
   double work() {
+    bind_to_processor(Makes ? 0 : 1);
     double sum = 0;
     for (int number = 0; number < batch_count; ++number) {
       // (B) A thread that reads a batch's number with acquire sees the writes to the batch.
