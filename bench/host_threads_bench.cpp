@@ -8,8 +8,8 @@
 // a pair. Other programs on the machine do not add to it, and it does not contain the time that a
 // thread waits for other threads. `hand_over`: one thread allocates 64 bytes 1000 times; another
 // thread frees them while the first one allocates the next 1000. The figure is the processor time
-// of both threads for one allocation. The allocators run interleaved. Each thread has a processor of
-// its own if there are enough: in a round of milliseconds, the system may leave two threads on one.
+// of both threads for one allocation. The allocators run interleaved. Each thread has a processor
+// of its own if there are enough: in a round of milliseconds, the system may leave two on one.
 #include "peers.hpp"
 #include "trial.hpp"
 
