@@ -12,7 +12,7 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Throws bad_argument, which says what takes how much, if the part's ranks do not fit on its GPU.
+/// Throws bad_argument, which names the size of each part, if the ranks do not fit on their GPU.
 void check_memory(launch_options const& asked, gpu_part const& part, std::size_t gpus,
                   bytes record_bytes, std::uint32_t extension_units, stack_choice const& stack);
 

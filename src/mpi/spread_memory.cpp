@@ -11,20 +11,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
 using cuda::driver;
-
-CUmemLocation location_of(int device) {
-  CUmemLocation result{};
-  result.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  result.id = device;
-  return result;
-}
-
-CUmemAllocationProp properties_of(int device) {
-  CUmemAllocationProp result{};
-  result.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  result.location = location_of(device);
-  return result;
-}
+using cuda::properties_of;
 
 constexpr char user[] = "the ranks' state on the GPU";
 
@@ -88,7 +75,7 @@ void spread_memory::map(std::vector<gpu_part> const& parts, bytes element, bytes
   }
   std::vector<CUmemAccessDesc> access;
   for (gpu_part const& part : parts)
-    access.push_back({location_of(part.device), CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+    access.push_back({properties_of(part.device).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
   cuda::check(functions.set_access(address_, reserved_, access.data(), access.size()), user,
               "cuMemSetAccess", reserved_);
 }

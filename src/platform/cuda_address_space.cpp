@@ -13,14 +13,7 @@ namespace {
 
 using cuda::device_guard;
 using cuda::driver;
-
-CUmemAllocationProp properties_of(int device) {
-  CUmemAllocationProp result{};
-  result.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  result.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  result.location.id = device;
-  return result;
-}
+using cuda::properties_of;
 
 std::vector<int> peers_of(int device) {
   int count = 0;

@@ -68,6 +68,15 @@ inline void check(CUresult status, char const* user, char const* call, bytes siz
 /// Throws `bad_argument` if there is no such device, `resource_failed` if the machine has no CUDA.
 void check_device(char const* user, int device);
 
+/// The properties of memory that `driver::create` makes on the device.
+[[nodiscard]] inline CUmemAllocationProp properties_of(int device) {
+  CUmemAllocationProp result{};
+  result.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  result.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  result.location.id = device;
+  return result;
+}
+
 /// Makes `device` current while this object lives.
 class device_guard {
  public:
