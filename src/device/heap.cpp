@@ -194,6 +194,7 @@ void heap::implementation::lay_out(std::byte* metadata) {
     offset += aligned(count * sizeof(*pointer));
   };
   assign(state.bits, segments * state.stride_of_bits());
+  assign(state.joins, segments * state.joins_per_segment());
   assign(state.advertised, segments * state.masks_per_segment());
   assign(state.class_tree_words, tree_words * state.classes);
   assign(state.segment_tree_words, tree_words);
@@ -275,6 +276,7 @@ heap_snapshot heap::implementation::snapshot() const {
   };
   heap_state& state = *copy.state;
   move(state.bits);
+  move(state.joins);
   move(state.advertised);
   move(state.class_tree_words);
   move(state.segment_tree_words);

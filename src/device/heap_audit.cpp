@@ -3,6 +3,8 @@
 // every invariant holds.
 #include "heap_implementation.hpp"
 
+#include "quarry/device/detail/joined_slices.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <sstream>
@@ -12,9 +14,14 @@ namespace quarry::inline QUARRY_ABI {
 using namespace detail;
 namespace {
 
-/// Calls `visit(segment, class, slice)` for each allocated slice.
-void for_each_live_slice(
-    heap_state& state, std::function<void(std::uint32_t, size_class, std::uint32_t)> const& visit) {
+/// An allocation of one or more slices, by its offset in the region.
+struct live_slices {
+  std::uint64_t offset;
+  bytes size;
+};
+
+/// Calls `visit(live_slices)` for each allocation of slices.
+void for_each_live_slice(heap_state& state, std::function<void(live_slices)> const& visit) {
   for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
     segment_use const use = state.segments[segment].load();
     if (!use.is_slices()) continue;
@@ -22,7 +29,13 @@ void for_each_live_slice(
     for (std::uint32_t slice = 0; slice < state.layouts[id].slice.slices(); ++slice) {
       bool const is_free =
           (state.word_at(segment, slice / bits_per_word) >> slice % bits_per_word & 1) != 0;
-      if (!is_free && state.was_handed_out(id, segment, slice)) visit(segment, id, slice);
+      if (is_free || !state.was_handed_out(id, segment, slice)) continue;
+      std::uint32_t const count = joined_slices::count_at(state, id, segment, slice);
+      if (count == 0) continue;  // the slice continues another allocation
+      std::uint32_t const unused = count > 1 ? joined_slices::offset : 0;
+      bytes const size = state.layouts[id].size;
+      visit({(std::uint64_t{segment} << state.segment_shift) + slice * size + unused,
+             count * size - unused});
     }
   }
 }
@@ -106,6 +119,9 @@ class auditor {
     for (std::uint32_t i = 0; i < state_.words_per_segment(); ++i)
       is_clean = is_clean && state_.word_at(segment, i) == 0;
     expect(is_clean, "a segment without slices has bits set, segment", segment);
+    for (std::uint32_t i = 0; i < state_.joins_per_segment(); ++i)
+      expect(state_.joins_at(segment, i).load(simt::relaxed) == 0,
+             "a segment without slices has joined slices, segment", segment);
     check_unused_blocks(segment, 0);
     if (use.is_head()) {
       for (std::uint32_t i = 1; i < use.count(); ++i) {
@@ -132,6 +148,9 @@ class auditor {
         has_stray_bits = has_stray_bits || (bits & ~current.mask(i)) != 0;
         full_words += bits == current.mask(i) ? 1 : 0;
         free_slices += count_ones(bits);
+        if (id >= joined_slices::smallest_class)
+          check_joins(segment, index * words_per_block + i,
+                      current_state.is_free() ? current.mask(i) : bits, current.mask(i));
       }
       expect(!has_stray_bits, "bits that stand for no slice are set, segment", segment);
       expect(current_state.generation() == generation, "a block has another generation, segment",
@@ -162,6 +181,14 @@ class auditor {
            "a segment's count of free blocks is wrong, segment", segment);
     expect(free_blocks < state_.blocks_of(id),
            "a segment without allocated slices was not returned, segment", segment);
+  }
+
+  /// Checks that only allocated slices of word `index` are joined, and not the first of a word.
+  void check_joins(std::uint32_t segment, std::uint32_t index, word free_slices, word mask) {
+    word const joins = state_.joins_at(segment, index).load(simt::relaxed);
+    expect((joins & 1) == 0 && (joins & ~mask) == 0, "slices of two words are joined, segment",
+           segment);
+    expect(((joins | joins >> 1) & free_slices) == 0, "a joined slice is free, segment", segment);
   }
 
   /// Checks the blocks from `first` on, which the segment does not have in its current use.
@@ -218,17 +245,15 @@ heap_stats heap::stats() const {
     }
     has_live[segment] = use.is_head() || use.is_tail();
   }
-  bytes live_slices = 0;
-  for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
-    std::uint64_t const address = state.base + (std::uint64_t{segment} << state.segment_shift) +
-                                  bytes{slice} * state.layouts[id].size;
-    if (is_quarantined(state, address)) return;
-    live_slices += state.layouts[id].size;
+  bytes allocated_slices = 0;
+  for_each_live_slice(state, [&](live_slices const& each) {
+    if (is_quarantined(state, state.base + each.offset)) return;
+    allocated_slices += each.size;
     ++result.allocations_in_use;
-    has_live[segment] = true;
+    has_live[each.offset >> state.segment_shift] = true;
   });
-  result.allocated += live_slices;
-  result.free_slices = bound - live_slices;
+  result.allocated += allocated_slices;
+  result.free_slices = bound - allocated_slices;
   // A large malloc can reclaim unused slices of a class's run, and allocations in the quarantine
   // (malloc_path::allocate_segments). So it can use every segment without an allocation in use.
   std::uint32_t run = 0;
@@ -266,11 +291,7 @@ std::vector<live_allocation> heap::live_allocations() const {
       add(std::uint64_t{segment} << state.segment_shift,
           quarry::bytes{use.count()} << state.segment_shift);
   }
-  for_each_live_slice(state, [&](std::uint32_t segment, size_class id, std::uint32_t slice) {
-    add((std::uint64_t{segment} << state.segment_shift) +
-            quarry::bytes{slice} * state.layouts[id].size,
-        state.layouts[id].size);
-  });
+  for_each_live_slice(state, [&](live_slices const& each) { add(each.offset, each.size); });
   std::sort(result.begin(), result.end(),
             [](auto const& a, auto const& b) { return a.address < b.address; });
   return result;

@@ -382,11 +382,15 @@ TEST(SliceSupply, AFullClassGetsAFreedSlice) {
 
 TEST(SliceSupply, AFullClassGetsASegmentOfAnotherClass) {
   auto const owner = test::small_heap(2);
-  void* const other = owner.ref().malloc(net(half));
+  auto others = fill(owner, half);
+  std::sort(others.begin(), others.end());
+  heap_internals::free_now(owner.ref(), others[0]);
+  heap_internals::free_now(owner.ref(), others[1]);
   auto const all = fill_until_known(owner);
   std::size_t const per_segment = test::state_of(owner).layouts[size_class_of(640)].slice.slices();
   EXPECT_EQ(all.size(), per_segment);
-  heap_internals::free_now(owner.ref(), other);
+  heap_internals::free_now(owner.ref(), others[2]);
+  heap_internals::free_now(owner.ref(), others[3]);
   EXPECT_EQ(fill(owner, 640).size(), per_segment);
   expect_sound(owner);
 }

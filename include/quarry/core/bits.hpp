@@ -88,6 +88,20 @@ inline constexpr std::uint32_t bits_per_word = 64;
   return bits;
 }
 
+/// The lowest `runs` runs of `count` (1 to 64) consecutive ones of `bits`, or fewer if there are
+/// fewer. Runs share no ones, but may be adjacent.
+[[nodiscard]] QUARRY_HD constexpr word lowest_runs(word bits, std::uint32_t count,
+                                                   std::uint32_t runs) {
+  word found = 0;
+  QUARRY_NO_UNROLL
+  for (; runs != 0; --runs) {
+    word const starts = starts_of_runs(bits & ~found, count);
+    if (starts == 0) break;
+    found |= low_bits(count) << lowest_one(starts);
+  }
+  return found;
+}
+
 /// Spreads consecutive numbers over all 32 bits (the finaliser of MurmurHash3, by A. Appleby).
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t mix(std::uint32_t x) {
   x ^= x >> 16;

@@ -44,8 +44,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The version of the layout of the in-kernel heap's shared state; at most 7. A kernel refuses a
-/// heap of another version.
-inline constexpr std::uint32_t layout_version = 7;
+/// The version of the layout of the in-kernel heap's shared state. A kernel refuses a heap of
+/// another version (heap_build).
+inline constexpr std::uint32_t layout_version = 8;
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -49,9 +49,9 @@ static_assert(is_on(mitigation::canary) ||
               "QUARRY_HARDENED: poison and quarantine need the canary");
 
 /// Identifies the heap layout and the mitigations. A kernel and the library that made its heap must
-/// have the same value. It fits in 7 bits (heap_ref).
+/// have the same value. It fits in 7 bits (heap_ref), so versions that differ by 8 look the same.
 inline constexpr std::uint32_t heap_build =
-    layout_version << 4 | static_cast<std::uint32_t>(mitigations);
-static_assert(layout_version < 8 && static_cast<std::uint32_t>(mitigations) < 16);
+    (layout_version & 7) << 4 | static_cast<std::uint32_t>(mitigations);
+static_assert(static_cast<std::uint32_t>(mitigations) < 16);
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -73,7 +73,7 @@ class free_path {
       if (kind == fault_kind::none) {
         bool const is_freed = found.is_large
                                   ? large_allocations::free(heap.state(), found.segment, found.use)
-                                  : free_one_slice(heap, found);
+                                  : free_slices(heap, found);
         if (is_freed) return;
         kind = fault_kind::double_free;
       }
@@ -81,11 +81,15 @@ class free_path {
     });
   }
 
-  [[nodiscard]] QUARRY_HD static bool free_one_slice(heap_handle const& heap,
-                                                     location const& found) {
-    return simt::indirect_call(&slice_return::release_alone, heap.state(), found.use, found.segment,
-                               found.slice / bits_per_word,
-                               word{1} << found.slice % bits_per_word) != 0;
+  /// Frees the slice that was found, or the allocation of several slices that begins with it.
+  [[nodiscard]] QUARRY_HD static bool free_slices(heap_handle const& heap, location const& found) {
+    word slices = word{1} << found.slice % bits_per_word;
+    if (found.joined > 1)
+      slices =
+          simt::indirect_call(&joined_slices::separate, heap.state(), found.segment, found.slice);
+    return slices != 0 &&
+           simt::indirect_call(&slice_return::release_alone, heap.state(), found.use, found.segment,
+                               found.slice / bits_per_word, slices) != 0;
   }
 
   /// Releases `slices` of the word with the slice that was found.

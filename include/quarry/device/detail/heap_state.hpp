@@ -76,6 +76,7 @@ struct free_segment_count {
 ///   bits                   freed slices, and states of slice blocks (slice_bitmap.hpp, block.hpp)
 ///   advertised             a bit for each block: the block may have slices to claim
 ///   class_tree_words       for each class, the segments with an advertised block
+///   joins                  slices that continue an allocation (joined_slices.hpp)
 struct heap_state {
   std::uint64_t magic;
   std::uint32_t version;
@@ -92,6 +93,7 @@ struct heap_state {
   word* advertised;
   word* segment_tree_words;
   word* class_tree_words;
+  word* joins;
   std::uint64_t* quarantine;
   std::uint32_t* formats;  // hardened: how often each segment was cut into slices
 
@@ -119,6 +121,9 @@ struct heap_state {
   // `ticket_counter_at` scatters the counters, because near addresses share a slice of the L2 cache
   static constexpr std::uint32_t counter_lines = 1024;
   padded_word ticket_counters[counter_lines];
+  // Of each class: the class whose slices last served a request for it (0: none), and 256 times the
+  // number of searches for such a class. Wraps after 2^24 searches, which does no harm
+  std::uint32_t last_donors[max_size_classes];
   // as many as `max_segments`, rounded up to a power of two
   segment_entry segments[1];
 
@@ -184,6 +189,10 @@ struct heap_state {
   [[nodiscard]] QUARRY_HD std::uint32_t words_per_segment() const {
     return 1u << (segment_shift - 10);
   }
+  /// The words of `joins` that a segment has: slices of 16 B are not joined.
+  [[nodiscard]] QUARRY_HD std::uint32_t joins_per_segment() const {
+    return 1u << (segment_shift - 11);
+  }
   /// The distance in words between the bits of adjacent segments of 2^shift bytes: each segment has
   /// bits for its slices, then a state for each block.
   [[nodiscard]] QUARRY_HD static constexpr std::uint32_t stride_of_bits(std::uint32_t shift) {
@@ -223,6 +232,12 @@ struct heap_state {
     std::uint32_t const remaining = slices - index * slices_per_block;
     return {words + index * words_per_block, state_of_block(words, shift, index),
             remaining < slices_per_block ? remaining : slices_per_block};
+  }
+
+  /// The joins of the slices of word `index` of a segment. Requires slices of at least 32 B.
+  [[nodiscard]] QUARRY_HD simt::atomic_ref<word> joins_at(std::uint32_t segment,
+                                                          std::uint32_t index) const {
+    return simt::atomic_ref{joins[std::size_t{segment} * joins_per_segment() + index]};
   }
 
   /// The states of adjacent blocks lie in different cache lines. Lanes often allocate and free

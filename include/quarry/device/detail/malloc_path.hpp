@@ -3,7 +3,7 @@
 
 #include "quarry/device/detail/hardening.hpp"
 #include "quarry/device/detail/large_allocations.hpp"
-#include "quarry/device/detail/slice_supply.hpp"
+#include "quarry/device/detail/other_classes.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
@@ -124,17 +124,18 @@ class malloc_path {
     });
   }
 
-  /// Serves all members that have no result, one grant after another. Returns the failure, if any.
+  /// Serves all members that have no result, one grant after another. Returns the failure of
+  /// the last stage, if any.
   QUARRY_SLOW static fault_kind serve_all(heap_handle const& heap, simt::lane_group group,
                                           slice_request& request, void*& result) {
-    fault_kind failure = fault_kind::none;
     simt::lane_mask waiting = group.ballot(result == nullptr);
     QUARRY_NO_UNROLL
-    while (waiting != 0 && failure == fault_kind::none) {
-      failure = simt::indirect_call(&serve, heap, group, request, waiting, result);
+    while (waiting != 0) {
+      fault_kind const failure = simt::indirect_call(&serve, heap, group, request, waiting, result);
+      if (failure != fault_kind::none && !request.begin_next_stage()) return failure;
       waiting = group.ballot(result == nullptr);
     }
-    return failure;
+    return fault_kind::none;
   }
 
   /// Acquires one grant for the `waiting` members. Returns the failure if there is no grant.
@@ -143,7 +144,11 @@ class malloc_path {
                                       void*& result) {
     request.count = count_ones(waiting);
     auto supply = slice_supply::supply::exhausted;
-    if (group.is_leader()) supply = simt::indirect_call(&slice_supply::acquire, request);
+    if (group.is_leader())
+      supply = simt::indirect_call(request.now == slice_request::stage::other_classes
+                                       ? &other_classes::acquire
+                                       : &slice_supply::acquire,
+                                   request);
     group.sync();  // extends the leader's acquire to all members
     supply = group.broadcast(supply);
     if (supply != slice_supply::supply::found) {
@@ -159,6 +164,8 @@ class malloc_path {
   /// Copies the grant of the leader's request to all members.
   QUARRY_SLOW static void share(simt::lane_group group, slice_request& request) {
     request.origin = group.broadcast(request.origin);
+    request.id = group.broadcast(request.id);
+    request.joined = group.broadcast(request.joined);
     request.counter = group.broadcast(request.counter);
     request.segment = group.broadcast(request.segment);
     request.index = group.broadcast(request.index);
@@ -171,9 +178,13 @@ class malloc_path {
                                           std::uint32_t rank) {
     class_layout const& layout = heap.state().layouts[request.id];
     if (request.origin == slice_request::source::bits) {
-      if (rank >= count_ones(request.value)) return nullptr;
-      std::uint32_t const slice = request.index * bits_per_word + select_one(request.value, rank);
-      return heap.address(request.segment, bytes{slice} * layout.size);
+      if (rank * request.joined >= count_ones(request.value)) return nullptr;
+      std::uint32_t const slice =
+          request.index * bits_per_word +
+          (request.joined > 1 ? joined_slices::first_of_rank(request.value, request.joined, rank)
+                              : select_one(request.value, rank));
+      return heap.address(request.segment, bytes{slice} * layout.size +
+                                               (request.joined > 1 ? joined_slices::offset : 0));
     }
     ticket_slice const found =
         ticket_counter::slice_of(layout, ticket_counter::run_of(request.value), request.counter,

@@ -55,7 +55,8 @@ class run_supply {
       return true;
     }
     std::uint32_t const units = found.count * state.layouts[id].units;
-    own->counter = simt::warp_hint() % (units < counters_per_class ? units : counters_per_class);
+    own->counter = static_cast<std::uint8_t>(
+        simt::warp_hint() % (units < counters_per_class ? units : counters_per_class));
     std::uint32_t const tickets = ticket_counter::tickets_of(state.layouts[id], run, own->counter);
     own->value = run.encoded() << ticket_counter::ticket_bits;
     own->origin = slice_request::source::tickets;

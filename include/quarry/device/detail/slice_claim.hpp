@@ -24,7 +24,7 @@ class slice_claim {
   /// Claims freed slices. Examines at most `tries` segments without slices, and at most one if the
   /// request is late. Returns false if it finds no slices.
   QUARRY_SLOW static bool claim_returned(slice_request& request, std::uint32_t tries) {
-    request.random = mix(static_cast<std::uint32_t>(simt::this_place().rank()));
+    request.random = mix(static_cast<std::uint32_t>(simt::this_place().rank()) + request.random);
     QUARRY_NO_UNROLL
     for (; tries != 0; --tries) {
       std::uint32_t const segment =
@@ -44,9 +44,10 @@ class slice_claim {
     heap_state& state = *request.state;
     segment_use const use = state.segments[segment].load();
     request.generation = use.generation();
-    if (use.is_slices_of(request.id) && simt::indirect_call(&claim_by_mask, request, segment))
-      return true;
-    simt::indirect_call(&withdraw_segment, state, request.id, segment);
+    bool const is_own_class = use.is_slices_of(request.id);
+    if (is_own_class && simt::indirect_call(&claim_by_mask, request, segment)) return true;
+    if (!is_own_class || request.joined == 1)
+      simt::indirect_call(&withdraw_segment, state, request.id, segment);
     return false;
   }
 
@@ -57,7 +58,7 @@ class slice_claim {
     QUARRY_NO_UNROLL
     for (std::uint32_t remaining = masks; remaining != 0; --remaining) {
       if (simt::indirect_call(&claim_in_mask, request, segment, mask)) return true;
-      if (request.is_late()) return false;
+      if (request.is_late() || request.joined > 1) return false;
       if (++mask == masks) mask = 0;
     }
     return false;
@@ -75,10 +76,15 @@ class slice_claim {
       word const ones = request.state->advertised_at(segment, mask).load(simt::relaxed);  // (L)
       std::uint32_t const bit = random_one(ones, request.random << 8);
       if (bit == bits_per_word) break;
-      if (simt::indirect_call(&claim_in_block, request, segment, mask * bits_per_word + bit))
+      bool const may_claim = request.joined == 1 || simt::indirect_call(&may_join, request, segment,
+                                                                        mask * bits_per_word + bit);
+      if (may_claim &&
+          simt::indirect_call(&claim_in_block, request, segment, mask * bits_per_word + bit))
         return true;
-      simt::indirect_call(&slice_return::withdraw, *request.state, segment,
-                          mask * bits_per_word + bit);
+      if (request.joined == 1)  // else the block may have slices that are not adjacent
+        simt::indirect_call(&slice_return::withdraw, *request.state, segment,
+                            mask * bits_per_word + bit);
+      request.random = mix(request.random);
       simt::pause();
     }
     return false;
@@ -116,9 +122,10 @@ class slice_claim {
     block_state const previous = target.reserve(request.count);
     bool const may_claim = previous.is_open_in(request.generation);
     std::uint32_t const reserved = may_claim ? block::reserved_of(previous, request.count) : 0;
-    word const claimed = reserved == 0 ? 0
-                                       : simt::indirect_call(&claim_reserved, request, segment,
-                                                             block_index, reserved);
+    word const claimed =
+        reserved == 0 ? 0
+                      : simt::indirect_call(request.joined == 1 ? &claim_reserved : &claim_runs,
+                                            request, segment, block_index, reserved);
     std::uint32_t const unclaimed = request.count - count_ones(claimed);
     block_state const new_state = target.leave(unclaimed, claimed != 0 && request.was_full);
     // The returned reservation may be the only available slices, or may complete the block.
@@ -155,6 +162,49 @@ class slice_claim {
       if (++index == words) index = 0;
     }
     return 0;
+  }
+
+  /// Claims up to `count` slices, which the caller has reserved, in runs of `request.joined` slices
+  /// of one word of the block. Other lanes may take slices of a run first.
+  QUARRY_SLOW static word claim_runs(slice_request& request, std::uint32_t segment,
+                                     std::uint32_t block_index, std::uint32_t count) {
+    std::uint32_t const words = request.state->block_at(request.id, segment, block_index).words();
+    std::uint32_t const first = scaled(request.random << 16, words);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < words; ++i) {
+      std::uint32_t const index = first + i < words ? first + i : first + i - words;
+      word const claimed = simt::indirect_call(&claim_runs_of_word, request, segment, block_index,
+                                               index, count / request.joined);
+      if (claimed != 0) return claimed;
+    }
+    return 0;
+  }
+
+  QUARRY_SLOW static word claim_runs_of_word(slice_request& request, std::uint32_t segment,
+                                             std::uint32_t block_index, std::uint32_t index,
+                                             std::uint32_t runs) {
+    block const target = request.state->block_at(request.id, segment, block_index);
+    word const wanted = lowest_runs(target.word_at(index).peek(), request.joined, runs);
+    if (wanted == 0) return 0;
+    word const previous = target.word_at(index).claim(wanted);
+    request.index = block_index * words_per_block + index;
+    request.was_full = previous == target.mask(index);
+    if ((previous & wanted) != 0 && may_be_of_another_use(previous, target.mask(index)))
+      simt::indirect_call(&check_was_full, request, segment, block_index, previous, index);
+    return previous & wanted;
+  }
+
+  /// Whether the block seems to have `request.joined` adjacent slices.
+  QUARRY_SLOW static bool may_join(slice_request const& request, std::uint32_t segment,
+                                   std::uint32_t block_index) {
+    if (block_index >= request.state->blocks_of(request.id)) return false;
+    block const target = request.state->block_at(request.id, segment, block_index);
+    if (target.peek().is_free()) return target.slices() >= request.joined;
+    word found = 0;
+    QUARRY_UNROLL_4
+    for (std::uint32_t i = 0; i < target.words(); ++i)
+      found |= starts_of_runs(target.word_at(i).peek(), request.joined);
+    return found != 0;
   }
 
   /// Whether the word `previous` may be full by the mask of one class and not full by the mask of

@@ -64,6 +64,9 @@ class slice_supply {
       bool const is_counted = uncounted == max_uncounted || saw_all;
       uncounted += is_counted ? 0 : 1;
       if (is_counted || empty_looks == full_look) ++empty_looks;
+      if (request.now != slice_request::stage::last && empty_looks == looks_before_other_classes &&
+          request.state->segment_tree().empty())
+        break;
       if (saw_all && simt::indirect_call(&is_hopeless, request, empty_looks)) break;
       simt::pause();
     }
@@ -179,6 +182,10 @@ class slice_supply {
   /// in no tree until the announcing lane advertises them, which takes about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
 
+  /// The number of unsuccessful looks after which other classes are asked first, if no segment is
+  /// free: a search of the own class with all effort takes hundreds of microseconds.
+  static constexpr std::uint32_t looks_before_other_classes = 2;
+
   /// The maximum number of additional looks while other lanes return segments.
   static constexpr std::uint32_t max_uncounted = 64;
 
@@ -274,7 +281,7 @@ class slice_supply {
       std::uint32_t const index = lowest_one(order) % counters_per_class;
       request.value = request.state->ticket_counter_at(request.id, index).claim(request.count);
       if (has_tickets(layout, request.value, index)) {
-        request.counter = index;
+        request.counter = static_cast<std::uint8_t>(index);
         request.origin = slice_request::source::tickets;
         simt::indirect_call(&count_if_last, request);
         return outcome::found;

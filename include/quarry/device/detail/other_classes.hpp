@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "quarry/device/detail/joined_slices.hpp"
+#include "quarry/device/detail/slice_supply.hpp"
+
+namespace quarry::inline QUARRY_ABI::detail {
+
+/// Serves a request with freed slices of other classes, if its own class has no memory.
+///
+/// A segment stays with its class while any slice of it is allocated. So after a change of sizes
+/// much memory may be in freed slices of classes that no lane requests any more. In this order the
+/// search tries the class that served the last such request; slices of at most twice the size;
+/// adjacent slices of a smaller class (joined_slices), from the smallest possible class on; larger
+/// slices. The wasted bytes are the price of an allocation that would fail otherwise.
+///
+///   label  statement                       partner  guarantee
+///   (L)    reads and changes a hint                 none
+class other_classes {
+ public:
+  /// Claims slices for some of `count` allocations, each of `request.joined` adjacent slices of
+  /// class `request.id`. O(classes).
+  QUARRY_SLOW static slice_supply::supply acquire(slice_request& request) {
+    heap_state& state = *request.state;
+    size_class const own = request.own_id;
+    simt::atomic_ref<std::uint32_t> hint{state.last_donors[own]};
+    std::uint32_t const previous = hint.fetch_add(one_search, simt::relaxed);  // (L)
+    request.random = previous;  // so that a lane's searches differ
+    request.patience.begin();
+    size_class const donor = previous % one_search;
+    if (donor != 0 && simt::indirect_call(&claim_of_class, request, donor))
+      return slice_supply::supply::found;
+    if (!simt::indirect_call(&claim_of_any, request)) return slice_supply::supply::exhausted;
+    std::uint32_t current = hint.load(simt::relaxed);  // (L)
+    (void)hint.compare_exchange(current, current - current % one_search + request.id,
+                                simt::relaxed);  // (L)
+    return slice_supply::supply::found;
+  }
+
+ private:
+  static constexpr std::uint32_t one_search = 256;  // of `last_donors`; more than there are classes
+  static_assert(max_size_classes <= one_search);
+  static constexpr size_class classes_of_twice_the_size = 4;
+  static constexpr std::uint32_t tries_of_a_class = 2;
+
+  QUARRY_SLOW static bool claim_of_any(slice_request& request) {
+    size_class const own = request.own_id;
+    size_class const end = request.state->classes;
+    size_class const near =
+        own + 1 + classes_of_twice_the_size < end ? own + 1 + classes_of_twice_the_size : end;
+    size_class first = joined_slices::smallest_class;
+    QUARRY_NO_UNROLL
+    while (first < own && joined_slices::count_for(size_of_class(own), first) > bits_per_word)
+      ++first;
+    return simt::indirect_call(&claim_among, request, own + 1, near) ||
+           simt::indirect_call(&claim_among, request, first, own) ||
+           simt::indirect_call(&claim_among, request, near, end);
+  }
+
+  /// Claims slices of the first class from `first` up to `end` that has some.
+  QUARRY_SLOW static bool claim_among(slice_request& request, size_class first, size_class end) {
+    QUARRY_NO_UNROLL
+    for (size_class id = first; id < end; ++id) {
+      if (simt::indirect_call(&claim_of_class, request, id)) return true;
+    }
+    return false;
+  }
+
+  /// Claims slices of class `id`, and joins them if they are smaller than the request's class.
+  QUARRY_SLOW static bool claim_of_class(slice_request& request, size_class id) {
+    if (request.state->class_tree(id).empty()) return false;
+    std::uint32_t const lanes = request.count;
+    std::uint32_t const joined =
+        id > request.own_id ? 1 : joined_slices::count_for(size_of_class(request.own_id), id);
+    std::uint32_t const most = bits_per_word / joined;
+    request.id = id;
+    request.joined = static_cast<std::uint8_t>(joined);
+    request.count = joined * (lanes < most ? lanes : most);
+    bool const has_claimed =
+        simt::indirect_call(&slice_claim::claim_returned, request, tries_of_a_class);
+    request.count = lanes;
+    return has_claimed && (joined == 1 || simt::indirect_call(&join, request));
+  }
+
+  /// Joins the claimed slices, and releases those that are too few for an allocation. Returns
+  /// whether any slices remain.
+  QUARRY_SLOW static bool join(slice_request& request) {
+    word const complete = lowest_runs(request.value, request.joined, bits_per_word);
+    word const rest = request.value & ~complete;
+    if (rest != 0)
+      simt::indirect_call(&slice_return::return_claimed, *request.state, request.segment,
+                          request.index, rest);
+    request.value = complete;
+    if (complete != 0)
+      joined_slices::join(*request.state, request.segment, request.index, complete, request.joined);
+    return complete != 0;
+  }
+};
+
+}  // namespace quarry::inline QUARRY_ABI::detail

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/detail/other_classes.hpp"
+
+#include "support/fibers_allowed.hpp"
+#include "support/fill.hpp"
+#include "support/state_of.hpp"
+
+#include "quarry/simt/launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace quarry {
+
+using namespace detail;
+using test::fill;
+using test::net;
+namespace other_classes_test {
+
+void expect_sound(heap const& owner) {
+  for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
+}
+
+std::uint64_t offset_in(void const* memory, std::uint64_t unit) {
+  return reinterpret_cast<std::uint64_t>(memory) % unit;
+}
+
+/// A heap whose slices of `size` bytes are all allocated.
+struct full_heap {
+  explicit full_heap(std::uint32_t size, std::uint32_t segments = 1)
+      : owner{test::small_heap(segments)}, all{fill(owner, size)} {
+    std::sort(all.begin(), all.end());
+  }
+  ~full_heap() { expect_sound(owner); }
+  full_heap(full_heap const&) = delete;
+  full_heap& operator=(full_heap const&) = delete;
+
+  /// Frees `count` slices from the one with number `first` on.
+  void free(std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) free_now(all[i]);
+  }
+  void free_now(void* memory) { heap_internals::free_now(owner.ref(), memory); }
+  void* malloc(std::uint32_t size) { return owner.ref().malloc(net(size)); }
+
+  heap owner;
+  std::vector<void*> all;
+};
+
+TEST(OtherClasses, AdjacentSmallerSlicesServeAnAllocation) {
+  full_heap a{64};
+  a.free(100, 5);
+  void* const memory = a.malloc(256);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(offset_in(memory, 64), joined_slices::offset);
+  EXPECT_GE(memory, a.all[100]);
+  EXPECT_EQ(a.owner.ref().usable_size(memory), net(5 * 64 - joined_slices::offset));
+  std::memset(memory, 1, net(5 * 64 - joined_slices::offset));
+  EXPECT_EQ(a.malloc(64), nullptr) << "all five slices are in use";
+  a.free_now(memory);
+  for (int i = 0; i < 5; ++i) EXPECT_NE(a.malloc(64), nullptr);
+  EXPECT_EQ(a.malloc(64), nullptr);
+}
+
+TEST(OtherClasses, TooFewAdjacentSlicesServeNothing) {
+  full_heap a{64};
+  a.free(100, 4);
+  a.free(105, 4);
+  a.free(126, 4);  // in two words
+  EXPECT_EQ(a.malloc(256), nullptr);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::out_of_memory), 2u);
+}
+
+TEST(OtherClasses, AFreeBlockServesAnAllocation) {
+  full_heap a{32, 2};
+  a.free(1024, 1024);
+  for (int i = 0; i < 16; ++i) EXPECT_NE(a.malloc(1024), nullptr) << i;
+}
+
+TEST(OtherClasses, ALargerSliceServesAnAllocation) {
+  full_heap a{4096};
+  a.free(3, 1);
+  void* const memory = a.malloc(64);
+  EXPECT_EQ(memory, a.all[3]);
+  EXPECT_EQ(a.owner.ref().usable_size(memory), net(4096));
+  a.free_now(memory);
+  EXPECT_EQ(a.malloc(4096), a.all[3]);
+}
+
+TEST(OtherClasses, TheClassItselfComesFirst) {
+  full_heap a{64, 2};
+  a.free(0, 1024);  // one of the segments
+  void* const own = a.malloc(256);
+  EXPECT_EQ(offset_in(own, 256), 0u);
+  EXPECT_EQ(fill(a.owner, 256).size(), 255u);
+  a.free(1024, 64);
+  a.free_now(own);
+  EXPECT_EQ(a.malloc(256), own);
+  EXPECT_EQ(offset_in(a.malloc(256), 64), joined_slices::offset);
+}
+
+TEST(OtherClasses, TheHeapListsJoinedSlicesAsOneAllocation) {
+  full_heap a{64};
+  a.free(64, 64);
+  auto const before = a.owner.stats();
+  void* const memory = a.malloc(1024);
+  ASSERT_NE(memory, nullptr);
+  auto const after = a.owner.stats();
+  EXPECT_EQ(after.allocations_in_use, before.allocations_in_use + 1);
+  EXPECT_EQ(after.allocated, before.allocated + 17 * 64 - joined_slices::offset);
+  std::size_t found = 0;
+  for (auto const& each : a.owner.live_allocations()) found += each.address == memory ? 1 : 0;
+  EXPECT_EQ(found, 1u);
+  auto* const bytes_of = static_cast<char*>(memory);
+  EXPECT_EQ(a.owner.ref().allocation_of(bytes_of + 700), memory);
+  EXPECT_EQ(a.owner.ref().allocation_of(bytes_of - 1), nullptr) << "before the allocation";
+  a.free_now(memory);
+  EXPECT_EQ(a.owner.ref().allocation_of(bytes_of + 700), nullptr);
+}
+
+TEST(OtherClasses, WrongFreesChangeNothing) {
+  full_heap a{64};
+  a.free(0, 64);
+  auto* const memory = static_cast<char*>(a.malloc(1024));
+  ASSERT_NE(memory, nullptr);
+  auto const ref = a.owner.ref();
+  heap_internals::free_now(ref, memory + 64);
+  heap_internals::free_now(ref, memory + 8);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::interior_pointer), 2u);
+  EXPECT_EQ(ref.allocation_of(memory + 1000), memory);
+  heap_internals::free_now(ref, memory);
+  heap_internals::free_now(ref, memory);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::double_free), 1u);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::interior_pointer), 2u);
+}
+
+TEST(OtherClasses, ReallocMovesJoinedSlices) {
+  full_heap a{64, 2};
+  a.free(0, 64);
+  auto* const memory = static_cast<char*>(a.malloc(256));
+  ASSERT_NE(memory, nullptr);
+  std::strcpy(memory, "kept");
+  auto* const grown = static_cast<char*>(a.owner.ref().realloc(memory, 1024));
+  ASSERT_NE(grown, nullptr);
+  EXPECT_STREQ(grown, "kept");
+}
+
+TEST(OtherClasses, AnAlignedAllocationGetsNoOtherAlignment) {
+  full_heap a{64};
+  a.free(0, 640);
+  EXPECT_EQ(a.owner.ref().aligned_malloc(256, 200), nullptr);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::out_of_memory), 2u);
+  EXPECT_NE(a.malloc(200), nullptr) << "the slices are free again";
+}
+
+TEST(OtherClasses, LanesThatCallTogetherShareAClaim) {
+  QUARRY_TEST_USES_FIBERS();
+  full_heap a{64};
+  a.free(0, 1024 - 64);
+  std::vector<void*> got(32);
+  simt::launch_fibers({1, 32}, {.seed = 1}, [&, ref = a.owner.ref()] {
+    got[simt::this_place().thread] = ref.malloc(net(256));
+  });
+  std::sort(got.begin(), got.end());
+  EXPECT_EQ(std::unique(got.begin(), got.end()), got.end());
+  for (void* const each : got) {
+    ASSERT_NE(each, nullptr);
+    EXPECT_EQ(a.owner.ref().usable_size(each), net(5 * 64 - joined_slices::offset));
+    a.free_now(each);
+  }
+}
+
+}  // namespace other_classes_test
+}  // namespace quarry
