@@ -210,7 +210,7 @@ def draw(figure, machine, data, folder):
     panels = figure.points(data, machine)
     if not panels:
         return None
-    columns = min(figure.columns, len(panels))
+    columns = min(int(figure.panels_a_row), len(panels))
     rows = -(-len(panels) // columns)
     size = (10 if columns > 1 else 6.2, 0.8 + 2.45 * rows)
     drawing, all_axes = plt.subplots(
