@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <span>
-#include <utility>
 #include <vector>
 
 namespace quarry::python {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <sstream>
 
 namespace quarry::inline QUARRY_ABI {
 
