@@ -8,7 +8,6 @@
 
 #include <exception>
 #include <iterator>
-#include <memory>
 #include <stdexcept>
 #include <type_traits>
 

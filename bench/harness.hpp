@@ -24,7 +24,6 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 // A program may have this code twice: for a GPU, and for the CPU. Each copy has its own namespace,

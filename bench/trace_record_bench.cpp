@@ -20,7 +20,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <random>
 
 namespace {

@@ -9,8 +9,6 @@
 #include <llvm/Transforms/Utils/LoopSimplify.h>
 #include <llvm/Transforms/Utils/LoopUtils.h>
 
-#include <algorithm>
-
 namespace quarry::compiler {
 namespace {
 

@@ -12,7 +12,6 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>

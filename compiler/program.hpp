@@ -7,8 +7,6 @@
 #include <llvm/IR/LLVMContext.h>
 
 #include <memory>
-#include <set>
-#include <string>
 #include <vector>
 
 namespace quarry::compiler {

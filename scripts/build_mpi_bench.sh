@@ -12,7 +12,7 @@ folder=$1 preset=${2:-cuda}
 build "$preset" quarry-mpicc quarry-mpirun
 mkdir -p "$folder"
 install -s "build/$preset/mpi/quarry-mpirun" "$folder"
-install scripts/run_mpi_{bench,malloc_bench,arms_bench,arrays_bench}.sh "$folder"
+install scripts/run_mpi_{bench,malloc_bench}.sh "$folder"
 commit >"$folder/COMMIT"
 for source in bench/mpi/*.c; do
   name=$(basename "$source" .c)

@@ -12,9 +12,6 @@ from quarry.traces import Progress, Trace, record_bytes, select_allocator
 
 __all__ = ["Route", "RoutingTable", "SeparateResult", "TriedKey", "learn_routes", "separate"]
 
-#: What routes can tell allocations apart by.
-KEYS = ("size", "call_site", "call_site_and_size", "phase", "phase_and_size")
-
 
 @dataclass(frozen=True)
 class TriedKey:

@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <span>
-#include <utility>
 #include <vector>
 
 namespace quarry::python {
@@ -20,16 +18,16 @@ using namespace nb::literals;
 using trace::event;
 using trace::event_kind;
 
-/// After an event: the bytes of all free pieces, and of the largest one.
+/// After an event: the bytes of all free chunks, and of the largest one.
 struct free_bytes {
   std::uint64_t all, largest;
 };
 
 /// The parts of the reserved blocks that no allocation uses, in one address space.
 ///
-/// Invariants: `free_` has disjoint pieces, each inside one block of `blocks_` and apart from every
-/// allocation of `live_`; two pieces touch only where a block ends. `sizes_` counts their sizes.
-/// O(log n) for each event, with n blocks, allocations and pieces.
+/// Invariants: `free_` has disjoint chunks, each inside one block of `blocks_` and apart from every
+/// allocation of `live_`; two chunks touch only where a block ends. `sizes_` counts their sizes.
+/// O(log n) for each event, with n blocks, allocations and chunks.
 class address_space {
  public:
   void allocate(std::uint64_t base, bytes size) {
@@ -86,26 +84,26 @@ class address_space {
     ++sizes_[end - base];
     all_ += end - base;
   }
-  ranges::iterator erase(ranges::iterator piece) {
-    std::uint64_t const size = piece->second - piece->first;
+  ranges::iterator erase(ranges::iterator chunk) {
+    std::uint64_t const size = chunk->second - chunk->first;
     auto const count = sizes_.find(size);
     if (--count->second == 0) sizes_.erase(count);
     all_ -= size;
-    return free_.erase(piece);
+    return free_.erase(chunk);
   }
-  /// Removes a range from the free pieces.
+  /// Removes a range from the free chunks.
   void use(std::uint64_t base, std::uint64_t end) {
     auto at = first_behind(free_, base);
     while (at != free_.end() && at->first < end) {
-      auto const [piece, piece_end] = *at;
+      auto const [chunk, chunk_end] = *at;
       at = erase(at);
-      if (piece < base) insert(piece, base);
-      if (piece_end > end) insert(end, piece_end);
+      if (chunk < base) insert(chunk, base);
+      if (chunk_end > end) insert(end, chunk_end);
     }
   }
   /// Adds what blocks have of a range and no allocation uses.
   void add_free(std::uint64_t base, std::uint64_t end) {
-    use(base, end);  // pieces stay disjoint even if recorded allocations overlap
+    use(base, end);  // chunks stay disjoint even if recorded allocations overlap
     for (auto block = first_behind(blocks_, base); block != blocks_.end() && block->first < end;
          ++block) {
       std::uint64_t next = std::max(block->first, base);
@@ -118,7 +116,7 @@ class address_space {
       if (next < last) add_piece(next, last, *block);
     }
   }
-  /// Adds a piece, and joins it with its neighbours of the same block.
+  /// Adds a chunk, and joins it with its neighbours of the same block.
   void add_piece(std::uint64_t base, std::uint64_t end, ranges::value_type const& block) {
     auto at = free_.lower_bound(base);
     if (at != free_.end() && at->first == end && end < block.second) {

@@ -10,7 +10,6 @@
 
 #include <nanobind/stl/filesystem.h>
 #include <algorithm>
-#include <memory>
 
 namespace quarry::python {
 namespace {

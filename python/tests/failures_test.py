@@ -13,7 +13,7 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not in
 
 
 def program_that_fails(size):
-    """Keeps 30 MiB in pieces, and then requests `size` bytes, which fails."""
+    """Keeps 30 MiB in chunks, and then requests `size` bytes, which fails."""
     mib = 1 << 20
     return quarry.make_trace(
         {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The free pieces of the recorded allocator, against a table of bytes."""
+"""The free chunks of the recorded allocator, against a table of bytes."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ BYTES = 96  # of an address space of the naive model
 
 def counts_of(trace, spaces=(0,)):
     found = FreeSpace().add(record_bytes(trace.events), list(spaces)).view(np.uint64)
-    return found.reshape(-1, 2).tolist()  # all free bytes, and the largest piece
+    return found.reshape(-1, 2).tolist()  # all free bytes, and the largest chunk
 
 
 def made(rows, **names):
@@ -22,7 +22,7 @@ def made(rows, **names):
     return quarry.make_trace({"kind": kind, "address": address, "size": size}, **names)
 
 
-def test_free_pieces_join_inside_a_block_and_not_across_blocks():
+def test_free_chunks_join_inside_a_block_and_not_across_blocks():
     trace = made(
         [
             (Kind.RESERVE, 1000, 100),
@@ -62,7 +62,7 @@ def test_granted_bytes_are_in_use():
     assert counts_of(trace)[1] == [60, 59]
 
 
-def test_devices_have_pieces_of_their_own():
+def test_devices_have_chunks_of_their_own():
     trace = made([(Kind.RESERVE, 64, 100), (Kind.RESERVE, 64, 70), (Kind.ALLOCATE, 64, 60)])
     trace.events["allocator"] = [1, 2, 2]
     assert counts_of(trace, (0, 0, 1)) == [[100, 100], [170, 100], [110, 100]]
@@ -119,7 +119,7 @@ def naive_counts(rows):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_random_events_have_the_pieces_of_a_table_of_bytes(seed):
+def test_random_events_have_the_chunks_of_a_table_of_bytes(seed):
     rows = random_events(np.random.default_rng(seed))
     shifted = [(kind, base + 4096, size) for kind, base, size in rows]
     assert counts_of(made(shifted)) == naive_counts(rows)

@@ -80,13 +80,14 @@ def test_problems_and_errors_name_the_standard_input():
     assert result.exit_code == 2 and result.stderr == "error: standard input: the file is empty\n"
 
 
-def test_a_full_disk_is_named(recording, tmp_path, monkeypatch):
+@pytest.mark.parametrize("size", [1000, None])  # less than a buffer, and all of the recording
+def test_a_full_disk_is_named(size, recording, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))  # as on a full disk
     try:
-        result = CliRunner().invoke(app, ["replay", "-"], input=recording.read_bytes())
+        result = CliRunner().invoke(app, ["replay", "-"], input=recording.read_bytes()[:size])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert result.exit_code == 2

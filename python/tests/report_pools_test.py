@@ -194,7 +194,7 @@ def test_a_row_of_a_pool_chooses_it(page):
     assert len(rows(page)) == 3
 
 
-def test_the_largest_free_piece_is_that_of_each_event(page):
+def test_the_largest_free_chunk_is_that_of_each_event(page):
     high = page.run("[...unpack(report.largest_free.high)]")
     expected = [20, 30, 50, 50, 50, 50, 50, 30, 10, 10, 20]
     assert high == [each * MIB for each in expected]

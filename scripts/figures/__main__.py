@@ -13,6 +13,19 @@ from . import pages
 from .records import RESULTS, ROOT, read
 
 
+def draw_plots(data, folder):
+    """Draws all plots in place of those in the folder."""
+    from . import draw, draw_heuristics  # need matplotlib
+
+    if not data.machines():
+        sys.exit("error: the results have no records; run `make bench` first")
+    for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
+        old.unlink()
+    for machine in data.machines():
+        draw.draw_all(data, machine, folder)
+        draw_heuristics.draw_all(data, machine, folder)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts.figures", description=__doc__.splitlines()[0])
     mode = parser.add_mutually_exclusive_group()
@@ -25,9 +38,7 @@ def main():
     options = parser.parse_args()
     data = read(options.results)
     if options.draw:
-        from .draw import draw_all  # needs matplotlib
-
-        draw_all(data, options.root / "docs" / "plots")
+        draw_plots(data, options.root / "docs" / "plots")
     for path, text in pages.wanted(data, options.root).items():
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             print(f"-- {path}: up to date")

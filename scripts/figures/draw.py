@@ -1,39 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the figures of plots.py from bench/results as docs/plots/<figure>.<machine>.png and .svg.
 
-Points and bars are medians; whiskers go from p10 to p90. A failure is a text at its x. Needs
-matplotlib, which `make plots` installs.
+Points and bars are medians; whiskers go from p10 to p90. A failure is a text at its x.
 """
 
-import io
 import math
-import sys
 import textwrap
 
-import matplotlib
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-matplotlib.use("Agg")
-matplotlib.rcParams.update(
-    {
-        "svg.hashsalt": "quarry",  # equal figures give equal files
-        "svg.fonttype": "none",
-        "font.size": 9,
-        "axes.titlesize": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.axisbelow": True,
-    }
-)
-
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E402
-from PIL import Image  # noqa: E402
-
-from .draw_heuristics import heuristic_drawing  # noqa: E402
-from .heuristics import NAME as HEURISTICS  # noqa: E402
-from .plots import FIGURES, flat  # noqa: E402
-from .records import origin, value_text, x_text  # noqa: E402
-from .specs import COMBINED, HEAPS, NAMES, WAYS  # noqa: E402
+from . import canvas
+from .canvas import annotate
+from .plots import FIGURES, flat
+from .records import origin, value_text, x_text
+from .specs import COMBINED, HEAPS, NAMES, WAYS
 
 LABELS = HEAPS | {"bump": "floor (one counter, never a free)"}
 LABELS |= {name: WAYS[way] for name, way, _ in COMBINED}
@@ -89,18 +70,14 @@ def whiskers(points):
     ]
 
 
-def annotate(axes, text, place, y, **more):
-    """Writes a text above a place."""
-    offset = {"xytext": (0, y), "textcoords": "offset points", "ha": "center"}
-    axes.annotate(text, place, **offset, **more)
-
-
-def name_failures(axes, failed, allocator):
-    """Writes each failure at the lower edge, at its x, in the colour of its allocator."""
+def name_failures(axes, allocator, series, place_of):
+    """Writes each failure at the lower edge, in the colour of its allocator."""
     look = {"rotation": 90, "fontsize": 7.5, "color": look_of(allocator)[0], "zorder": 5}
     look["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
-    for x, error in failed:
-        annotate(axes, error, (x, 0), 4, xycoords=axes.get_xaxis_transform(), **look)
+    look["xycoords"] = axes.get_xaxis_transform()
+    for x, point in series.items():
+        if point.median is None:
+            annotate(axes, point.error, (place_of(x), 0), (0, 4), **look)
 
 
 def draw_lines(axes, panel, found):
@@ -120,8 +97,7 @@ def draw_lines(axes, panel, found):
                 color=colour,
                 zorder=5 if allocator in OVER_WIDE else 4 if is_wide else 3,
             )
-        failed = [(x, p.error) for x, p in series.items() if p.median is None]
-        name_failures(axes, failed, allocator)
+        name_failures(axes, allocator, series, lambda x: x)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(ticks_of(panel.xs(found)))
@@ -151,20 +127,19 @@ def draw_bars(axes, panel, found, upright):
     groups = panel.xs(found)
     width = 0.84 / len(found)
     for nth, (allocator, series) in enumerate(found.items()):
-        shift = (nth - (len(found) - 1) / 2) * width
-        good = {x: point for x, point in series.items() if point.median is not None}
-        places = [groups.index(x) + shift for x in good]
+        middle = (nth - (len(found) - 1) / 2) * width
+        places = {x: groups.index(x) + middle for x in series}
+        good = {places[x]: point for x, point in series.items() if point.median is not None}
         heights = [point.median for point in good.values()]
-        axes.bar(places, heights, width * 0.92, color=look_of(allocator)[0])
+        axes.bar(list(good), heights, width * 0.92, color=look_of(allocator)[0])
         lengths = whiskers(good.values())
         if any(map(any, lengths)):
             look = {"ecolor": "black", "elinewidth": 0.8, "capsize": 1.5}
-            axes.errorbar(places, heights, yerr=lengths, fmt="none", **look)
-        for place, point in zip(places, good.values()):
+            axes.errorbar(list(good), heights, yerr=lengths, fmt="none", **look)
+        for place, point in good.items():
             top = (place, max(point.median, point.values.get("p90", 0)))
-            annotate(axes, value_text(point.median), top, 2, fontsize=7, rotation=90 * upright)
-        failed = [(groups.index(x) + shift, p.error) for x, p in series.items() if p.median is None]
-        name_failures(axes, failed, allocator)
+            annotate(axes, value_text(point.median), top, (0, 2), fontsize=7, rotation=90 * upright)
+        name_failures(axes, allocator, series, places.get)
     labels = [x_text(panel.x, group) for group in groups]
     if all(label.endswith(" B") for label in labels):
         labels = [label.removesuffix(" B") for label in labels]
@@ -205,97 +180,64 @@ def draw_panel(axes, panel, found, columns):
     axes.set_title(panel.title, loc="left", fontweight="bold")
 
 
+def handles(labels, has_lines):
+    """The entries of a legend: looks of lines, or squares in the colours of the bars."""
+    for name, label in labels.items():
+        colour, marker, line = look_of(name)
+        marker, line = (marker, line) if has_lines else ("s", "")
+        look = {"color": colour, "marker": marker, "markersize": 4.5, "linestyle": line}
+        label, width = textwrap.fill(label, 24), 2.4 if name in WIDE else 1.3
+        yield Line2D([], [], label=label, linewidth=width, **look)
+
+
+def add_legend(target, labels, has_lines, size, **place):
+    entries = list(handles(labels, has_lines))
+    length = 3.2 if has_lines else 1
+    target.legend(handles=entries, handlelength=length, frameon=False, fontsize=size, **place)
+
+
+def add_legend_beside(axes, found):
+    """Writes the legend to the right of the axes, in the order of the lines' right ends."""
+    ends = {name: [p.median for p in series.values() if p.median] for name, series in found.items()}
+    drawn = sorted(filter(ends.get, ends), key=lambda name: ends[name][-1], reverse=True)
+    labels = {name: NAMES["opencl"][name] for name in drawn}
+    add_legend(axes, labels, True, 8, loc="upper left", bbox_to_anchor=(1.01, 1.02))
+
+
+def note_of(figure, machine, everything):
+    threads = {point.params.get("threads") for point in everything}
+    common = f", {threads.pop():,} threads" if len(threads) == 1 and None not in threads else ""
+    note = f"\n{textwrap.fill(figure.note, 150)}" if figure.note else ""
+    return f"{machine}{common}, {origin(everything)}; medians, whiskers p10 to p90{note}"
+
+
 def draw(figure, machine, data, folder):
-    """Draws a figure. Returns the stem of its files, or None if no panel has a value."""
+    """Draws a figure, if a panel of it has a value."""
     panels = figure.points(data, machine)
     if not panels:
-        return None
-    columns = min(figure.columns, len(panels))
+        return
+    columns = min(int(figure.panels_a_row), len(panels))
     rows = -(-len(panels) // columns)
     size = (10 if columns > 1 else 6.2, 0.8 + 2.45 * rows)
-    drawing, all_axes = plt.subplots(
-        rows, columns, figsize=size, layout="constrained", squeeze=False
-    )
+    drawing, all_axes = canvas.new(rows, columns, size, figure.title)
     for axes in all_axes.flat[len(panels) :]:
         axes.remove()
     for axes, (panel, found) in zip(all_axes.flat, panels):
         draw_panel(axes, panel, found, columns)
         if figure.legend_in_panels:
             add_legend_beside(axes, found)
-    drawing.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
-    has_lines = any(axes.get_lines() and not axes.patches for axes in drawing.axes)
     if not figure.legend_in_panels:
         shown = {  # by label, so a way of coalescing appears once for all upstream heaps
             LABELS[name]: name for name in LABELS if any(name in found for _, found in panels)
         }
-        handles = [handle(name, label, has_lines) for label, name in shown.items()]
-        place = {"loc": "outside right upper", "handlelength": 3.2 if has_lines else 1}
-        drawing.legend(handles=handles, frameon=False, fontsize=8.5, **place)
+        labels = {name: label for label, name in shown.items()}
+        has_lines = any(axes.get_lines() and not axes.patches for axes in drawing.axes)
+        add_legend(drawing, labels, has_lines, 8.5, loc="outside right upper")
     everything = [point for _, found in panels for point in flat(found)]
-    measured = f"{machine}{common_params(everything)}, {origin(everything)}"
-    note = f"\n{textwrap.fill(figure.note, 150)}" if figure.note else ""
-    text = f"{measured}; medians, whiskers p10 to p90{note}"
-    drawing.supxlabel(text, fontsize=7.5, x=0.01, ha="left")
-    stem = f"{figure.name}.{machine}"
-    save(drawing, folder / stem, figure.legend_in_panels)
-    plt.close(drawing)
-    return stem
+    stem, note = folder / f"{figure.name}.{machine}", note_of(figure, machine, everything)
+    canvas.save(drawing, stem, note, figure.legend_in_panels)
 
 
-def add_legend_beside(axes, found):
-    """Writes the legend to the right of the axes, in the order of the lines' right ends."""
-
-    def right_end(name):
-        return [p.median for p in found[name].values() if p.median is not None][-1]
-
-    drawn = [name for name, series in found.items() if any(p.median for p in series.values())]
-    drawn.sort(key=right_end, reverse=True)
-    handles = [handle(name, NAMES["opencl"][name], True) for name in drawn]
-    place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.02), "handlelength": 3.2}
-    axes.legend(handles=handles, frameon=False, fontsize=8, **place)
-
-
-def handle(name, label, has_lines):
-    """An entry of the legend: the look of the line, or a square in the colour of the bars."""
-    colour, marker, line = look_of(name)
-    look = {"marker": marker, "linestyle": line} if has_lines else {"marker": "s", "linestyle": ""}
-    label, width = textwrap.fill(label, 24), 2.4 if name in WIDE else 1.3
-    return plt.Line2D([], [], color=colour, label=label, markersize=4.5, linewidth=width, **look)
-
-
-def common_params(everything):
-    """`, 1,048,576 threads` if all points have that number of threads."""
-    found = {point.params.get("threads") for point in everything}
-    return f", {found.pop():,} threads" if len(found) == 1 and None not in found else ""
-
-
-def save(drawing, stem, keeps_rare_colours):
-    """Saves an SVG, and a PNG with a palette, which reduces its size to a third.
-
-    `keeps_rare_colours`: the palette has the colours of thin lines, and fewer shades of text.
-    """
-    drawing.savefig(f"{stem}.svg", metadata={"Date": None, "Creator": None})
-    raw = io.BytesIO()
-    drawing.savefig(raw, format="png", dpi=120)
-    palette = Image.Quantize.MAXCOVERAGE if keeps_rare_colours else Image.Quantize.MEDIANCUT
-    Image.open(raw).convert("RGB").quantize(192, palette, dither=Image.Dither.NONE).save(
-        f"{stem}.png", optimize=True
-    )
-
-
-def draw_all(data, folder):
-    """Draws all figures in place of those in the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
-        old.unlink()
-    stems = []
-    for machine in data.machines():
-        stems += [draw(figure, machine, data, folder) for figure in FIGURES]
-        drawing = heuristic_drawing(data, machine)
-        if drawing:
-            stems.append(f"{HEURISTICS}.{machine}")
-            save(drawing, folder / stems[-1], True)
-    if not any(stems):
-        sys.exit("error: the results have no record with a value; run `make bench` first")
-    for stem in filter(None, stems):
-        print(f"-- {folder / stem}.{{png,svg}}")
+def draw_all(data, machine, folder):
+    for figure in FIGURES:
+        draw(figure, machine, data, folder)

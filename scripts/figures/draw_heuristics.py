@@ -6,28 +6,28 @@ one heuristic by their numbers of blocks. The front joins the settings that no o
 both figures. The box is around the setting that `tune` chooses.
 """
 
-import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from .heuristics import TITLE, TRACES, best_of, front_of, published, series_of, sweeps
-from .records import value_text
-from .specs import BLOCKS, PERCENTS, VARIANTS
+from . import canvas
+from .heuristics import NAME, TITLE, best_of, front_of, in_use, outcomes_of, series_of, tuned
+from .records import origin, value_text
+from .specs import BLOCKS, NAMES, PERCENTS, VARIANTS
+from .table import View
 
-NOTE = (
-    "Replay with the poster's rules and blocks of at least 1 MiB.\nA number at an end of a line"
-    " counts blocks; beside a cross or a purple triangle it is a percentage. The triangles lie"
-    " above the panel, at the memory in brackets.\nSweet spot: the least cost of these settings."
-    " Tuned: the"
-    " least cost of all settings that `tune` tries. Front: no setting has fewer coalesces and less"
-    " memory."
-)
+NOTE = """\
+Replay with the poster's rules and blocks of at least 1 MiB.
+A number at an end of a line counts blocks; beside a cross it is a percentage.
+Sweet spot: the least cost of these settings. Tuned: the least cost of all settings that `tune` \
+tries. Front: no setting has fewer coalesces and less memory."""
 LOOKS = [("#0072b2", "s"), ("#e69f00", "^"), ("#009e73", "o")]  # of VARIANTS: colour, marker
 PERCENT_COLOUR = "#6a3d9a"
 FRONT = {"color": "#aaaaaa", "linewidth": 4, "alpha": 0.6}
 TUNED = {"color": "#c8102e", "marker": "*", "markersize": 11, "linestyle": ""}
 SWEET_SPOT = {"color": "black", "marker": "s", "markersize": 13, "markerfacecolor": "none"}
 SWEET_SPOT |= {"markeredgewidth": 1.4, "linestyle": ""}
+X_TICKS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+Y_TICKS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200, 500)
 BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4}
 
 
@@ -37,7 +37,7 @@ def place_of(outcome):
 
 def write_beside(axes, place, text, colour, offset, **more):
     look = {"fontsize": 7.5, "color": colour, "zorder": 6, "bbox": BOX} | more
-    axes.annotate(text, place, xytext=offset, textcoords="offset points", **look)
+    canvas.annotate(axes, text, place, offset, **look)
 
 
 def draw_blocks(axes, outcomes, best):
@@ -51,76 +51,47 @@ def draw_blocks(axes, outcomes, best):
             labels.setdefault(place, []).append(str(n))
         for place, numbers in labels.items():
             offset = (0, side * (9 if best and place == place_of(best) else 5))
-            align = {"ha": "center", "va": "bottom" if side > 0 else "top"}  # above or below
-            write_beside(axes, place, "–".join(numbers), colour, offset, **align)
+            align = "bottom" if side > 0 else "top"  # above or below
+            write_beside(axes, place, "–".join(numbers), colour, offset, va=align)
 
 
-def draw_percents(axes, outcomes, top):
-    """The settings that count bytes. Those above the axis are named at its edge."""
-    beside, above = {}, {}
+def draw_percents(axes, outcomes):
+    """The settings that count bytes, with their percentages."""
+    labels = {}  # place -> the percentages there
     for n in PERCENTS:
-        found = outcomes.get(f"percent:{n}")
-        if found:
-            is_above, place = found.overhead > top, (found.coalesces, min(top, found.overhead))
-            look = {"color": PERCENT_COLOUR, "marker": "^" if is_above else "x", "markersize": 5}
-            axes.plot(*place, clip_on=False, zorder=5, **look)
-            text = f"{n} ({found.overhead:.0f} %)" if is_above else str(n)
-            (above if is_above else beside).setdefault(place, []).append(text)
-    for place, texts in beside.items():
-        align = "left" if place[0] == 0 else "center"
-        write_beside(axes, place, ", ".join(texts), PERCENT_COLOUR, (0, -12), ha=align)
-    for nth, (place, texts) in enumerate(sorted(above.items())):
-        align, shift = ("left", -3) if place[0] == 0 else ("center", 0)
-        offset, text = (shift, -6 - 11 * (nth % 2)), "\n".join(texts)
-        write_beside(axes, place, text, PERCENT_COLOUR, offset, ha=align, va="top")
+        if f"percent:{n}" in outcomes:
+            place = place_of(outcomes[f"percent:{n}"])
+            axes.plot(*place, color=PERCENT_COLOUR, marker="x", markersize=5, zorder=5)
+            labels.setdefault(place, []).append(str(n))
+    for place, percents in labels.items():
+        write_beside(axes, place, ", ".join(percents), PERCENT_COLOUR, (0, -12))
 
 
-def draw_panel(axes, title, outcomes, sweep):
-    most = max(each.overhead for row in series_of(outcomes) for each in row)
-    # Settings that reserve much more are named at the edge.
-    top = 1.18 * max(each.overhead for each in outcomes.values() if each.overhead <= 2 * most)
+def draw_panel(axes, title, outcomes, choice):
+    """`choice`: the outcome of the tuned setting; None for the poster's program."""
     front = [place_of(each) for each in front_of(outcomes.values())]
     axes.step(*zip(*front), where="post", zorder=2, **FRONT)
-    best = outcomes[best_of(outcomes)] if sweep else None
+    best = outcomes[best_of(outcomes)] if choice else None
     draw_blocks(axes, outcomes, best)
-    draw_percents(axes, outcomes, top)
-    for outcome, look in ((best, SWEET_SPOT), (sweep.tuned, TUNED)) if sweep else ():
+    draw_percents(axes, outcomes)
+    for outcome, look in ((best, SWEET_SPOT), (choice, TUNED)) if choice else ():
         axes.plot(*place_of(outcome), clip_on=False, zorder=5, **look)
-    right = max(each.coalesces for each in outcomes.values()) * 1.5
     axes.set_xscale("symlog", linthresh=1, linscale=0.5)
-    axes.set_xlim(-0.25 if sweep else 1, right)
-    ticks = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500]
-    axes.xaxis.set_major_locator(FixedLocator([x for x in ticks if x <= right]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
-    axes.set_ylim(0, top)
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
+    axes.set_xlim(-0.25, max(each.coalesces for each in outcomes.values()) * 1.5)
+    axes.set_yscale("log")
+    axes.margins(y=0.12)
+    for axis, ticks in (axes.xaxis, X_TICKS), (axes.yaxis, Y_TICKS):
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:,.0f}"))
     axes.grid(color="#e4e4e4", linewidth=0.6)
     axes.set_xlabel("coalesces")
     axes.set_ylabel("memory beyond the peak in use, %")
     axes.set_title(title, loc="left", fontweight="bold")
-    if sweep:
-        mib = sweep.in_use / 2**20
-        scales = (lambda y: mib * (1 + y / 100), lambda size: 100 * (size / mib - 1))
-        reserved = axes.secondary_yaxis("right", functions=scales)
-        reserved.yaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
-        reserved.set_ylabel("peak reserved, MiB")
-        reserved.spines["right"].set_visible(True)
 
 
-def heuristic_drawing(data, machine):
-    """The figure of a machine; None if it has no records."""
-    found, measured = sweeps(data, machine)
-    if not found:
-        return None
-    panels = [("the poster's program (its Fig. 1)", published(data), None)]
-    for trace, title in TRACES.items():
-        shown = f"{title}, {value_text(found[trace].in_use / 2**20)} MiB in use"
-        panels.append((shown, found[trace].by_rules["2022"], found[trace]))
-    result, all_axes = plt.subplots(3, 2, figsize=(10, 10.2), layout="constrained")
-    for axes, panel in zip(all_axes.flat, panels):
-        draw_panel(axes, *panel)
-    result.suptitle(TITLE, fontsize=11, fontweight="bold", x=0.01, ha="left")
+def add_legend(axes):
     entries = [
         {"color": colour, "marker": marker, "markersize": 4.5, "label": title}
         for (colour, marker), title in zip(LOOKS, VARIANTS.values())
@@ -129,6 +100,21 @@ def heuristic_drawing(data, machine):
     looks = {"sweet spot": SWEET_SPOT, "tuned": TUNED, "front": FRONT}
     entries += [{"label": label, **look} for label, look in looks.items()]
     handles = [Line2D([], [], **entry) for entry in entries]
-    all_axes[0, 0].legend(handles=handles, loc="upper right", ncols=2, fontsize=8)
-    result.supxlabel(f"{measured}. {NOTE}", fontsize=7.5, x=0.01, ha="left")
-    return result
+    axes.legend(handles=handles, loc="lower left", fontsize=8)
+
+
+def draw_all(data, machine, folder):
+    """Draws the figure of a machine, if it has records."""
+    view = View(data, machine)
+    panels = [("the poster's program (its Fig. 1)", outcomes_of(view, "poster"), None)]
+    for trace, title in NAMES["traces_and_simulation"].items():
+        size = in_use(view, trace)
+        if size is None:
+            return
+        shown = f"{title}, {value_text(size / 2**20)} MiB in use"
+        panels.append((shown, outcomes_of(view, trace), tuned(view, trace)))
+    drawing, all_axes = canvas.new(3, 2, (10, 10.2), TITLE)
+    for axes, panel in zip(all_axes.flat, panels):
+        draw_panel(axes, *panel)
+    add_legend(all_axes[0, 0])
+    canvas.save(drawing, folder / f"{NAME}.{machine}", f"{origin(view.seen)}. {NOTE}", True)

@@ -7,14 +7,14 @@ Memory Performance", 2022. draw_heuristics.py draws its Fig. 2 from the same out
 
 from dataclasses import dataclass
 
-from .records import origin, value_text
+from .records import value_text
 from .specs import BLOCKS, NAMES, VARIANTS
-from .table import DASH, markdown
 
 NAME = "trace-heuristics"  # of the plot
 TITLE = "Coalesces against peak memory: the poster's settings in its program and on five traces"
-TRACES, SETTINGS = NAMES["traces_and_simulation"], NAMES["settings"]
+SETTINGS = NAMES["settings"]
 TIMED_OUT = list(SETTINGS)[:3]  # in the poster
+POSTER = {"trace": "poster", "machine": "the poster's"}
 
 
 @dataclass
@@ -23,17 +23,45 @@ class Outcome:
 
     coalesces: int
     overhead: float  # percent of the peak in use
-    upstream_ms: float | None = None  # modelled
-    cost_ms: float | None = None  # `upstream_ms`, and the price of the peak
+    cost_ms: float | None = None  # modelled: the time of the upstream, and the price of the peak
 
 
-@dataclass
-class Sweep:
-    """The outcomes of one trace."""
+def point(view, chosen, name):
+    """A point that has a value, or None."""
+    points = view.points(chosen, f"trace/heuristic/{name}")
+    return points[0] if points and points[0].median is not None else None
 
-    in_use: int  # bytes at the peak
-    by_rules: dict  # {key of RULES: {setting: Outcome}}
-    tuned: Outcome | None = None
+
+def in_use(view, trace):
+    """The bytes in use at the peak of a trace; None if it has no records."""
+    found = point(view, {"trace": trace, "rules": "none", "allocator": "in use"}, "peak")
+    return found and int(found.median)
+
+
+def outcome(view, chosen):
+    """The outcome of a setting; None if it has no records, or if it timed out in the poster."""
+    calls, overhead, peak, time = (
+        point(view, chosen, name) for name in ("coalesces", "overhead", "peak", "upstream")
+    )
+    if calls and overhead:
+        return Outcome(int(calls.median), overhead.median)
+    if not calls:
+        return None
+    price = time.params["us_per_gib"] * peak.median / 2**30
+    share = 100 * (peak.median / in_use(view, chosen["trace"]) - 1)
+    return Outcome(int(calls.median), share, (time.median + price) / 1000)
+
+
+def outcomes_of(view, trace):
+    """{setting: Outcome} of a trace with the poster's rules, or of the poster's program."""
+    chosen = POSTER if trace == "poster" else {"trace": trace, "rules": "2022"}
+    found = {name: outcome(view, chosen | {"allocator": name}) for name in SETTINGS}
+    return {name: each for name, each in found.items() if each}
+
+
+def tuned(view, trace):
+    """The outcome of the setting that `tune` chooses of all."""
+    return outcome(view, {"trace": trace, "rules": "tuned", "allocator": "tuned"})
 
 
 def best_of(outcomes):
@@ -48,42 +76,6 @@ def front_of(outcomes):
         if not front or each.overhead < front[-1].overhead:
             front.append(each)
     return front
-
-
-def sweeps(data, machine):
-    """{trace: Sweep} of a machine's records, and the records' origin; empty if there are none."""
-    coalesces, peak, upstream = (
-        data.points(f"trace/heuristic/{name} allocator=*", machine, ("rules", "allocator", "trace"))
-        for name in ("coalesces", "peak", "upstream")
-    )
-    in_use = {trace: peak.get(("none", "in use", trace)) for trace in TRACES}
-    result = {trace: Sweep(int(p.median), {}) for trace, p in in_use.items() if p}
-    for key, point in peak.items():
-        rules, setting, trace = key
-        if trace not in result or rules == "none":
-            continue
-        sweep, time = result[trace], upstream[key]
-        price = time.params["us_per_gib"] * point.median / 2**30
-        overhead = 100 * (point.median / sweep.in_use - 1)
-        times = time.median / 1000, (time.median + price) / 1000
-        outcome = Outcome(int(coalesces[key].median), overhead, *times)
-        if rules == "tuned":
-            sweep.tuned = outcome
-        else:
-            sweep.by_rules.setdefault(rules, {})[setting] = outcome
-    return result, result and origin(peak.values())
-
-
-def published(data):
-    """{setting: Outcome} of the poster's Fig. 1, without those that timed out."""
-    chosen = (
-        f"trace/heuristic/{name} trace=poster allocator=*" for name in ("coalesces", "overhead")
-    )
-    calls, overheads = (data.points(each, by=["allocator"]) for each in chosen)
-    found = {name: (point.median, overheads.get((name,))) for (name,), point in calls.items()}
-    return {
-        name: Outcome(int(n), o.median) for name, (n, o) in found.items() if o and n is not None
-    }
 
 
 # --- The poster's claims. Each function returns a verdict of some outcomes, and its figures.
@@ -156,28 +148,26 @@ def percent_places(outcomes):
 
 
 CLAIMS = {
-    "more blocks, fewer coalesces (2 → 12 blocks: plain, HWM, CBG)": calls_fall,
-    "more blocks, more memory (2 → 12 blocks: plain, HWM, CBG)": memory_grows,
-    "steps to the next number of blocks that add memory": steps_that_grow,
-    "CBG coalesces least (of the five numbers of blocks)": cbg_calls_least,
-    "the sweet spot is a setting with CBG": cbg_is_the_sweet_spot,
-    "Percent(100) reserves more than each Blocks setting": percent_reserves_most,
-    "Percent(50), (75) or (90) coalesces and lies on the front": percent_on_front,
-    "places of Percent(50), (75) and (90) among the nineteen, by cost": percent_places,
+    judge.__name__: judge
+    for judge in (
+        calls_fall,
+        memory_grows,
+        steps_that_grow,
+        cbg_calls_least,
+        cbg_is_the_sweet_spot,
+        percent_reserves_most,
+        percent_on_front,
+        percent_places,
+    )
 }
 
 
-def claims_table(data):
-    """Whether the poster's claims hold on each trace of the first machine, with its rules."""
-    found = [sweeps(data, machine) for machine in data.machines()]
-    found, measured = next(filter(all, found), ({}, ""))
+def verdict_of(view, cell):
+    """Whether a trace meets a claim; for another name, a cost ÷ the tuned setting's cost."""
+    found = outcomes_of(view, cell["trace"])
     if not found:
-        return ["Not measured yet."]
-    columns = [found[trace].by_rules["2022"] for trace in TRACES]
-    poster = published(data)
-    rows = [[claim, *map(judge, [poster, *columns])] for claim, judge in CLAIMS.items()]
-    costs = [outcomes[best_of(outcomes)].cost_ms for outcomes in columns]
-    ratios = [value_text(c / found[trace].tuned.cost_ms) for c, trace in zip(costs, TRACES)]
-    rows.append(["cost of the sweet spot ÷ cost of the tuned setting", DASH, *ratios])
-    head = ["", "the poster's program", *TRACES.values()]
-    return [f"{measured}:", "", *markdown(head, rows)]
+        return None
+    if cell[".claim"] in CLAIMS:
+        return CLAIMS[cell[".claim"]](found)
+    best = tuned(view, cell["trace"])
+    return best and value_text(found[best_of(found)].cost_ms / best.cost_ms)

@@ -10,15 +10,15 @@ import re
 
 from . import heuristics, programs
 from .plots import FIGURES, picture
-from .records import point_text, value_text
+from .records import ROOT, point_text, value_text
 from .specs import TABLES
-from .table import Table, blocks
+from .table import Table, View, blocks
 
 MARK = re.compile(r"<!-- figures:([\w-]+):begin -->\n(.*?)<!-- figures:\1:end -->", re.DOTALL)
 VALUE = re.compile(r"<!-- value:([^>]+?) -->(.*?)<!-- /value -->", re.DOTALL)
-WRITERS = {"poster_claims": heuristics.claims_table, "others": programs.others}
 PLOTS = "docs/plots/README.md"
-WITHOUT_TABLE = ("mpi_several_gpus.md", "registry.md", "simt.md", "streams.md")
+LOG = "docs/design/measurement_log.md"  # typed by hand
+DESIGN = {f"docs/design/{path.name}" for path in (ROOT / "docs/design").glob("*.md")} - {LOG}
 
 
 def plots(data):
@@ -33,7 +33,7 @@ def plots(data):
             if figure.name.startswith("coalesced"):
                 continue
             yield from figure.section(data, machine)
-        if heuristics.sweeps(data, machine)[0]:
+        if heuristics.tuned(View(data, machine), "simulation"):
             yield from picture(heuristics.NAME, heuristics.TITLE, machine)
             yield "[Traces](../design/traces.md#the-posters-figures) says what the plot shows."
 
@@ -47,12 +47,13 @@ def apart(data):
 
 def tables_of_pages():
     """{page: {part: functions of records}}, and {(page, title): functions} of docs/plots."""
-    shown = {f"docs/design/{name}": {} for name in WITHOUT_TABLE} | {
-        PLOTS: {"plots": [plots], "tables": [apart]}
+    shown = {page: {} for page in sorted(DESIGN)} | {
+        PLOTS: {"plots": [plots], "tables": [apart]},
+        "docs/design/mpi_programs.md": {"others": [programs.others]},
     }
     others = {}
     for place, fields in TABLES:
-        table = WRITERS[fields["python"]] if "python" in fields else Table(**fields)
+        table = Table(**fields)
         page, sign, title = place.partition(": ")
         if sign:
             others.setdefault((page, title), []).append(table)

@@ -2,13 +2,12 @@
 """The plots of plots.txt, and their parts of docs/plots/README.md. draw.py draws them."""
 
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from .records import origin, point_text, select, x_text
-from .specs import HEAPS, NAMES, with_variables
-from .table import expanded, markdown
+from .specs import HEAPS, NAMES, PLOTS, names_of
+from .table import expanded, lines, markdown
 
 BETTER = {"↑": "higher is better", "↓": "lower is better"}
 # The additions and multiplications of a thread with n floats, as the coalescing paper counts them.
@@ -30,6 +29,16 @@ def flops(point):
     return result
 
 
+def series_of(text):
+    """{name: selection} of `quarry,kma list,quarry/low`."""
+    pairs = (each.partition("/")[::2] for each in text.split(","))
+    return {
+        "-".join(filter(None, (allocator, variance))).replace(" ", "-"): {"allocator": allocator}
+        | ({"variance": variance} if variance else {})
+        for allocator, variance in pairs
+    }
+
+
 @dataclass
 class Panel:
     """One pair of axes: a benchmark by one of its params, or several benchmarks side by side."""
@@ -37,21 +46,27 @@ class Panel:
     title: str
     better: str
     selection: dict
-    x: str
-    series: dict  # name -> selection
-    side_by_side: dict  # label -> selection, in place of `x`
+    side_by_side: dict  # label -> selection, in place of x
+
+    def __post_init__(self):
+        self.x = self.selection.pop("x", "bytes")
+        self.series = series_of(self.selection.pop("series", ",".join(HEAPS)))
 
     def points(self, data, machine):
         """{name of a series: {x or the label of the benchmark: Point}}"""
         found = {}
-        convert = flops if self.selection.get("bench") == "coalesced/unit/work" else copy
-        for name, chosen in self.series.items():
-            chosen = select(self.selection, chosen)
-            beside = {x: select(chosen, more) for x, more in self.side_by_side.items()}
-            points = {x: data.point(more, machine) for x, more in beside.items()}
-            points = points or data.series(chosen, machine, self.x)
+        for name, own in self.series.items():
+            chosen = select(self.selection, own)
+            if self.side_by_side:
+                points = {
+                    x: data.point(select(chosen, more), machine)
+                    for x, more in self.side_by_side.items()
+                }
+            else:
+                points = data.series(chosen, machine, self.x)
+            convert = flops if chosen.get("bench") == "coalesced/unit/work" else copy
             found[name] = {x: convert(point) for x, point in points.items() if point}
-        return {name: series for name, series in found.items() if series}
+        return {name: points for name, points in found.items() if points}
 
     def xs(self, found):
         xs = list(dict.fromkeys(x for series in found.values() for x in series))
@@ -67,14 +82,19 @@ def flat(found):
 class Figure:
     name: str
     title: str
-    columns: int
-    common: dict  # part of the selection of each panel
-    panels: list = field(default_factory=list)
+    rows: str  # a panel is `↑ title > selection`, or `↓ title > label: selection | ...`
+    common: str = ""  # part of the selection of each panel
+    panels_a_row: int = 2
     note: str = ""
 
-    @property
-    def machine(self):
-        return self.common.get("machine", "nvidia*")
+    def __post_init__(self):
+        common, self.panels = select(self.common), []
+        self.machine = common.get("machine", "nvidia*")
+        for title, text in lines(self.rows):
+            beside = names_of(text) if ": " in text else {}
+            chosen = select(common, None if beside else text)
+            for shown, values in expanded(None, title[2:], chosen):  # one for each open value
+                self.panels.append(Panel(shown, BETTER[title[0]], values, beside))
 
     @property
     def legend_in_panels(self):
@@ -112,49 +132,12 @@ def picture(name, title, machine):
     return [f"### {title}", "", f"[![{title}]({path}.png)]({path}.svg)", ""]
 
 
-def series_of(text):
-    """{name: selection} of `quarry,kma list,quarry/low`."""
-    parts = [(each, *each.partition("/")[::2]) for each in text.split(",")]
-    return {
-        name.translate(str.maketrans("/ ", "--")): {"allocator": allocator}
-        | ({"variance": variance} if variance else {})
-        for name, allocator, variance in parts
-    }
+def figures():
+    rows = {}
+    for place, fields in PLOTS:
+        name, _, title = place.partition(": ")
+        rows[name] = fields.pop("rows") or rows[fields.pop("panels")]
+        yield Figure(name, title, rows[name], **fields)
 
 
-def panels_of(line, common):
-    """The panels of a line, one for each value that it has open."""
-    title, _, selection = line.partition(" > ")
-    chosen = {"x": "bytes", "series": ",".join(HEAPS)} | select(selection)
-    for shown, values in expanded(None, title[2:], chosen):
-        x, series = values.pop("x"), series_of(values.pop("series"))
-        yield Panel(shown, BETTER[title[0]], common | values, x, series, {})
-
-
-def figures_of(text):
-    figures, same = [], []  # `same`: the figures that have the next panels
-    for line in text.splitlines():
-        depth, line = len(line) - len(line.lstrip()), line.strip()
-        if depth == 0 and line:
-            same = [] if not same or same[-1].panels else same
-            title, _, common = line.partition(" > ")
-            name, _, title = title.partition(" ")
-            name, _, columns = name.partition("/")
-            figures.append(Figure(name, title, int(columns or 2), select(common)))
-            same.append(figures[-1])
-        for figure in same if depth else ():
-            if line.startswith("note "):
-                machine, _, words = line.removeprefix("note ").removeprefix("on ").partition(" ")
-                is_for_all = not line.startswith("note on ")
-                if is_for_all or machine == figure.machine:
-                    figure.note += line[5:] if is_for_all else f" {words}"
-            elif depth == 2:
-                figure.panels += panels_of(line, figure.common)
-            else:
-                title, _, selection = line.partition(" > ")
-                figure.panels[-1].side_by_side[title] = selection
-    return figures
-
-
-PATH = Path(__file__).with_name("plots.txt")
-FIGURES = figures_of(with_variables(PATH.read_text(encoding="utf-8")))
+FIGURES = list(figures())

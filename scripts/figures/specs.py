@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads tables.txt: specifications of tables, and names with their titles, in their order."""
+"""Reads names.txt, plots.txt and tables.txt: names with their titles, and sections of fields."""
 
 import re
+from pathlib import Path
 
 from .records import ROOT
 
@@ -9,39 +10,43 @@ from .records import ROOT
 HEADER = ROOT / "include/quarry/host/pools/placements.hpp"
 PLACEMENTS = re.findall(r'named_placement<[^{]*>\{\s*"(\w+)"', HEADER.read_text(encoding="utf-8"))
 DEFAULT = PLACEMENTS[0]
-OPTION = re.compile(r"(head|before|after|cell|common|machines|best|statistic|python): (.*)")
+FIELDS = "head|before|after|cell|common|machines|best|statistic|panels_a_row|panels|note"
 
 
-TEXT = (ROOT / "scripts/figures/tables.txt").read_text(encoding="utf-8")
-VARIABLES = {"DEFAULT": DEFAULT} | dict(re.findall(r"^\$(\w+) = (.*)", TEXT, re.MULTILINE))
-
-
-def with_variables(text):
-    """The text without comments, and with the values of variables."""
+def text_of_specs():
+    """The files as one text: without comments, each line whole, with the values of variables."""
+    files = sorted(Path(__file__).parent.glob("*.txt"))  # names.txt is the first
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"\n {6,}", " ", text)  # a line of plots.txt that continues another one
-    return re.sub(r"\$(\w+)", lambda match: VARIABLES[match[1]], text)
-
-
-def read(text):
-    """{list: {name: title}}, and the tables as pairs of a place and {field: text}."""
     text = re.sub(r"\n  +", " ", text)
-    lists, tables = re.findall(r"^@(\w+) = (.*)", text, re.MULTILINE), []
-    names = {n: dict(each.split(": ", 1) for each in titles.split(" | ")) for n, titles in lists}
-    for section in text.split("\n== ")[1:]:
-        title, *lines = section.strip().splitlines()
-        fields, part = {"rows": []}, "rows"
-        for line in lines:
-            option = OPTION.fullmatch(line)
-            part = "columns" if line == "--" else part
-            if line != "--":
-                name, value = option.groups() if option else (part, line)
-                fields.setdefault(name, []).append(value)
-        tables.append((title, {name: "\n".join(values) for name, values in fields.items()}))
-    return names, tables
+    variables = {"DEFAULT": DEFAULT} | dict(re.findall(r"^\$(\w+) = (.*)", text, re.MULTILINE))
+    return re.sub(r"\$(\w+)", lambda match: variables[match[1]], text)
 
 
-NAMES, TABLES = read(with_variables(TEXT))
+def names_of(text):
+    """{name: title} of `name: title | name: title`."""
+    return dict(each.split(": ", 1) for each in text.split(" | "))
+
+
+def section_of(text):
+    """The title of a section, and {field: text}. Other lines are `rows`; below `--`, `columns`."""
+    title, *lines = text.strip().splitlines()
+    fields, part = {"rows": []}, "rows"
+    for line in lines:
+        if line == "--":
+            part = "columns"
+            continue
+        field = re.fullmatch(f"({FIELDS}): (.*)", line)
+        name, value = field.groups() if field else (part, line)
+        fields.setdefault(name, []).append(value)
+    return title, {name: "\n".join(values) for name, values in fields.items()}
+
+
+BEGINNING, *PARTS = text_of_specs().split("\n== ")
+SECTIONS = [section_of(text) for text in PARTS]
+TABLES = [section for section in SECTIONS if not section[0].startswith("plot ")]
+PLOTS = [(title[5:], fields) for title, fields in SECTIONS if title.startswith("plot ")]
+NAMES = {name: names_of(text) for name, text in re.findall(r"^@(\w+) = (.*)", BEGINNING, re.M)}
 NAMES["strategies"] = (
     {name: f"pool, {name}" for name in PLACEMENTS}
     | {DEFAULT: f"**pool, {DEFAULT}** (the default)"}

@@ -25,7 +25,7 @@ cell has a point are left out.
 import re
 from dataclasses import dataclass
 
-from . import coalescing
+from . import coalescing, heuristics
 from .records import origin, select, value_text, x_text
 from .specs import NAMES
 
@@ -186,7 +186,7 @@ def goal(view, cell):
     return f"{cell['.goal']}: {verdict}" if met else None
 
 
-CELLS = {"goal": goal, "coalescing": coalescing.verdict}
+CELLS = {"goal": goal, "coalescing": coalescing.verdict, "heuristics": heuristics.verdict_of}
 
 # --- Tables
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <sstream>
 
 namespace quarry::inline QUARRY_ABI {
 

@@ -3,7 +3,6 @@
 #include "quarry/host/resources/shared_resource.hpp"
 
 #include <memory>
-#include <utility>
 
 namespace quarry::inline QUARRY_ABI::c_api {
 

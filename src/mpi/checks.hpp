@@ -121,7 +121,7 @@ struct checked_operation {
   function_name name;
   std::int64_t root = -1;  // -1: it has none
   std::int64_t op = -1;    // a predefined operation, else -1
-  std::int64_t type = -1;  // of a buffer (`elements_in`); -1: it may differ
+  std::int64_t type = -1;  // of the signature of a buffer; -1: it may differ
   std::int64_t size = -1;  // bytes of each rank; -1: they may differ
   std::uint32_t place = 0;
   std::uint32_t rank = 0;  // of the world

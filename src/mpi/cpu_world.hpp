@@ -7,7 +7,6 @@
 #include "quarry/device/heap.hpp"
 
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::mpi {

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 
 namespace quarry::inline QUARRY_ABI::mpi_tuning {
 

@@ -5,8 +5,6 @@
 
 #include "platform/cuda_calls.hpp"
 
-#include <algorithm>
-
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 

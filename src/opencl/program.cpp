@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
-#include <vector>
 
 namespace quarry::inline QUARRY_ABI::opencl {
 

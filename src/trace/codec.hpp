@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <vector>
 
 namespace quarry::inline QUARRY_ABI::trace::codec {
 

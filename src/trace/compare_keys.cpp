@@ -6,7 +6,6 @@
 #include "trace/strategies.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {

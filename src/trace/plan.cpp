@@ -8,8 +8,6 @@
 #include "trace/repetition.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <map>
 
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {

@@ -5,7 +5,6 @@
 #include "quarry/trace/recorder.hpp"
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 
 namespace quarry::inline QUARRY_ABI::trace {

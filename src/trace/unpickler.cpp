@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 
 namespace quarry::inline QUARRY_ABI::trace {

@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <iostream>
-#include <iterator>
 #include <random>
 #include <set>
 #include <vector>

@@ -129,7 +129,7 @@ TEST(HeapState, EndsASegmentWithAShorterBlock) {
   }
 }
 
-/// The slices of the class of `size` that `handed_out` reports, in all segments.
+/// The slices of the class of `size` that `was_handed_out` reports, in all segments.
 std::set<void*> allocated_slices(heap_state& state, std::uint32_t size) {
   size_class const id = size_class_of(size);
   std::set<void*> result;

@@ -5,7 +5,6 @@
 
 #include <sys/mman.h>
 
-#include <cstring>
 #include <optional>
 #include <set>
 #include <sstream>

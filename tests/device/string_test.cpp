@@ -3,7 +3,6 @@
 
 #include "support/backends.hpp"
 
-#include <limits>
 #include <string_view>
 
 namespace quarry {

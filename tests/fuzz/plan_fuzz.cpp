@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <map>
 #include <string>
-#include <string_view>
 
 namespace quarry::test {
 namespace {

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """README and docs show the figures of bench/results, as scripts/figures writes them.
 
-The test refuses a measurement that is typed into a page of docs/design, except in LOG, or into a
-guide with measured parts. LOG records experiments and their conditions, and is not updated. A file
-that a page names must exist.
+The test refuses a measurement that is typed into a page of docs/design, except in pages.LOG,
+or into a guide with measured parts. The log records experiments and their conditions, and is not
+updated. A file that a page names must exist.
 """
 
 import re
@@ -22,9 +22,8 @@ from scripts.figures import heuristics, pages, programs  # noqa: E402
 from scripts.figures.heuristics import Outcome  # noqa: E402
 from scripts.figures.records import Records, read, select  # noqa: E402
 from scripts.figures.specs import NAMES, TABLES  # noqa: E402
-from scripts.figures.table import Table, lines  # noqa: E402
+from scripts.figures.table import Table, View, lines  # noqa: E402
 
-LOG = "measurement_log.md"
 
 # Numbers of the design that look like measurements: page -> words -> why they are not measurements.
 # An entry that its page does not need is also refused.
@@ -182,8 +181,8 @@ class Pages(unittest.TestCase):
         data = Records([r | {"date": r["date"] or "2000-01-01"} for r in self.DATA.records])
         empty = []
         for place, fields in TABLES:
-            parts = ("rows", "columns") if "python" not in fields else ()
-            for part, line in ((part, line) for part in parts for line in lines(fields[part])):
+            parts = ((part, line) for part in ("rows", "columns") for line in lines(fields[part]))
+            for part, line in parts:
                 table = Table(**fields | {part: " > ".join(line)})
                 empty += [f"{place}: {line}"] if table(data) == ["Not measured yet."] else []
         self.assertEqual(empty, [])
@@ -211,12 +210,8 @@ class TypedMeasurements(unittest.TestCase):
             problems += [f"{path.name}: '{words}' is in CONSTANTS, not in the page" for words in unused]
         self.assertEqual(problems, [], "\n" + "\n".join(problems))
 
-    def test_scripts_write_every_page_except_the_log(self):
-        names = {f"docs/design/{path.name}" for path in DESIGN.glob("*.md") if path.name != LOG}
-        self.assertEqual(names, {name for name in pages.SHOWN if name.startswith("docs/design")})
-
     def test_the_log_would_be_refused_as_a_design_page(self):
-        found, _ = typed_measurements((DESIGN / LOG).read_text(encoding="utf-8"))
+        found, _ = typed_measurements((ROOT / pages.LOG).read_text(encoding="utf-8"))
         self.assertGreater(len(found), 50)
 
     def test_each_kind_of_measurement_is_caught(self):
@@ -430,7 +425,7 @@ class Verdicts(unittest.TestCase):
 class PosterClaims(unittest.TestCase):
     """The verdicts on the poster's claims follow from the outcomes of a trace."""
 
-    PUBLISHED = heuristics.published(read())
+    PUBLISHED = heuristics.outcomes_of(View(read(), None), "poster")
 
     def changed(self, **settings):
         """The poster's own outcomes, except for these: `blocks_2_cbg=(coalesces, overhead)`."""
@@ -469,7 +464,7 @@ class PosterClaims(unittest.TestCase):
 
     def test_percentages_have_places_by_cost(self):
         costs = {"percent_50": 3, "percent_75": 1, "percent_90": 2}
-        outcomes = self.changed(**{name: (1, 1, 1, cost) for name, cost in costs.items()})
+        outcomes = self.changed(**{name: (1, 1, cost) for name, cost in costs.items()})
         only = {name: each for name, each in outcomes.items() if each.cost_ms}
         self.assertEqual(heuristics.percent_places(only), "3, 1, 2")
 

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,14 +18,6 @@ namespace quarry::test {
 
 using namespace detail;
 namespace coalescing_model_test {
-
-void expect_all_hold(std::function<scenario()> make, explore_options options) {
-  auto const result = explore(std::move(make), options);
-  EXPECT_EQ(result.failure, "");
-  EXPECT_TRUE(result.complete);
-  std::cout << "  " << result.schedules << " schedules with at most " << options.preemptions
-            << " preemptions\n";
-}
 
 /// A superblock of `count` segments with headers of `width` bytes, and a record of its frees.
 struct watched_segments {
@@ -73,7 +64,7 @@ using free_lists =
 void expect_freed_once(free_lists const& lanes, std::uint32_t segments, std::uint32_t refused,
                        std::uint32_t preemptions) {
   for (std::uint32_t const width : {8u, 4u, 2u}) {
-    expect_all_hold(
+    expect_all_schedules_hold(
         [&] {
           auto const observed = std::make_shared<watched_segments>(segments, width);
           scenario run;
@@ -219,7 +210,7 @@ struct ring_case {
 };
 
 void expect_ring_holds(ring_case const& parameters, std::vector<operation> const& lanes) {
-  expect_all_hold(
+  expect_all_schedules_hold(
       [&] {
         auto const observed = std::make_shared<watched_ring>();
         observed->maximum = parameters.maximum;

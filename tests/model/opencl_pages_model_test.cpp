@@ -179,7 +179,7 @@ using tree_operation = void (*)(model_tree&);
 void expect_every_schedule_of_trees_holds(tree_operation prepare,
                                           std::vector<tree_operation> const& lanes,
                                           std::uint32_t preemptions) {
-  auto const result = explore(
+  expect_all_schedules_hold(
       [&] {
         auto const tree = std::make_shared<model_tree>();
         prepare(*tree);
@@ -189,10 +189,6 @@ void expect_every_schedule_of_trees_holds(tree_operation prepare,
         return run;
       },
       {.preemptions = preemptions});
-  EXPECT_EQ(result.failure, "");
-  EXPECT_TRUE(result.complete);
-  std::cout << "  " << result.schedules << " schedules with at most " << preemptions
-            << " preemptions\n";
 }
 
 /// The words above a member that was removed stay until a search repairs them.

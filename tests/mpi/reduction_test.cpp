@@ -10,7 +10,6 @@
 #include <initializer_list>
 #include <map>
 #include <set>
-#include <vector>
 
 namespace quarry::test {
 namespace reduction_test {

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
-#include <set>
 #include <utility>
 #include <vector>
 

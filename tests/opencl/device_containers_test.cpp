@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <numeric>
 #include <random>
 
 namespace quarry::test {

@@ -3,10 +3,8 @@
 #include "opencl/devices.hpp"
 #include "quarry/core/errors.hpp"
 
-#include <algorithm>
 #include <set>
 #include <string>
-#include <vector>
 
 namespace quarry::test {
 namespace opencl_device_failures_test {

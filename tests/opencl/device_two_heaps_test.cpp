@@ -6,7 +6,6 @@
 #include <array>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace quarry::test {
 namespace opencl_device_two_heaps_test {

@@ -8,11 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <random>
 #include <set>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include "opencl/devices.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace quarry::test {
 namespace opencl_kernels_test {

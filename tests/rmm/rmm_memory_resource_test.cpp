@@ -40,7 +40,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
-#include <thread>
 #include <vector>
 
 namespace quarry::test {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 namespace quarry::simt {
 namespace atomic_test {

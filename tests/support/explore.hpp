@@ -8,12 +8,15 @@
 #include <boost/context/fiber.hpp>
 #include <boost/context/stack_context.hpp>
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -306,6 +309,15 @@ class explorer {
 
 inline exploration explore(std::function<scenario()> make, explore_options options = {}) {
   return explorer{std::move(make), options}.run();
+}
+
+/// Fails the test unless every schedule within the bounds was run, and its check found no problem.
+inline void expect_all_schedules_hold(std::function<scenario()> make, explore_options options) {
+  auto const result = explore(std::move(make), options);
+  EXPECT_EQ(result.failure, "");
+  EXPECT_TRUE(result.complete);
+  std::cout << "  " << result.schedules << " schedules with at most " << options.preemptions
+            << " preemptions\n";
 }
 
 }  // namespace quarry::test

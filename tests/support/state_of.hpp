@@ -3,7 +3,6 @@
 
 #include "quarry/device/heap.hpp"
 
-#include <array>
 #include <cstring>
 
 namespace quarry::test {

@@ -3,7 +3,6 @@
 
 #include "conformance/resources.hpp"
 #include "host/pools/immediate_streams.hpp"
-#include "quarry/host/pools/stream_pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/host/resources/synchronized_resource.hpp"
@@ -28,7 +27,6 @@ using all =
 bool const is_registered = conforms("RecordedResource", all{});
 
 std::uint64_t address_of(void const* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }
 
 /// The kind, address, size and granted size of an event.
 using facts = std::tuple<event_kind, std::uint64_t, bytes, bytes>;
@@ -128,24 +126,6 @@ TEST(RecordedResource, RecordsTheGrantedSizesOfSlicesAndChunks) {
     EXPECT_LE(each.granted, each.size + each.size / 4 + 300);
   }
 }
-
-/// A source that names the stream in each call, and cannot be moved.
-struct stream_source {
-  using pool_type = stream_pool<host_resource, immediate_streams>;
-  stream_source() : pool{host_resource{}, immediate_streams{}, {.first_block = 1 << 16}} {}
-  stream_source(stream_source const&) = delete;
-  void* allocate(bytes size, bytes alignment, cuda_stream stream) {
-    return pool.allocate(size, alignment, stream);
-  }
-  void deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
-    (void)pool.deallocate(pointer, stream);
-  }
-  void* allocate_sync(bytes size, bytes alignment) {
-    return pool.allocate(size, alignment, cuda_stream{});
-  }
-  void deallocate_sync(void* pointer, bytes, bytes) noexcept { (void)pool.deallocate(pointer); }
-  pool_type pool;
-};
 
 TEST(RecordedResource, RecordsTheStreamsOfAStreamPool) {
   temporary_path const path;

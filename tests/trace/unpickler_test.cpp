@@ -3,8 +3,6 @@
 
 #include "trace/trace_files.hpp"
 
-#include <memory>
-
 namespace quarry::test {
 namespace {
 

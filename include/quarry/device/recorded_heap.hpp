@@ -87,7 +87,7 @@ class recorded_heap_ref {
 };
 
 struct heap_recorder_options {
-  std::uint32_t buffers = 132;  ///< with fewer than multiprocessors, some share one
+  std::uint32_t buffers = 132;  ///< multiprocessors share them if there are fewer
   std::uint32_t events_per_buffer = 16'384;
 };
 

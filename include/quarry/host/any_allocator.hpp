@@ -13,7 +13,6 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <source_location>
 #include <string>

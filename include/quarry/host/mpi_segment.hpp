@@ -10,7 +10,6 @@
 #include <exception>
 #include <optional>
 #include <string>
-#include <utility>
 
 namespace quarry::inline QUARRY_ABI {
 

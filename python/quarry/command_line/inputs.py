@@ -7,7 +7,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from quarry.command_line.output import show_as
 from quarry.errors import BadArgument
@@ -32,19 +32,27 @@ def trace_input(trace: str, show: Callable[[str], object] = lambda step: None) -
     show(f"copying {name}")
     with contextlib.ExitStack() as files:
         source = standard_input() if trace == "-" else files.enter_context(open(trace, "rb"))
-        try:
+        copy = files.enter_context(copy_of(source, name))
+        path = f"/proc/self/fd/{copy.fileno()}"  # opens the file anew, at its first byte
+        show_as(path, name)
+        yield path
+
+
+def copy_of(source: BinaryIO, name: str) -> IO[bytes]:
+    """A temporary file with the bytes that `source` still has. Raises OSError if it cannot be made."""
+    try:
+        with contextlib.ExitStack() as files:  # closing the file fails, too, if the disk is full
             copy = files.enter_context(tempfile.TemporaryFile(prefix="quarry-"))
             while data := source.read(COPIED_AT_ONCE):
                 copy.write(data)
             copy.flush()
-        except OSError as failed:
-            raise OSError(
-                f"{name}: cannot copy the trace into a temporary file in {tempfile.gettempdir()}: "
-                f"{failed.strerror}; set TMPDIR to a folder with more room"
-            ) from failed
-        path = f"/proc/self/fd/{copy.fileno()}"  # opens the file anew, at its first byte
-        show_as(path, name)
-        yield path
+            files.pop_all()
+            return copy
+    except OSError as failed:
+        raise OSError(
+            f"{name}: cannot copy the trace into a temporary file in {tempfile.gettempdir()}: "
+            f"{failed.strerror}; set TMPDIR to a folder with more room"
+        ) from failed
 
 
 def is_pipe(path: str) -> bool:

@@ -56,7 +56,7 @@ class Content:
     granted: Envelope | None  # None if it equals `requested`
     recorded: Envelope | None
     used_share: Envelope | None  # of the bytes that the recorded allocator held, in percent
-    largest_free: Envelope | None  # piece of the recorded allocator's blocks, in bytes
+    largest_free: Envelope | None  # chunk of the recorded allocator's blocks, in bytes
     largest_share: Envelope | None  # of all its free bytes, in percent
     moments: MomentIndex
     segments: MomentIndex

@@ -298,7 +298,7 @@ class Survey:
     granted: Envelope
     recorded: Envelope
     used_share: Envelope  # of the bytes that the recorded allocator held, in percent
-    largest_free: Envelope  # piece of its blocks
+    largest_free: Envelope  # chunk of its blocks
     largest_share: Envelope  # of its free bytes, in percent
     moments: MomentIndex
     segments: MomentIndex  # the blocks that the recorded allocator held
@@ -351,7 +351,7 @@ def survey(
             curve.add(matched.first, matched.times, value)
 
     def free_space_after(batch: Trace) -> tuple[Naturals, Floats]:
-        """The largest free piece after each event, and its share of the free bytes."""
+        """The largest free chunk after each event, and its share of the free bytes."""
         spaces = address_spaces(batch.allocators)
         counts = free_space.add(record_bytes(batch.events), spaces).view(np.uint64)
         free, largest = counts[::2], counts[1::2]

@@ -4,7 +4,6 @@
 #include "quarry/host/resources/resource.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <utility>
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 namespace quarry::inline QUARRY_ABI::trace {
 

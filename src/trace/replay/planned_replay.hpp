@@ -8,7 +8,6 @@
 
 #include <exception>
 #include <string>
-#include <utility>
 
 namespace quarry::inline QUARRY_ABI::trace {
 

@@ -5,7 +5,6 @@
 #include "trace/replay/counted_resource.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <span>
 
 namespace quarry::inline QUARRY_ABI::trace {

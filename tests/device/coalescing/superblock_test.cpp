@@ -9,8 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <set>
-#include <vector>
 
 namespace quarry::test {
 

@@ -26,7 +26,6 @@ concept shows_its_pool = requires(Source& source) { source.pool; };
 static_assert(!shows_its_pool<host_source>);
 
 stream_pool_options const small_blocks{.first_block = 1 << 16, .next_block = 1 << 16};
-cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }
 
 TEST(LockedStreamPool, AllocatesInTheOrderOfAStreamAndForAllStreams) {
   host_source source{limited_resource{host_resource{}, bytes{1} << 20}, immediate_streams{},

@@ -304,30 +304,39 @@ TEST(ThreadArenas, ServeTheLastDestructorsOfAThread) {
   EXPECT_TRUE(source.deallocate(memory));
 }
 
+/// What two threads have done, as numbers that only grow.
+class stages {
+ public:
+  void reach(int next) {
+    std::lock_guard const guard{mutex_};
+    stage_ = next;
+    changed_.notify_all();
+  }
+  void wait_for(int wanted) {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [&] { return stage_ >= wanted; });
+  }
+  [[nodiscard]] int last() const { return stage_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int stage_ = 0;  // Guarded by: mutex_; read without it when one thread is left
+};
+
 TEST(ThreadArenas, MayBeDestroyedBeforeAThreadThatUsedThem) {
   auto first = std::make_unique<arenas>(host_resource{});
   arenas second{host_resource{}};
-  std::mutex mutex;
-  std::condition_variable changed;
-  int stage = 0;
-  auto const reach = [&](int next) {
-    std::lock_guard const guard{mutex};
-    stage = next;
-    changed.notify_all();
-  };
-  auto const wait_for = [&](int wanted) {
-    std::unique_lock lock{mutex};
-    changed.wait(lock, [&] { return stage >= wanted; });
-  };
+  stages stage;
   std::thread user{[&] {
     first->deallocate(first->allocate(10));
-    reach(1);
-    wait_for(2);
+    stage.reach(1);
+    stage.wait_for(2);
     second.deallocate(second.allocate(10));
   }};
-  wait_for(1);
+  stage.wait_for(1);
   first.reset();
-  reach(2);
+  stage.reach(2);
   user.join();
 }
 
@@ -367,34 +376,23 @@ TEST(ThreadArenas, HoldNoLockWhileTheyReturnBlocks) {
   busy_resource::tasks tasks, no_tasks;
   auto first = std::make_unique<thread_arenas<busy_resource>>(busy_resource{&tasks});
   thread_arenas<busy_resource> second{busy_resource{&no_tasks}};
-  std::mutex mutex;
-  std::condition_variable changed;
-  int stage = 0;
-  auto const reach = [&](int next) {
-    std::lock_guard const guard{mutex};
-    stage = next;
-    changed.notify_all();
-  };
-  auto const wait_for = [&](int wanted) {
-    std::unique_lock lock{mutex};
-    changed.wait(lock, [&] { return stage >= wanted; });
-  };
+  stages stage;
   // This thread has an arena of `first` and of `second`. It inspects the first arena when it gets
   // the second.
   std::thread user{[&] {
     EXPECT_TRUE(first->deallocate(first->allocate(10)));
-    reach(1);
-    wait_for(2);
+    stage.reach(1);
+    stage.wait_for(2);
     EXPECT_TRUE(second.deallocate(second.allocate(10)));
-    reach(3);
+    stage.reach(3);
   }};
-  wait_for(1);
+  stage.wait_for(1);
   tasks.at_deallocation = [&] {
-    reach(2);
-    wait_for(3);
+    stage.reach(2);
+    stage.wait_for(3);
   };
   first.reset();
-  EXPECT_EQ(stage, 3);
+  EXPECT_EQ(stage.last(), 3);
   user.join();
   alarm(0);
 }

@@ -45,7 +45,6 @@ using simulated_source = waiting_source<simulated_resource, recording_streams>;
 bytes reserved(simulated_source& source) {
   return source.with([](simulated_resource& resource) { return resource.reserved(); });
 }
-cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }
 
 TEST(WaitingSource, WaitsForTheStreamOfAFree) {
   recording_streams const streams;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <set>
 #include <thread>
-#include <vector>
 
 namespace quarry::test {
 

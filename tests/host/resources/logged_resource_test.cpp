@@ -3,7 +3,6 @@
 
 #include "conformance/resources.hpp"
 #include "host/pools/immediate_streams.hpp"
-#include "quarry/host/pools/stream_pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/host/resources/statistics_resource.hpp"
@@ -47,7 +46,6 @@ std::string text_of(void const* pointer) {
   text << pointer;
   return text.str();
 }
-cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }
 
 TEST(LoggedResource, WritesTheCallsOfTwoResourcesToOneLog) {
   std::ostringstream text;
@@ -75,24 +73,6 @@ TEST(LoggedResource, WritesFailuresAndRethrowsThem) {
                                     {"allocate failure", "(nil)", "100", "0"}};
   EXPECT_EQ(events_of(text.str()), expected);
 }
-
-/// A source that names the stream in each call, and cannot be moved.
-struct stream_source {
-  using pool_type = stream_pool<host_resource, immediate_streams>;
-  stream_source() : pool{host_resource{}, immediate_streams{}, {.first_block = 1 << 16}} {}
-  stream_source(stream_source const&) = delete;
-  void* allocate(bytes size, bytes alignment, cuda_stream stream) {
-    return pool.allocate(size, alignment, stream);
-  }
-  void deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
-    (void)pool.deallocate(pointer, stream);
-  }
-  void* allocate_sync(bytes size, bytes alignment) {
-    return pool.allocate(size, alignment, cuda_stream{});
-  }
-  void deallocate_sync(void* pointer, bytes, bytes) noexcept { (void)pool.deallocate(pointer); }
-  pool_type pool;
-};
 
 TEST(LoggedResource, WritesTheStreamsOfAStreamPool) {
   std::ostringstream text;

@@ -7,7 +7,6 @@
 
 #include <cstring>
 #include <list>
-#include <map>
 #include <string>
 
 namespace quarry::test {

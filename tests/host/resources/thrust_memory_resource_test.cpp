@@ -32,7 +32,6 @@ host_memory make() {
   return host_memory{limited_resource{host_resource{}, 1 << 20}, immediate_streams{},
                      stream_pool_options{.first_block = 1 << 16, .next_block = 1 << 16}};
 }
-cuda_stream stream_number(std::uintptr_t number) { return reinterpret_cast<cuda_stream>(number); }
 
 static_assert(stream_memory_value<shared_cuda_device_memory>);
 static_assert(stream_memory_value<cuda_device_memory>);

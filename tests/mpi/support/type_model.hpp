@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

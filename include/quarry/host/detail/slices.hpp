@@ -9,7 +9,6 @@
 #include <bit>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::detail {

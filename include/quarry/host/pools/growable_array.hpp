@@ -6,7 +6,6 @@
 #include "quarry/host/operations.hpp"
 #include "quarry/platform/page_source.hpp"
 
-#include <optional>
 #include <type_traits>
 #include <utility>
 

@@ -7,7 +7,6 @@
 #include "quarry/host/resources/resource.hpp"
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 

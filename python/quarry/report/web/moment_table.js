@@ -179,7 +179,7 @@ class MomentTable extends RowTable {
     else panel.append("The trace has no call site for it.");
   }
   explainPool(group, panel) {
-    const recorded = [["reserved", `${exactText(group.reserved)} in ${countText(group.blocks, "block")}`], ["unused", exactText(group.unused)], ["largest unused piece", exactText(group.hole)]];
+    const recorded = [["reserved", `${exactText(group.reserved)} in ${countText(group.blocks, "block")}`], ["unused", exactText(group.unused)], ["largest unused chunk", exactText(group.hole)]];
     panel.append(listOf([["pool", nameOf(poolNames, group.pool, "no pool")], ["in use", exactText(group.size)], ["allocations", group.count.toLocaleString("en")],
       ...(report.segments.count ? recorded : [])]));
     const only = document.createElement("button"), isOnly = byId("pool").value !== "";

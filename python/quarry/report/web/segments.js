@@ -56,7 +56,7 @@ class SegmentPicture {
     const share = reserved ? ` (${(100 * unused / reserved).toFixed(1)} %)` : "";
     const left = blocks.length === all.length ? "" : ` of ${all.length.toLocaleString("en")}, those of the chosen pool`;
     byId("segments-note").textContent = `${countText(blocks.length, "block")}${left}, ${sizeText(reserved)}. ${sizeText(unused)}${share} is unused, ` +
-      `${sizeText(hole)} of it in the largest piece, and ${sizeText(sizeOf(whole))} in ${countText(whole.length, "empty block")}.` +
+      `${sizeText(hole)} of it in the largest chunk, and ${sizeText(sizeOf(whole))} in ${countText(whole.length, "empty block")}.` +
       (outside ? ` ${countText(outside, "allocation")} outside of all blocks.` : "");
     byId("segments-title").textContent = momentText();
     this.draw();
@@ -108,6 +108,6 @@ class SegmentPicture {
     const names = [nameOf(report.streams, block.stream, ""), nameOf(poolNames, block.pool, "")].filter((name) => name).join(", ");
     const what = i === undefined ? "unused" : `${exactText(live.size[i])}\n${stackText(framesOf(live.site[i]).join(" < ")) || "(unknown)"}`;
     showTip(event, `${what}\nin a block of ${sizeText(block.end - block.address)} at 0x${block.address.toString(16)}${names && ` (${names})`}, ` +
-      `${sizeText(block.used)} in use, largest unused piece ${sizeText(block.hole)}`);
+      `${sizeText(block.used)} in use, largest unused chunk ${sizeText(block.hole)}`);
   }
 }

@@ -98,7 +98,7 @@ async function drawFragmentation() {
   const share = (free, reserved, largest) => (free > 0 ? Math.min(largest / free, 1) * 100 : 100);
   const shares = [...recordedCurve(report.largest_share), ...replayCurves(share, fragments)];
   await drawLines("fragmentation", shares, valueAxis("largest ÷ free (%)", { range: [0, 104] }), 1, "%{y:.1f} %");
-  const pieces = [...recordedCurve(report.largest_free), ...replayCurves((free, reserved, largest) => largest, fragments)];
-  const unit = unitOf(Math.max(0, ...pieces.map((curve) => maximumOf(curve.high))));
-  await drawLines("largest-free", pieces, valueAxis(`largest free piece (${unit.name})`), unit.bytes, `%{y:.4~g} ${unit.name}`);
+  const chunks = [...recordedCurve(report.largest_free), ...replayCurves((free, reserved, largest) => largest, fragments)];
+  const unit = unitOf(Math.max(0, ...chunks.map((curve) => maximumOf(curve.high))));
+  await drawLines("largest-free", chunks, valueAxis(`largest free chunk (${unit.name})`), unit.bytes, `%{y:.4~g} ${unit.name}`);
 }
