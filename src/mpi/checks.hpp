@@ -161,8 +161,8 @@ struct checked_buffer {
       : data{first}, count{peer == MPI_PROC_NULL ? 0 : elements}, type{of} {}
 };
 
-/// Reports a byte that an unfinished operation uses, if one of both writes it. Returns whether there
-/// is such a byte.
+/// Reports a byte that an unfinished operation uses, if one of both writes it. Returns whether
+/// there is such a byte.
 QUARRY_SLOW bool check_elements(rank_state& rank, used_elements const& asked, bool writes);
 /// The same for a buffer.
 QUARRY_SLOW void check_buffer(checked_buffer const& asked, bool writes);

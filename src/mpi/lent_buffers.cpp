@@ -20,8 +20,8 @@ class lender {
     }
   }
 
-  /// Adds the parts for which `exists(index)` holds. Parts side by side are one. To note n parts that
-  /// lie apart takes 24 n bytes; they are not noted if the heap has no memory.
+  /// Adds the parts for which `exists(index)` holds. Parts side by side are one. To note n parts
+  /// that lie apart takes 24 n bytes; they are not noted if the heap has no memory.
   template <class Exists>
   QUARRY_HD void add_parts(part_buffer const& buffer, std::uint32_t parts, bool writes,
                            Exists const& exists) const {

@@ -15,7 +15,8 @@ struct used_elements {
   [[nodiscard]] QUARRY_HD bool is_dense() const { return type == MPI_BYTE; }
 };
 
-/// The elements of a buffer; none if the type is unknown or not committed, or if the buffer is null.
+/// The elements of a buffer; none if the type is unknown or not committed, or if the buffer is
+/// null.
 [[nodiscard]] QUARRY_SLOW used_elements elements_in(rank_state& rank, void const* data, bytes count,
                                                     MPI_Datatype type);
 
@@ -28,7 +29,8 @@ struct byte_span {
 
 /// Whether two buffers have a common byte. No memory is allocated. Of two types with gaps, takes a
 /// search for each block of the one with fewer blocks. A search takes constant time if the type is
-/// one row of blocks in loops, O(log n) if it has n rows in the order of their addresses, else O(n).
+/// one row of blocks in loops. Of n rows it takes O(log n) if they are in the order of their
+/// addresses, else O(n).
 [[nodiscard]] QUARRY_SLOW bool have_common_byte(rank_state& rank, used_elements const& left,
                                                 used_elements const& right);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fake CUDA driver and runtime with two devices. The fake only records calls, so that their
-// callers can be tested without a GPU. Include it in one source file of a program that does not
-// link CUDA's runtime.
+// A fake CUDA driver and runtime with two devices or more. The fake only records calls, so that
+// their callers can be tested without a GPU. Include it in one source file of a program that does
+// not link CUDA's runtime.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -13,6 +13,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace quarry::test {
 
@@ -28,6 +29,8 @@ struct fake_cuda {
   };
 
   int device = 0;
+  int devices = 2;
+  std::set<std::pair<int, int>> apart;  // the first device cannot use the memory of the second
   int calls_that_work = -1;  // calls that succeed before the first failure; negative: all succeed
   CUresult failure = CUDA_ERROR_OUT_OF_MEMORY;
   int mistakes = 0;
@@ -166,11 +169,11 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 2;
+  *count = quarry::test::fake_cuda::instance().devices;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceCanAccessPeer(int* can_access, int, int) {
-  *can_access = 1;
+cudaError_t cudaDeviceCanAccessPeer(int* can_access, int device, int peer) {
+  *can_access = quarry::test::fake_cuda::instance().apart.contains({device, peer}) ? 0 : 1;
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
