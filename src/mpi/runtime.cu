@@ -86,6 +86,7 @@
 #include "type_names.cpp"
 #include "type_queries.cpp"
 #include "types.cpp"
+#include "used_bytes.cpp"
 #include "zero_divisor.cpp"
 
 __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
