@@ -449,6 +449,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     }
     output.end();
     write_trace();
+    tuning.report(tuning.failed, 0);  // the status may be the launcher's for a wrong option
     std::fflush(stderr);
     _exit(watch.end_status());  // the driver ends the kernel with the process
   }
