@@ -34,8 +34,11 @@ struct fake_cuda {
   int calls_that_work = -1;  // calls that succeed before the first failure; negative: all succeed
   CUresult failure = CUDA_ERROR_OUT_OF_MEMORY;
   int mistakes = 0;
+  bool mappings_keep_memory = false;  // a handle may be released before its mapping, as in CUDA
   std::uint64_t next_address = std::uint64_t{1} << 40, next_handle = 1;
   std::map<std::uint64_t, bytes> ranges, handles;
+  std::map<std::uint64_t, int> homes;   // of handles: the device that has the memory
+  std::set<std::uint64_t> allocations;  // of cudaMalloc
   std::map<std::uint64_t, mapping> mappings;
   std::map<CUstream_st*, int> streams;  // and their devices
 
@@ -89,18 +92,19 @@ struct fake_cuda {
     return gpu.expect(is_whole && gpu.is_unmapped(base, size));
   }
   static CUresult create(CUmemGenericAllocationHandle* handle, std::size_t size,
-                         CUmemAllocationProp const*, unsigned long long) {
+                         CUmemAllocationProp const* properties, unsigned long long) {
     auto& gpu = instance();
     if (gpu.fails()) return gpu.failure;
     *handle = gpu.next_handle++;
     gpu.handles.emplace(*handle, size);
+    gpu.homes.emplace(*handle, properties->location.id);
     return gpu.expect(size % granularity == 0);
   }
   static CUresult release(CUmemGenericAllocationHandle handle) {
     auto& gpu = instance();
     bool is_used = false;
     for (auto const& entry : gpu.mappings) is_used |= entry.second.handle == handle;
-    return gpu.expect(gpu.handles.erase(handle) == 1 && !is_used);
+    return gpu.expect(gpu.handles.erase(handle) == 1 && (!is_used || gpu.mappings_keep_memory));
   }
   static CUresult map(CUdeviceptr address, std::size_t size, std::size_t,
                       CUmemGenericAllocationHandle handle, unsigned long long) {
@@ -190,7 +194,23 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (found != gpu.streams.end()) gpu.streams.erase(found);
   return cudaSuccess;
 }
-cudaError_t cudaFree(void*) { return cudaSuccess; }
+cudaError_t cudaMalloc(void** address, std::size_t size) {
+  auto& gpu = quarry::test::fake_cuda::instance();
+  if (gpu.fails()) return cudaErrorMemoryAllocation;
+  gpu.allocations.insert(gpu.next_address);
+  *address = reinterpret_cast<void*>(gpu.next_address);
+  gpu.next_address += size;
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void*, int, std::size_t) {
+  return quarry::test::fake_cuda::instance().fails() ? cudaErrorUnknown : cudaSuccess;
+}
+cudaError_t cudaFree(void* address) {
+  auto& gpu = quarry::test::fake_cuda::instance();
+  if (address != nullptr)
+    (void)gpu.expect(gpu.allocations.erase(reinterpret_cast<std::uint64_t>(address)) == 1);
+  return cudaSuccess;
+}
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 char const* cudaGetErrorString(cudaError_t status) {
   return status == cudaErrorMemoryAllocation ? "out of memory" : "another error";
