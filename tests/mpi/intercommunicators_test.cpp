@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/support/full_heap.hpp"
 #include "mpi/support/ranks.hpp"
+#include "support/fibers_allowed.hpp"
 
 #include <gtest/gtest.h>
 
