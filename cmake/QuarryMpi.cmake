@@ -20,7 +20,7 @@ target_link_libraries(quarry_mpi PUBLIC quarry quarry_fibers)
 quarry_options(quarry_mpi)
 set(launch_device src/mpi/launch_no_cuda.cpp)
 if(QUARRY_WITH_CUDA)
-  set(launch_device src/mpi/driver_linker.cpp src/mpi/fault_core.cpp src/mpi/gpu_memory.cpp src/mpi/gpu_peers.cpp src/mpi/gpu_program.cpp src/mpi/gpu_watch.cpp
+  set(launch_device src/mpi/driver_linker.cpp src/mpi/fault_core.cpp src/mpi/gpu_clocks.cpp src/mpi/gpu_memory.cpp src/mpi/gpu_peers.cpp src/mpi/gpu_program.cpp src/mpi/gpu_watch.cpp
     src/mpi/launch_cuda.cpp src/mpi/spread_memory.cpp)
 endif()
 add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp src/mpi/trace_file.cpp
@@ -50,9 +50,12 @@ if(QUARRY_WITH_CUDA)
       ${PROJECT_SOURCE_DIR}/src/mpi/runtime.cu -o ${ptx}
     DEPENDS src/mpi/runtime.cu ${runtime_sources} ${runtime_headers} VERBATIM)
   set(system_ptx ${mpi_folder}/runtime_system.ptx)
+  add_executable(quarry-widen-scope src/mpi/widen_scope.cpp)
+  target_include_directories(quarry-widen-scope PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  quarry_options(quarry-widen-scope)
   add_custom_command(OUTPUT ${system_ptx}
-    COMMAND ${CMAKE_COMMAND} -D PTX=${ptx} -D OUTPUT=${system_ptx} -P ${PROJECT_SOURCE_DIR}/cmake/QuarrySystemScope.cmake
-    DEPENDS ${ptx} cmake/QuarrySystemScope.cmake VERBATIM)
+    COMMAND quarry-widen-scope ${ptx} ${system_ptx}
+    DEPENDS ${ptx} VERBATIM)
   function(quarry_assemble source registers cubin)
     add_custom_command(OUTPUT ${cubin}
       COMMAND ${CUDAToolkit_BIN_DIR}/ptxas -c -arch=sm_${QUARRY_ARCHITECTURES} -maxrregcount=${registers} ${source} -o ${cubin}

@@ -62,6 +62,7 @@ class MpiTrace:
     ranks: int
     device: str
     gpu_ranks: list[int]  # the first rank of each GPU; empty on the CPU
+    clock_error_ns: int | None  # between GPUs; None: the times are those of each GPU's own clock
     resolution_ns: int
     limit: int  # of each rank's records
     functions: list[str]
@@ -112,6 +113,9 @@ def head_of(file: Any, path: str) -> dict[str, Any]:
             if not isinstance(head[name], kind):
                 raise ValueError
         gpu_ranks = head.setdefault("gpu_ranks", [])
+        clock_error = head.setdefault("clock_error_ns", None)
+        if clock_error is not None and (not isinstance(clock_error, int) or clock_error < 0):
+            raise ValueError
         if not all(isinstance(rank, int) for rank in gpu_ranks) or gpu_ranks != sorted(gpu_ranks):
             raise ValueError
         if not all(isinstance(text, str) for text in head["functions"] + head["places"]):
@@ -152,6 +156,7 @@ def read_mpi_trace(path: str | os.PathLike[str]) -> MpiTrace:
         ranks=ranks,
         device=head["device"],
         gpu_ranks=head["gpu_ranks"],
+        clock_error_ns=head["clock_error_ns"],
         resolution_ns=head["resolution_ns"],
         limit=head["limit"],
         functions=head["functions"],

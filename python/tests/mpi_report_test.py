@@ -190,6 +190,23 @@ def test_messages_between_gpus_are_counted(tmp_path):
     assert "on 3 GPUs" in text_of(content)
 
 
+@pytest.mark.parametrize(
+    ("clock_error", "note"),
+    [(None, "Each GPU has its own clock"), (0, "by at most 0"), (1800, "by at most 1.8")],
+)
+def test_the_error_of_the_clocks_of_gpus_is_said(tmp_path, clock_error, note):
+    program = Program(2, gpu_ranks=[0, 1], clock_error=clock_error)
+    program.send(0, 10, 11, peer=1)
+    assert note in text_of(analysed(program, tmp_path))
+
+
+@pytest.mark.parametrize("clock_error", [-1, "much", 1.5])
+def test_a_damaged_error_of_the_clocks_is_refused(tmp_path, clock_error):
+    program = Program(2, gpu_ranks=[0, 1], clock_error=clock_error)
+    with pytest.raises(BadArgument, match="head is damaged"):
+        read_mpi_trace(program.write(tmp_path / "a.trace"))
+
+
 @pytest.mark.parametrize("gpu_ranks", [None, [0]])
 def test_messages_of_one_gpu_cross_nothing(tmp_path, gpu_ranks):
     program = Program(2, gpu_ranks=gpu_ranks)

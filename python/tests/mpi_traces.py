@@ -11,11 +11,12 @@ from quarry.mpi_traces import NO_PEER, RECORD, Role
 class Program:
     """Adds calls. Times are microseconds. `write` gives the file that quarry-mpirun would write."""
 
-    def __init__(self, ranks, device="gpu", limit=1000, gpu_ranks=None):
+    def __init__(self, ranks, device="gpu", limit=1000, gpu_ranks=None, clock_error=None):
         self.calls = [[] for _ in range(ranks)]
         self.device = device
         self.limit = limit
         self.gpu_ranks = gpu_ranks  # None: a trace without this member
+        self.clock_error = clock_error  # nanoseconds; None: the clocks were not compared
         self.functions = [""]
 
     def add(self, rank, begin, end, role, function, **fields):
@@ -58,6 +59,8 @@ class Program:
         }  # fmt: skip
         if self.gpu_ranks is not None:
             head["gpu_ranks"] = self.gpu_ranks
+        if self.clock_error is not None:
+            head["clock_error_ns"] = self.clock_error
         counts = [(len(rows), len(rows) + missing) for rows in self.calls]
         rows = [row for rows in self.calls for row in rows]
         path.write_bytes(

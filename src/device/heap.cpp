@@ -75,6 +75,9 @@ heap_options checked(heap_options options) {
   options.max_bytes = round(options.max_bytes);
   if (options.backend_kind == backend::automatic)
     options.backend_kind = has_cuda_device() ? backend::cuda : backend::cpu;
+  if (options.backend_kind == backend::cpu && !options.peers.empty())
+    refuse("peers has device " + std::to_string(options.peers.front()) +
+           "; a heap of backend::cpu has no peers");
   if (options.seed == 0) {
     options.seed =
         static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) | 1;
@@ -133,7 +136,7 @@ heap::implementation::implementation(heap_options const& unchecked) {
   auto const options = checked(unchecked);
   backend_kind_ = options.backend_kind;
   memory_ = backend_kind_ == backend::cuda
-                ? make_cuda_memory(options.device, options.peer_access, options.max_bytes,
+                ? make_cuda_memory(options.device, options.peers, options.max_bytes,
                                    options.segment_bytes)
                 : make_cpu_memory(options.max_bytes, options.segment_bytes);
   memory_->map(0, options.bytes);

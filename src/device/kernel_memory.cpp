@@ -17,7 +17,7 @@ struct kernel_memory::owner {
 
 kernel_memory::kernel_memory(backend kind, bytes size) : size_{size} {
   if (kind == backend::automatic) kind = has_cuda_device() ? backend::cuda : backend::cpu;
-  auto memory = kind == backend::cuda ? make_cuda_memory(current_device, false, 2_MiB, 2_MiB)
+  auto memory = kind == backend::cuda ? make_cuda_memory(current_device, {}, 2_MiB, 2_MiB)
                                       : make_cpu_memory(64_KiB, 64_KiB);
   auto data = memory->allocate(size);
   memory->zero(data.get(), size);

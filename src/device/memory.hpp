@@ -41,9 +41,10 @@ class heap_memory {
 [[nodiscard]] std::shared_ptr<heap_memory> make_cpu_memory(bytes reserved, bytes alignment);
 
 /// Memory of device `device`, or of the current device if `device` is `current_device`.
-/// `peer_access`: the device's peers can use the range, too. Throws `resource_failed` if this build
-/// or this machine has no CUDA, `bad_argument` if there is no such device.
-[[nodiscard]] std::shared_ptr<heap_memory> make_cuda_memory(int device, bool peer_access,
+/// The devices in `peers` can use the range, too. Throws `resource_failed` if this build or this
+/// machine has no CUDA, `bad_argument` if a device is missing or cannot use the range.
+[[nodiscard]] std::shared_ptr<heap_memory> make_cuda_memory(int device,
+                                                            std::vector<int> const& peers,
                                                             bytes reserved, bytes alignment);
 [[nodiscard]] bool has_cuda_device();
 

@@ -15,9 +15,9 @@ using cuda::device_guard;
 /// Memory of one device. Every call works with any current device, and does not change it.
 class cuda_memory final : public heap_memory {
  public:
-  cuda_memory(int device, bool peer_access, bytes reserved, bytes alignment)
+  cuda_memory(int device, std::vector<int> const& peers, bytes reserved, bytes alignment)
       : device_{device},
-        space_{"heap", device, peer_access},
+        space_{"heap", device, peers},
         reserved_{rounded(reserved)},
         region_{space_.reserve(reserved_, alignment)} {}
   cuda_memory(cuda_memory const&) = delete;
@@ -88,12 +88,12 @@ class cuda_memory final : public heap_memory {
 
 }  // namespace
 
-std::shared_ptr<heap_memory> make_cuda_memory(int device, bool peer_access, bytes reserved,
-                                              bytes alignment) {
+std::shared_ptr<heap_memory> make_cuda_memory(int device, std::vector<int> const& peers,
+                                              bytes reserved, bytes alignment) {
   if (!has_cuda_device())
     throw resource_failed{"heap", "no CUDA device was found; use backend::cpu"};
   if (device == current_device) check(cudaGetDevice(&device), "heap: cudaGetDevice");
-  return std::make_shared<cuda_memory>(device, peer_access, reserved, alignment);
+  return std::make_shared<cuda_memory>(device, peers, reserved, alignment);
 }
 
 bool has_cuda_device() {

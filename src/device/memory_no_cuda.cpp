@@ -5,7 +5,7 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-std::shared_ptr<heap_memory> make_cuda_memory(int, bool, bytes, bytes) {
+std::shared_ptr<heap_memory> make_cuda_memory(int, std::vector<int> const&, bytes, bytes) {
   refuse_without_cuda("heap");
 }
 bool has_cuda_device() { return false; }

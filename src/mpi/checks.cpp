@@ -42,25 +42,54 @@ QUARRY_SLOW void report_line::write(rank_state& rank) {
   write_text(rank, report_stream, text_, length_);
 }
 
-QUARRY_SLOW byte_range range_of(rank_state& rank, void const* data, bytes count,
-                                MPI_Datatype type) {
-  if (count == 0 || data == MPI_BOTTOM || !is_type(rank, type) || !is_dense(rank, type)) return {};
-  auto const* const begin = static_cast<char const*>(data);
-  return {begin, begin + count * element_size(rank, type)};
-}
-
 namespace {
 
-[[nodiscard]] QUARRY_HD std::uint64_t hash_of(byte_range const& of) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (char const* at = of.begin; at != of.end; ++at)
-    hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001b3;
+/// Calls `act` for each part of a buffer, until it returns false.
+template <class Act>
+QUARRY_HD void for_each_part(used_buffer const& of, Act const& act) {
+  if (of.parts == nullptr) {
+    (void)act(of.only);
+    return;
+  }
+  for (bytes i = 0; i < of.count && act(of.parts[i]); ++i) {
+  }
+}
+
+[[nodiscard]] QUARRY_HD std::uint64_t hash_of(rank_state& rank, used_buffer const& of) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for_each_part(of, [&](used_elements const& part) {
+    hash = hash_of(rank, part, hash);
+    return true;
+  });
   return hash;
 }
 
-[[nodiscard]] QUARRY_HD byte_range range_of(rank_state& rank, checked_buffer const& of) {
-  return of.count <= 0 ? byte_range{}
-                       : range_of(rank, of.data, static_cast<bytes>(of.count), of.type);
+[[nodiscard]] QUARRY_HD used_elements elements_in(rank_state& rank, checked_buffer const& of) {
+  return of.count <= 0 ? used_elements{}
+                       : elements_in(rank, of.data, static_cast<bytes>(of.count), of.type);
+}
+
+/// O(log n) for n parts that are sorted, else O(n).
+[[nodiscard]] QUARRY_SLOW bool has_byte_of(rank_state& rank, used_buffer const& used,
+                                           used_elements const& asked) {
+  if (used.parts == nullptr) return have_common_byte(rank, used.only, asked);
+  bytes first = 0;
+  byte_span const span = span_of(rank, asked);
+  if (used.is_sorted) {  // parts before `first` end before the bytes
+    bytes end = used.count;
+    while (first < end) {
+      bytes const middle = first + (end - first) / 2;
+      if (span_of(rank, used.parts[middle]).end <= span.begin)
+        first = middle + 1;
+      else
+        end = middle;
+    }
+  }
+  for (bytes i = first; i < used.count; ++i) {
+    if (have_common_byte(rank, used.parts[i], asked)) return true;
+    if (used.is_sorted && span_of(rank, used.parts[i]).begin >= span.end) return false;
+  }
+  return false;
 }
 
 [[nodiscard]] QUARRY_HD char const* name_of(begun_operation what) {
@@ -122,38 +151,54 @@ QUARRY_SLOW void note_freed(made_object::kind what, int handle) {
   release(freed);
 }
 
-QUARRY_SLOW void check_bytes(rank_state& rank, byte_range const& asked, bool writes) {
-  checks const* const own = asked.begin == asked.end ? nullptr : checks_of(rank);
-  if (own == nullptr) return;
+QUARRY_SLOW bool check_elements(rank_state& rank, used_elements const& asked, bool writes) {
+  checks const* const own = asked.count == 0 ? nullptr : checks_of(rank);
+  if (own == nullptr) return false;
   for (open_request const* at = own->requests; at != nullptr; at = at->next) {
-    bool const is_apart =
-        at->used.begin == nullptr || asked.end <= at->used.begin || at->used.end <= asked.begin;
-    if (is_apart || !at->is_active || (!writes && !at->writes)) continue;
+    if (!at->is_active || (!writes && !at->writes) || !has_byte_of(rank, at->used, asked)) continue;
     report_line line;
     line << rank.rank << ": this call ";
     line << (writes ? "receives into " : "sends ") << "bytes that the unfinished "
          << name_of(at->what) << " of ";
     line.at(at->place) << " uses: ";
     line.at(own_record().place).write(rank);
-    return;
+    return true;
   }
+  return false;
 }
 
 QUARRY_SLOW void check_buffer(checked_buffer const& used, bool writes) {
   rank_state& rank = self();
-  check_bytes(rank, range_of(rank, used), writes);
+  (void)check_elements(rank, elements_in(rank, used), writes);
 }
 
 namespace {
 
-/// Adds an entry for bytes that the request with the runtime's handle uses; null if the heap has no
-/// memory.
-QUARRY_SLOW open_request* add_entry(checks& own, MPI_Request handle, std::uint32_t number,
-                                    begun_operation what, byte_range const& used, bool writes) {
+/// Frees what an entry keeps of its buffer.
+QUARRY_SLOW void release_buffer(rank_state& rank, used_buffer const& used) {
+  for_each_part(used, [&](used_elements const& part) {
+    release_type(rank, part.type);
+    return true;
+  });
+  if (used.parts != nullptr) release(used.parts);
+}
+
+/// Adds an entry for a buffer that the request with the runtime's handle uses; null if the heap has
+/// no memory. The entry keeps the types, which the program may free.
+QUARRY_SLOW open_request* add_entry(rank_state& rank, checks& own, MPI_Request handle,
+                                    std::uint32_t number, begun_operation what,
+                                    used_buffer const& used, bool writes) {
+  for_each_part(used, [&](used_elements const& part) {
+    retain_type(rank, part.type);
+    return true;
+  });
   void* const memory = allocate(sizeof(open_request));
-  if (memory == nullptr) return nullptr;
+  if (memory == nullptr) {
+    release_buffer(rank, used);
+    return nullptr;
+  }
   std::uint32_t const place = own_record().place;
-  std::uint64_t const hash = writes ? 0 : hash_of(used);
+  std::uint64_t const hash = writes ? 0 : hash_of(rank, used);
   own.requests = ::new (memory) open_request{own.requests, handle, number, place, place, what,
                                              used,         hash,   writes, false, false, true};
   return own.requests;
@@ -166,14 +211,15 @@ QUARRY_SLOW open_request* begin_request(int error, MPI_Request* handle, begun_op
   checks* const own = error != MPI_SUCCESS ? nullptr : checks_of(rank);
   if (own == nullptr) return nullptr;
   std::uint32_t const number = own->next_number++ % checked_requests;
-  open_request* const made = add_entry(*own, *handle, number, what, range_of(rank, buffer), writes);
+  open_request* const made =
+      add_entry(rank, *own, *handle, number, what, {elements_in(rank, buffer)}, writes);
   if (made != nullptr) *handle = first_checked_request + static_cast<MPI_Request>(number);
   return made;
 }
 
 /// A send's buffer must be as it was when the send began.
 QUARRY_SLOW void check_hash(rank_state& rank, open_request const& ended) {
-  if (ended.writes || hash_of(ended.used) == ended.hash) return;
+  if (ended.writes || hash_of(rank, ended.used) == ended.hash) return;
   report_line line;
   line << rank.rank << ": the buffer of the " << name_of(ended.what) << " of ";
   line.at(ended.place) << " changed before the " << name_of(ended.what) << " was complete: ";
@@ -181,10 +227,11 @@ QUARRY_SLOW void check_hash(rank_state& rank, open_request const& ended) {
 }
 
 /// Removes the entries of the request.
-QUARRY_SLOW void forget_request(checks& own, MPI_Request handle) {
+QUARRY_SLOW void forget_request(rank_state& rank, checks& own, MPI_Request handle) {
   for (open_request** link = find(own, handle); *link != nullptr; link = find(own, handle)) {
     open_request* const freed = *link;
     *link = freed->next;
+    release_buffer(rank, freed->used);
     release(freed);
   }
 }
@@ -201,7 +248,7 @@ QUARRY_SLOW int note_both(int error, MPI_Request* handle, begun_operation what,
                           checked_buffer const& read, checked_buffer const& written) {
   rank_state& rank = self();
   if (begin_request(error, handle, what, written, true) != nullptr)
-    note_bytes(rank, *handle, range_of(rank, read), false);
+    note_buffer(rank, *handle, {elements_in(rank, read)}, false);
   return error;
 }
 
@@ -215,13 +262,17 @@ QUARRY_SLOW int note_persistent(int error, MPI_Request* handle, begun_operation 
   return error;
 }
 
-QUARRY_SLOW void note_bytes(rank_state& rank, MPI_Request handle, byte_range const& used,
-                            bool writes) {
-  checks* const own = !is_checked(handle) || used.begin == used.end ? nullptr : checks_of(rank);
+QUARRY_SLOW void note_buffer(rank_state& rank, MPI_Request handle, used_buffer const& used,
+                             bool writes) {
+  bool const is_empty = used.parts == nullptr && used.only.count == 0;
+  checks* const own = !is_checked(handle) || is_empty ? nullptr : checks_of(rank);
   open_request const* const first = own == nullptr ? nullptr : *find(*own, handle);
-  if (first == nullptr) return;
+  if (first == nullptr) {
+    if (used.parts != nullptr) release(used.parts);
+    return;
+  }
   open_request* const further =
-      add_entry(*own, first->handle, first->number, first->what, used, writes);
+      add_entry(rank, *own, first->handle, first->number, first->what, used, writes);
   if (further == nullptr) return;
   further->is_further = true;
   further->is_persistent = first->is_persistent;
@@ -249,7 +300,10 @@ QUARRY_HD void for_persistent(rank_state& rank, MPI_Request handle, Act const& a
 
 QUARRY_SLOW void check_start(rank_state& rank, MPI_Request handle) {
   for_persistent(rank, handle, [&](open_request const& asked) {
-    if (!asked.is_active) check_bytes(rank, asked.used, asked.writes);
+    if (asked.is_active) return;
+    for_each_part(asked.used, [&](used_elements const& part) {
+      return !check_elements(rank, part, asked.writes);
+    });
   });
 }
 
@@ -258,7 +312,7 @@ QUARRY_SLOW void note_started(rank_state& rank, MPI_Request handle) {
     if (begun.is_active || !has_begun(rank, begun)) return;
     begun.is_active = true;
     begun.place = own_record().place;
-    if (!begun.writes) begun.hash = hash_of(begun.used);
+    if (!begun.writes) begun.hash = hash_of(rank, begun.used);
   });
 }
 
@@ -294,13 +348,13 @@ QUARRY_SLOW void note_ended(rank_state& rank, MPI_Request* handle, MPI_Request n
   std::uint32_t const number = static_cast<std::uint32_t>(*handle - first_checked_request);
   for (open_request const* at = own->requests; at != nullptr; at = at->next)
     if (at->number == number) check_hash(rank, *at);
-  forget_request(*own, *handle);
+  forget_request(rank, *own, *handle);
   *handle = MPI_REQUEST_NULL;
 }
 
 QUARRY_SLOW void note_released(rank_state& rank, MPI_Request* handle) {
   checks* const own = is_checked(*handle) ? checks_of(rank) : nullptr;
-  if (own != nullptr) forget_request(*own, *handle);
+  if (own != nullptr) forget_request(rank, *own, *handle);
   *handle = MPI_REQUEST_NULL;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "requests.hpp"
+#include "used_bytes.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -22,10 +23,12 @@ struct signature_note;
 /// What a request stands for.
 enum class begun_operation : std::uint32_t { send, receive, collective, exchange };
 
-/// Bytes that an operation uses. There are none if `begin` is null.
-struct byte_range {
-  char const* begin = nullptr;
-  char const* end = nullptr;
+/// A buffer of an operation: elements, or several parts.
+struct used_buffer {
+  used_elements only;              // if there are no `parts`
+  used_elements* parts = nullptr;  // the entry owns the memory; null: `only`
+  bytes count = 0;                 // of `parts`
+  bool is_sorted = false;          // the parts do not overlap and are in the order of addresses
 };
 
 /// A request that the program has got and not completed, or a persistent one that it has not freed.
@@ -37,7 +40,7 @@ struct open_request {
   std::uint32_t place;  // where it began, or a persistent request that has not begun was made
   std::uint32_t made_at;
   begun_operation what;
-  byte_range used;     // the buffer; none if its bytes do not lie together
+  used_buffer used;
   std::uint64_t hash;  // of a buffer that others may read, when the operation began
   bool writes;         // the operation writes the buffer
   bool is_further;     // another entry stands for the request
@@ -158,13 +161,9 @@ struct checked_buffer {
       : data{first}, count{peer == MPI_PROC_NULL ? 0 : elements}, type{of} {}
 };
 
-/// The bytes of a buffer, if they lie together: elements of other types may lie between those of a
-/// derived type.
-[[nodiscard]] QUARRY_SLOW byte_range range_of(rank_state& rank, void const* data, bytes count,
-                                              MPI_Datatype type);
-
-/// Reports bytes that an unfinished operation uses, if one of both writes them.
-QUARRY_SLOW void check_bytes(rank_state& rank, byte_range const& asked, bool writes);
+/// Reports a byte that an unfinished operation uses, if one of both writes it. Returns whether
+/// there is such a byte.
+QUARRY_SLOW bool check_elements(rank_state& rank, used_elements const& asked, bool writes);
 /// The same for a buffer.
 QUARRY_SLOW void check_buffer(checked_buffer const& asked, bool writes);
 
@@ -179,9 +178,10 @@ QUARRY_SLOW int note_both(int error, MPI_Request* handle, begun_operation what,
 /// The same for a persistent request, which has not begun.
 QUARRY_SLOW int note_persistent(int error, MPI_Request* handle, begun_operation what,
                                 checked_buffer const& buffer = {nullptr, 0, MPI_BYTE});
-/// More bytes that the operation of the program's request uses. `writes`: it writes them.
-QUARRY_SLOW void note_bytes(rank_state& rank, MPI_Request handle, byte_range const& used,
-                            bool writes);
+/// Another buffer that the operation of the program's request uses. `writes`: it writes the buffer.
+/// Takes over the memory of the parts.
+QUARRY_SLOW void note_buffer(rank_state& rank, MPI_Request handle, used_buffer const& used,
+                             bool writes);
 /// Before and after MPI_Start: as `check_buffer` for the request's buffers, then they are in use if
 /// the operation has begun.
 QUARRY_SLOW void check_start(rank_state& rank, MPI_Request handle);

@@ -65,21 +65,56 @@ QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context
   return nullptr;
 }
 
+namespace {
+
+/// Gives back what half an intercommunicator has of the pair.
+QUARRY_SLOW void leave(group_pair* pair) {
+  // acq_rel: the last half frees the memory after the other half's last accesses
+  if (simt::atomic_ref<std::uint32_t>{pair->halves}.fetch_sub(1, simt::acq_rel) != 1) return;
+  if (pair->copies != nullptr) release(pair->copies);
+  release(pair);
+}
+
+}  // namespace
+
 QUARRY_SLOW void discard(communicator* made) {
   if (made == nullptr) return;
+  if (made->pair != nullptr) leave(made->pair);
   if (made->shape != nullptr) release(made->shape);
   if (made->called != nullptr) release(made->called);
   if (made->copies != nullptr) release(made->copies);
   release(made);
 }
 
-QUARRY_SLOW communicator* new_half(communicator* local, communicator const& remote,
-                                   std::uint32_t leader, std::uint32_t context) {
+namespace {
+
+/// Those of `local` send to the ranks of `remote`. Null if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW communicator* new_half(communicator* local, communicator const& remote,
+                                                 std::uint32_t leader, std::uint32_t context) {
   communicator* const made =
       new_communicator(remote.size, remote.size, local->size, context, false);
   if (made == nullptr) return nullptr;
   for (std::uint32_t i = 0; i < remote.size; ++i) made->members[i] = remote.world_rank(i, leader);
   made->local = local;
+  return made;
+}
+
+}  // namespace
+
+QUARRY_SLOW communicator_halves new_halves(communicator* own, std::uint32_t own_leader,
+                                           communicator* other, std::uint32_t other_leader) {
+  if (own == nullptr || other == nullptr) return {nullptr, nullptr};
+  std::uint32_t const context = new_contexts();
+  communicator_halves const made{new_half(own, *other, other_leader, context),
+                                 new_half(other, *own, own_leader, context)};
+  void* const pair =
+      made.own == nullptr || made.other == nullptr ? nullptr : allocate(sizeof(group_pair));
+  if (pair == nullptr) {
+    discard(made.own);
+    discard(made.other);
+    return {nullptr, nullptr};
+  }
+  made.own->pair = made.other->pair = ::new (pair) group_pair{};
   return made;
 }
 

@@ -30,6 +30,18 @@ struct membership_extra {
   char name[MPI_MAX_OBJECT_NAME];
 };
 
+/// What the two halves of an intercommunicator share. The last of them to be freed frees it.
+struct group_pair {
+  immediate_copies* copies = nullptr;  // atomic: MPI_Comm_idup; else null
+  std::uint32_t halves = 2;            // that are not freed; atomic
+};
+
+/// The two halves of an intercommunicator.
+struct communicator_halves {
+  communicator* own;    // the members of the own group send to the other group
+  communicator* other;  // the reverse
+};
+
 /// The first of two new contexts; 0 if all are in use, after 8 million communicators.
 [[nodiscard]] QUARRY_SLOW std::uint32_t new_contexts();
 
@@ -43,12 +55,15 @@ struct membership_extra {
 /// A new communicator of the same ranks.
 [[nodiscard]] QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context);
 
-/// One half of an intercommunicator: those of `local` send to the ranks of `remote`. `leader` is
-/// any of the remote ranks, by its number in the world.
-[[nodiscard]] QUARRY_SLOW communicator* new_half(communicator* local, communicator const& remote,
-                                                 std::uint32_t leader, std::uint32_t context);
+/// An intercommunicator between two groups. Each leader is any rank of its group, by its number in
+/// the world. The halves are null, and the groups are not changed, if one of the groups is null or
+/// if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW communicator_halves new_halves(communicator* own,
+                                                         std::uint32_t own_leader,
+                                                         communicator* other,
+                                                         std::uint32_t other_leader);
 
-/// Frees a communicator that no rank has joined. It may be null.
+/// Frees a communicator that no rank has joined, without its local group. It may be null.
 QUARRY_SLOW void discard(communicator* made);
 
 /// Gives a reference back. The last frees the memory.

@@ -30,10 +30,12 @@ bytes heap_of_gpu(launch_options const& asked, std::size_t gpus) {
   return (asked.heap + gpus - 1) / gpus;
 }
 
-heap_taken make_heap(bytes asked, int device, std::unique_ptr<heap>& memory, bool is_shared) {
+/// The GPUs in `users` can use the heap.
+heap_taken make_heap(bytes asked, int device, std::unique_ptr<heap>& memory,
+                     std::vector<int> const& users) {
   auto const allocate = [&](bytes size) {
     memory = std::make_unique<heap>(heap_options{
-        .bytes = size, .backend_kind = backend::cuda, .device = device, .peer_access = is_shared});
+        .bytes = size, .backend_kind = backend::cuda, .device = device, .peers = users});
   };
   if (asked == 0)
     return take_heap(
@@ -89,10 +91,12 @@ void set_stack(gpu_part const& part, stack_choice const& stack) {
 gpu_heaps::gpu_heaps(launch_options const& asked, std::vector<gpu_part> const& parts)
     : heaps_(parts.size()) {
   std::vector<heap_ref> table;
+  std::vector<int> devices;
+  for (gpu_part const& part : parts) devices.push_back(part.device);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     current_gpu const current{parts[i]};
     auto const [size, attempts] =
-        make_heap(heap_of_gpu(asked, parts.size()), parts[i].device, heaps_[i], parts.size() > 1);
+        make_heap(heap_of_gpu(asked, parts.size()), parts[i].device, heaps_[i], devices);
     taken_ = {taken_.size + size, std::max(taken_.attempts, attempts)};
     table.push_back(heaps_[i]->ref());
   }

@@ -4,13 +4,12 @@
 #include "copy_pool.hpp"
 #include "device_memory.hpp"
 #include "driver_linker.hpp"
+#include "system_scope.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <initializer_list>
 #include <iterator>
-#include <utility>
 
 // What quarry-mpicc embeds (compiler/link.cpp): cubins, or PTX if it had no ptxas. An array that
 // is empty begins with 0.
@@ -111,15 +110,6 @@ int best_registers(launch_options const& asked) {
   return 255;
 }
 
-/// The runtime's PTX for several GPUs, as cmake/QuarrySystemScope.cmake makes it.
-std::string with_system_scope(std::string text) {
-  for (auto const& [scope, wider] :
-       {std::pair{".gpu.global", ".sys.global"}, std::pair{"membar.gl;", "membar.sys;"}})
-    for (auto at = text.find(scope); at != std::string::npos; at = text.find(scope, at))
-      text.replace(at, std::strlen(scope), wider);
-  return text;
-}
-
 gpu_program load(variant const& which, bool compiles, bool spans_gpus) {
   gpu_program result;
   result.block = block_for(which.registers);
@@ -129,7 +119,7 @@ gpu_program load(variant const& which, bool compiles, bool spans_gpus) {
   std::string linked;
   if (compiles) {
     std::string runtime{quarry_mpi_runtime_ptx, quarry_mpi_runtime_ptx_end};
-    if (spans_gpus) runtime = with_system_scope(std::move(runtime));
+    if (spans_gpus) runtime = with_system_scope(runtime);
     linked = link_by_driver({{quarry_mpi_ptx, quarry_mpi_ptx_end}, runtime}, which.registers);
   }
   char const* const cubin = spans_gpus ? which.system_cubin : which.cubin;

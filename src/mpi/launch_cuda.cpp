@@ -4,6 +4,7 @@
 #include "copy_pool.hpp"
 #include "device_memory.hpp"
 #include "fault_core.hpp"
+#include "gpu_clocks.hpp"
 #include "gpu_memory.hpp"
 #include "gpu_program.hpp"
 #include "gpu_rings.hpp"
@@ -310,9 +311,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   device_strings const environment{environ};
   compared_memory const compared{asked.malloc, backend::cuda};
   gpu_trace const trace{asked, parts};
-  std::vector<std::uint32_t> gpu_ranks;
-  for (gpu_part const& part : parts) gpu_ranks.push_back(part.first_rank);
-  trace_writer trace_output{asked, gpu_ranks, functions, [&] { return trace.ranks(asked.ranks); },
+  traced_gpus gpus;
+  for (gpu_part const& part : parts) gpus.first_ranks.push_back(part.first_rank);
+  if (!asked.trace.empty() && parts.size() > 1) gpus.clocks = compare_clocks(program, parts);
+  trace_writer trace_output{asked, gpus, functions, [&] { return trace.ranks(asked.ranks); },
                             [&](trace_record* to, std::uint64_t first, std::uint64_t count) {
                               trace.read(to, first, count);
                             }};
@@ -447,6 +449,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     }
     output.end();
     write_trace();
+    tuning.report(tuning.failed, 0);  // the status may be the launcher's for a wrong option
     std::fflush(stderr);
     _exit(watch.end_status());  // the driver ends the kernel with the process
   }

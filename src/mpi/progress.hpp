@@ -312,7 +312,8 @@ QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
 /// waited in `join_lanes`, both would wait for ever.
 QUARRY_HD inline void part_lanes() {
 #ifdef __CUDA_ARCH__
-  if (layout().shift == 0) atomicOr_block(&own_block().parted_warps, 1u << threadIdx.x / 32);
+  if (layout().shift == 0)
+    atomicOr_block(&own_block().parted_warps, 1u << threadIdx.x / 32);  // (Y)
 #endif
 }
 
@@ -320,14 +321,16 @@ QUARRY_HD inline void part_lanes() {
 /// it directly after a meeting is complete: between the two, no rank may wait for another. Lanes
 /// that have parted run one after another until then. Does nothing unless a warp has 32 ranks.
 ///
-/// All lanes decide alike whether they join: a lane sets its warp's bit before it arrives at the
-/// meeting, whose completion orders that before all loads here, and no lane passes a join before
-/// all have loaded the bit.
+/// Memory order. Relaxed (Y): all lanes decide alike whether they join. A lane sets its warp's bit
+/// before it arrives at the meeting, whose orders in `meeting_place.hpp` put that before all loads
+/// here: (A) and (W), or (A), (P) and (V). A lane that sets the bit later has passed the join, so
+/// all lanes have loaded the bit before. A mutant of (Y) has no weaker order; those of the meeting
+/// break what (Y) relies on.
 QUARRY_FAST void join_lanes() {
 #ifdef __CUDA_ARCH__
   std::uint32_t const first = own_rank() & ~31u;
   if (layout().shift != 0) return;
-  std::uint32_t const parted = block_word{own_block().parted_warps}.load(simt::relaxed);
+  std::uint32_t const parted = block_word{own_block().parted_warps}.load(simt::relaxed);  // (Y)
   if ((parted >> threadIdx.x / 32 & 1) != 0) return;
   __syncwarp(layout().size - first >= 32 ? ~0u : (1u << (layout().size - first)) - 1);
 #endif

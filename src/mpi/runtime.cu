@@ -86,7 +86,10 @@
 #include "type_names.cpp"
 #include "type_queries.cpp"
 #include "types.cpp"
+#include "used_bytes.cpp"
 #include "zero_divisor.cpp"
+
+#include "clock_mailbox.hpp"
 
 __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
 __constant__ quarry::mpi::meeting_place quarry_mpi_meeting_place;
@@ -97,6 +100,18 @@ extern "C" __global__ void quarry_mpi_prepare() {
   if (rank >= layout().size) return;
   mailbox_of(rank).initialise();
   state_of(rank).rank = rank;
+}
+
+/// One lane tells the host its GPU's time, until the host has asked `clock_exchanges` times, or
+/// asks no more.
+extern "C" __global__ void quarry_mpi_tell_time(quarry::mpi::clock_mailbox* mailbox) {
+  for (std::uint32_t number = 1; number <= quarry::mpi::clock_exchanges; ++number) {
+    std::uint64_t const begin = quarry::simt::clock_ns();
+    while (quarry::mpi::load_host(&mailbox->asked) != number)
+      if (quarry::simt::clock_ns() - begin > quarry::mpi::longest_clock_wait) return;
+    mailbox->time = quarry::simt::clock_ns();
+    quarry::mpi::store_host(&mailbox->answered, number);
+  }
 }
 
 /// Runs the program: one rank for each 2^shift threads.

@@ -20,7 +20,8 @@ class short_run {
   static constexpr char seconds_variable[] = "QUARRY_MPI_TUNE_SECONDS";
   static constexpr char report_variable[] = "QUARRY_MPI_TUNE_REPORT";
   // The first word of a report. The seconds of the ranks and the number of their steps follow.
-  static constexpr char done[] = "done", stopped[] = "stopped", on_cpu[] = "cpu";
+  static constexpr char done[] = "done", stopped[] = "stopped", failed[] = "failed",
+                        on_cpu[] = "cpu";
 
   short_run() {
     char const* const limit = std::getenv(seconds_variable);

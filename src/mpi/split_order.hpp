@@ -25,8 +25,7 @@ struct wish_order {
 /// entry has the color MPI_UNDEFINED.
 struct color_part {
   communicator* part;
-  communicator* half;     // of the intercommunicator
-  std::uint64_t context;  // of the intercommunicator
+  communicator* half;  // of the intercommunicator; the first leader writes it for both groups
   std::int32_t color;
 };
 

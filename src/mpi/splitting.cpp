@@ -9,22 +9,13 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 
 QUARRY_SLOW communicator* join_groups(bridge const& across, communicator* local) {
-  struct offer {
-    communicator* local;
-    std::uint64_t context;
-  };
-  bool const is_first = across.is_first();
-  offer const own{local, is_first && local != nullptr ? new_contexts() : 0};
-  offer const other = across.exchange(own);
-  communicator* half = nullptr;
-  if (local != nullptr && other.local != nullptr)
-    half = new_half(local, *other.local, across.world_leader,
-                    static_cast<std::uint32_t>(is_first ? own.context : other.context));
-  std::uint64_t const is_made = half != nullptr;
-  if (across.exchange(is_made) != 0 && is_made != 0) return half;
-  discard(half);
-  discard(local);
-  return nullptr;
+  communicator* const other = across.exchange(local);
+  communicator_halves made{};
+  if (across.is_first()) made = new_halves(local, across.rank.rank, other, across.world_leader);
+  communicator* const given = across.exchange(made.other);
+  communicator* const half = across.is_first() ? made.own : given;
+  if (half == nullptr) discard(local);
+  return half;
 }
 
 namespace {
@@ -52,22 +43,21 @@ QUARRY_SLOW bool join_parts(bridge const& across, color_parts const& own, bool i
     color_parts parts;
     std::uint64_t is_made;
   };
-  if (is_made && across.is_first())
-    own.for_each([&](color_part& part) { part.context = new_contexts(); });
   table const other = across.exchange(table{own, is_made ? 1u : 0u});
   bool is_joined = is_made && other.is_made != 0;
   std::uint32_t match = 0;  // in the other table
-  if (is_joined)
+  if (is_joined && across.is_first())
     own.for_each([&](color_part& here) {
       color_parts const& remote = other.parts;
       while (match < remote.count &&
              (!remote.is_part(match) || remote.first[match].color < here.color))
         ++match;
       if (match == remote.count || remote.first[match].color != here.color) return;
-      color_part const& there = remote.first[match];
-      here.half =
-          new_half(here.part, *there.part, across.world_leader,
-                   static_cast<std::uint32_t>(across.is_first() ? here.context : there.context));
+      color_part& there = remote.first[match];  // the other leader waits
+      communicator_halves const halves =
+          new_halves(here.part, across.rank.rank, there.part, across.world_leader);
+      here.half = halves.own;
+      there.half = halves.other;
       is_joined = is_joined && here.half != nullptr;
     });
   std::uint64_t const is_complete = is_joined ? 1 : 0;
@@ -108,7 +98,7 @@ QUARRY_SLOW int split(rank_state& rank, MPI_Comm handle, int color, int key, MPI
       bool const is_first = is_member && order.place == order.first;
       std::uint32_t const members = order.end - order.first;
       color_part& own = table.parts()[order.place];
-      own = {nullptr, nullptr, 0, is_first ? color : MPI_UNDEFINED};
+      own = {nullptr, nullptr, is_first ? color : MPI_UNDEFINED};
       if (is_first) own.part = new_communicator(members, members, members, new_contexts(), true);
       if (is_first && own.part == nullptr) table.note_failure();
       table.meet();

@@ -46,9 +46,9 @@ struct bridge {
   }
 };
 
-/// The leaders make their halves of an intercommunicator between the groups that they give. Null if
-/// the heap has no memory for one of them; then `local` is freed. It may be null, if the caller has
-/// got no memory.
+/// The first leader makes an intercommunicator between the groups that both leaders give. Returns
+/// the caller's half. Null if the heap has no memory; then `local` is freed. It may be null, if the
+/// caller has got no memory.
 [[nodiscard]] QUARRY_SLOW communicator* join_groups(bridge const& across, communicator* local);
 
 /// Gives the copy of a communicator what the rank has attached to that. Frees the copy if it fails.

@@ -51,7 +51,9 @@ spread_memory::spread_memory(std::vector<gpu_part> const& parts, bytes element) 
       throw;
     }
   }
-  check(cudaMemset(data(), 0, size), "cudaMemset");
+  cudaError_t const zeroed = cudaMemset(data(), 0, size);
+  if (zeroed != cudaSuccess) release();
+  check(zeroed, "cudaMemset");
 }
 
 void spread_memory::map(std::vector<gpu_part> const& parts, bytes element, bytes page) {

@@ -50,18 +50,37 @@ struct kept_records {
   std::uint32_t written;
 };
 
-std::string head_of(launch_options const& asked, std::vector<std::uint32_t> const& gpu_ranks,
+template <class Number>
+std::string list_of(std::vector<Number> const& numbers) {
+  std::string result;
+  for (Number const each : numbers) {
+    if (!result.empty()) result += ',';
+    result += std::to_string(each);
+  }
+  return '[' + result + ']';
+}
+
+/// Converts times of a GPU to times of the first GPU.
+void correct_times(std::vector<trace_record>& records, std::int64_t offset) {
+  auto const change = static_cast<std::uint64_t>(offset);
+  for (trace_record& each : records) {
+    each.begin += change;
+    if (each.end != 0) each.end += change;
+  }
+}
+
+std::string head_of(launch_options const& asked, traced_gpus const& gpus,
                     std::vector<std::string> const& functions,
                     std::vector<std::string> const& places) {
-  std::string gpus;
-  for (std::uint32_t const first : gpu_ranks) {
-    if (!gpus.empty()) gpus += ',';
-    gpus += std::to_string(first);
-  }
+  std::string clocks;
+  if (!gpus.clocks.offsets.empty())
+    clocks = ",\"clock_offsets_ns\":" + list_of(gpus.clocks.offsets) +
+             ",\"clock_error_ns\":" + std::to_string(gpus.clocks.error);
   return "QUARRY MPI TRACE 1\n{\"ranks\":" + std::to_string(asked.ranks) +
          ",\"device\":" + (asked.uses_gpu ? "\"gpu\"" : "\"cpu\"") +
          // globaltimer's step on GPUs of today
-         ",\"gpu_ranks\":[" + gpus + "],\"resolution_ns\":" + (asked.uses_gpu ? "1000" : "1") +
+         ",\"gpu_ranks\":" + list_of(gpus.first_ranks) + clocks +
+         ",\"resolution_ns\":" + (asked.uses_gpu ? "1000" : "1") +
          ",\"limit\":" + std::to_string(trace_limit(asked)) +
          ",\"record_bytes\":" + std::to_string(sizeof(trace_record)) +
          ",\"functions\":" + list_of(functions) + ",\"places\":" + list_of(places) + "}\n";
@@ -92,11 +111,11 @@ void check_trace(launch_options const& asked, std::vector<std::string> const& fu
   std::fclose(file);
 }
 
-trace_writer::trace_writer(launch_options const& asked, std::vector<std::uint32_t> gpu_ranks,
+trace_writer::trace_writer(launch_options const& asked, traced_gpus gpus,
                            std::vector<std::string> functions, rank_reader ranks,
                            record_reader records)
     : asked_{asked},
-      gpu_ranks_{std::move(gpu_ranks)},
+      gpus_{std::move(gpus)},
       functions_{std::move(functions)},
       read_ranks_{std::move(ranks)},
       read_records_{std::move(records)} {}
@@ -119,7 +138,7 @@ void trace_writer::write(std::vector<std::string> const& places) {
     auto const put = [&](void const* data, bytes size) {
       is_written = is_written && std::fwrite(data, 1, size, file) == size;
     };
-    std::string const head = head_of(asked_, gpu_ranks_, functions_, places);
+    std::string const head = head_of(asked_, gpus_, functions_, places);
     put(head.data(), head.size());
     put(kept.data(), kept.size() * sizeof(kept_records));
     std::vector<trace_record> records;
@@ -127,6 +146,11 @@ void trace_writer::write(std::vector<std::string> const& places) {
       records.resize(kept[rank].kept);
       if (records.empty()) continue;
       read_records_(records.data(), rank * (limit + 1), records.size());
+      if (auto const& offsets = gpus_.clocks.offsets; !offsets.empty()) {
+        auto const gpu = std::ranges::upper_bound(gpus_.first_ranks, rank);
+        correct_times(records,
+                      offsets[static_cast<std::size_t>(gpu - gpus_.first_ranks.begin()) - 1]);
+      }
       put(records.data(), records.size() * sizeof(trace_record));
     }
     if (file != nullptr) is_written = std::fclose(file) == 0 && is_written;

@@ -2,6 +2,7 @@
 // Writes traces of MPI programs (docs/format/mpi_trace.md).
 #pragma once
 
+#include "clock_offsets.hpp"
 #include "launcher.hpp"
 #include "trace.hpp"
 
@@ -16,6 +17,12 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// Throws bad_argument if the program was compiled without --trace, or the file cannot be written.
 void check_trace(launch_options const& asked, std::vector<std::string> const& functions);
 
+/// The GPUs of a program; none on the CPU.
+struct traced_gpus {
+  std::vector<std::uint32_t> first_ranks;
+  gpu_clocks clocks;
+};
+
 /// Where the launcher finds a program's trace, which it writes once.
 class trace_writer {
  public:
@@ -25,9 +32,9 @@ class trace_writer {
       std::function<void(trace_record*, std::uint64_t first, std::uint64_t count)>;
   using rank_reader = std::function<std::vector<rank_trace>()>;
 
-  /// `gpu_ranks`: the first rank of each GPU; empty on the CPU.
-  trace_writer(launch_options const& asked, std::vector<std::uint32_t> gpu_ranks,
-               std::vector<std::string> functions, rank_reader ranks, record_reader records);
+  /// The file has times of the first GPU's clock, if `gpus` knows the offsets.
+  trace_writer(launch_options const& asked, traced_gpus gpus, std::vector<std::string> functions,
+               rank_reader ranks, record_reader records);
 
   /// Writes the file, if the user wants one, and says so on standard error. Safe on several
   /// threads.
@@ -35,7 +42,7 @@ class trace_writer {
 
  private:
   launch_options const& asked_;
-  std::vector<std::uint32_t> gpu_ranks_;
+  traced_gpus gpus_;
   std::vector<std::string> functions_;
   rank_reader read_ranks_;
   record_reader read_records_;

@@ -138,7 +138,8 @@ outcome run_shortly(std::vector<std::string> const& command, placement const& ch
   found.is_done = how == short_run::done;
   found.exists = !words.fail() && status == 0 && (found.is_done || how == short_run::stopped) &&
                  found.seconds > 0;
-  found.is_refused = status == status_of_refusal || status == status_without_program;
+  found.is_refused =
+      text.empty() && (status == status_of_refusal || status == status_without_program);
   return found;
 }
 

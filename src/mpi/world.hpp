@@ -45,11 +45,12 @@ struct topology;
 struct called_collectives;
 struct communicator_meeting;
 struct immediate_copies;
+struct group_pair;
 struct checks;
 
 /// A communicator. Its members share it; it is constant after its creation. An intercommunicator
 /// has one for each of its two groups: the members of that group send to the ranks in `members`.
-struct communicator {
+struct alignas(16) communicator {
   std::uint32_t size;
   std::uint32_t context;                 // messages of users; context + 1: messages of collectives
   std::uint32_t* members;                // ranks of the world by rank; null: the same ranks
@@ -57,7 +58,8 @@ struct communicator {
   communicator* local = nullptr;         // of an intercommunicator: those who send; else null
   topology* shape = nullptr;             // MPI_Cart_create or MPI_Graph_create; else null
   called_collectives* called = nullptr;  // atomic: of programs with --check; else null
-  immediate_copies* copies = nullptr;    // atomic: MPI_Comm_idup; else null
+  immediate_copies* copies = nullptr;    // atomic: MPI_Comm_idup of one group; else null
+  group_pair* pair = nullptr;            // of an intercommunicator: what both groups share
   communicator_meeting* meeting = nullptr;  // where its members meet; null: the world, or nowhere
 
   [[nodiscard]] QUARRY_HD std::uint32_t world_rank(std::uint32_t rank, std::uint32_t own) const {

@@ -15,22 +15,20 @@ using cuda::device_guard;
 using cuda::driver;
 using cuda::properties_of;
 
-std::vector<int> peers_of(int device) {
-  int count = 0;
-  cuda::check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  std::vector<int> result;
-  for (int peer = 0; peer < count; ++peer) {
-    int can_access = 0;
-    if (peer != device)
-      cuda::check(cudaDeviceCanAccessPeer(&can_access, peer, device), "cudaDeviceCanAccessPeer");
-    if (can_access != 0) result.push_back(peer);
-  }
-  return result;
+void check_peer(char const* user, int peer, int device) {
+  cuda::check_device(user, peer);
+  int can_access = 0;
+  cuda::check(cudaDeviceCanAccessPeer(&can_access, peer, device), user, "cudaDeviceCanAccessPeer",
+              0);
+  if (can_access == 0)
+    throw bad_argument{std::string{user} + ": device " + std::to_string(peer) +
+                       " cannot use the memory of device " + std::to_string(device) +
+                       "; CUDA does not make them peers"};
 }
 
 }  // namespace
 
-cuda_address_space::cuda_address_space(char const* user, int device, bool peer_access)
+cuda_address_space::cuda_address_space(char const* user, int device, std::vector<int> const& peers)
     : user_{user}, device_{device} {
   cuda::check_device(user, device);
   device_guard const guard{device};
@@ -41,7 +39,11 @@ cuda_address_space::cuda_address_space(char const* user, int device, bool peer_a
       driver::functions().granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
       user, "cuMemGetAllocationGranularity", 0);
   granularity_ = granularity;
-  if (peer_access) peers_ = peers_of(device);
+  for (int const peer : peers) {
+    if (peer == device || std::ranges::find(peers_, peer) != peers_.end()) continue;
+    check_peer(user, peer, device);
+    peers_.push_back(peer);
+  }
 }
 
 std::uint64_t cuda_address_space::reserve(bytes size, bytes alignment) const {

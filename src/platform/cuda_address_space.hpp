@@ -17,9 +17,10 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// device, and does not change it. Not thread-safe. Errors name `user`.
 class cuda_address_space {
  public:
-  /// `peer_access`: kernels on the device's peers can use the memory, too. Throws `bad_argument` if
-  /// there is no such device, `resource_failed` if CUDA does not work.
-  cuda_address_space(char const* user, int device, bool peer_access = false);
+  /// Kernels on the devices in `peers` can use the memory, too; `device` may be among them. Throws
+  /// `bad_argument` if a device is missing, or if a peer cannot use the memory of `device`. Throws
+  /// `resource_failed` if CUDA does not work.
+  cuda_address_space(char const* user, int device, std::vector<int> const& peers = {});
 
   [[nodiscard]] bytes granularity() const { return granularity_; }
 

@@ -75,6 +75,8 @@ TEST(HeapOptions, RefusesInvalidOptions) {
                std::invalid_argument);
   EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 32_KiB, .backend_kind = backend::cpu}),
                std::invalid_argument);
+  EXPECT_THROW(heap({.bytes = 1_MiB, .backend_kind = backend::cpu, .peers = {1}}),
+               std::invalid_argument);
   EXPECT_THROW(heap({.bytes = 1_MiB, .segment_bytes = 128_MiB, .backend_kind = backend::cpu}),
                std::invalid_argument);
   try {
@@ -404,8 +406,7 @@ TEST(HeapOnTwoDevices, GivesPeersMemoryThatTheyCanUse) {
       cudaDeviceCanAccessPeer(&can_access, 1, 0) != cudaSuccess || can_access == 0)
     GTEST_SKIP() << "needs two GPUs that are peers";
   constexpr std::uint32_t words = 1000;
-  heap owner{
-      {.bytes = 8_MiB, .max_bytes = 64_MiB, .backend_kind = backend::cuda, .peer_access = true}};
+  heap owner{{.bytes = 8_MiB, .max_bytes = 64_MiB, .backend_kind = backend::cuda, .peers = {1}}};
   for (bytes const reserved : {8_MiB, 32_MiB}) {  // also memory that `grow` has added
     owner.grow(reserved);
     test::cuda_backend::array<void*> found(1);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each target, program, preset and test that the Makefile and the scripts name exists in CMake."""
+"""Each target, program, preset and test that the Makefile and the scripts name exists in CMake. GPU MPI's sources are in both builds."""
 
 import json
 import re
@@ -23,6 +23,8 @@ PRESET = re.compile(r"--preset ([\w-]+)")
 CTEST = re.compile(r"\bctest\b[^;\n]*-R '?([^' \n]+)")
 RUN_TESTS = re.compile(r"scripts/run_tests\.sh ([a-z][\w -]*)")
 NAME = re.compile(r"[a-z][\w.-]*$")
+# Sources of GPU MPI that only the host runs.
+HOST_SOURCES = {"host_files.cpp", "wait_graph.cpp"}
 
 
 def users(root=ROOT):
@@ -116,6 +118,12 @@ class Targets(unittest.TestCase):
             missing(text, {"rmm_tests"}, {"rmm_tests.1"}, {"rmm"}),
             ["preset odd", "target rmm.old_test", "test ^rmm\\."],
         )
+
+    def test_the_gpus_runtime_includes_each_source_of_the_runtime(self):
+        layer = re.search(r"SOURCES(.*?)TESTS", (ROOT / "src/mpi/layer.cmake").read_text(), re.DOTALL)
+        included = re.findall(r'#include "(\w+\.cpp)"', (ROOT / "src/mpi/runtime.cu").read_text())
+        self.assertEqual(set(included) | HOST_SOURCES, set(layer[1].split()))
+        self.assertFalse(set(included) & HOST_SOURCES)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,17 @@ class Checks(unittest.TestCase):
         used = uses.format(line_of("STARTED OPERATION"), line_of("TOUCHES ITS RESULT"))
         self.expect_all("persistent_collective", {used: 3, freed: 3})
 
+    def test_buffers_of_types_with_gaps(self):
+        reports = {
+            rf"this call receives into bytes that the unfinished receive of {line_of('RECEIVES A COLUMN')} uses: {line_of('TOUCHES A COLUMN')}$": 3,
+            rf"the buffer of the send of {line_of('SENDS A COLUMN')} changed before the send was complete: faults.c:\d+$": 3,
+        }
+        self.expect_all("columns", reports)
+
+    def test_all_parts_of_buffers_of_many_ranks(self):
+        uses = rf"bytes that the unfinished collective operation of {line_of('MOVES MANY PARTS')} uses: {line_of('TOUCHES THE LAST PART')}$"
+        self.expect("many_parts", rf"this call (?:receives into|sends) {uses}", ranks=70)
+
     def test_functions_with_large_counts(self):
         receive = line_of("LARGE RECEIVE")
         reports = {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "mpi/support/full_heap.hpp"
 #include "mpi/support/ranks.hpp"
+#include "support/fibers_allowed.hpp"
 
 #include <gtest/gtest.h>
 
@@ -84,6 +86,89 @@ TEST(Intercommunicators, CopiesAndPartsSendToTheOtherGroup) {
     }
     MPI_Comm_free(&copy);
   });
+}
+
+TEST(Intercommunicators, CopiesAtOnceNeedNoOtherRank) {
+  for (int const last : {0, 4})  // a rank of each group: it begins when the others have all copies
+    run_everywhere(5, [last] {
+      two_groups const groups{2};
+      int const own = rank_in(MPI_COMM_WORLD);
+      std::vector<MPI_Comm> copies(60, MPI_COMM_NULL);
+      int ready = 0;
+      if (own == last)
+        for (int i = 1; i < 5; ++i)
+          MPI_Recv(&ready, 1, MPI_INT, MPI_ANY_SOURCE, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      for (MPI_Comm& copy : copies) {
+        MPI_Request request;
+        MPI_Comm_idup(groups.both, &copy, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+      }
+      if (own != last) MPI_Send(&own, 1, MPI_INT, last, 8, MPI_COMM_WORLD);
+      for (MPI_Comm& copy : copies) {
+        each_sends_to_each(copy, groups.remote_size);
+        int sum = 0;
+        MPI_Allreduce(&own, &sum, 1, MPI_INT, MPI_SUM, copy);
+        EXPECT_EQ(sum, groups.is_first ? 9 : 1);
+        MPI_Comm_free(&copy);
+      }
+    });
+}
+
+TEST(Intercommunicators, CopiesAtOnceOutliveWhatTheOtherGroupHasFreed) {
+  run_everywhere(6, [] {
+    int const own = rank_in(MPI_COMM_WORLD), token = 1;
+    MPI_Comm copy, second;
+    MPI_Request request;
+    int const remote = [&] {
+      two_groups const groups{3};
+      int got = 0;
+      if (!groups.is_first)
+        MPI_Recv(&got, 1, MPI_INT, own - 3, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Comm_idup(groups.both, &copy, &request);
+      return groups.remote_size;
+    }();  // frees the communicator
+    if (own < 3) MPI_Send(&token, 1, MPI_INT, own + 3, 8, MPI_COMM_WORLD);
+    for (int i = 0; i < 200; ++i) {  // more often than the ring has places
+      MPI_Comm_idup(copy, &second, &request);
+      MPI_Comm_free(&copy);
+      copy = second;
+    }
+    each_sends_to_each(copy, remote);
+    int result = -1;
+    MPI_Comm_compare(copy, copy, &result);
+    EXPECT_EQ(result, MPI_IDENT);
+    MPI_Comm_free(&copy);
+  });
+}
+
+TEST(Intercommunicators, WithoutMemoryNothingIsLost) {
+  QUARRY_TEST_USES_FIBERS();
+  auto const leftover = [](int attempts) {
+    auto const result = run_on_fibers(
+        2, 1,
+        [=] {
+          two_groups const groups{1};
+          MPI_Comm_set_errhandler(groups.both, MPI_ERRORS_RETURN);
+          MPI_Comm copy = MPI_COMM_NULL, other;
+          MPI_Request request;
+          MPI_Comm_idup(groups.both, &other, &request);  // makes the ring
+          {
+            full_heap const full;
+            for (int i = 0; i < attempts; ++i) {
+              MPI_Barrier(MPI_COMM_WORLD);  // both ranks have filled the heap
+              EXPECT_EQ(MPI_Comm_idup(groups.both, &copy, &request), MPI_ERR_NO_MEM);
+              EXPECT_EQ(MPI_Comm_dup(groups.both, &copy), MPI_ERR_NO_MEM);
+              EXPECT_EQ(copy, MPI_COMM_NULL);
+            }
+            MPI_Barrier(MPI_COMM_WORLD);
+          }
+          MPI_Comm_free(&other);
+        },
+        std::uint64_t{1} << 20);
+    EXPECT_EQ(result.failure, "");
+    return result.allocations;
+  };
+  EXPECT_EQ(leftover(3), leftover(1));
 }
 
 TEST(Intercommunicators, MergeInTheOrderThatTheGroupsWish) {

@@ -42,12 +42,12 @@ class Tuning(unittest.TestCase):
         self.program.write_text(PROGRAM)
         self.program.chmod(0o755)
 
-    def run_with(self, times, *arguments, options=()):
+    def run_with(self, times, *arguments, options=(), stdin=None):
         (self.folder / "times").write_text("\n".join(times) + "\n")
         (self.folder / "runs").write_text("")
         words = [TOOLS / "quarry-mpirun", "-n", "64", "--tune", self.file, *options, self.program, *arguments]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("QUARRY_MPI_")}
-        return subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=60, env=environment)
+        return subprocess.run([str(w) for w in words], stdin=stdin, capture_output=True, text=True, timeout=60, env=environment)
 
     def runs(self):
         return (self.folder / "runs").read_text().splitlines()
@@ -96,6 +96,40 @@ class Tuning(unittest.TestCase):
         result = self.run_with(["nothing"])
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "placed 0 0 \n", ""))
         self.assertEqual(len(self.runs()), 1)
+
+    def test_a_program_that_aborts_with_the_status_of_a_refusal_is_no_refusal(self):
+        self.program.write_text(PROGRAM.replace("[ -n", "if [ $placement == '0 0' ]; then exit 2; fi; [ -n").replace(
+            "exit 2", 'echo "failed 0.1 0" >&"$QUARRY_MPI_TUNE_REPORT"; exit 2'))
+        result = self.run_with(["8 32 done 1.0 0"])
+        self.assertEqual((result.returncode, result.stdout), (0, "placed 8 32 \n"))
+        self.assertIn("--tune: --ranks-per-warp 8, --registers 32: 1 s; without: fails\n", result.stderr)
+        self.assertEqual(len(self.runs()), 25)
+
+    def test_placements_that_fail_are_not_chosen(self):
+        endings = {"1 255": "kill -SEGV $$", "2 255": "exit 1", "4 255": "kill -KILL $$"}
+        cases = "".join(f"if [ '{placement}' == \"$placement\" ]; then {how}; fi\n" for placement, how in endings.items())
+        self.program.write_text(PROGRAM + cases)  # they fail after a good report
+        times = ["0 0 done 2.0 0", "1 255 done 0.1 0", "2 255 done 0.1 0", "4 255 done 0.1 0", "8 255 done 1.0 0", "16 255 failed 0.1 0"]
+        self.assertEqual(self.run_with(times).stdout, "placed 8 255 \n")
+
+    def test_reports_that_are_none_are_not_chosen(self):
+        times = ["0 0 done 2.0 0", "1 255 done", "2 255 done -1 0", "4 255 done x 0", "8 255 done 0 0", "16 255 nonsense 0.1 0"]
+        self.assertEqual(self.run_with(times).stdout, "placed 0 0 \n")
+
+    def test_the_input_is_left_to_the_run_that_follows(self):
+        self.program.write_text(PROGRAM.replace('echo "placed', 'cat; echo "placed').replace("echo hidden", "cat >>$folder/input"))
+        with tempfile.TemporaryFile() as source:
+            source.write(b"some input\n")
+            source.seek(0)
+            result = self.run_with(["0 0 done 2.0 0", "1 64 done 1.0 0"], stdin=source)
+        self.assertEqual(result.stdout, "some input\nplaced 1 64 \n")
+        self.assertEqual((self.folder / "input").read_text(), "")
+
+    def test_much_output_of_short_runs_is_hidden_and_holds_nothing_up(self):
+        self.program.write_text(PROGRAM.replace("echo hidden", "head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2"))
+        result = self.run_with(["1 0 done 2.0 0", "1 64 done 1.0 0"], options=("--ranks-per-warp", "1"))
+        self.assertEqual(result.stdout, "placed 1 64 \n")
+        self.assertEqual(len(result.stderr.splitlines()), 1)
 
     def test_an_entry_holds_for_the_options_with_which_it_was_made(self):
         self.run_with(["0 32 done 2.0 0", "1 32 done 1.0 0"], options=("--registers", "32"))

@@ -54,14 +54,34 @@ TEST_F(CudaAddressSpace, MapsMemoryInPartsAndUnmapsWholeParts) {
 }
 
 TEST_F(CudaAddressSpace, LetsPeersUseMappedAndMovedMemory) {
-  cuda_address_space shared{"test", 1, true};
+  gpu.devices = 4;  // the fourth one gets nothing
+  cuda_address_space shared{"test", 1, {2, 1, 0, 2}};
   auto const base = shared.reserve(16 * page, page);
   shared.map(base, 2 * page, page);
-  for (auto const& entry : gpu.mappings) EXPECT_EQ(entry.second.devices, (std::set{0, 1}));
+  EXPECT_EQ(gpu.mappings.size(), 2u);
+  for (auto const& entry : gpu.mappings) EXPECT_EQ(entry.second.devices, (std::set{0, 1, 2}));
   shared.move(base, base + 8 * page, 2 * page);
-  for (auto const& entry : gpu.mappings) EXPECT_EQ(entry.second.devices, (std::set{0, 1}));
+  for (auto const& entry : gpu.mappings) EXPECT_EQ(entry.second.devices, (std::set{0, 1, 2}));
   shared.unmap(base + 8 * page, 2 * page);
   shared.release(base, 16 * page);
+}
+
+TEST_F(CudaAddressSpace, RefusesPeersThatCannotUseTheMemoryAndNamesThem) {
+  gpu.devices = 3;
+  gpu.apart = {{2, 1}};
+  auto const refusal = [](std::vector<int> const& peers) -> std::string {
+    try {
+      cuda_address_space const shared{"test", 1, peers};
+    } catch (bad_argument const& refused) {
+      return refused.message();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({0, 2}),
+            "test: device 2 cannot use the memory of device 1; CUDA does not make them peers");
+  EXPECT_EQ(refusal({0, 3}), "test: there is no device 3; the machine has 3, numbered from 0");
+  EXPECT_EQ(refusal({-1}), "test: there is no device -1; the machine has 3, numbered from 0");
+  EXPECT_EQ(refusal({0}), "");
 }
 
 TEST_F(CudaAddressSpace, MovesPartsWithTheirMemory) {

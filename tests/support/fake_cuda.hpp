@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fake CUDA driver and runtime with two devices. The fake only records calls, so that their
-// callers can be tested without a GPU. Include it in one source file of a program that does not
-// link CUDA's runtime.
+// A fake CUDA driver and runtime with two devices or more. The fake only records calls, so that
+// their callers can be tested without a GPU. Include it in one source file of a program that does
+// not link CUDA's runtime.
 #pragma once
 
 #include "quarry/core/bytes.hpp"
@@ -13,6 +13,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace quarry::test {
 
@@ -28,11 +29,16 @@ struct fake_cuda {
   };
 
   int device = 0;
+  int devices = 2;
+  std::set<std::pair<int, int>> apart;  // the first device cannot use the memory of the second
   int calls_that_work = -1;  // calls that succeed before the first failure; negative: all succeed
   CUresult failure = CUDA_ERROR_OUT_OF_MEMORY;
   int mistakes = 0;
+  bool mappings_keep_memory = false;  // a handle may be released before its mapping, as in CUDA
   std::uint64_t next_address = std::uint64_t{1} << 40, next_handle = 1;
   std::map<std::uint64_t, bytes> ranges, handles;
+  std::map<std::uint64_t, int> homes;   // of handles: the device that has the memory
+  std::set<std::uint64_t> allocations;  // of cudaMalloc
   std::map<std::uint64_t, mapping> mappings;
   std::map<CUstream_st*, int> streams;  // and their devices
 
@@ -86,18 +92,19 @@ struct fake_cuda {
     return gpu.expect(is_whole && gpu.is_unmapped(base, size));
   }
   static CUresult create(CUmemGenericAllocationHandle* handle, std::size_t size,
-                         CUmemAllocationProp const*, unsigned long long) {
+                         CUmemAllocationProp const* properties, unsigned long long) {
     auto& gpu = instance();
     if (gpu.fails()) return gpu.failure;
     *handle = gpu.next_handle++;
     gpu.handles.emplace(*handle, size);
+    gpu.homes.emplace(*handle, properties->location.id);
     return gpu.expect(size % granularity == 0);
   }
   static CUresult release(CUmemGenericAllocationHandle handle) {
     auto& gpu = instance();
     bool is_used = false;
     for (auto const& entry : gpu.mappings) is_used |= entry.second.handle == handle;
-    return gpu.expect(gpu.handles.erase(handle) == 1 && !is_used);
+    return gpu.expect(gpu.handles.erase(handle) == 1 && (!is_used || gpu.mappings_keep_memory));
   }
   static CUresult map(CUdeviceptr address, std::size_t size, std::size_t,
                       CUmemGenericAllocationHandle handle, unsigned long long) {
@@ -166,11 +173,11 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 2;
+  *count = quarry::test::fake_cuda::instance().devices;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceCanAccessPeer(int* can_access, int, int) {
-  *can_access = 1;
+cudaError_t cudaDeviceCanAccessPeer(int* can_access, int device, int peer) {
+  *can_access = quarry::test::fake_cuda::instance().apart.contains({device, peer}) ? 0 : 1;
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -187,7 +194,23 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (found != gpu.streams.end()) gpu.streams.erase(found);
   return cudaSuccess;
 }
-cudaError_t cudaFree(void*) { return cudaSuccess; }
+cudaError_t cudaMalloc(void** address, std::size_t size) {
+  auto& gpu = quarry::test::fake_cuda::instance();
+  if (gpu.fails()) return cudaErrorMemoryAllocation;
+  gpu.allocations.insert(gpu.next_address);
+  *address = reinterpret_cast<void*>(gpu.next_address);
+  gpu.next_address += size;
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void*, int, std::size_t) {
+  return quarry::test::fake_cuda::instance().fails() ? cudaErrorUnknown : cudaSuccess;
+}
+cudaError_t cudaFree(void* address) {
+  auto& gpu = quarry::test::fake_cuda::instance();
+  if (address != nullptr)
+    (void)gpu.expect(gpu.allocations.erase(reinterpret_cast<std::uint64_t>(address)) == 1);
+  return cudaSuccess;
+}
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 char const* cudaGetErrorString(cudaError_t status) {
   return status == cudaErrorMemoryAllocation ? "out of memory" : "another error";

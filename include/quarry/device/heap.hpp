@@ -29,9 +29,10 @@ struct heap_options {
   backend backend_kind = backend::automatic;  ///< automatic: a CUDA device if there is one
   /// The CUDA device. The default is the current device.
   int device = current_device;
-  /// Lets kernels on all GPUs that are peers of this device use the heap's allocations. Their lanes
-  /// must not call the heap: its atomic operations have device scope.
-  bool peer_access = false;
+  /// Other CUDA devices whose kernels may use the heap's allocations. Their lanes must not call the
+  /// heap: its atomic operations have device scope. `device` itself may be in the list, too. The
+  /// heap throws `bad_argument` if a device does not exist, or cannot use the memory of `device`.
+  std::vector<int> peers{};
   /// Hardened mode: the seed of the canaries and of the random start. 0: the clock is the seed.
   std::uint64_t seed = 0;
 };

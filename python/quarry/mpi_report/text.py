@@ -43,7 +43,16 @@ def notes_of(content: MpiContent) -> list[str]:
         notes.append(f"The clock advances in steps of {duration(trace.resolution_ns)} or less.")
     open_calls = int(trace.is_open.sum())
     if len(trace.gpu_ranks) > 1:
-        notes.append("Each GPU has its own clock, so that times of ranks on different GPUs may differ.")
+        if trace.clock_error_ns is None:
+            notes.append(
+                "Each GPU has its own clock, so that times of ranks on different GPUs may differ."
+            )
+        else:
+            notes.append(
+                "Times are those of the first GPU's clock. When the ranks began, times of two GPUs "
+                f"were wrong by at most {duration(trace.clock_error_ns)} against each other, and "
+                "by the clock's steps. Later the clocks may drift apart."
+            )
     if open_calls:
         notes.append(
             f"{open_calls:,} calls had not returned when the program ended; they last to its end."

@@ -203,6 +203,38 @@ static void part_buffers(void) {
   MPI_Wait(&begun, MPI_STATUS_IGNORE);
 }
 
+// Columns of a matrix, whose type the program frees early.
+static void columns(void) {
+  static int matrix[8][8];
+  int const next = (rank + 1) % size, from = (rank + size - 1) % size;
+  MPI_Datatype column;
+  MPI_Request begun[3];
+  MPI_Type_vector(8, 1, 8, MPI_INT, &column);
+  MPI_Type_commit(&column);
+  MPI_Irecv(&matrix[0][1], 1, column, from, 1, MPI_COMM_WORLD, &begun[0]);  // RECEIVES A COLUMN
+  MPI_Irecv(&matrix[0][2], 1, column, from, 2, MPI_COMM_WORLD, &begun[1]);  // beside it
+  MPI_Isend(&matrix[0][3], 1, column, next, 1, MPI_COMM_WORLD, &begun[2]);  // SENDS A COLUMN
+  MPI_Type_free(&column);
+  MPI_Bcast(&matrix[6][4], 4, MPI_INT, 0, MPI_COMM_WORLD);  // gaps of all columns
+  MPI_Sendrecv(&matrix[2][5], 1, MPI_INT, next, 3, &matrix[5][1], 1, MPI_INT, from, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // TOUCHES A COLUMN
+  matrix[7][2] = matrix[7][4] = matrix[0][4] = 5;  // gaps
+  matrix[7][3] = 1;
+  MPI_Wait(&begun[2], MPI_STATUS_IGNORE);
+  MPI_Send(values, 8, MPI_INT, next, 2, MPI_COMM_WORLD);
+  MPI_Waitall(2, begun, MPI_STATUSES_IGNORE);
+}
+
+// As many parts as ranks: the last of them is used.
+static void many_parts(void) {
+  static int counts[128], places[128], sent[256], received[256];
+  for (int i = 0; i < size; ++i) counts[i] = 1, places[i] = 2 * i;
+  MPI_Request begun;
+  MPI_Ialltoallv(sent, counts, places, MPI_INT, received, counts, places, MPI_INT, MPI_COMM_WORLD, &begun);  // MOVES MANY PARTS
+  MPI_Bcast(received + 2 * size - 1, 1, MPI_INT, 0, MPI_COMM_WORLD);  // a gap
+  MPI_Bcast(received + 2 * size - 2, 1, MPI_INT, 0, MPI_COMM_WORLD);  // TOUCHES THE LAST PART
+  MPI_Wait(&begun, MPI_STATUS_IGNORE);
+}
+
 static void persistent_collective(void) {
   MPI_Request made;
   MPI_Allreduce_init(values, values + 32, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &made);  // NEVER FREED EITHER
@@ -405,6 +437,8 @@ int main(int argc, char** argv) {
                      {"collective_changed", collective_changed},
                      {"other_types", other_types},
                      {"part_buffers", part_buffers},
+                     {"columns", columns},
+                     {"many_parts", many_parts},
                      {"persistent_collective", persistent_collective},
                      {"large", large},
                      {"groups", groups},
