@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -44,6 +45,85 @@ TEST(ThreadArenas, FreeMemoryThatAnotherThreadAllocated) {
   EXPECT_EQ(source.counts().invalid_frees, 1u);
   EXPECT_EQ(source.arenas(), 1u);  // a thread that only frees needs none
   EXPECT_FALSE(source.deallocate(memory));
+}
+
+/// An arena that serves `sizes` by slices.
+struct arenas_with_slices {
+  explicit arenas_with_slices(std::vector<bytes> const& sizes) {
+    std::vector<void*> used;
+    for (bytes const size : sizes) {
+      for (bytes i = 0; i <= detail::slice_block::size / size; ++i)
+        used.push_back(source.allocate(size));
+    }
+    for (void* const each : used) source.deallocate(each);
+    EXPECT_EQ(source.counts().allocations_in_use, 0u);
+  }
+  arenas source{host_resource{}, {.first_block = 16_MiB}};
+
+  [[nodiscard]] std::vector<void*> allocate(bytes size, int count) {
+    std::vector<void*> result;
+    for (int i = 0; i < count; ++i) result.push_back(source.allocate(size));
+    return result;
+  }
+  /// Another thread frees all, each once. Returns how many of the frees were accepted.
+  int free_elsewhere(std::vector<void*> const& freed) {
+    int accepted = 0;
+    std::thread{[&] {
+      for (void* const each : freed) accepted += source.deallocate(each);
+    }}.join();
+    return accepted;
+  }
+};
+
+TEST(ThreadArenas, ReuseSlicesThatAnotherThreadFreed) {
+  arenas_with_slices tested{{64, 4096}};
+  for (bytes const size : {64u, 4096u}) {
+    auto const first = tested.allocate(size, 2000);
+    EXPECT_EQ(tested.free_elsewhere(first), 2000);
+    auto const second = tested.allocate(size, 2000);
+    std::set<void*> reused{first.begin(), first.end()};
+    for (void* const each : second) reused.erase(each);
+    EXPECT_LT(reused.size(), 300u) << "few of them wait in quick lists and blocks";
+    EXPECT_EQ(tested.free_elsewhere(second), 2000);
+  }
+  EXPECT_EQ(tested.source.counts().allocations_in_use, 0u);
+  EXPECT_EQ(tested.source.counts().invalid_frees, 0u);
+  EXPECT_TRUE(tested.source.audit().empty());
+}
+
+TEST(ThreadArenas, RefuseToFreeASliceTwice) {
+  arenas_with_slices tested{{64}};
+  auto const memory = tested.allocate(64, 3);
+  EXPECT_EQ(tested.free_elsewhere({memory[0], memory[0], memory[1]}), 2);
+  EXPECT_EQ(tested.free_elsewhere({memory[1]}), 0) << "the owner has made no call since";
+  auto* const inner = static_cast<char*>(memory[2]) + 16;
+  EXPECT_EQ(tested.free_elsewhere({inner, inner - 32}), 0);
+  EXPECT_EQ(tested.source.counts().allocations_in_use, 1u);
+  EXPECT_EQ(tested.free_elsewhere({memory[0]}), 0) << "the owner has freed it";
+  EXPECT_EQ(tested.source.counts().invalid_frees, 0u);
+  EXPECT_TRUE(tested.source.deallocate(memory[2]));
+}
+
+TEST(ThreadArenas, CountTheOwnersFreeOfASliceThatAnotherThreadFreedBefore) {
+  arenas_with_slices tested{{64}};
+  void* const memory = tested.source.allocate(64);
+  EXPECT_EQ(tested.free_elsewhere({memory}), 1);
+  EXPECT_TRUE(tested.source.deallocate(memory));
+  EXPECT_EQ(tested.source.counts().allocations_in_use, 0u);
+  EXPECT_EQ(tested.source.counts().invalid_frees, 1u);
+  EXPECT_TRUE(tested.source.audit().empty());
+}
+
+/// Blocks of slices return to the pool, and the pool's block to the resource.
+TEST(ThreadArenas, ReleaseTheBlocksOfSlicesThatAnotherThreadFreed) {
+  arenas_with_slices tested{{64, 1000}};
+  auto freed = tested.allocate(64, 20'000);
+  auto const larger = tested.allocate(1000, 2000);
+  freed.insert(freed.end(), larger.begin(), larger.end());
+  EXPECT_EQ(tested.free_elsewhere(freed), 22'000);
+  tested.source.release();
+  EXPECT_EQ(tested.source.counts().reserved, 0u);
+  EXPECT_TRUE(tested.source.audit().empty());
 }
 
 TEST(ThreadArenas, PassAnEndedThreadsArenaToTheNextThread) {
@@ -169,7 +249,10 @@ TEST(ThreadArenas, ReleaseWhatWasFreedBeforeTheThreadEnded) {
 /// Allocations that threads pass to each other, of one or two instances.
 class passed_memory {
  public:
-  explicit passed_memory(std::vector<counted_arenas*> sources) : sources_{std::move(sources)} {}
+  /// `max_size`: of an allocation. If `unit` is more than 1, each size is a multiple of `unit`.
+  explicit passed_memory(std::vector<counted_arenas*> sources, bytes max_size = 2000,
+                         bytes unit = 1)
+      : sources_{std::move(sources)}, max_units_{max_size / unit}, unit_{unit} {}
 
   /// Runs three threads. Each allocates, frees what another thread allocated, and checks that the
   /// contents are unchanged. With `leaves`, the threads also leave their arenas and release.
@@ -202,7 +285,7 @@ class passed_memory {
     std::mt19937 random{seed};
     auto const any_source = [&] { return sources_[random() % sources_.size()]; };
     for (int i = 0; i < 3000; ++i) {
-      entry added{any_source(), nullptr, 1 + random() % 2000};
+      entry added{any_source(), nullptr, (1 + random() % max_units_) * unit_};
       added.memory = static_cast<unsigned char*>(added.source->allocate(added.size));
       std::memset(added.memory, static_cast<int>(added.size % 251), added.size);
       entry const taken = exchange(added, random);
@@ -216,6 +299,7 @@ class passed_memory {
   }
 
   std::vector<counted_arenas*> const sources_;
+  bytes const max_units_, unit_;
   std::mutex mutex_;
   std::vector<entry> passed_;
 };
@@ -226,6 +310,16 @@ TEST(ThreadArenas, KeepTheContentsOfMemoryThatThreadsPassOn) {
   counted_arenas source{counted_resource{&blocks}, {.first_block = 256_KiB}};
   passed_memory{{&source}}.run(false);
   EXPECT_EQ(blocks, 0);
+}
+
+/// The sizes are few, so that slices serve most requests.
+TEST(ThreadArenas, KeepTheContentsOfSlicesThatThreadsPassOn) {
+  for (bool const leaves : {false, true}) {
+    std::atomic<int> blocks{0};
+    counted_arenas source{counted_resource{&blocks}, {.first_block = 16_MiB}};
+    passed_memory{{&source}, 2048, 512}.run(leaves);
+    EXPECT_EQ(blocks, 0);
+  }
 }
 
 /// Threads leave and release while others free into their arenas. No allocation is lost.

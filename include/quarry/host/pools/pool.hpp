@@ -3,10 +3,12 @@
 
 #include "quarry/host/detail/pool_checks.hpp"
 #include "quarry/host/detail/pool_growth.hpp"
+#include "quarry/host/detail/returned_slices.hpp"
 #include "quarry/host/pools/caching_arena.hpp"
 #include "quarry/host/pools/pool_options.hpp"
 #include "quarry/host/resources/resource.hpp"
 
+#include <bit>
 #include <string>
 
 namespace quarry::inline QUARRY_ABI {
@@ -74,7 +76,18 @@ class QUARRY_POISONS pool {
         pointer, [](std::uint64_t) { return false; },
         [](detail::slice_block&, std::uint64_t) { return false; });
   }
-  /// The same, but does not count a refused pointer: for callers that try several pools.
+  /// Frees up to 64 slices that other threads freed, those of one group. Returns false if there are
+  /// none.
+  bool deallocate_returned(detail::returned_slices& returned) noexcept {
+    return returned.take(
+        [this](detail::slice_block const& slice_block) {
+          return slices().find_block(slice_block.begin()) == &slice_block;
+        },
+        [this](detail::slice_block& slice_block, std::uint32_t first, std::uint64_t bits) {
+          deallocate_slices(slice_block, first, bits);
+        });
+  }
+  /// `deallocate`, but does not count a refused pointer: for callers that try several pools.
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
     if (deallocate(pointer)) [[likely]]
       return true;
@@ -280,6 +293,27 @@ class QUARRY_POISONS pool {
   [[gnu::noinline]] bool finish_slice_free(detail::slice_block& slice_block) noexcept {
     memory_.flush_slices(slice_block);
     return maintains_after_frees_ ? maintain() : true;
+  }
+  /// Frees slice `first + i` for each bit i. The last one may dissolve the block.
+  void deallocate_slices(detail::slice_block& slice_block, std::uint32_t first,
+                         std::uint64_t bits) noexcept {
+    std::uint64_t const begin = slice_block.begin(), size = slice_block.slice();
+    for (; bits != 0; bits &= bits - 1) {
+      auto const number = first + static_cast<std::uint32_t>(std::countr_zero(bits));
+      std::uint64_t const base = begin + number * size;
+      auto const slice = slice_block[number];
+      if (slice.has_flags() || number >= slice_block.count()) [[unlikely]] {
+        if (number >= slice_block.count()) {
+          ++invalid_frees_;
+        } else {
+          (void)deallocate_labelled(slice_block, base);
+        }
+        continue;
+      }
+      bool const has_work = slices().deallocate(slice_block, base, number);
+      record_free(base, slice.requested());
+      if (has_work) finish_slice_free(slice_block);
+    }
   }
   void record_free(std::uint64_t base, bytes requested) noexcept {
     memory_.count_free(requested);

@@ -107,7 +107,7 @@ class QUARRY_POISONS thread_arenas {
                                     [&](auto const& entry) { return entry.owner == shared_; });
     if (found == thread.arenas.end()) return;
     if (last_of_thread().owner == shared_.get()) last_of_thread() = {};
-    free_returned(*found->assigned);
+    free_all_returned(*found->assigned);
     give_up(*shared_, *found->assigned);
     thread.arenas.erase(found);
   }
@@ -120,12 +120,12 @@ class QUARRY_POISONS thread_arenas {
     } catch (...) {  // no memory, or the mutex is lost in a child: the blocks stay
     }
     for (auto const& entry : idle) {
-      free_returned(*entry);
+      free_all_returned(*entry);
       entry->arena_pool->release();
       give_up(*shared_, *entry);
     }
     if (arena* const own = has_ended() ? nullptr : known_arena()) {
-      free_returned(*own);
+      free_all_returned(*own);
       own->arena_pool->release();
     }
   }
@@ -150,7 +150,9 @@ class QUARRY_POISONS thread_arenas {
     std::atomic<bytes> max_quick{0};
     // Whether a thread has the arena. Written under the state's mutex
     std::atomic<bool> is_in_use{true};
-    detail::returned_addresses returns;  // the owner is the arena's thread
+    // The owner of both is the arena's thread
+    detail::returned_addresses returns;  // allocations that are no slices
+    detail::returned_slices returned_slices;
 
     void announce_returns() noexcept {
       if (has_returns.load(std::memory_order_relaxed)) return;  // (H)
@@ -210,6 +212,9 @@ class QUARRY_POISONS thread_arenas {
     if (!has_ended()) {
       arena& own = own_arena();
       if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
+      if (!own.returned_slices.is_empty()) {
+        if (void* const result = allocate_returned(own, request...)) return result;
+      }
       void* const result = own.arena_pool->allocate(request...);
       if (own.max_quick.load(std::memory_order_relaxed) != own.arena_pool->max_quick())  // (H)
         free_returned(own);
@@ -219,6 +224,17 @@ class QUARRY_POISONS thread_arenas {
     leave_at_end const cleanup{*shared_, *assigned};
     return assigned->arena_pool->allocate(request...);
   }
+  /// Frees slices that other threads freed, until the pool can allocate quickly. Returns nullptr if
+  /// it cannot after `groups_at_once` groups: an allocation takes at most so long.
+  [[nodiscard]] static void* allocate_returned(arena& own, bytes size, bytes alignment = 1) {
+    for (int i = 0; i < groups_at_once && own.arena_pool->deallocate_returned(own.returned_slices);
+         ++i) {
+      if (alignment > 1 || size - 1 >= own.arena_pool->max_quick()) continue;
+      if (void* const result = own.arena_pool->allocate_quickly(size)) return result;
+    }
+    return nullptr;
+  }
+  static constexpr int groups_at_once = 16;
   /// Leaves an arena to the next thread that wants one.
   static void give_up(state& owner, arena& left) noexcept {
     detail::lock_unless_lost const lock{owner.mutex};
@@ -295,10 +311,15 @@ class QUARRY_POISONS thread_arenas {
   /// The calling thread's pool, after freeing the allocations that other threads returned.
   [[nodiscard]] pool<Resource>& own_pool() {
     arena& own = own_arena();
-    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
+    free_all_returned(own);
     return *own.arena_pool;
   }
-  /// Frees the allocations that other threads returned, and lets the pool serve quickly again.
+  /// Frees all allocations that other threads returned.
+  static void free_all_returned(arena& own) noexcept {
+    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
+    while (own.arena_pool->deallocate_returned(own.returned_slices)) continue;
+  }
+  /// Frees those that are no slices, and lets the pool serve quickly again.
   [[gnu::noinline]] static void free_returned(arena& own) noexcept {
     own.has_returns.store(false, std::memory_order_relaxed);                      // (H)
     own.max_quick.store(own.arena_pool->max_quick(), std::memory_order_relaxed);  // (H)
@@ -331,13 +352,33 @@ class QUARRY_POISONS thread_arenas {
     arena* const own = last.owner == shared_.get() ? last.assigned
                        : has_ended()               ? nullptr
                                                    : known_arena();
-    if (own != nullptr) {
-      allocator_id const owner = registry::only_allocator_of(pointer);
-      if ((owner == 0 || owner == own->arena_pool->id()) &&
-          own->arena_pool->try_deallocate(pointer))
-        return true;
+    allocator_id const owner = registry::only_allocator_of(pointer);
+    bool const may_be_own = own != nullptr && (owner == 0 || owner == own->arena_pool->id());
+    if (may_be_own) {
+      if (own->arena_pool->try_deallocate(pointer)) return true;
+    } else if (auto const is_freed = return_slice(pointer)) {
+      return *is_freed;
     }
     return return_to_owner(pointer);
+  }
+  /// Frees a slice of another thread's arena. Returns false if it is freed already, and nullopt if
+  /// there is no such slice or if no thread has the arena.
+  [[nodiscard]] std::optional<bool> return_slice(void* pointer) noexcept {
+    auto const base = reinterpret_cast<std::uint64_t>(pointer);
+    if (base >= detail::object_starts::end) return std::nullopt;
+    detail::chunk_view const* const view = detail::page_map::only_view(base);
+    detail::slice_block* const block = view == nullptr ? nullptr : view->slice_block_of(base);
+    if (block == nullptr) return std::nullopt;
+    auto const [number, slice] = block->look(base);
+    if (slice.has_flags()) return std::nullopt;
+    arena* const assigned = arena_of(static_cast<allocator_id>(view->owner.load_acquire() >> 16));
+    if (assigned == nullptr || !assigned->is_in_use.load(std::memory_order_relaxed))  // (H)
+      return std::nullopt;
+    if (detail::is_poisoned(shared_->resource)) {
+      if (detail::returned_slices::has(*block, number)) return false;
+      detail::poison(pointer, slice.requested());  // before the owner may reuse it
+    }
+    return assigned->returned_slices.add(*block, number);
   }
   bool return_to_owner(void* pointer) noexcept {
     auto const found = registry::find(pointer);
@@ -346,7 +387,7 @@ class QUARRY_POISONS thread_arenas {
     if (assigned == nullptr) return false;
     if (claim(*shared_, *assigned)) {
       leave_at_end const cleanup{*shared_, *assigned};
-      free_returned(*assigned);
+      free_all_returned(*assigned);
       return assigned->arena_pool->deallocate(pointer);
     }
     bool const is_poisoned = detail::is_poisoned(shared_->resource);
