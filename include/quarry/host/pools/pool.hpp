@@ -8,7 +8,6 @@
 #include "quarry/host/pools/pool_options.hpp"
 #include "quarry/host/resources/resource.hpp"
 
-#include <bit>
 #include <string>
 
 namespace quarry::inline QUARRY_ABI {
@@ -76,8 +75,8 @@ class QUARRY_POISONS pool {
         pointer, [](std::uint64_t) { return false; },
         [](detail::slice_block&, std::uint64_t) { return false; });
   }
-  /// Frees up to 64 slices that other threads freed, those of one group. Returns false if there are
-  /// none.
+  /// Frees up to 64 slices that other threads freed, those of one group. The threads have poisoned
+  /// their memory. Returns false if there are none.
   bool deallocate_returned(detail::returned_slices& returned) noexcept {
     return returned.take(
         [this](detail::slice_block const& slice_block) {
@@ -297,22 +296,16 @@ class QUARRY_POISONS pool {
   /// Frees slice `first + i` for each bit i. The last one may dissolve the block.
   void deallocate_slices(detail::slice_block& slice_block, std::uint32_t first,
                          std::uint64_t bits) noexcept {
-    std::uint64_t const begin = slice_block.begin(), size = slice_block.slice();
-    for (; bits != 0; bits &= bits - 1) {
-      auto const number = first + static_cast<std::uint32_t>(std::countr_zero(bits));
-      std::uint64_t const base = begin + number * size;
-      auto const slice = slice_block[number];
-      if (slice.has_flags() || number >= slice_block.count()) [[unlikely]] {
-        if (number >= slice_block.count()) {
-          ++invalid_frees_;
-        } else {
-          (void)deallocate_labelled(slice_block, base);
-        }
-        continue;
+    while (bits != 0) {
+      auto const freed = slices().deallocate(slice_block, first, bits);
+      memory_.count_free(freed.requested);
+      bits &= ~freed.bits;
+      if (freed.has_work) {
+        finish_slice_free(slice_block);
+      } else if (bits != 0) {  // the lowest slice is free already
+        ++invalid_frees_;
+        bits &= bits - 1;
       }
-      bool const has_work = slices().deallocate(slice_block, base, number);
-      record_free(base, slice.requested());
-      if (has_work) finish_slice_free(slice_block);
     }
   }
   void record_free(std::uint64_t base, bytes requested) noexcept {

@@ -176,11 +176,6 @@ class QUARRY_POISONS thread_arenas {
       std::shared_ptr<arena> assigned;
     };
     std::vector<entry> arenas;
-    // The arena whose memory the thread freed last. The pointer is valid while the registry knows
-    // an allocation of that id, since no other pool ever gets the id.
-    allocator_id last_returned_id = 0;
-    state* last_returned_state = nullptr;
-    arena* last_returned = nullptr;
     ~thread_state() {
       has_ended() = true;
       last_of_thread() = {};
@@ -194,6 +189,17 @@ class QUARRY_POISONS thread_arenas {
     state* owner = nullptr;
     arena* assigned = nullptr;
   };
+  /// The arena of another thread into which a thread freed last. The pointer is valid while the
+  /// registry knows an allocation of that id, since no other pool ever gets the id.
+  struct last_returned {
+    allocator_id id = 0;
+    state* owner = nullptr;
+    arena* assigned = nullptr;
+  };
+  [[nodiscard]] static last_returned& last_returned_of_thread() {
+    static constinit thread_local last_returned last;
+    return last;
+  }
   /// Has neither a constructor nor a destructor that runs, so an access is a load.
   [[nodiscard]] static last_used& last_of_thread() {
     static constinit thread_local last_used last;
@@ -330,39 +336,42 @@ class QUARRY_POISONS thread_arenas {
   /// The arena whose pool has this id; nullptr if there is none. The pool must have an allocation
   /// in use.
   [[nodiscard]] arena* arena_of(allocator_id id) noexcept {
-    thread_state* const thread = has_ended() ? nullptr : &this_thread_state();
-    if (thread != nullptr && thread->last_returned_id == id &&
-        thread->last_returned_state == shared_.get())
-      return thread->last_returned;
+    arena* const last = last_returned_to(id);
+    return last != nullptr ? last : find_arena_of(id);
+  }
+  [[nodiscard]] arena* last_returned_to(allocator_id id) noexcept {
+    last_returned const last = last_returned_of_thread();
+    return last.id == id && last.owner == shared_.get() ? last.assigned : nullptr;
+  }
+  [[nodiscard, gnu::noinline]] arena* find_arena_of(allocator_id id) noexcept {
     detail::lock_unless_lost const lock{shared_->mutex};
     if (!lock) return nullptr;
     auto const owner = shared_->arenas.find(id);
     if (owner == shared_->arenas.end()) return nullptr;
-    if (thread != nullptr) {
-      thread->last_returned_id = id;
-      thread->last_returned_state = shared_.get();
-      thread->last_returned = owner->second.get();
-    }
+    last_returned_of_thread() = {id, shared_.get(), owner->second.get()};
     return owner->second.get();
   }
   /// Frees an address that is no slice of the arena used last.
   [[gnu::noinline]] bool deallocate_slowly(void* pointer) noexcept {
+    auto const is_freed = return_slice(pointer);
+    return is_freed ? *is_freed : deallocate_otherwise(pointer);
+  }
+  [[gnu::noinline]] bool deallocate_otherwise(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     last_used const last = last_of_thread();
     arena* const own = last.owner == shared_.get() ? last.assigned
                        : has_ended()               ? nullptr
                                                    : known_arena();
-    allocator_id const owner = registry::only_allocator_of(pointer);
-    bool const may_be_own = own != nullptr && (owner == 0 || owner == own->arena_pool->id());
-    if (may_be_own) {
-      if (own->arena_pool->try_deallocate(pointer)) return true;
-    } else if (auto const is_freed = return_slice(pointer)) {
-      return *is_freed;
+    if (own != nullptr) {
+      allocator_id const owner = registry::only_allocator_of(pointer);
+      if ((owner == 0 || owner == own->arena_pool->id()) &&
+          own->arena_pool->try_deallocate(pointer))
+        return true;
     }
     return return_to_owner(pointer);
   }
-  /// Frees a slice of another thread's arena. Returns false if it is freed already, and nullopt if
-  /// there is no such slice or if no thread has the arena.
+  /// Frees a slice of the arena to which the thread returned memory last. Returns false if it is
+  /// freed already, and nullopt if there is no such slice or if no thread has the arena.
   [[nodiscard]] std::optional<bool> return_slice(void* pointer) noexcept {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     if (base >= detail::object_starts::end) return std::nullopt;
@@ -371,7 +380,8 @@ class QUARRY_POISONS thread_arenas {
     if (block == nullptr) return std::nullopt;
     auto const [number, slice] = block->look(base);
     if (slice.has_flags()) return std::nullopt;
-    arena* const assigned = arena_of(static_cast<allocator_id>(view->owner.load_acquire() >> 16));
+    arena* const assigned =
+        last_returned_to(static_cast<allocator_id>(view->owner.load_acquire() >> 16));
     if (assigned == nullptr || !assigned->is_in_use.load(std::memory_order_relaxed))  // (H)
       return std::nullopt;
     if (detail::is_poisoned(shared_->resource)) {
@@ -385,6 +395,7 @@ class QUARRY_POISONS thread_arenas {
     if (!found || found->base != pointer) return false;
     arena* const assigned = arena_of(found->allocator);
     if (assigned == nullptr) return false;
+    if (auto const is_freed = return_slice(pointer)) return *is_freed;
     if (claim(*shared_, *assigned)) {
       leave_at_end const cleanup{*shared_, *assigned};
       free_all_returned(*assigned);
