@@ -19,7 +19,10 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 /// A group is in the list exactly while it has bits, except that the thread that set the first bit
 /// may have yet to add it. Such a group waits for its thread only, and the owner's other groups do
-/// not wait. A block with such bits has slices in use, so the owner does not lay it out anew.
+/// not wait. A block with such bits has slices in use, so the owner does not lay it out anew. If a
+/// program frees a slice twice at the same time, by its owner and by another thread, the bit may be
+/// set although the slice is free. Then the owner must refuse the bit, and skip the block if its
+/// pool no longer has it.
 ///
 /// Memory order. `freed` changes by read-modify-writes only. Setting a bit releases (F) what the
 /// thread wrote to the slice; the owner's taking (C) acquires it, also if other threads set bits in

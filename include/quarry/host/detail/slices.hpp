@@ -151,8 +151,9 @@ class slices {
     bytes requested;
     bool has_work;
   };
-  /// Frees slice `first + i` of `block` for each bit i, from the lowest bit on. Stops before a slice
-  /// that is free, and once the pool has work to do. `bits` is not 0. For slices without labels.
+  /// Frees slice `first + i` of `block` for each bit i, from the lowest bit on. Stops before a
+  /// slice that is free, and once the pool has work to do. `bits` is not 0, and the slices have no
+  /// labels.
   [[nodiscard]] freed_slices deallocate(slice_block& block, std::uint32_t first,
                                         std::uint64_t bits) {
     std::uint64_t const begin = block.begin(), size = block.slice(), all = bits;

@@ -18,25 +18,32 @@ namespace quarry::inline QUARRY_ABI {
 
 /// A pool for each thread, so that threads do not wait for each other.
 ///
-/// Any thread may free what another thread allocated, and needs no arena for that. The address goes
-/// into the list of that thread's arena (returned_addresses), and that thread frees it when it next
-/// allocates. If an address is in the list twice, the arena's pool then refuses and counts the
-/// second entry. If no thread owns the arena, the address and the whole list are freed at once. An
-/// idle thread keeps what others freed: at most what its arena had reserved at the thread's last
-/// allocation, and the list. So a thread that will not allocate for long, such as an idle worker,
-/// should call `leave`. The options, such as block sizes and `max_bytes`, hold for each thread. A
-/// thread that ends leaves its pool to the next new thread. A thread does not use the free memory
-/// of another thread; `release` returns it to the resource. If threads need few blocks, one pool in
-/// a `synchronized_resource` reserves less.
+/// Any thread may free what another thread allocated, and needs no arena for that. That thread, the
+/// owner of the arena, frees it later:
+///   - The freeing thread marks a slice (returned_slices), which needs no memory. The owner frees
+///     marked slices in allocations that find no free slice of their size at hand, up to 1024
+///     slices in each. Such an allocation takes other memory only if none of these slices serves
+///     it.
+///   - The address of a larger allocation goes into the arena's list (returned_addresses). The
+///     owner frees all addresses of the list when it next allocates. If an address is in the list
+///     twice, the arena's pool refuses and counts the second entry.
+/// `counts`, `audit`, `release` and `leave` free all. If no thread owns the arena, the freeing
+/// thread does that at once. An idle thread keeps what others freed: at most what its arena had
+/// reserved at the thread's last allocation, and the list. So a thread that will not allocate for
+/// long, such as an idle worker, should call `leave`. The options, such as block sizes and
+/// `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new thread. A
+/// thread does not use the free memory of another thread; `release` returns it to the resource. If
+/// threads need few blocks, one pool in a `synchronized_resource` reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that owns the arena. The owner changes under the
 /// mutex. A thread that frees into an arena without an owner, or releases it, owns it for that
 /// time. A free first reads without the mutex whether the arena has an owner, by (H), a relaxed
-/// load. If it reads an old value, the address goes into the list. The same may happen while the
-/// owner leaves, or while another thread frees into the arena. Then the next free into that arena,
-/// its next owner, or `release` frees the list. No lock is held while a resource or a function of
-/// the options is called, so these may use the arenas. The child of a fork can use its own thread's
-/// arena, and free what other arenas allocated. Each arena has a copy of `Resource`; threads may
+/// load. If it reads an old value, it marks the slice, or the address goes into the list. The same
+/// may happen while the owner leaves, or while another thread frees into the arena. Then the next
+/// free into that arena, its next owner, or `release` frees these. No lock is held while a resource
+/// or a function of the options is called, so these may use the arenas. The child of a fork can use
+/// its own thread's arena, and free what other arenas allocated. There, up to 64 slices may stay
+/// unused for each thread that was in a free. Each arena has a copy of `Resource`; threads may
 /// share what the copies refer to. All allocations must be freed, or no longer be used, before this
 /// object is destroyed.
 template <memory_resource Resource>
@@ -79,9 +86,10 @@ class QUARRY_POISONS thread_arenas {
     return allocate_slowly(size);
   }
   /// Any thread may free. Returns false and changes nothing if no arena has an allocation at the
-  /// address, or if the list of another thread's returns cannot grow. A second free of another
-  /// thread's allocation returns true if the owner has not processed the first free; the owner's
-  /// pool refuses and counts it later. O(1).
+  /// address, if another thread's slice is marked as freed, or if the list of another thread's
+  /// returns cannot grow. A second free of a larger allocation of another thread returns true if
+  /// the owner has not processed the first free. So does the owner's free of a slice that another
+  /// thread has marked. The owner's pool refuses and counts these later. O(1).
   bool deallocate(void* pointer) noexcept {
     last_used const last = last_of_thread();
     if (last.owner == shared_.get() && last.assigned->arena_pool->deallocate_quickly(pointer))
@@ -231,7 +239,7 @@ class QUARRY_POISONS thread_arenas {
     return assigned->arena_pool->allocate(request...);
   }
   /// Frees slices that other threads freed, until the pool can allocate quickly. Returns nullptr if
-  /// it cannot after `groups_at_once` groups: an allocation takes at most so long.
+  /// it cannot after `groups_at_once` groups, so that the time of an allocation is bounded.
   [[nodiscard]] static void* allocate_returned(arena& own, bytes size, bytes alignment = 1) {
     for (int i = 0; i < groups_at_once && own.arena_pool->deallocate_returned(own.returned_slices);
          ++i) {
