@@ -84,7 +84,7 @@ TEST(ReturnedSlices, ASliceIsRefusedUntilTheOwnerTakesIt) {
 TEST(ReturnedSlices, SkipABlockThatTheOwnerDoesNotHave) {
   used_blocks blocks{{64, 64}};
   returned_slices tested;
-  for (std::size_t i : {0, 1}) ASSERT_TRUE(tested.add(blocks[i], 5));
+  for (std::size_t i : {0u, 1u}) ASSERT_TRUE(tested.add(blocks[i], 5));
   taken_slices taken;
   while (tested.take([&](slice_block const& block) { return &block == &blocks[1]; },
                      [&](slice_block& block, std::uint32_t, std::uint64_t bits) {
