@@ -135,6 +135,15 @@ TEST(PoisonDeathTest, FindsUseOfMemoryThatAnotherThreadFreedToAnArena) {
   std::thread{[&] { arenas.deallocate(memory); }}.join();
   EXPECT_DEATH(bytes_of(memory)[0] = 1, report);
 }
+TEST(PoisonDeathTest, FindsUseOfASliceThatAnotherThreadFreedToAnArena) {
+  thread_arenas<host_resource> arenas{host_resource{}};
+  void* memory = nullptr;
+  for (int i = 0; i < 1100; ++i) memory = arenas.allocate(64);  // the last ones are slices
+  std::thread{[&] { EXPECT_TRUE(arenas.deallocate(memory)); }}.join();
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, report);
+  std::thread{[&] { EXPECT_FALSE(arenas.deallocate(memory)); }}.join();
+  EXPECT_DEATH(bytes_of(memory)[0] = 1, report);
+}
 TEST(PoisonDeathTest, FindsUseAfterAMonotonicResourcesReset) {
   monotonic_resource<host_resource> source{host_resource{}, 4096};
   void* const memory = source.allocate(100, 16);

@@ -169,7 +169,10 @@ TEST(ThreadArenas, ReleaseWhatWasFreedBeforeTheThreadEnded) {
 /// Allocations that threads pass to each other, of one or two instances.
 class passed_memory {
  public:
-  explicit passed_memory(std::vector<counted_arenas*> sources) : sources_{std::move(sources)} {}
+  /// `max_size`: of an allocation. If `unit` is more than 1, each size is a multiple of `unit`.
+  explicit passed_memory(std::vector<counted_arenas*> sources, bytes max_size = 2000,
+                         bytes unit = 1)
+      : sources_{std::move(sources)}, max_units_{max_size / unit}, unit_{unit} {}
 
   /// Runs three threads. Each allocates, frees what another thread allocated, and checks that the
   /// contents are unchanged. With `leaves`, the threads also leave their arenas and release.
@@ -202,7 +205,7 @@ class passed_memory {
     std::mt19937 random{seed};
     auto const any_source = [&] { return sources_[random() % sources_.size()]; };
     for (int i = 0; i < 3000; ++i) {
-      entry added{any_source(), nullptr, 1 + random() % 2000};
+      entry added{any_source(), nullptr, (1 + random() % max_units_) * unit_};
       added.memory = static_cast<unsigned char*>(added.source->allocate(added.size));
       std::memset(added.memory, static_cast<int>(added.size % 251), added.size);
       entry const taken = exchange(added, random);
@@ -216,6 +219,7 @@ class passed_memory {
   }
 
   std::vector<counted_arenas*> const sources_;
+  bytes const max_units_, unit_;
   std::mutex mutex_;
   std::vector<entry> passed_;
 };
@@ -226,6 +230,16 @@ TEST(ThreadArenas, KeepTheContentsOfMemoryThatThreadsPassOn) {
   counted_arenas source{counted_resource{&blocks}, {.first_block = 256_KiB}};
   passed_memory{{&source}}.run(false);
   EXPECT_EQ(blocks, 0);
+}
+
+/// The sizes are few, so that slices serve most requests.
+TEST(ThreadArenas, KeepTheContentsOfSlicesThatThreadsPassOn) {
+  for (bool const leaves : {false, true}) {
+    std::atomic<int> blocks{0};
+    counted_arenas source{counted_resource{&blocks}, {.first_block = 16_MiB}};
+    passed_memory{{&source}, 2048, 512}.run(leaves);
+    EXPECT_EQ(blocks, 0);
+  }
 }
 
 /// Threads leave and release while others free into their arenas. No allocation is lost.

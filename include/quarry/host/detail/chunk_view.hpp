@@ -85,11 +85,15 @@ struct chunk_view {
   /// freed during the call, returns no allocation, the allocation before the free, or the
   /// allocation after it.
   [[nodiscard]] chunk_record find(std::uint64_t address) const {
-    if (slice_map const* const loaded = slices.load_acquire()) {
-      if (slice_block const* const block = loaded->look(address)) return block->find(address);
-    }
+    if (slice_block const* const block = slice_block_of(address)) return block->find(address);
     chunk_record const found = find_base(address);
     return found ? found : find_midst(address);
+  }
+
+  /// The slice block that has `address`, which is below 2^48; nullptr if none has.
+  [[nodiscard]] slice_block* slice_block_of(std::uint64_t address) const {
+    slice_map const* const loaded = slices.load_acquire();
+    return loaded == nullptr ? nullptr : loaded->look(address);
   }
 
   /// Calls `visit(record)` for each allocation, slices included. May miss allocations that change

@@ -7,6 +7,9 @@
 #include "quarry/host/detail/single_writer.hpp"
 #include "quarry/host/detail/type_stable_memory.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,6 +17,15 @@
 namespace quarry::inline QUARRY_ABI::detail {
 
 class slice_list;  // slices.hpp
+
+/// Up to 64 neighbouring slices of a block, for threads that free slices of another thread. Zeroed
+/// memory is a group without freed slices (returned_slices.hpp has the protocol).
+struct slice_group {
+  static constexpr std::uint32_t size = 64;
+  using word = std::atomic<std::uint64_t>;
+  word freed;          // a bit for each slice that the owner has yet to take
+  std::uint64_t next;  // link. Guarded by: the thread that adds the group; the owner
+};
 
 /// The state of one map page (64 KiB) that is divided into slices of one size: which slices are in
 /// use, and their requested sizes.
@@ -31,12 +43,18 @@ class slice_block {
   static constexpr std::uint16_t free_flag = 0x8000, labelled_flag = 0x4000;
 
  public:
+  using group_type = slice_group;
   static constexpr bytes size = 1 << 16;
   static constexpr bytes min_slice = 16, max_slice = 4096;
   static constexpr std::uint32_t none = 0x1fff;  // no slice has this number
 
-  /// The bytes of this object that a block of up to `count` slices uses.
-  [[nodiscard]] static constexpr bytes bytes_of(std::uint32_t count);
+  /// A block of up to `capacity` slices, a power of two, uses this many bytes: a part of this
+  /// object, and the groups of its slices behind that part. A multiple of 64.
+  [[nodiscard]] static constexpr bytes bytes_of(std::uint32_t capacity);
+  /// The capacity of a block of `count` slices.
+  [[nodiscard]] static constexpr std::uint32_t capacity_for(std::uint32_t count) {
+    return std::max<std::uint32_t>(32, std::bit_ceil(count));
+  }
 
   /// Divides the map page at `base` into free slices of `slice` bytes. Requires a block without
   /// slices.
@@ -101,7 +119,7 @@ class slice_block {
   /// The 16 bits of a slice, decoded.
   class state {
    public:
-    explicit state(std::uint16_t bits) : bits_{bits} {}
+    constexpr explicit state(std::uint16_t bits) : bits_{bits} {}
     [[nodiscard]] bool is_free() const { return (bits_ & free_flag) != 0; }
     [[nodiscard]] bool is_labelled() const { return (bits_ & labelled_flag) != 0; }
     /// Whether it is free or labelled.
@@ -153,6 +171,26 @@ class slice_block {
     chunk_record const record = record_of(base, number, slice);
     return record.has(address) && tag_.load_acquire() == tag ? record : chunk_record{};
   }
+  /// For any thread: the slice in use whose base address is `address`, and its group. Its state is
+  /// free if there is none. The same holds as for `find`.
+  [[nodiscard]] found look(std::uint64_t address) const {
+    constexpr found none_in_use{0, state{free_flag}};
+    std::uint64_t const tag = tag_.load_acquire(), base = map_page_of(tag);
+    if (base == 0 || address - base >= size) return none_in_use;
+    std::uint32_t const inverse = inverse_.load_acquire();
+    std::uint64_t const product = (address - base) * inverse;  // see lay_out
+    auto const number = static_cast<std::uint32_t>(product >> 32);
+    if (static_cast<std::uint32_t>(product) >= inverse || number >= count_.load_acquire())
+      return none_in_use;
+    state const slice{states_[number].load_acquire()};
+    return tag_.load_acquire() == tag ? found{number, slice} : none_in_use;
+  }
+  /// For any thread: the group of a slice that `look` found.
+  [[nodiscard]] slice_group& group_of(std::uint32_t number) {
+    auto* const groups =
+        reinterpret_cast<std::byte*>(this) + groups_offset(capacity_for(count_.load_acquire()));
+    return reinterpret_cast<slice_group*>(groups)[number / slice_group::size];
+  }
   /// For any thread: calls `visit(record)` for each slice in use.
   template <class Visit>
   void for_each(Visit const& visit) const {
@@ -181,6 +219,7 @@ class slice_block {
   [[nodiscard]] static std::uint16_t free_with_next(std::uint32_t next) {
     return static_cast<std::uint16_t>(free_flag | next);
   }
+  [[nodiscard]] static constexpr bytes groups_offset(std::uint32_t capacity);
   [[nodiscard]] static std::uint64_t map_page_of(std::uint64_t tag) { return tag / size * size; }
   [[nodiscard]] chunk_record record_of(std::uint64_t base, std::uint32_t number,
                                        std::uint32_t slice) const {
@@ -199,9 +238,13 @@ class slice_block {
   single_writer<std::uint16_t> states_[size / min_slice + 1];
 };
 
-constexpr bytes slice_block::bytes_of(std::uint32_t count) {
-  bytes const unused = (size / min_slice - count) * sizeof(std::uint16_t);
-  return (sizeof(slice_block) - unused + 63) / 64 * 64;
+constexpr bytes slice_block::groups_offset(std::uint32_t capacity) {
+  bytes const unused = (size / min_slice - capacity) * sizeof(std::uint16_t);
+  return (sizeof(slice_block) - unused) / alignof(slice_group) * alignof(slice_group);
+}
+constexpr bytes slice_block::bytes_of(std::uint32_t capacity) {
+  std::uint32_t const groups = (capacity + slice_group::size - 1) / slice_group::size;
+  return (groups_offset(capacity) + groups * sizeof(slice_group) + 63) / 64 * 64;
 }
 
 /// Maps map pages of 64 KiB to their slice blocks, for addresses below 2^48.
@@ -248,7 +291,7 @@ class slice_map {
     return branch == nullptr ? nullptr : branch->at(address % leaf_bytes);
   }
   /// The same, for any thread.
-  [[nodiscard]] slice_block const* look(std::uint64_t address) const {
+  [[nodiscard]] slice_block* look(std::uint64_t address) const {
     leaf const* const branch = leaves_[address / leaf_bytes].load_acquire();
     return branch == nullptr
                ? nullptr

@@ -92,16 +92,17 @@ class slice_block_store {
     }
     [[nodiscard]] slab& slab_of(void const* address) { return *std::prev(behind(address)); }
   };
-  static constexpr std::uint32_t kinds = 8, min_count_bits = 5, blocks_of_slab = 32;
-  static_assert(slice_block::size / slice_block::min_slice == 1 << (min_count_bits + kinds - 1));
+  static constexpr std::uint32_t kinds = 8, blocks_of_slab = 32;
+  static constexpr std::uint32_t min_capacity = slice_block::capacity_for(1);
+  static_assert(slice_block::size / slice_block::min_slice == min_capacity << (kinds - 1));
 
   /// Kind k has blocks of up to 32 * 2^k slices.
   [[nodiscard]] static std::uint32_t kind_of(std::uint32_t count) {
-    auto const bits = static_cast<std::uint32_t>(std::bit_width(count - 1));
-    return bits < min_count_bits ? 0 : bits - min_count_bits;
+    return static_cast<std::uint32_t>(
+        std::countr_zero(slice_block::capacity_for(count) / min_capacity));
   }
   [[nodiscard]] static bytes block_bytes(std::uint32_t number) {
-    return slice_block::bytes_of(1 << (number + min_count_bits));
+    return slice_block::bytes_of(min_capacity << number);
   }
   [[nodiscard]] static bytes slab_bytes(std::uint32_t number) {
     return type_stable_size(blocks_of_slab * block_bytes(number));

@@ -143,6 +143,34 @@ class slices {
     list.put(slice);
     return list.reports_free();
   }
+  /// Which slices were freed, the bytes that had been requested for them, and whether `flush` must
+  /// be called.
+  struct freed_slices {
+    std::uint64_t bits;
+    bytes requested;
+    bool has_work;
+  };
+  /// Frees slice `first + i` of `block` for each bit i, from the lowest bit on. Stops before a
+  /// slice that is free, and once the pool has work to do. `bits` is not 0, and the slices have no
+  /// labels.
+  [[nodiscard]] freed_slices deallocate(slice_block& block, std::uint32_t first,
+                                        std::uint64_t bits) {
+    std::uint64_t const begin = block.begin(), size = block.slice(), all = bits;
+    std::uint32_t const count = block.count();
+    slice_list list = *block.list();  // a copy, because it stays in registers
+    bytes requested = 0;
+    for (; bits != 0 && (bits == all || !list.reports_free()); bits &= bits - 1) {
+      auto const number = first + static_cast<std::uint32_t>(std::countr_zero(bits));
+      auto const state = block[number];
+      if (state.has_flags() || number >= count) break;
+      slice_block::handle const slice{begin + number * size, block.bits_of(number)};
+      slice.set_free();
+      list.put(slice);
+      requested += state.requested();
+    }
+    *block.list() = list;
+    return {all & ~bits, requested, bits != all && list.reports_free()};
+  }
   /// If the quick list of a block's class is full, returns its older half to the blocks.
   template <class MapPages>
   void flush(slice_block const& block, MapPages const& pages) {

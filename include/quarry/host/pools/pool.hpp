@@ -3,6 +3,7 @@
 
 #include "quarry/host/detail/pool_checks.hpp"
 #include "quarry/host/detail/pool_growth.hpp"
+#include "quarry/host/detail/returned_slices.hpp"
 #include "quarry/host/pools/caching_arena.hpp"
 #include "quarry/host/pools/pool_options.hpp"
 #include "quarry/host/resources/resource.hpp"
@@ -74,7 +75,18 @@ class QUARRY_POISONS pool {
         pointer, [](std::uint64_t) { return false; },
         [](detail::slice_block&, std::uint64_t) { return false; });
   }
-  /// The same, but does not count a refused pointer: for callers that try several pools.
+  /// Frees up to 64 slices that other threads freed, those of one group. The threads have poisoned
+  /// their memory. Returns false if there are none.
+  bool deallocate_returned(detail::returned_slices& returned) noexcept {
+    return returned.take(
+        [this](detail::slice_block const& slice_block) {
+          return slices().find_block(slice_block.begin()) == &slice_block;
+        },
+        [this](detail::slice_block& slice_block, std::uint32_t first, std::uint64_t bits) {
+          deallocate_slices(slice_block, first, bits);
+        });
+  }
+  /// `deallocate`, but does not count a refused pointer: for callers that try several pools.
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
     if (deallocate(pointer)) [[likely]]
       return true;
@@ -280,6 +292,21 @@ class QUARRY_POISONS pool {
   [[gnu::noinline]] bool finish_slice_free(detail::slice_block& slice_block) noexcept {
     memory_.flush_slices(slice_block);
     return maintains_after_frees_ ? maintain() : true;
+  }
+  /// Frees slice `first + i` for each bit i. The last one may dissolve the block.
+  void deallocate_slices(detail::slice_block& slice_block, std::uint32_t first,
+                         std::uint64_t bits) noexcept {
+    while (bits != 0) {
+      auto const freed = slices().deallocate(slice_block, first, bits);
+      memory_.count_free(freed.requested);
+      bits &= ~freed.bits;
+      if (freed.has_work) {
+        finish_slice_free(slice_block);
+      } else if (bits != 0) {  // the lowest slice is free already
+        ++invalid_frees_;
+        bits &= bits - 1;
+      }
+    }
   }
   void record_free(std::uint64_t base, bytes requested) noexcept {
     memory_.count_free(requested);

@@ -18,25 +18,32 @@ namespace quarry::inline QUARRY_ABI {
 
 /// A pool for each thread, so that threads do not wait for each other.
 ///
-/// Any thread may free what another thread allocated, and needs no arena for that. The address goes
-/// into the list of that thread's arena (returned_addresses), and that thread frees it when it next
-/// allocates. If an address is in the list twice, the arena's pool then refuses and counts the
-/// second entry. If no thread owns the arena, the address and the whole list are freed at once. An
-/// idle thread keeps what others freed: at most what its arena had reserved at the thread's last
-/// allocation, and the list. So a thread that will not allocate for long, such as an idle worker,
-/// should call `leave`. The options, such as block sizes and `max_bytes`, hold for each thread. A
-/// thread that ends leaves its pool to the next new thread. A thread does not use the free memory
-/// of another thread; `release` returns it to the resource. If threads need few blocks, one pool in
-/// a `synchronized_resource` reserves less.
+/// Any thread may free what another thread allocated, and needs no arena for that. That thread, the
+/// owner of the arena, frees it later:
+///   - The freeing thread marks a slice (returned_slices), which needs no memory. The owner frees
+///     marked slices in allocations that find no free slice of their size at hand, up to 1024
+///     slices in each. Such an allocation takes other memory only if none of these slices serves
+///     it.
+///   - The address of a larger allocation goes into the arena's list (returned_addresses). The
+///     owner frees all addresses of the list when it next allocates. If an address is in the list
+///     twice, the arena's pool refuses and counts the second entry.
+/// `counts`, `audit`, `release` and `leave` free all. If no thread owns the arena, the freeing
+/// thread does that at once. An idle thread keeps what others freed: at most what its arena had
+/// reserved at the thread's last allocation, and the list. So a thread that will not allocate for
+/// long, such as an idle worker, should call `leave`. The options, such as block sizes and
+/// `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new thread. A
+/// thread does not use the free memory of another thread; `release` returns it to the resource. If
+/// threads need few blocks, one pool in a `synchronized_resource` reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that owns the arena. The owner changes under the
 /// mutex. A thread that frees into an arena without an owner, or releases it, owns it for that
 /// time. A free first reads without the mutex whether the arena has an owner, by (H), a relaxed
-/// load. If it reads an old value, the address goes into the list. The same may happen while the
-/// owner leaves, or while another thread frees into the arena. Then the next free into that arena,
-/// its next owner, or `release` frees the list. No lock is held while a resource or a function of
-/// the options is called, so these may use the arenas. The child of a fork can use its own thread's
-/// arena, and free what other arenas allocated. Each arena has a copy of `Resource`; threads may
+/// load. If it reads an old value, it marks the slice, or the address goes into the list. The same
+/// may happen while the owner leaves, or while another thread frees into the arena. Then the next
+/// free into that arena, its next owner, or `release` frees these. No lock is held while a resource
+/// or a function of the options is called, so these may use the arenas. The child of a fork can use
+/// its own thread's arena, and free what other arenas allocated. There, up to 64 slices may stay
+/// unused for each thread that was in a free. Each arena has a copy of `Resource`; threads may
 /// share what the copies refer to. All allocations must be freed, or no longer be used, before this
 /// object is destroyed.
 template <memory_resource Resource>
@@ -79,9 +86,10 @@ class QUARRY_POISONS thread_arenas {
     return allocate_slowly(size);
   }
   /// Any thread may free. Returns false and changes nothing if no arena has an allocation at the
-  /// address, or if the list of another thread's returns cannot grow. A second free of another
-  /// thread's allocation returns true if the owner has not processed the first free; the owner's
-  /// pool refuses and counts it later. O(1).
+  /// address, if another thread's slice is marked as freed, or if the list of another thread's
+  /// returns cannot grow. A second free of a larger allocation of another thread returns true if
+  /// the owner has not processed the first free. So does the owner's free of a slice that another
+  /// thread has marked. The owner's pool refuses and counts these later. O(1).
   bool deallocate(void* pointer) noexcept {
     last_used const last = last_of_thread();
     if (last.owner == shared_.get() && last.assigned->arena_pool->deallocate_quickly(pointer))
@@ -107,7 +115,7 @@ class QUARRY_POISONS thread_arenas {
                                     [&](auto const& entry) { return entry.owner == shared_; });
     if (found == thread.arenas.end()) return;
     if (last_of_thread().owner == shared_.get()) last_of_thread() = {};
-    free_returned(*found->assigned);
+    free_all_returned(*found->assigned);
     give_up(*shared_, *found->assigned);
     thread.arenas.erase(found);
   }
@@ -120,12 +128,12 @@ class QUARRY_POISONS thread_arenas {
     } catch (...) {  // no memory, or the mutex is lost in a child: the blocks stay
     }
     for (auto const& entry : idle) {
-      free_returned(*entry);
+      free_all_returned(*entry);
       entry->arena_pool->release();
       give_up(*shared_, *entry);
     }
     if (arena* const own = has_ended() ? nullptr : known_arena()) {
-      free_returned(*own);
+      free_all_returned(*own);
       own->arena_pool->release();
     }
   }
@@ -150,7 +158,9 @@ class QUARRY_POISONS thread_arenas {
     std::atomic<bytes> max_quick{0};
     // Whether a thread has the arena. Written under the state's mutex
     std::atomic<bool> is_in_use{true};
-    detail::returned_addresses returns;  // the owner is the arena's thread
+    // The owner of both is the arena's thread
+    detail::returned_addresses returns;  // allocations that are no slices
+    detail::returned_slices returned_slices;
 
     void announce_returns() noexcept {
       if (has_returns.load(std::memory_order_relaxed)) return;  // (H)
@@ -174,11 +184,6 @@ class QUARRY_POISONS thread_arenas {
       std::shared_ptr<arena> assigned;
     };
     std::vector<entry> arenas;
-    // The arena whose memory the thread freed last. The pointer is valid while the registry knows
-    // an allocation of that id, since no other pool ever gets the id.
-    allocator_id last_returned_id = 0;
-    state* last_returned_state = nullptr;
-    arena* last_returned = nullptr;
     ~thread_state() {
       has_ended() = true;
       last_of_thread() = {};
@@ -192,6 +197,17 @@ class QUARRY_POISONS thread_arenas {
     state* owner = nullptr;
     arena* assigned = nullptr;
   };
+  /// The arena of another thread into which a thread freed last. The pointer is valid while the
+  /// registry knows an allocation of that id, since no other pool ever gets the id.
+  struct last_returned {
+    allocator_id id = 0;
+    state* owner = nullptr;
+    arena* assigned = nullptr;
+  };
+  [[nodiscard]] static last_returned& last_returned_of_thread() {
+    static constinit thread_local last_returned last;
+    return last;
+  }
   /// Has neither a constructor nor a destructor that runs, so an access is a load.
   [[nodiscard]] static last_used& last_of_thread() {
     static constinit thread_local last_used last;
@@ -210,6 +226,9 @@ class QUARRY_POISONS thread_arenas {
     if (!has_ended()) {
       arena& own = own_arena();
       if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
+      if (!own.returned_slices.is_empty()) {
+        if (void* const result = allocate_returned(own, request...)) return result;
+      }
       void* const result = own.arena_pool->allocate(request...);
       if (own.max_quick.load(std::memory_order_relaxed) != own.arena_pool->max_quick())  // (H)
         free_returned(own);
@@ -219,6 +238,17 @@ class QUARRY_POISONS thread_arenas {
     leave_at_end const cleanup{*shared_, *assigned};
     return assigned->arena_pool->allocate(request...);
   }
+  /// Frees slices that other threads freed, until the pool can allocate quickly. Returns nullptr if
+  /// it cannot after `groups_at_once` groups, so that the time of an allocation is bounded.
+  [[nodiscard]] static void* allocate_returned(arena& own, bytes size, bytes alignment = 1) {
+    for (int i = 0; i < groups_at_once && own.arena_pool->deallocate_returned(own.returned_slices);
+         ++i) {
+      if (alignment > 1 || size - 1 >= own.arena_pool->max_quick()) continue;
+      if (void* const result = own.arena_pool->allocate_quickly(size)) return result;
+    }
+    return nullptr;
+  }
+  static constexpr int groups_at_once = 16;
   /// Leaves an arena to the next thread that wants one.
   static void give_up(state& owner, arena& left) noexcept {
     detail::lock_unless_lost const lock{owner.mutex};
@@ -295,10 +325,15 @@ class QUARRY_POISONS thread_arenas {
   /// The calling thread's pool, after freeing the allocations that other threads returned.
   [[nodiscard]] pool<Resource>& own_pool() {
     arena& own = own_arena();
-    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
+    free_all_returned(own);
     return *own.arena_pool;
   }
-  /// Frees the allocations that other threads returned, and lets the pool serve quickly again.
+  /// Frees all allocations that other threads returned.
+  static void free_all_returned(arena& own) noexcept {
+    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
+    while (own.arena_pool->deallocate_returned(own.returned_slices)) continue;
+  }
+  /// Frees those that are no slices, and lets the pool serve quickly again.
   [[gnu::noinline]] static void free_returned(arena& own) noexcept {
     own.has_returns.store(false, std::memory_order_relaxed);                      // (H)
     own.max_quick.store(own.arena_pool->max_quick(), std::memory_order_relaxed);  // (H)
@@ -309,23 +344,27 @@ class QUARRY_POISONS thread_arenas {
   /// The arena whose pool has this id; nullptr if there is none. The pool must have an allocation
   /// in use.
   [[nodiscard]] arena* arena_of(allocator_id id) noexcept {
-    thread_state* const thread = has_ended() ? nullptr : &this_thread_state();
-    if (thread != nullptr && thread->last_returned_id == id &&
-        thread->last_returned_state == shared_.get())
-      return thread->last_returned;
+    arena* const last = last_returned_to(id);
+    return last != nullptr ? last : find_arena_of(id);
+  }
+  [[nodiscard]] arena* last_returned_to(allocator_id id) noexcept {
+    last_returned const last = last_returned_of_thread();
+    return last.id == id && last.owner == shared_.get() ? last.assigned : nullptr;
+  }
+  [[nodiscard, gnu::noinline]] arena* find_arena_of(allocator_id id) noexcept {
     detail::lock_unless_lost const lock{shared_->mutex};
     if (!lock) return nullptr;
     auto const owner = shared_->arenas.find(id);
     if (owner == shared_->arenas.end()) return nullptr;
-    if (thread != nullptr) {
-      thread->last_returned_id = id;
-      thread->last_returned_state = shared_.get();
-      thread->last_returned = owner->second.get();
-    }
+    last_returned_of_thread() = {id, shared_.get(), owner->second.get()};
     return owner->second.get();
   }
   /// Frees an address that is no slice of the arena used last.
   [[gnu::noinline]] bool deallocate_slowly(void* pointer) noexcept {
+    auto const is_freed = return_slice(pointer);
+    return is_freed ? *is_freed : deallocate_otherwise(pointer);
+  }
+  [[gnu::noinline]] bool deallocate_otherwise(void* pointer) noexcept {
     if (pointer == nullptr) return true;
     last_used const last = last_of_thread();
     arena* const own = last.owner == shared_.get() ? last.assigned
@@ -339,14 +378,35 @@ class QUARRY_POISONS thread_arenas {
     }
     return return_to_owner(pointer);
   }
+  /// Frees a slice of the arena to which the thread returned memory last. Returns false if it is
+  /// freed already, and nullopt if there is no such slice or if no thread has the arena.
+  [[nodiscard]] std::optional<bool> return_slice(void* pointer) noexcept {
+    auto const base = reinterpret_cast<std::uint64_t>(pointer);
+    if (base >= detail::object_starts::end) return std::nullopt;
+    detail::chunk_view const* const view = detail::page_map::only_view(base);
+    detail::slice_block* const block = view == nullptr ? nullptr : view->slice_block_of(base);
+    if (block == nullptr) return std::nullopt;
+    auto const [number, slice] = block->look(base);
+    if (slice.has_flags()) return std::nullopt;
+    arena* const assigned =
+        last_returned_to(static_cast<allocator_id>(view->owner.load_acquire() >> 16));
+    if (assigned == nullptr || !assigned->is_in_use.load(std::memory_order_relaxed))  // (H)
+      return std::nullopt;
+    if (detail::is_poisoned(shared_->resource)) {
+      if (detail::returned_slices::has(*block, number)) return false;
+      detail::poison(pointer, slice.requested());  // before the owner may reuse it
+    }
+    return assigned->returned_slices.add(*block, number);
+  }
   bool return_to_owner(void* pointer) noexcept {
     auto const found = registry::find(pointer);
     if (!found || found->base != pointer) return false;
     arena* const assigned = arena_of(found->allocator);
     if (assigned == nullptr) return false;
+    if (auto const is_freed = return_slice(pointer)) return *is_freed;
     if (claim(*shared_, *assigned)) {
       leave_at_end const cleanup{*shared_, *assigned};
-      free_returned(*assigned);
+      free_all_returned(*assigned);
       return assigned->arena_pool->deallocate(pointer);
     }
     bool const is_poisoned = detail::is_poisoned(shared_->resource);
