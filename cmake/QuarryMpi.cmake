@@ -20,7 +20,7 @@ target_link_libraries(quarry_mpi PUBLIC quarry quarry_fibers)
 quarry_options(quarry_mpi)
 set(launch_device src/mpi/launch_no_cuda.cpp)
 if(QUARRY_WITH_CUDA)
-  set(launch_device src/mpi/driver_linker.cpp src/mpi/fault_core.cpp src/mpi/gpu_clocks.cpp src/mpi/gpu_memory.cpp src/mpi/gpu_peers.cpp src/mpi/gpu_program.cpp src/mpi/gpu_watch.cpp
+  set(launch_device src/mpi/block_memory.cpp src/mpi/driver_linker.cpp src/mpi/fault_core.cpp src/mpi/gpu_clocks.cpp src/mpi/gpu_memory.cpp src/mpi/gpu_peers.cpp src/mpi/gpu_program.cpp src/mpi/gpu_watch.cpp
     src/mpi/launch_cuda.cpp src/mpi/spread_memory.cpp)
 endif()
 add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp src/mpi/trace_file.cpp

@@ -4,6 +4,7 @@
 
 #include "copy_pool.hpp"
 #include "thread_copy.hpp"
+#include "world.hpp"
 
 extern __shared__ char quarry_mpi_shared[];
 
@@ -97,7 +98,7 @@ class claimed_pieces {
  public:
   /// Prepares the shared memory. All threads of the block call it before any rank runs.
   __device__ static void initialise() {
-    if (engine::shared_bytes() == 0) return;
+    if (piece_bytes() == 0) return;
     if (threadIdx.x == 0) {
       for (std::uint32_t i = 0; i < copy_pool::pieces; ++i)
         engine::initialise_barrier(barrier_of(i));
@@ -109,7 +110,8 @@ class claimed_pieces {
 
   /// The bytes of a piece; 0 if the block has no shared memory.
   [[nodiscard]] __device__ static std::uint32_t piece_bytes() {
-    std::uint32_t const all = engine::shared_bytes();
+    std::uint32_t const all =
+        engine::shared_bytes() - copy_pool::bytes_of_jobs(blockDim.x, layout().shift);
     return all == 0 ? 0 : (all - copy_pool::header_bytes) / copy_pool::pieces;
   }
 
@@ -263,5 +265,26 @@ class claimed_pieces {
   std::uint32_t slot_pieces_ = 0;  // of a slot; the barrier is the first one's
   std::uint32_t slot_bytes_ = 0;
 };
+
+/// Copies from global memory through shared memory: by the engine alone, or by the engine and by
+/// the thread. Returns false, and has done nothing, if other ranks have all pieces.
+[[nodiscard]] __device__ inline bool copy_through_pieces(char* to, char const* from, bytes size,
+                                                         bool by_engine) {
+  std::uint32_t const most = by_engine ? copy_pool::pieces : 2;
+  bytes const useful = size / claimed_pieces::piece_bytes() + 1;
+  claimed_pieces pieces{useful < most ? static_cast<std::uint32_t>(useful) : most};
+  if (!pieces) return false;
+  bytes const head = (0 - reinterpret_cast<std::uint64_t>(from)) % granule_bytes;
+  bytes const body = (size - head) / granule_bytes * granule_bytes;
+  if (head != 0) copy_by_thread(to, from, head);
+  if (by_engine) {
+    pieces.copy(to + head, from + head, body);
+  } else {
+    pieces.copy_by_stores(to + head, from + head, body);
+  }
+  bytes const done = head + body;
+  if (done != size) copy_by_thread(to + done, from + done, size - done);
+  return true;
+}
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

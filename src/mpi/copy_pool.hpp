@@ -9,8 +9,14 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Whether ranks have helpers (warp_helpers.cuh), if they have 2^shift threads each.
-[[nodiscard]] QUARRY_HD constexpr bool helpers_exist(std::uint32_t shift) { return shift == 6; }
+/// With 2^6 threads, a rank has a second warp that helps it (warp_helpers.cuh). With fewer, its
+/// other lanes help it, if there are several.
+inline constexpr std::uint32_t helper_warp_shift = 6, least_helped_shift = 4;
+
+/// Whether ranks have helpers, if they have 2^shift threads each.
+[[nodiscard]] QUARRY_HD constexpr bool helpers_exist(std::uint32_t shift) {
+  return shift >= least_helped_shift;
+}
 
 struct copy_pool {
   static constexpr std::uint32_t pieces = 8;
@@ -23,6 +29,17 @@ struct copy_pool {
   /// bytes less, that percentage is not more than 64 KiB.
   static constexpr std::uint32_t bytes_of_processor = 64 * 1024 - 256;
   static constexpr std::uint32_t bytes_of_system = 1024;  // what CUDA takes in each thread block
+
+  /// Where the lanes of a rank's warp help it, a rank has its jobs in shared memory, too: behind
+  /// the pieces (warp_helpers.cuh).
+  static constexpr std::uint32_t bytes_of_job = 128;
+
+  /// The shared memory for the jobs of a block, whose ranks have 2^shift of its `threads` threads.
+  [[nodiscard]] QUARRY_HD static constexpr std::uint32_t bytes_of_jobs(std::uint32_t threads,
+                                                                       std::uint32_t shift) {
+    return helpers_exist(shift) && shift != helper_warp_shift ? (threads >> shift) * bytes_of_job
+                                                              : 0;
+  }
 
   /// With more threads on a multiprocessor, the stacks need the whole cache, and so many ranks that
   /// copy at once are as fast without shared memory.

@@ -97,9 +97,8 @@ int best_registers(launch_options const& asked) {
       if (ranks << shift <= most_threads_with(registers)) return registers;
     return 0;
   };
-  static_assert(helpers_exist(6));
   if (wanted <= 1)
-    if (int const found = most_with(6, {255, 128}); found != 0) return found;
+    if (int const found = most_with(helper_warp_shift, {255, 128}); found != 0) return found;
   if (wanted != 0) {
     auto const shift = static_cast<std::uint32_t>(5 - std::countr_zero(std::min(wanted, 32u)));
     int const found = most_with(shift, {255, 128, 64});

@@ -27,21 +27,21 @@ struct copy_job {
   bytes size;
 };
 
-/// A lane's share of a copy. What is left after the last whole unit is the first lane's.
-template <class Unit>
+/// A lane's share of a copy, with `Batch` loads in flight. What is left after the last whole unit
+/// is the first lane's.
+template <class Unit, std::uint32_t Batch>
 QUARRY_HD void copy_share_of(copy_job const& job, lane_share share) {
-  constexpr std::uint32_t batch = 8;
   auto* const to = reinterpret_cast<Unit*>(job.to);
   auto const* const from = reinterpret_cast<Unit const*>(job.from);
   bytes const units = job.size / sizeof(Unit);
   QUARRY_NO_UNROLL
-  for (bytes i = share.first; i < units; i += batch * share.step) {
-    loaded_units<Unit, batch> loaded;
+  for (bytes i = share.first; i < units; i += Batch * share.step) {
+    loaded_units<Unit, Batch> loaded;
     QUARRY_UNROLL
-    for (std::uint32_t k = 0; k < batch; ++k)
+    for (std::uint32_t k = 0; k < Batch; ++k)
       if (i + k * share.step < units) loaded[k] = from[i + k * share.step];
     QUARRY_UNROLL
-    for (std::uint32_t k = 0; k < batch; ++k)
+    for (std::uint32_t k = 0; k < Batch; ++k)
       if (i + k * share.step < units) to[i + k * share.step] = loaded[k];
   }
   if (share.first != 0) return;
@@ -49,17 +49,25 @@ QUARRY_HD void copy_share_of(copy_job const& job, lane_share share) {
   for (bytes i = units * sizeof(Unit); i < job.size; ++i) job.to[i] = job.from[i];
 }
 
-QUARRY_SLOW inline void run(copy_job const& job, lane_share share) {
+template <std::uint32_t Batch>
+QUARRY_HD void run_with(copy_job const& job, lane_share share) {
   std::uint32_t const bits = unit_bits(job.to) | unit_bits(job.from);
   if (bits % 16 == 0) {
-    copy_share_of<granule>(job, share);
+    copy_share_of<granule, Batch>(job, share);
   } else if (bits % 8 == 0) {
-    copy_share_of<long_word>(job, share);
+    copy_share_of<long_word, Batch>(job, share);
   } else if (bits % 4 == 0) {
-    copy_share_of<narrow_word>(job, share);
+    copy_share_of<narrow_word, Batch>(job, share);
   } else {
-    copy_share_of<char>(job, share);
+    copy_share_of<char, Batch>(job, share);
   }
+}
+QUARRY_SLOW inline void run(copy_job const& job, lane_share share) { run_with<8>(job, share); }
+
+/// The same for the lanes of many warps of a multiprocessor, which need fewer loads of each lane in
+/// flight. It saves no registers, whose bytes would be more than those of a short copy.
+QUARRY_SLOW inline void run_lightly(copy_job const& job, lane_share share) {
+  run_with<4>(job, share);
 }
 
 /// Copies a part of each rank's published data, all parts of one size, to a buffer. Part i is of

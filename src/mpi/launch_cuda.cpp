@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the ranks as threads of a GPU, and serves them meanwhile.
+#include "block_memory.hpp"
 #include "compared_memory.hpp"
+#include "copy_board.hpp"
 #include "copy_pool.hpp"
 #include "device_memory.hpp"
 #include "fault_core.hpp"
@@ -60,46 +62,13 @@ class meeting_memory {
   device_array<char> parts_, results_;
 };
 
-/// Gives each thread block shared memory for copies, and the rest of a multiprocessor's memory to
-/// its cache, on the current GPU. Returns the bytes of a block; 0 if the blocks would not fit with
-/// them.
-std::uint32_t reserve_shared_memory(gpu_program const& program, std::uint64_t blocks) {
-  auto const* const kernel = reinterpret_cast<void const*>(program.run);
-  cudaFuncAttributes fixed{};  // the ranks of a block meet in shared memory, too
-  check(cudaFuncGetAttributes(&fixed, kernel), "cudaFuncGetAttributes");
-  std::uint64_t const blocks_of_processor = (blocks + program.processors - 1) / program.processors;
-  std::uint32_t const size =
-      copy_pool::bytes_for(blocks_of_processor, static_cast<std::uint64_t>(program.block),
-                           static_cast<std::uint32_t>(fixed.sharedSizeBytes));
-  if (size == 0) return 0;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(size)),
-        "cudaFuncSetAttribute");
-  int fitting = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fitting, kernel, program.block, size),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  if (static_cast<std::uint64_t>(fitting) < blocks_of_processor) return 0;
-  int all = 0;
-  check(cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0),
-        "cudaDeviceGetAttribute");
-  int reserved = 0;
-  check(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, 0),
-        "cudaDeviceGetAttribute");
-  std::uint64_t const needed =
-      blocks_of_processor * (size + fixed.sharedSizeBytes + static_cast<std::uint64_t>(reserved));
-  auto const percent = static_cast<int>((needed * 100 + static_cast<std::uint64_t>(all) - 1) /
-                                        static_cast<std::uint64_t>(all));
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, percent),
-        "cudaFuncSetAttribute");
-  return size;
-}
-
 /// How many threads a rank has, as a power of two. Ranks that share a warp run one after another
 /// where their paths differ, so each gets a warp if there are enough, and another one that helps it
 /// to copy if there are twice as many. Two ranks share a warp if there are half as many.
 std::uint32_t shift_for(launch_options const& asked, std::uint64_t most_threads) {
   std::uint64_t const ranks = ranks_of_gpu(asked);
-  if (asked.ranks_per_warp <= 1 && ranks * 64 <= most_threads) return 6;
+  if (asked.ranks_per_warp <= 1 && ranks << helper_warp_shift <= most_threads)
+    return helper_warp_shift;
   if (asked.ranks_per_warp == 0) {
     for (std::uint32_t const shift : {5u, least_shared_shift})
       if (ranks << shift <= most_threads) return shift;
@@ -148,6 +117,14 @@ int block_for(gpu_program const& program, std::uint32_t shift, launch_options co
   return block;
 }
 
+/// How many thread blocks copy for the ranks of a GPU: one on each multiprocessor without ranks.
+std::uint32_t copiers_beside(gpu_part const& part, std::uint64_t processors,
+                             block_memory const& memory) {
+  return memory.pieces == 0 || part.blocks >= processors
+             ? 0
+             : static_cast<std::uint32_t>(processors) - part.blocks;
+}
+
 /// CUDA's heap for --malloc cuda and its relatives.
 constexpr bytes compared_bytes = bytes{8} << 30;
 
@@ -158,18 +135,20 @@ void describe_launch(launch_options const& asked, gpu_program const& program, st
                                    : ", at attempt " + std::to_string(of_heap.attempts) +
                                          ": other programs took memory meanwhile";
   std::string const on_gpus = gpus == 1 ? "" : " on " + std::to_string(gpus) + " GPUs";
-  std::fprintf(stderr,
-               "quarry-mpirun: %u ranks%s, %u a warp%s; %d threads a block, at most %d registers a "
-               "thread%s\n"
-               "quarry-mpirun: stack of a rank: %llu bytes, from %s; %s are reserved\n"
-               "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s%s\n",
-               asked.ranks, on_gpus.c_str(), shift < 5 ? 32u >> shift : 1u,
-               helpers_exist(shift) ? " and a warp that helps it" : "", program.block,
-               program.registers, program.is_from_driver ? ", compiled by the driver" : "",
-               static_cast<unsigned long long>(program.stack.size), program.stack.reason.c_str(),
-               gigabytes(program.stack.reserved).c_str(),
-               static_cast<unsigned long long>(record_bytes), gigabytes(of_heap.size).c_str(),
-               attempts.c_str());
+  std::fprintf(
+      stderr,
+      "quarry-mpirun: %u ranks%s, %u a warp%s; %d threads a block, at most %d registers a "
+      "thread%s\n"
+      "quarry-mpirun: stack of a rank: %llu bytes, from %s; %s are reserved\n"
+      "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s%s\n",
+      asked.ranks, on_gpus.c_str(), shift < 5 ? 32u >> shift : 1u,
+      shift == helper_warp_shift ? " and a warp that helps it"
+      : helpers_exist(shift)     ? " and lanes that help"
+                                 : "",
+      program.block, program.registers, program.is_from_driver ? ", compiled by the driver" : "",
+      static_cast<unsigned long long>(program.stack.size), program.stack.reason.c_str(),
+      gigabytes(program.stack.reserved).c_str(), static_cast<unsigned long long>(record_bytes),
+      gigabytes(of_heap.size).c_str(), attempts.c_str());
 }
 
 /// The trace's memory on the GPU; one element of each without a trace.
@@ -226,9 +205,18 @@ int report_fault(std::string const& reason, std::vector<gpu_part> const& parts, 
     std::uint64_t const local = fault.thread >> shift;
     return local + (fault.device < parts.size() ? parts[fault.device].first_rank : 0);
   };
+  auto const is_copier = [&](gpu_fault const& fault) {
+    return fault.device < parts.size() && fault.thread >> shift >= parts[fault.device].ranks;
+  };
   std::set<std::uint64_t> ranks;  // a rank's helpers count as the rank
-  for (gpu_fault const& fault : faults) ranks.insert(rank_of(fault));
+  std::string of_copier;
+  for (gpu_fault const& fault : faults)
+    if (!is_copier(fault)) ranks.insert(rank_of(fault));
   for (gpu_fault const& fault : faults) {
+    if (is_copier(fault)) {
+      of_copier = describe_kind(fault.kind);
+      continue;
+    }
     // If the file accuses a whole warp, its place is that of other ranks as well.
     bool const has_function = ranks.size() == 1 && !fault.function.empty();
     std::string const text =
@@ -246,7 +234,13 @@ int report_fault(std::string const& reason, std::vector<gpu_part> const& parts, 
                  static_cast<unsigned long long>(*row.begin()), others.c_str(), text.c_str());
     is_access = is_access || is_about_memory(text);
   }
-  if (rows.empty()) std::fprintf(stderr, "quarry-mpirun: a rank has failed: %s\n", reason.c_str());
+  if (!of_copier.empty()) {
+    std::fprintf(stderr, "quarry-mpirun: the copy of a long buffer for a rank: %s\n",
+                 of_copier.c_str());
+    is_access = is_access || is_about_memory(of_copier);
+  }
+  if (rows.empty() && of_copier.empty())
+    std::fprintf(stderr, "quarry-mpirun: a rank has failed: %s\n", reason.c_str());
   std::fputs(
       "  --device cpu names the MPI call before it, and compute-sanitizer the instruction. If "
       "calls "
@@ -373,19 +367,29 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
         "cudaLaunchKernel");
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   std::vector<cudaStream_t> work;
-  std::uint32_t shared = 0;
+  block_memory shared;
   for (gpu_part const& part : parts) {
     current_gpu const current{part};
     check(cudaStreamCreateWithFlags(&work.emplace_back(), cudaStreamNonBlocking),
           "cudaStreamCreate");
-    shared = reserve_shared_memory(program, parts.front().blocks);
+    shared = reserve_shared_memory(program, parts.front().blocks, shift);
+  }
+  for (gpu_part const& part : parts) {
+    current_gpu const current{part};
+    copier_layout const copiers{part.ranks, part.blocks,
+                                copiers_beside(part, program.processors, shared)};
+    check(cudaMemcpy(program.address_of("quarry_mpi_copiers"), &copiers, sizeof(copiers),
+                     cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   mpi_tuning::short_run tuning;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     current_gpu const current{parts[i]};
     cudaError_t const launched = cudaLaunchCooperativeKernel(
-        reinterpret_cast<void const*>(program.run), dim3{parts[i].blocks},
-        dim3{static_cast<unsigned>(program.block)}, none, shared, work[i]);
+        reinterpret_cast<void const*>(program.run),
+        dim3{parts[i].blocks + copiers_beside(parts[i], program.processors, shared)},
+        dim3{static_cast<unsigned>(program.block)}, none, shared.size(), work[i]);
     if (launched == cudaSuccess) continue;
     std::fprintf(stderr, "quarry-mpirun: GPU %d: cudaLaunchCooperativeKernel: %s\n",
                  parts[i].device, cudaGetErrorString(launched));

@@ -312,14 +312,14 @@ QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
 /// waited in `join_lanes`, both would wait for ever.
 QUARRY_HD inline void part_lanes() {
 #ifdef __CUDA_ARCH__
-  if (layout().shift == 0)
-    atomicOr_block(&own_block().parted_warps, 1u << threadIdx.x / 32);  // (Y)
+  if (layout().shift < 5) atomicOr_block(&own_block().parted_warps, 1u << threadIdx.x / 32);  // (Y)
 #endif
 }
 
 /// The ranks of a warp continue together. Waits for all ranks of the warp that have not ended. Call
 /// it directly after a meeting is complete: between the two, no rank may wait for another. Lanes
-/// that have parted run one after another until then. Does nothing unless a warp has 32 ranks.
+/// that have parted run one after another until then. Where two ranks take turns so, each look of
+/// one at its mailbox may delay the message of the other.
 ///
 /// Memory order. Relaxed (Y): all lanes decide alike whether they join. A lane sets its warp's bit
 /// before it arrives at the meeting, whose orders in `meeting_place.hpp` put that before all loads
@@ -328,11 +328,15 @@ QUARRY_HD inline void part_lanes() {
 /// break what (Y) relies on.
 QUARRY_FAST void join_lanes() {
 #ifdef __CUDA_ARCH__
-  std::uint32_t const first = own_rank() & ~31u;
-  if (layout().shift != 0) return;
+  std::uint32_t const shift = layout().shift;
+  if (shift >= 5) return;  // a rank has a warp
   std::uint32_t const parted = block_word{own_block().parted_warps}.load(simt::relaxed);  // (Y)
   if ((parted >> threadIdx.x / 32 & 1) != 0) return;
-  __syncwarp(layout().size - first >= 32 ? ~0u : (1u << (layout().size - first)) - 1);
+  std::uint32_t const left = layout().size - (own_rank() - (threadIdx.x % 32 >> shift));
+  std::uint32_t const lanes = left >= 32u >> shift ? 32 : left << shift;
+  // a bit for each multiple of 2^shift
+  std::uint32_t const ranks = ~0u / ((1u << (1u << shift)) - 1);
+  __syncwarp(ranks & ~0u >> (32 - lanes));
 #endif
 }
 

@@ -6,6 +6,7 @@
 #include "checks.hpp"
 
 #ifdef __CUDACC__
+#include "copiers.cuh"
 #include "warp_helpers.cuh"
 #endif
 
@@ -49,6 +50,7 @@ QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
 [[noreturn]] QUARRY_SLOW void end_rank(std::int32_t code) {
   finish_rank(self(), code);
 #ifdef __CUDA_ARCH__
+  copiers::leave();
   warp_helpers::dismiss();
   asm volatile("exit;");
   __builtin_unreachable();

@@ -93,6 +93,8 @@
 
 __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
 __constant__ quarry::mpi::meeting_place quarry_mpi_meeting_place;
+__constant__ quarry::mpi::copier_layout quarry_mpi_copiers;
+__device__ quarry::mpi::copy_board quarry_mpi_copy_board;
 
 /// Prepares the mailboxes of all GPUs, before any rank runs.
 extern "C" __global__ void quarry_mpi_prepare() {
@@ -114,17 +116,23 @@ extern "C" __global__ void quarry_mpi_tell_time(quarry::mpi::clock_mailbox* mail
   }
 }
 
-/// Runs the program: one rank for each 2^shift threads.
+/// Runs the program: one rank for each 2^shift threads. Blocks after those of the ranks copy.
 extern "C" __global__ void quarry_mpi_run() {
   clear_block();
   claimed_pieces::initialise();
   warp_helpers::initialise();
+  if (copiers::has_block()) {
+    if (threadIdx.x == 0) copiers::serve();
+    return;
+  }
   std::uint32_t const thread = blockIdx.x * blockDim.x + threadIdx.x;
   std::uint32_t const shift = quarry_mpi_layout.shift;
   if (own_rank() >= layout().size) return;
   std::uint32_t const lane = thread & ((1u << shift) - 1);
-  if (lane >= 32) warp_helpers::help();
+  bool const is_helper = shift == helper_warp_shift ? lane >= 32 : lane != 0;
+  if (is_helper && warp_helpers::exist()) warp_helpers::help();
   if (lane != 0) return;
   run_rank(own_rank());
+  copiers::leave();
   warp_helpers::dismiss();
 }

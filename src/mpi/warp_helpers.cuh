@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a GPU has room for two warps for each rank, the first runs the rank, on one lane, and the
-// second helps it to copy.
+// The lanes that help a rank, which runs on one lane, to copy and to combine: the other lanes of
+// its warp, or a second warp where a GPU has room for two warps for each rank.
 #pragma once
 
 #include "bulk_copy.cuh"
@@ -18,26 +18,68 @@ struct warp_task {
   std::uint32_t number;
 };
 
-/// The warp that helps a rank.
+/// A task, and what some kinds of it need more.
+struct helper_job {
+  union details {
+    copy_job copy;
+    exchange_job exchange;
+    parts_job parts;
+    reduction_job reduction;
+  };
+
+  warp_task todo;
+  std::uint32_t outcome;  // the bits of all lanes
+  lane_share share;       // of a reduction, for the first lane
+  details about;
+
+  [[nodiscard]] __device__ bool needs_details() const { return todo.what >= warp_task::kind::copy; }
+};
+
+/// The lanes that help the caller's rank, or that the caller helps.
+struct helping_lanes {
+  __device__ helping_lanes() {
+    std::uint32_t const shift = layout().shift;
+    std::uint32_t const lanes = shift >= 5 ? 32 : 1u << shift;  // of the rank in this warp
+    std::uint32_t const own = threadIdx.x % lanes;
+    members = ~0u >> (32 - lanes) << (threadIdx.x % 32 - own);
+    share = shift == helper_warp_shift ? lane_share{own, 32} : lane_share{own - 1, lanes - 1};
+  }
+
+  lane_share share;       // of the caller, if it is a helper
+  std::uint32_t members;  // bits: the helpers, and the rank if it has no other warp
+};
+
+/// The lanes that help a rank.
 ///
-/// The rank writes the task to shared memory and arrives at the barrier `begin` (B), for which the
-/// helpers wait (H). They do their shares, and the first of them arrives at the barrier `end` (E)
-/// after all, for which the rank waits (W). Barriers of shared memory release when a thread
-/// arrives, and acquire when its wait ends. So the helpers see the task, and the rank sees what
-/// they wrote. A helper waits for nothing but its rank and, in a load, for a sender that waits for
-/// nothing; so helpers cannot be part of a deadlock.
+/// A second warp has its tasks in shared memory. The rank writes a task and arrives at the barrier
+/// `begin` (B), for which the helpers wait (H). They do their shares, and the first of them arrives
+/// at the barrier `end` (E) after all, for which the rank waits (W). Barriers of shared memory
+/// release when a thread arrives, and acquire when its wait ends. So the helpers see the task, and
+/// the rank sees what they wrote.
 ///
-/// Rejected: the other lanes of the rank's own warp as helpers. As long as they exist, each branch
-/// of the rank takes longer: a message of 64 bytes 4.4 in place of 3.8 us to and fro, a barrier of
-/// 16 ranks 1.4 in place of 1.3 us.
+/// The other lanes of the rank's own warp have its tasks in shared memory, too. They meet the rank
+/// before a task (M) and after it (N). Meetings of lanes order the accesses of their members to
+/// memory. The rank does no share: it comes from another place than the helpers, and such lanes do
+/// not run together after they have met.
+///
+/// A helper waits for nothing but its rank and, in a load, for a sender that waits for nothing; so
+/// helpers cannot be part of a deadlock. While the other lanes of a warp exist, each branch of the
+/// rank takes longer (docs/design/measurement_log.md). So a second warp is better if there is room.
 class warp_helpers {
  public:
   /// Whether ranks have helpers. All ranks have the same.
   [[nodiscard]] __device__ static bool exist() { return helpers_exist(layout().shift); }
 
+  /// Whether helpers are faster than the rank. The same for all ranks that reduce together. The
+  /// other lanes of thousands of ranks move more bytes of their stacks than of a short job.
+  [[nodiscard]] __device__ static bool suit(reduction_job const& job) {
+    constexpr bytes least = 1024;
+    return are_a_warp() || (exist() && job.size >= least);
+  }
+
   /// All threads of the block call it before any rank runs.
   __device__ static void initialise() {
-    if (!exist()) return;
+    if (!are_a_warp()) return;
     if (threadIdx.x % 64 == 0) {
       engine::initialise_barrier(address_of(own_post().begin));
       engine::initialise_barrier(address_of(own_post().end));
@@ -47,113 +89,174 @@ class warp_helpers {
   }
 
   /// The helper's part, until its rank ends. Not inline: its frame is as large as that of a rank's
-  /// deepest calls.
+  /// deepest calls. It calls a function for each task, so that it saves few registers: 31 lanes
+  /// that save all of theirs move as many bytes as a copy of some KiB.
   __device__ __noinline__ static void help() {
-    post& own = own_post();
+    bool const is_other_warp = are_a_warp();
+    helper_job& job = own_job();
     for (std::uint32_t task = 0;; ++task) {
-      engine::wait_for_phase(address_of(own.begin), task % 2);  // (H)
-      warp_task const todo = own.todo;
-      if (todo.what == warp_task::kind::end) return;
-      numbered_units const units{todo.units, todo.number};
-      lane_share const share{threadIdx.x % 32, 32};
-      if (todo.what == warp_task::kind::store) {
-        store_numbered(units, todo.data, todo.size, share);
-      } else if (todo.what == warp_task::kind::load) {
-        load_numbered(units, todo.data, todo.size, share);
+      if (is_other_warp) {
+        engine::wait_for_phase(address_of(own_post().begin), task % 2);  // (H)
       } else {
-        help_collective(own);
+        meet();  // (M)
+      }
+      if (job.todo.what == warp_task::kind::end) return;
+      do_share(job);
+      if (!is_other_warp) {
+        meet();  // (N)
+        continue;
       }
       __syncwarp();
-      if (threadIdx.x % 32 == 0) arrive(own.end);  // (E)
+      if (threadIdx.x % 32 == 0) arrive(own_post().end);  // (E)
     }
   }
+
   /// The rank's part: lets the helpers do the task, and waits for them.
   __device__ static void run(warp_task const& task) {
-    post& own = own_post();
-    own.todo = task;
-    arrive(own.begin);                                             // (B)
-    engine::wait_for_phase(address_of(own.end), own.tasks++ % 2);  // (W)
+    helper_job job;
+    job.todo = task;
+    (void)run_job(job);
   }
   /// The same for jobs of collective operations.
-  __device__ static void run(copy_job const& job) {
-    own_post().copy = job;
-    run(warp_task{warp_task::kind::copy, 0, nullptr, nullptr, 0});
+  __device__ static void run(copy_job const& of_copy) {
+    helper_job job;
+    job.todo = task_of(warp_task::kind::copy);
+    job.about.copy = of_copy;
+    (void)run_job(job);
   }
-  [[nodiscard]] __device__ static bool run(exchange_job const& job, std::uint32_t bits) {
-    post& own = own_post();
-    own.exchange = job;
-    own.outcome = 0;
-    run(warp_task{warp_task::kind::exchange, bits, nullptr, nullptr, 0});
-    return own.outcome == 0;
+  [[nodiscard]] __device__ static bool run(exchange_job const& exchange, std::uint32_t bits) {
+    helper_job job;
+    job.todo = task_of(warp_task::kind::exchange, bits);
+    job.about.exchange = exchange;
+    return run_job(job) == 0;
   }
-  [[nodiscard]] __device__ static std::uint32_t run(parts_job const& job) {
-    post& own = own_post();
-    own.parts = job;
-    own.outcome = 0;
-    run(warp_task{warp_task::kind::parts, 0, nullptr, nullptr, 0});
-    return own.outcome;
+  [[nodiscard]] __device__ static std::uint32_t run(parts_job const& parts) {
+    helper_job job;
+    job.todo = task_of(warp_task::kind::parts);
+    job.about.parts = parts;
+    return run_job(job);
   }
-  /// The rank is worker `worker` of `workers`; each of its helpers is one.
-  __device__ static void run(reduction_job const& job, std::uint32_t worker,
+  /// The rank is worker `worker` of `workers`; each lane that works for it is one.
+  __device__ static void run(reduction_job const& reduction, std::uint32_t worker,
                              std::uint32_t workers) {
-    post& own = own_post();
-    own.reduction = job;
-    own.share = {worker * 32, workers * 32};
-    run(warp_task{warp_task::kind::reduce, 0, nullptr, nullptr, 0});
+    std::uint32_t const lanes = helping_lanes{}.share.step;
+    helper_job job;
+    job.todo = task_of(warp_task::kind::reduce);
+    job.share = {worker * lanes, workers * lanes};
+    job.about.reduction = reduction;
+    (void)run_job(job);
   }
 
   /// The rank is about to end.
   __device__ static void dismiss() {
     if (!exist()) return;
-    own_post().todo.what = warp_task::kind::end;
-    arrive(own_post().begin);
+    own_job().todo.what = warp_task::kind::end;
+    if (are_a_warp()) {
+      arrive(own_post().begin);
+    } else {
+      meet();
+    }
   }
 
  private:
   struct post {
     std::uint64_t begin;
     std::uint64_t end;
-    warp_task todo;
-    std::uint32_t tasks;    // that are done; only the rank uses it
-    std::uint32_t outcome;  // of an exchange: whether a helper has met data that it cannot exchange
-    lane_share share;       // of a reduction, for the first helper
-    union {
-      copy_job copy;
-      exchange_job exchange;
-      parts_job parts;
-      reduction_job reduction;
-    };
+    helper_job job;
+    std::uint32_t tasks;  // that are done; only the rank uses it
   };
-  __device__ __noinline__ static void help_collective(post& own) {
-    std::uint32_t const lane = threadIdx.x % 32;
-    if (own.todo.what == warp_task::kind::copy) {
-      mpi::run(own.copy, {lane, 32});
-    } else if (own.todo.what == warp_task::kind::exchange) {
-      exchange_members const alone{simt::lane_group::alone(), 1};
-      if (!mpi::run(own.exchange, 0, alone, {lane, 32}, own.todo.size)) own.outcome = 1;
-    } else if (own.todo.what == warp_task::kind::parts) {
-      std::uint32_t const outcome = mpi::run(own.parts, {lane, 32}, copy_by_all);
-      if (outcome != 0) (void)atomicOr_block(&own.outcome, outcome);
+
+  [[nodiscard]] __device__ static bool are_a_warp() { return layout().shift == helper_warp_shift; }
+
+  [[nodiscard]] __device__ static warp_task task_of(warp_task::kind what, std::uint32_t size = 0) {
+    return {what, size, nullptr, nullptr, 0};
+  }
+
+  /// Returns the bits of the outcomes of all lanes.
+  [[nodiscard]] __device__ static std::uint32_t run_job(helper_job const& job) {
+    helper_job& own = own_job();
+    own.todo = job.todo;
+    if (job.needs_details()) {
+      own.outcome = 0;
+      own.share = job.share;
+      own.about = job.about;
+    }
+    if (are_a_warp()) {
+      post& barriers = own_post();
+      arrive(barriers.begin);                                                  // (B)
+      engine::wait_for_phase(address_of(barriers.end), barriers.tasks++ % 2);  // (W)
     } else {
-      mpi::run(own.reduction, {own.share.first + lane, own.share.step});
+      meet();  // (M)
+      meet();  // (N)
+    }
+    return job.needs_details() ? own.outcome : 0;
+  }
+
+  __device__ static void meet() { __syncwarp(helping_lanes{}.members); }
+
+  /// A lane's share of a job. All lanes call it together.
+  __device__ static void do_share(helper_job& job) {
+    switch (job.todo.what) {
+      case warp_task::kind::store:
+      case warp_task::kind::load:
+        return do_share_of_message(job.todo);
+      case warp_task::kind::copy:
+        if (are_a_warp()) return mpi::run(job.about.copy, helping_lanes{}.share);
+        return run_lightly(job.about.copy, helping_lanes{}.share);
+      case warp_task::kind::reduce:
+        return mpi::run(job.about.reduction,
+                        {job.share.first + helping_lanes{}.share.first, job.share.step});
+      default:
+        return do_share_of_exchange(job);
     }
   }
-  /// Copies a part of each lane. All helpers call it together.
-  __device__ static void copy_by_all(part_copy const& part) {
+  __device__ __noinline__ static void do_share_of_message(warp_task const& todo) {
+    numbered_units const units{todo.units, todo.number};
+    if (todo.what == warp_task::kind::store) {
+      store_numbered(units, todo.data, todo.size, helping_lanes{}.share);
+    } else {
+      load_numbered(units, todo.data, todo.size, helping_lanes{}.share);
+    }
+  }
+  __device__ __noinline__ static void do_share_of_exchange(helper_job& job) {
+    helping_lanes const helpers;
+    std::uint32_t outcome = 0;
+    if (job.todo.what == warp_task::kind::exchange) {
+      exchange_members const alone{simt::lane_group::alone(), 1};
+      outcome = mpi::run(job.about.exchange, 0, alone, helpers.share, job.todo.size) ? 0 : 1;
+    } else {
+      outcome = mpi::run(job.about.parts, helpers.share,
+                         [&](part_copy const& part) { copy_by_all(part, helpers); });
+    }
+    if (outcome != 0) (void)atomicOr_block(&job.outcome, outcome);
+  }
+  /// Copies a part of each lane. All lanes call it together.
+  __device__ static void copy_by_all(part_copy const& part, helping_lanes const& helpers) {
+    // without the rank
+    std::uint32_t const members =
+        are_a_warp() ? helpers.members : helpers.members & (helpers.members - 1);
     QUARRY_NO_UNROLL
-    for (std::uint32_t left = __ballot_sync(~0u, part.size != 0); left != 0; left &= left - 1) {
+    for (std::uint32_t left = __ballot_sync(members, part.size != 0); left != 0; left &= left - 1) {
       int const lane = __ffs(static_cast<int>(left)) - 1;
-      auto const shuffle = [&](std::uint64_t value) { return __shfl_sync(~0u, value, lane); };
+      auto const shuffle = [&](std::uint64_t value) { return __shfl_sync(members, value, lane); };
       copy_job const job{
           reinterpret_cast<char*>(shuffle(reinterpret_cast<std::uint64_t>(part.to))),
           reinterpret_cast<char const*>(shuffle(reinterpret_cast<std::uint64_t>(part.from))),
           shuffle(part.size)};
-      mpi::run(job, {threadIdx.x % 32, 32});
+      mpi::run(job, helpers.share);
     }
   }
   __device__ static post& own_post() {
     __shared__ post posts[16];  // of each rank of a thread block
     return posts[threadIdx.x / 64];
+  }
+  [[nodiscard]] __device__ static helper_job& own_job() {
+    static_assert(sizeof(helper_job) <= copy_pool::bytes_of_job);
+    if (are_a_warp()) return own_post().job;
+    std::uint32_t const jobs = blockDim.x >> layout().shift;
+    std::uint32_t const number = threadIdx.x >> layout().shift;
+    return *reinterpret_cast<helper_job*>(quarry_mpi_shared + engine::shared_bytes() -
+                                          (jobs - number) * copy_pool::bytes_of_job);
   }
   __device__ static std::uint32_t address_of(std::uint64_t& barrier) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(&barrier));

@@ -34,6 +34,11 @@ TEST(ThreadCopy, TheSharedMemoryOfAllBlocksFitsItsPart) {
     }
   }
   EXPECT_EQ(copy_pool::bytes_for(1, 1024, 0), 0u);
+  // a job for each rank whose warp has other lanes to help it
+  EXPECT_EQ(copy_pool::bytes_of_jobs(1024, 0), 0u);
+  EXPECT_EQ(copy_pool::bytes_of_jobs(1024, 4), 64 * copy_pool::bytes_of_job);
+  EXPECT_EQ(copy_pool::bytes_of_jobs(1024, 5), 32 * copy_pool::bytes_of_job);
+  EXPECT_EQ(copy_pool::bytes_of_jobs(1024, mpi::helper_warp_shift), 0u);
 }
 
 TEST(ThreadCopy, ThePartsTileTheCopyAndStayInTheSource) {
