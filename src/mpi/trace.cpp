@@ -252,6 +252,10 @@ QUARRY_SLOW void quarry_mpi_trace_end_begun(std::uint32_t record, MPI_Comm commu
     made.role = static_cast<std::uint16_t>(trace_role::call);
   }
   bool const is_noted = persistent != 0 || at.fits(record);
+  if (is_noted && *request == sent_request && role_of(made) == trace_role::begun_collective) {
+    made.link = record + 1;  // all operations that were complete at once have this handle
+    return;
+  }
   if (is_noted && *request != MPI_REQUEST_NULL) add(at.own, added);
 }
 

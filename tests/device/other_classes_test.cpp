@@ -21,6 +21,8 @@ using test::fill;
 using test::net;
 namespace other_classes_test {
 
+constexpr char const* no_joins = "with poison, no slices are joined";
+
 void expect_sound(heap const& owner) {
   for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
 }
@@ -51,6 +53,7 @@ struct full_heap {
 };
 
 TEST(OtherClasses, AdjacentSmallerSlicesServeAnAllocation) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{64};
   a.free(100, 5);
   void* const memory = a.malloc(256);
@@ -75,6 +78,7 @@ TEST(OtherClasses, TooFewAdjacentSlicesServeNothing) {
 }
 
 TEST(OtherClasses, AFreeBlockServesAnAllocation) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{32, 2};
   a.free(1024, 1024);
   for (int i = 0; i < 16; ++i) EXPECT_NE(a.malloc(1024), nullptr) << i;
@@ -91,6 +95,7 @@ TEST(OtherClasses, ALargerSliceServesAnAllocation) {
 }
 
 TEST(OtherClasses, TheClassItselfComesFirst) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{64, 2};
   a.free(0, 1024);  // one of the segments
   void* const own = a.malloc(256);
@@ -103,6 +108,7 @@ TEST(OtherClasses, TheClassItselfComesFirst) {
 }
 
 TEST(OtherClasses, TheHeapListsJoinedSlicesAsOneAllocation) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{64};
   a.free(64, 64);
   auto const before = a.owner.stats();
@@ -122,6 +128,7 @@ TEST(OtherClasses, TheHeapListsJoinedSlicesAsOneAllocation) {
 }
 
 TEST(OtherClasses, WrongFreesChangeNothing) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{64};
   a.free(0, 64);
   auto* const memory = static_cast<char*>(a.malloc(1024));
@@ -138,6 +145,7 @@ TEST(OtherClasses, WrongFreesChangeNothing) {
 }
 
 TEST(OtherClasses, ReallocMovesJoinedSlices) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{64, 2};
   a.free(0, 64);
   auto* const memory = static_cast<char*>(a.malloc(256));
@@ -149,6 +157,7 @@ TEST(OtherClasses, ReallocMovesJoinedSlices) {
 }
 
 TEST(OtherClasses, AnAlignedAllocationGetsNoOtherAlignment) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{64};
   a.free(0, 640);
   EXPECT_EQ(a.owner.ref().aligned_malloc(256, 200), nullptr);
@@ -157,6 +166,7 @@ TEST(OtherClasses, AnAlignedAllocationGetsNoOtherAlignment) {
 }
 
 TEST(OtherClasses, LanesThatCallTogetherShareAClaim) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   QUARRY_TEST_USES_FIBERS();
   full_heap a{64};
   a.free(0, 1024 - 64);

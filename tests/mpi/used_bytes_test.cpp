@@ -11,9 +11,9 @@
 namespace quarry::test {
 namespace used_bytes_test {
 
-/// Elements of a random type in a memory of 64 KiB.
+/// Elements of a random type in a memory of 1 MiB.
 struct random_buffer {
-  static constexpr long middle = 1 << 15;
+  static constexpr long middle = 1 << 19;
 
   random_buffer(random_types& numbers, std::vector<char>& memory)
       : model{numbers.make(1 + numbers.below(4))},
@@ -35,7 +35,7 @@ struct random_buffer {
 
 TEST(UsedBytes, BuffersHaveACommonByteIfTheirSetsOfBytesHave) {
   auto const result = run_on_threads(1, [] {
-    std::vector<char> memory(1 << 16);
+    std::vector<char> memory(1 << 20);
     int apart = 0, common = 0;
     for (int seed = 1; seed <= 4000; ++seed) {
       SCOPED_TRACE("seed " + std::to_string(seed));
@@ -58,7 +58,7 @@ TEST(UsedBytes, BuffersHaveACommonByteIfTheirSetsOfBytesHave) {
 
 TEST(UsedBytes, OnlyTheBytesOfElementsChangeTheHash) {
   auto const result = run_on_threads(1, [] {
-    std::vector<char> memory(1 << 16);
+    std::vector<char> memory(1 << 20);
     for (int seed = 1; seed <= 1000; ++seed) {
       SCOPED_TRACE("seed " + std::to_string(seed));
       random_types numbers{static_cast<std::uint64_t>(seed)};

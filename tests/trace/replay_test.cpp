@@ -293,6 +293,27 @@ struct counted_host {
   }
 };
 
+/// Replays `events` with the host's memory. Returns the result.
+replay_result replayed_on_host(std::vector<event> const& events, replay_options options) {
+  statistics_resource<host_resource> memory{host_resource{}};
+  any_resource upstream{counted_host{&memory}};
+  options.upstream = &upstream;
+  auto const found = [&] {
+    replayer pool{options};
+    pool.add(events);
+    auto result = pool.result();
+    EXPECT_GE(memory.counts().allocated, static_cast<std::int64_t>(result.pool.reserved));
+    return result;
+  }();
+  EXPECT_GT(found.measured_us.value(), 0);
+  EXPECT_EQ(memory.counts().allocated, 0);
+  EXPECT_EQ(memory.counts().allocations_in_use, 0);
+  EXPECT_GT(memory.counts().total_allocations, 0u);
+  return found;
+}
+
+/// What a pool reserves is not compared: where several chunks fit, a placement may prefer one by its
+/// address, and a resource returns other addresses than the simulation.
 TEST(Replay, ReturnsAllMemoryToARealResource) {
   auto const seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -300,29 +321,15 @@ TEST(Replay, ReturnsAllMemoryToARealResource) {
   auto const events = random_trace(random, 1000, 60);
   for (strategy const placement : strategies_with_blocks) {
     SCOPED_TRACE(name_of(placement));
-    statistics_resource<host_resource> host{host_resource{}};
-    any_resource upstream{counted_host{&host}};
-    replay_options options{.placement = placement, .upstream = &upstream};
+    replay_options options{.placement = placement};
     options.pool.first_block = options.pool.next_block = 1_MiB;
     options.pool.max_bytes = 1024_GiB;  // else only real memory tries recorded failures again
-    auto const simulated = [&] {
-      replay_options other = options;
-      other.upstream = nullptr;
-      return replay_of(events, other);
-    }();
-    {
-      replayer memory{options};
-      memory.add(events);
-      auto const found = memory.result();
-      EXPECT_EQ(found.pool.peak_reserved, simulated.pool.peak_reserved);
-      EXPECT_EQ(found.upstream_us, simulated.upstream_us);
-      EXPECT_GT(found.measured_us.value(), 0);
-      EXPECT_FALSE(simulated.measured_us);
-      EXPECT_GE(host.counts().allocated, static_cast<std::int64_t>(found.pool.reserved));
-    }
-    EXPECT_EQ(host.counts().allocated, 0);
-    EXPECT_EQ(host.counts().allocations_in_use, 0);
-    EXPECT_GT(host.counts().total_allocations, 0u);
+    auto const simulated = replay_of(events, options);
+    EXPECT_FALSE(simulated.measured_us);
+    auto const found = replayed_on_host(events, options);
+    EXPECT_EQ(found.pool.peak_allocated, simulated.pool.peak_allocated);
+    EXPECT_EQ(found.pool.allocations_in_use, simulated.pool.allocations_in_use);
+    EXPECT_EQ(found.failures, simulated.failures);
   }
 }
 

@@ -18,6 +18,10 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///   (L)    reads and changes a hint                 none
 class other_classes {
  public:
+  /// Whether smaller slices are joined. The poison of an allocation of joined slices would be
+  /// checked after single slices of them were in use, or the other way round.
+  static constexpr bool joins_slices = !is_on(mitigation::poison);
+
   /// Claims slices for some of `count` allocations, each of `request.joined` adjacent slices of
   /// class `request.id`. O(classes).
   QUARRY_SLOW static slice_supply::supply acquire(slice_request& request) {
@@ -53,7 +57,7 @@ class other_classes {
     while (first < own && joined_slices::count_for(size_of_class(own), first) > bits_per_word)
       ++first;
     return simt::indirect_call(&claim_among, request, own + 1, near) ||
-           simt::indirect_call(&claim_among, request, first, own) ||
+           (joins_slices && simt::indirect_call(&claim_among, request, first, own)) ||
            simt::indirect_call(&claim_among, request, near, end);
   }
 
