@@ -22,20 +22,24 @@ DESIGN = {f"docs/design/{path.name}" for path in (ROOT / "docs/design").glob("*.
 
 
 def plots(data):
-    """The plots of each machine, with tables of the medians that they show."""
+    """The plots of each machine that has some, with tables of the medians that they show."""
     for machine in data.machines():
-        yield from [f"## {machine}", ""]
-        last = max(record["date"] for record in data.records if record["machine"] == machine)
-        for record in data.matching(f"failed date={last}", machine):
-            params = record["params"]
-            yield from [f"`{params['program']}` failed: {params['error']}.", ""]
-        for figure in FIGURES:  # coalesced allocation has a page of its own
-            if figure.name.startswith("coalesced"):
-                continue
-            yield from figure.section(data, machine)
-        if heuristics.tuned(View(data, machine), "simulation"):
-            yield from picture(heuristics.NAME, heuristics.TITLE, machine)
-            yield "[Traces](../design/traces.md#the-posters-figures) says what the plot shows."
+        lines = list(plots_of(data, machine))
+        yield from [f"## {machine}", "", *lines] if lines else []
+
+
+def plots_of(data, machine):
+    last = max(record["date"] for record in data.records if record["machine"] == machine)
+    for record in data.matching(f"failed date={last}", machine):
+        params = record["params"]
+        yield from [f"`{params['program']}` failed: {params['error']}.", ""]
+    for figure in FIGURES:  # coalesced allocation has a page of its own
+        if figure.name.startswith("coalesced"):
+            continue
+        yield from figure.section(data, machine)
+    if heuristics.tuned(View(data, machine), "simulation"):
+        yield from picture(heuristics.NAME, heuristics.TITLE, machine)
+        yield "[Traces](../design/traces.md#the-posters-figures) says what the plot shows."
 
 
 def apart(data):

@@ -312,8 +312,8 @@ replay_result replayed_on_host(std::vector<event> const& events, replay_options 
   return found;
 }
 
-/// What a pool reserves is not compared: where several chunks fit, a placement may prefer one by its
-/// address, and a resource returns other addresses than the simulation.
+/// What a pool reserves is not compared: where several chunks fit, a placement may prefer one by
+/// its address, and a resource returns other addresses than the simulation.
 TEST(Replay, ReturnsAllMemoryToARealResource) {
   auto const seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
