@@ -266,8 +266,12 @@ class claimed_pieces {
   std::uint32_t slot_bytes_ = 0;
 };
 
+/// Up to 15 bytes before a multiple of 16, then 16 bytes.
+inline constexpr bytes least_through_engine = 32;
+
 /// Copies from global memory through shared memory: by the engine alone, or by the engine and by
-/// the thread. Returns false, and has done nothing, if other ranks have all pieces.
+/// the thread. Returns false, and has done nothing, if other ranks have all pieces. Requires that
+/// `size` is at least `least_through_engine`.
 [[nodiscard]] __device__ inline bool copy_through_pieces(char* to, char const* from, bytes size,
                                                          bool by_engine) {
   std::uint32_t const most = by_engine ? copy_pool::pieces : 2;

@@ -50,9 +50,11 @@ class copiers {
   }
 
  private:
-  /// By the thread if ranks of the block have all pieces.
+  /// By the thread if the part is short, as the last one may be, or if ranks of the block have all
+  /// pieces.
   __device__ __noinline__ static void copy_part(char* to, char const* from, bytes size) {
-    if (!copy_through_pieces(to, from, size, true)) copy_by_thread(to, from, size);
+    if (size < least_through_engine || !copy_through_pieces(to, from, size, true))
+      copy_by_thread(to, from, size);
   }
 };
 
