@@ -49,9 +49,11 @@ static_assert(is_on(mitigation::canary) ||
               "QUARRY_HARDENED: poison and quarantine need the canary");
 
 /// Identifies the heap layout and the mitigations. A kernel and the library that made its heap must
-/// have the same value. It fits in 7 bits (heap_ref), so versions that differ by 8 look the same.
+/// have the same value. It fits in 7 bits (heap_ref), so versions that differ by 7 look the same.
+/// It is never 0, which a default `heap_ref` has.
 inline constexpr std::uint32_t heap_build =
-    (layout_version & 7) << 4 | static_cast<std::uint32_t>(mitigations);
+    ((layout_version - 1) % 7 + 1) << 4 | static_cast<std::uint32_t>(mitigations);
+static_assert(heap_build != 0);
 static_assert(static_cast<std::uint32_t>(mitigations) < 16);
 
 }  // namespace quarry::inline QUARRY_ABI
