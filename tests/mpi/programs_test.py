@@ -58,6 +58,7 @@ PROGRAMS = {
     "large_frame": ((1, 4, 7), None),
     "layouts": ((1, 4, 7), None),
     "life": ((1, 4, 7), None),
+    "long_messages": ((1, 4, 7), None),
     "monte_carlo": ((1, 4, 7), None),
     "n_body": ((1, 4, 7), None),
     "odd_even_sort": ((1, 4, 7), None),
