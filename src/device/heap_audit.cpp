@@ -176,6 +176,11 @@ class auditor {
              "a class tree lacks a segment with an advertised block, segment", segment);
     }
     check_unused_blocks(segment, state_.blocks_of(id));
+    bool const may_join = id >= joined_slices::smallest_class;
+    for (std::uint32_t i = may_join ? state_.blocks_of(id) * words_per_block : 0;
+         i < state_.joins_per_segment(); ++i)
+      expect(state_.joins_at(segment, i).load(simt::relaxed) == 0,
+             "slices that a segment does not have are joined, segment", segment);
     expect(free_blocks == state_.segments[segment].free_blocks(),
            "a segment's count of free blocks is wrong, segment", segment);
     expect(free_blocks < state_.blocks_of(id),

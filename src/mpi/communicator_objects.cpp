@@ -67,7 +67,7 @@ QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context
 
 namespace {
 
-/// Gives back what half an intercommunicator has of the pair.
+/// Releases a half's share of the pair.
 QUARRY_SLOW void leave(group_pair* pair) {
   // acq_rel: the last half frees the memory after the other half's last accesses
   if (simt::atomic_ref<std::uint32_t>{pair->halves}.fetch_sub(1, simt::acq_rel) != 1) return;

@@ -15,8 +15,8 @@ struct used_elements {
   [[nodiscard]] QUARRY_HD bool is_dense() const { return type == MPI_BYTE; }
 };
 
-/// The elements of a buffer; none if the type is unknown or not committed, or if the buffer is
-/// null.
+/// The elements of a buffer; none if the type is unknown or not committed, or if the buffer is null
+/// and the type has no gaps.
 [[nodiscard]] QUARRY_SLOW used_elements elements_in(rank_state& rank, void const* data, bytes count,
                                                     MPI_Datatype type);
 

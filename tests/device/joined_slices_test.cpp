@@ -60,6 +60,19 @@ TEST(JoinedSlices, AWordCanBeOneAllocation) {
   EXPECT_EQ(joined_slices::separate(state, 0, 3 * 64), ~word{0});
 }
 
+/// A free that comes so late that the segment has another use.
+TEST(JoinedSlices, OfAnotherUseAreRestored) {
+  auto const owner = test::small_heap(1);
+  auto& state = test::state_of(owner);
+  joined_slices::join(state, 0, 0, low_bits(5), 5);
+  word const slices = joined_slices::separate(state, 0, 0);
+  auto const present = state.segments[0].load();
+  joined_slices::restore(state, present, 0, 0, slices);
+  EXPECT_EQ(count_at(state, 0), 1u) << "the same use: they stay apart";
+  joined_slices::restore(state, segment_use::slices_of(id, 7), 0, 0, slices);
+  EXPECT_EQ(count_at(state, 0), 5u);
+}
+
 TEST(JoinedSlices, SlicesOf16BytesAreNeverJoined) {
   auto const owner = test::small_heap(1);
   auto& state = test::state_of(owner);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/mitigations.hpp"
 
+#include "quarry/device/heap_ref.hpp"
+
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -33,6 +35,15 @@ TEST(Mitigations, AreAllOnOrAllOff) {
 
 TEST(Mitigations, IncludeTheCanaryIfTheyIncludeTheQuarantine) {
   EXPECT_TRUE(!is_on(mitigation::quarantine) || is_on(mitigation::canary));
+}
+
+/// Its build is 0, which no heap has.
+TEST(Mitigations, AHeapRefWithoutAHeapIsUnusable) {
+  heap_ref const none;
+  EXPECT_EQ(none.malloc(16), nullptr);
+  EXPECT_EQ(none.aligned_malloc(64, 16), nullptr);
+  EXPECT_FALSE(none.owns(&none));
+  none.free(const_cast<heap_ref*>(&none));
 }
 
 }  // namespace mitigations_test

@@ -107,6 +107,42 @@ TEST(OtherClasses, TheClassItselfComesFirst) {
   EXPECT_EQ(offset_in(a.malloc(256), 64), joined_slices::offset);
 }
 
+/// A heap of one segment, of whose class all allocations were freed: only the class's run has
+/// the segment.
+heap heap_with_an_unused_run() {
+  auto owner = test::small_heap(1);
+  std::vector<void*> all;
+  for (int i = 0; i < 8; ++i) all.push_back(owner.ref().malloc(net(64)));
+  for (void* const each : all) heap_internals::free_now(owner.ref(), each);
+  return owner;
+}
+
+TEST(OtherClasses, AnUnusedRunIsReclaimedFirst) {
+  auto const owner = heap_with_an_unused_run();
+  EXPECT_EQ(fill(owner, 256).size(), 256u) << "the whole segment";
+  expect_sound(owner);
+}
+
+TEST(OtherClasses, AnAlignedAllocationReclaimsAnUnusedRun) {
+  auto const owner = heap_with_an_unused_run();
+  void* const memory = owner.ref().aligned_malloc(256, net(256));
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(offset_in(memory, 256), 0u);
+  EXPECT_EQ(owner.fault_count(fault_kind::out_of_memory), 0u);
+  expect_sound(owner);
+}
+
+TEST(OtherClasses, WhatTheLastStageReclaimsServesAnAllocation) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  auto const owner = test::small_heap(1);
+  void* const kept = owner.ref().malloc(net(64));  // keeps the segment for its class
+  ASSERT_NE(kept, nullptr);
+  void* const memory = owner.ref().malloc(net(256));
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(offset_in(memory, 64), joined_slices::offset);
+  expect_sound(owner);
+}
+
 TEST(OtherClasses, TheHeapListsJoinedSlicesAsOneAllocation) {
   if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{64};
@@ -161,7 +197,7 @@ TEST(OtherClasses, AnAlignedAllocationGetsNoOtherAlignment) {
   full_heap a{64};
   a.free(0, 640);
   EXPECT_EQ(a.owner.ref().aligned_malloc(256, 200), nullptr);
-  EXPECT_EQ(a.owner.fault_count(fault_kind::out_of_memory), 2u);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::out_of_memory), 2u) << "the first is that of `fill`";
   EXPECT_NE(a.malloc(200), nullptr) << "the slices are free again";
 }
 

@@ -68,10 +68,10 @@ class heap_ref {
     bytes const needed = padded < alignment ? alignment : padded;
     bytes const power =
         needed > handle_.largest_slice() ? needed : bytes{1} << (highest_one(needed - 1) + 1);
-    void* const result = detail::malloc_path::allocate(handle_, power);
+    void* result = detail::malloc_path::allocate(handle_, power);
     if (reinterpret_cast<std::uint64_t>(result) % alignment != 0) {  // slices of another class
       detail::free_path::free_now(handle_, result);
-      return handle_.fail(fault_kind::out_of_memory, size);
+      result = detail::malloc_path::allocate_of_own_class(handle_, power);
     }
     return detail::hardening::prepare(handle_, result);
   }

@@ -83,13 +83,24 @@ class free_path {
 
   /// Frees the slice that was found, or the allocation of several slices that begins with it.
   [[nodiscard]] QUARRY_HD static bool free_slices(heap_handle const& heap, location const& found) {
-    word slices = word{1} << found.slice % bits_per_word;
     if (found.joined > 1)
-      slices =
-          simt::indirect_call(&joined_slices::separate, heap.state(), found.segment, found.slice);
-    return slices != 0 &&
-           simt::indirect_call(&slice_return::release_alone, heap.state(), found.use, found.segment,
-                               found.slice / bits_per_word, slices) != 0;
+      return simt::indirect_call(&free_joined, heap.state(), found.use, found.segment, found.slice);
+    return simt::indirect_call(&slice_return::release_alone, heap.state(), found.use, found.segment,
+                               found.slice / bits_per_word,
+                               word{1} << found.slice % bits_per_word) != 0;
+  }
+
+  /// Frees the joined slices that begin with `slice`. A second free may come so late that it
+  /// separates slices of a later use; then it joins them again.
+  QUARRY_SLOW static bool free_joined(heap_state& state, segment_use use, std::uint32_t segment,
+                                      std::uint32_t slice) {
+    std::uint32_t const index = slice / bits_per_word;
+    word const slices = simt::indirect_call(&joined_slices::separate, state, segment, slice);
+    if (slices == 0) return false;
+    bool const is_freed =
+        simt::indirect_call(&slice_return::release_alone, state, use, segment, index, slices) != 0;
+    if (!is_freed) simt::indirect_call(&joined_slices::restore, state, use, segment, index, slices);
+    return is_freed;
   }
 
   /// Releases `slices` of the word with the slice that was found.

@@ -22,11 +22,15 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// the word that it replaces. The slices stay allocated until it has succeeded.
 /// Price. One RMW for a malloc and one for a free of joined slices; a bit for each 32 bytes of the
 /// heap. Not detected, except in the hardened mode: a free of an address at which one of the joined
-/// slices starts. It frees that slice.
+/// slices starts. It frees that slice. A second free may be so late that the segment has another
+/// use, in which slices from the same one on are joined. It separates them, its release fails, and
+/// it joins them again (free_path). A free of these by their owner in between is refused.
 ///
 /// Memory order. The joins guard no data: the slices' bits do (slice_word). But a lane that frees
-/// must see the joins, and it may have the address from a relaxed exchange. So a fence follows
-/// (X), and a fence precedes (Y); the exchange orders the two fences.
+/// must see the joins, and on CUDA it may have the address from a relaxed exchange. So a fence
+/// follows (X), and a fence precedes (Y); the exchange orders the two fences. On the CPU the fences
+/// do nothing: there, whatever passes the address must also order the owner's accesses before the
+/// free.
 ///
 ///   label  statement                       partner  guarantee
 ///   (X)    `join` sets bits, then a fence  (Y)      whoever has the address sees the joins
@@ -59,6 +63,14 @@ class joined_slices {
     }
     (void)state.joins_at(segment, index).fetch_or(joins, simt::relaxed);  // (X)
     simt::fence_before_stores();
+  }
+
+  /// Joins again what `separate` returned, if the slices belong to another use of the segment than
+  /// `use`.
+  QUARRY_SLOW static void restore(heap_state& state, segment_use use, std::uint32_t segment,
+                                  std::uint32_t index, word slices) {
+    if (!(state.segments[segment].load() == use))
+      (void)state.joins_at(segment, index).fetch_or(slices & (slices - 1), simt::relaxed);  // (X)
   }
 
   /// The first slice of allocation `rank` of those that `join` makes of `slices`.

@@ -34,6 +34,13 @@ class malloc_path {
     return claim_ticket(heap, callers, callers.match(&heap.state(), id), id);
   }
 
+  /// Allocates `size` bytes, at most `largest_slice`, with the alignment of their size class: no
+  /// slices of other classes serve it. Takes the slow path.
+  [[nodiscard]] QUARRY_HD static void* allocate_of_own_class(heap_handle const& heap, bytes size) {
+    return serve_slowly(heap, size_class_of(static_cast<std::uint32_t>(size)),
+                        slice_request::stage::own_class_only);
+  }
+
   /// Allocates whole segments from the end of the region (after Gallatin, algorithm 1).
   QUARRY_HD static void* allocate_segments(heap_handle const& heap, bytes size) {
     return simt::indirect_call([heap, size]() -> void* {
@@ -99,13 +106,16 @@ class malloc_path {
 
   /// The slow path. Serves the whole group, so that its lanes stay together in the kernel's next
   /// steps.
-  QUARRY_HD static void* serve_slowly(heap_handle const& handle, size_class id) {
-    return simt::indirect_call([handle, id]() -> void* {
+  QUARRY_HD static void* serve_slowly(
+      heap_handle const& handle, size_class id,
+      slice_request::stage first = slice_request::stage::own_class) {
+    return simt::indirect_call([handle, id, first]() -> void* {
       heap_handle const heap = handle;  // `serve_all` takes the address of this copy only
       if (heap.state().magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);
-      auto const group =
-          simt::lane_group::coalesced<class malloc_slow_site>().match(&heap.state(), id);
+      auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(
+          &heap.state(), static_cast<std::uint32_t>(first) << 8 | id);
       slice_request request{&heap.state(), id, group.size()};
+      request.now = first;
       void* result = nullptr;
       fault_kind failure = simt::indirect_call(&serve_all, heap, group, request, result);
       if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
@@ -145,10 +155,8 @@ class malloc_path {
     request.count = count_ones(waiting);
     auto supply = slice_supply::supply::exhausted;
     if (group.is_leader())
-      supply = simt::indirect_call(request.now == slice_request::stage::other_classes
-                                       ? &other_classes::acquire
-                                       : &slice_supply::acquire,
-                                   request);
+      supply = simt::indirect_call(
+          request.asks_other_classes() ? &other_classes::acquire : &slice_supply::acquire, request);
     group.sync();  // extends the leader's acquire to all members
     supply = group.broadcast(supply);
     if (supply != slice_supply::supply::found) {

@@ -10,7 +10,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 /// A segment stays with its class while any slice of it is allocated. So after a change of sizes
 /// much memory may be in freed slices of classes that no lane requests any more. In this order the
-/// search tries the class that served the last such request; slices of at most twice the size;
+/// search tries the class that served the last such request; the next larger classes;
 /// adjacent slices of a smaller class (joined_slices), from the smallest possible class on; larger
 /// slices. The wasted bytes are the price of an allocation that would fail otherwise.
 ///
@@ -30,11 +30,13 @@ class other_classes {
     simt::atomic_ref<std::uint32_t> hint{state.last_donors[own]};
     std::uint32_t const previous = hint.fetch_add(one_search, simt::relaxed);  // (L)
     request.random = previous;  // so that a lane's searches differ
-    request.patience.begin();
     size_class const donor = previous % one_search;
     if (donor != 0 && simt::indirect_call(&claim_of_class, request, donor))
       return slice_supply::supply::found;
-    if (!simt::indirect_call(&claim_of_any, request)) return slice_supply::supply::exhausted;
+    if (!simt::indirect_call(&claim_of_any, request))
+      return request.patience.has_lasted(slice_request::max_microseconds)
+                 ? slice_supply::supply::stalled
+                 : slice_supply::supply::exhausted;
     std::uint32_t current = hint.load(simt::relaxed);  // (L)
     (void)hint.compare_exchange(current, current - current % one_search + request.id,
                                 simt::relaxed);  // (L)
@@ -44,14 +46,13 @@ class other_classes {
  private:
   static constexpr std::uint32_t one_search = 256;  // of `last_donors`; more than there are classes
   static_assert(max_size_classes <= one_search);
-  static constexpr size_class classes_of_twice_the_size = 4;
+  static constexpr size_class nearest_classes = 4;  // from 64 B on, at most twice the size
   static constexpr std::uint32_t tries_of_a_class = 2;
 
   QUARRY_SLOW static bool claim_of_any(slice_request& request) {
     size_class const own = request.own_id;
     size_class const end = request.state->classes;
-    size_class const near =
-        own + 1 + classes_of_twice_the_size < end ? own + 1 + classes_of_twice_the_size : end;
+    size_class const near = own + 1 + nearest_classes < end ? own + 1 + nearest_classes : end;
     size_class first = joined_slices::smallest_class;
     QUARRY_NO_UNROLL
     while (first < own && joined_slices::count_for(size_of_class(own), first) > bits_per_word)

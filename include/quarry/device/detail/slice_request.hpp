@@ -21,9 +21,14 @@ struct slice_request {
   static constexpr std::uint32_t max_microseconds = 200'000;  // fails
 
   enum class source : std::uint8_t { none, tickets, bits };
-  // The stages of a search: the own class, while it needs no long search; other classes; the own
-  // class again, with all effort.
-  enum class stage : std::uint8_t { own_class, other_classes, last };
+  // The stages of a search, one after the other, or `own_class_only`
+  enum class stage : std::uint8_t {
+    own_class,       // ends early if there is no memory to reclaim
+    other_classes,   //
+    last,            // the own class again, with all effort
+    what_was_freed,  // other classes again: that effort may have freed some of their memory
+    own_class_only   // for slices that must have the alignment of their class
+  };
 
   heap_state* state;
   size_class id;                 // of the slices to claim, and of the slices that were claimed
@@ -37,11 +42,11 @@ struct slice_request {
   std::uint32_t seen_since = 0;  // patience::spent when `seen_run` was first seen
   word value = 0;  // tickets: the counter's previous word; bits: the claimed slices of the word
   source origin = source::none;
-  std::uint8_t counter = 0;  // tickets: the index of the ticket counter
-  bool was_full = false;     // bits: the word was full before the claim
-  std::uint8_t joined = 1;   // how many adjacent slices each allocation takes
-  stage now = stage::own_class;
-  bool is_stuck = false;  // the class's run has not changed for long
+  std::uint8_t counter = 0;      // tickets: the index of the ticket counter
+  bool was_full = false;         // bits: the word was full before the claim
+  std::uint8_t joined = 1;       // how many adjacent slices each allocation takes
+  stage now = stage::own_class;  // how far the search is
+  bool is_stuck = false;         // the class's run has not changed for long
   // the class that the lanes requested; `id` is another class if this one has no memory
   std::uint8_t own_id = static_cast<std::uint8_t>(id);
   static_assert(max_size_classes <= 256);
@@ -50,26 +55,34 @@ struct slice_request {
   /// Begins a new search.
   QUARRY_HD void restart() {
     patience.begin();
-    now = stage::own_class;
-    id = own_id;
-    joined = 1;
     is_stuck = false;
     seen_run = 0;
     seen_since = 0;
+    if (now == stage::own_class_only) return;
+    begin(stage::own_class);
   }
   /// Begins the next stage after the present stage found nothing. Returns false after the last one.
+  /// The time that a search may last holds for all stages together.
   QUARRY_HD bool begin_next_stage() {
-    stage const ended = now;
-    if (ended == stage::last) return false;
-    restart();
-    now = ended == stage::own_class ? stage::other_classes : stage::last;
+    if (now >= stage::what_was_freed) return false;
+    begin(static_cast<stage>(static_cast<std::uint8_t>(now) + 1));
     return true;
+  }
+  [[nodiscard]] QUARRY_HD bool asks_other_classes() const {
+    return now == stage::other_classes || now == stage::what_was_freed;
   }
   [[nodiscard]] QUARRY_HD bool is_impatient() const {
     return is_stuck || patience.has_lasted(microseconds_to_impatience);
   }
   [[nodiscard]] QUARRY_HD bool is_late() const {
     return patience.has_lasted(microseconds_to_lateness);
+  }
+
+ private:
+  QUARRY_HD void begin(stage next) {
+    now = next;
+    id = own_id;
+    joined = 1;
   }
 };
 

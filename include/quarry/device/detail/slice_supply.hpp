@@ -64,8 +64,9 @@ class slice_supply {
       bool const is_counted = uncounted == max_uncounted || saw_all;
       uncounted += is_counted ? 0 : 1;
       if (is_counted || empty_looks == full_look) ++empty_looks;
-      if (request.now != slice_request::stage::last && empty_looks == looks_before_other_classes &&
-          request.state->segment_tree().empty())
+      if (request.now == slice_request::stage::own_class &&
+          empty_looks == looks_before_other_classes && request.state->segment_tree().empty() &&
+          !run_supply::other_classes_have_run(*request.state, request.id))
         break;
       if (saw_all && simt::indirect_call(&is_hopeless, request, empty_looks)) break;
       simt::pause();
@@ -182,8 +183,9 @@ class slice_supply {
   /// in no tree until the announcing lane advertises them, which takes about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
 
-  /// The number of unsuccessful looks after which other classes are asked first, if no segment is
-  /// free: a search of the own class with all effort takes hundreds of microseconds.
+  /// The number of unsuccessful looks after which freed slices of other classes are asked for
+  /// first, if no segment is free and no other class has a run to reclaim: a search of the own
+  /// class with all effort takes hundreds of microseconds.
   static constexpr std::uint32_t looks_before_other_classes = 2;
 
   /// The maximum number of additional looks while other lanes return segments.
