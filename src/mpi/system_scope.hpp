@@ -25,7 +25,9 @@ namespace quarry::inline QUARRY_ABI::mpi {
     std::string_view const line = ptx.substr(at + 1, ptx.find('\n', at) - at - 1);
     std::string_view rest = line;
     if (!skip(rest, "atom.") && !skip(rest, "red.")) continue;
-    if (!skip(rest, "global.")) (void)skip(rest, "shared.");
+    for (std::string_view const word :
+         {"relaxed.", "acquire.", "release.", "acq_rel.", "global.", "shared."})
+      (void)skip(rest, word);
     for (std::string_view const operation :
          {"add.", "or.", "and.", "xor.", "cas.", "exch.", "min.", "max.", "inc.", "dec."})
       if (rest.starts_with(operation)) return line;

@@ -51,7 +51,8 @@ TEST(SystemScope, OfWhatItDoesNotKnowIsRefused) {
 TEST(SystemScope, OfAtomicOperationsWithoutAScopeIsRefused) {
   for (std::string const operation :
        {"atom.add.u32 %r1, [%rd1], 1;", "atom.global.cas.b32 %r1, [%rd1], 1, 2;",
-        "red.shared.or.b32 [%r1], 1;", "red.global.max.u64 [%rd1], %rd2;"}) {
+        "red.shared.or.b32 [%r1], 1;", "red.global.max.u64 [%rd1], %rd2;",
+        "atom.acquire.global.add.u32 %r1, [%rd1], 1;"}) {
     std::string const text = "\tmembar.gl;\n\t" + operation + "\n\tret;\n";
     EXPECT_EQ(
         refusal(text),

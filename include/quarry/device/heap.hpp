@@ -42,9 +42,11 @@ struct heap_stats {
   bytes reserved = 0;       ///< memory that the heap has for allocations
   bytes allocated = 0;      ///< in allocations, rounded up to size classes or whole segments
   bytes free_segments = 0;  ///< in free segments, which can serve any size
-  bytes largest_free = 0;   ///< the largest allocation that would succeed
-  bytes free_slices = 0;    ///< free slices in segments that are bound to a size class
-  bytes metadata = 0;       ///< in addition to `reserved`; depends on `max_bytes` and not on use
+  /// The largest allocation that a class or free segments serve. Adjacent slices of smaller classes
+  /// may serve a larger one.
+  bytes largest_free = 0;
+  bytes free_slices = 0;  ///< free slices in segments that are bound to a size class
+  bytes metadata = 0;     ///< in addition to `reserved`; depends on `max_bytes` and not on use
   std::uint64_t allocations_in_use = 0;
 
   /// The share of the free memory that the largest possible allocation cannot use. 0 means no

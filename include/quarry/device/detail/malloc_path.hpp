@@ -115,13 +115,14 @@ class malloc_path {
       auto const group = simt::lane_group::coalesced<class malloc_slow_site>().match(
           &heap.state(), static_cast<std::uint32_t>(first) << 8 | id);
       slice_request request{&heap.state(), id, group.size()};
-      request.now = first;
+      // The quarantine retains memory that can serve the request better than other classes.
+      request.now = is_on(mitigation::quarantine) ? slice_request::stage::own_class_only : first;
       void* result = nullptr;
       fault_kind failure = simt::indirect_call(&serve_all, heap, group, request, result);
       if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
-        // The quarantine retains memory that can serve the request.
         hardening::empty_quarantine(heap, group.rank(), group.size());
         group.sync();
+        request.now = first;
         request.restart();
         failure = simt::indirect_call(&serve_all, heap, group, request, result);
       }

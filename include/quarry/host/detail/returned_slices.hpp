@@ -55,20 +55,20 @@ class returned_slices_of {
 
   /// For the owner: whether there are no slices to take. May be true if they were freed just now.
   [[nodiscard]] bool is_empty() const noexcept {
-    return (oldest_ | latest_ | head_.load(std::memory_order_relaxed)) == 0;  // (H)
+    return (next_ | kept_ | head_.load(std::memory_order_relaxed)) == 0;  // (H)
   }
   /// For the owner: takes the freed slices of a group and calls `work(block, first, bits)`. Bit i
   /// stands for slice `first + i`. `work` may call this function. Returns false if there are none.
   /// Skips a block for which `owns(block)` is false.
   template <class Owns, class Work>
   bool take(Owns const& owns, Work const& work) noexcept {
-    if (oldest_ == 0) refill();
-    std::uint64_t const link = oldest_;
+    if (next_ == 0) refill();
+    std::uint64_t const link = next_;
     if (link == 0) return false;
     auto& block = *reinterpret_cast<Block*>(link & ~group_mask);
     auto const first = static_cast<std::uint32_t>(link & group_mask) * group_type::size;
     group_type& group = block.group_of(first);
-    oldest_ = group.next;
+    next_ = group.next;
     if (!owns(block)) return true;
     std::uint64_t const bits = group.freed.exchange(0, std::memory_order_acq_rel);  // (C)
     work(block, first, bits);
@@ -93,17 +93,17 @@ class returned_slices_of {
   }
   /// Takes the list. Keeps its latest group for last, because other threads may still free in it.
   void refill() noexcept {
-    oldest_ = std::exchange(latest_, 0);
-    if (oldest_ != 0 || head_.load(std::memory_order_relaxed) == 0) return;   // (H)
+    next_ = std::exchange(kept_, 0);
+    if (next_ != 0 || head_.load(std::memory_order_relaxed) == 0) return;   // (H)
     std::uint64_t const list = head_.exchange(0, std::memory_order_acquire);  // (T)
     auto& block = *reinterpret_cast<Block*>(list & ~group_mask);
     group_type& group =
         block.group_of(static_cast<std::uint32_t>(list & group_mask) * group_type::size);
-    oldest_ = std::exchange(group.next, 0);
-    (oldest_ == 0 ? oldest_ : latest_) = list;
+    next_ = std::exchange(group.next, 0);
+    (next_ == 0 ? next_ : kept_) = list;
   }
 
-  std::uint64_t oldest_ = 0, latest_ = 0;  // Guarded by: the owner
+  std::uint64_t next_ = 0, kept_ = 0;  // Guarded by: the owner
   alignas(64) typename group_type::word head_{0};
 };
 using returned_slices = returned_slices_of<slice_block>;

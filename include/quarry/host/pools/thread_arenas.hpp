@@ -89,7 +89,8 @@ class QUARRY_POISONS thread_arenas {
   /// address, if another thread's slice is marked as freed, or if the list of another thread's
   /// returns cannot grow. A second free of a larger allocation of another thread returns true if
   /// the owner has not processed the first free. So does the owner's free of a slice that another
-  /// thread has marked. The owner's pool refuses and counts these later. O(1).
+  /// thread has marked. The owner's pool refuses and counts these later, unless the memory was
+  /// allocated again in between. O(1).
   bool deallocate(void* pointer) noexcept {
     last_used const last = last_of_thread();
     if (last.owner == shared_.get() && last.assigned->arena_pool->deallocate_quickly(pointer))
