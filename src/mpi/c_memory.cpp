@@ -10,9 +10,9 @@ using namespace quarry::mpi;
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// What malloc returns: sets errno if there is no memory.
-QUARRY_HD void* checked(void* memory) {
-  if (memory == nullptr) self().error_number = error_no_memory;
+/// What a function of malloc's family returns: the memory for `size` bytes, which may be null.
+QUARRY_HD void* checked(void* memory, bytes size) {
+  if (memory == nullptr) note_refusal(size);
   return memory;
 }
 
@@ -23,14 +23,14 @@ QUARRY_HD bool is_power_of_two(unsigned long number) {
 /// What calloc returns: memory of `allocate`, all zero.
 template <class Allocate>
 QUARRY_HD void* cleared(Allocate const& allocate, unsigned long count, unsigned long size) {
-  if (size != 0 && count > ~0ul / size) return checked(nullptr);
-  void* const memory = checked(allocate(count * size));
+  if (size != 0 && count > ~0ul / size) return checked(nullptr, ~bytes{0});
+  void* const memory = checked(allocate(count * size), count * size);
   if (memory != nullptr) fill_bytes(memory, 0, count * size);
   return memory;
 }
 
 QUARRY_HD char* duplicate(char const* text, unsigned long length) {
-  auto* const copy = static_cast<char*>(checked(allocate_for_program(length + 1)));
+  auto* const copy = static_cast<char*>(checked(allocate_for_program(length + 1), length + 1));
   if (copy == nullptr) return nullptr;
   copy_bytes(copy, text, length);
   copy[length] = 0;
@@ -42,7 +42,9 @@ QUARRY_HD char* duplicate(char const* text, unsigned long length) {
 
 extern "C" {
 
-QUARRY_HD void* quarry_c_malloc(unsigned long size) { return checked(allocate_for_program(size)); }
+QUARRY_HD void* quarry_c_malloc(unsigned long size) {
+  return checked(allocate_for_program(size), size);
+}
 QUARRY_HD void quarry_c_free(void* pointer) {
   if (pointer != nullptr) free_for_program(pointer);
 }
@@ -50,19 +52,19 @@ QUARRY_HD void* quarry_c_calloc(unsigned long count, unsigned long size) {
   return cleared(allocate_for_program, count, size);
 }
 QUARRY_HD void* quarry_c_malloc_collective(unsigned long size) {
-  return checked(allocate_collectively(size));
+  return checked(allocate_collectively(size), size);
 }
 QUARRY_HD void* quarry_c_calloc_collective(unsigned long count, unsigned long size) {
   return cleared(allocate_collectively, count, size);
 }
 QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size) {
-  return checked(resize_for_program(old, size));
+  return checked(resize_for_program(old, size), size);
 }
 QUARRY_SLOW void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long size) {
   void* memory = layout().heap().aligned_malloc(alignment, size);
   for (std::uint32_t i = 0; memory == nullptr && spans_gpus() && i < the_world().gpus; ++i)
     memory = layout().heaps[i].aligned_malloc(alignment, size);
-  return checked(memory);
+  return checked(memory, size);
 }
 QUARRY_HD void* quarry_c_memalign(unsigned long alignment, unsigned long size) {
   return quarry_c_aligned_alloc(alignment, size);

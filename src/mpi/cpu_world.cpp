@@ -72,6 +72,7 @@ cpu_world::cpu_world(needs const& wanted)
   all_.ends = ends_.data();
   all_.activity = activity_.data();
   all_.threads = wanted.threads;
+  all_.refused = &refused_;
   if (extensions_ == nullptr)
     throw out_of_memory{"long messages", cpu_extension_budget, "the host has no memory"};
   quarry_mpi_layout = {records_.get(),

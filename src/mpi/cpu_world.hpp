@@ -67,6 +67,7 @@ class cpu_world {
   std::vector<activity_counter> activity_;
   struct meeting_memory;
   std::unique_ptr<meeting_memory> meeting_;
+  refused_memory refused_{};
   world all_{};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a GPU that the launcher owns.
+// Memory of a GPU, and of the host for GPUs, that the launcher owns.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -32,6 +32,25 @@ class device_array {
   }
   ~device_array() { cudaFree(data_); }
   device_array(device_array const&) = delete;
+  [[nodiscard]] T* data() const { return data_; }
+
+ private:
+  T* data_ = nullptr;
+};
+
+/// Memory of the host that the host and all GPUs read and write at the same time, zero at first. It
+/// stays readable after a fault of a GPU.
+template <class T>
+class host_array {
+ public:
+  explicit host_array(std::size_t count) {
+    check(cudaHostAlloc(reinterpret_cast<void**>(&data_), count * sizeof(T),
+                        cudaHostAllocMapped | cudaHostAllocPortable),
+          "cudaHostAlloc");
+    std::memset(static_cast<void*>(data_), 0, count * sizeof(T));
+  }
+  ~host_array() { cudaFreeHost(data_); }
+  host_array(host_array const&) = delete;
   [[nodiscard]] T* data() const { return data_; }
 
  private:

@@ -84,6 +84,10 @@ void report(int number, siginfo_t* details, void*) {
                         ? static_cast<std::size_t>(length)
                         : sizeof(text) - 1;
   if (length > 0 && ::write(STDERR_FILENO, text, size) < 0) return;
+  char refusals[256];
+  std::size_t const refusals_size =
+      layout().all == nullptr ? 0 : describe_refusals(*layout().all->refused, refusals);
+  if (refusals_size > 0 && ::write(STDERR_FILENO, refusals, refusals_size) < 0) return;
   // Comes last, because the lines may be damaged. It allocates nothing. Ranks of other threads may
   // write meanwhile. If this thread has the lock itself, it does not get it.
   if (lines_in_use != nullptr) {

@@ -19,32 +19,24 @@ std::uint64_t host_ns() {
 /// A mailbox in pinned memory.
 class host_mailbox {
  public:
-  host_mailbox() {
-    check(cudaHostAlloc(reinterpret_cast<void**>(&mailbox_), sizeof(clock_mailbox),
-                        cudaHostAllocMapped | cudaHostAllocPortable),
-          "cudaHostAlloc");
-    *mailbox_ = {};
-  }
-  ~host_mailbox() { cudaFreeHost(mailbox_); }
-  host_mailbox(host_mailbox const&) = delete;
-  [[nodiscard]] clock_mailbox* get() const { return mailbox_; }
+  [[nodiscard]] clock_mailbox* get() const { return mailbox_.data(); }
 
   /// Asks for the time number `number`. False if no answer comes.
   [[nodiscard]] bool ask(std::uint32_t number, clock_exchange& result) const {
-    std::atomic_ref<std::uint32_t> const answered{mailbox_->answered};
+    std::atomic_ref<std::uint32_t> const answered{mailbox_.data()->answered};
     result.before = host_ns();
-    std::atomic_ref{mailbox_->asked}.store(number, std::memory_order_release);
+    std::atomic_ref{mailbox_.data()->asked}.store(number, std::memory_order_release);
     do {
       result.after = host_ns();
       if (result.after - result.before > longest_clock_wait) return false;
     } while (answered.load(std::memory_order_acquire) != number);
     result.after = host_ns();
-    result.device = mailbox_->time;
+    result.device = mailbox_.data()->time;
     return true;
   }
 
  private:
-  clock_mailbox* mailbox_ = nullptr;
+  host_array<clock_mailbox> mailbox_{1};
 };
 
 /// Empty if the GPU does not answer.

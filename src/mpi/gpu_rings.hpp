@@ -19,21 +19,9 @@ class output_reader {
  public:
   output_reader(std::uint32_t ranks, std::vector<std::string> places, output_ring* ring)
       : lines_{ranks, std::move(places)} {
-    check(cudaHostAlloc(reinterpret_cast<void**>(&records_),
-                        output_ring::places * sizeof(output_record), cudaHostAllocMapped),
-          "cudaHostAlloc");
-    check(cudaHostAlloc(reinterpret_cast<void**>(&consumed_), sizeof(*consumed_),
-                        cudaHostAllocMapped),
-          "cudaHostAlloc");
-    std::memset(records_, 0, output_ring::places * sizeof(output_record));
-    *consumed_ = 0;
-    output_ring const initial{0, 0, consumed_, records_};
+    output_ring const initial{0, 0, consumed_.data(), records_.data()};
     check(cudaMemcpy(ring, &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
-    reader_.emplace(records_, consumed_);
-  }
-  ~output_reader() {
-    cudaFreeHost(records_);
-    cudaFreeHost(consumed_);
+    reader_.emplace(records_.data(), consumed_.data());
   }
   output_reader(output_reader const&) = delete;
 
@@ -73,8 +61,8 @@ class output_reader {
     lines_.add(record.rank, record.stream, record.text, record.length);
   }
 
-  output_record* records_ = nullptr;
-  std::uint32_t* consumed_ = nullptr;
+  host_array<output_record> records_{output_ring::places};
+  host_array<std::uint32_t> consumed_{1};
   std::optional<record_reader> reader_;
   std::timed_mutex lock_;  // of the two: a fault is reported by another thread
   line_writer lines_;
@@ -85,19 +73,13 @@ class output_reader {
 class host_calls_memory {
  public:
   explicit host_calls_memory(host_call_ring* ring) {
-    constexpr std::size_t size = host_call_ring::places * sizeof(host_call_record);
-    check(cudaHostAlloc(reinterpret_cast<void**>(&records_), size, cudaHostAllocMapped),
-          "cudaHostAlloc");
-    std::memset(static_cast<void*>(records_), 0, size);
-    host_call_ring const initial{0, records_};
+    host_call_ring const initial{0, records_.data()};
     check(cudaMemcpy(ring, &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
   }
-  ~host_calls_memory() { cudaFreeHost(records_); }
-  host_calls_memory(host_calls_memory const&) = delete;
-  [[nodiscard]] host_call_record* records() const { return records_; }
+  [[nodiscard]] host_call_record* records() const { return records_.data(); }
 
  private:
-  host_call_record* records_ = nullptr;
+  host_array<host_call_record> records_{host_call_ring::places};
 };
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

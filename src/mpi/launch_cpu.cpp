@@ -134,6 +134,7 @@ class end_watch {
       if (is_known && !runs[i]) ranks[i].stage = life::done;  // it waits for its thread
     }
     std::string reason = describe_failure(all_.state().first_failure, places());
+    reason += describe_refusals(*all_.state().refused);
     int code = 1;
     try {
       code = all_.status();
@@ -283,7 +284,9 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   lines.finish();
   trace_output.write(places());
   std::fputs(describe_failure(all.state().first_failure, places()).c_str(), stderr);
-  return all.status();
+  int const status = all.status();
+  if (status != 0) std::fputs(describe_refusals(*all.state().refused).c_str(), stderr);
+  return status;
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

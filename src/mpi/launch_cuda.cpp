@@ -198,7 +198,7 @@ fault_core const& core_of_faults() {
 
 /// Reports a kernel that has failed, with what is known. Returns the exit status.
 int report_fault(std::string const& reason, std::vector<gpu_part> const& parts, int block,
-                 std::uint32_t shift) {
+                 std::uint32_t shift, refused_memory const& refused) {
   std::map<std::string, std::set<std::uint64_t>> rows;  // the ranks
   auto const faults = core_of_faults().read(static_cast<std::uint32_t>(block));
   auto const rank_of = [&](gpu_fault const& fault) {
@@ -241,6 +241,7 @@ int report_fault(std::string const& reason, std::vector<gpu_part> const& parts, 
   }
   if (rows.empty() && of_copier.empty())
     std::fprintf(stderr, "quarry-mpirun: a rank has failed: %s\n", reason.c_str());
+  std::fputs(describe_refusals(refused).c_str(), stderr);
   std::fputs(
       "  --device cpu names the MPI call before it, and compute-sanitizer the instruction. If "
       "calls "
@@ -298,6 +299,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   output_reader output{asked.ranks, texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
                        ring.data()};
 
+  host_array<refused_memory> const refused{1};
   device_array<host_call_ring> const call_ring{1};
   host_calls_memory const call_records{call_ring.data()};
   host_call_server calls{call_records.records()};
@@ -333,6 +335,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.host_calls = call_ring.data();
   initial.environment = environment.data();
   initial.trace = trace.memory();
+  initial.refused = refused.data();
   check(cudaMemcpy(all.data(), &initial, sizeof(initial), cudaMemcpyHostToDevice), "cudaMemcpy");
   for (std::size_t i = 0; i < parts.size(); ++i) {
     current_gpu const current{parts[i]};
@@ -412,7 +415,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const report_and_end = [&](std::string const& reason) {
     if (is_reporting_fault.exchange(true)) return;
     output.end();
-    int const status = report_fault(reason, parts, program.block, shift);
+    int const status = report_fault(reason, parts, program.block, shift, *refused.data());
     if (!asked.trace.empty())
       std::fputs("quarry-mpirun: no trace: the GPU's memory is lost after a fault\n", stderr);
     core_of_faults().remove();
@@ -453,6 +456,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     }
     output.end();
     write_trace();
+    std::fputs(describe_refusals(*refused.data()).c_str(), stderr);
     tuning.report(tuning.failed, 0);  // the status may be the launcher's for a wrong option
     std::fflush(stderr);
     _exit(watch.end_status());  // the driver ends the kernel with the process
@@ -467,7 +471,9 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   output.end();
   write_trace();
   if (asked.is_verbose) heaps.describe_faults();
-  return watch.end();
+  int const end_status = watch.end();
+  if (end_status != 0) std::fputs(describe_refusals(*refused.data()).c_str(), stderr);
+  return end_status;
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

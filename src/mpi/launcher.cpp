@@ -256,6 +256,24 @@ int status_of_deadlock(std::vector<rank_state> const& ranks) {
   return 1;
 }
 
+std::size_t describe_refusals(refused_memory const& refused, char (&text)[256]) {
+  auto const count = static_cast<unsigned long long>(refused.count);
+  text[0] = '\0';
+  if (count == 0) return 0;
+  int const length = std::snprintf(
+      text, sizeof(text),
+      "quarry-mpirun: the heap had no room: malloc and its family returned null %llu time%s, first "
+      "to rank %u for %llu bytes; run with a larger --heap\n",
+      count, count == 1 ? "" : "s", refused.first_rank,
+      static_cast<unsigned long long>(refused.first_size));
+  return length < 0 ? 0 : std::min(static_cast<std::size_t>(length), sizeof(text) - 1);
+}
+
+std::string describe_refusals(refused_memory const& refused) {
+  char text[256];
+  return {text, describe_refusals(refused, text)};
+}
+
 std::string describe_failure(failure const& first, std::vector<std::string> const& places) {
   if (first.length == 0) return {};
   std::string message = "quarry-mpirun: " + std::string{first.text, first.length};

@@ -71,6 +71,12 @@ int status_of_deadlock(std::vector<rank_state> const& ranks);
 /// none.
 std::string describe_failure(failure const& first, std::vector<std::string> const& places);
 
+/// For a program that has failed: the line about malloc and its family having returned null, which
+/// is easy to overlook; empty if they have not. Writes it into `text`, allocates nothing, and
+/// returns its length.
+std::size_t describe_refusals(refused_memory const& refused, char (&text)[256]);
+std::string describe_refusals(refused_memory const& refused);
+
 /// A table of the ranks that have not ended although the program was aborted. `last_calls`: the
 /// number of the place of each rank's last MPI call.
 std::string describe_unfinished(std::vector<rank_state> const& ranks,

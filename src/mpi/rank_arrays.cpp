@@ -115,7 +115,7 @@ QUARRY_SLOW void* quarry_mpi_allocate_array(unsigned long count, unsigned long s
   rank_array const array =
       fits ? allocate_rank_array(count * size, width) : rank_array{nullptr, width};
   if (array.first == nullptr) {
-    self().error_number = error_no_memory;
+    note_refusal(fits ? count * size : ~bytes{0});
     return nullptr;
   }
   *distance = array.distance;

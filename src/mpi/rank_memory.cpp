@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_memory.hpp"
 
+#include "c_layouts.hpp"
 #include "compared_malloc.hpp"
 #include "progress.hpp"
 
@@ -96,6 +97,19 @@ QUARRY_SLOW void* allocate_collectively(bytes size) {
   if (is_class) return heap.malloc_all(distance);
   void* const part = packed_coalescing::malloc(heap, distance);
   return part != nullptr ? part : heap.malloc(padded);  // a slice may fit where 32 parts do not
+}
+
+QUARRY_SLOW void note_refusal(bytes size) {
+  self().error_number = error_no_memory;
+  if (compares_malloc()) return;  // --heap has no effect on it
+  world& all = the_world();
+  auto const before = simt::atomic_ref<std::uint64_t>{all.refusals}.fetch_add(1, simt::relaxed);
+  if (before == 0) {
+    all.refused->first_size = size;
+    all.refused->first_rank = own_rank();
+  }
+  // Several ranks may store in another order than they counted: the count may be too low.
+  simt::atomic_ref<std::uint64_t>{all.refused->count}.store(before + 1, simt::relaxed);
 }
 
 QUARRY_SLOW void free_for_program(void* memory) {

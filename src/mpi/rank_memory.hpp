@@ -31,6 +31,10 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// the distance is a size class. If ranks call alone, they get slices.
 [[nodiscard]] QUARRY_SLOW void* allocate_collectively(bytes size);
 
+/// For a call of malloc or one of its family that returns null: sets errno, and notes the call for
+/// the launcher's report.
+QUARRY_SLOW void note_refusal(bytes size);
+
 /// Frees what the functions of this file or the heap have returned.
 QUARRY_SLOW void free_for_program(void* memory);
 

@@ -201,6 +201,14 @@ struct failure {
   char text[text_bytes];
 };
 
+/// What malloc and its family have refused, for the launcher's report on a program that fails. Host
+/// memory, also on the GPU: it stays readable after a fault.
+struct refused_memory {
+  std::uint64_t count;       // of the calls that returned null, at least; atomic
+  std::uint64_t first_size;  // in bytes, of the first of them
+  std::uint32_t first_rank;
+};
+
 /// What serves malloc (quarry-mpirun --malloc). The ways over CUDA's malloc are those of the paper;
 /// on the CPU they use the C library's malloc.
 enum class malloc_kind : std::uint32_t {
@@ -254,6 +262,8 @@ struct world {
   std::uint64_t max_superblock_bytes;
   std::uint32_t shortages;  // atomic: how often an allocation has failed
   std::uint32_t gpus;       // that run ranks; 0 on the CPU
+  std::uint64_t refusals;   // atomic: how often malloc or one of its family has returned null
+  refused_memory* refused;
 };
 
 /// A superblock lives as long as its last segment. Where lifetimes differ that is four times as

@@ -85,6 +85,14 @@ PROGRAMS = {
     "fails_early_exit": ((4,), Failure((3,), r"rank 1\b.*ended with status 3", (3,))),
     "fails_mixed_collectives": ((4,), Failure((1, 15), r"MPI_Barrier(.|\n)*MPI_Allreduce")),
     "fails_no_such_rank": ((4,), Failure((6,), r"rank [0-3]\b.*MPI_Send.*rank", (6,))),
+    "fails_no_memory": (
+        (4,),
+        Failure(
+            (139,),
+            r"rank 3\b.*address(.|\n)*the heap had no room.*1 time.*rank 3 for 1125899906842624 bytes",
+            (139,),
+        ),
+    ),
     "fails_null_pointer": ((4,), Failure((139,), r"rank 3\b.*address", (139,))),
     "fails_truncated": ((4,), Failure((15,), r"rank 1\b.*MPI_Recv.*longer", (15,))),
 }
