@@ -49,6 +49,30 @@ TEST_F(StreamPoolGrowth, GrowsBeforeAStreamWaitsWithGrowsFirst) {
   EXPECT_THROW((void)source.allocate(1, 3), out_of_memory);
 }
 
+/// Streams that share a pool and stop working must not leave it in pieces (a fault of RMM's pool,
+/// issue 2039: requests fail though enough memory is free, with two streams already).
+TEST_F(StreamPoolGrowth, GivesAllMemoryThatUnusedStreamsLeaveInPieces) {
+  for (std::uint32_t const streams : {2u, 16u}) {
+    for (bytes const size : {256_KiB, 16_KiB, bytes{512}}) {
+      for (bool const was_busy : {false, true}) {
+        auto& source = make({.first_block = 1_MiB, .next_block = 1_MiB, .max_bytes = 1_MiB});
+        std::vector<void*> pieces;
+        for (bytes sum = 0; sum + size <= 1_MiB; sum += size)
+          pieces.push_back(
+              source.allocate(size, static_cast<std::uint32_t>(1 + pieces.size() % streams)));
+        if (was_busy)
+          for (std::uint32_t stream = 1; stream <= streams; ++stream) (void)world().tick(stream);
+        for (std::size_t i = 0; i < pieces.size(); ++i)
+          ASSERT_TRUE(source.deallocate(pieces[i], static_cast<std::uint32_t>(1 + i % streams)));
+        void* const all = source.allocate(1_MiB, 1);
+        ASSERT_TRUE(source.deallocate(all, 1));
+        EXPECT_EQ(source.allocate(1_MiB, streams + 1), all);
+        EXPECT_EQ(source.counts().reserved, 1_MiB);
+      }
+    }
+  }
+}
+
 /// A request that no memory can serve must not separate other streams' free memory from the work
 /// that still uses it (a fault of RMM's pool, issue 2489: three streams and a failed request).
 TEST_F(StreamPoolGrowth, OrdersStreamsAfterEarlierUsesIfARequestBetweenThemFails) {
