@@ -17,6 +17,8 @@ namespace {
 struct live_slices {
   std::uint64_t offset;
   bytes size;
+  std::uint32_t segment;
+  std::uint32_t count;  // of slices
 };
 
 /// Calls `visit(live_slices)` for each allocation of slices.
@@ -34,7 +36,7 @@ void for_each_live_slice(heap_state& state, std::function<void(live_slices)> con
       std::uint32_t const unused = count > 1 ? joined_slices::offset : 0;
       bytes const size = state.layouts[id].size;
       visit({(std::uint64_t{segment} << state.segment_shift) + slice * size + unused,
-             count * size - unused});
+             count * size - unused, segment, count});
     }
   }
 }
@@ -234,30 +236,33 @@ heap_stats heap::stats() const {
   heap_stats result;
   result.reserved = bytes{state.segments_mapped} << state.segment_shift;
   result.metadata = copy.metadata.size() + heap_state::bytes_for(state.max_segments);
-  bytes bound = 0;
-  bytes largest_slice = 0;
   std::vector<bool> has_live(state.segments_mapped);
+  std::vector<std::uint32_t> free_slices(state.segments_mapped);  // of each segment
   for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
     segment_use const use = state.segments[segment].load();
     if (use.is_free()) result.free_segments += state.segment_bytes();
     if (use.is_slices()) {
-      bound += bytes{state.layouts[use.slices_class()].slice.slices()} *
-               state.layouts[use.slices_class()].size;
+      free_slices[segment] = state.layouts[use.slices_class()].slice.slices();
     } else if (use.is_head()) {
       result.allocated += bytes{use.count()} << state.segment_shift;
       ++result.allocations_in_use;
     }
     has_live[segment] = use.is_head() || use.is_tail();
   }
-  bytes allocated_slices = 0;
   for_each_live_slice(state, [&](live_slices const& each) {
     if (is_quarantined(state, state.base + each.offset)) return;
-    allocated_slices += each.size;
+    result.allocated += each.size;
     ++result.allocations_in_use;
-    has_live[each.offset >> state.segment_shift] = true;
+    has_live[each.segment] = true;
+    free_slices[each.segment] -= each.count;
   });
-  result.allocated += allocated_slices;
-  result.free_slices = bound - allocated_slices;
+  bytes largest_slice = 0;
+  for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
+    if (free_slices[segment] == 0) continue;
+    bytes const size = state.layouts[state.segments[segment].load().slices_class()].size;
+    result.free_slices += free_slices[segment] * size;
+    largest_slice = std::max(largest_slice, size);
+  }
   // A large malloc can reclaim unused slices of a class's run, and allocations in the quarantine
   // (malloc_path::allocate_segments). So it can use every segment without an allocation in use.
   std::uint32_t run = 0;
@@ -265,17 +270,6 @@ heap_stats heap::stats() const {
   for (bool const is_live : has_live) {
     run = is_live ? 0 : run + 1;
     longest = std::max(longest, run);
-  }
-  if (longest == 0) {
-    for (std::uint32_t segment = 0; segment < state.segments_mapped; ++segment) {
-      segment_use const use = state.segments[segment].load();
-      if (!use.is_slices()) continue;
-      bool const has_free_slices =
-          state.class_tree(use.slices_class()).contains(segment) ||
-          class_run::used_up(state.runs[use.slices_class()].value) < counters_per_class;
-      if (has_free_slices)
-        largest_slice = std::max<bytes>(largest_slice, state.layouts[use.slices_class()].size);
-    }
   }
   result.largest_free = longest != 0 ? bytes{longest} << state.segment_shift : largest_slice;
   return result;

@@ -291,6 +291,37 @@ TYPED_TEST(Hardening, ReportsADoubleFreeWithAndWithoutAQuarantine) {
   EXPECT_TRUE(heap.audit().empty());
 }
 
+/// Uses freed memory as if it were allocated. Keeps one slice allocated, so that the segment stays
+/// in use.
+struct use_freed {
+  heap_ref heap;
+  bytes* sizes;
+
+  QUARRY_HD void operator()() const {
+    auto* const kept = static_cast<char*>(heap.malloc(40));
+    void* const p = heap.malloc(40);
+    heap.free(p);
+    sizes[0] = heap.usable_size(p);
+    sizes[1] = heap.usable_size(kept + (p == kept + 48 ? 96 : 48));  // never allocated
+    if (has_canary) sizes[2] = heap.realloc(p, 100) == nullptr ? 0 : 1;
+    if (has_canary) heap.free(p, 40);
+    sizes[3] = heap.usable_size(kept);
+  }
+};
+
+TYPED_TEST(Hardening, CanaryDetectsTheUseOfFreedMemoryAndChangesNothing) {
+  TypeParam const backend;
+  auto const heap = backend.make_heap(small);
+  typename TypeParam::template array<bytes> sizes(4);
+  backend.run({1, 1}, use_freed{heap.ref(), sizes.data()});
+  expect_only(heap, fault_kind::double_free, has_canary ? 4 : 0);
+  for (std::uint32_t const i : {0u, 1u}) EXPECT_EQ(sizes.data()[i], has_canary ? 0u : 48u) << i;
+  EXPECT_EQ(sizes.data()[2], 0u) << "`realloc` does not copy it";
+  EXPECT_EQ(sizes.data()[3], has_canary ? 40u : 48u);
+  EXPECT_EQ(heap.live_allocations().size(), 1u);
+  EXPECT_TRUE(heap.audit().empty());
+}
+
 /// Allocates all memory in slices of one size, frees it, and continues with the next size.
 struct fill_and_free {
   heap_ref heap;

@@ -153,6 +153,7 @@ TEST(OtherClasses, TheHeapListsJoinedSlicesAsOneAllocation) {
   auto const after = a.owner.stats();
   EXPECT_EQ(after.allocations_in_use, before.allocations_in_use + 1);
   EXPECT_EQ(after.allocated, before.allocated + 17 * 64 - joined_slices::offset);
+  EXPECT_EQ(after.free_slices, before.free_slices - 17 * 64) << "the offset is not free";
   std::size_t found = 0;
   for (auto const& each : a.owner.live_allocations()) found += each.address == memory ? 1 : 0;
   EXPECT_EQ(found, 1u);
@@ -161,6 +162,15 @@ TEST(OtherClasses, TheHeapListsJoinedSlicesAsOneAllocation) {
   EXPECT_EQ(a.owner.ref().allocation_of(bytes_of - 1), nullptr) << "before the allocation";
   a.free_now(memory);
   EXPECT_EQ(a.owner.ref().allocation_of(bytes_of + 700), nullptr);
+}
+
+TEST(OtherClasses, AFullHeapHasNoFreeSlicesAndServesNoSize) {
+  full_heap a{64};
+  a.free(3, 1);
+  EXPECT_EQ(a.owner.stats().largest_free, 64u);
+  EXPECT_EQ(a.malloc(64), a.all[3]);
+  EXPECT_EQ(a.owner.stats().free_slices, 0u);
+  EXPECT_EQ(a.owner.stats().largest_free, 0u) << "hints may say that the class has a slice";
 }
 
 TEST(OtherClasses, WrongFreesChangeNothing) {

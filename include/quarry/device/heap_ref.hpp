@@ -78,8 +78,9 @@ class heap_ref {
 
   /// Resizes an allocation and keeps the bytes that fit. On failure returns nullptr and changes
   /// nothing. A null `pointer` allocates; size 0 shrinks to the smallest class. Moves the
-  /// allocation, in O(bytes), if its size class or its number of segments changes. If it shrinks
-  /// and there is no memory for the smaller allocation, it stays in place, and a fault is recorded.
+  /// allocation, in O(bytes), if its size class or its number of segments changes. If there is no
+  /// memory for that and the allocation can hold `size` bytes, it stays in place, and a fault is
+  /// recorded.
   [[nodiscard]] QUARRY_HD void* realloc(void* pointer, bytes size) const {
     if (pointer == nullptr) return malloc(size);
     bytes const old = usable_size(pointer);
@@ -119,7 +120,11 @@ class heap_ref {
   [[nodiscard]] QUARRY_HD bytes usable_size(void const* pointer) const {
     if (!handle_.is_usable()) return 0;
     detail::location const found = detail::locate_or_report(handle_, pointer);
-    return detail::hardening::usable(detail::size_of(handle_, found));
+    bytes const result = detail::hardening::usable(detail::size_of(handle_, found));
+    if (result == 0 || !detail::hardening::was_freed(handle_, const_cast<void*>(pointer)))
+      return result;
+    handle_.report(fault_kind::double_free, result, pointer);
+    return 0;
   }
 
   /// Returns whether the address lies in the heap's region.

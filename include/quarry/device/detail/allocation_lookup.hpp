@@ -110,7 +110,9 @@ template <entry_source Source>
   size_class const id = found.use.slices_class();
   std::uint32_t const first = joined_slices::first_of(heap.state(), id, found.segment, found.slice);
   bool const is_joined = joined_slices::count_at(heap.state(), id, found.segment, first) > 1;
-  if (is_free(heap.state(), id, found.segment, first)) return nullptr;
+  if (is_free(heap.state(), id, found.segment, first) ||
+      !heap.state().was_handed_out(id, found.segment, first))
+    return nullptr;
   void* const base = heap.address(
       found.segment, bytes{first} * found.size + (is_joined ? joined_slices::offset : 0));
   return pointer < base ? nullptr : base;

@@ -13,7 +13,7 @@ class free_path {
   /// Frees the allocation at `pointer`, or records a fault and changes nothing.
   QUARRY_HD static void free_now(heap_handle const& heap, void* pointer) {
     location const found = locate<entry_source::cache>(heap, pointer);
-    if (found.kind == fault_kind::none && !found.is_large) {
+    if (found.kind == fault_kind::none && !found.is_large && was_handed_out(heap, found)) {
       free_slice(heap, found, pointer);
     } else {  // a large allocation, or the cached entry of the segment is stale or wrong
       free_past_cache(heap, pointer);
@@ -21,20 +21,22 @@ class free_path {
   }
 
  private:
+  /// Whether the slice was allocated since its segment was cut; only the hardened mode checks this.
+  /// With a stale entry of the segment the answer may be wrong either way.
+  [[nodiscard]] QUARRY_HD static bool was_handed_out([[maybe_unused]] heap_handle const& heap,
+                                                     [[maybe_unused]] location const& found) {
+    if constexpr (is_on(mitigation::canary))
+      return heap.state().was_handed_out(found.use.slices_class(), found.segment, found.slice);
+    return true;
+  }
+
   /// Lanes that free slices of one word share one atomic.
   ///
-  /// The slice's bit and the state of a free slice block show a double free at no extra cost. Only
-  /// the hardened mode checks whether a slice was allocated since its segment was formatted.
+  /// The slice's bit and the state of a free slice block show a double free at no extra cost.
   QUARRY_HD static void free_slice(heap_handle const& heap, location const& found, void* pointer) {
     size_class const id = found.use.slices_class();
     std::uint32_t const index = found.slice / bits_per_word;
     word const own_bit = word{1} << found.slice % bits_per_word;
-    if constexpr (is_on(mitigation::canary)) {
-      if (!heap.state().was_handed_out(id, found.segment, found.slice)) {
-        heap.report(fault_kind::double_free, 0, pointer);
-        return;
-      }
-    }
     // CUDA executes an operation of several groups once for each group. So the groups share the
     // operations of all callers where they can.
     auto const callers = simt::lane_group::coalesced<class free_site>();
@@ -73,7 +75,7 @@ class free_path {
       if (kind == fault_kind::none) {
         bool const is_freed = found.is_large
                                   ? large_allocations::free(heap.state(), found.segment, found.use)
-                                  : free_slices(heap, found);
+                                  : was_handed_out(heap, found) && free_slices(heap, found);
         if (is_freed) return;
         kind = fault_kind::double_free;
       }

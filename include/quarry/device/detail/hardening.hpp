@@ -24,14 +24,13 @@ inline constexpr bytes poison_limit = 4096;  // the maximum number of bytes that
 
 /// The heap's information about an allocation.
 struct record {
-  bytes usable = 0;  // 0: not an allocation; a fault was reported
+  bytes usable = 0;  // 0: not an allocation; `look_up` has reported a fault
   bool is_slice = false;
   bool was_handed_out = true;  // false: a slice that is not allocated
   std::uint32_t formats = 0;   // how often its segment was cut into slices
 };
 
-[[nodiscard]] QUARRY_HD inline record look_up(heap_handle const& heap, void* pointer) {
-  location const found = locate_or_report(heap, pointer);
+[[nodiscard]] QUARRY_HD inline record record_of(heap_handle const& heap, location const& found) {
   record result;
   result.usable = usable(size_of(heap, found));
   result.is_slice = !found.is_large;
@@ -40,6 +39,10 @@ struct record {
   result.was_handed_out =
       heap.state().was_handed_out(found.use.slices_class(), found.segment, found.slice);
   return result;
+}
+
+[[nodiscard]] QUARRY_HD inline record look_up(heap_handle const& heap, void* pointer) {
+  return record_of(heap, locate_or_report(heap, pointer));
 }
 
 /// The last 8 bytes of an allocation: one value while it is in use, another value after it was
@@ -163,13 +166,14 @@ QUARRY_HD inline void inspect(heap_handle const& heap, void* pointer) {
   return pointer;
 }
 
-/// Whether the user freed an allocation that the heap has not freed yet: the quarantine may retain
-/// it.
+/// Whether the user freed the allocation at `pointer`, or never allocated it. The quarantine may
+/// retain memory that the user freed.
 [[nodiscard]] QUARRY_HD inline bool was_freed([[maybe_unused]] heap_handle const& heap,
                                               [[maybe_unused]] void* pointer) {
-  if constexpr (is_on(mitigation::quarantine)) {
-    record const allocation = look_up(heap, pointer);
-    return mark{heap.state(), pointer, allocation}.is_freed();
+  if constexpr (is_on(mitigation::canary)) {
+    record const allocation = record_of(heap, locate<entry_source::memory>(heap, pointer));
+    return allocation.usable == 0 || !allocation.was_handed_out ||
+           mark{heap.state(), pointer, allocation}.is_freed();
   }
   return false;
 }
