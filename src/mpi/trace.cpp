@@ -193,7 +193,9 @@ QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Re
   if (now != MPI_REQUEST_NULL && found->is_persistent == 0) return;  // another one has failed
   if (found->record != no_record) {
     trace_record& began = *at.record(found->record);
-    if (role_of(began) == trace_role::begun_receive)
+    if (status != nullptr && status->is_cancelled != 0)
+      began.peer = MPI_PROC_NULL;  // no message
+    else if (role_of(began) == trace_role::begun_receive)
       note_message(at.rank, began, found->communicator, status);
     if (at.fits(record)) began.link = record + 1;
   }
