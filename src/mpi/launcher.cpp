@@ -25,6 +25,24 @@ void write_text(int file, std::string_view text) {
   (void)write_all(file, text.data(), text.size());
 }
 
+/// Where the ranks run, as the user wants it: "cpu", "gpu", or empty. Throws bad_argument.
+std::string wanted_device() {
+  char const* const text = std::getenv("QUARRY_MPI_DEVICE");
+  std::string wanted = text == nullptr ? "" : text;
+  if (wanted.empty() || wanted == "cpu" || wanted == "gpu") return wanted;
+  throw bad_argument{"--device " + wanted + ": must be cpu or gpu"};
+}
+
+/// Refuses options that only the CPU has: a program that runs on a GPU would not do what they ask.
+void check_gpu_options(launch_options const& asked) {
+  if (asked.seed != 0)
+    throw bad_argument{"--seed " + std::to_string(asked.seed) +
+                       ": the ranks run on a GPU, whose order nothing chooses; add --device cpu"};
+  if (asked.threads != 1)
+    throw bad_argument{"--threads " + std::to_string(asked.threads) +
+                       ": the ranks run on a GPU; add --device cpu"};
+}
+
 /// The value of an option, which quarry-mpirun passes in the environment. Throws bad_argument if it
 /// is no number of at most `most`.
 std::uint64_t number(char const* variable, char const* option, std::uint64_t fallback,
@@ -287,16 +305,17 @@ std::string describe_failure(failure const& first, std::vector<std::string> cons
 int main(int argc, char** argv) {
   using namespace quarry::mpi;
   launch_options asked;
+  std::string wanted;
   try {
     asked = read_options();
+    wanted = wanted_device();
+    block_signals();  // before CUDA starts threads
+    asked.uses_gpu = wanted == "gpu" || (wanted.empty() && has_gpu());
+    if (asked.uses_gpu) check_gpu_options(asked);
   } catch (quarry::bad_argument const& problem) {
     std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
     return 2;
   }
-  block_signals();  // before CUDA starts threads
-  char const* const device = std::getenv("QUARRY_MPI_DEVICE");
-  std::string const wanted = device == nullptr ? "" : device;
-  asked.uses_gpu = wanted == "gpu" || (wanted != "cpu" && has_gpu());
   if (!asked.uses_gpu) {
     if (asked.gpus > 1) {
       std::fprintf(stderr, "quarry-mpirun: --gpus %u: the ranks run on the CPU, %s\n", asked.gpus,

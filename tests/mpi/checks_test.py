@@ -17,7 +17,7 @@ from pathlib import Path
 TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
 SOURCE = Path(__file__).resolve().parent / "checks" / "faults.c"
 DEVICE = os.environ.get("QUARRY_MPI_DEVICE", "cpu")
-SCHEDULES = [("--seed", "0"), ("--seed", "1"), ("--seed", "2"), ("--threads", "2")]
+SCHEDULES = [("--seed", "0"), ("--seed", "1"), ("--seed", "2"), ("--threads", "2")] if DEVICE == "cpu" else [()]
 
 
 def line_of(mark):

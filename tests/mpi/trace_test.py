@@ -202,6 +202,9 @@ class Traces(unittest.TestCase):
         bad = self.run_program("late", 3, options=("--trace", self.folder / "missing" / "file"))
         self.assertEqual(bad.returncode, 1)
         self.assertIn("cannot be written", bad.stderr)
+        full = self.run_program("late", 3, options=("--trace", "/dev/full"))  # takes no byte
+        self.assertEqual(full.returncode, 1)
+        self.assertIn("--trace /dev/full: cannot be written: No space left", full.stderr)
         alone = self.run_program("late", 3, options=("--trace-events", "3"))
         self.assertIn("no effect without --trace", alone.stderr)
         self.assertEqual(self.run_program("late", 3).returncode, 0)  # compiled with --trace, run without
