@@ -70,6 +70,19 @@ class Checks(unittest.TestCase):
             "overlap", rf"this call receives into bytes that the unfinished receive of {line_of('FIRST')} uses: {line_of('OVERLAPS')}$"
         )
 
+    def test_buffers_that_one_call_both_sends_and_receives_into(self):
+        marks = {"IN ONE BUFFER": 3, "IN THE LAST BYTES": 3, "IN SOME PARTS": 3, "IN AN EXCHANGE": 3, "IN THE ROOT": 1}
+        self.expect_all("one_buffer", {rf"this call receives into bytes that it sends: {line_of(mark)}$": count for mark, count in marks.items()})
+
+    def test_calls_while_mpi_does_not_run(self):
+        reports = {
+            rf"this call is before MPI_Init: {line_of('TOO EARLY')}$": 3,
+            rf"MPI_Init was called before this call of it: {line_of('SECOND')}$": 3,
+            rf"this call is after MPI_Finalize: {line_of('TOO LATE')}$": 3,
+        }
+        self.expect_all("outside", reports)
+        self.expect("no_end", "the program has ended without MPI_Finalize$")
+
     def test_a_buffer_that_changes_before_the_send_is_complete(self):
         self.expect("changed", rf"the buffer of the send of {line_of('CHANGED')} changed before the send was complete: faults.c:\d+$")
 
