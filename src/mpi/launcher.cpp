@@ -117,9 +117,36 @@ void line_writer::add(std::uint32_t rank, std::uint8_t stream, char const* text,
   if (stream == 2 && !part.empty()) errors_.try_emplace(rank, 0);
 }
 
+namespace {
+
+constexpr std::string_view first_words = "check: rank ";  // of a report of the checks
+constexpr std::size_t shown_reports = 10;                 // of those that differ in the rank alone
+constexpr std::size_t known_reports = 10'000;             // later ones are all shown
+
+}  // namespace
+
+/// A loop or many ranks can have one fault millions of times.
+bool line_writer::is_shown(std::string_view report) {
+  auto const end = report.starts_with(first_words) ? report.find(": ", first_words.size())
+                                                   : std::string_view::npos;
+  if (end == std::string_view::npos) return true;
+  auto const text = report.substr(end + 2);
+  auto known = reports_.find(text);
+  if (known == reports_.end()) {
+    if (reports_.size() == known_reports) return true;
+    known = reports_.emplace(text, 0).first;
+  }
+  return ++known->second <= shown_reports;
+}
+
+void line_writer::write_report(std::string_view line) {
+  std::string const text = with_places(line);
+  if (is_shown(text)) write_text(2, "quarry-mpirun: " + text + '\n');
+}
+
 /// Places stand in the line as `@number@`.
-void line_writer::write_report(std::string_view line) const {
-  std::string text = "quarry-mpirun: ";
+std::string line_writer::with_places(std::string_view line) const {
+  std::string text;
   for (auto at = line.find('@'); at != std::string_view::npos; at = line.find('@')) {
     std::size_t place = 0;
     auto const digits = line.substr(at + 1);
@@ -132,7 +159,7 @@ void line_writer::write_report(std::string_view line) const {
     line = is_place ? digits.substr(static_cast<std::size_t>(end - digits.data()) + 1) : digits;
   }
   text += line;
-  write_text(2, text + '\n');
+  return text;
 }
 
 void line_writer::write_errors() {
@@ -153,6 +180,16 @@ void line_writer::finish() {
     if (parts_[i].empty()) continue;
     write_text(i % 2 == 1 ? 2 : 1, parts_[i]);
     parts_[i].clear();
+  }
+  for (auto& [text, count] : reports_) {
+    if (count <= shown_reports) continue;
+    char begin[64];
+    int const length = std::snprintf(begin, sizeof(begin),
+                                     "quarry-mpirun: check: %zu more: ", count - shown_reports);
+    write_text(2, {begin, static_cast<std::size_t>(length)});
+    write_text(2, text);
+    write_text(2, "\n");
+    count = shown_reports;
   }
 }
 
