@@ -78,9 +78,11 @@ QUARRY_HD void set_address(trace_record& made, void const* address) {
   return number;
 }
 
-/// Leaves a call without a trace: it has found nothing.
+/// Leaves a call without a trace: it has found nothing. If it does not fit, its record has replaced
+/// the rank's last one.
 QUARRY_HD void take_back(traced_rank const& at, std::uint32_t number) {
-  if (number + 1 == at.own.written && at.fits(number)) --at.own.written;
+  at.record(number)->end = time_now();
+  if (number + 1 == at.own.written) --at.own.written;
 }
 
 [[nodiscard]] QUARRY_HD trace_role role_of(trace_record const& record) {

@@ -161,6 +161,11 @@ class Traces(unittest.TestCase):
         missing = sum(written) - sum(map(len, ranks))
         self.assertIn(f"{missing} later ones did not fit", done.stderr)
 
+    def test_count_no_call_that_finds_nothing_where_all_do_not_fit(self):
+        _, whole, _, _ = self.trace("counts", 4, 40)
+        _, _, written, done = self.trace("counts", 4, 40, options=("--trace-events", "9"))
+        self.assertEqual(list(written), [len(rows) for rows in whole], done.stderr)
+
     def test_of_a_deadlock_end_with_the_calls_that_wait(self):
         for options in ((), ("--trace-events", "5"), *THREADS):
             _, ranks, _, done = self.trace("deadlock", 5, options=options, status=1)
