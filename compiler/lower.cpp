@@ -115,7 +115,36 @@ void connect_to_runtime(Module& module, target machine,
     if (variable.isDeclaration() && !variable.use_empty()) connect(variable);
 }
 
+namespace {
+
+/// Functions that MPI allows before MPI_Init and after MPI_Finalize, and the clock.
+constexpr char const* functions_of_any_time =
+    " MPI_Init MPI_Init_thread MPI_Initialized MPI_Finalized MPI_Get_version "
+    "MPI_Get_library_version MPI_Wtime MPI_Wtick MPI_Error_class MPI_Error_string "
+    "MPI_Add_error_class MPI_Add_error_code MPI_Add_error_string MPI_Comm_create_errhandler "
+    "MPI_Errhandler_free ";
+
+bool is_for_any_time(StringRef name) {
+  return is_in(functions_of_any_time, name) || name.starts_with("MPI_Info_");
+}
+
+/// Lets each call of the function check that MPI runs.
+void check_time_of(Function& function) {
+  Module& module = *function.getParent();
+  auto* const type = FunctionType::get(Type::getVoidTy(module.getContext()), false);
+  FunctionCallee const check = module.getOrInsertFunction("quarry_check_time", type);
+  for (User* const user : function.users())
+    if (auto* const call = dyn_cast<CallInst>(user))
+      if (call->getCalledFunction() == &function) IRBuilder<>{call}.CreateCall(check);
+}
+
+}  // namespace
+
 void check_calls(Module& module, std::set<std::string> const& runtime_functions) {
+  for (Function& function : module)
+    if (function.isDeclaration() && function.getName().starts_with("MPI_") &&
+        !is_for_any_time(function.getName()))
+      check_time_of(function);
   for (Function& function : module) {
     std::string const name = "quarry_check_" + function.getName().str();
     if (function.isDeclaration() && runtime_functions.contains(name)) function.setName(name);

@@ -72,6 +72,8 @@ class around {
         return trace_wait(row);
       case tracing::sendrecv:
         return trace_sendrecv(row);
+      case tracing::begun_sendrecv:
+        return trace_begun_sendrecv(row);
       case tracing::start:
         return trace_start(row);
       case tracing::request_end:
@@ -179,6 +181,15 @@ class around {
     Value* const arrival = begin(role::receive, row, row.received_peer, row.received_tag);
     emit(after_, "end", nullptr, {sent});
     emit(after_, "end_receive", nullptr, {arrival, communicator(row), pointer(-1), status});
+  }
+
+  /// The request stands for the receive.
+  void trace_begun_sendrecv(traced_call const& row) {
+    Value* const sent = begin(role::send_part, row, row.peer, row.tag);
+    Value* const arrival = begin(role::begun_receive, row, row.received_peer, row.received_tag);
+    emit(after_, "end", nullptr, {sent});
+    emit(after_, "end_begun", nullptr,
+         {arrival, communicator(row), pointer(row.request), number(0)});
   }
 
   void trace_start(traced_call const& row) {

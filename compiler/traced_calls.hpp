@@ -13,7 +13,8 @@ enum class tracing : std::uint8_t {
   call,
   send,
   receive,
-  sendrecv,  // two records
+  sendrecv,        // two records
+  begun_sendrecv,  // MPI_Isendrecv: two records
   wait,
   test,
   probe,
@@ -66,6 +67,11 @@ inline constexpr traced_call traced_calls[] = {
     {"MPI_Recv_init", tracing::receives_later, 5, 1, 2, 3, 4, 6},
     {"MPI_Sendrecv", tracing::sendrecv, 10, 1, 2, 3, 4, -1, -1, -1, 11, 8, 9},
     {"MPI_Sendrecv_replace", tracing::sendrecv, 7, 1, 2, 3, 4, -1, -1, -1, 8, 5, 6},
+    {"MPI_Isendrecv", tracing::begun_sendrecv, 10, 1, 2, 3, 4, 11, -1, -1, -1, 8, 9},
+    {"MPI_Isendrecv_replace", tracing::begun_sendrecv, 7, 1, 2, 3, 4, 8, -1, -1, -1, 5, 6},
+    // MPI_Mrecv gets the message that these have taken: their order is that of the messages
+    {"MPI_Mprobe", tracing::receive, 2, -1, -1, 0, 1, -1, -1, -1, 4},
+    {"MPI_Improbe", tracing::receive, 2, -1, -1, 0, 1, -1, 3, -1, 5},
     {"MPI_Probe", tracing::probe, 2, -1, -1, 0, 1, -1, -1, -1, 3},
     {"MPI_Iprobe", tracing::probe, 2, -1, -1, 0, 1, -1, 3, -1, 4},
     {"MPI_Wait", tracing::wait, -1, -1, -1, -1, -1, 0, -1, -1, 1},

@@ -178,7 +178,8 @@ def attempt(entry, root, tools, other, device, seeds):
             return result
         reference = run_other(entry, folder, where, other, scratch)
         for seed in range(seeds):
-            options = ["--device", device, "--seed", seed, *entry.get("launch", [])]
+            order = ["--seed", seed] if device == "cpu" else []  # a GPU has an order of its own
+            options = ["--device", device, *order, *entry.get("launch", [])]
             outcome = tools.run(
                 program,
                 entry["ranks"],

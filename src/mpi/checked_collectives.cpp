@@ -53,9 +53,15 @@ QUARRY_SLOW void describe_buffer(checked_operation& made, part_buffer const& buf
   return made;
 }
 
-/// Compares the call with that of others, and reports buffers that unfinished operations use.
-QUARRY_SLOW void check_call(char const* name, MPI_Comm communicator, collective_call const& call) {
+/// Compares the call with that of others, and its buffers with each other.
+QUARRY_SLOW void check_made(char const* name, MPI_Comm communicator, collective_call const& call) {
   check_collective(communicator, described(name, call));
+  check_lent_apart(communicator, call);
+}
+
+/// The same, and reports buffers that unfinished operations use.
+QUARRY_SLOW void check_call(char const* name, MPI_Comm communicator, collective_call const& call) {
+  check_made(name, communicator, call);
   check_lent(communicator, call);
 }
 
@@ -109,7 +115,7 @@ QUARRY_HD int quarry_check_MPI_Barrier_init(MPI_Comm communicator, MPI_Info info
   }                                                                                           \
   QUARRY_HD int quarry_check_MPI_##name##_init(QUARRY_LIST parameters, MPI_Comm communicator, \
                                                MPI_Info info, MPI_Request* request) {         \
-    check_collective(communicator, described("MPI_" #name "_init", call arguments));          \
+    check_made("MPI_" #name "_init", communicator, call arguments);                           \
     return note_call(MPI_##name##_init(QUARRY_LIST arguments, communicator, info, request),   \
                      form::persistent, communicator, call arguments, request);                \
   }

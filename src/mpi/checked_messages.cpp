@@ -170,8 +170,11 @@ QUARRY_HD int quarry_check_MPI_Sendrecv(void const* sent, int sent_count, MPI_Da
                                         int to, int sent_tag, void* received, int received_count,
                                         MPI_Datatype received_type, int from, int received_tag,
                                         MPI_Comm communicator, MPI_Status* status) {
-  check_buffer({sent, sent_count, sent_type, to}, false);
-  check_buffer({received, received_count, received_type, from}, true);
+  checked_buffer const read{sent, sent_count, sent_type, to};
+  checked_buffer const written{received, received_count, received_type, from};
+  check_buffer(read, false);
+  check_buffer(written, true);
+  check_apart(read, written);
   return end_receive(sendrecv_signed(sent, sent_count, sent_type, to, sent_tag, received,
                                      received_count, received_type, from, received_tag,
                                      communicator, status, "MPI_Sendrecv",
@@ -201,6 +204,7 @@ QUARRY_HD int quarry_check_MPI_Isendrecv(void const* sent, int sent_count, MPI_D
   checked_buffer const written{received, received_count, received_type, from};
   check_buffer(read, false);
   check_buffer(written, true);
+  check_apart(read, written);
   rank_state& rank = self();
   quarry::mpi::request* made = nullptr;
   int const error = new_exchange({const_cast<void*>(sent), sent_count, sent_type, to, sent_tag, 1},

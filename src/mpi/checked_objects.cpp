@@ -11,6 +11,15 @@ namespace {
   return at == nullptr ? nullptr : compared_group(*at);
 }
 
+/// Before MPI_Init.
+QUARRY_SLOW void report_second_init() {
+  rank_state& rank = self();
+  if (rank.is_initialized == 0) return;
+  report_line line;
+  line << rank.rank << ": MPI_Init was called before this call of it: ";
+  line.at(own_record().place).write(rank);
+}
+
 /// After a communicator is freed.
 QUARRY_SLOW void note_end_of(MPI_Comm handle, communicator const* group) {
   note_freed(made_object::kind::communicator, handle);
@@ -23,6 +32,26 @@ QUARRY_SLOW void note_end_of(MPI_Comm handle, communicator const* group) {
 using namespace quarry::mpi;
 
 extern "C" {
+
+/// Before each call that MPI allows only between MPI_Init and MPI_Finalize.
+QUARRY_SLOW void quarry_check_time() {
+  rank_state& rank = self();
+  if (checks_of(rank) == nullptr) return;
+  bool const has_ended = rank.stage == life::finalized;
+  if (rank.is_initialized != 0 && !has_ended) return;
+  report_line line;
+  line << rank.rank << ": this call is "
+       << (has_ended ? "after MPI_Finalize: " : "before MPI_Init: ");
+  line.at(own_record().place).write(rank);
+}
+QUARRY_HD int quarry_check_MPI_Init(int* argc, char*** argv) {
+  report_second_init();
+  return MPI_Init(argc, argv);
+}
+QUARRY_HD int quarry_check_MPI_Init_thread(int* argc, char*** argv, int wanted, int* provided) {
+  report_second_init();
+  return MPI_Init_thread(argc, argv, wanted, provided);
+}
 
 QUARRY_HD int quarry_check_MPI_Comm_dup(MPI_Comm communicator, MPI_Comm* copy) {
   check_collective(communicator, {.name = "MPI_Comm_dup"});

@@ -174,6 +174,45 @@ QUARRY_SLOW void check_buffer(checked_buffer const& used, bool writes) {
 
 namespace {
 
+/// From the first byte of all parts to behind the last one.
+[[nodiscard]] QUARRY_SLOW byte_span span_of(rank_state& rank, used_buffer const& of) {
+  byte_span all{INT64_MAX, INT64_MIN};
+  for_each_part(of, [&](used_elements const& part) {
+    byte_span const span = part.count == 0 ? byte_span{INT64_MAX, INT64_MIN} : span_of(rank, part);
+    if (span.begin < all.begin) all.begin = span.begin;
+    if (span.end > all.end) all.end = span.end;
+    return true;
+  });
+  return all;
+}
+
+}  // namespace
+
+QUARRY_SLOW void check_apart(rank_state& rank, used_buffer const& sent,
+                             used_buffer const& received) {
+  byte_span const from = span_of(rank, sent);
+  byte_span const to = span_of(rank, received);
+  if (from.begin >= to.end || to.begin >= from.end) return;
+  bool const searches_sent = sent.parts == nullptr || sent.is_sorted;
+  used_buffer const& searched = searches_sent ? sent : received;
+  bool is_found = false;
+  for_each_part(searches_sent ? received : sent, [&](used_elements const& part) {
+    is_found = part.count != 0 && has_byte_of(rank, searched, part);
+    return !is_found;
+  });
+  if (!is_found) return;
+  report_line line;
+  line << rank.rank << ": this call receives into bytes that it sends: ";
+  line.at(own_record().place).write(rank);
+}
+
+QUARRY_SLOW void check_apart(checked_buffer const& sent, checked_buffer const& received) {
+  rank_state& rank = self();
+  check_apart(rank, {elements_in(rank, sent)}, {elements_in(rank, received)});
+}
+
+namespace {
+
 /// Frees what an entry keeps of its buffer.
 QUARRY_SLOW void release_buffer(rank_state& rank, used_buffer const& used) {
   for_each_part(used, [&](used_elements const& part) {
@@ -373,7 +412,12 @@ QUARRY_SLOW void report_objects(rank_state& rank, checks const& own, bool infos)
 
 }  // namespace
 
-QUARRY_SLOW void report_infos(rank_state& rank) {
+QUARRY_SLOW void report_end(rank_state& rank) {
+  if (rank.is_initialized != 0 && rank.stage == life::running) {
+    report_line line;
+    line << rank.rank << ": the program has ended without MPI_Finalize";
+    line.write(rank);
+  }
   if (checks* const own = checks_of(rank)) report_objects(rank, *own, true);
 }
 

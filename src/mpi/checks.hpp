@@ -148,8 +148,9 @@ QUARRY_SLOW void note_freed(made_object::kind what, int handle);
 /// Reports the objects and requests that are left when the rank calls MPI_Finalize. A program may
 /// free info objects later.
 QUARRY_SLOW void report_leftovers(rank_state& rank);
-/// Reports the info objects that are left when the rank's main function has returned.
-QUARRY_SLOW void report_infos(rank_state& rank);
+/// Reports what is wrong when the rank's main function has returned: MPI still runs, or info
+/// objects are left.
+QUARRY_SLOW void report_end(rank_state& rank);
 
 /// A buffer of an operation. It has no elements if the peer is MPI_PROC_NULL.
 struct checked_buffer {
@@ -166,6 +167,13 @@ struct checked_buffer {
 QUARRY_SLOW bool check_elements(rank_state& rank, used_elements const& asked, bool writes);
 /// The same for a buffer.
 QUARRY_SLOW void check_buffer(checked_buffer const& asked, bool writes);
+
+/// Reports a byte that one call sends from one buffer and receives into another: MPI allows that
+/// only by MPI_IN_PLACE and MPI_Sendrecv_replace. If neither buffer's parts are sorted and their
+/// ranges overlap, takes O(m n) for m and n parts, else O(m + n log m).
+QUARRY_SLOW void check_apart(rank_state& rank, used_buffer const& sent,
+                             used_buffer const& received);
+QUARRY_SLOW void check_apart(checked_buffer const& sent, checked_buffer const& received);
 
 /// A request for the program in place of `handle`.
 QUARRY_SLOW int note_begun(int error, MPI_Request* handle, begun_operation what,

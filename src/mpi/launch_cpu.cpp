@@ -284,7 +284,7 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   lines.finish();
   trace_output.write(places());
   std::fputs(describe_failure(all.state().first_failure, places()).c_str(), stderr);
-  int const status = all.status();
+  int const status = trace_output.status_after(all.status());
   if (status != 0) std::fputs(describe_refusals(*all.state().refused).c_str(), stderr);
   return status;
 }

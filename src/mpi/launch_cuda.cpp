@@ -471,7 +471,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   output.end();
   write_trace();
   if (asked.is_verbose) heaps.describe_faults();
-  int const end_status = watch.end();
+  int const end_status = trace_output.status_after(watch.end());
   if (end_status != 0) std::fputs(describe_refusals(*refused.data()).c_str(), stderr);
   return end_status;
 }

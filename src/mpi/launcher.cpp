@@ -25,6 +25,24 @@ void write_text(int file, std::string_view text) {
   (void)write_all(file, text.data(), text.size());
 }
 
+/// Where the ranks run, as the user wants it: "cpu", "gpu", or empty. Throws bad_argument.
+std::string wanted_device() {
+  char const* const text = std::getenv("QUARRY_MPI_DEVICE");
+  std::string wanted = text == nullptr ? "" : text;
+  if (wanted.empty() || wanted == "cpu" || wanted == "gpu") return wanted;
+  throw bad_argument{"--device " + wanted + ": must be cpu or gpu"};
+}
+
+/// Refuses options that only the CPU has: a program that runs on a GPU would not do what they ask.
+void check_gpu_options(launch_options const& asked) {
+  if (asked.seed != 0)
+    throw bad_argument{"--seed " + std::to_string(asked.seed) +
+                       ": the ranks run on a GPU, whose order nothing chooses; add --device cpu"};
+  if (asked.threads != 1)
+    throw bad_argument{"--threads " + std::to_string(asked.threads) +
+                       ": the ranks run on a GPU; add --device cpu"};
+}
+
 /// The value of an option, which quarry-mpirun passes in the environment. Throws bad_argument if it
 /// is no number of at most `most`.
 std::uint64_t number(char const* variable, char const* option, std::uint64_t fallback,
@@ -99,9 +117,36 @@ void line_writer::add(std::uint32_t rank, std::uint8_t stream, char const* text,
   if (stream == 2 && !part.empty()) errors_.try_emplace(rank, 0);
 }
 
+namespace {
+
+constexpr std::string_view first_words = "check: rank ";  // of a report of the checks
+constexpr std::size_t shown_reports = 10;                 // of those that differ in the rank alone
+constexpr std::size_t known_reports = 10'000;             // later ones are all shown
+
+}  // namespace
+
+/// A loop or many ranks can have one fault millions of times.
+bool line_writer::is_shown(std::string_view report) {
+  auto const end = report.starts_with(first_words) ? report.find(": ", first_words.size())
+                                                   : std::string_view::npos;
+  if (end == std::string_view::npos) return true;
+  auto const text = report.substr(end + 2);
+  auto known = reports_.find(text);
+  if (known == reports_.end()) {
+    if (reports_.size() == known_reports) return true;
+    known = reports_.emplace(text, 0).first;
+  }
+  return ++known->second <= shown_reports;
+}
+
+void line_writer::write_report(std::string_view line) {
+  std::string const text = with_places(line);
+  if (is_shown(text)) write_text(2, "quarry-mpirun: " + text + '\n');
+}
+
 /// Places stand in the line as `@number@`.
-void line_writer::write_report(std::string_view line) const {
-  std::string text = "quarry-mpirun: ";
+std::string line_writer::with_places(std::string_view line) const {
+  std::string text;
   for (auto at = line.find('@'); at != std::string_view::npos; at = line.find('@')) {
     std::size_t place = 0;
     auto const digits = line.substr(at + 1);
@@ -114,7 +159,7 @@ void line_writer::write_report(std::string_view line) const {
     line = is_place ? digits.substr(static_cast<std::size_t>(end - digits.data()) + 1) : digits;
   }
   text += line;
-  write_text(2, text + '\n');
+  return text;
 }
 
 void line_writer::write_errors() {
@@ -135,6 +180,16 @@ void line_writer::finish() {
     if (parts_[i].empty()) continue;
     write_text(i % 2 == 1 ? 2 : 1, parts_[i]);
     parts_[i].clear();
+  }
+  for (auto& [text, count] : reports_) {
+    if (count <= shown_reports) continue;
+    char begin[64];
+    int const length = std::snprintf(begin, sizeof(begin),
+                                     "quarry-mpirun: check: %zu more: ", count - shown_reports);
+    write_text(2, {begin, static_cast<std::size_t>(length)});
+    write_text(2, text);
+    write_text(2, "\n");
+    count = shown_reports;
   }
 }
 
@@ -287,16 +342,17 @@ std::string describe_failure(failure const& first, std::vector<std::string> cons
 int main(int argc, char** argv) {
   using namespace quarry::mpi;
   launch_options asked;
+  std::string wanted;
   try {
     asked = read_options();
+    wanted = wanted_device();
+    block_signals();  // before CUDA starts threads
+    asked.uses_gpu = wanted == "gpu" || (wanted.empty() && has_gpu());
+    if (asked.uses_gpu) check_gpu_options(asked);
   } catch (quarry::bad_argument const& problem) {
     std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
     return 2;
   }
-  block_signals();  // before CUDA starts threads
-  char const* const device = std::getenv("QUARRY_MPI_DEVICE");
-  std::string const wanted = device == nullptr ? "" : device;
-  asked.uses_gpu = wanted == "gpu" || (wanted != "cpu" && has_gpu());
   if (!asked.uses_gpu) {
     if (asked.gpus > 1) {
       std::fprintf(stderr, "quarry-mpirun: --gpus %u: the ranks run on the CPU, %s\n", asked.gpus,

@@ -45,15 +45,19 @@ class line_writer {
   /// Writes lines without an end on standard error, if they have not grown since the last call.
   /// Call it ten times a second: programs expect this text to appear at once.
   void write_errors();
-  /// Writes what has no end of line yet.
+  /// Writes what has no end of line yet, and how many reports of the checks were not shown.
+  /// Allocates nothing.
   void finish();
 
  private:
-  void write_report(std::string_view line) const;
+  void write_report(std::string_view line);
+  [[nodiscard]] std::string with_places(std::string_view line) const;
+  [[nodiscard]] bool is_shown(std::string_view report);
 
   std::vector<std::string> parts_;  // of each rank: for standard output and standard error
   std::vector<std::string> places_;
   std::map<std::uint32_t, std::size_t> errors_;  // for standard error: its size at the last call
+  std::map<std::string, std::size_t, std::less<>> reports_;  // how many, by text without a rank
 };
 
 /// Texts that the compiler has embedded, by number: places in the source, names of functions.

@@ -4,19 +4,30 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// The bytes of a buffer that an operation reads or writes are checked, or belong to a request.
+/// What happens to the buffers that a call lends.
+enum class lending : std::uint32_t {
+  checks,    // they are compared with those of unfinished operations
+  notes,     // they belong to a request from now on
+  compares,  // the bytes that the call sends are compared with those that it receives
+};
+
+/// The bytes of a buffer that an operation reads or writes. Those that it reads come first.
 class lender {
  public:
-  QUARRY_HD lender(rank_state& rank, MPI_Request handle) : rank_{rank}, handle_{handle} {}
+  QUARRY_HD lender(rank_state& rank, lending how, MPI_Request handle = MPI_REQUEST_NULL)
+      : rank_{rank}, how_{how}, handle_{handle} {}
+  QUARRY_HD ~lender() {
+    if (sent_.parts != nullptr) release(sent_.parts);
+  }
+  lender(lender const&) = delete;
 
-  QUARRY_SLOW void add_elements(void const* data, bytes count, MPI_Datatype type,
-                                bool writes) const {
+  QUARRY_SLOW void add_elements(void const* data, bytes count, MPI_Datatype type, bool writes) {
     if (data == MPI_IN_PLACE) return;
     used_elements const used = elements_in(rank_, data, count, type);
-    if (handle_ == MPI_REQUEST_NULL) {
+    if (how_ == lending::checks) {
       (void)check_elements(rank_, used, writes);
     } else {
-      note_buffer(rank_, handle_, {used}, writes);
+      add({used}, writes);
     }
   }
 
@@ -24,9 +35,9 @@ class lender {
   /// that lie apart takes 24 n bytes; they are not noted if the heap has no memory.
   template <class Exists>
   QUARRY_HD void add_parts(part_buffer const& buffer, std::uint32_t parts, bool writes,
-                           Exists const& exists) const {
+                           Exists const& exists) {
     if (buffer.is_in_place()) return;
-    if (handle_ == MPI_REQUEST_NULL) {
+    if (how_ == lending::checks) {
       for_each_part(buffer, parts, exists, [&](used_elements const& part) {
         return !check_elements(rank_, part, writes);
       });
@@ -52,10 +63,22 @@ class lender {
         return true;
       });
     }
-    note_buffer(rank_, handle_, used, writes);
+    add(used, writes);
   }
 
  private:
+  /// Takes over the memory of the parts.
+  QUARRY_SLOW void add(used_buffer const& used, bool writes) {
+    if (how_ == lending::notes) {
+      note_buffer(rank_, handle_, used, writes);
+    } else if (!writes) {
+      sent_ = used;
+    } else {
+      check_apart(rank_, sent_, used);
+      if (used.parts != nullptr) release(used.parts);
+    }
+  }
+
   /// Calls `act` for the bytes of parts, until it returns false.
   template <class Exists, class Act>
   QUARRY_HD void for_each_part(part_buffer const& buffer, std::uint32_t parts, Exists const& exists,
@@ -80,11 +103,13 @@ class lender {
   }
 
   rank_state& rank_;
+  lending how_;
   MPI_Request handle_;
+  used_buffer sent_;
 };
 
-QUARRY_SLOW void lend_to_neighbours(lender const& to, collective_call const& call,
-                                    neighbours const& near, used_parts const& used) {
+QUARRY_SLOW void lend_to_neighbours(lender& to, collective_call const& call, neighbours const& near,
+                                    used_parts const& used) {
   if (!near.is_known) return;
   auto const sends = [&](std::uint32_t i) {
     return used.sent == 1 || near.target(static_cast<int>(i)) != MPI_PROC_NULL;
@@ -97,7 +122,7 @@ QUARRY_SLOW void lend_to_neighbours(lender const& to, collective_call const& cal
 }
 
 /// Operations that reduce have their count and type in `received`.
-QUARRY_SLOW void lend_to_reduction(lender const& to, collective_call const& call,
+QUARRY_SLOW void lend_to_reduction(lender& to, collective_call const& call,
                                    collective_peers const& peers) {
   part_buffer const& result = call.received;
   bool const has_root = call.what == operation::reduce;
@@ -124,8 +149,7 @@ QUARRY_SLOW void lend_to_reduction(lender const& to, collective_call const& call
     to.add_elements(result.data, is_in_place ? count : own_count, result.type, true);
 }
 
-QUARRY_SLOW void lend(lender const& to, collective_call const& call,
-                      collective_peers const& peers) {
+QUARRY_SLOW void lend(lender& to, collective_call const& call, collective_peers const& peers) {
   used_parts const used = parts_of(call, peers);
   auto const all = [](std::uint32_t) { return true; };
   if (reduces(call.what)) return lend_to_reduction(to, call, peers);
@@ -137,22 +161,29 @@ QUARRY_SLOW void lend(lender const& to, collective_call const& call,
 }
 
 /// A wrong call lends nothing: it is refused.
-QUARRY_SLOW void lend(MPI_Comm communicator, collective_call const& call, MPI_Request handle) {
+QUARRY_SLOW void lend(MPI_Comm communicator, collective_call const& call, lending how,
+                      MPI_Request handle = MPI_REQUEST_NULL) {
   rank_state& rank = self();
   membership* const at = member(rank, communicator);
   if (at == nullptr || checks_of(rank) == nullptr) return;
-  lend(lender{rank, handle}, call, peers_of(rank, *at, call.what));
+  lender to{rank, how, handle};
+  lend(to, call, peers_of(rank, *at, call.what));
 }
 
 }  // namespace
 
 QUARRY_SLOW void check_lent(MPI_Comm communicator, collective_call const& call) {
   checks const* const own = checks_of(self());
-  if (own != nullptr && own->requests != nullptr) lend(communicator, call, MPI_REQUEST_NULL);
+  if (own != nullptr && own->requests != nullptr) lend(communicator, call, lending::checks);
+}
+
+QUARRY_SLOW void check_lent_apart(MPI_Comm communicator, collective_call const& call) {
+  bool const has_one = call.what == operation::bcast || call.sent.is_in_place();
+  if (!has_one && !call.received.is_in_place()) lend(communicator, call, lending::compares);
 }
 
 QUARRY_SLOW void note_lent(MPI_Comm communicator, collective_call const& call, MPI_Request handle) {
-  if (handle != MPI_REQUEST_NULL) lend(communicator, call, handle);
+  if (handle != MPI_REQUEST_NULL) lend(communicator, call, lending::notes, handle);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -99,7 +99,8 @@ int main(int argc, char** argv) {
                    name.c_str(), usage);
       return 2;
     }
-    if (known->value != nullptr && i + 1 == argc) {
+    bool const lacks_value = known->value != nullptr && (i + 1 == argc || argv[i + 1][0] == 0);
+    if (lacks_value) {
       std::fprintf(stderr, "quarry-mpirun: option %s needs a value\n", name.c_str());
       return 2;
     }

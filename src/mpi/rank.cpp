@@ -88,7 +88,7 @@ QUARRY_HD void run_rank(std::uint32_t number) {
 #endif
   int const code = quarry_mpi_main(all.argc, argv, all.environment);
   leave_library(rank);
-  if (rank.checked != nullptr) report_infos(rank);
+  if (rank.checked != nullptr) report_end(rank);
   finish_rank(rank, code & 0xff);  // as the status of a process
 #endif
 }

@@ -78,9 +78,11 @@ QUARRY_HD void set_address(trace_record& made, void const* address) {
   return number;
 }
 
-/// Leaves a call without a trace: it has found nothing.
+/// Leaves a call without a trace: it has found nothing. If it does not fit, its record has replaced
+/// the rank's last one.
 QUARRY_HD void take_back(traced_rank const& at, std::uint32_t number) {
-  if (number + 1 == at.own.written && at.fits(number)) --at.own.written;
+  at.record(number)->end = time_now();
+  if (number + 1 == at.own.written) --at.own.written;
 }
 
 [[nodiscard]] QUARRY_HD trace_role role_of(trace_record const& record) {
@@ -193,7 +195,9 @@ QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Re
   if (now != MPI_REQUEST_NULL && found->is_persistent == 0) return;  // another one has failed
   if (found->record != no_record) {
     trace_record& began = *at.record(found->record);
-    if (role_of(began) == trace_role::begun_receive)
+    if (status != nullptr && status->is_cancelled != 0)
+      began.peer = MPI_PROC_NULL;  // no message
+    else if (role_of(began) == trace_role::begun_receive)
       note_message(at.rank, began, found->communicator, status);
     if (at.fits(record)) began.link = record + 1;
   }

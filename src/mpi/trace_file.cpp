@@ -154,7 +154,8 @@ void trace_writer::write(std::vector<std::string> const& places) {
       put(records.data(), records.size() * sizeof(trace_record));
     }
     if (file != nullptr) is_written = std::fclose(file) == 0 && is_written;
-    if (!is_written) {
+    has_failed_ = !is_written;
+    if (has_failed_) {
       std::fprintf(stderr, "quarry-mpirun: --trace %s: cannot be written: %s\n",
                    asked_.trace.c_str(), std::strerror(errno));
       return;

@@ -40,6 +40,11 @@ class trace_writer {
   /// threads.
   void write(std::vector<std::string> const& places);
 
+  /// The exit status of a program that ended with `status`: not 0 if the file lacks the trace.
+  [[nodiscard]] int status_after(int status) const {
+    return status == 0 && has_failed_ ? 1 : status;
+  }
+
  private:
   launch_options const& asked_;
   traced_gpus gpus_;
@@ -47,6 +52,7 @@ class trace_writer {
   rank_reader read_ranks_;
   record_reader read_records_;
   std::once_flag once_;
+  bool has_failed_ = false;
 };
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -10,7 +10,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 enum class trace_role : unsigned {
   call,              // of MPI; the ranks exchange nothing that the trace shows
   send,              // the program waits until the message is sent
-  receive,           // the program waits for the message
+  receive,           // the program waits for the message; or MPI_Mprobe takes it
   wait,              // for requests
   collective,        // the program waits for the others
   allocate,          // malloc and its family

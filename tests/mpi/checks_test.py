@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from collections import Counter
 from pathlib import Path
 
 TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
 SOURCE = Path(__file__).resolve().parent / "checks" / "faults.c"
 DEVICE = os.environ.get("QUARRY_MPI_DEVICE", "cpu")
-SCHEDULES = [("--seed", "0"), ("--seed", "1"), ("--seed", "2"), ("--threads", "2")]
+SCHEDULES = [("--seed", "0"), ("--seed", "1"), ("--seed", "2"), ("--threads", "2")] if DEVICE == "cpu" else [()]
 
 
 def line_of(mark):
@@ -69,6 +70,19 @@ class Checks(unittest.TestCase):
         self.expect(
             "overlap", rf"this call receives into bytes that the unfinished receive of {line_of('FIRST')} uses: {line_of('OVERLAPS')}$"
         )
+
+    def test_buffers_that_one_call_both_sends_and_receives_into(self):
+        marks = {"IN ONE BUFFER": 3, "IN THE LAST BYTES": 3, "IN SOME PARTS": 3, "IN AN EXCHANGE": 3, "IN THE ROOT": 1}
+        self.expect_all("one_buffer", {rf"this call receives into bytes that it sends: {line_of(mark)}$": count for mark, count in marks.items()})
+
+    def test_calls_while_mpi_does_not_run(self):
+        reports = {
+            rf"this call is before MPI_Init: {line_of('TOO EARLY')}$": 3,
+            rf"MPI_Init was called before this call of it: {line_of('SECOND')}$": 3,
+            rf"this call is after MPI_Finalize: {line_of('TOO LATE')}$": 3,
+        }
+        self.expect_all("outside", reports)
+        self.expect("no_end", "the program has ended without MPI_Finalize$")
 
     def test_a_buffer_that_changes_before_the_send_is_complete(self):
         self.expect("changed", rf"the buffer of the send of {line_of('CHANGED')} changed before the send was complete: faults.c:\d+$")
@@ -135,7 +149,18 @@ class Checks(unittest.TestCase):
 
     def test_all_parts_of_buffers_of_many_ranks(self):
         uses = rf"bytes that the unfinished collective operation of {line_of('MOVES MANY PARTS')} uses: {line_of('TOUCHES THE LAST PART')}$"
-        self.expect("many_parts", rf"this call (?:receives into|sends) {uses}", ranks=70)
+        for schedule in SCHEDULES:
+            result, lines = self.run_case("many_parts", 70, schedule=schedule)
+            self.assertEqual(result.returncode, 1)
+            shown, left_out = [line for line in lines if ": rank " in line], [line for line in lines if ": rank " not in line]
+            for line in shown:
+                self.assertRegex(line, rf"this call (?:receives into|sends) {uses}")
+            # of lines that differ in the rank alone, ten are shown
+            texts = Counter(re.sub(".* rank [0-9]*: ", "", line) for line in shown)
+            more = {text: int(count) for count, text in (re.fullmatch(r"quarry-mpirun: check: (\d+) more: (.*)", line).groups() for line in left_out)}
+            self.assertEqual(sum(texts.values()) + sum(more.values()), 70)
+            for text, count in texts.items():
+                self.assertEqual(count, 10 if text in more else min(count, 10))
 
     def test_functions_with_large_counts(self):
         receive = line_of("LARGE RECEIVE")

@@ -82,6 +82,21 @@ class Launcher(unittest.TestCase):
             self.assertEqual(result.returncode, 2, option)
             self.assertIn(f"quarry-mpirun: {option[0]} {option[1]}: must be", result.stderr)
 
+    def test_an_empty_value_is_none(self):
+        for option in "-n", "--seed", "--trace":
+            result = self.run_program("arguments", 3, "one", options=(option, ""))
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", f"quarry-mpirun: option {option} needs a value\n"))
+
+    def test_devices_are_cpu_and_gpu(self):
+        result = self.run_program("arguments", 3, "one", options=("--device", "tpu"))
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", "quarry-mpirun: --device tpu: must be cpu or gpu\n"))
+
+    def test_options_that_only_the_cpu_has_are_refused_on_a_gpu(self):
+        for option, value in ("--seed", "3"), ("--threads", "2"):
+            result = self.run_program("arguments", 3, "one", options=("--device", "gpu", option, value))
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertRegex(result.stderr, rf"^quarry-mpirun: {option} {value}: the ranks run on a GPU.*; add --device cpu\n$")
+
     def test_several_gpus_are_refused_on_the_cpu(self):
         result = self.run_program("arguments", 3, "one", options=("--gpus", "2"))
         self.assertEqual((result.returncode, result.stdout), (2, ""))

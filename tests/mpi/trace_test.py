@@ -118,7 +118,7 @@ class Traces(unittest.TestCase):
             _, ranks, _, done = self.trace("counts", ranks_wanted, rounds, options=options)
             sends = [(rank, row) for rank, rows in enumerate(ranks) for row in rows if row.role in SENDS and row.peer != PROC_NULL]
             self.assertEqual(done.stdout.split(), [str(len(sends)), str(sum(row.bytes for _, row in sends))])
-            received = [(rank, row) for rank, rows in enumerate(ranks) for row in rows if row.role in RECEIVES]
+            received = [(rank, row) for rank, rows in enumerate(ranks) for row in rows if row.role in RECEIVES and row.peer != PROC_NULL]
             by_channel = lambda rows: Counter((*ends, row.context, row.tag, row.bytes) for ends, row in rows)
             self.assertEqual(
                 by_channel(((rank, row.peer), row) for rank, row in sends), by_channel(((row.peer, rank), row) for rank, row in received)
@@ -161,6 +161,11 @@ class Traces(unittest.TestCase):
         missing = sum(written) - sum(map(len, ranks))
         self.assertIn(f"{missing} later ones did not fit", done.stderr)
 
+    def test_count_no_call_that_finds_nothing_where_all_do_not_fit(self):
+        _, whole, _, _ = self.trace("counts", 4, 40)
+        _, _, written, done = self.trace("counts", 4, 40, options=("--trace-events", "9"))
+        self.assertEqual(list(written), [len(rows) for rows in whole], done.stderr)
+
     def test_of_a_deadlock_end_with_the_calls_that_wait(self):
         for options in ((), ("--trace-events", "5"), *THREADS):
             _, ranks, _, done = self.trace("deadlock", 5, options=options, status=1)
@@ -202,6 +207,9 @@ class Traces(unittest.TestCase):
         bad = self.run_program("late", 3, options=("--trace", self.folder / "missing" / "file"))
         self.assertEqual(bad.returncode, 1)
         self.assertIn("cannot be written", bad.stderr)
+        full = self.run_program("late", 3, options=("--trace", "/dev/full"))  # takes no byte
+        self.assertEqual(full.returncode, 1)
+        self.assertIn("--trace /dev/full: cannot be written: No space left", full.stderr)
         alone = self.run_program("late", 3, options=("--trace-events", "3"))
         self.assertIn("no effect without --trace", alone.stderr)
         self.assertEqual(self.run_program("late", 3).returncode, 0)  # compiled with --trace, run without

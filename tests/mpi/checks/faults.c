@@ -21,6 +21,30 @@ static void leak(void) {
   MPI_Group_free(&all);
 }
 
+static void one_buffer(void) {
+  int counts[3], places[3];
+  MPI_Request alltoall;
+  for (int i = 0; i < 3; ++i) {
+    counts[i] = 2;
+    places[i] = 3 * (2 - i);
+  }
+  MPI_Allreduce(values, values, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);          // IN ONE BUFFER
+  MPI_Alltoall(values, 2, MPI_INT, values + 5, 2, MPI_INT, MPI_COMM_WORLD);    // IN THE LAST BYTES
+  MPI_Ialltoallv(values, counts, places, MPI_INT, values + 4, counts, places,  // IN SOME PARTS
+                 MPI_INT, MPI_COMM_WORLD, &alltoall);
+  MPI_Wait(&alltoall, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(values, 4, MPI_INT, rank, 0, values + 3, 4, MPI_INT, rank, 0,  // IN AN EXCHANGE
+               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  int* const own = values + 2 * rank;
+  MPI_Gather(own, 2, MPI_INT, values, 2, MPI_INT, 1, MPI_COMM_WORLD);  // IN THE ROOT
+}
+
+static void outside(void) {
+  MPI_Init(NULL, NULL);  // SECOND
+  MPI_Finalize();
+  MPI_Barrier(MPI_COMM_WORLD);  // TOO LATE
+}
+
 static void request(void) {
   MPI_Request never;
   MPI_Irecv(values, 4, MPI_INT, MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, &never);  // NEVER COMPLETED
@@ -294,6 +318,14 @@ static void allowed(void) {
   MPI_Isend((void*)8, 8, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[2]);
   MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
   MPI_Bcast(NULL, 0, rank == 0 ? MPI_INT : MPI_CHAR, 0, MPI_COMM_WORLD);
+  int part_counts[8], part_places[8];
+  for (int i = 0; i < size; ++i) {
+    part_counts[i] = 2;
+    part_places[i] = 4 * (size - 1 - i);
+  }
+  MPI_Alltoallv(values, part_counts, part_places, MPI_INT, values + 2, part_counts, part_places,
+                MPI_INT, MPI_COMM_WORLD);  // the parts lie between each other
+  MPI_Allreduce(values, values, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Group all, none;
   MPI_Comm_group(MPI_COMM_WORLD, &all);
   MPI_Group_incl(all, 0, NULL, &none);  // is MPI_GROUP_EMPTY
@@ -409,6 +441,8 @@ static void good(void) {
 }
 
 int main(int argc, char** argv) {
+  char const* const wanted = argc > 1 ? argv[1] : "";
+  if (strcmp(wanted, "outside") == 0) MPI_Comm_rank(MPI_COMM_WORLD, &rank);  // TOO EARLY
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -416,6 +450,8 @@ int main(int argc, char** argv) {
     char const* name;
     void (*run)(void);
   } const cases[] = {{"leak", leak},
+                     {"one_buffer", one_buffer},
+                     {"outside", outside},
                      {"request", request},
                      {"overlap", overlap},
                      {"changed", changed},
@@ -446,9 +482,9 @@ int main(int argc, char** argv) {
                      {"allowed", allowed},
                      {"good", good}};
   for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
-    if (argc > 1 && strcmp(argv[1], cases[i].name) == 0) cases[i].run();
+    if (strcmp(wanted, cases[i].name) == 0) cases[i].run();
   int is_finalized = 0;
   MPI_Finalized(&is_finalized);
-  if (!is_finalized) MPI_Finalize();
+  if (!is_finalized && strcmp(wanted, "no_end") != 0) MPI_Finalize();
   return 0;
 }

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   int out[8] = {0}, in[8];
   MPI_Request requests[2];
   MPI_Status status;
+  MPI_Message message;
   MPI_Comm half;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -26,7 +27,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(half, &half_size);
   srand(7);
   for (int round = 0; round < atoi(argv[1]); ++round) {
-    int const distance = rand() % size, count = rand() % 8 + 1, way = rand() % 4;
+    int const distance = rand() % size, count = rand() % 8 + 1, way = rand() % 8;
     int const to = (rank + distance) % size, from = (rank + size - distance) % size;
     note(count);
     if (way == 0) {
@@ -41,10 +42,33 @@ int main(int argc, char** argv) {
       MPI_Send(out, count, MPI_INT, to, round, MPI_COMM_WORLD);
       do MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
       while (!flag);
-    } else {
+    } else if (way == 3) {
       MPI_Isend(out, count, MPI_INT, to, round, MPI_COMM_WORLD, &requests[0]);
       MPI_Probe(MPI_ANY_SOURCE, round, MPI_COMM_WORLD, &status);
       MPI_Recv(in, 8, MPI_INT, status.MPI_SOURCE, round, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    } else if (way == 4) {
+      MPI_Isend(out, count, MPI_INT, to, round, MPI_COMM_WORLD, &requests[0]);
+      MPI_Mprobe(from, round, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+      MPI_Mrecv(in, 8, MPI_INT, &message, MPI_STATUS_IGNORE);
+      MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    } else if (way == 5) {
+      MPI_Isend(out, count, MPI_INT, to, round, MPI_COMM_WORLD, &requests[0]);
+      do MPI_Improbe(MPI_ANY_SOURCE, round, MPI_COMM_WORLD, &flag, &message, MPI_STATUS_IGNORE);
+      while (!flag);
+      MPI_Imrecv(in, 8, MPI_INT, &message, &requests[1]);
+      MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    } else if (way == 6) {
+      MPI_Isendrecv(out, count, MPI_INT, to, round, in, 8, MPI_INT, from, round, MPI_COMM_WORLD,
+                    &requests[0]);
+      MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    } else {
+      MPI_Irecv(in, 8, MPI_INT, from, round, MPI_COMM_WORLD, &requests[0]);
+      MPI_Cancel(&requests[0]);
+      MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+      MPI_Barrier(MPI_COMM_WORLD); /* nobody has sent before */
+      MPI_Isendrecv_replace(out, count, MPI_INT, to, round, from, round, MPI_COMM_WORLD,
+                            &requests[0]);
       MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     }
     note(1);
