@@ -137,6 +137,8 @@ def test_a_curve_has_the_event_of_each_maximum(batch):
         (" 20 ms", Position(20_000_000, True)),
         ("3us", Position(3000, True)),
         (".5s", Position(500_000_000, True)),
+        ("1500000000ns", Position(1_500_000_000, True)),
+        ("123456789.123456789s", Position(123_456_789_123_456_789, True)),
     ],
 )
 def test_a_position_is_an_event_or_a_time(text, position):
