@@ -4,6 +4,7 @@
 #include "quarry/trace/event.hpp"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,8 +22,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 ///
 /// An allocation at an address that another device uses gets an address of its own, until it is
 /// freed. So no two allocations in use have equal addresses, unless a free is missing. Allocators
-/// that are no devices share the memory of the first device. O(1) for each event. Its memory is that
-/// of the allocations in use.
+/// that are no devices share the memory of the first device. O(1) for each event. Its size grows
+/// with the allocations in use.
 class joined_devices {
  public:
   /// Changes the address of an allocation or a free.
