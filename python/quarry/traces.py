@@ -232,16 +232,20 @@ def select_allocator(trace: Trace, allocator: str = "") -> Trace:
     """The events of one allocator, and the phases and the waits of streams.
 
     If `allocator` is empty, these are all events, but the trace may have only one device
-    (`device N`, as in PyTorch's snapshots); with `all`, it may have several. Raises BadArgument,
-    which lists the allocators.
+    (`device N`, as in PyTorch's snapshots); with `all`, it may have several. Then an allocation at
+    an address that another device uses gets an unused address. Raises BadArgument, which lists the
+    allocators.
     """
-    if allocator == "all":
+    devices = {name.split(", pool (")[0] for name in trace.allocators if name.startswith("device ")}
+    if allocator == "all" and len(devices) < 2:
         return trace
     selected = _core.select_events(
         record_bytes(trace.events), trace.allocators, allocator, trace.path or "the trace"
     )
     events = selected.view(EVENT)
-    return trace if len(events) == len(trace) else replace(trace, events=events)
+    if len(events) == len(trace) and allocator != "all":
+        return trace
+    return replace(trace, events=events)
 
 
 def read_trace(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:

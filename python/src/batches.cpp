@@ -48,8 +48,15 @@ class array_source final : public event_source {
 class batch_reader {
  public:
   batch_reader(std::string const& path, std::string const& allocator)
-      : reader_{trace::select_allocator(trace::open_trace(path), allocator, path)} {}
+      : reader_{opened(path, allocator)} {}
 
+  /// The events with their own addresses, which devices may have in common.
+  [[nodiscard]] static std::unique_ptr<trace::reader> opened(std::string const& path,
+                                                             std::string const& allocator) {
+    auto source = trace::open_trace(path);
+    if (allocator == trace::all_allocators) return source;
+    return trace::select_allocator(std::move(source), allocator, path);
+  }
   /// Calls `use(reader)` while no other thread uses the reader.
   template <class Use>
   auto with_reader(Use const& use) {

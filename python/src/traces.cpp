@@ -139,6 +139,8 @@ text_dict convert(std::string const& path, std::string const& output, std::strin
       writer.close();
       events = writer.events();
     } else {
+      // RMM's format names no devices, which may have addresses in common
+      source = trace::select_allocator(std::move(source), trace::all_allocators);
       trace::rmm_writer writer{output};
       copy_events(*source, progress,
                   [&](auto const& some, auto const& names) { writer.write(some, names); });

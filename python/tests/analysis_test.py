@@ -231,6 +231,20 @@ def test_recorded_blocks_from_before_the_recording_count():
     assert dict(found.summary)["recorded peak of the reserved bytes"] == "30 B (30 B)"
 
 
+@pytest.mark.parametrize("column", ["size", "granted"])
+@pytest.mark.parametrize("kind", [Kind.ALLOCATE, Kind.RESERVE, Kind.UNRESERVE])
+def test_sizes_that_no_memory_has_are_refused(kind, column):
+    def trace(size):
+        columns = {"kind": [kind] * 2, "address": [4096, 1 << 62], "size": [1, 1]}
+        columns[column] = [1, size]
+        return quarry.make_trace(columns)
+
+    content.make_content(trace(1 << 46))
+    for size in ((1 << 46) + 1, 1 << 63, (1 << 64) - 1):
+        with pytest.raises(quarry.BadArgument, match=f"event 1 has {size:,} bytes.* 64 TiB"):
+            content.make_content(trace(size))
+
+
 REPORT = (
     "from quarry.report import content, survey;"
     "survey.BATCH, content.MAX_BLOCKS = 1 << 14, 1000; content.make_content(sys.argv[1]);"

@@ -43,15 +43,16 @@ def unpacked(data):
 
 
 def in_use(index, event):
-    """Start, end and size of the allocations in use after an event, found as the page does it."""
-    found = []
+    """Start, end and size of the allocations in use after an event, found as the page does it: by
+    the one bin of each level."""
+    bins, found = {(each.level, each.number): each for each in index.bins}, []
+    assert len(bins) == len(index.bins), "two bins have the same name"
     for level in range(index.levels):
         number = (event - index.first) // (moments.LEAF * moments.FANOUT**level)
-        for each in index.bins:
-            if (each.level, each.number) == (level, number):
-                columns = unpacked(each.data)
-                rows = zip(columns["start"], columns["length"], columns["size"], strict=True)
-                found += [(int(a), int(a + n), int(size)) for a, n, size in rows]
+        if each := bins.get((level, number)):
+            columns = unpacked(each.data)
+            rows = zip(columns["start"], columns["length"], columns["size"], strict=True)
+            found += [(int(a), int(a + n), int(size)) for a, n, size in rows]
     return sorted(row for row in found if row[0] <= event < row[1])
 
 
@@ -91,7 +92,19 @@ def test_a_bin_has_all_facts_of_an_allocation(monkeypatch):
         assert columns[name].tolist() == values.tolist(), name
 
 
-def test_a_bin_is_packed_as_soon_as_the_trace_is_read_to_its_end(monkeypatch):
+@pytest.mark.parametrize("batch", [5, 40, 1000])
+def test_a_trace_that_ends_with_a_bin_has_the_allocations_that_are_never_freed(batch, monkeypatch):
+    monkeypatch.setattr(moments, "LEAF", 5)
+    monkeypatch.setattr(survey, "BATCH", batch)
+    columns = {"address": np.arange(1, 41) * 4096, "size": [8] * 40}
+    trace = quarry.make_trace(columns)
+    trace.events["kind"][10:20], trace.events["address"][10:20] = 1, trace.address[:10]
+    index, lifetimes = content.make_content(trace).moments, lifetimes_of(trace)
+    for event in range(len(trace)):
+        assert in_use(index, event) == expected_at(lifetimes, event), event
+
+
+def test_a_bin_is_packed_as_soon_as_the_trace_is_read_beyond_its_end(monkeypatch):
     monkeypatch.setattr(moments, "LEAF", 10)
     columns = {"kind": [0, 1] * 50, "address": [64] * 100, "size": [8] * 100}
     lifetimes = lifetimes_of(quarry.make_trace(columns))
@@ -137,6 +150,8 @@ def test_a_curve_has_the_event_of_each_maximum(batch):
         (" 20 ms", Position(20_000_000, True)),
         ("3us", Position(3000, True)),
         (".5s", Position(500_000_000, True)),
+        ("1500000000ns", Position(1_500_000_000, True)),
+        ("123456789.123456789s", Position(123_456_789_123_456_789, True)),
     ],
 )
 def test_a_position_is_an_event_or_a_time(text, position):

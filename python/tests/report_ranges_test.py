@@ -149,6 +149,33 @@ def test_devices_may_use_equal_addresses():
     assert lifetimes_of(trace).end.tolist() == [1, 2]
 
 
+def test_all_devices_in_one_pool_have_the_peak_of_the_report(tmp_path):
+    rows = [
+        (Kind.ALLOCATE, 16, 10),
+        (Kind.ALLOCATE, 16, 20),
+        (Kind.DEALLOCATE, 16, 10),
+        (Kind.DEALLOCATE, 16, 20),
+        (Kind.ALLOCATE, 16, 5),
+    ]
+    trace = made(rows, allocators=["", "device 0", "device 1"])
+    trace.events["allocator"] = [1, 2, 1, 2, 1]
+    path = tmp_path / "devices.quarry"
+    trace.write(path)
+    quarry.convert(path, tmp_path / "devices.csv", target="rmm")
+    for source in (trace, path, tmp_path / "devices.csv"):
+        replayed = quarry.replay(source, allocator="all")
+        assert replayed.pool.peak_allocated == 30 * MIB
+        assert replayed.max_live == 2
+        assert replayed.unknown_frees == replayed.repeated_addresses == 0
+        assert quarry.make_plan(source, allocator="all").lower_bound == 30 * MIB
+        assert quarry.tune(source, allocator="all", threads=1).peak_allocated == 30 * MIB
+        separated = quarry.separate(source, allocator="all", learn=0.4)  # in use: both
+        assert separated.together.pool.peak_allocated == 30 * MIB
+    found = content.make_content(path)
+    assert found.peak_requested == 30 * MIB
+    assert set(found.drawn.address.tolist()) == {16 * MIB}, "the page has the trace's addresses"
+
+
 def history_of_device(times, size):
     """An allocation at the first time and its free at the second."""
     entry = {"addr": 1 << 32, "size": size * MIB, "stream": 0, "frames": []}

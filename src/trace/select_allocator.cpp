@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/trace/select_allocator.hpp"
 
+#include "trace/joined_devices.hpp"
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -13,22 +15,63 @@ bool has_allocator(event const& each) {
   return each.kind != event_kind::wait && each.kind != event_kind::phase;
 }
 
-/// The device of an allocator that the reader of PyTorch's snapshots named: `device N`, or
-/// `device N, pool (A, B)`. Empty for other allocators.
-std::string_view device_of(std::string_view name) {
-  return name.starts_with("device ") ? name.substr(0, name.find(", pool (")) : std::string_view{};
-}
+/// Reads another trace. Has its names and problems.
+class reader_of_events : public reader {
+ public:
+  explicit reader_of_events(std::unique_ptr<reader> source) : source_{std::move(source)} {}
+  format file_format() const override { return source_->file_format(); }
 
-class selecting_reader final : public reader {
+ protected:
+  [[nodiscard]] std::size_t read_source(std::span<event> events) {
+    std::size_t const count = source_->read(events);
+    copy_names();
+    return count;
+  }
+
+ private:
+  static void copy(name_table const& source, name_table& target) {
+    for (std::size_t i = target.size(); i < source.size(); ++i) (void)target.add(source.names()[i]);
+  }
+  void copy_names() {
+    name_tables const& names = source_->names();
+    copy(names.call_sites, names_.call_sites);
+    copy(names.allocators, names_.allocators);
+    copy(names.threads, names_.threads);
+    copy(names.streams, names_.streams);
+    while (problem_count() < source_->problem_count()) {
+      std::size_t const next = problem_count();
+      add_problem(next < source_->problems().size() ? source_->problems()[next] : std::string{});
+    }
+  }
+
+  std::unique_ptr<reader> source_;
+};
+
+class joining_reader final : public reader_of_events {
+ public:
+  using reader_of_events::reader_of_events;
+
+  std::size_t read(std::span<event> events) override {
+    std::size_t const count = read_source(events);
+    for (event& each : events.first(count)) devices_.join(each, names_.allocators);
+    return count;
+  }
+
+ private:
+  joined_devices devices_;
+};
+
+class selecting_reader final : public reader_of_events {
  public:
   selecting_reader(std::unique_ptr<reader> source, std::string allocator, std::string trace)
-      : source_{std::move(source)}, selected_{std::move(allocator)}, trace_{std::move(trace)} {}
+      : reader_of_events{std::move(source)},
+        selected_{std::move(allocator)},
+        trace_{std::move(trace)} {}
 
   std::size_t read(std::span<event> events) override {
     if (events.empty()) return 0;
     for (;;) {
-      std::size_t const count = source_->read(events);
-      copy_names();
+      std::size_t const count = read_source(events);
       if (count == 0) {
         if (!selected_.empty() && !was_found_) refuse_selection();
         return 0;
@@ -41,7 +84,6 @@ class selecting_reader final : public reader {
       if (passed != 0) return passed;
     }
   }
-  format file_format() const override { return source_->file_format(); }
 
  private:
   [[nodiscard]] bool passes(event const& each) {
@@ -81,22 +123,6 @@ class selecting_reader final : public reader {
                        all_allocators + "' for one pool that serves all"};
   }
 
-  static void copy(name_table const& source, name_table& target) {
-    for (std::size_t i = target.size(); i < source.size(); ++i) (void)target.add(source.names()[i]);
-  }
-  void copy_names() {
-    name_tables const& names = source_->names();
-    copy(names.call_sites, names_.call_sites);
-    copy(names.allocators, names_.allocators);
-    copy(names.threads, names_.threads);
-    copy(names.streams, names_.streams);
-    while (problem_count() < source_->problem_count()) {
-      std::size_t const next = problem_count();
-      add_problem(next < source_->problems().size() ? source_->problems()[next] : std::string{});
-    }
-  }
-
-  std::unique_ptr<reader> source_;
   std::string selected_;  // empty: the events of all allocators
   std::string trace_;     // its name in messages
   std::vector<std::string> seen_;
@@ -109,7 +135,7 @@ class selecting_reader final : public reader {
 
 std::unique_ptr<reader> select_allocator(std::unique_ptr<reader> source, std::string allocator,
                                          std::string trace) {
-  if (allocator == all_allocators) return source;
+  if (allocator == all_allocators) return std::make_unique<joining_reader>(std::move(source));
   return std::make_unique<selecting_reader>(std::move(source), std::move(allocator),
                                             std::move(trace));
 }

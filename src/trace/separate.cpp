@@ -6,6 +6,7 @@
 #include <bit>
 #include <compare>
 #include <map>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -43,8 +44,8 @@ class separation_learner::implementation {
     std::vector<route> routes;
     for (auto const& [id, count] : keys) {
       auto const [site, begun, width] = id;
-      if (has_call_site(sort) && site == 0) continue;  // would match every call site
-      if (has_phase(sort) && begun == 0) continue;     // would match in every phase
+      if (has_call_site(sort) && !can_be_routed(site, names)) continue;
+      if (has_phase(sort) && !can_be_routed(begun, names)) continue;
       if (count.temporary <= count.permanent) continue;
       route found{.pool = 1, .call_site = names.name(site), .phase = names.name(begun)};
       if (has_size(sort)) {
@@ -91,6 +92,11 @@ class separation_learner::implementation {
   /// The number, or that of an unknown name if `names` has no such number.
   [[nodiscard]] static std::uint32_t known(std::uint32_t number, name_table const& names) {
     return number < names.size() ? number : 0;
+  }
+  /// An empty name would match every call site, or every phase. A table cannot have line breaks.
+  [[nodiscard]] static bool can_be_routed(std::uint32_t number, name_table const& names) {
+    std::string const& name = names.name(number);
+    return number != 0 && !name.empty() && name.find('\n') == std::string::npos;
   }
   /// The part of a key that matters.
   [[nodiscard]] static key part_of(key const& whole, route_key sort, name_table const& names) {

@@ -87,6 +87,29 @@ TEST(Separate, AnUnknownCallSiteMakesNoRouteForAllCallSites) {
   }
 }
 
+TEST(Separate, NamesThatARouteCannotHaveMakeNoRoute) {
+  program made;
+  (void)made.call_sites.add("");  // an entry of its own, as some traces have
+  std::uint32_t const nameless = 1;
+  for (int i = 0; i < 50; ++i) {
+    (void)made.allocate(100, "keep");
+    made.deallocate(made.allocate(100, "two\nlines"));
+    auto const address = made.allocate(100, "");
+    made.events.back().call_site = nameless;
+    made.deallocate(address);
+  }
+  for (route_key const key : all_route_keys) {
+    auto const table = separate(made.events, made.call_sites, {.key = key, .temporary_events = 10});
+    if (key == route_key::size) continue;
+    EXPECT_EQ(table.pools(), 1u) << name_of(key);
+  }
+  made.begin_phase("two\nlines");
+  made.deallocate(made.allocate(100, "keep"));
+  auto const table =
+      separate(made.events, made.call_sites, {.key = route_key::phase, .temporary_events = 10});
+  EXPECT_EQ(table.pools(), 1u);
+}
+
 TEST(Separate, LearnsBySizeWithinACallSite) {
   program const made = two_kinds();
   auto const table = separate(made.events, made.call_sites,

@@ -182,7 +182,8 @@ struct replay_result {
   /// The largest sum of a request that failed in the recording and the bytes in use at that moment;
   /// 0 without recorded failures
   bytes peak_with_failures = 0;
-  /// From `reserve` and `unreserve`: bytes that the recorded allocator reserved; 0 if not recorded
+  /// From `reserve` and `unreserve`: bytes that the recorded allocator reserved; 0 if not recorded.
+  /// Blocks from before the recording count if the trace returns more than it reserves
   bytes recorded_peak_reserved = 0;
   std::uint64_t max_live = 0;    ///< peak number of allocations in use, without those that failed
   std::optional<plan_use> plan;  ///< for strategies with a plan, if its block fits into the memory

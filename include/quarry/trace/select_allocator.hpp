@@ -16,7 +16,9 @@ inline constexpr char const* all_allocators = "all";
 /// Umpire log have separate memory. Phases and waits of streams always pass, whatever allocator
 /// they name. The names and problems are those of `source`.
 ///
-/// `allocator` is a name; `all_allocators` lets all events pass. A device's name, `device N`, also
+/// `allocator` is a name; `all_allocators` lets all events pass, for one pool that serves all. Then
+/// an allocation of a device at an address that another device uses gets an unused address, so that
+/// a replay tells the two apart. A device's name, `device N`, also
 /// selects its private pools, `device N, pool (A, B)`. With an empty name all events
 /// pass, but the trace may have only one device: `read` throws `bad_argument` at the first event of
 /// a second allocator that is named as a device (`device N`). If a trace ends without an event of

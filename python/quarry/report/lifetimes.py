@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quarry.errors import BadArgument
+from quarry.sizes import format_size
 from quarry.traces import Kind, Trace
 
 Floats = npt.NDArray[np.float64]
@@ -86,6 +88,23 @@ def address_spaces(allocators: Sequence[str]) -> list[int]:
     return [number_of(name) for name in allocators]
 
 
+MAX_SIZE = 1 << 46  # bytes of an allocation or a block: no resource can serve more
+
+
+def check_sizes(batch: Trace, first: int) -> None:
+    """Raises BadArgument if an allocation or a block is larger than memory can be: sums of such
+    sizes exceed 63 bits. The first event of the batch is number `first`."""
+    size = np.maximum(batch.size, batch.granted)
+    is_memory = np.isin(batch.kind, [Kind.ALLOCATE, Kind.RESERVE, Kind.UNRESERVE])
+    wrong = np.flatnonzero(is_memory & (size > MAX_SIZE))
+    if len(wrong):
+        event = int(wrong[0])
+        raise BadArgument(
+            f"report: event {first + event:,} has {size[event]:,} bytes, but memory has at most "
+            f"{format_size(MAX_SIZE)}; the event is damaged, and the shown range must end before it"
+        )
+
+
 _NOT_ENDED = np.iinfo(np.int64).max
 
 
@@ -99,8 +118,10 @@ class Matcher:
         self._time = 0
 
     def add(self, batch: Trace) -> Matched:
-        """Matches the next events. O(n log n) for the allocations in use and the events."""
+        """Matches the next events. O(n log n) for the allocations in use and the events. Raises
+        BadArgument if an allocation has more than `MAX_SIZE` bytes."""
         first, count = self.events, len(batch)
+        check_sizes(batch, first)
         times = np.maximum.accumulate(np.maximum(batch.time, np.uint64(self._time)))
         self._time = int(times[-1]) if count else self._time
         self.events += count

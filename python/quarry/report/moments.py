@@ -41,7 +41,7 @@ def least_indexed(counts: Integers) -> int:
 
 
 class MomentIndex:
-    """Collects allocations, and packs a bin as soon as the trace is read to the bin's end."""
+    """Collects allocations, and packs a bin as soon as the trace is read beyond the bin's end."""
 
     def __init__(self, first: int, events: int, origin: int, least: int = 0) -> None:
         self.first = first  # the event that begins the first bin of each level
@@ -75,10 +75,11 @@ class MomentIndex:
             self._open.setdefault(key, []).append(ordered[low:high])
 
     def close(self, events: int | None = None) -> None:
-        """Packs the bins that end at event number `events` or before; all bins without it."""
+        """Packs the bins that end before event number `events`; all bins without it. What an event
+        ends belongs to the bin before it, so a bin that ends at this event may still grow."""
         for key in sorted(self._open):
             level, number = key
-            if events is None or self.first + (number + 1) * LEAF * FANOUT**level <= events:
+            if events is None or self.first + (number + 1) * LEAF * FANOUT**level < events:
                 parts = joined(self._open.pop(key))
                 ordered = parts[np.argsort(parts.start, kind="stable")]
                 data = packed_bin(ordered, self._origin)

@@ -48,7 +48,9 @@ class Source:
         allocator: str,
         window: Window | None = None,
     ) -> None:
-        self._trace = select_allocator(trace, allocator) if isinstance(trace, Trace) else trace
+        # Devices may have addresses in common, which `address_spaces` tells apart.
+        is_selected = isinstance(trace, Trace) and allocator != "all"
+        self._trace = select_allocator(trace, allocator) if is_selected else trace
         self._allocator = allocator
         self.window = window or Window()
         self.format = ""

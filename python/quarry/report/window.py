@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 
@@ -24,17 +25,17 @@ class Position:
     is_time: bool
 
     def __str__(self) -> str:
-        return f"{self.value / 1e9:g} s" if self.is_time else f"event {self.value:,}"
+        return f"{self.value / 1e9:.12g} s" if self.is_time else f"event {self.value:,}"
 
 
 def position_of(text: str) -> Position:
     """Raises BadArgument unless the text is as `GRAMMAR` says."""
-    found = re.fullmatch(r"(\d{1,18})|(\d{1,9}(?:\.\d*)?|\.\d+) ?(s|ms|us|ns)", text.strip())
+    found = re.fullmatch(r"(\d{1,18})|(\d{1,18}(?:\.\d*)?|\.\d+) ?(s|ms|us|ns)", text.strip())
     if found is None:
         raise BadArgument(f"{text!r} is no position in a trace: it must be {GRAMMAR}")
     if found[1]:
         return Position(int(found[1]), False)
-    return Position(round(float(found[2]) * TIMES[found[3]]), True)
+    return Position(round(Decimal(found[2]) * TIMES[found[3]]), True)
 
 
 @dataclass(frozen=True)

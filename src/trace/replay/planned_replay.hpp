@@ -11,13 +11,14 @@
 
 namespace quarry::inline QUARRY_ABI::trace {
 
-/// The counts of a planned pool.
+/// The counts of a planned pool. `peak_granted` is that of the plan's places and the fallback
+/// together.
 template <class FallbackCounts>
 [[nodiscard]] pool_counts counts_of(planned_counts<FallbackCounts> const& found,
-                                    pool_counts const& fallback) {
+                                    pool_counts const& fallback, bytes peak_granted) {
   pool_counts result = with_counts(fallback, found);
   result.granted = found.granted;
-  result.peak_granted += found.peak_placed;  // at most: the two peaks may differ in time
+  result.peak_granted = peak_granted;
   result.allocations = found.allocations;
   result.deallocations = found.deallocations;
   result.blocks_allocated += found.reserved != found.fallback.reserved;

@@ -46,7 +46,7 @@ class running_replay {
               std::max(found_.recorded_peak_reserved, recorded_reserved_);
           break;
         case event_kind::unreserve:
-          recorded_reserved_ -= std::min(recorded_reserved_, each.size);
+          unreserve(each.size);
           break;
         case event_kind::wait:
           memory.wait(each);
@@ -82,6 +82,13 @@ class running_replay {
   upstream_calls& calls() { return calls_; }
 
  private:
+  /// Bytes beyond those that the trace reserved are older than the recording, so they were reserved
+  /// at the recorded peak, too.
+  void unreserve(bytes size) {
+    bytes const known = std::min(recorded_reserved_, size);
+    recorded_reserved_ -= known;
+    found_.recorded_peak_reserved += size - known;
+  }
   template <class Memory>
   void allocate(Memory& memory, event const& request) {
     if (request.address == 0) return;  // of size 0, by allocators that return null for it

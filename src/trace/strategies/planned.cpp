@@ -3,6 +3,8 @@
 #include "trace/replay/planned_replay.hpp"
 #include "trace/strategies.hpp"
 
+#include <algorithm>
+
 namespace quarry::inline QUARRY_ABI::trace {
 namespace {
 
@@ -10,15 +12,20 @@ struct from_plan {
   from_plan(replay_options const& options, upstream_calls& calls)
       : memory{
             counted_resource{options.upstream, calls}, *options.plan, {.fallback = options.pool}} {}
-  void* allocate(event const& request) { return memory.allocate(request.size); }
+  void* allocate(event const& request) {
+    void* const result = memory.allocate(request.size);
+    peak_granted = std::max(peak_granted, memory.counts().granted);
+    return result;
+  }
   void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
   void wait(event const&) {}
   [[nodiscard]] pool_counts counts() const {
     auto const found = memory.counts();
-    return counts_of(found, found.fallback);
+    return counts_of(found, found.fallback, peak_granted);
   }
   [[nodiscard]] plan_use use() const { return use_of(memory.counts()); }
   planned_pool<counted_resource> memory;
+  bytes peak_granted = 0;
 };
 
 }  // namespace

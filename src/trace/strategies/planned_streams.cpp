@@ -14,9 +14,7 @@ struct from_plan_in_stream_order
                        planned_stream_pool_options{.fallback = stream_options(options.pool)}} {}
   [[nodiscard]] pool_counts counts() const {
     auto const found = this->memory.counts();
-    pool_counts result = counts_of(found, counts_of(found.fallback));
-    result.peak_granted = this->peak_granted;
-    return result;
+    return counts_of(found, counts_of(found.fallback), this->peak_granted);
   }
   [[nodiscard]] plan_use use() const { return use_of(this->memory.counts()); }
 };

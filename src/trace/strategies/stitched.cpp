@@ -57,14 +57,20 @@ struct stitched {
                 .is_tracked = false}} {}
   void* allocate(event const& request) {
     void* const result = memory.allocate(request.size);
+    ++allocations;
     peak_granted = std::max(peak_granted, memory.counts().granted);
     return result;
   }
-  void deallocate(void* pointer, bytes, event const&) { memory.deallocate(pointer); }
+  void deallocate(void* pointer, bytes, event const&) {
+    memory.deallocate(pointer);
+    ++deallocations;
+  }
   void wait(event const&) {}
   [[nodiscard]] pool_counts counts() const {
     auto const found = memory.counts();
     pool_counts result = with_counts({}, found);
+    result.allocations = allocations;
+    result.deallocations = deallocations;
     result.granted = found.granted;
     result.peak_granted = peak_granted;
     result.largest_free = found.largest_free;
@@ -73,6 +79,7 @@ struct stitched {
   }
   stitched_pool<counted_pages<Pages>> memory;
   bytes peak_granted = 0;
+  std::uint64_t allocations = 0, deallocations = 0;
 };
 
 }  // namespace
