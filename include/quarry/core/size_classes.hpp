@@ -20,8 +20,8 @@ inline constexpr std::uint32_t max_size_classes = 80;
 /// A slice is at most 15 bytes larger than a `size` of 1 to 64 B. It is at most a quarter larger
 /// than a `size` above 64 B, since the steps within a doubling are a quarter of its lower end. So
 /// the requested share of a slice is at least 0.53 for 17 to 64 B (the minimum, at 17 B). Above 64
-/// B it is at least 0.80 (1025 B is near this minimum). If the sizes within a doubling are equally
-/// frequent, 8 % of the memory is lost on average.
+/// B it is more than 0.80, which sizes like 1025 B nearly reach. If the sizes within a doubling are
+/// equally frequent, 8 % of the memory is lost on average.
 [[nodiscard]] QUARRY_HD constexpr size_class size_class_of(std::uint32_t size) {
   if (size <= 64) return size == 0 ? 0 : (size - 1) / 16;
   std::uint32_t const last = size - 1;

@@ -35,9 +35,9 @@ struct clock_reading {
 /// Reads both clocks. `launch(grid, kernel)` must run the kernel on the device and wait for it.
 ///
 /// A kernel reads the device's clock between two readings of the host's clock; `host` is the middle
-/// of these. Several kernels run, and the one with the shortest time between its two readings
-/// counts: CUDA may load code before the first kernel. Throws `out_of_memory`, `resource_failed`,
-/// and what `launch` throws.
+/// of these two readings. Several kernels run, because CUDA may load code before the first kernel.
+/// The result is that of the kernel with the shortest time between its two readings. Throws
+/// `out_of_memory`, `resource_failed`, and what `launch` throws.
 template <class Launch>
 [[nodiscard]] clock_reading read_clocks(Launch& launch, backend kind) {
   constexpr std::size_t attempts = 5;

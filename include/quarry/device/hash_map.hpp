@@ -43,7 +43,7 @@ struct hash_map_cell {
 /// Problem. A lookup reads a value that other lanes erase and insert again.
 /// Re-check. A cell's state counts its insertions. (C) and (X) succeed only if the state has not
 /// changed since before (G); else the lane tries again. The count wraps after 2^30 insertions of
-/// one key; a lane that sleeps during exactly so many takes an old value for the current one.
+/// one key; a lane that sleeps during exactly so many takes an old value for the current value.
 ///
 ///   label  statement                            partner  guarantee
 ///   (F)    stores state `full`, release         (A)      key, value and the lane's earlier writes;

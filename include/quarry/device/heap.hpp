@@ -43,7 +43,7 @@ struct heap_stats {
   bytes allocated = 0;      ///< in allocations, rounded up to size classes or whole segments
   bytes free_segments = 0;  ///< in free segments, which can serve any size
   /// The largest allocation that a class or free segments serve. Adjacent slices of smaller classes
-  /// may serve a larger one.
+  /// may serve a larger allocation.
   bytes largest_free = 0;
   bytes free_slices = 0;  ///< free slices in segments that are bound to a size class
   bytes metadata = 0;     ///< in addition to `reserved`; depends on `max_bytes` and not on use

@@ -29,7 +29,7 @@ namespace quarry::inline QUARRY_ABI {
 ///      cells. The id that marks tombstones cannot be stored in a cell. A bit of the gate says
 ///      whether this id is a member.
 ///
-/// A lane that inserts stores the id first and counts it then, and another lane may erase the id in
+/// A lane that inserts stores the id first and then counts it, and another lane may erase the id in
 /// between. So the number of members may be negative briefly, at most by the number of lanes
 /// inside. While the gate is closed, no lane is inside, and the counts are exact.
 ///
@@ -329,13 +329,13 @@ class id_set {
   }
 
   /// Makes the cells of erased members empty, with the gate closed, and without memory. Requires
-  /// an empty cell: `insert_in_array`, which failed before, stopped at one, since it uses the
-  /// first tombstone that it meets. O(capacity).
+  /// an empty cell. There is one: `insert_in_array` uses the first tombstone that it meets, so its
+  /// failure means that it stopped at an empty cell. O(capacity).
   ///
   /// It begins after an empty cell, and visits all cells in the order of probing. So no search path
   /// crosses the starting point. It moves each member to the first empty cell of its search path,
-  /// which is the member's own cell or one that was visited before. Cells that were visited before
-  /// stay in use, so the paths of members that were moved stay whole.
+  /// which is the member's own cell or a cell that was visited before. Cells that were visited
+  /// before stay in use, so the paths of members that were moved stay whole.
   QUARRY_SLOW void remove_tombstones() {
     std::uint32_t const mask = capacity_ - 1;
     std::uint32_t start = 0;

@@ -109,8 +109,8 @@ class vector {
  private:
   static constexpr std::uint32_t max_size = 0xFFFF'FFFFu;
 
-  /// The next capacity: twice the current one, at least `count`, and at least the heap's smallest
-  /// size class.
+  /// The next capacity: twice the current capacity, at least `count`, and at least the heap's
+  /// smallest size class.
   [[nodiscard]] QUARRY_HD std::uint32_t grown(std::uint32_t count) const {
     std::uint64_t wanted = std::uint64_t{capacity_} * 2;
     if (wanted > max_size || wanted < count) wanted = count;

@@ -60,8 +60,8 @@ any_allocator make(std::string const& name, Arguments&&... arguments) {
   return add(name, std::make_unique<resource_model<Resource>>(
                        Resource(std::forward<Arguments>(arguments)...), name));
 }
-/// Makes a pool over `resource` and adds it. Reports use the same name, unless `options` have one.
-/// Throws as `add` and the pool's constructor do.
+/// Makes a pool over `resource` and adds it. Reports use the same name, unless `options` name the
+/// pool. Throws as `add` and the pool's constructor do.
 template <placement Placement = fast_fit, memory_resource Resource>
 any_allocator make_pool(std::string const& name, Resource resource, pool_options options = {}) {
   check_name(name);

@@ -245,7 +245,7 @@ class QUARRY_API any_allocator {
   void release() const;
   /// Calls `release`. If less than `wanted` bytes are reserved then, takes one block that has at
   /// least the difference. Does nothing if the pool or resource has no `coalesce`, or if it would
-  /// only replace one empty block by another one.
+  /// only replace one empty block by another empty block.
   void coalesce(bytes wanted) const;
 
   [[nodiscard]] allocator_counts counts() const;

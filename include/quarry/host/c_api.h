@@ -213,8 +213,7 @@ typedef struct quarry_allocator_counts {
 } quarry_allocator_counts;
 
 /* Makes an allocator from a text such as "pool(device(0), first_block=1GiB)"; allocators.hpp
- * defines these texts. `*allocator` is null unless QUARRY_OK, here and in the next two functions.
- * */
+ * defines these texts. In this function and the next two, `*allocator` is null unless QUARRY_OK. */
 quarry_status quarry_allocator_make(char const* name, char const* description,
                                     quarry_allocator** allocator);
 /* Finds the allocator of that name or alias. */
@@ -235,7 +234,7 @@ quarry_status quarry_allocator_size_of(quarry_allocator* allocator, void const* 
 quarry_status quarry_allocator_release(quarry_allocator* allocator);
 /* Returns the blocks without allocations. If less than `wanted` bytes are reserved then, takes one
  * block that has at least the difference. Does nothing if it would only replace one empty block by
- * another one. */
+ * another empty block. */
 quarry_status quarry_allocator_coalesce(quarry_allocator* allocator, uint64_t wanted);
 quarry_status quarry_allocator_get_counts(quarry_allocator* allocator,
                                           quarry_allocator_counts* counts);

@@ -121,15 +121,15 @@ int MPI_Type_vector(int count, int block_length, int stride, MPI_Datatype old_ty
                     MPI_Datatype* new_type);
 int MPI_Type_create_hvector(int count, int block_length, MPI_Aint stride, MPI_Datatype old_type,
                             MPI_Datatype* new_type);
-int MPI_Type_indexed(int count, int const* lengths, int const* places, MPI_Datatype old_type,
+int MPI_Type_indexed(int count, int const* lengths, int const* displacements, MPI_Datatype old_type,
                      MPI_Datatype* new_type);
-int MPI_Type_create_hindexed(int count, int const* lengths, MPI_Aint const* places,
+int MPI_Type_create_hindexed(int count, int const* lengths, MPI_Aint const* displacements,
                              MPI_Datatype old_type, MPI_Datatype* new_type);
-int MPI_Type_create_indexed_block(int count, int block_length, int const* places,
+int MPI_Type_create_indexed_block(int count, int block_length, int const* displacements,
                                   MPI_Datatype old_type, MPI_Datatype* new_type);
-int MPI_Type_create_hindexed_block(int count, int block_length, MPI_Aint const* places,
+int MPI_Type_create_hindexed_block(int count, int block_length, MPI_Aint const* displacements,
                                    MPI_Datatype old_type, MPI_Datatype* new_type);
-int MPI_Type_create_struct(int count, int const* lengths, MPI_Aint const* places,
+int MPI_Type_create_struct(int count, int const* lengths, MPI_Aint const* displacements,
                            MPI_Datatype const* types, MPI_Datatype* new_type);
 int MPI_Type_create_resized(MPI_Datatype old_type, MPI_Aint lower_bound, MPI_Aint extent,
                             MPI_Datatype* new_type);
@@ -183,9 +183,9 @@ int MPI_Pack_external_size(char const* representation, int count, MPI_Datatype t
 int MPI_Address(void* location, MPI_Aint* address);
 int MPI_Type_hvector(int count, int block_length, MPI_Aint stride, MPI_Datatype old_type,
                      MPI_Datatype* new_type);
-int MPI_Type_hindexed(int count, int* lengths, MPI_Aint* places, MPI_Datatype old_type,
+int MPI_Type_hindexed(int count, int* lengths, MPI_Aint* displacements, MPI_Datatype old_type,
                       MPI_Datatype* new_type);
-int MPI_Type_struct(int count, int* lengths, MPI_Aint* places, MPI_Datatype* types,
+int MPI_Type_struct(int count, int* lengths, MPI_Aint* displacements, MPI_Datatype* types,
                     MPI_Datatype* new_type);
 int MPI_Type_extent(MPI_Datatype type, MPI_Aint* extent);
 int MPI_Type_lb(MPI_Datatype type, MPI_Aint* displacement);

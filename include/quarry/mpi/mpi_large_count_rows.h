@@ -234,25 +234,25 @@ QUARRY_LARGE_COUNT(Type_create_hvector, MPI_COMM_WORLD,
                     MPI_Datatype old_type, MPI_Datatype* new_type),
                    (N(count), N(block_length), stride, old_type, new_type))
 QUARRY_LARGE_COUNT(Type_indexed, MPI_COMM_WORLD,
-                   (MPI_Count count, MPI_Count const* lengths, MPI_Count const* places,
+                   (MPI_Count count, MPI_Count const* lengths, MPI_Count const* displacements,
                     MPI_Datatype old_type, MPI_Datatype* new_type),
-                   (N(count), A(lengths, count), A(places, count), old_type, new_type))
+                   (N(count), A(lengths, count), A(displacements, count), old_type, new_type))
 QUARRY_LARGE_COUNT(Type_create_hindexed, MPI_COMM_WORLD,
-                   (MPI_Count count, MPI_Count const* lengths, MPI_Count const* places,
+                   (MPI_Count count, MPI_Count const* lengths, MPI_Count const* displacements,
                     MPI_Datatype old_type, MPI_Datatype* new_type),
-                   (N(count), A(lengths, count), P(places), old_type, new_type))
+                   (N(count), A(lengths, count), P(displacements), old_type, new_type))
 QUARRY_LARGE_COUNT(Type_create_indexed_block, MPI_COMM_WORLD,
-                   (MPI_Count count, MPI_Count block_length, MPI_Count const* places,
+                   (MPI_Count count, MPI_Count block_length, MPI_Count const* displacements,
                     MPI_Datatype old_type, MPI_Datatype* new_type),
-                   (N(count), N(block_length), A(places, count), old_type, new_type))
+                   (N(count), N(block_length), A(displacements, count), old_type, new_type))
 QUARRY_LARGE_COUNT(Type_create_hindexed_block, MPI_COMM_WORLD,
-                   (MPI_Count count, MPI_Count block_length, MPI_Count const* places,
+                   (MPI_Count count, MPI_Count block_length, MPI_Count const* displacements,
                     MPI_Datatype old_type, MPI_Datatype* new_type),
-                   (N(count), N(block_length), P(places), old_type, new_type))
+                   (N(count), N(block_length), P(displacements), old_type, new_type))
 QUARRY_LARGE_COUNT(Type_create_struct, MPI_COMM_WORLD,
-                   (MPI_Count count, MPI_Count const* lengths, MPI_Count const* places,
+                   (MPI_Count count, MPI_Count const* lengths, MPI_Count const* displacements,
                     MPI_Datatype const* types, MPI_Datatype* new_type),
-                   (N(count), A(lengths, count), P(places), types, new_type))
+                   (N(count), A(lengths, count), P(displacements), types, new_type))
 QUARRY_LARGE_COUNT(Type_create_resized, MPI_COMM_WORLD,
                    (MPI_Datatype old_type, MPI_Count lower_bound, MPI_Count extent,
                     MPI_Datatype* new_type),

@@ -14,7 +14,7 @@ class simulated_pages {
  public:
   static constexpr bool is_simulated = true;
 
-  explicit simulated_pages(bytes page, bytes limit = ~bytes{0}) : page_{page}, limit_{limit} {}
+  explicit simulated_pages(bytes page, bytes limit = no_limit) : page_{page}, limit_{limit} {}
 
   [[nodiscard]] bytes page_bytes() const { return page_; }
   [[nodiscard]] std::uint64_t reserve(bytes size) {

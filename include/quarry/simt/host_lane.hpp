@@ -79,8 +79,9 @@ class QUARRY_API host_lane {
   /// Lets other lanes run, because this lane waits for another lane's next step.
   virtual void pause() = 0;
 
-  /// Lets other lanes run until a lane calls `wake` for this one, or nothing else can run. Returns
-  /// whether `wake` was called. The caller must look again in any case: it can be resumed early.
+  /// Lets other lanes run until a lane calls `wake` for this lane. The scheduler also resumes this
+  /// lane if no other lane can run, and from time to time. Returns whether `wake` was called. The
+  /// caller must look again in any case.
   virtual bool park() {
     pause();
     return true;

@@ -143,8 +143,8 @@ QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t attempts = 0,
 }
 
 /// CPU: `pause`, but the scheduler of fibers leaves this lane out until `wake`. So lanes that wait
-/// cost no time. Returns false if nobody woke the lane: no other lane could run, or it is time for
-/// a look to be safe.
+/// cost no time. Returns false if the scheduler resumed the lane without a `wake`, which it does if
+/// no other lane can run, and from time to time. So a lane may miss a `wake` and still go on.
 inline bool park() {
   if (current_lane != nullptr) return current_lane->park();
   yield_thread();

@@ -40,8 +40,8 @@ struct key_comparison {
   replay_result together;          ///< the other part in one pool
   std::vector<compared_key> keys;  ///< in the order of the options
   /// The index of the best key. A key is better if the trace fits with it, then if it has fewer
-  /// failures, then if it reserves less; of equal keys the first one. The number of keys if no key
-  /// is better than one pool
+  /// failures, then if it reserves less; of equal keys the first key is best. The number of keys if
+  /// no key is better than one pool
   std::size_t best = 0;
   name_tables names;
   std::vector<std::string> problems = {};  ///< `reader::problems` of the trace

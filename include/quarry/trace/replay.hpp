@@ -124,7 +124,7 @@ struct replay_options {
   /// The maximum number of samples; at least 2
   std::size_t max_samples = 2048;
   /// Samples are taken from event number `sample_begin` on, and before `sample_end`. The maxima of
-  /// the first one include the state before `sample_begin`
+  /// the first sample include the state before `sample_begin`
   std::uint64_t sample_begin = 0, sample_end = std::numeric_limits<std::uint64_t>::max();
 };
 
@@ -171,8 +171,8 @@ struct replay_result {
   std::uint64_t failures = 0;  ///< allocations that did not fit; they and their frees are skipped
   std::optional<replay_failure> first_failure;
   std::uint64_t unknown_frees = 0;  ///< of addresses that the trace did not allocate
-  std::uint64_t repeated_addresses =
-      0;                                ///< allocations at addresses in use; the older one is freed
+  /// Allocations at addresses in use: the replay frees the older allocation
+  std::uint64_t repeated_addresses = 0;
   std::uint64_t recorded_failures = 0;  ///< events `fail`
   /// Recorded failures that were tried again: all of them if `max_bytes` limits the memory, or if
   /// the memory is real. The replay frees their memory at once, because the program's use of it is

@@ -11,9 +11,9 @@
 //   T, O        a ticket counter                    ticket_counters.hpp
 //   I, J        a set of segments or blocks         bit_tree.hpp
 //   S, W        the free blocks of a segment        segment_table.hpp
-//   K, Z        the parts of a superblock           coalescing/superblock.hpp
-//   M, F        the map of superblocks              coalescing/superblock_map.hpp
-//   Q           a header in a dynamic superblock    coalescing/segment_header.hpp
+//   K, Z        the parts of a superblock           superblock.hpp
+//   M, F        the map of superblocks              superblock_map.hpp
+//   Q           a header in a dynamic superblock    segment_header.hpp
 #pragma once
 
 #include "quarry/simt/atomic.hpp"

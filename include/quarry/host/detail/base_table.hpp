@@ -39,9 +39,8 @@ struct chunk_record {
 /// A word of 0 is an empty slot. Base addresses are multiples of 16 below 2^48, and the hash is one
 /// to one on these. Its upper part is the home slot, so home and remainder together identify the
 /// base address (quotienting; Knuth, "The Art of Computer Programming", 6.4, exercise 13). A larger
-/// table needs fewer bits for the remainder and more bits for numbers. The code has 10 to 16 bits.
-///
-/// A code is one of:
+/// table needs fewer bits for the remainder and more bits for numbers. The code has 10 to 16 bits,
+/// and is one of:
 ///   the requested size + 2;
 ///   `unallocated`: the chunk is not allocated;
 ///   `needs_chunk`: the reader must load the chunk. This code is used if the size is too large for

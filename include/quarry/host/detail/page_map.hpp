@@ -37,7 +37,7 @@ class QUARRY_API page_map {
   static void remove(chunk_view const& view, std::uint64_t base, bytes size) noexcept;
 
   /// The only pool that has a block in the map page of `address`, which is below 2^48; nullptr if
-  /// no pool or several pools have one.
+  /// no pool or several pools have such a block.
   [[nodiscard]] static chunk_view const* only_view(std::uint64_t address) {
     entry const* const leaf =
         process_wide.leaves[address / leaf_bytes].load(std::memory_order_acquire);  // (L)

@@ -70,7 +70,8 @@ class QUARRY_POISONS pool_growth {
     release_down_to(0);
   }
   /// Returns empty blocks. Then takes one block of `wanted` minus the reserved bytes, if that is
-  /// positive. Does nothing if a block of at least the same size would replace the only empty one.
+  /// positive. Does nothing if a block of at least the same size would replace the only empty
+  /// block.
   void coalesce(bytes wanted) noexcept {
     slices_.release(pages());  // may empty blocks
     if (replaces_in_vain(wanted)) return;
@@ -220,7 +221,7 @@ class QUARRY_POISONS pool_growth {
     release_down_to(maximum - std::min(maximum, size_of_block(needed)));
     return std::nullopt;
   }
-  /// Whether a coalesce to `wanted` bytes would replace the only empty block by one that is not
+  /// Whether a coalesce to `wanted` bytes would replace the only empty block by a block that is not
   /// smaller, although the pool holds `wanted` bytes. A heuristic that fires at each free would do
   /// that each time.
   [[nodiscard]] bool replaces_in_vain(bytes wanted) const {

@@ -189,7 +189,7 @@ class segment_tables {
   }
   /// Adds an allocation of which `opening` has one reference. Returns false and changes nothing if
   /// a table cannot grow.
-  [[nodiscard]] bool add(gap const& place, std::string_view name, bytes size, bytes requested,
+  [[nodiscard]] bool add(gap const& found, std::string_view name, bytes size, bytes requested,
                          record_number opening) {
     record_number const reference_number = new_reference(opening, 0);
     if (reference_number == 0) return false;
@@ -201,12 +201,12 @@ class segment_tables {
     segment_allocation& fresh = allocation(number);
     std::memset(fresh.name, 0, sizeof fresh.name);
     std::memcpy(fresh.name, name.data(), name.size());
-    fresh.base = place.base;
+    fresh.base = found.base;
     fresh.size = size;
     fresh.requested = requested;
     fresh.first_reference = reference_number;
-    fresh.next = place.link->load();
-    *place.link = number;
+    fresh.next = found.link->load();
+    *found.link = number;
     return true;
   }
   /// Returns false and changes nothing if the table of references cannot grow.

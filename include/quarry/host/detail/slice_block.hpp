@@ -172,7 +172,7 @@ class slice_block {
     return record.has(address) && tag_.load_acquire() == tag ? record : chunk_record{};
   }
   /// For any thread: the slice in use whose base address is `address`, and its group. Its state is
-  /// free if there is none. The same holds as for `find`.
+  /// free if there is no such slice. The guarantees are those of `find`.
   [[nodiscard]] found look(std::uint64_t address) const {
     constexpr found none_in_use{0, state{free_flag}};
     std::uint64_t const tag = tag_.load_acquire(), base = map_page_of(tag);

@@ -16,10 +16,10 @@ namespace quarry::inline QUARRY_ABI {
 /// (`quick_lists::pays`), a number of frees caches nothing: 128 frees for each cached chunk that no
 /// request took again, at most 32,768 frees.
 ///
-/// A block that is much larger than the program needs is never full. So without a limit, requests
-/// would take memory of it that was never used while cached chunks lie idle, and the system would
-/// have to provide that memory. While less than half of the reserved bytes was ever used, the
-/// cached chunks are merged each time that the used bytes have grown by a sixteenth.
+/// A block that is much larger than the program needs is never full. Requests would then take its
+/// unused rest while cached chunks lie idle, and the system would have to provide pages for that
+/// rest. So while less than half of the reserved bytes was ever used, the arena merges its cached
+/// chunks each time that the used bytes have grown by a sixteenth.
 template <class Index>
 class caching_arena : public chunk_arena<Index> {
   using core = chunk_arena<Index>;

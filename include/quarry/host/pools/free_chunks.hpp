@@ -11,9 +11,9 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Best fit: the smallest chunk that is large enough. Of chunks of equal size it takes the one that
-/// became free first (the rule of Umpire's QuickPool), or with `ByAddress` the one with the lowest
-/// address (the rule of Umpire's DynamicPoolList).
+/// Best fit: the smallest chunk that is large enough. Of chunks of equal size it takes the chunk
+/// that became free first (the rule of Umpire's QuickPool), or with `ByAddress` the chunk with the
+/// lowest address (the rule of Umpire's DynamicPoolList).
 ///
 /// O(log n). Has a node of a std::set for each free chunk, and a spare node for each chunk that is
 /// not free, so that frees need no memory.

@@ -25,7 +25,7 @@ struct pool_state {
 };
 
 /// A user's rule. Returns the bytes that the pool should hold after coalescing; 0 means that it
-/// should not coalesce. `context` is what the heuristic was made with.
+/// should not coalesce. `context` is the argument of `heuristic::by_rule`.
 using heuristic_function = bytes (*)(pool_state const& pool, void* context);
 
 /// A value: heuristics with equal fields decide equally. So a heuristic can be recorded and

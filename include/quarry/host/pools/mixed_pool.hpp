@@ -24,7 +24,7 @@ struct mixed_options {
 };
 
 /// What a mixed pool counts, in bytes unless said otherwise. `granted`: the slot sizes of small
-/// allocations, and the requested sizes of large ones.
+/// allocations, and the requested sizes of large allocations.
 struct mixed_pool_counts {
   bytes reserved = 0, peak_reserved = 0;  ///< of the resource
   bytes granted = 0;                      ///< of the allocations in use

@@ -68,7 +68,7 @@ class plan_cursor {
   };
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(sizes_.size()); }
-  /// The next allocation. The first allocation of a period follows its last one.
+  /// The next allocation. The first allocation of a period follows its last allocation.
   [[nodiscard]] std::uint32_t after(std::uint32_t number) const {
     return number + 1 == count() && period_begin_ < count() ? period_begin_ : number + 1;
   }

@@ -47,7 +47,7 @@ class QUARRY_POISONS planned_memory {
   planned_memory(planned_memory const&) = delete;
   planned_memory& operator=(planned_memory const&) = delete;
 
-  /// Makes the first request of the plan's period, or of a plan without a period, the next one.
+  /// Continues at the first request of the plan's period, or of the plan if it has no period.
   /// Programs may call it when an iteration begins. Allocations in use stay valid.
   void restart() { cursor_.restart(); }
 
@@ -96,7 +96,7 @@ class QUARRY_POISONS planned_memory {
   ~planned_memory() = default;
 
   /// Allocates `size` bytes at a multiple of `alignment`. Uses the place of the plan if the request
-  /// is the next one, the bytes are free, and `may_use(offset, granted bytes)` is true. Otherwise
+  /// follows the plan, the bytes are free, and `may_use(offset, granted bytes)` is true. Otherwise
   /// returns `allocate_in_fallback()`. Throws `bad_argument` if `alignment` is not a power of two,
   /// std::bad_alloc, and what the fallback throws. O(log n) for n allocations of the plan.
   template <std::predicate<bytes, bytes> MayUse, std::invocable AllocateInFallback>

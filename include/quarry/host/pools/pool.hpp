@@ -75,8 +75,8 @@ class QUARRY_POISONS pool {
         pointer, [](std::uint64_t) { return false; },
         [](detail::slice_block&, std::uint64_t) { return false; });
   }
-  /// Frees up to 64 slices that other threads freed, those of one group. The threads have poisoned
-  /// their memory. Returns false if there are none.
+  /// Frees a group of up to 64 slices that other threads have freed and poisoned. Returns false if
+  /// there is no such group.
   bool deallocate_returned(detail::returned_slices& returned) noexcept {
     return returned.take(
         [this](detail::slice_block const& slice_block) {
@@ -245,8 +245,8 @@ class QUARRY_POISONS pool {
   }
 
   /// Frees a slice without a label. Otherwise returns `chunk(base)`, or `labelled(block, base)` for
-  /// a slice with a label or a free one. All steps but those of a slice are tail calls, so that
-  /// its free needs no stack frame.
+  /// a slice that has a label or is free. The other calls are tail calls, so that the free of a
+  /// slice needs no stack frame.
   template <class Chunk, class Labelled>
   [[gnu::always_inline]] bool deallocate_slice(void* pointer, Chunk const& chunk,
                                                Labelled const& labelled) noexcept {
@@ -293,7 +293,7 @@ class QUARRY_POISONS pool {
     memory_.flush_slices(slice_block);
     return maintains_after_frees_ ? maintain() : true;
   }
-  /// Frees slice `first + i` for each bit i. The last one may dissolve the block.
+  /// Frees slice `first + i` for each bit i. The last free may dissolve the block.
   void deallocate_slices(detail::slice_block& slice_block, std::uint32_t first,
                          std::uint64_t bits) noexcept {
     while (bits != 0) {

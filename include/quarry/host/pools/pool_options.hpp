@@ -28,8 +28,8 @@ struct pool_options {
   /// frees; 0 means never
   std::uint64_t shrink_after = 0;
   std::string name = {};  ///< for reports
-  bool is_tracked =
-      true;  ///< the registry knows its allocations; never those of a simulated resource
+  /// The registry knows the pool's allocations; never those of a simulated resource
+  bool is_tracked = true;
   /// Bytes after each allocation that detect overruns, at most 65536; 0 means none. The
   /// constructor throws `bad_argument` if the host cannot access the memory. See red_zone.hpp.
   bytes red_zone = 0;

@@ -31,9 +31,9 @@ struct stitched_counts {
   bytes reserved = 0, peak_reserved = 0;    // of pages
   bytes allocated = 0, peak_allocated = 0;  // requested bytes
   bytes granted = 0;                        // of the chunks that serve them
-  bytes largest_free = 0;                   // chunk
+  bytes largest_free = 0;                   // the largest free chunk
   bytes moved = 0;                          // bytes of moved pages
-  std::uint64_t growths = 0;                // requests that fitted no free chunk
+  std::uint64_t growths = 0;                // requests for which no free chunk sufficed
   std::uint64_t invalid_frees = 0;          // frees of addresses that were not in use
   std::size_t allocations_in_use = 0;
 };
@@ -196,7 +196,7 @@ class QUARRY_POISONS stitched_pool {
     return reinterpret_cast<void*>(base);
   }
 
-  /// Allocates from pages mapped side by side: first free pages of the pool, then new ones.
+  /// Allocates from pages mapped side by side: first free pages of the pool, then new pages.
   [[nodiscard]] std::uint64_t grow_for(sizes needed) {
     bytes const page = pages_.page_bytes();
     bytes const mapped_bytes = (needed.granted + page - 1) & ~(page - 1);

@@ -32,7 +32,7 @@ struct stream_pool_counts {
   bytes granted = 0;                        // of the chunks that serve them
   std::uint64_t allocations = 0, deallocations = 0, invalid_frees = 0;
   std::uint64_t blocks_allocated = 0, blocks_returned = 0;
-  std::uint64_t events = 0, waits = 0;  // recorded, and streams made to wait
+  std::uint64_t events = 0, waits = 0;  // events recorded; waits of streams for them
   std::uint64_t shares = 0;             // times that all streams' memory was made common
   std::size_t streams = 0, allocations_in_use = 0;
 };

@@ -27,13 +27,13 @@ namespace quarry::inline QUARRY_ABI {
 ///   - The address of a larger allocation goes into the arena's list (returned_addresses). The
 ///     owner frees all addresses of the list when it next allocates. If an address is in the list
 ///     twice, the arena's pool refuses and counts the second entry.
-/// `counts`, `audit`, `release` and `leave` free all. If no thread owns the arena, the freeing
-/// thread does that at once. An idle thread keeps what others freed: at most what its arena had
-/// reserved at the thread's last allocation, and the list. So a thread that will not allocate for
-/// long, such as an idle worker, should call `leave`. The options, such as block sizes and
-/// `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new thread. A
-/// thread does not use the free memory of another thread; `release` returns it to the resource. If
-/// threads need few blocks, one pool in a `synchronized_resource` reserves less.
+/// `counts`, `audit`, `release` and `leave` free all of these. If no thread owns the arena, the
+/// freeing thread frees them at once. An idle thread keeps what others freed: at most what its
+/// arena had reserved at the thread's last allocation, and the list. So a thread that will not
+/// allocate for long, such as an idle worker, should call `leave`. The options, such as block sizes
+/// and `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new
+/// thread. A thread does not use the free memory of another thread; `release` returns it to the
+/// resource. If threads need few blocks, one pool in a `synchronized_resource` reserves less.
 ///
 /// An arena's pool is Guarded by: the thread that owns the arena. The owner changes under the
 /// mutex. A thread that frees into an arena without an owner, or releases it, owns it for that
@@ -334,7 +334,7 @@ class QUARRY_POISONS thread_arenas {
     if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
     while (own.arena_pool->deallocate_returned(own.returned_slices)) continue;
   }
-  /// Frees those that are no slices, and lets the pool serve quickly again.
+  /// Frees the addresses in the arena's list, and lets the pool serve quickly again.
   [[gnu::noinline]] static void free_returned(arena& own) noexcept {
     own.has_returns.store(false, std::memory_order_relaxed);                      // (H)
     own.max_quick.store(own.arena_pool->max_quick(), std::memory_order_relaxed);  // (H)

@@ -149,12 +149,12 @@ QUARRY_API void mark_below(std::uint64_t address) noexcept;
 [[nodiscard]] QUARRY_API std::optional<allocation_record> find_slowly(std::uint64_t address);
 
 /// Returns the record of the allocation that contains `address`. If an allocator takes memory from
-/// another one, several records contain the address. Then `find` returns the smallest record, and
-/// of equally large records the record of the youngest allocator. So for an address that is free in
-/// a pool it returns the pool's block, if a tracked or named resource allocated that block. Returns
-/// nullopt if no record contains the address, if it is beyond 2^48, or if it lies in a block of
-/// more than 2^38 bytes (256 GiB). O(1) expected. Takes no lock. A lookup that finds nothing
-/// repeats while a pool moves its table, so a signal handler must not call this.
+/// another allocator, several records contain the address. Then `find` returns the smallest record,
+/// and of equally large records the record of the youngest allocator. So for an address that is
+/// free in a pool it returns the pool's block, if a tracked or named resource allocated that block.
+/// Returns nullopt if no record contains the address, if it is beyond 2^48, or if it lies in a
+/// block of more than 2^38 bytes (256 GiB). O(1) expected. Takes no lock. A lookup that finds
+/// nothing repeats while a pool moves its table, so a signal handler must not call this.
 [[nodiscard]] inline std::optional<allocation_record> find(void const* address) {
   auto const number = reinterpret_cast<std::uint64_t>(address);
   if (number >= detail::object_starts::end) return std::nullopt;

@@ -43,7 +43,7 @@ class simulated_resource {
   [[nodiscard]] std::uint64_t deallocations() const { return deallocations_; }
 
  private:
-  bytes limit_ = ~bytes{0};
+  bytes limit_ = no_limit;
   bytes reserved_ = 0;
   std::uint64_t next_ = 1 << 20;
   std::uint64_t allocations_ = 0;
