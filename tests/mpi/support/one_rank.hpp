@@ -28,6 +28,7 @@ class one_rank {
     all_.all = {1, 0, nullptr, 1};
     all_.activity = &activity_;
     all_.threads = 1;
+    all_.refused = &refused_;
     all_.environment = const_cast<char**>(environment);
     record_.resize(64);
     quarry_mpi_layout = {record_.data(), 64,      0, 1, &all_, &rank_,
@@ -50,6 +51,7 @@ class one_rank {
   mail mailbox_{};
   world all_{};
   activity_counter activity_;
+  refused_memory refused_{};
   std::vector<char> record_;
 };
 
