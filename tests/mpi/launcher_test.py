@@ -100,6 +100,14 @@ class Launcher(unittest.TestCase):
                 f"after the MPI call at large_local.c:{place}\n",
             )
 
+    def test_programs_of_other_mpis_are_refused(self):
+        program = self.folder / "other"
+        program.write_bytes(b"\x7fELF and a name in it: libmpi.so.40\0")
+        program.chmod(0o700)
+        result = self.run_program("other", 3)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertEqual(result.stderr, f"quarry-mpirun: {program} was compiled for another MPI; use quarry-mpicc\n")
+
     def test_an_empty_value_is_none(self):
         for option in "-n", "--seed", "--trace":
             result = self.run_program("arguments", 3, "one", options=(option, ""))
