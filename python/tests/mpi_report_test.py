@@ -102,6 +102,17 @@ def test_ranks_that_take_turns_are_shown_as_if_each_had_a_processor(tmp_path):
     assert losses(content) == {(0, "MPI_Barrier", 1): 30}
 
 
+@pytest.mark.parametrize("name, lost", [("MPI_Ssend", {(1, "MPI_Ssend", 0): 70}), ("MPI_Send", {})])
+def test_a_synchronous_send_waits_for_a_receive_that_began_before_its_turn(tmp_path, name, lost):
+    """Rank 0 computes 80 µs until its receive, then rank 1 computes 10 µs until its send."""
+    program = Program(2, "cpu")
+    program.add(0, 0, 0, Role.CALL, "MPI_Init")
+    program.add(1, 80, 80, Role.CALL, "MPI_Init")
+    program.receive(0, 80, 92, peer=1)
+    program.add(1, 90, 91, Role.SEND, name, peer=0, bytes=8)
+    assert losses(analysed(program, tmp_path)) == lost
+
+
 def test_a_broadcast_waits_for_its_root_and_a_reduction_only_at_its_root(tmp_path):
     program = Program(3, "cpu")
     for rank in range(3):

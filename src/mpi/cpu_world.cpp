@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_world.hpp"
 
+#include "heap_share.hpp"
 #include "mailbox.hpp"
 #include "meeting.hpp"
 
@@ -113,7 +114,7 @@ bool cpu_world::is_stuck(std::uint64_t activity) const {
 }
 
 int cpu_world::status() const {
-  if (all_.aborted == 2) throw out_of_memory{"the ranks", heap_bytes_, "run with a larger --heap"};
+  if (all_.aborted == 2) throw heap_too_small(heap_bytes_);
   if (all_.aborted != 0) return all_.abort_code;
   for (auto const& rank : ranks_)
     if (rank.exit_code != 0) return rank.exit_code;

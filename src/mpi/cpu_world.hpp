@@ -48,7 +48,7 @@ class cpu_world {
   /// same counts.
   [[nodiscard]] bool is_stuck(std::uint64_t activity) const;
 
-  /// The exit status of the program. Throws `out_of_memory` if the heap was too small to begin.
+  /// The exit status of the program. Throws `bad_argument` if the heap was too small to begin.
   [[nodiscard]] int status() const;
 
   [[nodiscard]] world& state() { return all_; }

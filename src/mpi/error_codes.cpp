@@ -45,7 +45,7 @@ QUARRY_SLOW char const* error_text(rank_state& rank, int code) {
     case MPI_SUCCESS:
       return "no error";
     case MPI_ERR_BUFFER:
-      return "invalid buffer";
+      return "the buffer is missing or too small, or one is attached already";
     case MPI_ERR_COUNT:
       return "invalid count";
     case MPI_ERR_TYPE:

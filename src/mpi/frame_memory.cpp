@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heap memory for variable-length arrays and large local variables (compiler/frame_memory.hpp).
+#include "format.hpp"
 #include "progress.hpp"
 
 using namespace quarry::mpi;
@@ -11,6 +12,22 @@ struct alignas(16) frame_block {
   void* previous;
 };
 
+[[noreturn]] QUARRY_SLOW void end_without_memory(unsigned long size) {
+  constexpr std::int32_t code = 1;
+  if (begin_abort(code)) {
+    failure& first = the_world().first_failure;
+    text_buffer text{first.text, failure::text_bytes};
+    text.add("rank ");
+    text.add_number(own_rank());
+    text.add(": the heap has no memory for a local variable of ");
+    text.add_number(static_cast<std::int64_t>(size));
+    text.add(" bytes; run with a larger --heap");
+    if (first.place != 0) text.add("; after the MPI call at");
+    first.length = static_cast<std::uint32_t>(text.length());
+  }
+  end_rank(code);
+}
+
 }  // namespace
 
 extern "C" {
@@ -21,10 +38,7 @@ QUARRY_SLOW void* quarry_mpi_frame_allocate(void** newest, unsigned long size,
                                             unsigned long alignment) {
   unsigned long const padding = alignment > alignof(frame_block) ? alignment : 0;
   auto* const block = static_cast<frame_block*>(allocate(sizeof(frame_block) + size + padding));
-  if (block == nullptr) {
-    quarry::simt::atomic_ref<std::uint32_t>{the_world().aborted}.store(2, quarry::simt::release);
-    end_rank(1);
-  }
+  if (block == nullptr) end_without_memory(size);
   block->previous = *newest;
   *newest = block;
   auto const address = reinterpret_cast<std::uintptr_t>(block + 1);

@@ -3,6 +3,7 @@
 
 #include "device_memory.hpp"
 #include "fault_core.hpp"
+#include "heap_share.hpp"
 
 #include <unistd.h>
 
@@ -133,7 +134,7 @@ int gpu_watch::end() {
   world state{};
   copy(&state, all_, sizeof(state), cudaMemcpyDeviceToHost);
   std::fputs(describe_failure(state.first_failure, places_).c_str(), stderr);
-  if (state.aborted == 2) throw out_of_memory{"the ranks", heap_bytes_, "run with a larger --heap"};
+  if (state.aborted == 2) throw heap_too_small(heap_bytes_);
   if (state.aborted != 0) return state.abort_code;
   read_ranks();
   for (auto const& rank : seen_)

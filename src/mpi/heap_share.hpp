@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap's share of a GPU's memory, which other programs use at the same time.
+// The size of the heap: its share of a GPU's memory, which other programs use at the same time.
 #pragma once
 
 #include "quarry/core/errors.hpp"
@@ -19,6 +19,13 @@ inline constexpr bytes most_heap = bytes{16} << 30;
 /// of `least_heap`.
 [[nodiscard]] constexpr bytes heap_share(bytes free_bytes, unsigned attempt) {
   return std::clamp((free_bytes >> (attempt + 1)) / least_heap * least_heap, least_heap, most_heap);
+}
+
+/// For a heap in which the ranks cannot begin.
+[[nodiscard]] inline bad_argument heap_too_small(bytes size) {
+  return bad_argument{"a heap of " + std::to_string(size) +
+                      " bytes has no room for what the ranks need to begin; run with a larger "
+                      "--heap"};
 }
 
 struct heap_taken {

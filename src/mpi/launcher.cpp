@@ -333,7 +333,7 @@ std::string describe_failure(failure const& first, std::vector<std::string> cons
   if (first.length == 0) return {};
   std::string message = "quarry-mpirun: " + std::string{first.text, first.length};
   if (first.place < places.size() && !places[first.place].empty())
-    message += ", " + places[first.place];
+    message += (message.ends_with(" at") ? " " : ", ") + places[first.place];
   return message + '\n';
 }
 

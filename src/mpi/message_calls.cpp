@@ -63,7 +63,8 @@ QUARRY_SLOW int send_checked(void const* data, int count, MPI_Datatype type, int
   if (int const error = check_message(rank, handle, count, type, to, tag, false, function, at))
     return error;
   if (how == mode::buffered && !fits_buffer(rank, static_cast<bytes>(count), type))
-    return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
+    return fail(rank, handle, MPI_ERR_BUFFER, function, "bytes attached",
+                rank.attached_buffer != nullptr ? rank.attached_bytes : 0);
   if (to == MPI_PROC_NULL) return MPI_SUCCESS;
   send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag, how, which);
   return MPI_SUCCESS;
@@ -77,7 +78,8 @@ QUARRY_SLOW int isend_checked(void const* data, int count, MPI_Datatype type, in
   if (int const error = check_message(rank, handle, count, type, to, tag, false, function, at))
     return error;
   if (how == mode::buffered && !fits_buffer(rank, static_cast<bytes>(count), type))
-    return fail(rank, handle, MPI_ERR_BUFFER, function, "count", count);
+    return fail(rank, handle, MPI_ERR_BUFFER, function, "bytes attached",
+                rank.attached_buffer != nullptr ? rank.attached_bytes : 0);
   begin_isend(rank, *at, to, handle, result, [&](message& own) {
     return start_send(rank, {at, at->context}, data, static_cast<bytes>(count), type, to, tag, how,
                       which, own);

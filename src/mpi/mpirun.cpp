@@ -7,6 +7,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -83,6 +85,15 @@ option const* find(std::string const& name) {
   return name == "-v" ? find("--verbose") : nullptr;
 }
 
+/// Whether the file is a program that was linked with another MPI's library. It would run as one
+/// rank, without a message.
+bool is_of_other_mpi(std::string const& path) {
+  std::ifstream file{path, std::ios::binary};
+  std::string const bytes{std::istreambuf_iterator<char>{file}, {}};
+  auto const has = [&](char const* text) { return bytes.find(text) != std::string::npos; };
+  return bytes.starts_with("\177ELF") && has("libmpi") && !has("QUARRY_MPI_RANKS");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -114,6 +125,11 @@ int main(int argc, char** argv) {
   std::string program = argv[i];
   if (program.find('/') == std::string::npos && access(program.c_str(), X_OK) == 0)
     program = "./" + program;
+  if (is_of_other_mpi(program)) {
+    std::fprintf(stderr, "quarry-mpirun: %s was compiled for another MPI; use quarry-mpicc\n",
+                 program.c_str());
+    return 2;
+  }
   if (char const* const file = std::getenv("QUARRY_MPI_TUNE"); file != nullptr && *file != 0) {
     std::vector<std::string> command{program};
     command.insert(command.end(), argv + i + 1, argv + argc);

@@ -82,6 +82,32 @@ class Launcher(unittest.TestCase):
             self.assertEqual(result.returncode, 2, option)
             self.assertIn(f"quarry-mpirun: {option[0]} {option[1]}: must be", result.stderr)
 
+    def test_a_heap_in_which_the_ranks_cannot_begin_is_named(self):
+        result = self.run_program("arguments", 1000, "one", options=("--heap", "1000"))
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertRegex(result.stderr, "^quarry-mpirun: a heap of 1000 bytes has no room for .*; run with a larger --heap\n$")
+
+    def test_a_local_array_for_which_the_heap_has_no_room_names_rank_and_size(self):
+        self.assertEqual(self.run_program("large_local", 3).returncode, 0)
+        lines = (SOURCES / "large_local.c").read_text().splitlines()
+        place = 1 + next(i for i, line in enumerate(lines) if line.endswith("// before the array"))
+        for options in (), ("--threads", "2"):
+            result = self.run_program("large_local", 3, options=("--heap", "2000000", *options))
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertEqual(
+                result.stderr,
+                "quarry-mpirun: rank 2: the heap has no memory for a local variable of 3000000 bytes; run with a larger --heap; "
+                f"after the MPI call at large_local.c:{place}\n",
+            )
+
+    def test_programs_of_other_mpis_are_refused(self):
+        program = self.folder / "other"
+        program.write_bytes(b"\x7fELF and a name in it: libmpi.so.40\0")
+        program.chmod(0o700)
+        result = self.run_program("other", 3)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertEqual(result.stderr, f"quarry-mpirun: {program} was compiled for another MPI; use quarry-mpicc\n")
+
     def test_an_empty_value_is_none(self):
         for option in "-n", "--seed", "--trace":
             result = self.run_program("arguments", 3, "one", options=(option, ""))

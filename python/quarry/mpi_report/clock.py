@@ -17,6 +17,8 @@ WAITING = (Role.SEND, Role.RECEIVE, Role.WAIT, Role.COLLECTIVE, Role.PROBE)
 #: Operations in which a rank waits for the root alone, and in which the root alone waits.
 FROM_ROOT = ("Bcast", "bcast", "Scatter", "scatter", "Scatterv", "scatterv")
 TO_ROOT = ("Reduce", "reduce", "Gather", "gather", "Gatherv", "gatherv")
+#: Sends that always wait for their receives.
+SYNCHRONOUS = ("MPI_Ssend", "MPI_Issend")
 
 
 def kinds_of(trace: MpiTrace) -> np.ndarray:
@@ -33,13 +35,16 @@ def causes_of(trace: MpiTrace, matches: Matches) -> list[list[int]]:
     begin, end = trace.records["begin"], trace.records["end"]
     role, link = trace.records["role"], waiters_of(trace)
     causes: list[list[int]] = [[] for _ in range(len(begin))]
+    functions = np.array([name in SYNCHRONOUS for name in trace.functions] + [False])
+    is_synchronous = functions[np.minimum(trace.records["function"], len(trace.functions))]
     for send, receive in zip(matches.send.tolist(), matches.receive.tolist(), strict=True):
         if (waiter := int(link[receive])) >= 0:
             causes[waiter].append(send)
-        # A send waits for its receive if it has seen it begin.
+        # Another send waits for its receive if it has seen it begin.
         sender = int(link[send])
-        waits = sender >= 0 and role[send] != Role.SEND_PART
-        if waits and begin[sender] < begin[receive] < end[sender]:
+        if sender < 0 or role[send] == Role.SEND_PART:
+            continue
+        if is_synchronous[send] or begin[sender] < begin[receive] < end[sender]:
             causes[sender].append(receive)
     for probe, send in zip(matches.probe.tolist(), matches.probed_send.tolist(), strict=True):
         causes[probe].append(send)
