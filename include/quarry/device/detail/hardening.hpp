@@ -36,9 +36,8 @@ struct record {
   result.is_slice = !found.is_large;
   if (result.usable == 0 || !result.is_slice) return result;
   if constexpr (is_on(mitigation::poison)) result.formats = heap.state().formats[found.segment];
-  size_class const id = found.use.slices_class();
-  result.is_allocated = !is_free(heap.state(), id, found.segment, found.slice) &&
-                        heap.state().was_handed_out(id, found.segment, found.slice);
+  result.is_allocated = simt::indirect_call(&is_allocated, heap.state(), found.use.slices_class(),
+                                            found.segment, found.slice);
   return result;
 }
 
