@@ -291,6 +291,52 @@ TYPED_TEST(Hardening, ReportsADoubleFreeWithAndWithoutAQuarantine) {
   EXPECT_TRUE(heap.audit().empty());
 }
 
+/// Allocates two sizes in a heap of one segment. The second one reclaims the slices of the first
+/// that were not allocated, so that they are free although no lane ever freed them.
+struct reclaim_slices {
+  heap_ref heap;
+  void** pointers;
+
+  QUARRY_HD void operator()() const {
+    pointers[0] = heap.malloc(40);
+    pointers[1] = heap.malloc(1000);
+  }
+};
+
+/// Frees a slice that is free and was never allocated.
+struct free_reclaimed_slice {
+  heap_ref heap;
+  void** pointers;
+  bytes* size;
+
+  QUARRY_HD void operator()() const {
+    auto const own = reinterpret_cast<std::uint64_t>(pointers[0]);
+    auto const other = reinterpret_cast<std::uint64_t>(pointers[1]);  // perhaps nullptr
+    std::uint64_t const segment = own / 65536 * 65536;
+    std::uint64_t target = segment + 48 * 200;
+    for (; target - own < 48 || target + 2048 - other < 4096; target += 48 * 100) {
+    }
+    heap.free(reinterpret_cast<void*>(target));
+    *size = heap.usable_size(reinterpret_cast<void*>(target));
+  }
+};
+
+TYPED_TEST(Hardening, DetectsAFreeOfAReclaimedSliceAndChangesNothing) {
+  TypeParam const backend;
+  auto heap = backend.make_heap(one_segment);
+  typename TypeParam::template array<void*> pointers(2);
+  typename TypeParam::template array<bytes> size(1);
+  backend.run({1, 1}, reclaim_slices{heap.ref(), pointers.data()});
+  auto const before = heap.stats();
+  heap.clear_faults();
+  backend.run({1, 1}, free_reclaimed_slice{heap.ref(), pointers.data(), size.data()});
+  expect_only(heap, fault_kind::double_free, has_canary ? 2 : 1);
+  EXPECT_EQ(size.data()[0], has_canary ? 0u : 48u);
+  EXPECT_EQ(heap.stats().allocations_in_use, before.allocations_in_use);
+  EXPECT_EQ(heap.stats().free_slices, before.free_slices);
+  EXPECT_TRUE(heap.audit().empty());
+}
+
 /// Uses freed memory as if it were allocated. Keeps one slice allocated, so that the segment stays
 /// in use.
 struct use_freed {

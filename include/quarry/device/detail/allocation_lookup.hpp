@@ -29,6 +29,13 @@ enum class entry_source { cache, memory };
   return (bits >> slice % bits_per_word & 1) != 0 || target.peek().is_free();
 }
 
+/// Whether a slice is not free and was allocated in this use of its segment. Exact for a slice that
+/// other lanes do not change.
+[[nodiscard]] QUARRY_SLOW inline bool is_allocated(heap_state& state, size_class id,
+                                                   std::uint32_t segment, std::uint32_t slice) {
+  return !is_free(state, id, segment, slice) && state.was_handed_out(id, segment, slice);
+}
+
 /// A number of slices that stands for slices that are free.
 inline constexpr std::uint32_t freed_slices = ~0u;
 
@@ -110,9 +117,7 @@ template <entry_source Source>
   size_class const id = found.use.slices_class();
   std::uint32_t const first = joined_slices::first_of(heap.state(), id, found.segment, found.slice);
   bool const is_joined = joined_slices::count_at(heap.state(), id, found.segment, first) > 1;
-  if (is_free(heap.state(), id, found.segment, first) ||
-      !heap.state().was_handed_out(id, found.segment, first))
-    return nullptr;
+  if (!simt::indirect_call(&is_allocated, heap.state(), id, found.segment, first)) return nullptr;
   void* const base = heap.address(
       found.segment, bytes{first} * found.size + (is_joined ? joined_slices::offset : 0));
   return pointer < base ? nullptr : base;

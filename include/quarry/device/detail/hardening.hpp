@@ -26,8 +26,8 @@ inline constexpr bytes poison_limit = 4096;  // the maximum number of bytes that
 struct record {
   bytes usable = 0;  // 0: not an allocation; `look_up` has reported a fault
   bool is_slice = false;
-  bool was_handed_out = true;  // false: a slice that is not allocated
-  std::uint32_t formats = 0;   // how often its segment was cut into slices
+  bool is_allocated = true;   // false: a slice that is free or was never allocated
+  std::uint32_t formats = 0;  // how often its segment was cut into slices
 };
 
 [[nodiscard]] QUARRY_HD inline record record_of(heap_handle const& heap, location const& found) {
@@ -36,8 +36,8 @@ struct record {
   result.is_slice = !found.is_large;
   if (result.usable == 0 || !result.is_slice) return result;
   if constexpr (is_on(mitigation::poison)) result.formats = heap.state().formats[found.segment];
-  result.was_handed_out =
-      heap.state().was_handed_out(found.use.slices_class(), found.segment, found.slice);
+  result.is_allocated = simt::indirect_call(&is_allocated, heap.state(), found.use.slices_class(),
+                                            found.segment, found.slice);
   return result;
 }
 
@@ -148,9 +148,8 @@ QUARRY_HD inline void inspect(heap_handle const& heap, void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
     record const allocation = look_up(heap, pointer);
     if (allocation.usable == 0) return nullptr;
-    auto const found = allocation.was_handed_out
-                           ? mark{heap.state(), pointer, allocation}.set_freed()
-                           : mark::found::freed;
+    auto const found = allocation.is_allocated ? mark{heap.state(), pointer, allocation}.set_freed()
+                                               : mark::found::freed;
     if (found == mark::found::freed) {
       heap.report(fault_kind::double_free, allocation.usable, pointer);
       return nullptr;
@@ -172,7 +171,7 @@ QUARRY_HD inline void inspect(heap_handle const& heap, void* pointer) {
                                               [[maybe_unused]] void* pointer) {
   if constexpr (is_on(mitigation::canary)) {
     record const allocation = record_of(heap, locate<entry_source::memory>(heap, pointer));
-    return allocation.usable == 0 || !allocation.was_handed_out ||
+    return allocation.usable == 0 || !allocation.is_allocated ||
            mark{heap.state(), pointer, allocation}.is_freed();
   }
   return false;
