@@ -23,7 +23,7 @@ if(QUARRY_WITH_CUDA)
   set(launch_device src/mpi/block_memory.cpp src/mpi/driver_linker.cpp src/mpi/fault_core.cpp src/mpi/gpu_clocks.cpp src/mpi/gpu_memory.cpp src/mpi/gpu_peers.cpp src/mpi/gpu_program.cpp src/mpi/gpu_watch.cpp
     src/mpi/launch_cuda.cpp src/mpi/spread_memory.cpp)
 endif()
-add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp src/mpi/trace_file.cpp
+add_library(quarry_mpi_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp src/mpi/trace_file.cpp src/mpi/wrong_addresses.cpp
   ${launch_device})
 target_link_libraries(quarry_mpi_launcher PUBLIC quarry_mpi)
 quarry_options(quarry_mpi_launcher)

@@ -58,7 +58,7 @@ QUARRY_HD void* quarry_c_calloc_collective(unsigned long count, unsigned long si
   return cleared(allocate_collectively, count, size);
 }
 QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size) {
-  return checked(resize_for_program(old, size), size);
+  return resize_for_program(old, size);
 }
 QUARRY_SLOW void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long size) {
   void* memory = layout().heap().aligned_malloc(alignment, size);

@@ -107,6 +107,12 @@ gpu_heaps::gpu_heaps(launch_options const& asked, std::vector<gpu_part> const& p
         "cudaMemcpy");
 }
 
+std::vector<heap const*> gpu_heaps::all() const {
+  std::vector<heap const*> result;
+  for (auto const& each : heaps_) result.push_back(each.get());
+  return result;
+}
+
 void gpu_heaps::describe_faults() const {
   for (std::size_t i = 0; i < heaps_.size(); ++i) {
     heap const& memory = *heaps_[i];

@@ -30,6 +30,7 @@ class gpu_heaps {
   [[nodiscard]] heap_ref const* table() const { return table_ ? table_->data() : nullptr; }
   /// The size of all heaps, and the most attempts that one of them took.
   [[nodiscard]] heap_taken const& taken() const { return taken_; }
+  [[nodiscard]] std::vector<heap const*> all() const;
   /// Prints what went wrong in the heaps: allocations that failed, wrong frees.
   void describe_faults() const;
 

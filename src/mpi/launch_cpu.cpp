@@ -8,6 +8,7 @@
 #include "rank_stacks.hpp"
 #include "signal_watch.hpp"
 #include "trace_file.hpp"
+#include "wrong_addresses.hpp"
 
 #include <unistd.h>
 
@@ -285,6 +286,12 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   trace_output.write(places());
   std::fputs(describe_failure(all.state().first_failure, places()).c_str(), stderr);
   int const status = trace_output.status_after(all.status());
+  std::fputs(describe_wrong_addresses({&all.memory()}, all.state().wrong_addresses,
+                                      [=](fault const& each) {
+                                        return std::uint64_t{each.block} * threads + each.thread;
+                                      })
+                 .c_str(),
+             stderr);
   if (status != 0) std::fputs(describe_refusals(*all.state().refused).c_str(), stderr);
   return status;
 }

@@ -18,6 +18,7 @@
 #include "short_run.hpp"
 #include "spread_memory.hpp"
 #include "trace_file.hpp"
+#include "wrong_addresses.hpp"
 
 #include <cuda_runtime.h>
 #include <unistd.h>
@@ -472,6 +473,16 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   write_trace();
   if (asked.is_verbose) heaps.describe_faults();
   int const end_status = trace_output.status_after(watch.end());
+  world ended{};
+  check(cudaMemcpy(&ended, all.data(), sizeof(ended), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  std::function<std::uint64_t(fault const&)> rank_of;  // a heap does not know the GPU of the caller
+  if (parts.size() == 1)
+    rank_of = [&](fault const& each) {
+      auto const thread =
+          std::uint64_t{each.block} * static_cast<std::uint32_t>(program.block) + each.thread;
+      return thread >> shift;
+    };
+  std::fputs(describe_wrong_addresses(heaps.all(), ended.wrong_addresses, rank_of).c_str(), stderr);
   if (end_status != 0) std::fputs(describe_refusals(*refused.data()).c_str(), stderr);
   return end_status;
 }

@@ -61,6 +61,11 @@ class superblock_heap {
   heap_ref heap_;
 };
 
+/// For a free or a resize of an address that is not allocated, unless the heap counts it.
+QUARRY_SLOW void note_wrong_address() {
+  (void)simt::atomic_ref<std::uint64_t>{the_world().wrong_addresses}.fetch_add(1, simt::relaxed);
+}
+
 [[nodiscard]] QUARRY_HD void* allocate_padded(bytes padded) {
   heap_ref const heap = layout().heap();
   if (padded > max_shared || has_own_warp()) return heap.malloc(padded);
@@ -120,21 +125,27 @@ QUARRY_SLOW void free_for_program(void* memory) {
     heap.free(memory);  // records a fault if it is not allocated
   } else if (auto const index = static_cast<detail::superblock*>(base)->index_of(memory);
              index != detail::superblock::no_part) {
-    (void)packed_coalescing::free(heap, static_cast<detail::superblock*>(base), index);
-  } else {
-    (void)dynamic_coalescing::free(superblock_heap{heap}, memory);
+    if (!packed_coalescing::free(heap, static_cast<detail::superblock*>(base), index))
+      note_wrong_address();
+  } else if (!dynamic_coalescing::free(superblock_heap{heap}, memory)) {
+    note_wrong_address();
   }
   note_activity();  // a rank may wait for memory
 }
 
 QUARRY_SLOW void* resize_for_program(void* memory, bytes size) {
-  if (memory == nullptr) return allocate_for_program(size);
-  if (compares_malloc()) return nullptr;  // their allocations do not tell their sizes
-  bytes const room = room_of(heap_of(memory), memory);
-  if (room == 0) return nullptr;
-  if (size <= room && size >= room / 2) return memory;
+  // other heaps' allocations do not tell their sizes
+  bytes const room = memory == nullptr || compares_malloc() ? 0 : room_of(heap_of(memory), memory);
+  if (memory != nullptr && room == 0) {
+    if (!compares_malloc()) note_wrong_address();
+    self().error_number = error_invalid;
+    return nullptr;
+  }
+  if (memory != nullptr && size <= room && size >= room / 2) return memory;
   void* const result = allocate_for_program(size);
-  if (result == nullptr) return size <= room ? memory : nullptr;
+  if (result == nullptr && memory != nullptr && size <= room) return memory;
+  if (result == nullptr) note_refusal(size);
+  if (memory == nullptr || result == nullptr) return result;
   std::memcpy(result, memory, room < size ? room : size);
   free_for_program(memory);
   return result;

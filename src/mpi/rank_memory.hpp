@@ -35,11 +35,12 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// the launcher's report.
 QUARRY_SLOW void note_refusal(bytes size);
 
-/// Frees what the functions of this file or the heap have returned.
+/// Frees what the functions of this file or the heap have returned. Of an address that is not
+/// allocated, it changes nothing, and the launcher reports it at the end.
 QUARRY_SLOW void free_for_program(void* memory);
 
-/// Resizes an allocation and keeps the bytes that fit. Returns null and changes nothing if there is
-/// no memory.
+/// Resizes an allocation and keeps the bytes that fit. Returns null, sets errno and changes nothing
+/// if there is no memory, or if `memory` is neither null nor allocated, which the launcher reports.
 [[nodiscard]] QUARRY_SLOW void* resize_for_program(void* memory, bytes size);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

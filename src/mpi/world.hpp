@@ -264,6 +264,9 @@ struct world {
   std::uint32_t gpus;       // that run ranks; 0 on the CPU
   std::uint64_t refusals;   // atomic: how often malloc or one of its family has returned null
   refused_memory* refused;
+  // Atomic: how often free or realloc got an address that is not allocated and the heap has not
+  // counted.
+  std::uint64_t wrong_addresses;
 };
 
 /// A superblock lives as long as its last segment. Where lifetimes differ that is four times as

@@ -220,6 +220,15 @@ class Launcher(unittest.TestCase):
         self.assertRegex(result.stderr, r"-n 100000: the ranks do not fit: 16000\.0\d GB of global variables \(1600000\d\d bytes of each rank\) "
                                         r"and .* GB for stacks and the ranks' state are 1600\d\.\d\d GB; the host has .* GB. Run with fewer ranks")
 
+    def test_frees_of_what_is_not_allocated_are_reported_and_change_nothing(self):
+        line = r"quarry-mpirun: free or realloc got an address that is not allocated, and changed nothing: 1 time"
+        for what, end in (("double", ", 0x.* by rank 2"), ("inside", ""), ("stack", ", 0x.* by rank 2"), ("realloc", "")):
+            for options in ((), ("--threads", 2)):
+                result = self.run_program("wrong_frees", 3, what, options=options)
+                self.assertEqual((result.returncode, result.stdout), (0, "done\n"), what)
+                self.assertRegex(result.stderr, f"^{line}{end}\n$", what)
+        self.assertEqual(self.run_program("wrong_frees", 3).stderr, "")
+
     def test_text_on_standard_error_appears_without_an_end_of_line(self):
         process = subprocess.Popen(self.command("writes", 2, "waits"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.assertTrue(select.select([process.stderr], [], [], 10)[0], "the text does not appear")

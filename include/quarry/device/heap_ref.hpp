@@ -136,11 +136,14 @@ class heap_ref {
   /// is no such allocation. O(1); records no fault.
   [[nodiscard]] QUARRY_HD void* allocation_of(void const* pointer) const {
     if (!handle_.is_usable()) return nullptr;
-    return simt::indirect_call([heap = handle_, pointer]() -> void* {
+    void* const base = simt::indirect_call([heap = handle_, pointer]() -> void* {
       void* const result = detail::base_of(heap, pointer);
       if (result == nullptr || detail::hardening::was_freed(heap, result)) return nullptr;
       return result;
     });
+    if (base == nullptr || !simt::indirect_call(&detail::was_handed_out, handle_, base))
+      return nullptr;
+    return base;
   }
 
   /// Allocates and constructs a T from `arguments`. Returns nullptr if there is no memory.

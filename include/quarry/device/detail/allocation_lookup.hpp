@@ -106,7 +106,8 @@ template <entry_source Source>
 }
 
 /// Returns the base address of the allocation that contains `pointer`, or nullptr if the address is
-/// free. An allocation in the quarantine is not free.
+/// free. An allocation in the quarantine is not free. Does not check `was_handed_out`: a function
+/// that does both needs two registers more, and all kernels of its file with it.
 [[nodiscard]] QUARRY_HD inline void* base_of(heap_handle const& heap, void const* pointer) {
   location const found = locate<entry_source::memory>(heap, pointer);
   if (found.is_large) {
@@ -117,10 +118,21 @@ template <entry_source Source>
   size_class const id = found.use.slices_class();
   std::uint32_t const first = joined_slices::first_of(heap.state(), id, found.segment, found.slice);
   bool const is_joined = joined_slices::count_at(heap.state(), id, found.segment, first) > 1;
-  if (!simt::indirect_call(&is_allocated, heap.state(), id, found.segment, first)) return nullptr;
+  if (is_free(heap.state(), id, found.segment, first)) return nullptr;
   void* const base = heap.address(
       found.segment, bytes{first} * found.size + (is_joined ? joined_slices::offset : 0));
   return pointer < base ? nullptr : base;
+}
+
+/// Whether an address that `base_of` returned was allocated in this use of its segment.
+[[nodiscard]] QUARRY_SLOW inline bool was_handed_out(heap_handle const& heap, void* base) {
+  std::uint64_t const offset = heap.offset_of(base);
+  auto const segment = static_cast<std::uint32_t>(offset >> heap.segment_shift());
+  segment_entry::view const view = heap.state().segments[segment].look_past_cache();
+  if (!view.use.is_slices()) return true;
+  std::uint32_t const slice = view.layout.by_size().quotient(
+      static_cast<std::uint32_t>(offset) & (static_cast<std::uint32_t>(heap.segment_bytes()) - 1));
+  return heap.state().was_handed_out(view.use.slices_class(), segment, slice);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::detail
