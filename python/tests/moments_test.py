@@ -158,6 +158,11 @@ def test_a_position_is_an_event_or_a_time(text, position):
     assert position_of(text) == position
 
 
+@pytest.mark.parametrize("text", ["123456789.123456789 s", "0.5 s", "3 s", "100 s", "0 s"])
+def test_a_time_is_written_with_all_its_digits(text):
+    assert str(position_of(text)) == text
+
+
 @pytest.mark.parametrize("text", ["", "-3", "1.5", "3 minutes", "1e3s", "s", "12,000", "inf s"])
 def test_other_positions_are_refused_with_the_grammar(text):
     with pytest.raises(BadArgument, match="an event's number, such as 12000, or a time"):

@@ -23,7 +23,10 @@ QUARRY_HD bool is_power_of_two(unsigned long number) {
 /// What calloc returns: memory of `allocate`, all zero.
 template <class Allocate>
 QUARRY_HD void* cleared(Allocate const& allocate, unsigned long count, unsigned long size) {
-  if (size != 0 && count > ~0ul / size) return checked(nullptr, ~bytes{0});
+  if (size != 0 && count > ~0ul / size) {  // more than any heap has
+    self().error_number = error_no_memory;
+    return nullptr;
+  }
   void* const memory = checked(allocate(count * size), count * size);
   if (memory != nullptr) fill_bytes(memory, 0, count * size);
   return memory;
@@ -61,6 +64,10 @@ QUARRY_SLOW void* quarry_c_realloc(void* old, unsigned long size) {
   return resize_for_program(old, size);
 }
 QUARRY_SLOW void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long size) {
+  if (!is_power_of_two(alignment)) {
+    self().error_number = error_invalid;
+    return nullptr;
+  }
   void* memory = layout().heap().aligned_malloc(alignment, size);
   for (std::uint32_t i = 0; memory == nullptr && spans_gpus() && i < the_world().gpus; ++i)
     memory = layout().heaps[i].aligned_malloc(alignment, size);

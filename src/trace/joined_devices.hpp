@@ -4,6 +4,7 @@
 #include "quarry/trace/event.hpp"
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +18,15 @@ namespace quarry::inline QUARRY_ABI::trace {
 [[nodiscard]] inline std::string_view device_of(std::string_view name) {
   return name.starts_with("device ") ? name.substr(0, name.find(", pool (")) : std::string_view{};
 }
+
+/// A hash of addresses with a random seed, so that no file can have addresses that all collide.
+struct seeded_hash {
+  std::uint64_t seed = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
+  [[nodiscard]] std::size_t operator()(std::uint64_t address) const {
+    std::uint64_t const mixed = (address ^ seed) * 0x9e3779b97f4a7c15;
+    return static_cast<std::size_t>(mixed ^ mixed >> 32);
+  }
+};
 
 /// Makes one memory of the memories of several devices, which may use equal addresses.
 ///
@@ -37,7 +47,8 @@ class joined_devices {
   }
 
  private:
-  using addresses = std::unordered_map<std::uint64_t, std::uint64_t>;  // in use -> joined
+  using addresses =
+      std::unordered_map<std::uint64_t, std::uint64_t, seeded_hash>;  // in use -> joined
 
   [[nodiscard]] std::uint64_t allocate(std::size_t memory, std::uint64_t address) {
     auto const [found, is_new] = memories_[memory].try_emplace(address, address);
@@ -50,7 +61,8 @@ class joined_devices {
   }
   [[nodiscard]] std::uint64_t deallocate(std::size_t memory, std::uint64_t address) {
     auto const found = memories_[memory].find(address);
-    if (found == memories_[memory].end())  // an unknown free must not free what others have
+    if (found ==
+        memories_[memory].end())  // an unknown free must not free another device's allocation
       return joined_.contains(address) ? unused() : address;
     std::uint64_t const result = found->second;
     memories_[memory].erase(found);
@@ -67,10 +79,10 @@ class joined_devices {
 
   /// The number of an allocator's memory in `memories_`.
   [[nodiscard]] std::size_t memory_of(std::uint32_t allocator, name_table const& allocators) {
+    if (allocator >= allocators.size()) return 0;  // a number without a name
     while (numbers_.size() <= allocator) {
       auto const number = static_cast<std::uint32_t>(numbers_.size());
-      std::string_view const device =
-          number < allocators.size() ? device_of(allocators.name(number)) : std::string_view{};
+      std::string_view const device = device_of(allocators.name(number));
       numbers_.push_back(device.empty() ? 0 : number_of(device));
     }
     return numbers_[allocator];
@@ -85,7 +97,7 @@ class joined_devices {
   std::vector<std::size_t> numbers_;  // of the allocators' memories
   std::unordered_map<std::string, std::size_t> devices_;
   std::vector<addresses> memories_ = std::vector<addresses>(1);
-  std::unordered_set<std::uint64_t> joined_;  // the addresses in use of all devices
+  std::unordered_set<std::uint64_t, seeded_hash> joined_;  // the addresses in use of all devices
   std::uint64_t next_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // malloc and its family, called by ranks that come together, alone, or along different paths.
 #include "mpi/rank_memory.hpp"
+#include "mpi/c_layouts.hpp"
 
 #include "mpi/support/ranks.hpp"
 #include "support/fibers_allowed.hpp"
@@ -141,6 +142,19 @@ TEST(RankMemory, LargerAlignmentsAndCopiesOfTextAreFreedLikeOthers) {
       expect_aligned(copy);
       for (void* each : {first, second, static_cast<void*>(copy)}) quarry_c_free(each);
     }
+  });
+}
+
+TEST(RankMemory, RequestsThatNoHeapCanServeAreNoRefusalsOfTheHeap) {
+  run_everywhere(1, [] {
+    EXPECT_EQ(quarry_c_aligned_alloc(3, 8), nullptr);
+    EXPECT_EQ(mpi::self().error_number, mpi::error_invalid);
+    EXPECT_EQ(quarry_c_calloc(~0ul / 2, 3), nullptr);
+    EXPECT_EQ(mpi::self().error_number, mpi::error_no_memory);
+    EXPECT_EQ(mpi::the_world().refusals, 0u);
+    EXPECT_EQ(quarry_c_malloc(std::uint64_t{1} << 50), nullptr);
+    EXPECT_EQ(mpi::the_world().refusals, 1u);
+    EXPECT_EQ(mpi::the_world().refused->first_size, std::uint64_t{1} << 50);
   });
 }
 

@@ -75,8 +75,9 @@ class MomentIndex:
             self._open.setdefault(key, []).append(ordered[low:high])
 
     def close(self, events: int | None = None) -> None:
-        """Packs the bins that end before event number `events`; all bins without it. What an event
-        ends belongs to the bin before it, so a bin that ends at this event may still grow."""
+        """Packs the bins that end before event number `events`; all bins without it. An
+        allocation that ends at an event belongs to the bin before that event, so a bin that ends at
+        event number `events` may still grow."""
         for key in sorted(self._open):
             level, number = key
             if events is None or self.first + (number + 1) * LEAF * FANOUT**level < events:

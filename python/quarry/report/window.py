@@ -25,7 +25,7 @@ class Position:
     is_time: bool
 
     def __str__(self) -> str:
-        return f"{self.value / 1e9:.12g} s" if self.is_time else f"event {self.value:,}"
+        return f"{Decimal(self.value).scaleb(-9).normalize():f} s" if self.is_time else f"event {self.value:,}"
 
 
 def position_of(text: str) -> Position:
