@@ -268,10 +268,12 @@ def convert(
 ) -> dict[str, Any]:
     """Writes a trace in Quarry's own format, or with `target` `rmm` in that of RMM's log.
 
-    Its memory does not grow with the number of events. RMM's log has only allocations, failures and
-    frees, and no call sites. Returns the number of events written, the number of `skipped_events`
-    that the format cannot hold, the format of the input, and what the reader skipped. `progress` is
-    called with the number of events until now. Raises BadArgument for an unknown `target`, BadTrace
-    if the file is not a trace, and ResourceFailed if a file cannot be read or written.
+    Its memory does not grow with the number of events; for RMM's log it grows with the allocations
+    in use. RMM's log has only allocations, failures and frees, and no call sites. There an
+    allocation at an address that another device uses gets an unused address. Returns the number of
+    events written, the number of `skipped_events` that the format cannot hold, the format of the
+    input, and what the reader skipped. `progress` is called with the number of events until now.
+    Raises BadArgument for an unknown `target`, BadTrace if the file is not a trace, and
+    ResourceFailed if a file cannot be read or written.
     """
     return _core.convert(os.fspath(path), os.fspath(output), target, progress)
