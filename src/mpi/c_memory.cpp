@@ -10,12 +10,6 @@ using namespace quarry::mpi;
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// What a function of malloc's family returns: the memory for `size` bytes, which may be null.
-QUARRY_HD void* checked(void* memory, bytes size) {
-  if (memory == nullptr) note_refusal(size);
-  return memory;
-}
-
 QUARRY_HD bool is_power_of_two(unsigned long number) {
   return number != 0 && (number & (number - 1)) == 0;
 }
@@ -27,13 +21,13 @@ QUARRY_HD void* cleared(Allocate const& allocate, unsigned long count, unsigned 
     self().error_number = error_no_memory;
     return nullptr;
   }
-  void* const memory = checked(allocate(count * size), count * size);
+  void* const memory = noted(allocate(count * size), count * size);
   if (memory != nullptr) fill_bytes(memory, 0, count * size);
   return memory;
 }
 
 QUARRY_HD char* duplicate(char const* text, unsigned long length) {
-  auto* const copy = static_cast<char*>(checked(allocate_for_program(length + 1), length + 1));
+  auto* const copy = static_cast<char*>(noted(allocate_for_program(length + 1), length + 1));
   if (copy == nullptr) return nullptr;
   copy_bytes(copy, text, length);
   copy[length] = 0;
@@ -46,7 +40,7 @@ QUARRY_HD char* duplicate(char const* text, unsigned long length) {
 extern "C" {
 
 QUARRY_HD void* quarry_c_malloc(unsigned long size) {
-  return checked(allocate_for_program(size), size);
+  return noted(allocate_for_program(size), size);
 }
 QUARRY_HD void quarry_c_free(void* pointer) {
   if (pointer != nullptr) free_for_program(pointer);
@@ -55,7 +49,7 @@ QUARRY_HD void* quarry_c_calloc(unsigned long count, unsigned long size) {
   return cleared(allocate_for_program, count, size);
 }
 QUARRY_HD void* quarry_c_malloc_collective(unsigned long size) {
-  return checked(allocate_collectively(size), size);
+  return noted(allocate_collectively(size), size);
 }
 QUARRY_HD void* quarry_c_calloc_collective(unsigned long count, unsigned long size) {
   return cleared(allocate_collectively, count, size);
@@ -71,7 +65,7 @@ QUARRY_SLOW void* quarry_c_aligned_alloc(unsigned long alignment, unsigned long 
   void* memory = layout().heap().aligned_malloc(alignment, size);
   for (std::uint32_t i = 0; memory == nullptr && spans_gpus() && i < the_world().gpus; ++i)
     memory = layout().heaps[i].aligned_malloc(alignment, size);
-  return checked(memory, size);
+  return noted(memory, size);
 }
 QUARRY_HD void* quarry_c_memalign(unsigned long alignment, unsigned long size) {
   return quarry_c_aligned_alloc(alignment, size);

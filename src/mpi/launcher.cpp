@@ -36,8 +36,9 @@ std::string wanted_device() {
 /// Refuses options that only the CPU has: a program that runs on a GPU would not do what they ask.
 void check_gpu_options(launch_options const& asked) {
   if (asked.seed != 0)
-    throw bad_argument{"--seed " + std::to_string(asked.seed) +
-                       ": the ranks run on a GPU, whose order nothing chooses; add --device cpu"};
+    throw bad_argument{
+        "--seed " + std::to_string(asked.seed) +
+        ": the ranks run on a GPU, where no seed chooses their order; add --device cpu"};
   if (asked.threads != 1)
     throw bad_argument{"--threads " + std::to_string(asked.threads) +
                        ": the ranks run on a GPU; add --device cpu"};
@@ -315,12 +316,14 @@ std::size_t describe_refusals(refused_memory const& refused, char (&text)[256]) 
   auto const count = static_cast<unsigned long long>(refused.count);
   text[0] = '\0';
   if (count == 0) return 0;
-  int const length = std::snprintf(
-      text, sizeof(text),
-      "quarry-mpirun: the heap had no room: malloc and its family returned null %llu time%s, first "
-      "to rank %u for %llu bytes; run with a larger --heap\n",
-      count, count == 1 ? "" : "s", refused.first_rank,
-      static_cast<unsigned long long>(refused.first_size));
+  char first[80] = "";
+  if (refused.first != 0)
+    std::snprintf(first, sizeof(first), ", first to rank %u for %llu bytes", refused.first - 1,
+                  static_cast<unsigned long long>(refused.first_size));
+  int const length = std::snprintf(text, sizeof(text),
+                                   "quarry-mpirun: the heap had no room: malloc and its family "
+                                   "returned null %llu time%s%s; run with a larger --heap\n",
+                                   count, count == 1 ? "" : "s", first);
   return length < 0 ? 0 : std::min(static_cast<std::size_t>(length), sizeof(text) - 1);
 }
 

@@ -111,13 +111,12 @@ extern "C" {
 QUARRY_SLOW void* quarry_mpi_allocate_array(unsigned long count, unsigned long size, unsigned width,
                                             unsigned is_clear, unsigned long* distance) {
   *distance = width;
-  bool const fits = size == 0 || count <= ~0ul / size;
-  rank_array const array =
-      fits ? allocate_rank_array(count * size, width) : rank_array{nullptr, width};
-  if (array.first == nullptr) {
-    note_refusal(fits ? count * size : ~bytes{0});
+  if (size != 0 && count > ~0ul / size) {  // more than any heap has
+    self().error_number = error_no_memory;
     return nullptr;
   }
+  rank_array const array = allocate_rank_array(count * size, width);
+  if (noted(array.first, count * size) == nullptr) return nullptr;
   *distance = array.distance;
   if (is_clear != 0) clear(array, count * size, width);
   return array.first;

@@ -63,6 +63,7 @@ class superblock_heap {
 
 /// For a free or a resize of an address that is not allocated, unless the heap counts it.
 QUARRY_SLOW void note_wrong_address() {
+  // relaxed: the host reads the sum when the ranks have ended
   (void)simt::atomic_ref<std::uint64_t>{the_world().wrong_addresses}.fetch_add(1, simt::relaxed);
 }
 
@@ -104,17 +105,20 @@ QUARRY_SLOW void* allocate_collectively(bytes size) {
   return part != nullptr ? part : heap.malloc(padded);  // a slice may fit where 32 parts do not
 }
 
+/// Memory order. Relaxed (R): the host reads the record after the program has failed, and the sums
+/// order nothing. A rank that counts later may store first, so `count` may be too low. (F) comes
+/// after the size, so whoever sees the first rank sees the size, too.
 QUARRY_SLOW void note_refusal(bytes size) {
   self().error_number = error_no_memory;
   if (compares_malloc()) return;  // --heap has no effect on it
-  world& all = the_world();
-  auto const before = simt::atomic_ref<std::uint64_t>{all.refusals}.fetch_add(1, simt::relaxed);
+  refused_memory& refused = *the_world().refused;
+  auto const before =
+      simt::atomic_ref<std::uint64_t>{the_world().refusals}.fetch_add(1, simt::relaxed);  // (R)
   if (before == 0) {
-    all.refused->first_size = size;
-    all.refused->first_rank = own_rank();
+    refused.first_size = size;
+    simt::atomic_ref<std::uint32_t>{refused.first}.store(own_rank() + 1, simt::release);  // (F)
   }
-  // Several ranks may store in another order than they counted: the count may be too low.
-  simt::atomic_ref<std::uint64_t>{all.refused->count}.store(before + 1, simt::relaxed);
+  simt::atomic_ref<std::uint64_t>{refused.count}.store(before + 1, simt::relaxed);  // (R)
 }
 
 QUARRY_SLOW void free_for_program(void* memory) {
@@ -134,18 +138,17 @@ QUARRY_SLOW void free_for_program(void* memory) {
 }
 
 QUARRY_SLOW void* resize_for_program(void* memory, bytes size) {
-  // other heaps' allocations do not tell their sizes
-  bytes const room = memory == nullptr || compares_malloc() ? 0 : room_of(heap_of(memory), memory);
-  if (memory != nullptr && room == 0) {
-    if (!compares_malloc()) note_wrong_address();
+  if (memory == nullptr) return noted(allocate_for_program(size), size);
+  bool const is_compared = compares_malloc();  // such allocations do not tell their sizes
+  bytes const room = is_compared ? 0 : room_of(heap_of(memory), memory);
+  if (room == 0) {
+    if (!is_compared) note_wrong_address();
     self().error_number = error_invalid;
     return nullptr;
   }
-  if (memory != nullptr && size <= room && size >= room / 2) return memory;
+  if (size <= room && size >= room / 2) return memory;
   void* const result = allocate_for_program(size);
-  if (result == nullptr && memory != nullptr && size <= room) return memory;
-  if (result == nullptr) note_refusal(size);
-  if (memory == nullptr || result == nullptr) return result;
+  if (result == nullptr) return size <= room ? memory : noted(nullptr, size);
   std::memcpy(result, memory, room < size ? room : size);
   free_for_program(memory);
   return result;

@@ -35,6 +35,12 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// the launcher's report.
 QUARRY_SLOW void note_refusal(bytes size);
 
+/// What a function of malloc's family returns: the memory for `size` bytes, which may be null.
+[[nodiscard]] QUARRY_HD inline void* noted(void* memory, bytes size) {
+  if (memory == nullptr) note_refusal(size);
+  return memory;
+}
+
 /// Frees what the functions of this file or the heap have returned. Of an address that is not
 /// allocated, it changes nothing, and the launcher reports it at the end.
 QUARRY_SLOW void free_for_program(void* memory);

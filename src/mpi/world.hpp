@@ -201,12 +201,13 @@ struct failure {
   char text[text_bytes];
 };
 
-/// What malloc and its family have refused, for the launcher's report on a program that fails. Host
-/// memory, also on the GPU: it stays readable after a fault.
+/// The calls of malloc and its family that have returned null. The launcher reports them if the
+/// program fails. The record lies in the host's memory, also on a GPU, whose memory is lost after a
+/// fault.
 struct refused_memory {
-  std::uint64_t count;       // of the calls that returned null, at least; atomic
-  std::uint64_t first_size;  // in bytes, of the first of them
-  std::uint32_t first_rank;
+  std::uint64_t count;       // at least; atomic
+  std::uint64_t first_size;  // in bytes, of the first call
+  std::uint32_t first;       // its rank + 1; 0 if it is not known yet; atomic
 };
 
 /// What serves malloc (quarry-mpirun --malloc). The ways over CUDA's malloc are those of the paper;
