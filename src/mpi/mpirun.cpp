@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry-mpirun: runs a program that quarry-mpicc made. The program reads its options from the
 // environment, so it also runs without quarry-mpirun.
+#include "needed_libraries.hpp"
 #include "tuning.hpp"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -88,10 +88,10 @@ option const* find(std::string const& name) {
 /// Whether the file is a program that was linked with another MPI's library. It would run as one
 /// rank, without a message.
 bool is_of_other_mpi(std::string const& path) {
-  std::ifstream file{path, std::ios::binary};
-  std::string const bytes{std::istreambuf_iterator<char>{file}, {}};
-  auto const has = [&](char const* text) { return bytes.find(text) != std::string::npos; };
-  return bytes.starts_with("\177ELF") && has("libmpi") && !has("QUARRY_MPI_RANKS");
+  auto const libraries = quarry::mpi::needed_libraries(path);
+  return std::ranges::any_of(libraries, [](std::string const& name) {
+    return name.starts_with("libmpi.") || name.starts_with("libmpich.");
+  });
 }
 
 }  // namespace

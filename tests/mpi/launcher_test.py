@@ -101,14 +101,15 @@ class Launcher(unittest.TestCase):
             )
 
     def test_programs_of_other_mpis_are_refused(self):
-        program = self.folder / "other"
-        program.write_bytes(b"\x7fELF and a name in it: libmpi.so.40\0")
-        program.chmod(0o700)
+        program, library = self.folder / "other", self.folder / "libmpi.so.40"
+        for source, options in (("int MPI_Init(int* a, char*** b) { return a == 0 && b == 0; }", ["-shared", "-fPIC", "-Wl,-soname,libmpi.so.40", "-o", library]),
+                                ("int MPI_Init(int*, char***); int main(void) { return MPI_Init(0, 0); }", ["-o", program, library])):
+            subprocess.run(["cc", "-x", "c", "-", "-x", "none", *options], input=source, text=True, check=True, timeout=60)
         result = self.run_program("other", 3)
         self.assertEqual((result.returncode, result.stdout), (2, ""))
         self.assertEqual(result.stderr, f"quarry-mpirun: {program} was compiled for another MPI; use quarry-mpicc\n")
 
-    def test_an_empty_value_is_none(self):
+    def test_an_empty_value_is_refused(self):
         for option in "-n", "--seed", "--trace":
             result = self.run_program("arguments", 3, "one", options=(option, ""))
             self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", f"quarry-mpirun: option {option} needs a value\n"))
