@@ -51,6 +51,10 @@ class joined_devices {
       std::unordered_map<std::uint64_t, std::uint64_t, seeded_hash>;  // in use -> joined
 
   [[nodiscard]] std::uint64_t allocate(std::size_t memory, std::uint64_t address) {
+    if (memories_.size() == 1) {
+      joined_.insert(address);
+      return address;
+    }
     auto const [found, is_new] = memories_[memory].try_emplace(address, address);
     if (!is_new) return found->second;  // its free is missing
     if (!joined_.insert(address).second) {
@@ -60,6 +64,10 @@ class joined_devices {
     return found->second;
   }
   [[nodiscard]] std::uint64_t deallocate(std::size_t memory, std::uint64_t address) {
+    if (memories_.size() == 1) {
+      joined_.erase(address);
+      return address;
+    }
     auto const found = memories_[memory].find(address);
     if (found ==
         memories_[memory].end())  // an unknown free must not free another device's allocation
@@ -90,12 +98,16 @@ class joined_devices {
   [[nodiscard]] std::size_t number_of(std::string_view device) {
     std::size_t const number =
         devices_.try_emplace(std::string{device}, devices_.size()).first->second;
-    if (number >= memories_.size()) memories_.resize(number + 1);
+    if (number < memories_.size()) return number;
+    memories_.resize(number + 1);
+    if (number == 1)  // until now, each address stood for itself
+      for (std::uint64_t const address : joined_) memories_[0].emplace(address, address);
     return number;
   }
 
   std::vector<std::size_t> numbers_;  // of the allocators' memories
   std::unordered_map<std::string, std::size_t> devices_;
+  // Of one device, whose addresses are in `joined_`, the map is empty.
   std::vector<addresses> memories_ = std::vector<addresses>(1);
   std::unordered_set<std::uint64_t, seeded_hash> joined_;  // the addresses in use of all devices
   std::uint64_t next_ = 0;
