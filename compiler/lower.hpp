@@ -28,8 +28,8 @@ std::vector<std::string> record_call_places(llvm::Module& module, target machine
 void allow_early_end(llvm::Module& module);
 
 /// --check: calls of MPI go to functions of the runtime that check them (src/mpi/checks.hpp), where
-/// there is one, and a call before each checks that MPI runs. After the analysis, which knows MPI's
-/// names.
+/// there is one. A call before each direct call checks that MPI runs. Comes after the analysis,
+/// which knows MPI's names.
 void check_calls(llvm::Module& module, std::set<std::string> const& runtime_functions);
 
 }  // namespace quarry::compiler

@@ -3,6 +3,7 @@
 #include "c_library.hpp"
 
 #include "c_files.hpp"
+#include "checks.hpp"
 #include "errors.hpp"
 #include "format.hpp"
 #include "output.hpp"
@@ -73,6 +74,7 @@ extern "C" {
 
 QUARRY_HD void quarry_c_exit(int code) {
   leave_library(self());
+  if (self().checked != nullptr) report_end(self());
   end_rank(code & 0xff);
 }
 QUARRY_HD void quarry_c__exit(int code) { end_rank(code & 0xff); }

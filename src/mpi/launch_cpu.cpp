@@ -48,7 +48,10 @@ std::vector<std::string> places() {
   // A rank may be in a write that never ends.
   if (writer_lock.try_lock_for(std::chrono::seconds{1})) writer->finish();
   std::fputs(report.c_str(), stderr);
-  if (traced != nullptr) traced->write(places());
+  if (traced != nullptr) {
+    traced->write(places());
+    code = traced->status_after(code);
+  }
   std::fflush(stderr);
   _exit(code);
 }

@@ -460,7 +460,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     std::fputs(describe_refusals(*refused.data()).c_str(), stderr);
     tuning.report(tuning.failed, 0);  // the status may be the launcher's for a wrong option
     std::fflush(stderr);
-    _exit(watch.end_status());  // the driver ends the kernel with the process
+    _exit(trace_output.status_after(
+        watch.end_status()));  // the driver ends the kernel with the process
   }
   // The driver lets a kernel go on after its fault, so that the kernel may end before the driver
   // aborts.

@@ -145,6 +145,8 @@ QUARRY_SLOW void lend_to_reduction(lender& to, collective_call const& call,
     return;
   }
   to.add_elements(call.sent.data, count, result.type, false);
+  bool const has_no_result = call.what == operation::exscan && peers.local.own == 0;
+  if (has_no_result) return;
   if (!has_root || (is_root && !peers.has_two_groups))
     to.add_elements(result.data, is_in_place ? count : own_count, result.type, true);
 }

@@ -82,7 +82,7 @@ class Checks(unittest.TestCase):
             rf"this call is after MPI_Finalize: {line_of('TOO LATE')}$": 3,
         }
         self.expect_all("outside", reports)
-        for case in ("no_end", "only_init"):
+        for case in ("no_end", "only_init", "exits"):
             self.expect(case, "the program has ended without MPI_Finalize$")
 
     def test_a_buffer_that_changes_before_the_send_is_complete(self):

@@ -40,7 +40,7 @@ def causes_of(trace: MpiTrace, matches: Matches) -> list[list[int]]:
     for send, receive in zip(matches.send.tolist(), matches.receive.tolist(), strict=True):
         if (waiter := int(link[receive])) >= 0:
             causes[waiter].append(send)
-        # Another send waits for its receive if it has seen it begin.
+        # A send of another kind waits for its receive if the receive began during the call.
         sender = int(link[send])
         if sender < 0 or role[send] == Role.SEND_PART:
             continue

@@ -92,7 +92,7 @@ MAX_SIZE = 1 << 46  # bytes of an allocation or a block: no resource can serve m
 
 
 def check_sizes(batch: Trace, first: int) -> None:
-    """Raises BadArgument if an allocation or a block is larger than memory can be: sums of such
+    """Raises BadArgument if an allocation or a block is larger than `MAX_SIZE`: sums of such
     sizes exceed 63 bits. The first event of the batch is number `first`."""
     size = np.maximum(batch.size, batch.granted)
     is_memory = np.isin(batch.kind, [Kind.ALLOCATE, Kind.RESERVE, Kind.UNRESERVE])
