@@ -2,6 +2,7 @@
 #include "trace_calls.hpp"
 
 #include "analysis/call_models.hpp"
+#include "pointed_functions.hpp"
 #include "traced_calls.hpp"
 #include "unsupported.hpp"
 
@@ -223,33 +224,8 @@ traced_allocation const* traced_allocation_of(StringRef name) {
 }
 
 bool is_traced(Function const& function) {
-  return function.isDeclaration() && !function.isVarArg() &&
-         (row_of(function.getName()) != nullptr ||
-          traced_allocation_of(function.getName()) != nullptr);
-}
-
-/// Lets pointers to traced functions point to functions of the program that call these.
-void call_through_functions(Module& module) {
-  SmallVector<Function*> pointed;
-  for (Function& function : module)
-    if (is_traced(function) && function.hasAddressTaken()) pointed.push_back(&function);
-  for (Function* const function : pointed) {
-    auto* const caller = Function::Create(function->getFunctionType(), GlobalValue::InternalLinkage,
-                                          "quarry.traced." + function->getName(), module);
-    function->replaceUsesWithIf(caller, [](Use const& use) {
-      auto const* const call = dyn_cast<CallBase>(use.getUser());
-      return call == nullptr || !call->isCallee(&use);
-    });
-    IRBuilder<> builder{BasicBlock::Create(module.getContext(), "", caller)};
-    SmallVector<Value*> arguments;
-    for (Argument& argument : caller->args()) arguments.push_back(&argument);
-    CallInst* const call = builder.CreateCall(function, arguments);
-    if (call->getType()->isVoidTy()) {
-      builder.CreateRetVoid();
-    } else {
-      builder.CreateRet(call);
-    }
-  }
+  return row_of(function.getName()) != nullptr ||
+         traced_allocation_of(function.getName()) != nullptr;
 }
 
 /// The name that the program's source has.
@@ -262,7 +238,7 @@ std::string source_name(StringRef name) {
 }  // namespace
 
 std::vector<std::string> trace_calls(Module& module, std::vector<std::string>& places) {
-  call_through_functions(module);
+  call_through_functions(module, is_traced);
   std::vector<std::string> names{""};
   std::map<std::string, std::uint32_t> functions;
   std::map<std::string, std::uint32_t> numbers;
