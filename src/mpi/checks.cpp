@@ -206,6 +206,14 @@ QUARRY_SLOW void check_apart(rank_state& rank, used_buffer const& sent,
   line.at(own_record().place).write(rank);
 }
 
+QUARRY_SLOW void check_parts_apart(rank_state& rank, used_buffer const& received) {
+  if (received.parts == nullptr || received.is_sorted) return;
+  if (!have_common_byte(rank, received.parts, received.count)) return;
+  report_line line;
+  line << rank.rank << ": this call receives into the same bytes twice: ";
+  line.at(own_record().place).write(rank);
+}
+
 QUARRY_SLOW void check_apart(checked_buffer const& sent, checked_buffer const& received) {
   rank_state& rank = self();
   check_apart(rank, {elements_in(rank, sent)}, {elements_in(rank, received)});

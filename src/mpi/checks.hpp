@@ -175,6 +175,10 @@ QUARRY_SLOW void check_apart(rank_state& rank, used_buffer const& sent,
                              used_buffer const& received);
 QUARRY_SLOW void check_apart(checked_buffer const& sent, checked_buffer const& received);
 
+/// Reports a byte that one call receives into twice, as part of two messages. Takes time and memory
+/// as `have_common_byte` of the parts.
+QUARRY_SLOW void check_parts_apart(rank_state& rank, used_buffer const& received);
+
 /// A request for the program in place of `handle`.
 QUARRY_SLOW int note_begun(int error, MPI_Request* handle, begun_operation what,
                            checked_buffer const& buffer = {nullptr, 0, MPI_BYTE});

@@ -95,6 +95,18 @@ class Checks(unittest.TestCase):
         for case in ("no_end", "only_init", "exits"):
             self.expect(case, "the program has ended without MPI_Finalize$")
 
+    def test_parts_of_one_call_that_overlap(self):
+        marks = {"BY THE ROOT": 1, "IN PLACE": 3, "BY ALL": 3, "COLUMNS": 3}
+        self.expect_all(
+            "received_twice", {rf"this call receives into the same bytes twice: {line_of(mark)}$": count for mark, count in marks.items()}, "other"
+        )
+
+    def test_nothing_of_buffers_of_ranks_without_targets(self):
+        for ranks in (1, 2, 3):
+            for schedule in SCHEDULES:
+                result, _ = self.run_case("no_targets", ranks, "other", schedule)
+                self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
     def test_calls_through_pointers(self):
         reports = {
             rf"this call is before MPI_Init: {line_of('POINTED TOO EARLY')}$": 3,
