@@ -183,7 +183,7 @@ QUARRY_SLOW void lend(MPI_Comm communicator, collective_call const& call, lendin
 
 QUARRY_SLOW void check_lent(MPI_Comm communicator, collective_call const& call) {
   checks const* const own = checks_of(self());
-  if (own != nullptr && own->requests != nullptr) lend(communicator, call, lending::checks);
+  if (own != nullptr && !own->requests.is_empty()) lend(communicator, call, lending::checks);
 }
 
 QUARRY_SLOW void check_lent_apart(MPI_Comm communicator, collective_call const& call) {
