@@ -87,10 +87,14 @@ class around {
     if (makes_request(row.kind)) {
       bool const is_persistent = row.kind >= tracing::sends_later;
       emit(after_, "end_begun", nullptr,
-           {record, communicator(row), pointer(row.request), number(is_persistent ? 1 : 0)});
+           {record, communicator(row), pointer(row.request), number(is_persistent ? 1 : 0),
+            error()});
     } else if (row.kind == tracing::receive || row.kind == tracing::probe) {
       Value* const status = known_status(row.status, number(1));
-      emit(after_, "end_receive", nullptr, {record, communicator(row), pointer(row.done), status});
+      emit(after_, "end_receive", nullptr,
+           {record, communicator(row), pointer(row.done), status, error()});
+    } else if (row.kind == tracing::send) {
+      emit(after_, "end_send", nullptr, {record, error()});
     } else {
       emit(after_, "end", nullptr, {record});
     }
@@ -142,6 +146,12 @@ class around {
     return before_.CreateSExtOrTrunc(operand(argument), word_);
   }
 
+  /// What the call has returned.
+  Value* error() {
+    if (!call_.getType()->isIntegerTy()) return number(0);
+    return after_.CreateSExtOrTrunc(&call_, word_);
+  }
+
   Value* pointer(int argument) {
     bool const exists = argument >= 0 && static_cast<unsigned>(argument) < call_.arg_size() &&
                         operand(argument)->getType()->isPointerTy();
@@ -180,17 +190,18 @@ class around {
     Value* const sent = begin(role::send_part, row, row.peer, row.tag);
     Value* const status = known_status(row.status, number(1));
     Value* const arrival = begin(role::receive, row, row.received_peer, row.received_tag);
-    emit(after_, "end", nullptr, {sent});
-    emit(after_, "end_receive", nullptr, {arrival, communicator(row), pointer(-1), status});
+    emit(after_, "end_send", nullptr, {sent, error()});
+    emit(after_, "end_receive", nullptr,
+         {arrival, communicator(row), pointer(-1), status, error()});
   }
 
   /// The request stands for the receive.
   void trace_begun_sendrecv(traced_call const& row) {
     Value* const sent = begin(role::send_part, row, row.peer, row.tag);
     Value* const arrival = begin(role::begun_receive, row, row.received_peer, row.received_tag);
-    emit(after_, "end", nullptr, {sent});
+    emit(after_, "end_send", nullptr, {sent, error()});
     emit(after_, "end_begun", nullptr,
-         {arrival, communicator(row), pointer(row.request), number(0)});
+         {arrival, communicator(row), pointer(row.request), number(0), error()});
   }
 
   void trace_start(traced_call const& row) {

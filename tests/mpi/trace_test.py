@@ -128,6 +128,18 @@ class Traces(unittest.TestCase):
                     if row.role == 10:
                         self.assertEqual(rows[row.link - 1].role, WAIT)
 
+    def test_have_no_messages_of_calls_that_failed(self):
+        _, ranks, _, done = self.trace("failures", 3)
+        self.assertEqual(done.stdout.split(), ["12"])
+        for rank, rows in enumerate(ranks):
+            sends = [(row.function, row.peer, row.tag) for row in rows if row.role in SENDS and row.peer != PROC_NULL]
+            self.assertEqual(sends, [(function, (rank + 1) % 3, 1) for function in ("MPI_Isend", "MPI_Send")])
+            received = [(row.function, row.peer, row.tag, row.bytes) for row in rows if row.role in RECEIVES and row.peer != PROC_NULL]
+            self.assertEqual(received, 2 * [("MPI_Recv", (rank + 2) % 3, 1, 4)])
+            begun = next(row for row in rows if row.function == "MPI_Isend" and row.peer != PROC_NULL)
+            self.assertEqual(rows[begun.link - 1].function, "MPI_Wait")
+            self.assertTrue(all(row.end >= row.begin for row in rows))
+
     def test_link_what_has_begun_to_the_call_that_completed_it(self):
         _, ranks, _, _ = self.trace("requests", 4)
         for rank, rows in enumerate(ranks):
@@ -149,7 +161,8 @@ class Traces(unittest.TestCase):
             for row, function in zip((barrier, reduction), completed):
                 self.assertIn(function, ("MPI_Wait", row.function))
         through_pointer = next(row for row in ranks[0] if row.function == "MPI_Send")
-        self.assertEqual((through_pointer.peer, through_pointer.tag, through_pointer.place), (1, 8, ""))
+        place = next(i for i, line in enumerate((SOURCES / "requests.c").read_text().splitlines(), 1) if "ways[argc" in line)
+        self.assertEqual((through_pointer.peer, through_pointer.tag, through_pointer.place), (1, 8, f"requests.c:{place}"))
 
     def test_keep_the_first_calls_and_the_last_where_all_do_not_fit(self):
         _, whole, _, _ = self.trace("late", 3)
