@@ -333,7 +333,6 @@ QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
     if (number == no_record) return;
     trace_record& made = *at.record(number);
     made = found->pattern;
-    made.function = started.function;
     made.place = started.place;
     made.begin = made.end = started.begin;
     found->record = at.fits(number) ? number : no_record;
