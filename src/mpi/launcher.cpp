@@ -44,6 +44,16 @@ void check_gpu_options(launch_options const& asked) {
                        ": the ranks run on a GPU; add --device cpu"};
 }
 
+/// Refuses options that only a GPU has. `reason`: why the ranks run on the CPU.
+void check_cpu_options(launch_options const& asked, char const* reason) {
+  std::string const end = std::string{": the ranks run on the CPU, "} + reason;
+  if (asked.gpus > 1) throw bad_argument{"--gpus " + std::to_string(asked.gpus) + end};
+  if (asked.ranks_per_warp != 0)
+    throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) + end};
+  if (asked.registers != 0)
+    throw bad_argument{"--registers " + std::to_string(asked.registers) + end};
+}
+
 /// The value of an option, which quarry-mpirun passes in the environment. Throws bad_argument if it
 /// is no number of at most `most`.
 std::uint64_t number(char const* variable, char const* option, std::uint64_t fallback,
@@ -351,24 +361,22 @@ int main(int argc, char** argv) {
     wanted = wanted_device();
     block_signals();  // before CUDA starts threads
     asked.uses_gpu = wanted == "gpu" || (wanted.empty() && has_gpu());
-    if (asked.uses_gpu) check_gpu_options(asked);
+    if (asked.uses_gpu) {
+      check_gpu_options(asked);
+    } else {
+      if (quarry::mpi_tuning::short_run const tuning; tuning.exists()) {
+        tuning.report(tuning.on_cpu, 0);
+        return 0;
+      }
+      check_cpu_options(asked, wanted == "cpu"
+                                   ? "as --device says"
+                                   : "since no GPU was found that the program has code for");
+    }
   } catch (quarry::bad_argument const& problem) {
     std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
     return 2;
   }
-  if (!asked.uses_gpu) {
-    if (asked.gpus > 1) {
-      std::fprintf(stderr, "quarry-mpirun: --gpus %u: the ranks run on the CPU, %s\n", asked.gpus,
-                   wanted == "cpu" ? "as --device says"
-                                   : "since no GPU was found that the program has code for");
-      return 2;
-    }
-    if (quarry::mpi_tuning::short_run const tuning; tuning.exists()) {
-      tuning.report(tuning.on_cpu, 0);
-      return 0;
-    }
-    report_faults();
-  }
+  if (!asked.uses_gpu) report_faults();
   try {
     return asked.uses_gpu ? run_on_gpu(asked, argc, argv) : run_on_cpu(asked, argc, argv);
   } catch (std::exception const& problem) {

@@ -124,10 +124,11 @@ class Launcher(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertRegex(result.stderr, rf"^quarry-mpirun: {option} {value}: the ranks run on a GPU.*; add --device cpu\n$")
 
-    def test_several_gpus_are_refused_on_the_cpu(self):
-        result = self.run_program("arguments", 3, "one", options=("--gpus", "2"))
-        self.assertEqual((result.returncode, result.stdout), (2, ""))
-        self.assertIn("quarry-mpirun: --gpus 2: the ranks run on the CPU, as --device says\n", result.stderr)
+    def test_options_that_only_a_gpu_has_are_refused_on_the_cpu(self):
+        for option, value in ("--gpus", "2"), ("--ranks-per-warp", "8"), ("--registers", "64"):
+            result = self.run_program("arguments", 3, "one", options=(option, value))
+            expected = f"quarry-mpirun: {option} {value}: the ranks run on the CPU, as --device says\n"
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", expected))
 
     def test_signals_end_ranks_that_wait_and_print_all_output(self):
         for number, name in (signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"):
