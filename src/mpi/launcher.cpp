@@ -6,6 +6,7 @@
 #include "host_calls.hpp"
 #include "short_run.hpp"
 #include "signal_watch.hpp"
+#include "size_text.hpp"
 #include "wait_graph.hpp"
 
 #include <charconv>
@@ -65,8 +66,19 @@ std::uint64_t number(char const* variable, char const* option, std::uint64_t fal
   auto const [stop, error] = std::from_chars(text, end, value);
   if (error != std::errc{} || stop != end || value > most)
     throw bad_argument{std::string{option} + ' ' + text + ": must be a number of at most " +
-                       std::to_string(most) + ", without a unit"};
+                       std::to_string(most)};
   return value;
+}
+
+/// The same for a size in bytes.
+bytes size(char const* variable, char const* option, bytes most) {
+  char const* const text = std::getenv(variable);
+  if (text == nullptr || *text == 0) return 0;
+  auto const found = parse_size(text);
+  if (!found || *found > most)
+    throw bad_argument{std::string{option} + ' ' + text + ": must be a size of at most " +
+                       text_of_size(most) + ", as 4096, 64K, 16M or 1.5G"};
+  return *found;
 }
 
 malloc_kind read_malloc() {
@@ -82,15 +94,15 @@ malloc_kind read_malloc() {
 }
 
 launch_options read_options() {
-  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46;
+  constexpr bytes most_bytes = 65536_GiB;
   launch_options asked;
   asked.ranks =
       static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS", "-n", 1, (std::uint64_t{1} << 31) - 1));
   if (asked.ranks == 0) throw bad_argument{"-n 0: the number of ranks must be at least 1"};
-  asked.heap = number("QUARRY_MPI_HEAP", "--heap", 0, most_bytes);
-  asked.stack = number("QUARRY_MPI_STACK", "--stack", 0, std::uint64_t{1} << 30);
-  if (asked.stack != 0 && asked.stack < 1024)
-    throw bad_argument{"--stack " + std::to_string(asked.stack) + ": must be at least 1024 bytes"};
+  asked.heap = size("QUARRY_MPI_HEAP", "--heap", most_bytes);
+  asked.stack = size("QUARRY_MPI_STACK", "--stack", 1_GiB);
+  if (asked.stack != 0 && asked.stack < 1_KiB)
+    throw bad_argument{"--stack " + std::to_string(asked.stack) + ": must be at least 1 KiB"};
   asked.ranks_per_warp =
       static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", "--ranks-per-warp", 0, 32));
   asked.gpus = static_cast<std::uint32_t>(number("QUARRY_MPI_GPUS", "--gpus", 1, 1024));
@@ -308,12 +320,6 @@ std::string describe_unfinished(std::vector<rank_state> const& ranks,
 std::string describe_signal(int signal) {
   return std::string{"quarry-mpirun: "} + (signal == SIGINT ? "SIGINT" : "SIGTERM") +
          " ends the program\n";
-}
-
-std::string gigabytes(bytes size) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f GB", static_cast<double>(size) * 1e-9);
-  return text;
 }
 
 int status_of_deadlock(std::vector<rank_state> const& ranks) {
