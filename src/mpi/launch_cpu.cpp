@@ -7,6 +7,7 @@
 #include "launcher.hpp"
 #include "rank_stacks.hpp"
 #include "signal_watch.hpp"
+#include "size_text.hpp"
 #include "trace_file.hpp"
 #include "wrong_addresses.hpp"
 
@@ -200,10 +201,10 @@ void check_memory(std::uint32_t ranks) {
   bytes const available = available_memory();
   if (available == 0 || total <= available) return;
   throw bad_argument{"-n " + std::to_string(ranks) +
-                     ": the ranks do not fit: " + gigabytes(records) + " of global variables (" +
+                     ": the ranks do not fit: " + text_of_size(records) + " of global variables (" +
                      std::to_string(quarry_mpi_record_bytes) + " bytes of each rank) and " +
-                     gigabytes(total - records) + " for stacks and the ranks' state are " +
-                     gigabytes(total) + "; the host has " + gigabytes(available) +
+                     text_of_size(total - records) + " for stacks and the ranks' state are " +
+                     text_of_size(total) + "; the host has " + text_of_size(available) +
                      ". Run with fewer ranks"};
 }
 
@@ -261,10 +262,9 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   rank_stacks const stacks{blocks * threads, asked.stack};
   if (asked.is_verbose)
     std::fprintf(
-        stderr, "quarry-mpirun: %u ranks on %sthe CPU; stack of a rank: %llu bytes%s\n",
-        asked.ranks,
+        stderr, "quarry-mpirun: %u ranks on %sthe CPU; stack of a rank: %s%s\n", asked.ranks,
         system_threads == 1 ? "" : (std::to_string(system_threads) + " threads of ").c_str(),
-        static_cast<unsigned long long>(stacks.size()),
+        size_text{stacks.size()}.c_str(),
         stacks.is_protected() ? "" : ", whose overflow is not found with so many ranks");
   set_stacks(&stacks);
   set_output(&lines, &writer_lock);

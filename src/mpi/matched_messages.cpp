@@ -56,7 +56,7 @@ QUARRY_SLOW void take_matched(rank_state& rank, request& wanted, void* data, int
   wanted.is_done = 1;
   wanted.communicator = communicator_of(rank, found);
   if (found != nullptr) {
-    rank.matched.entries[*handle - 1] = nullptr;
+    free_entry(rank.matched, *handle - 1);
     receive_message(rank, wanted, found);
   }
   *handle = MPI_MESSAGE_NULL;

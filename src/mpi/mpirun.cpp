@@ -29,9 +29,9 @@ constexpr option options[] = {
      "where the ranks run (the GPU, if there is one and the program has code for it)"},
     {"--gpus", "K", "GPUS",
      "GPU: how many GPUs share the ranks, in consecutive parts (1); NVLink must connect them"},
-    {"--stack", "BYTES", "STACK",
+    {"--stack", "SIZE", "STACK",
      "the stack of each rank (GPU: what the program needs; CPU: 1 MiB)"},
-    {"--heap", "BYTES", "HEAP",
+    {"--heap", "SIZE", "HEAP",
      "the memory for malloc and for messages, of all ranks together "
      "(GPU: half of what is free, at most 16 GiB; CPU: 1 GiB)"},
     {"--malloc", "NAME", "MALLOC",
@@ -73,8 +73,9 @@ void print_help() {
     std::printf("  %-20s  %s\n", left.c_str(), each.help);
   }
   std::fputs(
-      "\nBYTES is a number without a unit. The exit status is that of MPI_Abort, else the first\n"
-      "status of a rank that is not 0.\n",
+      "\nSIZE is a number of bytes, or of a binary unit: 64K, 16M, 1.5G. The exit status is that "
+      "of\n"
+      "MPI_Abort, else the first status of a rank that is not 0.\n",
       stdout);
 }
 

@@ -50,7 +50,7 @@ QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
   done->is_persistent = 0;  // what the fast path does not set
   done->is_active = 1;
   if (rank.spare_requests < most_spare_requests) return make_spare(rank, done);
-  rank.requests.entries[done->handle - 1] = nullptr;
+  free_entry(rank.requests, done->handle - 1);
   release(done);
 }
 
