@@ -81,7 +81,7 @@ QUARRY_HD int MPI_Mprobe(int from, int tag, MPI_Comm communicator, MPI_Message* 
   request wanted;
   set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
   message* found = nullptr;
-  wait_for_mail(rank, reason_of(call::mprobe, from, tag, wanted.context), [&] {
+  wait_for_message(rank, reason_of(call::mprobe, from, tag, wanted.context), [&] {
     found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, true);
     return found != nullptr || from == MPI_PROC_NULL;
   });
