@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace.hpp"
 
+#include "checks.hpp"
 #include "errors.hpp"
 #include "progress.hpp"
 #include "types.hpp"
@@ -218,6 +219,13 @@ QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Re
   if (found->is_persistent == 0) remove(at.own, found);
 }
 
+/// Whether a call of MPI_Startall that has failed has begun the persistent request. It refuses
+/// those that an earlier call has begun.
+[[nodiscard]] QUARRY_HD bool has_just_begun(rank_state& rank, traced_request const& asked) {
+  request const* const found = request_of(rank, runtime_handle(rank, asked.handle));
+  return asked.record == no_record && found != nullptr && found->is_active != 0;
+}
+
 }  // namespace
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
@@ -320,7 +328,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count,
 }
 
 QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
-                                            MPI_Request const* requests) {
+                                            MPI_Request const* requests, int error) {
   if (record == no_record) return;
   traced_rank const at = traced_self();
   trace_record& call = *at.record(record);
@@ -329,6 +337,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
   for (int i = 0; i < count; ++i) {
     traced_request* const found = find(at.own, requests[i]);
     if (found == nullptr || found->is_persistent == 0) continue;
+    if (error != MPI_SUCCESS && !has_just_begun(at.rank, *found)) continue;
     std::uint32_t const number = new_record(at, 0, started.place);
     if (number == no_record) return;
     trace_record& made = *at.record(number);
