@@ -201,12 +201,20 @@ template <class T>
   return memory;
 }
 
-/// A request is complete in the call of `record`. The program has the handle `now` after it.
+/// Whether the operation of the program's request has begun, and no call has completed it.
+[[nodiscard]] QUARRY_HD bool is_active(rank_state& rank, MPI_Request handle) {
+  request const* const found = request_of(rank, runtime_handle(rank, handle));
+  return found != nullptr && found->is_active != 0;
+}
+
+/// A request is complete in the call of `record`, unless that has failed because of another
+/// request. The program has the handle `now` after it.
 QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Request handle,
                              MPI_Request now, MPI_Status const* status) {
   traced_request* const found = find(at.own, handle);
   if (found == nullptr) return;
-  if (now != MPI_REQUEST_NULL && found->is_persistent == 0) return;  // another one has failed
+  bool const is_kept = now != MPI_REQUEST_NULL;
+  if (is_kept && (found->is_persistent == 0 || is_active(at.rank, handle))) return;
   if (found->record != no_record) {
     trace_record& began = *at.record(found->record);
     if (status != nullptr && status->is_cancelled != 0)
@@ -222,8 +230,7 @@ QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Re
 /// Whether a call of MPI_Startall that has failed has begun the persistent request. It refuses
 /// those that an earlier call has begun.
 [[nodiscard]] QUARRY_HD bool has_just_begun(rank_state& rank, traced_request const& asked) {
-  request const* const found = request_of(rank, runtime_handle(rank, asked.handle));
-  return asked.record == no_record && found != nullptr && found->is_active != 0;
+  return asked.record == no_record && is_active(rank, asked.handle);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ class Traces(unittest.TestCase):
 
     def test_have_no_messages_of_calls_that_failed(self):
         _, ranks, _, done = self.trace("failures", 3)
-        self.assertEqual(done.stdout.split(), ["15"])
+        self.assertEqual(done.stdout.split(), ["16"])
         for rank, rows in enumerate(ranks):
             sends = [(row.function, row.peer, row.tag) for row in rows if row.role in SENDS and row.peer != PROC_NULL]
             self.assertEqual(sends, [(function, (rank + 1) % 3, 1) for function in ("MPI_Isend", "MPI_Send", "MPI_Send_init")])

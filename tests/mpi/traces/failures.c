@@ -41,6 +41,8 @@ int main(int argc, char** argv) {
   expect_failure(MPI_Startall(2, persistent)); /* has begun the first, and has no buffer */
   expect_failure(MPI_Start(&persistent[0]));   /* is active */
   MPI_Recv(in, 1, MPI_INT, from, 1, all, &status);
+  MPI_Request with_unknown[2] = {persistent[0], 12345};
+  expect_failure(MPI_Waitall(2, with_unknown, MPI_STATUSES_IGNORE)); /* completes nothing */
   MPI_Wait(&persistent[0], &status);
   expect_failure(MPI_Startall(-1, persistent));
   MPI_Request_free(&persistent[0]);
