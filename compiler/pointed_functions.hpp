@@ -5,8 +5,9 @@
 
 namespace quarry::compiler {
 
-/// Lets pointers to the declared functions for which `is_wanted` holds point to functions of the
-/// program that call these. Functions with variable arguments stay as they are.
+/// For each declared function that has pointers and for which `is_wanted` holds: adds a function to
+/// the program that calls it, and lets the pointers point to the new function. Functions with
+/// variable arguments stay as they are.
 void call_through_functions(llvm::Module& module,
                             llvm::function_ref<bool(llvm::Function const&)> is_wanted);
 

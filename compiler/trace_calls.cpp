@@ -207,7 +207,7 @@ class around {
   void trace_start(traced_call const& row) {
     Value* const count = integer(row.count, 1);
     Value* const record = begin(role::call, other_call, -1, -1);
-    emit(after_, "end_start", nullptr, {record, count, pointer(row.request)});
+    emit(after_, "end_start", nullptr, {record, count, pointer(row.request), error()});
   }
 
   CallBase& call_;

@@ -262,13 +262,21 @@ QUARRY_SLOW bool add_entry(rank_state& rank, checks& own, entry_facts const& of,
   return true;
 }
 
+/// The next number that no open request has: a program may keep a persistent request for longer
+/// than the numbers take to wrap.
+[[nodiscard]] QUARRY_SLOW std::uint32_t new_number(checks& own) {
+  std::uint32_t number = own.next_number++ % checked_requests;
+  while (own.requests.first_of(number) != nullptr) number = own.next_number++ % checked_requests;
+  return number;
+}
+
 /// Gives the program a request in place of the runtime's; false if there is none, or no memory.
 QUARRY_SLOW bool begin_request(int error, MPI_Request* handle, begun_operation what,
                                checked_buffer const& buffer, bool writes, form how) {
   rank_state& rank = self();
   checks* const own = error != MPI_SUCCESS ? nullptr : checks_of(rank);
   if (own == nullptr) return false;
-  std::uint32_t const number = own->next_number++ % checked_requests;
+  std::uint32_t const number = new_number(*own);
   bool const is_persistent = how == form::persistent;
   if (!add_entry(rank, *own, {*handle, number, what, false, is_persistent, !is_persistent},
                  {elements_in(rank, buffer)}, writes))

@@ -48,7 +48,8 @@ __device__
 #endif
 inline checks no_checks{};  // nobody changes it
 
-/// Requests of checked programs are numbers from here on; they wrap after 2^28.
+/// Requests of checked programs are numbers from here on; they wrap after 2^28,
+/// and leave out the numbers of open requests.
 inline constexpr MPI_Request first_checked_request = 0x60000000;
 inline constexpr std::uint32_t checked_requests = 1u << 28;
 

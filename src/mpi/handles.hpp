@@ -5,7 +5,7 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Behind a table's entries: no entry before this index is free.
+/// The word behind a table's entries. No entry before this index is free.
 template <class T>
 [[nodiscard]] QUARRY_HD std::uintptr_t& first_free(handle_table<T> const& table) {
   return *reinterpret_cast<std::uintptr_t*>(table.entries + table.capacity);

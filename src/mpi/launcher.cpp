@@ -77,7 +77,7 @@ bytes size(char const* variable, char const* option, bytes most) {
   auto const found = parse_size(text);
   if (!found || *found > most)
     throw bad_argument{std::string{option} + ' ' + text + ": must be a size of at most " +
-                       text_of_size(most) + ", as 4096, 64K, 16M or 1.5G"};
+                       text_of_size(most) + ", as 4096, 64K or 1.5M"};
   return *found;
 }
 

@@ -220,8 +220,8 @@ class mail_reader {
   QUARRY_FAST mail_reader(mailbox& from, mail_position& position, slot_extensions extensions = {})
       : from_{from}, position_{position}, extensions_{extensions} {}
 
-  /// The receiver wipes each slot after one of the messages that follow this many, and again 2^31
-  /// messages later.
+  /// After this many messages the receiver wipes each slot with the next message in it, and again
+  /// after each 2^31 messages.
   static constexpr std::uint32_t first_wiped = std::uint32_t{1} << 30;
 
   /// Whether a message begins to arrive.

@@ -73,9 +73,8 @@ void print_help() {
     std::printf("  %-20s  %s\n", left.c_str(), each.help);
   }
   std::fputs(
-      "\nSIZE is a number of bytes, or of a binary unit: 64K, 16M, 1.5G. The exit status is that "
-      "of\n"
-      "MPI_Abort, else the first status of a rank that is not 0.\n",
+      "\nSIZE is a number of bytes, or a number with a binary unit: 64K, 16M, 1.5G.\n"
+      "The exit status is that of MPI_Abort, else the first status of a rank that is not 0.\n",
       stdout);
 }
 

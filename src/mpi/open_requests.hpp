@@ -54,35 +54,35 @@ class open_requests {
     return found != nullptr && found->number == number ? found : nullptr;
   }
   /// The next entry of all, and of the same request.
-  [[nodiscard]] QUARRY_HD static open_request* next(open_request& of) {
-    return number_tree::next(of);
+  [[nodiscard]] QUARRY_HD static open_request* next(open_request& entry) {
+    return number_tree::next(entry);
   }
-  [[nodiscard]] QUARRY_HD static open_request* next_of(open_request& of) {
-    open_request* const found = next(of);
-    return found != nullptr && found->number == of.number ? found : nullptr;
-  }
-
-  QUARRY_SLOW void add(open_request& made) { numbers_.insert(made); }
-  QUARRY_SLOW void remove(open_request& gone) {
-    set_active(gone, false);
-    numbers_.remove(gone);
+  [[nodiscard]] QUARRY_HD static open_request* next_of(open_request& entry) {
+    open_request* const found = next(entry);
+    return found != nullptr && found->number == entry.number ? found : nullptr;
   }
 
-  /// An operation in progress uses the entry's bytes; one that is not does not.
-  QUARRY_SLOW void set_active(open_request& of, bool is_active) {
-    if (of.is_active == is_active) return;
-    of.is_active = is_active;
-    if (of.span.begin >= of.span.end) return;
-    byte_tree& tree = of.writes ? written_ : read_;
+  QUARRY_SLOW void add(open_request& added) { numbers_.insert(added); }
+  QUARRY_SLOW void remove(open_request& removed) {
+    set_active(removed, false);
+    numbers_.remove(removed);
+  }
+
+  /// `is_active`: from now on an operation in progress uses the entry's bytes. Else none does.
+  QUARRY_SLOW void set_active(open_request& entry, bool is_active) {
+    if (entry.is_active == is_active) return;
+    entry.is_active = is_active;
+    if (entry.span.begin >= entry.span.end) return;
+    byte_tree& tree = entry.writes ? written_ : read_;
     if (is_active) {
-      tree.insert(of);
+      tree.insert(entry);
     } else {
-      tree.remove(of);
+      tree.remove(entry);
     }
   }
 
-  /// The first entry of an operation in progress that writes bytes, or that only reads them, whose
-  /// span has one of `asked` and for which `is_wanted` holds. Null if there is none.
+  /// The first entry for which `is_wanted` holds, of operations in progress that write their bytes,
+  /// or that only read them, and whose span has a byte of `asked`. Null if there is none.
   /// O(log n + k log n) if `is_wanted` does not hold for k entries.
   template <class IsWanted>
   [[nodiscard]] QUARRY_HD open_request* first_touching(byte_span const& asked, bool writes,
@@ -94,27 +94,29 @@ class open_requests {
 
  private:
   struct number_order {
-    QUARRY_HD static tree_links<open_request>& links(open_request& of) { return of.by_number; }
+    QUARRY_HD static tree_links<open_request>& links(open_request& entry) {
+      return entry.by_number;
+    }
     QUARRY_HD static bool is_before(open_request const& left, open_request const& right) {
       return left.number < right.number;
     }
-    QUARRY_HD static std::uint32_t priority(open_request const& of) {
-      return mixed_bits(of.number);
+    QUARRY_HD static std::uint32_t priority(open_request const& entry) {
+      return mixed_bits(entry.number);
     }
     QUARRY_HD static void update(open_request const&) {}
   };
   struct byte_order {
-    QUARRY_HD static tree_links<open_request>& links(open_request& of) { return of.by_bytes; }
+    QUARRY_HD static tree_links<open_request>& links(open_request& entry) { return entry.by_bytes; }
     QUARRY_HD static bool is_before(open_request const& left, open_request const& right) {
       return left.span.begin < right.span.begin;
     }
-    QUARRY_HD static std::uint32_t priority(open_request const& of) {
-      return mixed_bits(of.number);
+    QUARRY_HD static std::uint32_t priority(open_request const& entry) {
+      return mixed_bits(entry.number);
     }
-    QUARRY_HD static void update(open_request& of) {
-      of.last_end = of.span.end;
-      for (open_request const* const child : {of.by_bytes.left, of.by_bytes.right})
-        if (child != nullptr && child->last_end > of.last_end) of.last_end = child->last_end;
+    QUARRY_HD static void update(open_request& entry) {
+      entry.last_end = entry.span.end;
+      for (open_request const* const child : {entry.by_bytes.left, entry.by_bytes.right})
+        if (child != nullptr && child->last_end > entry.last_end) entry.last_end = child->last_end;
     }
   };
   using number_tree = search_tree<open_request, number_order>;
@@ -123,8 +125,8 @@ class open_requests {
   [[nodiscard]] QUARRY_HD static bool reaches(open_request const* subtree, byte_span const& asked) {
     return subtree != nullptr && subtree->last_end > asked.begin;
   }
-  [[nodiscard]] QUARRY_HD static bool touches(open_request const& of, byte_span const& asked) {
-    return of.span.begin < asked.end && asked.begin < of.span.end;
+  [[nodiscard]] QUARRY_HD static bool touches(open_request const& entry, byte_span const& asked) {
+    return entry.span.begin < asked.end && asked.begin < entry.span.end;
   }
   /// The first entry of a subtree that has one of the bytes. If spans on the left end behind the
   /// first byte and none of them touches, they begin behind the last one, and so do all others.
@@ -142,11 +144,11 @@ class open_requests {
     }
     return nullptr;
   }
-  [[nodiscard]] QUARRY_HD static open_request* next_touching(open_request& of,
+  [[nodiscard]] QUARRY_HD static open_request* next_touching(open_request& entry,
                                                              byte_span const& asked) {
-    if (open_request* const found = first_in(of.by_bytes.right, asked)) return found;
-    open_request* child = &of;
-    open_request* at = of.by_bytes.parent;
+    if (open_request* const found = first_in(entry.by_bytes.right, asked)) return found;
+    open_request* child = &entry;
+    open_request* at = entry.by_bytes.parent;
     for (; at != nullptr; child = at, at = at->by_bytes.parent) {
       if (at->by_bytes.right == child) continue;
       if (touches(*at, asked)) return at;

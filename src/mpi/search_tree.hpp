@@ -20,8 +20,9 @@ struct tree_links {
   return mixed ^ mixed >> 13;
 }
 
-/// A treap: a search tree by the order of its nodes, a heap by their priorities. If these are as
-/// good as random, a node lies at depth O(log n). Recursion would need a stack that no GPU knows.
+/// A treap: a search tree by the order of its nodes, a heap by their priorities. If the priorities
+/// are as good as random, a node lies at depth O(log n). No function recurses, since
+/// the stack that a kernel needs would be unknown.
 ///
 /// `Order` has these static functions:
 ///   - `links(node)`: the node's links in this tree;
@@ -29,42 +30,42 @@ struct tree_links {
 ///   - `priority(node)`;
 ///   - `update(node)`: derives what the node knows of its subtree from its children.
 ///
-/// Not thread-safe: one rank has it.
+/// Not thread-safe: only one rank uses a tree.
 template <class Node, class Order>
 class search_tree {
  public:
   [[nodiscard]] QUARRY_HD Node* root() const { return root_; }
 
-  /// Behind nodes that are neither before nor behind it. O(log n).
-  QUARRY_SLOW void insert(Node& made) {
+  /// Inserts the node behind its equals. O(log n).
+  QUARRY_SLOW void insert(Node& added) {
     Node* parent = nullptr;
     Node** link = &root_;
     while (*link != nullptr) {
       parent = *link;
-      link = Order::is_before(made, *parent) ? &left(*parent) : &right(*parent);
+      link = Order::is_before(added, *parent) ? &left(*parent) : &right(*parent);
     }
-    *link = &made;
-    Order::links(made) = {parent, nullptr, nullptr};
-    Order::update(made);
-    while (above(made) != nullptr && Order::priority(*above(made)) < Order::priority(made))
-      rotate_up(made);
-    update_above(made);
+    *link = &added;
+    Order::links(added) = {parent, nullptr, nullptr};
+    Order::update(added);
+    while (above(added) != nullptr && Order::priority(*above(added)) < Order::priority(added))
+      rotate_up(added);
+    update_above(added);
   }
 
-  /// The node is in the tree. O(log n).
-  QUARRY_SLOW void remove(Node& gone) {
-    while (left(gone) != nullptr || right(gone) != nullptr) {
-      bool const is_left =
-          right(gone) == nullptr ||
-          (left(gone) != nullptr && Order::priority(*right(gone)) < Order::priority(*left(gone)));
-      rotate_up(is_left ? *left(gone) : *right(gone));
+  /// Removes a node of the tree. O(log n).
+  QUARRY_SLOW void remove(Node& removed) {
+    while (left(removed) != nullptr || right(removed) != nullptr) {
+      bool const is_left = right(removed) == nullptr ||
+                           (left(removed) != nullptr &&
+                            Order::priority(*right(removed)) < Order::priority(*left(removed)));
+      rotate_up(is_left ? *left(removed) : *right(removed));
     }
-    link_to(gone) = nullptr;
-    update_above(gone);
+    link_to(removed) = nullptr;
+    update_above(removed);
   }
 
-  /// The first node for which `is_reached` holds; it holds for all nodes behind that. Null if there
-  /// is none. O(log n).
+  /// The first node for which `is_reached` holds, or null. If it holds for a node, it holds for all
+  /// nodes behind that node. O(log n).
   template <class IsReached>
   [[nodiscard]] QUARRY_HD Node* first(IsReached const& is_reached) const {
     Node* found = nullptr;
@@ -80,13 +81,13 @@ class search_tree {
   }
 
   /// The node behind this one, or null. O(log n); O(n) for all nodes one after another.
-  [[nodiscard]] QUARRY_HD static Node* next(Node& of) {
-    if (Node* found = right(of)) {
+  [[nodiscard]] QUARRY_HD static Node* next(Node& node) {
+    if (Node* found = right(node)) {
       while (left(*found) != nullptr) found = left(*found);
       return found;
     }
-    Node* child = &of;
-    Node* parent = above(of);
+    Node* child = &node;
+    Node* parent = above(node);
     while (parent != nullptr && right(*parent) == child) {
       child = parent;
       parent = above(*child);
@@ -94,15 +95,15 @@ class search_tree {
     return parent;
   }
 
-  QUARRY_HD static Node*& above(Node& of) { return Order::links(of).parent; }
-  QUARRY_HD static Node*& left(Node& of) { return Order::links(of).left; }
-  QUARRY_HD static Node*& right(Node& of) { return Order::links(of).right; }
+  QUARRY_HD static Node*& above(Node& node) { return Order::links(node).parent; }
+  QUARRY_HD static Node*& left(Node& node) { return Order::links(node).left; }
+  QUARRY_HD static Node*& right(Node& node) { return Order::links(node).right; }
 
  private:
-  /// The pointer to the node.
-  QUARRY_HD Node*& link_to(Node& of) {
-    Node* const parent = above(of);
-    return parent == nullptr ? root_ : left(*parent) == &of ? left(*parent) : right(*parent);
+  /// The pointer to the node, in its parent or in the tree.
+  QUARRY_HD Node*& link_to(Node& node) {
+    Node* const parent = above(node);
+    return parent == nullptr ? root_ : left(*parent) == &node ? left(*parent) : right(*parent);
   }
   /// Lets the node and its parent change places.
   QUARRY_HD void rotate_up(Node& child) {
@@ -118,8 +119,8 @@ class search_tree {
     Order::update(parent);
     Order::update(child);
   }
-  QUARRY_HD void update_above(Node& of) {
-    for (Node* at = above(of); at != nullptr; at = above(*at)) Order::update(*at);
+  QUARRY_HD void update_above(Node& node) {
+    for (Node* at = above(node); at != nullptr; at = above(*at)) Order::update(*at);
   }
 
   Node* root_ = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace.hpp"
 
+#include "checks.hpp"
 #include "errors.hpp"
 #include "progress.hpp"
 #include "types.hpp"
@@ -200,12 +201,20 @@ template <class T>
   return memory;
 }
 
-/// A request is complete in the call of `record`. The program has the handle `now` after it.
+/// Whether the operation of the program's request has begun, and no call has completed it.
+[[nodiscard]] QUARRY_HD bool is_active(rank_state& rank, MPI_Request handle) {
+  request const* const found = request_of(rank, runtime_handle(rank, handle));
+  return found != nullptr && found->is_active != 0;
+}
+
+/// A request is complete in the call of `record`, unless that has failed because of another
+/// request. The program has the handle `now` after it.
 QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Request handle,
                              MPI_Request now, MPI_Status const* status) {
   traced_request* const found = find(at.own, handle);
   if (found == nullptr) return;
-  if (now != MPI_REQUEST_NULL && found->is_persistent == 0) return;  // another one has failed
+  bool const is_kept = now != MPI_REQUEST_NULL;
+  if (is_kept && (found->is_persistent == 0 || is_active(at.rank, handle))) return;
   if (found->record != no_record) {
     trace_record& began = *at.record(found->record);
     if (status != nullptr && status->is_cancelled != 0)
@@ -216,6 +225,12 @@ QUARRY_HD void note_complete(traced_rank const& at, std::uint32_t record, MPI_Re
   }
   found->record = no_record;
   if (found->is_persistent == 0) remove(at.own, found);
+}
+
+/// Whether a call of MPI_Startall that has failed has begun the persistent request. It refuses
+/// those that an earlier call has begun.
+[[nodiscard]] QUARRY_HD bool has_just_begun(rank_state& rank, traced_request const& asked) {
+  return asked.record == no_record && is_active(rank, asked.handle);
 }
 
 }  // namespace
@@ -320,7 +335,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count,
 }
 
 QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
-                                            MPI_Request const* requests) {
+                                            MPI_Request const* requests, int error) {
   if (record == no_record) return;
   traced_rank const at = traced_self();
   trace_record& call = *at.record(record);
@@ -329,6 +344,7 @@ QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
   for (int i = 0; i < count; ++i) {
     traced_request* const found = find(at.own, requests[i]);
     if (found == nullptr || found->is_persistent == 0) continue;
+    if (error != MPI_SUCCESS && !has_just_begun(at.rank, *found)) continue;
     std::uint32_t const number = new_record(at, 0, started.place);
     if (number == no_record) return;
     trace_record& made = *at.record(number);

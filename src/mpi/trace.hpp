@@ -80,9 +80,9 @@ QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count,
                                            MPI_Request const* requests, int const* done,
                                            int const* indices, MPI_Status const* statuses);
 /// After MPI_Start or MPI_Startall. The record of what a request begins has the function that
-/// made the request.
+/// made the request. A call that fails may have begun some of the requests.
 QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
-                                            MPI_Request const* requests);
+                                            MPI_Request const* requests, int error);
 /// Before MPI_Request_free.
 QUARRY_SLOW void quarry_mpi_trace_forget(MPI_Request const* request);
 /// `statuses`, or memory in their place if they are MPI_STATUS_IGNORE.

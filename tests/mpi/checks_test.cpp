@@ -14,6 +14,8 @@ extern "C" {
 int quarry_check_MPI_Isend(void const*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
 int quarry_check_MPI_Issend(void const*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
 int quarry_check_MPI_Irecv(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+int quarry_check_MPI_Recv_init(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+int quarry_check_MPI_Request_free(MPI_Request*);
 int quarry_check_MPI_Recv(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status*);
 int quarry_check_MPI_Cancel(MPI_Request*);
 int quarry_check_MPI_Ialltoallv(void const*, int const*, int const*, MPI_Datatype, void*,
@@ -156,6 +158,24 @@ TEST(Checks, BuffersWithGapsGiveTheirMemoryAndTypesBack) {
   };
   // As above, what ranks keep for reuse depends on the order. Each round has 27 buffers and types.
   EXPECT_LT(leftover(40), leftover(20) + 20);
+}
+
+/// A persistent request is open while the numbers of 2^28 other requests pass.
+TEST(Checks, NumbersOfRequestsWrapAndLeaveOutThoseInUse) {
+  auto const result = run_on_threads(1, [] {
+    int kept = 0, sent = 7, received = 0;
+    MPI_Request persistent, requests[2];
+    quarry_check_MPI_Recv_init(&kept, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, &persistent);
+    mpi::checks_of(mpi::self())->next_number = mpi::checked_requests;
+    quarry_check_MPI_Irecv(&received, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, &requests[0]);
+    EXPECT_NE(requests[0], persistent);
+    quarry_check_MPI_Isend(&sent, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, &requests[1]);
+    quarry_check_MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    EXPECT_EQ(received, 7);
+    quarry_check_MPI_Request_free(&persistent);
+    EXPECT_EQ(persistent, MPI_REQUEST_NULL);
+  });
+  EXPECT_EQ(result.status, 0);
 }
 
 TEST(Checks, ARankWithoutMemoryForItsCountComparesNothing) {

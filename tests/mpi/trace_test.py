@@ -130,14 +130,15 @@ class Traces(unittest.TestCase):
 
     def test_have_no_messages_of_calls_that_failed(self):
         _, ranks, _, done = self.trace("failures", 3)
-        self.assertEqual(done.stdout.split(), ["12"])
+        self.assertEqual(done.stdout.split(), ["16"])
         for rank, rows in enumerate(ranks):
             sends = [(row.function, row.peer, row.tag) for row in rows if row.role in SENDS and row.peer != PROC_NULL]
-            self.assertEqual(sends, [(function, (rank + 1) % 3, 1) for function in ("MPI_Isend", "MPI_Send")])
+            self.assertEqual(sends, [(function, (rank + 1) % 3, 1) for function in ("MPI_Isend", "MPI_Send", "MPI_Send_init")])
             received = [(row.function, row.peer, row.tag, row.bytes) for row in rows if row.role in RECEIVES and row.peer != PROC_NULL]
-            self.assertEqual(received, 2 * [("MPI_Recv", (rank + 2) % 3, 1, 4)])
-            begun = next(row for row in rows if row.function == "MPI_Isend" and row.peer != PROC_NULL)
-            self.assertEqual(rows[begun.link - 1].function, "MPI_Wait")
+            self.assertEqual(received, 3 * [("MPI_Recv", (rank + 2) % 3, 1, 4)])
+            for function in ("MPI_Isend", "MPI_Send_init"):
+                begun = next(row for row in rows if row.function == function and row.role == 9 and row.peer != PROC_NULL)
+                self.assertEqual(rows[begun.link - 1].function, "MPI_Wait")
             self.assertTrue(all(row.end >= row.begin for row in rows))
 
     def test_link_what_has_begun_to_the_call_that_completed_it(self):

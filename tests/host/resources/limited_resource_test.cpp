@@ -2,12 +2,16 @@
 #include "quarry/host/resources/limited_resource.hpp"
 
 #include "conformance/resources.hpp"
+#include "host/pools/immediate_streams.hpp"
 #include "host/pools/recording_source.hpp"
+#include "quarry/host/pools/locked_stream_pool.hpp"
 #include "quarry/host/pools/pool.hpp"
+#include "quarry/host/pools/thread_arenas.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/monotonic_resource.hpp"
 #include "quarry/host/resources/size_cache_resource.hpp"
+#include "quarry/host/resources/synchronized_resource.hpp"
 
 #include <atomic>
 #include <thread>
@@ -38,16 +42,41 @@ TEST(LimitedResource, CountsNoRequestThatItsUpstreamRefused) {
   EXPECT_EQ(source.allocated(), 0u);
 }
 
-TEST(LimitedResource, CountsNoDeallocationThatItsUpstreamRefused) {
-  limited_resource<pool<host_resource>> source{100, std::in_place_t{}, host_resource{}};
+/// Frees memory of `source` twice, and a null pointer. `free(pointer, size)` frees by the call that
+/// is tested.
+template <class Source, class Free>
+void expect_no_refused_free_counts(Source& source, Free const& free) {
   void* const first = source.allocate(60, 16);
   void* const second = source.allocate(40, 16);
-  source.deallocate(first, 60, 16);
-  source.deallocate(first, 60, 16);
-  EXPECT_EQ(source.upstream().counts().invalid_frees, 1u);
+  free(first, 60);
+  free(first, 60);
+  free(nullptr, 60);
   EXPECT_EQ(source.allocated(), 40u);
   EXPECT_THROW((void)source.allocate(61, 16), out_of_memory);
-  source.deallocate(second, 40, 16);
+  free(second, 40);
+  EXPECT_EQ(source.allocated(), 0u);
+}
+
+TEST(LimitedResource, CountsNoDeallocationThatItsUpstreamRefused) {
+  auto const check = [](auto&& source) {
+    expect_no_refused_free_counts(
+        source, [&](void* pointer, bytes size) { source.deallocate(pointer, size, 16); });
+  };
+  check(limited_resource<pool<host_resource>>{100, std::in_place_t{}, host_resource{}});
+  check(limited_resource<thread_arenas<host_resource>>{100, std::in_place_t{}, host_resource{}});
+  check(limited_resource<synchronized_resource<pool<host_resource>>>{100, std::in_place_t{},
+                                                                     host_resource{}});
+}
+
+TEST(LimitedResource, CountsNoDeallocationThatAPoolWithStreamsRefused) {
+  using upstream = locked_stream_pool<host_resource, immediate_streams>;
+  limited_resource<upstream> source{100, std::in_place_t{}, host_resource{}, immediate_streams{}};
+  void* const first = source.allocate_sync(60, 16);
+  source.deallocate_sync(first, 60, 16);
+  source.deallocate_sync(first, 60, 16);
+  source.deallocate(first, 60, 16, cuda_stream{});
+  source.deallocate_sync(nullptr, 60, 16);
+  EXPECT_EQ(source.allocated(), 0u);
 }
 
 TEST(LimitedResource, PassesReleaseToItsUpstream) {

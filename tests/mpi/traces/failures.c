@@ -35,6 +35,18 @@ int main(int argc, char** argv) {
   MPI_Wait(&request, &status);
   MPI_Send(out, 2, MPI_INT, next, 1, all);
   expect_failure(MPI_Recv(in, 1, MPI_INT, from, 1, all, &status)); /* is cut, and has arrived */
+  MPI_Request persistent[2];
+  MPI_Send_init(out, 1, MPI_INT, next, 1, all, &persistent[0]);
+  MPI_Bsend_init(out, 1, MPI_INT, next, 1, all, &persistent[1]);
+  expect_failure(MPI_Startall(2, persistent)); /* has begun the first, and has no buffer */
+  expect_failure(MPI_Start(&persistent[0]));   /* is active */
+  MPI_Recv(in, 1, MPI_INT, from, 1, all, &status);
+  MPI_Request with_unknown[2] = {persistent[0], 12345};
+  expect_failure(MPI_Waitall(2, with_unknown, MPI_STATUSES_IGNORE)); /* completes nothing */
+  MPI_Wait(&persistent[0], &status);
+  expect_failure(MPI_Startall(-1, persistent));
+  MPI_Request_free(&persistent[0]);
+  MPI_Request_free(&persistent[1]);
   if (rank == 0) printf("%d\n", failures);
   MPI_Finalize();
   return 0;

@@ -40,8 +40,8 @@ class locked_stream_pool {
     throw resource_failed{"locked_stream_pool: allocate_sync",
                           "waiting for the default stream failed; is a stream being captured?"};
   }
-  void deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept {
-    deallocate(pointer, size, alignment, cuda_stream{});
+  bool deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept {
+    return deallocate(pointer, size, alignment, cuda_stream{});
   }
 
   /// Calls `work(pool)` while no other thread uses the pool.

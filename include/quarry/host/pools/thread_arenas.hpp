@@ -105,7 +105,7 @@ class QUARRY_POISONS thread_arenas {
         std::has_single_bit(alignment) && alignment <= shared_->options.alignment;
     return is_aligned ? allocate(size) : allocate_slowly(size, alignment);
   }
-  void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
+  bool deallocate(void* pointer, bytes, bytes) noexcept { return deallocate(pointer); }
 
   /// Leaves the calling thread's arena, as at the end of the thread. Then other threads' frees into
   /// it take effect at once. The thread's next allocation takes an arena again.

@@ -17,8 +17,11 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// Threads may share it if they may share the upstream; it has no lock. A request counts before the
 /// upstream serves it, so the upstream never has more than `maximum` bytes in use. A request that
-/// the upstream then refuses counts for that time, and may make another thread's request fail. A
-/// pointer that an upstream pool refuses, as that of a double free, changes nothing.
+/// the upstream then refuses counts for that time, and may make another thread's request fail.
+///
+/// A null pointer changes no count, and neither does a pointer that the upstream refuses, as a pool
+/// does at a double free. `synchronized_resource` passes a refusal on; other adaptors between this
+/// one and the pool do not.
 ///
 /// Memory order: a request adds its bytes before it calls the upstream. They are subtracted after
 /// the upstream has freed or refused them. Each change synchronises with all earlier changes
@@ -54,7 +57,8 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
   }
   template <class Call>
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
-    if (call.deallocate(upstream_, pointer, size, alignment)) allocated_.add(bytes{0} - size);
+    bool const has_freed = call.deallocate(upstream_, pointer, size, alignment);
+    if (has_freed && pointer != nullptr) allocated_.add(bytes{0} - size);
   }
   [[noreturn]] void refuse(bytes size, bytes allocated) const {
     throw out_of_memory{

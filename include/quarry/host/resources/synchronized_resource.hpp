@@ -4,6 +4,7 @@
 #include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/resource.hpp"
+#include "quarry/host/resources/resource_adaptor.hpp"
 
 #include <memory>
 #include <mutex>
@@ -27,9 +28,11 @@ class synchronized_resource {
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     return with([&](Upstream& upstream) { return upstream.allocate(size, alignment); });
   }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+  /// Returns false if the upstream says that it has refused the pointer, or in a child whose fork
+  /// gave up.
+  bool deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     detail::lock_unless_lost const lock{shared_->mutex};
-    if (lock) shared_->upstream.deallocate(pointer, size, alignment);
+    return lock && plain_call{}.deallocate(shared_->upstream, pointer, size, alignment);
   }
 
   /// Makes the upstream return unused memory, if it keeps any (`release_unused`).
