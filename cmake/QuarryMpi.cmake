@@ -29,8 +29,21 @@ target_link_libraries(quarry_mpi_launcher PUBLIC quarry_mpi)
 quarry_options(quarry_mpi_launcher)
 set_target_properties(quarry_mpi quarry_mpi_launcher PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 11)
 set_source_files_properties(src/mpi/cpu_world.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # tests define a world of their own
+# The same for ranks of several processes, which quarry-mpicc --processes links.
+add_library(quarry_mpi_processes STATIC ${runtime_sources} src/mpi/cpu_world.cpp src/mpi/cpu_threads.cpp src/mpi/checked_arrays.cpp src/mpi/process_memory.cpp
+  src/mpi/record_allocations.cpp)
+target_compile_definitions(quarry_mpi_processes PUBLIC QUARRY_MPI_PROCESSES)
+target_include_directories(quarry_mpi_processes PUBLIC ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(quarry_mpi_processes PUBLIC quarry quarry_fibers)
+add_library(quarry_mpi_processes_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp
+  src/mpi/trace_file.cpp src/mpi/wrong_addresses.cpp ${launch_device})
+target_link_libraries(quarry_mpi_processes_launcher PUBLIC quarry_mpi_processes)
+foreach(library quarry_mpi_processes quarry_mpi_processes_launcher)
+  quarry_options(${library})
+  set_target_properties(${library} PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 11)
+endforeach()
 set(mpi_folder ${PROJECT_BINARY_DIR}/mpi)
-add_executable(quarry-mpirun src/mpi/mpirun.cpp src/mpi/tuning.cpp)
+add_executable(quarry-mpirun src/mpi/mpirun.cpp src/mpi/process_group.cpp src/mpi/tuning.cpp)
 target_include_directories(quarry-mpirun PRIVATE ${PROJECT_SOURCE_DIR}/include)
 set_target_properties(quarry-mpirun PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${mpi_folder})
 quarry_options(quarry-mpirun)

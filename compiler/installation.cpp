@@ -42,10 +42,12 @@ installation find_installation() {
     if (key == "include") result.include = value;
     if (key == "functions") result.functions = value;
     if (key == "types") result.function_types = value;
+    if (key == "runtime_library") result.runtime_libraries.push_back(value);
+    if (key == "processes_library") result.processes_libraries.push_back(value);
     if (key == "library") result.libraries.push_back(value);
     if (key.starts_with("runtime_system") && !result.runtimes.empty())
       result.runtimes.back().system_cubin = value;  // follows the line of the other
-    else if (key.starts_with("runtime"))
+    else if (key.starts_with("runtime") && key != "runtime_library")
       result.runtimes.push_back({key.substr(7), value, {}});
   }
   check_file("Clang 19", result.clang, file);

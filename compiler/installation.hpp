@@ -27,8 +27,10 @@ struct installation {
   std::string include;         // has mpi.h
   std::string functions;       // the archive that defines all functions of the runtime
   std::string function_types;  // of the runtime on the GPU (call_types.hpp)
-  std::vector<gpu_runtime> runtimes;   // by ascending number of registers
-  std::vector<std::string> libraries;  // what the executable links
+  std::vector<gpu_runtime> runtimes;             // by ascending number of registers
+  std::vector<std::string> runtime_libraries;    // the launcher and the runtime
+  std::vector<std::string> processes_libraries;  // the same for ranks of several processes
+  std::vector<std::string> libraries;            // what the executable links beside
 
   [[nodiscard]] bool has_gpu() const { return !runtimes.empty(); }
   /// Whether machine code for the GPU can be made here.

@@ -114,7 +114,7 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   }
   if (asked.records_allocations) std::printf("%s", explain_json(for_cpu.sites).c_str());
   constants embedded;
-  bool const has_gpu_code = installed.has_gpu() && !asked.is_for_cpu_only;
+  bool const has_gpu_code = installed.has_gpu() && !asked.is_for_cpu_only && !asked.spans_processes;
   std::vector<variant> variants;
   bool const embeds_ptx = has_gpu_code && (asked.embeds_ptx || !installed.has_assembler());
   if (embeds_ptx && !asked.embeds_ptx)
@@ -154,6 +154,9 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   std::string const executable = scratch / "executable";
   std::vector<std::string> words{installed.clang, scratch / "program.o", scratch / "embedded.s",
                                  "-o", executable};
+  auto const& runtime =
+      asked.spans_processes ? installed.processes_libraries : installed.runtime_libraries;
+  words.insert(words.end(), runtime.begin(), runtime.end());
   words.insert(words.end(), installed.libraries.begin(), installed.libraries.end());
   words.insert(words.end(), asked.link.begin(), asked.link.end());
   run(words, asked.is_verbose);

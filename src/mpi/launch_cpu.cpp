@@ -211,7 +211,7 @@ void check_memory(std::uint32_t ranks) {
 std::uint32_t threads_for(launch_options const& asked) {
   std::uint32_t const wanted =
       asked.threads != 0 ? asked.threads : std::max(1u, std::thread::hardware_concurrency());
-  std::uint32_t const threads = std::min(wanted, asked.ranks);
+  std::uint32_t const threads = std::min(wanted, asked.own_ranks());
   if (threads > 1 && asked.seed != 0)
     throw bad_argument{"--seed " + std::to_string(asked.seed) +
                        ": the order of ranks is repeatable only with --threads 1"};
@@ -231,7 +231,8 @@ void find_deadlock(std::uint64_t activity) {
 
 int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   std::uint32_t const system_threads = threads_for(asked);
-  check_memory(asked.ranks);
+  std::uint32_t const own_ranks = asked.own_ranks();
+  check_memory(own_ranks);
   auto const functions = texts_of(quarry_mpi_cpu_traced, quarry_mpi_cpu_traced_end);
   check_trace(asked, functions);
   trace_buffers trace{asked};
@@ -244,25 +245,29 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
                             }};
   line_writer lines{asked.ranks, places()};
   writer = &lines;
-  cpu_world all{{.ranks = asked.ranks,
-                 .heap = asked.heap,
+  cpu_world all{{.ranks = own_ranks,
+                 .heap = asked.heap / asked.processes,
                  .record = quarry_mpi_record_bytes,
                  .argc = argc,
                  .argv = argv,
-                 .threads = system_threads}};
+                 .threads = system_threads,
+                 .all_ranks = asked.ranks,
+                 .processes = asked.processes,
+                 .process = asked.process,
+                 .meeting_file = asked.meeting_file,
+                 .seed = asked.seed}};
   compared_memory const compared{asked.malloc, backend::cpu};
   all.state().malloc = asked.malloc;
   all.state().compared_heap = compared.state();
   all.state().trace = trace.memory();
   running = &all;
   traced = &trace_output;
-  std::uint32_t const threads = asked.ranks < 256 ? asked.ranks : 256;
-  std::uint32_t const blocks = (asked.ranks + threads - 1) / threads;
+  std::uint32_t const threads = own_ranks < 256 ? own_ranks : 256;
+  std::uint32_t const blocks = (own_ranks + threads - 1) / threads;
   rank_stacks const stacks{blocks * threads, asked.stack};
   if (asked.is_verbose)
     std::fprintf(
-        stderr, "quarry-mpirun: %u ranks on %sthe CPU; stack of a rank: %llu bytes%s\n",
-        asked.ranks,
+        stderr, "quarry-mpirun: %u ranks on %sthe CPU; stack of a rank: %llu bytes%s\n", own_ranks,
         system_threads == 1 ? "" : (std::to_string(system_threads) + " threads of ").c_str(),
         static_cast<unsigned long long>(stacks.size()),
         stacks.is_protected() ? "" : ", whose overflow is not found with so many ranks");
@@ -279,7 +284,7 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
       if (system_threads > 1) own_schedule.part = part;
       simt::launch_fibers({blocks, threads}, own_schedule, [&] { all.run_own_rank(); });
     };
-    run_on_threads(asked.ranks, system_threads, run, [&] {
+    run_on_threads(own_ranks, system_threads, run, [&] {
       std::atomic_ref{all.state().aborted}.store(1, std::memory_order_release);
     });
   }

@@ -4,6 +4,7 @@
 #include "calls.hpp"
 #include "fault_report.hpp"
 #include "host_calls.hpp"
+#include "message_parts.hpp"
 #include "short_run.hpp"
 #include "signal_watch.hpp"
 #include "wait_graph.hpp"
@@ -71,6 +72,41 @@ malloc_kind read_malloc() {
   throw bad_argument{std::string{"--malloc "} + text + ": must be one of " + all};
 }
 
+/// The options of programs of several processes. Throws bad_argument.
+void read_processes(launch_options& asked) {
+  asked.processes = static_cast<std::uint32_t>(
+      number("QUARRY_MPI_PROCESSES", "--processes", 1, std::uint64_t{1} << 20));
+  asked.process = static_cast<std::uint32_t>(
+      number("QUARRY_MPI_PROCESS", "--process", 0, std::uint64_t{1} << 20));
+  if (char const* const file = std::getenv("QUARRY_MPI_MEETING_FILE")) asked.meeting_file = file;
+  std::string const wanted = "--processes " + std::to_string(asked.processes);
+  if (asked.processes == 0) throw bad_argument{wanted + ": must be at least 1"};
+  if (asked.process >= asked.processes)
+    throw bad_argument{"--process " + std::to_string(asked.process) + ": must be less than " +
+                       std::to_string(asked.processes) + ", the number of processes"};
+  if (!spans_processes) {
+    if (asked.processes == 1) return;
+    throw bad_argument{wanted + ": the program was compiled without quarry-mpicc --processes"};
+  }
+  if ((asked.processes - 1) * std::uint64_t{asked.ranks_each()} >= asked.ranks)
+    throw bad_argument{wanted + ": " + std::to_string(asked.ranks) +
+                       " ranks are too few, since each process gets " +
+                       std::to_string(asked.ranks_each()) + "; run with fewer processes"};
+  if (asked.ranks > most_ranks_in_processes)
+    throw bad_argument{"-n " + std::to_string(asked.ranks) +
+                       ": ranks of several processes can be at most " +
+                       std::to_string(most_ranks_in_processes)};
+  if (asked.processes > 1 && asked.meeting_file.empty())
+    throw bad_argument{wanted +
+                       ": start the program with quarry-mpirun, or name a file in "
+                       "--meeting-file by which the processes find each other"};
+  if (!asked.trace.empty())
+    throw bad_argument{"--trace: a program of several processes cannot be traced yet"};
+  if (asked.gpus > 1)
+    throw bad_argument{"--gpus " + std::to_string(asked.gpus) +
+                       ": each process of such a program has one GPU; use --processes"};
+}
+
 launch_options read_options() {
   constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46;
   launch_options asked;
@@ -95,6 +131,7 @@ launch_options read_options() {
   asked.trace_events = static_cast<std::uint32_t>(
       number("QUARRY_MPI_TRACE_EVENTS", "--trace-events", 0, (std::uint64_t{1} << 31) - 1));
   asked.is_verbose = number("QUARRY_MPI_VERBOSE", "--verbose", 0, 1) != 0;
+  read_processes(asked);
   return asked;
 }
 
