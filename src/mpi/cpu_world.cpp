@@ -5,7 +5,7 @@
 #include "mailbox.hpp"
 #include "meeting.hpp"
 #ifdef QUARRY_MPI_PROCESSES
-#include "message_parts.hpp"
+#include "process_mail.hpp"
 #include "process_memory.hpp"
 #endif
 
@@ -46,38 +46,27 @@ struct cpu_world::meeting_memory {
 };
 
 #ifdef QUARRY_MPI_PROCESSES
-/// What senders of other processes write, at the same places in each process.
+/// What senders of other processes write.
 struct cpu_world::mail_memory {
   mail_memory(needs const& wanted, std::uint32_t units)
-      : ranks_each{wanted.ranks_each()},
-        extensions_at{words_bytes + bytes{ranks_each} * sizeof(mail)},
-        acknowledged_at{extensions_at +
-                        bytes{ranks_each} * mail_slots * units * sizeof(std::uint64_t)},
-        shared{wanted.meeting_file, wanted.process, wanted.processes,
-               acknowledged_at + bytes{ranks_each} * acknowledgement_words * sizeof(std::uint64_t),
-               wanted.seed} {
+      : places{wanted.ranks_each(), units},
+        shared{wanted.meeting_file, wanted.process, wanted.processes, places.size, wanted.seed} {
     quarry_mpi_processes = {wanted.process,
                             wanted.processes,
-                            ranks_each,
+                            wanted.ranks_each(),
                             0,
-                            reinterpret_cast<process_words*>(shared.own()),
-                            reinterpret_cast<std::uint64_t*>(shared.own() + acknowledged_at)};
+                            process_mail::words(shared.own()),
+                            places.acknowledged(shared.own())};
   }
   mail_memory(mail_memory const&) = delete;
   ~mail_memory() { quarry_mpi_processes = {}; }
 
-  [[nodiscard]] mail* mailboxes() const {
-    return reinterpret_cast<mail*>(shared.own() + words_bytes);
-  }
-  [[nodiscard]] std::uint64_t* extensions() const {
-    return reinterpret_cast<std::uint64_t*>(shared.own() + extensions_at);
-  }
+  [[nodiscard]] mail* mailboxes() const { return process_mail::mailboxes(shared.own()); }
+  [[nodiscard]] std::uint64_t* extensions() const { return places.extensions(shared.own()); }
   /// The memory is zero, which is an empty mailbox. Other processes may have written already.
   void initialise(std::uint32_t) const {}
 
-  static constexpr bytes words_bytes = sizeof(process_words);
-  std::uint32_t ranks_each;
-  bytes extensions_at, acknowledged_at;
+  process_mail places;
   process_memory shared;
 };
 #else

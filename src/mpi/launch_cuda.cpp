@@ -14,6 +14,10 @@
 #include "host_call_server.hpp"
 #include "launcher.hpp"
 #include "meeting.hpp"
+#ifdef QUARRY_MPI_PROCESSES
+#include "nvshmem_memory.hpp"
+#include "process_mail.hpp"
+#endif
 #include "rank.hpp"
 #include "short_run.hpp"
 #include "spread_memory.hpp"
@@ -192,6 +196,62 @@ class gpu_trace {
   cudaStream_t stream_ = nullptr;
 };
 
+#ifdef QUARRY_MPI_PROCESSES
+/// Mailboxes and extensions of this process's ranks, which other processes write.
+class mail_memory {
+ public:
+  mail_memory(launch_options const& asked, std::vector<gpu_part> const&, std::uint32_t units)
+      : asked_{asked}, places_{asked.ranks_each(), units}, memory_{asked, places_.size} {}
+  [[nodiscard]] mail* mailboxes() const { return process_mail::mailboxes(memory_.own()); }
+  [[nodiscard]] std::uint64_t* extensions() const { return places_.extensions(memory_.own()); }
+  /// Tells the program's code about the processes.
+  void add_code(gpu_program const& program) const {
+    process_layout const layout{asked_.process,
+                                asked_.processes,
+                                asked_.ranks_each(),
+                                0,
+                                process_mail::words(memory_.own()),
+                                places_.acknowledged(memory_.own())};
+    check(cudaMemcpy(program.address_of("quarry_mpi_processes"), &layout, sizeof(layout),
+                     cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+    memory_.add_code(program.library);
+  }
+  /// Waits until all processes have prepared their mailboxes.
+  void meet() const { memory_.meet(); }
+
+ private:
+  launch_options const& asked_;
+  process_mail places_;
+  nvshmem_memory memory_;
+};
+
+/// The process's GPU of this host. Processes of a host have consecutive numbers.
+void choose_gpu(launch_options const& asked, std::vector<gpu_part>* parts) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  int const device = static_cast<int>(asked.process) % count;
+  check(cudaSetDevice(device), "cudaSetDevice");
+  if (parts != nullptr) parts->front().device = device;
+}
+#else
+/// Mailboxes and extensions of all ranks.
+class mail_memory {
+ public:
+  mail_memory(launch_options const&, std::vector<gpu_part> const& parts, std::uint32_t units)
+      : mailboxes_{parts}, extensions_{parts, std::size_t{mail_slots} * units} {}
+  [[nodiscard]] mail* mailboxes() const { return mailboxes_.data(); }
+  [[nodiscard]] std::uint64_t* extensions() const { return extensions_.data(); }
+  void add_code(gpu_program const&) const {}
+  void meet() const {}
+
+ private:
+  per_rank<mail> mailboxes_;
+  per_rank<std::uint64_t> extensions_;
+};
+void choose_gpu(launch_options const&, std::vector<gpu_part>*) {}
+#endif
+
 fault_core const& core_of_faults() {
   static fault_core const core;
   return core;
@@ -271,18 +331,21 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const functions = texts_of(quarry_mpi_gpu_traced, quarry_mpi_gpu_traced_end);
   check_trace(asked, functions);
   connect_gpus(asked.gpus);
+  choose_gpu(asked, nullptr);
   gpu_program program = load_program(asked);
   std::uint32_t const shift = shift_for(asked, program.most_threads);
   program.block = block_for(program, shift, asked);
-  auto const parts =
-      divide_ranks(asked.ranks, asked.gpus, static_cast<std::uint32_t>(program.block) >> shift);
+  std::uint32_t const own_ranks = asked.own_ranks();
+  auto parts =
+      divide_ranks(own_ranks, asked.gpus, static_cast<std::uint32_t>(program.block) >> shift);
+  choose_gpu(asked, &parts);
   bytes record_bytes = 0;
   check(cudaMemcpy(&record_bytes, program.address_of("quarry_mpi_record_bytes"),
                    sizeof(record_bytes), cudaMemcpyDeviceToHost),
         "cudaMemcpy");
-  std::uint32_t const extension_units =
-      extension_units_for(extension_budget, parts.front().ranks,
-                          helpers_exist(shift) ? most_extended : most_extended_alone);
+  std::uint32_t const extension_units = extension_units_for(
+      extension_budget, spans_processes ? asked.ranks_each() : parts.front().ranks,
+      helpers_exist(shift) ? most_extended : most_extended_alone);
   for (gpu_part const& part : parts) {
     check_memory(asked, part, parts.size(), record_bytes, extension_units, program.stack);
     set_stack(part, program.stack);
@@ -291,12 +354,11 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   }
   per_rank<char> const records{parts, record_bytes};
   per_rank<rank_state> const ranks{parts};
-  per_rank<mail> const mailboxes{parts};
-  per_rank<std::uint64_t> const extensions{parts, std::size_t{mail_slots} * extension_units};
+  mail_memory const mails{asked, parts, extension_units};
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
   std::uint32_t const blocks = parts.back().first_block + parts.back().blocks;
-  meeting_memory const meetings{asked.ranks, blocks};
+  meeting_memory const meetings{own_ranks, blocks};
   output_reader output{asked.ranks, texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
                        ring.data()};
 
@@ -326,7 +388,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.is_gpu = 1;
   initial.gpus = static_cast<std::uint32_t>(parts.size());
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
-  initial.next_context = 4;
+  initial.next_context = 4 + 2 * asked.process;
   initial.max_superblock_bytes = superblock_share(heaps.taken().size / parts.size());
   initial.output = ring.data();
   initial.malloc = asked.malloc;
@@ -346,10 +408,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                          asked.ranks,
                          all.data(),
                          ranks.data(),
-                         mailboxes.data(),
-                         extensions.data(),
+                         mails.mailboxes(),
+                         mails.extensions(),
                          extension_units,
-                         parts[i].first_rank,
+                         asked.first_rank() + parts[i].first_rank,
                          {},
                          heaps.table()};
     layout.set_heap(heaps.ref(i));
@@ -364,12 +426,14 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
           "cudaMemcpy");
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
-  unsigned const prepare_blocks = (asked.ranks + 255) / 256;
+  mails.add_code(program);
+  unsigned const prepare_blocks = (own_ranks + 255) / 256;
   void* none[] = {nullptr};
   check(cudaLaunchKernel(reinterpret_cast<void const*>(program.prepare), dim3{prepare_blocks},
                          dim3{256}, none, 0, nullptr),
         "cudaLaunchKernel");
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  mails.meet();
   std::vector<cudaStream_t> work;
   block_memory shared;
   for (gpu_part const& part : parts) {
@@ -427,7 +491,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     for (;;) pause();  // the other thread ends the process
   };
   std::string const ended_by_driver = "the driver has ended the program";
-  gpu_watch watch{asked.ranks,
+  gpu_watch watch{own_ranks,
                   all.data(),
                   ranks.data(),
                   records.data(),

@@ -93,37 +93,38 @@ struct basic_mailbox {
 /// One message of a sender, on its way into a mailbox. Where the `Way` leads to another process
 /// (ways.hpp), `to` is the place of the mailbox in the memory of the sender's own process.
 template <std::uint32_t Slots, class Way = near_way>
-class mail_slot {
+class mail_slot : private Way {
  public:
   /// Draws a ticket.
-  QUARRY_FAST explicit mail_slot(basic_mailbox<Slots>& to, Way way = {}) : to_{&to}, way_{way} {
-    std::uint64_t const before = way_.draw(to.tickets, std::uint64_t{1} << 32);  // (T)
+  QUARRY_FAST explicit mail_slot(basic_mailbox<Slots>& to, Way taken = {}) : Way{taken}, to_{&to} {
+    std::uint64_t const before = way().draw(to.tickets, std::uint64_t{1} << 32);  // (T)
     ticket_ = static_cast<std::uint32_t>(before >> 32);
     returned_ = static_cast<std::uint32_t>(before);
   }
 
   /// The ticket that another `mail_slot` of this sender has drawn.
-  QUARRY_FAST mail_slot(basic_mailbox<Slots>& to, Way way, std::uint32_t ticket)
-      : to_{&to}, ticket_{ticket}, returned_{ticket - Slots}, way_{way} {}
+  QUARRY_FAST mail_slot(basic_mailbox<Slots>& to, Way taken, std::uint32_t ticket)
+      : Way{taken}, to_{&to}, ticket_{ticket}, returned_{ticket - Slots} {}
   [[nodiscard]] QUARRY_FAST std::uint32_t ticket() const { return ticket_; }
   /// The number of the message's units.
   [[nodiscard]] QUARRY_FAST std::uint32_t number() const { return ticket_ + 1; }
   [[nodiscard]] QUARRY_FAST basic_mailbox<Slots> const& mailbox() const { return *to_; }
-  [[nodiscard]] QUARRY_FAST Way way() const { return way_; }
+  [[nodiscard]] QUARRY_FAST Way way() const { return *this; }
 
   /// Whether the message can be written.
   [[nodiscard]] QUARRY_FAST bool is_free() const { return ticket_ - returned_ < Slots; }
   /// Looks again whether the message can be written.
   QUARRY_FAST void look() {
-    returned_ = static_cast<std::uint32_t>(way_.hint(to_->tickets));                 // (L)
-    if (is_free()) returned_ = static_cast<std::uint32_t>(way_.look(to_->tickets));  // (T)
+    std::uint64_t& word = to_->tickets;
+    returned_ = static_cast<std::uint32_t>(way().hint(word));                 // (L)
+    if (is_free()) returned_ = static_cast<std::uint32_t>(way().look(word));  // (T)
   }
 
   /// Writes the message. `word_at(i)` is its i-th word.
   template <class Words>
   QUARRY_FAST void write(envelope const& head, std::uint32_t words, Words const& word_at) {
 #ifndef __CUDA_ARCH__
-    if (way_.is_near()) return write_ordered(head, words, word_at);
+    if (way().is_near()) return write_ordered(head, words, word_at);
 #endif
     write_units(head, words, word_at);
   }
@@ -169,9 +170,9 @@ class mail_slot {
   }
   QUARRY_FAST void store_units(std::uint64_t& first, std::uint32_t left,
                                std::uint32_t right) const {
-    if (!way_.is_near()) {
-      way_.put(first, unit(left));
-      way_.put(*(&first + 1), unit(right));
+    if (!way().is_near()) {
+      way().put(first, unit(left));
+      way().put(*(&first + 1), unit(right));
       return;
     }
 #ifdef __CUDA_ARCH__
@@ -185,7 +186,6 @@ class mail_slot {
   basic_mailbox<Slots>* to_;
   std::uint32_t ticket_;
   std::uint32_t returned_;
-  [[no_unique_address]] Way way_;
 };
 
 /// The extensions of a mailbox's slots. `units` is their number for one slot, which may be 0.
@@ -339,8 +339,14 @@ struct message {
   // Bytes behind the header. Of a message that its sender waits for: 0 if `data` is the sender's
   // buffer, not 0 if `data` is a copy that `finish_send` frees.
   std::uint32_t capacity;
-  /// `process`: it goes to another process, or comes from there (message_parts.hpp).
-  enum class owner : std::uint32_t { sender, receiver, node, process } belongs_to;
+  enum class owner : std::uint32_t {
+    sender,
+    receiver,
+    node,
+#ifdef QUARRY_MPI_PROCESSES
+    process  // it goes to another process, or comes from there (message_parts.hpp)
+#endif
+  } belongs_to;
   static constexpr std::uint32_t taken_back = 2;  // of `is_taken`: nobody has received it
 
   /// Whether a signature_note comes with it. In a node the bit belongs to the size.

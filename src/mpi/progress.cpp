@@ -109,11 +109,11 @@ QUARRY_SLOW void finish_message(rank_state& rank, message* received) {
     case message::owner::sender:
       simt::atomic_ref<std::uint32_t>{received->is_taken}.store(1, return_order);  // (D)
       return note_activity();
-    case message::owner::process:
 #ifdef QUARRY_MPI_PROCESSES
+    case message::owner::process:
       acknowledge(*received);
-#endif
       return release(received);
+#endif
     case message::owner::receiver:
       return release(received);
     case message::owner::node:
