@@ -2,6 +2,7 @@
 #include "process_group.hpp"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +51,7 @@ int status_of(int wait_status) {
 
 /// Becomes process `number` of the program.
 [[noreturn]] void become(unsigned number, std::vector<std::string> const& command) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end a process that waits for another
   setenv("QUARRY_MPI_PROCESS", std::to_string(number).c_str(), 1);
   if (number != 0) {  // the standard input is that of process 0
     int const nothing = open("/dev/null", O_RDONLY);
