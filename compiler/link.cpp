@@ -91,6 +91,9 @@ class constants {
 std::string link_program(std::vector<compiled> const& parts, options const& asked,
                          installation const& installed, scratch_folder const& scratch) {
   check_definitions(parts);
+  if (asked.spans_processes && (asked.checks_calls || asked.traces_calls))
+    throw failure{std::string{asked.checks_calls ? "--check" : "--trace"} +
+                  ": ranks of several processes cannot have it yet; link without --processes"};
   auto const runtime_functions = names_in(installed.functions);
   initialise_back_ends();
   auto const work = [&](program& whole, std::string const& name) {

@@ -7,6 +7,7 @@
 #include "device_memory.hpp"
 #include "fault_core.hpp"
 #include "gpu_clocks.hpp"
+#include "gpu_mail.hpp"
 #include "gpu_memory.hpp"
 #include "gpu_program.hpp"
 #include "gpu_rings.hpp"
@@ -14,10 +15,6 @@
 #include "host_call_server.hpp"
 #include "launcher.hpp"
 #include "meeting.hpp"
-#ifdef QUARRY_MPI_PROCESSES
-#include "nvshmem_memory.hpp"
-#include "process_mail.hpp"
-#endif
 #include "rank.hpp"
 #include "short_run.hpp"
 #include "spread_memory.hpp"
@@ -196,62 +193,6 @@ class gpu_trace {
   cudaStream_t stream_ = nullptr;
 };
 
-#ifdef QUARRY_MPI_PROCESSES
-/// Mailboxes and extensions of this process's ranks, which other processes write.
-class mail_memory {
- public:
-  mail_memory(launch_options const& asked, std::vector<gpu_part> const&, std::uint32_t units)
-      : asked_{asked}, places_{asked.ranks_each(), units}, memory_{asked, places_.size} {}
-  [[nodiscard]] mail* mailboxes() const { return process_mail::mailboxes(memory_.own()); }
-  [[nodiscard]] std::uint64_t* extensions() const { return places_.extensions(memory_.own()); }
-  /// Tells the program's code about the processes.
-  void add_code(gpu_program const& program) const {
-    process_layout const layout{asked_.process,
-                                asked_.processes,
-                                asked_.ranks_each(),
-                                0,
-                                process_mail::words(memory_.own()),
-                                places_.acknowledged(memory_.own())};
-    check(cudaMemcpy(program.address_of("quarry_mpi_processes"), &layout, sizeof(layout),
-                     cudaMemcpyHostToDevice),
-          "cudaMemcpy");
-    memory_.add_code(program.library);
-  }
-  /// Waits until all processes have prepared their mailboxes.
-  void meet() const { memory_.meet(); }
-
- private:
-  launch_options const& asked_;
-  process_mail places_;
-  nvshmem_memory memory_;
-};
-
-/// The process's GPU of this host. Processes of a host have consecutive numbers.
-void choose_gpu(launch_options const& asked, std::vector<gpu_part>* parts) {
-  int count = 0;
-  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  int const device = static_cast<int>(asked.process) % count;
-  check(cudaSetDevice(device), "cudaSetDevice");
-  if (parts != nullptr) parts->front().device = device;
-}
-#else
-/// Mailboxes and extensions of all ranks.
-class mail_memory {
- public:
-  mail_memory(launch_options const&, std::vector<gpu_part> const& parts, std::uint32_t units)
-      : mailboxes_{parts}, extensions_{parts, std::size_t{mail_slots} * units} {}
-  [[nodiscard]] mail* mailboxes() const { return mailboxes_.data(); }
-  [[nodiscard]] std::uint64_t* extensions() const { return extensions_.data(); }
-  void add_code(gpu_program const&) const {}
-  void meet() const {}
-
- private:
-  per_rank<mail> mailboxes_;
-  per_rank<std::uint64_t> extensions_;
-};
-void choose_gpu(launch_options const&, std::vector<gpu_part>*) {}
-#endif
-
 fault_core const& core_of_faults() {
   static fault_core const core;
   return core;
@@ -331,14 +272,14 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const functions = texts_of(quarry_mpi_gpu_traced, quarry_mpi_gpu_traced_end);
   check_trace(asked, functions);
   connect_gpus(asked.gpus);
-  choose_gpu(asked, nullptr);
+  int const first_gpu = choose_gpu(asked);
   gpu_program program = load_program(asked);
   std::uint32_t const shift = shift_for(asked, program.most_threads);
   program.block = block_for(program, shift, asked);
   std::uint32_t const own_ranks = asked.own_ranks();
   auto parts =
       divide_ranks(own_ranks, asked.gpus, static_cast<std::uint32_t>(program.block) >> shift);
-  choose_gpu(asked, &parts);
+  parts.front().device = first_gpu;
   bytes record_bytes = 0;
   check(cudaMemcpy(&record_bytes, program.address_of("quarry_mpi_record_bytes"),
                    sizeof(record_bytes), cudaMemcpyDeviceToHost),

@@ -5,6 +5,7 @@
 #include "fault_report.hpp"
 #include "host_calls.hpp"
 #include "message_parts.hpp"
+#include "process_group.hpp"
 #include "short_run.hpp"
 #include "signal_watch.hpp"
 #include "wait_graph.hpp"
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -410,6 +412,8 @@ int main(int argc, char** argv) {
     return asked.uses_gpu ? run_on_gpu(asked, argc, argv) : run_on_cpu(asked, argc, argv);
   } catch (std::exception const& problem) {
     std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
+    if (asked.processes > 1)
+      std::ofstream{quarry::mpi_processes::failed_file(asked.meeting_file)} << problem.what();
     return 1;
   }
 }

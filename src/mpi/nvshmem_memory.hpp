@@ -17,8 +17,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 class nvshmem_memory {
  public:
   /// All processes call it, each with its GPU as CUDA's current device. Process 0 writes what the
-  /// others need to find it into `asked.meeting_file`; they wait for that, at most a minute. `size`:
-  /// of this process's memory, which all others can write. It is zero at first.
+  /// others need to find it into `asked.meeting_file`. They wait for that, at most a minute. `size`
+  /// is that of this process's memory, which all others can write. It is zero at first.
   nvshmem_memory(launch_options const& asked, bytes size);
   nvshmem_memory(nvshmem_memory const&) = delete;
   /// Waits for the other processes.

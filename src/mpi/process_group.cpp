@@ -105,6 +105,9 @@ int run(unsigned count, std::vector<std::string> const& command) {
     std::signal(number, [](int signal) { received_signal = signal; });
   children all;
   int status = 0;
+  // A process has crashed or could not begin. A rank that returns a status does not end others, and
+  // one that aborts the program tells them itself.
+  bool has_failed = false;
   for (unsigned i = 0; i < count; ++i) {
     pid_t const child = fork();
     if (child == 0) become(i, command);
@@ -118,20 +121,21 @@ int run(unsigned count, std::vector<std::string> const& command) {
     break;
   }
   constexpr int ticks_a_second = 100;
-  constexpr int grace = 5 * ticks_a_second;  // ranks that run learn from each other of the end
+  constexpr int grace = ticks_a_second / 2;  // ranks that run may learn from each other of the end
   int ticks = 0;                             // since a process has failed
   while (!all.empty()) {
     std::this_thread::sleep_for(std::chrono::milliseconds{1000 / ticks_a_second});
     int const ended = all.collect();
     if (status == 0) status = ended;
+    if (ended >= 128 || (ended != 0 && fs::exists(failed_file(folder.file())))) has_failed = true;
     if (int const number = received_signal; number != 0) {
       received_signal = 0;
       all.signal(number);
     }
-    if (status == 0) continue;
+    if (!has_failed) continue;
     ++ticks;
     if (ticks == grace) all.signal(SIGTERM);
-    if (ticks == 2 * grace) all.signal(SIGKILL);
+    if (ticks == 10 * grace) all.signal(SIGKILL);
   }
   return status;
 }

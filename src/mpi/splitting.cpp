@@ -245,7 +245,12 @@ QUARRY_HD int MPI_Comm_split_type(MPI_Comm communicator, int type, int key, MPI_
   char const* const name = "MPI_Comm_split_type";
   if (type != MPI_COMM_TYPE_SHARED && type != MPI_UNDEFINED)
     return fail(self(), communicator, MPI_ERR_ARG, name, "type", type);
-  int const color = type == MPI_UNDEFINED ? MPI_UNDEFINED : 0;  // all ranks share memory
+#ifdef QUARRY_MPI_PROCESSES
+  auto const sharing = static_cast<int>(the_processes().own);
+#else
+  int const sharing = 0;  // all ranks share memory
+#endif
+  int const color = type == MPI_UNDEFINED ? MPI_UNDEFINED : sharing;
   return split(self(), communicator, color, key, part, call::comm_split, name);
 }
 
