@@ -119,6 +119,8 @@ class end_watch {
 
   void abort(int signal) {
     std::fputs(describe_signal(signal).c_str(), stderr);
+    if (spans_processes)  // no deadlock is found that this may end
+      std::fputs(describe_waits(all_.ranks(), places(), layout().first_rank).c_str(), stderr);
     all_.state().abort_code = status_of_signal(signal);
     std::atomic_ref{all_.state().aborted}.store(1, std::memory_order_release);
   }

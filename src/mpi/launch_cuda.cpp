@@ -432,7 +432,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     for (;;) pause();  // the other thread ends the process
   };
   std::string const ended_by_driver = "the driver has ended the program";
-  gpu_watch watch{own_ranks,
+  gpu_watch watch{asked.first_rank(),
+                  own_ranks,
                   all.data(),
                   ranks.data(),
                   records.data(),

@@ -258,7 +258,7 @@ std::string name_of_call(std::uint32_t call) {
 }  // namespace
 
 std::string describe_waits(std::vector<rank_state> const& ranks,
-                           std::vector<std::string> const& places) {
+                           std::vector<std::string> const& places, std::uint32_t first) {
   struct row {
     std::uint32_t first, count;
     std::int32_t distance;
@@ -280,7 +280,7 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
       auto const& wait = state.waiting;
       text << name_of_call(wait.call);
       if (wait.peer != MPI_PROC_NULL && wait.context % 2 == 0) {
-        auto const distance = wait.peer - static_cast<std::int32_t>(rank);
+        auto const distance = wait.peer - static_cast<std::int32_t>(first + rank);
         if (wait.peer == MPI_ANY_SOURCE) {
           text << ", peer any";
         } else {
@@ -304,12 +304,12 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
   std::ostringstream table;
   for (auto const& text : order) {
     row const& found = rows.at(text);
-    table << "  rank " << found.first;
+    table << "  rank " << first + found.first;
     if (found.count > 1) table << " and " << found.count - 1 << " others";
     table << ": " << text << '\n';
   }
   if (is_heap_full) table << "  the heap is full: run with a larger --heap\n";
-  table << describe_wait_graph(ranks);
+  if (!spans_processes) table << describe_wait_graph(ranks);  // which needs all ranks
   return table.str();
 }
 

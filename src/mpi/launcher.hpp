@@ -75,9 +75,10 @@ class line_writer {
 /// Texts that the compiler has embedded, by number: places in the source, names of functions.
 std::vector<std::string> texts_of(char const* begin, char const* end);
 
-/// A table of what the ranks wait for; ranks that wait alike are one row.
+/// A table of what the ranks wait for; ranks that wait alike are one row. `first` is the number of
+/// the first of these ranks.
 std::string describe_waits(std::vector<rank_state> const& ranks,
-                           std::vector<std::string> const& places);
+                           std::vector<std::string> const& places, std::uint32_t first = 0);
 
 /// The exit status after a deadlock: the first status of a rank that has ended and is not 0, since
 /// others may wait for that rank; else 1.

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -95,6 +96,18 @@ class Processes(unittest.TestCase):
         outputs = [each.communicate(timeout=SECONDS)[0] for each in started]
         self.assertEqual([each.returncode for each in started], [0, 0])
         self.assertEqual(sorted("".join(outputs).splitlines()), sorted(programs_test.read_expected("ring")[4]))
+
+    def test_a_signal_shows_what_ranks_wait_for(self):
+        """No process finds a deadlock across processes, but SIGTERM ends all of them and shows it."""
+        program = self.compile(programs_test.SOURCES / "fails_deadlock.c", "--processes")
+        command = [self.tools.launcher, "-n", "4", "--processes", "2", "--device", "cpu", program]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            time.sleep(1)
+            process.terminate()
+            _, err = process.communicate(timeout=SECONDS)
+        self.assertEqual(process.returncode, 143, err)
+        for rank in 0, 2:  # the first of each process
+            self.assertRegex(err, rf"rank {rank}.*: MPI_Recv, peer rank . \d, tag 42.*fails_deadlock\.c:12")
 
     def test_wrong_options(self):
         program = self.compile(programs_test.SOURCES / "ring.c", "--processes")
