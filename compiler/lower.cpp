@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower.hpp"
 
+#include "pointed_functions.hpp"
+
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 
@@ -117,6 +119,10 @@ void connect_to_runtime(Module& module, target machine,
 
 namespace {
 
+bool is_mpi_function(Function const& function) {
+  return function.isDeclaration() && function.getName().starts_with("MPI_");
+}
+
 /// Functions that MPI allows before MPI_Init and after MPI_Finalize, and the clock.
 constexpr char const* functions_of_any_time =
     " MPI_Init MPI_Init_thread MPI_Initialized MPI_Finalized MPI_Get_version "
@@ -128,7 +134,7 @@ bool is_for_any_time(StringRef name) {
   return is_in(functions_of_any_time, name) || name.starts_with("MPI_Info_");
 }
 
-/// Lets each call of the function check that MPI runs.
+/// Lets each direct call of the function check that MPI runs.
 void check_time_of(Function& function) {
   Module& module = *function.getParent();
   auto* const type = FunctionType::get(Type::getVoidTy(module.getContext()), false);
@@ -141,10 +147,12 @@ void check_time_of(Function& function) {
 }  // namespace
 
 void check_calls(Module& module, std::set<std::string> const& runtime_functions) {
+  auto const needs_mpi = [](Function const& function) {
+    return is_mpi_function(function) && !is_for_any_time(function.getName());
+  };
+  call_through_functions(module, needs_mpi);
   for (Function& function : module)
-    if (function.isDeclaration() && function.getName().starts_with("MPI_") &&
-        !is_for_any_time(function.getName()))
-      check_time_of(function);
+    if (needs_mpi(function)) check_time_of(function);
   for (Function& function : module) {
     std::string const name = "quarry_check_" + function.getName().str();
     if (function.isDeclaration() && runtime_functions.contains(name)) function.setName(name);
@@ -176,19 +184,34 @@ bool rename_main(Module& module) {
   return true;
 }
 
+namespace {
+
+/// How many arguments the MPI functions have to which the program has pointers.
+std::set<std::size_t> arguments_of_pointed(Module const& module) {
+  std::set<std::size_t> counts;
+  for (Function const& function : module)
+    if (is_mpi_function(function) && function.hasAddressTaken()) counts.insert(function.arg_size());
+  return counts;
+}
+
+/// Whether the call is one of an MPI function, or of a pointer that may point to one. C allows a
+/// pointer whose type has no parameters, so that the number of arguments decides.
+bool may_call_mpi(CallBase const& call, std::set<std::size_t> const& pointed) {
+  if (call.isIndirectCall()) return pointed.contains(call.arg_size());
+  return call.getCalledFunction() != nullptr && is_mpi_function(*call.getCalledFunction());
+}
+
+}  // namespace
+
 std::vector<std::string> record_call_places(Module& module, target machine) {
   std::vector<std::string> places{""};
   std::map<std::string, std::uint32_t> numbers;
+  std::set<std::size_t> const pointed = arguments_of_pointed(module);
   SmallVector<CallBase*> calls;
-  for (Function& function : module) {
-    for (Instruction& instruction : instructions(function)) {
-      auto* const call = dyn_cast<CallBase>(&instruction);
-      if (call == nullptr || call->getCalledFunction() == nullptr) continue;
-      Function const& called = *call->getCalledFunction();
-      bool const is_runtime_call = called.isDeclaration() && called.getName().starts_with("MPI_");
-      if (is_runtime_call) calls.push_back(call);
-    }
-  }
+  for (Function& function : module)
+    for (Instruction& instruction : instructions(function))
+      if (auto* const call = dyn_cast<CallBase>(&instruction))
+        if (may_call_mpi(*call, pointed)) calls.push_back(call);
   for (CallBase* call : calls) {
     std::string const place = place_of(*call);
     auto const [position, is_new] = numbers.try_emplace(place, places.size());

@@ -20,16 +20,17 @@ void connect_to_runtime(llvm::Module& module, target machine,
 /// Returns false if there is no `main`.
 bool rename_main(llvm::Module& module);
 
-/// Before each call of an MPI function, stores the number of the call's place in the rank's record.
-/// Returns the places by number, as file:line; number 0 is unknown.
+/// Before each call of an MPI function, and of a pointer that may point to one, stores the number
+/// of the place in the rank's record. Returns the places by number, as file:line; number 0 is
+/// unknown.
 std::vector<std::string> record_call_places(llvm::Module& module, target machine);
 
 /// Lets functions be left by a rank's end: `exit` and failed assertions leave them without return.
 void allow_early_end(llvm::Module& module);
 
 /// --check: calls of MPI go to functions of the runtime that check them (src/mpi/checks.hpp), where
-/// there is one. A call before each direct call checks that MPI runs. Comes after the analysis,
-/// which knows MPI's names.
+/// there is one, also through pointers. A call before each call checks that MPI runs. Comes after
+/// the analysis, which knows MPI's names.
 void check_calls(llvm::Module& module, std::set<std::string> const& runtime_functions);
 
 }  // namespace quarry::compiler

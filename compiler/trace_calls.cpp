@@ -2,6 +2,7 @@
 #include "trace_calls.hpp"
 
 #include "analysis/call_models.hpp"
+#include "pointed_functions.hpp"
 #include "traced_calls.hpp"
 #include "unsupported.hpp"
 
@@ -86,10 +87,14 @@ class around {
     if (makes_request(row.kind)) {
       bool const is_persistent = row.kind >= tracing::sends_later;
       emit(after_, "end_begun", nullptr,
-           {record, communicator(row), pointer(row.request), number(is_persistent ? 1 : 0)});
+           {record, communicator(row), pointer(row.request), number(is_persistent ? 1 : 0),
+            error()});
     } else if (row.kind == tracing::receive || row.kind == tracing::probe) {
       Value* const status = known_status(row.status, number(1));
-      emit(after_, "end_receive", nullptr, {record, communicator(row), pointer(row.done), status});
+      emit(after_, "end_receive", nullptr,
+           {record, communicator(row), pointer(row.done), status, error()});
+    } else if (row.kind == tracing::send) {
+      emit(after_, "end_send", nullptr, {record, error()});
     } else {
       emit(after_, "end", nullptr, {record});
     }
@@ -141,6 +146,12 @@ class around {
     return before_.CreateSExtOrTrunc(operand(argument), word_);
   }
 
+  /// What the call has returned.
+  Value* error() {
+    if (!call_.getType()->isIntegerTy()) return number(0);
+    return after_.CreateSExtOrTrunc(&call_, word_);
+  }
+
   Value* pointer(int argument) {
     bool const exists = argument >= 0 && static_cast<unsigned>(argument) < call_.arg_size() &&
                         operand(argument)->getType()->isPointerTy();
@@ -179,17 +190,18 @@ class around {
     Value* const sent = begin(role::send_part, row, row.peer, row.tag);
     Value* const status = known_status(row.status, number(1));
     Value* const arrival = begin(role::receive, row, row.received_peer, row.received_tag);
-    emit(after_, "end", nullptr, {sent});
-    emit(after_, "end_receive", nullptr, {arrival, communicator(row), pointer(-1), status});
+    emit(after_, "end_send", nullptr, {sent, error()});
+    emit(after_, "end_receive", nullptr,
+         {arrival, communicator(row), pointer(-1), status, error()});
   }
 
   /// The request stands for the receive.
   void trace_begun_sendrecv(traced_call const& row) {
     Value* const sent = begin(role::send_part, row, row.peer, row.tag);
     Value* const arrival = begin(role::begun_receive, row, row.received_peer, row.received_tag);
-    emit(after_, "end", nullptr, {sent});
+    emit(after_, "end_send", nullptr, {sent, error()});
     emit(after_, "end_begun", nullptr,
-         {arrival, communicator(row), pointer(row.request), number(0)});
+         {arrival, communicator(row), pointer(row.request), number(0), error()});
   }
 
   void trace_start(traced_call const& row) {
@@ -223,33 +235,8 @@ traced_allocation const* traced_allocation_of(StringRef name) {
 }
 
 bool is_traced(Function const& function) {
-  return function.isDeclaration() && !function.isVarArg() &&
-         (row_of(function.getName()) != nullptr ||
-          traced_allocation_of(function.getName()) != nullptr);
-}
-
-/// Lets pointers to traced functions point to functions of the program that call these.
-void call_through_functions(Module& module) {
-  SmallVector<Function*> pointed;
-  for (Function& function : module)
-    if (is_traced(function) && function.hasAddressTaken()) pointed.push_back(&function);
-  for (Function* const function : pointed) {
-    auto* const caller = Function::Create(function->getFunctionType(), GlobalValue::InternalLinkage,
-                                          "quarry.traced." + function->getName(), module);
-    function->replaceUsesWithIf(caller, [](Use const& use) {
-      auto const* const call = dyn_cast<CallBase>(use.getUser());
-      return call == nullptr || !call->isCallee(&use);
-    });
-    IRBuilder<> builder{BasicBlock::Create(module.getContext(), "", caller)};
-    SmallVector<Value*> arguments;
-    for (Argument& argument : caller->args()) arguments.push_back(&argument);
-    CallInst* const call = builder.CreateCall(function, arguments);
-    if (call->getType()->isVoidTy()) {
-      builder.CreateRetVoid();
-    } else {
-      builder.CreateRet(call);
-    }
-  }
+  return row_of(function.getName()) != nullptr ||
+         traced_allocation_of(function.getName()) != nullptr;
 }
 
 /// The name that the program's source has.
@@ -262,7 +249,7 @@ std::string source_name(StringRef name) {
 }  // namespace
 
 std::vector<std::string> trace_calls(Module& module, std::vector<std::string>& places) {
-  call_through_functions(module);
+  call_through_functions(module, is_traced);
   std::vector<std::string> names{""};
   std::map<std::string, std::uint32_t> functions;
   std::map<std::string, std::uint32_t> numbers;

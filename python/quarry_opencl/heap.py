@@ -17,7 +17,7 @@ _STATES = ("unknown", "intact", "overrun", "reserved")
 
 
 class _Options(ctypes.Structure):
-    _fields_ = [(name, c_uint64) for name in ("size", "bytes", "max_bytes", "places", "debug")]
+    _fields_ = [(name, c_uint64) for name in ("size", "bytes", "max_bytes", "hints", "debug")]
 
 
 class _Faults(ctypes.Structure):
@@ -107,24 +107,24 @@ def build(context: cl.Context, device: cl.Device, source: str, options: str = ""
 
 class Heap:
     """A heap of `size` bytes in a buffer of the queue's device, metadata included. It can grow up to `max_bytes` bytes; 0
-    means not at all. `places` is the number of hints of each size class, a power of two; 0 selects it by the device. In a debug
+    means not at all. `hints` is the number of hints of each size class, a power of two; 0 selects it by the device. In a debug
     heap a free reports writes past an allocation's end, and each allocation takes 16 bytes more.
 
     Kernels, and functions of this class, must not run at the same time. Each function waits for the queue first. Raises
     BadArgument for sizes that the device or the heap does not support, and OpenclFailed."""
 
     def __init__(
-        self, queue: cl.CommandQueue, size: int = 64 << 20, *, max_bytes: int = 0, places: int = 0, debug: bool = False
+        self, queue: cl.CommandQueue, size: int = 64 << 20, *, max_bytes: int = 0, hints: int = 0, debug: bool = False
     ) -> None:
         self._handle = c_void_p()
         self.queue = queue
         self.context: cl.Context = queue.context
         self.device: cl.Device = queue.device
         self.is_debug = debug
-        for name, value in (("size", size), ("max_bytes", max_bytes), ("places", places)):
+        for name, value in (("size", size), ("max_bytes", max_bytes), ("hints", hints)):
             if not 0 <= value < 1 << 64:
                 raise BadArgument(f"Heap: {name} is {value}; it must be from 0 to 2**64 - 1")
-        options = _Options(ctypes.sizeof(_Options), size, max_bytes, places, debug)
+        options = _Options(ctypes.sizeof(_Options), size, max_bytes, hints, debug)
         call(
             "quarry_opencl_heap_create",
             c_void_p(self.context.int_ptr),

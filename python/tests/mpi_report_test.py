@@ -113,6 +113,21 @@ def test_a_synchronous_send_waits_for_a_receive_that_began_before_its_turn(tmp_p
     assert losses(analysed(program, tmp_path)) == lost
 
 
+@pytest.mark.parametrize(
+    "name, lost", [("MPI_Ssend_init", {(1, "MPI_Wait", 0): 70}), ("MPI_Send_init", {})]
+)
+def test_a_persistent_synchronous_send_waits_as_one_that_is_not(tmp_path, name, lost):
+    """As above. What MPI_Start begins has the name of the function that made the request."""
+    program = Program(2, "cpu")
+    program.add(0, 0, 0, Role.CALL, "MPI_Init")
+    program.add(1, 80, 80, Role.CALL, "MPI_Init")
+    program.receive(0, 80, 92, peer=1)
+    program.add(1, 90, 90, Role.CALL, "MPI_Start")
+    program.add(1, 90, 90, Role.BEGUN_SEND, name, peer=0, bytes=8, link=4)
+    program.add(1, 90, 91, Role.WAIT, "MPI_Wait")
+    assert losses(analysed(program, tmp_path)) == lost
+
+
 def test_a_broadcast_waits_for_its_root_and_a_reduction_only_at_its_root(tmp_path):
     program = Program(3, "cpu")
     for rank in range(3):

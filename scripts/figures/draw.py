@@ -18,34 +18,9 @@ from .specs import COMBINED, HEAPS, NAMES, WAYS
 
 LABELS = HEAPS | {"bump": "floor (one counter, never a free)"}
 LABELS |= {name: WAYS[way] for name, way, _ in COMBINED}
-# Colour-blind readers can distinguish these colours. Line styles and markers also differ, for
-# black-and-white print. Lines: colour, marker, line style, and the series or ways of coalescing.
-LOOKS = {
-    name: (f"#{colour}", marker, (0, (1, 1)) if line == "dots" else line)
-    for colour, marker, line, *names in map(
-        str.split,
-        """c8102e o - quarry quarry-none
-        e88a97 v -- quarry-hardened
-        4f8a10 s -. cuda
-        777777 D -- bump
-        0072b2 < - +header-block
-        56b4e9 > -- +map-block
-        6a3d9a ^ - +header-warp
-        cc79a7 v -- +map-warp
-        e69f00 P : +dynamic
-        7a4a12 X -. +reserved quarry-high
-        009e73 * - +packed
-        e69f00 P - quarry-reserve
-        e69f00 P -- quarry-low
-        777777 D dots ring
-        0072b2 s -- kma kma-none
-        6a3d9a ^ -. kma-list kma-cache
-        009e73 < : kma-ring
-        56b4e9 > -. kma-low
-        6a3d9a ^ : kma-high""".splitlines(),
-    )
-    for name in names
-}
+# The colour, marker and line of each series, and of each way of coalescing.
+LOOKS = {name: look.split() for name, look in NAMES["looks"].items()}
+DOTS = (0, (1, 1))  # the line `dots`
 WIDE = {"quarry", "quarry-none"}
 OVER_WIDE = {"quarry-reserve", "quarry-low", "quarry-high"}  # often the same values as a wide line
 MAX_GROUPS_OF_BARS = 5
@@ -55,7 +30,9 @@ LINES = {"floats", *X_LABELS}  # always lines, since x is no power of two
 
 def look_of(allocator):
     """The look of an allocator. A way of coalescing looks the same over each upstream heap."""
-    return LOOKS[allocator if allocator in LOOKS else "+" + allocator.partition("+")[2]]
+    name = allocator if allocator in LOOKS else "+" + allocator.partition("+")[2]
+    colour, marker, line = LOOKS[name]
+    return colour, marker, DOTS if line == "dots" else line
 
 
 def medians(found):

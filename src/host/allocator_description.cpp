@@ -5,6 +5,7 @@
 #include "quarry/host/pools/mixed_pool.hpp"
 #include "quarry/host/pools/placements.hpp"
 #include "quarry/host/resources/any_resource.hpp"
+#include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/file_resource.hpp"
 #include "quarry/host/resources/fixed_size_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"

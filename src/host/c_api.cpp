@@ -3,8 +3,8 @@
 
 #include "host/c_options.hpp"
 #include "host/c_status.hpp"
-#include "quarry/host/operations.hpp"
 #include "quarry/host/pools/pool.hpp"
+#include "quarry/host/registry/operations.hpp"
 #include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/file_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"

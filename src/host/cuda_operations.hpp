@@ -3,7 +3,7 @@
 // CUDA they always throw it.
 #pragma once
 
-#include "quarry/host/operations.hpp"
+#include "quarry/host/registry/operations.hpp"
 
 namespace quarry::inline QUARRY_ABI::cuda {
 

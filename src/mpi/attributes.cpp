@@ -29,7 +29,7 @@ inline constexpr int first_key = 0x100;
 QUARRY_SLOW void drop_key(rank_state& rank, int key) {
   keyval* const used = any_key(rank, key);
   if (--used->references != 0) return;
-  rank.keyvals.entries[key - first_key] = nullptr;
+  free_entry(rank.keyvals, key - first_key);
   release(used);
 }
 

@@ -114,16 +114,12 @@ QUARRY_HD void for_each_part(used_buffer const& of, Act const& act) {
   }
 }
 
-[[nodiscard]] QUARRY_SLOW open_request** find(checks& own, MPI_Request handle) {
-  open_request** link = &own.requests;
-  auto const number = static_cast<std::uint32_t>(handle - first_checked_request);
-  while (*link != nullptr && (*link)->number != number) link = &(*link)->next;
-  return link;
-}
-
 [[nodiscard]] QUARRY_HD bool is_checked(MPI_Request handle) {
   return handle >= first_checked_request &&
          handle - first_checked_request < static_cast<std::int32_t>(checked_requests);
+}
+[[nodiscard]] QUARRY_HD std::uint32_t number_of(MPI_Request handle) {
+  return static_cast<std::uint32_t>(handle - first_checked_request);
 }
 
 }  // namespace
@@ -154,17 +150,20 @@ QUARRY_SLOW void note_freed(made_object::kind what, int handle) {
 QUARRY_SLOW bool check_elements(rank_state& rank, used_elements const& asked, bool writes) {
   checks const* const own = asked.count == 0 ? nullptr : checks_of(rank);
   if (own == nullptr) return false;
-  for (open_request const* at = own->requests; at != nullptr; at = at->next) {
-    if (!at->is_active || (!writes && !at->writes) || !has_byte_of(rank, at->used, asked)) continue;
-    report_line line;
-    line << rank.rank << ": this call ";
-    line << (writes ? "receives into " : "sends ") << "bytes that the unfinished "
-         << name_of(at->what) << " of ";
-    line.at(at->place) << " uses: ";
-    line.at(own_record().place).write(rank);
-    return true;
-  }
-  return false;
+  byte_span const span = span_of(rank, asked);
+  auto const has_byte = [&](open_request const& each) {
+    return has_byte_of(rank, each.used, asked);
+  };
+  open_request const* found = own->requests.first_touching(span, true, has_byte);
+  if (found == nullptr && writes) found = own->requests.first_touching(span, false, has_byte);
+  if (found == nullptr) return false;
+  report_line line;
+  line << rank.rank << ": this call ";
+  line << (writes ? "receives into " : "sends ") << "bytes that the unfinished "
+       << name_of(found->what) << " of ";
+  line.at(found->place) << " uses: ";
+  line.at(own_record().place).write(rank);
+  return true;
 }
 
 QUARRY_SLOW void check_buffer(checked_buffer const& used, bool writes) {
@@ -206,6 +205,14 @@ QUARRY_SLOW void check_apart(rank_state& rank, used_buffer const& sent,
   line.at(own_record().place).write(rank);
 }
 
+QUARRY_SLOW void check_parts_apart(rank_state& rank, used_buffer const& received) {
+  if (received.parts == nullptr || received.is_sorted) return;
+  if (!have_common_byte(rank, received.parts, received.count)) return;
+  report_line line;
+  line << rank.rank << ": this call receives into the same bytes twice: ";
+  line.at(own_record().place).write(rank);
+}
+
 QUARRY_SLOW void check_apart(checked_buffer const& sent, checked_buffer const& received) {
   rank_state& rank = self();
   check_apart(rank, {elements_in(rank, sent)}, {elements_in(rank, received)});
@@ -222,11 +229,20 @@ QUARRY_SLOW void release_buffer(rank_state& rank, used_buffer const& used) {
   if (used.parts != nullptr) release(used.parts);
 }
 
-/// Adds an entry for a buffer that the request with the runtime's handle uses; null if the heap has
-/// no memory. The entry keeps the types, which the program may free.
-QUARRY_SLOW open_request* add_entry(rank_state& rank, checks& own, MPI_Request handle,
-                                    std::uint32_t number, begun_operation what,
-                                    used_buffer const& used, bool writes) {
+/// What a new entry has in common with others of its request.
+struct entry_facts {
+  MPI_Request handle;  // the runtime's
+  std::uint32_t number;
+  begun_operation what;
+  bool is_further;
+  bool is_persistent;
+  bool is_active;
+};
+
+/// Adds an entry for a buffer that the request uses; false if the heap has no memory. The entry
+/// keeps the types, which the program may free.
+QUARRY_SLOW bool add_entry(rank_state& rank, checks& own, entry_facts const& of,
+                           used_buffer const& used, bool writes) {
   for_each_part(used, [&](used_elements const& part) {
     retain_type(rank, part.type);
     return true;
@@ -234,26 +250,31 @@ QUARRY_SLOW open_request* add_entry(rank_state& rank, checks& own, MPI_Request h
   void* const memory = allocate(sizeof(open_request));
   if (memory == nullptr) {
     release_buffer(rank, used);
-    return nullptr;
+    return false;
   }
   std::uint32_t const place = own_record().place;
   std::uint64_t const hash = writes ? 0 : hash_of(rank, used);
-  own.requests = ::new (memory) open_request{own.requests, handle, number, place, place, what,
-                                             used,         hash,   writes, false, false, true};
-  return own.requests;
+  auto* const made = ::new (memory)
+      open_request{of.handle,           of.number, place,  place,         of.what,         used,
+                   span_of(rank, used), hash,      writes, of.is_further, of.is_persistent};
+  own.requests.add(*made);
+  own.requests.set_active(*made, of.is_active);
+  return true;
 }
 
-/// Gives the program a request in place of the runtime's; null if there is none, or no memory.
-QUARRY_SLOW open_request* begin_request(int error, MPI_Request* handle, begun_operation what,
-                                        checked_buffer const& buffer, bool writes) {
+/// Gives the program a request in place of the runtime's; false if there is none, or no memory.
+QUARRY_SLOW bool begin_request(int error, MPI_Request* handle, begun_operation what,
+                               checked_buffer const& buffer, bool writes, form how) {
   rank_state& rank = self();
   checks* const own = error != MPI_SUCCESS ? nullptr : checks_of(rank);
-  if (own == nullptr) return nullptr;
+  if (own == nullptr) return false;
   std::uint32_t const number = own->next_number++ % checked_requests;
-  open_request* const made =
-      add_entry(rank, *own, *handle, number, what, {elements_in(rank, buffer)}, writes);
-  if (made != nullptr) *handle = first_checked_request + static_cast<MPI_Request>(number);
-  return made;
+  bool const is_persistent = how == form::persistent;
+  if (!add_entry(rank, *own, {*handle, number, what, false, is_persistent, !is_persistent},
+                 {elements_in(rank, buffer)}, writes))
+    return false;
+  *handle = first_checked_request + static_cast<MPI_Request>(number);
+  return true;
 }
 
 /// A send's buffer must be as it was when the send began.
@@ -267,9 +288,8 @@ QUARRY_SLOW void check_hash(rank_state& rank, open_request const& ended) {
 
 /// Removes the entries of the request.
 QUARRY_SLOW void forget_request(rank_state& rank, checks& own, MPI_Request handle) {
-  for (open_request** link = find(own, handle); *link != nullptr; link = find(own, handle)) {
-    open_request* const freed = *link;
-    *link = freed->next;
+  while (open_request* const freed = own.requests.first_of(number_of(handle))) {
+    own.requests.remove(*freed);
     release_buffer(rank, freed->used);
     release(freed);
   }
@@ -279,25 +299,22 @@ QUARRY_SLOW void forget_request(rank_state& rank, checks& own, MPI_Request handl
 
 QUARRY_SLOW int note_begun(int error, MPI_Request* handle, begun_operation what,
                            checked_buffer const& buffer) {
-  (void)begin_request(error, handle, what, buffer, what != begun_operation::send);
+  (void)begin_request(error, handle, what, buffer, what != begun_operation::send,
+                      form::nonblocking);
   return error;
 }
 
 QUARRY_SLOW int note_both(int error, MPI_Request* handle, begun_operation what,
                           checked_buffer const& read, checked_buffer const& written) {
   rank_state& rank = self();
-  if (begin_request(error, handle, what, written, true) != nullptr)
+  if (begin_request(error, handle, what, written, true, form::nonblocking))
     note_buffer(rank, *handle, {elements_in(rank, read)}, false);
   return error;
 }
 
 QUARRY_SLOW int note_persistent(int error, MPI_Request* handle, begun_operation what,
                                 checked_buffer const& buffer) {
-  open_request* const made =
-      begin_request(error, handle, what, buffer, what != begun_operation::send);
-  if (made == nullptr) return error;
-  made->is_persistent = true;
-  made->is_active = false;
+  (void)begin_request(error, handle, what, buffer, what != begun_operation::send, form::persistent);
   return error;
 }
 
@@ -305,29 +322,26 @@ QUARRY_SLOW void note_buffer(rank_state& rank, MPI_Request handle, used_buffer c
                              bool writes) {
   bool const is_empty = used.parts == nullptr && used.only.count == 0;
   checks* const own = !is_checked(handle) || is_empty ? nullptr : checks_of(rank);
-  open_request const* const first = own == nullptr ? nullptr : *find(*own, handle);
+  open_request const* const first =
+      own == nullptr ? nullptr : own->requests.first_of(number_of(handle));
   if (first == nullptr) {
     if (used.parts != nullptr) release(used.parts);
     return;
   }
-  open_request* const further =
-      add_entry(rank, *own, first->handle, first->number, first->what, used, writes);
-  if (further == nullptr) return;
-  further->is_further = true;
-  further->is_persistent = first->is_persistent;
-  further->is_active = first->is_active;
+  (void)add_entry(
+      rank, *own,
+      {first->handle, first->number, first->what, true, first->is_persistent, first->is_active},
+      used, writes);
 }
 
 namespace {
 
 /// Calls `act` for each entry of the request, if that is persistent.
 template <class Act>
-QUARRY_HD void for_persistent(rank_state& rank, MPI_Request handle, Act const& act) {
-  checks* const own = is_checked(handle) ? checks_of(rank) : nullptr;
-  auto const number = static_cast<std::uint32_t>(handle - first_checked_request);
-  open_request* at = own == nullptr ? nullptr : own->requests;
-  for (; at != nullptr; at = at->next)
-    if (at->number == number && at->is_persistent) act(*at);
+QUARRY_HD void for_persistent(checks* own, MPI_Request handle, Act const& act) {
+  open_request* at =
+      own == nullptr || !is_checked(handle) ? nullptr : own->requests.first_of(number_of(handle));
+  for (; at != nullptr && at->is_persistent; at = open_requests::next_of(*at)) act(*at);
 }
 
 [[nodiscard]] QUARRY_HD bool has_begun(rank_state& rank, open_request const& of) {
@@ -338,7 +352,7 @@ QUARRY_HD void for_persistent(rank_state& rank, MPI_Request handle, Act const& a
 }  // namespace
 
 QUARRY_SLOW void check_start(rank_state& rank, MPI_Request handle) {
-  for_persistent(rank, handle, [&](open_request const& asked) {
+  for_persistent(checks_of(rank), handle, [&](open_request const& asked) {
     if (asked.is_active) return;
     for_each_part(asked.used, [&](used_elements const& part) {
       return !check_elements(rank, part, asked.writes);
@@ -347,24 +361,25 @@ QUARRY_SLOW void check_start(rank_state& rank, MPI_Request handle) {
 }
 
 QUARRY_SLOW void note_started(rank_state& rank, MPI_Request handle) {
-  for_persistent(rank, handle, [&](open_request& begun) {
+  checks* const own = checks_of(rank);
+  for_persistent(own, handle, [&](open_request& begun) {
     if (begun.is_active || !has_begun(rank, begun)) return;
-    begun.is_active = true;
+    own->requests.set_active(begun, true);
     begun.place = own_record().place;
     if (!begun.writes) begun.hash = hash_of(rank, begun.used);
   });
 }
 
 QUARRY_SLOW std::uint32_t place_of(checks& own, MPI_Request handle) {
-  open_request const* at = handle == MPI_REQUEST_NULL ? nullptr : own.requests;
-  while (at != nullptr && at->handle != handle) at = at->next;
+  open_request* at = handle == MPI_REQUEST_NULL ? nullptr : own.requests.first();
+  while (at != nullptr && at->handle != handle) at = open_requests::next(*at);
   return at == nullptr ? own_record().place : at->place;
 }
 
 QUARRY_SLOW MPI_Request runtime_handle(rank_state& rank, MPI_Request handle) {
   checks* const own = is_checked(handle) ? checks_of(rank) : nullptr;
   if (own == nullptr) return handle;
-  open_request const* const found = *find(*own, handle);
+  open_request const* const found = own->requests.first_of(number_of(handle));
   return found != nullptr ? found->handle : handle;  // an unknown one is refused
 }
 
@@ -376,17 +391,16 @@ QUARRY_SLOW void note_ended(rank_state& rank, MPI_Request* handle, MPI_Request n
   checks* const own = checks_of(rank);
   if (own == nullptr) return;
   if (now != MPI_REQUEST_NULL) {
-    for_persistent(rank, *handle, [&](open_request& kept) {
+    for_persistent(own, *handle, [&](open_request& kept) {
       if (!kept.is_active || has_begun(rank, kept)) return;
       check_hash(rank, kept);
-      kept.is_active = false;
+      own->requests.set_active(kept, false);
       kept.place = kept.made_at;
     });
     return;
   }
-  std::uint32_t const number = static_cast<std::uint32_t>(*handle - first_checked_request);
-  for (open_request const* at = own->requests; at != nullptr; at = at->next)
-    if (at->number == number) check_hash(rank, *at);
+  open_request* at = own->requests.first_of(number_of(*handle));
+  for (; at != nullptr; at = open_requests::next_of(*at)) check_hash(rank, *at);
   forget_request(rank, *own, *handle);
   *handle = MPI_REQUEST_NULL;
 }
@@ -424,7 +438,7 @@ QUARRY_SLOW void report_end(rank_state& rank) {
 QUARRY_SLOW void report_leftovers(rank_state& rank) {
   checks* const own = checks_of(rank);
   if (own == nullptr) return;
-  for (open_request const* at = own->requests; at != nullptr; at = at->next) {
+  for (open_request* at = own->requests.first(); at != nullptr; at = open_requests::next(*at)) {
     if (at->is_further) continue;
     report_line line;
     line << rank.rank << ": no call "

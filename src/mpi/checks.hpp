@@ -3,8 +3,8 @@
 // program. Programs compiled without it do not pay for it.
 #pragma once
 
+#include "open_requests.hpp"
 #include "requests.hpp"
-#include "used_bytes.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -20,34 +20,6 @@ struct made_object {
 
 struct signature_note;
 
-/// What a request stands for.
-enum class begun_operation : std::uint32_t { send, receive, collective, exchange };
-
-/// A buffer of an operation: elements, or several parts.
-struct used_buffer {
-  used_elements only;              // if there are no `parts`
-  used_elements* parts = nullptr;  // the entry owns the memory; null: `only`
-  bytes count = 0;                 // of `parts`
-  bool is_sorted = false;          // the parts do not overlap and are in the order of addresses
-};
-
-/// A request that the program has got and not completed, or a persistent one that it has not freed.
-/// One with several buffers has several entries with its number, of which one stands for it.
-struct open_request {
-  open_request* next;
-  MPI_Request handle;  // the runtime's
-  std::uint32_t number;
-  std::uint32_t place;  // where it began, or a persistent request that has not begun was made
-  std::uint32_t made_at;
-  begun_operation what;
-  used_buffer used;
-  std::uint64_t hash;  // of a buffer that others may read, when the operation began
-  bool writes;         // the operation writes the buffer
-  bool is_further;     // another entry stands for the request
-  bool is_persistent;
-  bool is_active;  // the operation has begun
-};
-
 /// How many collective operations of a communicator the rank has begun.
 struct operation_count {
   operation_count* next;
@@ -57,7 +29,7 @@ struct operation_count {
 
 /// The state of a rank's checks.
 struct checks {
-  open_request* requests;
+  open_requests requests;
   made_object* objects;
   operation_count* counts;
   signature_note* received;  // of messages that were received, not compared yet (signatures.hpp)
@@ -174,6 +146,10 @@ QUARRY_SLOW void check_buffer(checked_buffer const& asked, bool writes);
 QUARRY_SLOW void check_apart(rank_state& rank, used_buffer const& sent,
                              used_buffer const& received);
 QUARRY_SLOW void check_apart(checked_buffer const& sent, checked_buffer const& received);
+
+/// Reports a byte that one call receives into twice, as part of two messages. Takes time and memory
+/// as `have_common_byte` of the parts.
+QUARRY_SLOW void check_parts_apart(rank_state& rank, used_buffer const& received);
 
 /// A request for the program in place of `handle`.
 QUARRY_SLOW int note_begun(int error, MPI_Request* handle, begun_operation what,

@@ -33,7 +33,7 @@ QUARRY_SLOW void free_extra(rank_state& rank, membership& at) {
   if (extra->neighbours != nullptr) release(extra->neighbours);
   if (extra->hints != nullptr) free_information(extra->hints);
   release(extra);
-  rank.extras.entries[at.extra - 1] = nullptr;
+  free_entry(rank.extras, at.extra - 1);
   at.extra = 0;
 }
 

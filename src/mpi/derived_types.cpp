@@ -13,7 +13,7 @@ QUARRY_SLOW void release_type(rank_state& rank, MPI_Datatype type) {
   if (is_basic(type)) return;
   derived_type* first = derived(rank, type);
   if (first == nullptr || --first->references != 0) return;
-  rank.types.entries[type - first_derived] = nullptr;
+  free_entry(rank.types, type - first_derived);
   first->next_released = nullptr;
   while (first != nullptr) {  // also the types that only this one has kept
     derived_type* const released = first;
@@ -22,7 +22,7 @@ QUARRY_SLOW void release_type(rank_state& rank, MPI_Datatype type) {
       MPI_Datatype const part = released->types()[i];
       derived_type* const kept = is_basic(part) ? nullptr : derived(rank, part);
       if (kept == nullptr || --kept->references != 0) continue;
-      rank.types.entries[part - first_derived] = nullptr;
+      free_entry(rank.types, part - first_derived);
       kept->next_released = first;
       first = kept;
     }

@@ -51,7 +51,7 @@ QUARRY_SLOW void release_handler(rank_state& rank, MPI_Errhandler handle) {
   error_handler* const made = handler_of(rank, handle);
   if (made == nullptr || --made->references != 0) return;
   release(made);
-  rank.handlers.entries[handle - first_handler] = nullptr;
+  free_entry(rank.handlers, handle - first_handler);
 }
 
 QUARRY_HD MPI_Errhandler handler_for(rank_state& rank, MPI_Comm handle) {

@@ -145,8 +145,8 @@ QUARRY_SLOW int alltoall(void const* sent, rank_parts const& outgoing, MPI_Datat
       send_elements(of, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
                     sent_type, to);
     }
-    wait_for_mail(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
-                  [&] { return wanted.is_done != 0; });
+    wait_for_message(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
+                     [&] { return wanted.is_done != 0; });
     of.note(wanted.error);
   }
   return of.result(communicator, function);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fault_report.hpp"
 
+#include "size_text.hpp"
+
 #include <unistd.h>
 #include <atomic>
 #include <chrono>
@@ -65,9 +67,9 @@ void report(int number, siginfo_t* details, void*) {
     auto const place = name_of_place(own_record().place);
     length = std::snprintf(
         text, sizeof(text),
-        "quarry-mpirun: rank %u: its stack has overflowed %llu bytes%s%.*s; run with a larger "
+        "quarry-mpirun: rank %u: its stack of %s has overflowed%s%.*s; run with a larger "
         "--stack\n",
-        *overflow, static_cast<unsigned long long>(stacks_in_use->size()),
+        *overflow, size_text{stacks_in_use->size()}.c_str(),
         place.empty() ? "" : ", after the MPI call at ", static_cast<int>(place.size()),
         place.data());
   } else if (quarry_mpi_layout.all != nullptr && own_rank() < layout().size) {

@@ -4,6 +4,7 @@
 #include "mailbox.hpp"
 #include "meeting.hpp"
 #include "rank.hpp"
+#include "size_text.hpp"
 #include "trace_file.hpp"
 
 #include <algorithm>
@@ -63,14 +64,15 @@ void check_memory(launch_options const& asked, gpu_part const& part, std::size_t
   bytes const heap = asked.heap != 0 ? heap_of_gpu(asked, gpus) : least_heap;
   if (ranks + heap > free_bytes) {
     throw bad_argument{
-        "-n " + std::to_string(asked.ranks) + ": the ranks do not fit: " + gigabytes(records) +
+        "-n " + std::to_string(asked.ranks) + ": the ranks do not fit: " + text_of_size(records) +
         " of global variables (" + std::to_string(record_bytes) + " bytes of each rank), " +
-        gigabytes(stack.reserved) + " of stack (" + std::to_string(stack.size) +
-        " bytes for each thread that the GPU can run; from " + stack.reason + "), " +
-        gigabytes(heap) + " of heap and " + gigabytes(ranks - records - stack.reserved) +
-        " for the ranks' state are " + gigabytes(ranks + heap) + "; GPU " +
-        std::to_string(part.device) + " has " + gigabytes(free_bytes) + " of " + gigabytes(total) +
-        " free. " + (ranks + heap <= total ? "Wait for other programs on the GPU, or run" : "Run") +
+        text_of_size(stack.reserved) + " of stack (" + text_of_size(stack.size) +
+        " for each thread that the GPU can run; from " + stack.reason + "), " + text_of_size(heap) +
+        " of heap and " + text_of_size(ranks - records - stack.reserved) +
+        " for the ranks' state are " + text_of_size(ranks + heap) + "; GPU " +
+        std::to_string(part.device) + " has " + text_of_size(free_bytes) + " of " +
+        text_of_size(total) + " free. " +
+        (ranks + heap <= total ? "Wait for other programs on the GPU, or run" : "Run") +
         " with fewer ranks or a smaller --stack or --heap"};
   }
 }
@@ -79,10 +81,10 @@ void set_stack(gpu_part const& part, stack_choice const& stack) {
   current_gpu const current{part};
   cudaError_t const status = cudaDeviceSetLimit(cudaLimitStackSize, stack.size);
   if (status != cudaSuccess)
-    throw bad_argument{"a stack of " + std::to_string(stack.size) + " bytes for each rank (from " +
-                       stack.reason + "), " + gigabytes(stack.reserved) +
+    throw bad_argument{"a stack of " + text_of_size(stack.size) + " for each rank (from " +
+                       stack.reason + "), " + text_of_size(stack.reserved) +
                        " for all threads of the GPU: " + cudaGetErrorString(status) + "; " +
-                       gigabytes(memory_now().free_bytes) + " of GPU " +
+                       text_of_size(memory_now().free_bytes) + " of GPU " +
                        std::to_string(part.device) +
                        " are free. Wait for other programs on the GPU, or run with a smaller "
                        "--stack"};

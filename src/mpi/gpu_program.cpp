@@ -4,6 +4,7 @@
 #include "copy_pool.hpp"
 #include "device_memory.hpp"
 #include "driver_linker.hpp"
+#include "size_text.hpp"
 #include "system_scope.hpp"
 
 #include <algorithm>
@@ -66,8 +67,8 @@ stack_choice choose_stack(bytes asked, std::uint64_t const* need) {
     result = {bound, 0, "the call graph, which needs " + std::to_string(known) + " bytes"};
   }
   if (result.size > most_stack)
-    throw bad_argument{"the stack of a rank is " + std::to_string(result.size) + " bytes (" +
-                       result.reason + "); a GPU allows at most " + std::to_string(most_stack)};
+    throw bad_argument{"the stack of a rank is " + text_of_size(result.size) + " (" +
+                       result.reason + "); a GPU allows at most " + text_of_size(most_stack)};
   result.reserved = result.size * static_cast<bytes>(attribute(cudaDevAttrMultiProcessorCount)) *
                     static_cast<bytes>(attribute(cudaDevAttrMaxThreadsPerMultiProcessor));
   return result;

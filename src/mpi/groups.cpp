@@ -321,7 +321,7 @@ QUARRY_HD int MPI_Group_free(MPI_Group* handle) {
   group* const freed = group_of(rank, *handle);
   if (freed == nullptr) return unknown_group(rank, "MPI_Group_free", *handle);
   if (freed != &empty_group) {
-    rank.groups.entries[*handle - MPI_GROUP_EMPTY - 1] = nullptr;
+    free_entry(rank.groups, *handle - MPI_GROUP_EMPTY - 1);
     release(freed);
   }
   *handle = MPI_GROUP_NULL;

@@ -2,6 +2,8 @@
 // The size of the heap: its share of a GPU's memory, which other programs use at the same time.
 #pragma once
 
+#include "size_text.hpp"
+
 #include "quarry/core/errors.hpp"
 
 #include <algorithm>
@@ -23,8 +25,8 @@ inline constexpr bytes most_heap = bytes{16} << 30;
 
 /// For a heap in which the ranks cannot begin.
 [[nodiscard]] inline bad_argument heap_too_small(bytes size) {
-  return bad_argument{"a heap of " + std::to_string(size) +
-                      " bytes has no room for what the ranks need to begin; run with a larger "
+  return bad_argument{"a heap of " + text_of_size(size) +
+                      " has no room for what the ranks need to begin; run with a larger "
                       "--heap"};
 }
 

@@ -165,7 +165,7 @@ QUARRY_HD int MPI_Info_free(MPI_Info* info) {
   if (*info == MPI_INFO_ENV)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_INFO, "MPI_Info_free", "info", *info);
   free_information(information_of(rank, *info));
-  rank.infos.entries[*info - first_info] = nullptr;
+  free_entry(rank.infos, *info - first_info);
   *info = MPI_INFO_NULL;
   return MPI_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "launcher.hpp"
 #include "rank_stacks.hpp"
 #include "signal_watch.hpp"
+#include "size_text.hpp"
 #include "trace_file.hpp"
 #include "wrong_addresses.hpp"
 
@@ -202,10 +203,10 @@ void check_memory(std::uint32_t ranks) {
   bytes const available = available_memory();
   if (available == 0 || total <= available) return;
   throw bad_argument{"-n " + std::to_string(ranks) +
-                     ": the ranks do not fit: " + gigabytes(records) + " of global variables (" +
+                     ": the ranks do not fit: " + text_of_size(records) + " of global variables (" +
                      std::to_string(quarry_mpi_record_bytes) + " bytes of each rank) and " +
-                     gigabytes(total - records) + " for stacks and the ranks' state are " +
-                     gigabytes(total) + "; the host has " + gigabytes(available) +
+                     text_of_size(total - records) + " for stacks and the ranks' state are " +
+                     text_of_size(total) + "; the host has " + text_of_size(available) +
                      ". Run with fewer ranks"};
 }
 
@@ -269,9 +270,9 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   rank_stacks const stacks{blocks * threads, asked.stack};
   if (asked.is_verbose)
     std::fprintf(
-        stderr, "quarry-mpirun: %u ranks on %sthe CPU; stack of a rank: %llu bytes%s\n", own_ranks,
+        stderr, "quarry-mpirun: %u ranks on %sthe CPU; stack of a rank: %s%s\n", own_ranks,
         system_threads == 1 ? "" : (std::to_string(system_threads) + " threads of ").c_str(),
-        static_cast<unsigned long long>(stacks.size()),
+        size_text{stacks.size()}.c_str(),
         stacks.is_protected() ? "" : ", whose overflow is not found with so many ranks");
   set_stacks(&stacks);
   set_output(&lines, &writer_lock);
@@ -297,8 +298,9 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   std::fputs(describe_failure(all.state().first_failure, places()).c_str(), stderr);
   int const status = trace_output.status_after(all.status());
   std::fputs(describe_wrong_addresses({&all.memory()}, all.state().wrong_addresses,
-                                      [=](fault const& each) {
-                                        return std::uint64_t{each.block} * threads + each.thread;
+                                      [=, &asked](fault const& each) {
+                                        return asked.first_rank() +
+                                               std::uint64_t{each.block} * threads + each.thread;
                                       })
                  .c_str(),
              stderr);

@@ -17,6 +17,7 @@
 #include "meeting.hpp"
 #include "rank.hpp"
 #include "short_run.hpp"
+#include "size_text.hpp"
 #include "spread_memory.hpp"
 #include "trace_file.hpp"
 #include "wrong_addresses.hpp"
@@ -141,16 +142,16 @@ void describe_launch(launch_options const& asked, gpu_program const& program, st
       stderr,
       "quarry-mpirun: %u ranks%s, %u a warp%s; %d threads a block, at most %d registers a "
       "thread%s\n"
-      "quarry-mpirun: stack of a rank: %llu bytes, from %s; %s are reserved\n"
+      "quarry-mpirun: stack of a rank: %s, from %s; %s are reserved\n"
       "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s%s\n",
-      asked.ranks, on_gpus.c_str(), shift < 5 ? 32u >> shift : 1u,
+      asked.own_ranks(), on_gpus.c_str(), shift < 5 ? 32u >> shift : 1u,
       shift == helper_warp_shift ? " and a warp that helps it"
       : helpers_exist(shift)     ? " and lanes that help"
                                  : "",
       program.block, program.registers, program.is_from_driver ? ", compiled by the driver" : "",
-      static_cast<unsigned long long>(program.stack.size), program.stack.reason.c_str(),
-      gigabytes(program.stack.reserved).c_str(), static_cast<unsigned long long>(record_bytes),
-      gigabytes(of_heap.size).c_str(), attempts.c_str());
+      size_text{program.stack.size}.c_str(), program.stack.reason.c_str(),
+      size_text{program.stack.reserved}.c_str(), static_cast<unsigned long long>(record_bytes),
+      size_text{of_heap.size}.c_str(), attempts.c_str());
 }
 
 /// The trace's memory on the GPU; one element of each without a trace.
@@ -487,7 +488,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     rank_of = [&](fault const& each) {
       auto const thread =
           std::uint64_t{each.block} * static_cast<std::uint32_t>(program.block) + each.thread;
-      return thread >> shift;
+      return asked.first_rank() + (thread >> shift);
     };
   std::fputs(describe_wrong_addresses(heaps.all(), ended.wrong_addresses, rank_of).c_str(), stderr);
   if (end_status != 0) std::fputs(describe_refusals(*refused.data()).c_str(), stderr);

@@ -8,6 +8,7 @@
 #include "process_group.hpp"
 #include "short_run.hpp"
 #include "signal_watch.hpp"
+#include "size_text.hpp"
 #include "wait_graph.hpp"
 
 #include <charconv>
@@ -47,6 +48,16 @@ void check_gpu_options(launch_options const& asked) {
                        ": the ranks run on a GPU; add --device cpu"};
 }
 
+/// Refuses options that only a GPU has. `reason`: why the ranks run on the CPU.
+void check_cpu_options(launch_options const& asked, char const* reason) {
+  std::string const end = std::string{": the ranks run on the CPU, "} + reason;
+  if (asked.gpus > 1) throw bad_argument{"--gpus " + std::to_string(asked.gpus) + end};
+  if (asked.ranks_per_warp != 0)
+    throw bad_argument{"--ranks-per-warp " + std::to_string(asked.ranks_per_warp) + end};
+  if (asked.registers != 0)
+    throw bad_argument{"--registers " + std::to_string(asked.registers) + end};
+}
+
 /// The value of an option, which quarry-mpirun passes in the environment. Throws bad_argument if it
 /// is no number of at most `most`.
 std::uint64_t number(char const* variable, char const* option, std::uint64_t fallback,
@@ -58,8 +69,19 @@ std::uint64_t number(char const* variable, char const* option, std::uint64_t fal
   auto const [stop, error] = std::from_chars(text, end, value);
   if (error != std::errc{} || stop != end || value > most)
     throw bad_argument{std::string{option} + ' ' + text + ": must be a number of at most " +
-                       std::to_string(most) + ", without a unit"};
+                       std::to_string(most)};
   return value;
+}
+
+/// The same for a size in bytes.
+bytes size(char const* variable, char const* option, bytes most) {
+  char const* const text = std::getenv(variable);
+  if (text == nullptr || *text == 0) return 0;
+  auto const found = parse_size(text);
+  if (!found || *found > most)
+    throw bad_argument{std::string{option} + ' ' + text + ": must be a size of at most " +
+                       text_of_size(most) + ", as 4096, 64K, 16M or 1.5G"};
+  return *found;
 }
 
 malloc_kind read_malloc() {
@@ -110,15 +132,15 @@ void read_processes(launch_options& asked) {
 }
 
 launch_options read_options() {
-  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46;
+  constexpr bytes most_bytes = 65536_GiB;
   launch_options asked;
   asked.ranks =
       static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS", "-n", 1, (std::uint64_t{1} << 31) - 1));
   if (asked.ranks == 0) throw bad_argument{"-n 0: the number of ranks must be at least 1"};
-  asked.heap = number("QUARRY_MPI_HEAP", "--heap", 0, most_bytes);
-  asked.stack = number("QUARRY_MPI_STACK", "--stack", 0, std::uint64_t{1} << 30);
-  if (asked.stack != 0 && asked.stack < 1024)
-    throw bad_argument{"--stack " + std::to_string(asked.stack) + ": must be at least 1024 bytes"};
+  asked.heap = size("QUARRY_MPI_HEAP", "--heap", most_bytes);
+  asked.stack = size("QUARRY_MPI_STACK", "--stack", 1_GiB);
+  if (asked.stack != 0 && asked.stack < 1_KiB)
+    throw bad_argument{"--stack " + std::to_string(asked.stack) + ": must be at least 1 KiB"};
   asked.ranks_per_warp =
       static_cast<std::uint32_t>(number("QUARRY_MPI_RANKS_PER_WARP", "--ranks-per-warp", 0, 32));
   asked.gpus = static_cast<std::uint32_t>(number("QUARRY_MPI_GPUS", "--gpus", 1, 1024));
@@ -339,12 +361,6 @@ std::string describe_signal(int signal) {
          " ends the program\n";
 }
 
-std::string gigabytes(bytes size) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f GB", static_cast<double>(size) * 1e-9);
-  return text;
-}
-
 int status_of_deadlock(std::vector<rank_state> const& ranks) {
   for (rank_state const& state : ranks)
     if (state.stage == life::done && state.exit_code != 0) return state.exit_code;
@@ -390,24 +406,22 @@ int main(int argc, char** argv) {
     wanted = wanted_device();
     block_signals();  // before CUDA starts threads
     asked.uses_gpu = wanted == "gpu" || (wanted.empty() && has_gpu());
-    if (asked.uses_gpu) check_gpu_options(asked);
+    if (asked.uses_gpu) {
+      check_gpu_options(asked);
+    } else {
+      if (quarry::mpi_tuning::short_run const tuning; tuning.exists()) {
+        tuning.report(tuning.on_cpu, 0);
+        return 0;
+      }
+      check_cpu_options(asked, wanted == "cpu"
+                                   ? "as --device says"
+                                   : "since no GPU was found that the program has code for");
+    }
   } catch (quarry::bad_argument const& problem) {
     std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
     return 2;
   }
-  if (!asked.uses_gpu) {
-    if (asked.gpus > 1) {
-      std::fprintf(stderr, "quarry-mpirun: --gpus %u: the ranks run on the CPU, %s\n", asked.gpus,
-                   wanted == "cpu" ? "as --device says"
-                                   : "since no GPU was found that the program has code for");
-      return 2;
-    }
-    if (quarry::mpi_tuning::short_run const tuning; tuning.exists()) {
-      tuning.report(tuning.on_cpu, 0);
-      return 0;
-    }
-    report_faults();
-  }
+  if (!asked.uses_gpu) report_faults();
   try {
     return asked.uses_gpu ? run_on_gpu(asked, argc, argv) : run_on_cpu(asked, argc, argv);
   } catch (std::exception const& problem) {

@@ -103,9 +103,6 @@ std::string describe_unfinished(std::vector<rank_state> const& ranks,
 /// The message for a program that SIGINT or SIGTERM ends.
 std::string describe_signal(int signal);
 
-/// `size` as a text in units of 10^9 bytes.
-std::string gigabytes(bytes size);
-
 /// Runs the program on the machine. Returns the exit status.
 int run_on_cpu(launch_options const& asked, int argc, char** argv);
 int run_on_gpu(launch_options const& asked, int argc, char** argv);

@@ -8,7 +8,7 @@ namespace {
 enum class lending : std::uint32_t {
   checks,    // they are compared with those of unfinished operations
   notes,     // they belong to a request from now on
-  compares,  // the bytes that the call sends are compared with those that it receives
+  compares,  // what the call receives is compared with itself and with what it sends
 };
 
 /// The bytes of a buffer that an operation reads or writes. Those that it reads come first.
@@ -75,6 +75,7 @@ class lender {
       sent_ = used;
     } else {
       check_apart(rank_, sent_, used);
+      check_parts_apart(rank_, used);
       if (used.parts != nullptr) release(used.parts);
     }
   }
@@ -111,8 +112,14 @@ class lender {
 QUARRY_SLOW void lend_to_neighbours(lender& to, collective_call const& call, neighbours const& near,
                                     used_parts const& used) {
   if (!near.is_known) return;
+  auto const has_target = [&](int index) { return near.target(index) != MPI_PROC_NULL; };
+  bool const sends_one = call.what == operation::neighbor_allgather ||
+                         call.what == operation::neighbor_allgatherv;  // the same to all targets
   auto const sends = [&](std::uint32_t i) {
-    return used.sent == 1 || near.target(static_cast<int>(i)) != MPI_PROC_NULL;
+    if (!sends_one) return has_target(static_cast<int>(i));
+    int target = 0;
+    while (target < near.targets && !has_target(target)) ++target;
+    return target < near.targets;
   };
   auto const receives = [&](std::uint32_t i) {
     return near.source(static_cast<int>(i)) != MPI_PROC_NULL;
@@ -176,12 +183,12 @@ QUARRY_SLOW void lend(MPI_Comm communicator, collective_call const& call, lendin
 
 QUARRY_SLOW void check_lent(MPI_Comm communicator, collective_call const& call) {
   checks const* const own = checks_of(self());
-  if (own != nullptr && own->requests != nullptr) lend(communicator, call, lending::checks);
+  if (own != nullptr && !own->requests.is_empty()) lend(communicator, call, lending::checks);
 }
 
 QUARRY_SLOW void check_lent_apart(MPI_Comm communicator, collective_call const& call) {
-  bool const has_one = call.what == operation::bcast || call.sent.is_in_place();
-  if (!has_one && !call.received.is_in_place()) lend(communicator, call, lending::compares);
+  bool const has_one_part = call.what == operation::bcast || call.received.is_in_place();
+  if (!has_one_part) lend(communicator, call, lending::compares);
 }
 
 QUARRY_SLOW void note_lent(MPI_Comm communicator, collective_call const& call, MPI_Request handle) {

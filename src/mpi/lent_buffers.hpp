@@ -10,8 +10,8 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// Reports buffers of the call that unfinished operations use.
 QUARRY_SLOW void check_lent(MPI_Comm communicator, collective_call const& call);
 
-/// Reports a byte that the call both sends and receives into. Parts of a buffer that lie apart take
-/// memory as for `note_lent`.
+/// Reports a byte that the call both sends and receives into, or receives into twice. Parts of a
+/// buffer that lie apart take memory as for `note_lent`.
 QUARRY_SLOW void check_lent_apart(MPI_Comm communicator, collective_call const& call);
 
 /// The operation of the program's request uses the buffers of the call.

@@ -69,7 +69,8 @@ inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 ///
 /// Numbers wrap after 2^32 messages. A long message's last units can stay in a slot for as long,
 /// and would then have the number of a message that has not arrived. So the receiver wipes each
-/// slot and its extension once in 2^31 messages.
+/// slot and its extension once in 2^31 messages, and not among the first, for a wipe takes as long
+/// as many messages.
 ///
 /// Rejected: a queue of messages in the heap (a sender exchanges its end, then links the message).
 /// It is never full, but costs two fences and one more round trip: 3.3 us a message on an H100.
@@ -212,8 +213,21 @@ class mail_reader {
   QUARRY_FAST mail_reader(mailbox& from, mail_position& position, slot_extensions extensions = {})
       : from_{from}, position_{position}, extensions_{extensions} {}
 
+  /// The receiver wipes each slot after one of the messages that follow this many, and again 2^31
+  /// messages later.
+  static constexpr std::uint32_t first_wiped = std::uint32_t{1} << 30;
+
   /// Whether a message begins to arrive.
   [[nodiscard]] QUARRY_FAST bool has_message() const { return has_message(taken()); }
+  /// The same after at most so many looks. They read one unit and no other memory: the looks of
+  /// 262,144 ranks that each read a few lines more would need all of a GPU's memory bandwidth.
+  [[nodiscard]] QUARRY_FAST bool awaits_message(std::uint32_t looks) const {
+    std::uint32_t const before = taken();
+    QUARRY_NO_UNROLL
+    for (; looks != 0; --looks)
+      if (has_message(before)) return true;
+    return false;
+  }
   /// How many messages were taken. A caller that looks often keeps it, for the looks.
   [[nodiscard]] QUARRY_FAST std::uint32_t taken() const { return position_.taken; }
 
@@ -277,7 +291,7 @@ class mail_reader {
   /// Goes on to the next message.
   QUARRY_FAST void take() {
     std::uint32_t const taken = position_.taken;
-    if ((taken & 0x7fffffff) < Slots) {
+    if (((taken - first_wiped) & 0x7fffffff) < Slots) {
       wipe(slot(), mailbox::units, taken + 1);
       wipe(extension(), extensions_.units, taken + 1);
       simt::fence_before_stores();  // on a GPU (B) orders no stores

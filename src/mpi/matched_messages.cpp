@@ -56,7 +56,7 @@ QUARRY_SLOW void take_matched(rank_state& rank, request& wanted, void* data, int
   wanted.is_done = 1;
   wanted.communicator = communicator_of(rank, found);
   if (found != nullptr) {
-    rank.matched.entries[*handle - 1] = nullptr;
+    free_entry(rank.matched, *handle - 1);
     receive_message(rank, wanted, found);
   }
   *handle = MPI_MESSAGE_NULL;
@@ -81,7 +81,7 @@ QUARRY_HD int MPI_Mprobe(int from, int tag, MPI_Comm communicator, MPI_Message* 
   request wanted;
   set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
   message* found = nullptr;
-  wait_for_mail(rank, reason_of(call::mprobe, from, tag, wanted.context), [&] {
+  wait_for_message(rank, reason_of(call::mprobe, from, tag, wanted.context), [&] {
     found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, true);
     return found != nullptr || from == MPI_PROC_NULL;
   });

@@ -174,9 +174,8 @@ QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, i
     own_mail_reader mails = reader_of(rank);
     while (before == fast_receive::none) {
       own_mail_reader::arrival arrived;
-      poll_until(
-          rank, reason_of(which, from, tag, wanted.context), [&] { return mails.look(arrived); },
-          is_on_host());
+      poll_mailbox(rank, reason_of(which, from, tag, wanted.context),
+                   [&] { return mails.look(arrived); });
       if (take_fast(mails, arrived, wanted, status) ||
           take_elsewhere(rank, mails, arrived, wanted, status))
         return MPI_SUCCESS;
@@ -197,8 +196,8 @@ QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, by
   if (to != MPI_PROC_NULL)
     send(rank, {&at, at.shared->context}, sent, count, type, to, tag, mode::standard,
          call::sendrecv);
-  wait_for_mail(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
-                [&] { return wanted.is_done != 0; });
+  wait_for_message(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
+                   [&] { return wanted.is_done != 0; });
 }
 
 QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_Datatype sent_type,
@@ -402,7 +401,7 @@ QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* st
   request wanted;
   set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
   message* found = nullptr;
-  wait_for_mail(rank, reason_of(call::probe, from, tag, wanted.context), [&] {
+  wait_for_message(rank, reason_of(call::probe, from, tag, wanted.context), [&] {
     found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
     return found != nullptr || from == MPI_PROC_NULL;
   });

@@ -37,9 +37,9 @@ constexpr option options[] = {
      "starts process I of --processes alone, 0 to K - 1, on each host; needs --meeting-file"},
     {"--meeting-file", "FILE", "MEETING_FILE",
      "by which processes that were started alone find each other: process 0 makes it"},
-    {"--stack", "BYTES", "STACK",
+    {"--stack", "SIZE", "STACK",
      "the stack of each rank (GPU: what the program needs; CPU: 1 MiB)"},
-    {"--heap", "BYTES", "HEAP",
+    {"--heap", "SIZE", "HEAP",
      "the memory for malloc and for messages, of all ranks together "
      "(GPU: half of what is free, at most 16 GiB; CPU: 1 GiB)"},
     {"--malloc", "NAME", "MALLOC",
@@ -81,8 +81,9 @@ void print_help() {
     std::printf("  %-20s  %s\n", left.c_str(), each.help);
   }
   std::fputs(
-      "\nBYTES is a number without a unit. The exit status is that of MPI_Abort, else the first\n"
-      "status of a rank that is not 0.\n",
+      "\nSIZE is a number of bytes, or of a binary unit: 64K, 16M, 1.5G. The exit status is that "
+      "of\n"
+      "MPI_Abort, else the first status of a rank that is not 0.\n",
       stdout);
 }
 

@@ -185,8 +185,8 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
     begin_receive(rank, wanted);
     send_elements(of, at(received, into.place_of(outgoing), extent), into.count_of(outgoing),
                   received_type, to);
-    wait_for_mail(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
-                  [&] { return wanted.is_done != 0; });
+    wait_for_message(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
+                     [&] { return wanted.is_done != 0; });
     of.note(wanted.error);
   }
   return of.result(communicator, function);

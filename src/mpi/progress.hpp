@@ -257,6 +257,31 @@ QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition
   }
 }
 
+/// Waits until `has_come()`, which nothing but a message to this rank makes true. On the CPU the
+/// scheduler leaves the rank out until one is sent: 100,000 ranks that look in turn would make each
+/// step of another rank 100,000 times as long. On the GPU the rank looks at its mailbox alone, and
+/// seldom at other words after some time. For the count of polls see `poll_until`.
+template <class Condition>
+QUARRY_HD void poll_mailbox(rank_state& rank, wait_reason const& reason,
+                            Condition const& has_come) {
+#ifndef __CUDA_ARCH__
+  poll_until(rank, reason, has_come, true);
+#else
+  constexpr std::uint32_t brief_polls = 256;
+  constexpr std::uint32_t looks_after_them = 256;
+  std::uint32_t polls = 0;
+  while (!has_come()) {
+    if (reader_of(rank).awaits_message(polls < brief_polls ? polls_before_idle : looks_after_them))
+      ++polls;
+    else
+      polls = (polls | (polls_before_idle - 1)) + 1;
+    if (polls == 0) polls = brief_polls;
+    if (polls % polls_before_idle == 0) idle(rank, reason, 0, polls - 1);
+  }
+  if (polls >= polls_before_idle) end_wait(rank);
+#endif
+}
+
 /// Long work is no wait, also if a wait has led to it: the launcher looks for ranks that wait. For
 /// the time of work on `size` bytes.
 class long_work {
@@ -308,13 +333,23 @@ QUARRY_HD void wait_until(rank_state& rank, wait_reason const& reason, Condition
 }
 
 /// The same for a condition that only a message to this rank makes true, or a rank that wakes this
-/// one. On the CPU the scheduler leaves the rank out until then: 100,000 ranks that look in turn
-/// would make each step of another rank 100,000 times as long. Steps of collective operations that
-/// have begun may wait for more.
+/// one. Steps of collective operations that have begun may wait for more.
 template <class Condition>
 QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
                              Condition const& is_done) {
   wait_until(rank, reason, is_done, is_on_host() && rank.schedules == nullptr);
+}
+
+/// The same for a condition that only a message to this rank makes true.
+template <class Condition>
+QUARRY_HD void wait_for_message(rank_state& rank, wait_reason const& reason,
+                                Condition const& is_done) {
+  if (rank.schedules != nullptr) return wait_until(rank, reason, is_done);
+  own_mail_reader const mails = reader_of(rank);
+  poll_mailbox(rank, reason, [&] {
+    if (mails.has_message()) progress(rank);
+    return is_done();
+  });
 }
 
 /// From now on the ranks of the caller's warp do not join. Call it before a collective operation

@@ -72,7 +72,7 @@ QUARRY_SLOW void release_op(rank_state& rank, MPI_Op op) {
   user_op* const made = op_of(rank, op);
   if (made == nullptr || --made->references != 0) return;
   release(made);
-  rank.ops.entries[op - first_user_op] = nullptr;
+  free_entry(rank.ops, op - first_user_op);
 }
 
 QUARRY_SLOW bool is_reducible(rank_state& rank, MPI_Op op, MPI_Datatype type) {

@@ -50,7 +50,7 @@ QUARRY_SLOW void delete_request(rank_state& rank, request* done) {
   done->is_persistent = 0;  // what the fast path does not set
   done->is_active = 1;
   if (rank.spare_requests < most_spare_requests) return make_spare(rank, done);
-  rank.requests.entries[done->handle - 1] = nullptr;
+  free_entry(rank.requests, done->handle - 1);
   release(done);
 }
 
@@ -232,8 +232,8 @@ QUARRY_SLOW int take_all(rank_state& rank, int count, MPI_Request* handles, MPI_
 
 QUARRY_HD void wait_for_one(rank_state& rank, request& asked) {
   auto const is_done = [&] { return is_complete(rank, asked); };
-  if (is_on_host() && asked.what == request::kind::receive)
-    return wait_for_mail(rank, reason_of(asked), is_done);
+  if (asked.what == request::kind::receive)
+    return wait_for_message(rank, reason_of(asked), is_done);
   wait_until(rank, reason_of(asked), is_done);
 }
 

@@ -89,6 +89,19 @@ QUARRY_HD void take_back(traced_rank const& at, std::uint32_t number) {
   return static_cast<trace_role>(record.role);
 }
 
+/// Ends the record of a call that has no message if it has failed. Returns whether it has.
+QUARRY_HD bool end_failed(trace_record& made, int error) {
+  if (error == MPI_SUCCESS || error == MPI_ERR_TRUNCATE) return false;
+  made.end = time_now();
+  made.peer = MPI_PROC_NULL;
+  return true;
+}
+
+/// The place of a call: that of the rank's last call for a call through a pointer.
+[[nodiscard]] QUARRY_HD std::uint32_t known_place(std::uint32_t place) {
+  return place != 0 ? place : own_record().place;
+}
+
 /// The rank of the world that `peer` is in the communicator.
 [[nodiscard]] QUARRY_HD std::int32_t world_peer(rank_state& rank, MPI_Comm communicator, int peer) {
   membership const* const at = member(rank, communicator);
@@ -217,7 +230,7 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin(std::uint32_t role_and_function
                                                  int peer, int tag, MPI_Comm communicator) {
   if (!is_wanted()) return no_record;
   traced_rank const at = traced_self();
-  std::uint32_t const number = new_record(at, role_and_function, place);
+  std::uint32_t const number = new_record(at, role_and_function, known_place(place));
   if (number == no_record) return no_record;
   trace_record& made = *at.record(number);
   if (count > 0 && is_known_type(at.rank, type))
@@ -233,10 +246,18 @@ QUARRY_SLOW void quarry_mpi_trace_end(std::uint32_t record) {
   if (record != no_record) traced_self().record(record)->end = time_now();
 }
 
+QUARRY_SLOW void quarry_mpi_trace_end_send(std::uint32_t record, int error) {
+  if (record == no_record) return;
+  trace_record& made = *traced_self().record(record);
+  if (!end_failed(made, error)) made.end = time_now();
+}
+
 QUARRY_SLOW void quarry_mpi_trace_end_receive(std::uint32_t record, MPI_Comm communicator,
-                                              int const* flag, MPI_Status const* status) {
+                                              int const* flag, MPI_Status const* status,
+                                              int error) {
   if (record == no_record) return;
   traced_rank const at = traced_self();
+  if (end_failed(*at.record(record), error)) return;
   if (flag != nullptr && *flag == 0) return take_back(at, record);
   trace_record& made = *at.record(record);
   made.end = time_now();
@@ -244,10 +265,12 @@ QUARRY_SLOW void quarry_mpi_trace_end_receive(std::uint32_t record, MPI_Comm com
 }
 
 QUARRY_SLOW void quarry_mpi_trace_end_begun(std::uint32_t record, MPI_Comm communicator,
-                                            MPI_Request const* request, std::uint32_t persistent) {
+                                            MPI_Request const* request, std::uint32_t persistent,
+                                            int error) {
   if (record == no_record) return;
   traced_rank const at = traced_self();
   trace_record& made = *at.record(record);
+  if (end_failed(made, error)) return;  // there is no request
   made.end = time_now();
   traced_request added{*request, at.fits(record) ? record : no_record, communicator, persistent,
                        made};
@@ -268,7 +291,7 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin_wait(std::uint32_t role_and_fun
                                                       MPI_Request const* requests) {
   if (!is_wanted()) return no_record;
   traced_rank const at = traced_self();
-  std::uint32_t const number = new_record(at, role_and_function, place);
+  std::uint32_t const number = new_record(at, role_and_function, known_place(place));
   MPI_Request* const copies =
       requests == nullptr ? nullptr : grown(at.own.handles, at.own.saved, count);
   for (int i = 0; i < count && copies != nullptr; ++i) copies[i] = requests[i];
@@ -310,7 +333,6 @@ QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
     if (number == no_record) return;
     trace_record& made = *at.record(number);
     made = found->pattern;
-    made.function = started.function;
     made.place = started.place;
     made.begin = made.end = started.begin;
     found->record = at.fits(number) ? number : no_record;

@@ -53,20 +53,24 @@ struct rank_trace {
 }  // namespace quarry::inline QUARRY_ABI::mpi
 
 /// What the compiler emits. `role_and_function` is the role times 65,536, and the number of the
-/// function's name. Each begin returns what its end needs.
+/// function's name. The place of a call through a pointer is 0: the rank knows it. Each begin
+/// returns what its end needs. `error` is what the call has returned: a call that fails has no
+/// message, unless it cuts one.
 extern "C" {
 /// A call with a communicator, a peer or a root, or none of these. The arguments are those of MPI.
 QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin(std::uint32_t role_and_function,
                                                  std::uint32_t place, int count, MPI_Datatype type,
                                                  int peer, int tag, MPI_Comm communicator);
 QUARRY_SLOW void quarry_mpi_trace_end(std::uint32_t record);
+QUARRY_SLOW void quarry_mpi_trace_end_send(std::uint32_t record, int error);
 /// The end of a call that receives, or that looks for a message. `flag` is null if it always has a
 /// message then.
 QUARRY_SLOW void quarry_mpi_trace_end_receive(std::uint32_t record, MPI_Comm communicator,
-                                              int const* flag, MPI_Status const* status);
+                                              int const* flag, MPI_Status const* status, int error);
 /// The end of a call that makes a request.
 QUARRY_SLOW void quarry_mpi_trace_end_begun(std::uint32_t record, MPI_Comm communicator,
-                                            MPI_Request const* request, std::uint32_t persistent);
+                                            MPI_Request const* request, std::uint32_t persistent,
+                                            int error);
 QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin_wait(std::uint32_t role_and_function,
                                                       std::uint32_t place, int count,
                                                       MPI_Request const* requests);
@@ -75,7 +79,8 @@ QUARRY_SLOW std::uint32_t quarry_mpi_trace_begin_wait(std::uint32_t role_and_fun
 QUARRY_SLOW void quarry_mpi_trace_end_wait(std::uint32_t record, int count,
                                            MPI_Request const* requests, int const* done,
                                            int const* indices, MPI_Status const* statuses);
-/// After MPI_Start or MPI_Startall.
+/// After MPI_Start or MPI_Startall. The record of what a request begins has the function that
+/// made the request.
 QUARRY_SLOW void quarry_mpi_trace_end_start(std::uint32_t record, int count,
                                             MPI_Request const* requests);
 /// Before MPI_Request_free.

@@ -2,6 +2,7 @@
 #include "used_bytes.hpp"
 
 #include "derived_types.hpp"
+#include "progress.hpp"
 #include "type_layout.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -196,6 +197,34 @@ QUARRY_HD void for_each_block(rank_state& rank, used_elements const& of, Act con
   }
 }
 
+/// Sorts spans by their begin, in place. O(n log n).
+QUARRY_HD void heap_sort(byte_span* spans, bytes count) {
+  auto const sink = [&](bytes parent, bytes end) {
+    for (bytes child = 2 * parent + 1; child < end; child = 2 * parent + 1) {
+      if (child + 1 < end && spans[child].begin < spans[child + 1].begin) ++child;
+      if (spans[child].begin <= spans[parent].begin) return;
+      byte_span const moved = spans[parent];
+      spans[parent] = spans[child];
+      spans[child] = moved;
+      parent = child;
+    }
+  };
+  for (bytes i = count / 2; i-- != 0;) sink(i, count);
+  for (bytes end = count; end-- > 1;) {
+    byte_span const last = spans[end];
+    spans[end] = spans[0];
+    spans[0] = last;
+    sink(0, end);
+  }
+}
+
+/// Whether each span ends before the next one begins.
+[[nodiscard]] QUARRY_HD bool are_apart(byte_span const* spans, bytes count) {
+  for (bytes i = 1; i < count; ++i)
+    if (spans[i].begin < spans[i - 1].end) return false;
+  return true;
+}
+
 }  // namespace
 
 QUARRY_SLOW used_elements elements_in(rank_state& rank, void const* data, bytes count,
@@ -236,6 +265,40 @@ QUARRY_SLOW bool have_common_byte(rank_state& rank, used_elements const& left,
     return !found;
   });
   return found;
+}
+
+QUARRY_SLOW bool have_common_byte(rank_state& rank, used_elements const* parts, bytes count) {
+  bool is_apart = true;
+  bytes blocks = 0;
+  std::int64_t end = INT64_MIN;
+  for (bytes i = 0; i < count; ++i) {
+    if (parts[i].count == 0) continue;
+    byte_span const span = span_of(rank, parts[i]);
+    is_apart = is_apart && end <= span.begin;
+    end = span.end;
+    blocks += parts[i].is_dense() ? 1 : block_search{rank, parts[i]}.blocks();
+  }
+  if (is_apart) return false;
+  auto* const spans = static_cast<byte_span*>(allocate(blocks * sizeof(byte_span)));
+  if (spans == nullptr) return false;
+  bytes next = 0;
+  for (bytes i = 0; i < count; ++i) {
+    if (parts[i].is_dense()) {
+      if (parts[i].count != 0) spans[next++] = span_of(rank, parts[i]);
+      continue;
+    }
+    for_each_block(rank, parts[i], [&](std::int64_t begin, bytes size) {
+      spans[next++] = {begin, begin + static_cast<std::int64_t>(size)};
+      return true;
+    });
+  }
+  bool has_common = !are_apart(spans, next);
+  if (has_common) {  // or they are not sorted
+    heap_sort(spans, next);
+    has_common = !are_apart(spans, next);
+  }
+  release(spans);
+  return has_common;
 }
 
 QUARRY_SLOW std::uint64_t hash_of(rank_state& rank, used_elements const& of, std::uint64_t hash) {

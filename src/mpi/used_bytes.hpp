@@ -34,6 +34,12 @@ struct byte_span {
 [[nodiscard]] QUARRY_SLOW bool have_common_byte(rank_state& rank, used_elements const& left,
                                                 used_elements const& right);
 
+/// Whether two of the parts of a buffer have a common byte. The blocks of each part lie apart. O(n)
+/// for n parts that lie apart in the order of their addresses. Others take 16 bytes of memory and
+/// O(log b) for each of their b blocks; the result is false if the heap has no memory for that.
+[[nodiscard]] QUARRY_SLOW bool have_common_byte(rank_state& rank, used_elements const* parts,
+                                                bytes count);
+
 /// Continues a hash by the bytes of the elements, in the order of a message. O(bytes).
 [[nodiscard]] QUARRY_SLOW std::uint64_t hash_of(rank_state& rank, used_elements const& of,
                                                 std::uint64_t hash);

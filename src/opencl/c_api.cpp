@@ -30,7 +30,7 @@ static_assert(QUARRY_UNIT == 16, "quarry_opencl_at, and the comments of c_api.h"
 
 /// The size of the options in their first version.
 constexpr std::size_t min_options =
-    offsetof(quarry_opencl_heap_options, places) + sizeof(quarry_opencl_heap_options::places);
+    offsetof(quarry_opencl_heap_options, hints) + sizeof(quarry_opencl_heap_options::hints);
 static_assert(sizeof(quarry_opencl_heap_options) ==
                   offsetof(quarry_opencl_heap_options, debug) + sizeof(std::uint64_t),
               "fields end without padding");
@@ -44,7 +44,7 @@ quarry_opencl_heap_options default_options() {
   return {.size = sizeof(quarry_opencl_heap_options),
           .bytes = usual.bytes,
           .max_bytes = usual.max_bytes,
-          .places = usual.places,
+          .hints = usual.hints,
           .debug = usual.debug ? 1u : 0u};
 }
 
@@ -179,9 +179,9 @@ quarry_status quarry_opencl_heap_create(cl_context context, cl_device_id device,
     check_result(call, heap);
     objects const given{call, context, device, queue};
     auto const wanted = quarry::c_api::read_sized(call, options, min_options, default_options());
-    if (wanted.places > std::numeric_limits<uint32_t>::max())
-      throw quarry::bad_argument{std::string{call} + ": " + std::to_string(wanted.places) +
-                                 " places are more than 65536"};
+    if (wanted.hints > std::numeric_limits<uint32_t>::max())
+      throw quarry::bad_argument{std::string{call} + ": " + std::to_string(wanted.hints) +
+                                 " hints are more than 65536"};
     if (wanted.debug > 1)
       throw quarry::bad_argument{std::string{call} + ": debug is " + std::to_string(wanted.debug) +
                                  "; it must be 0 or 1"};
@@ -189,7 +189,7 @@ quarry_status quarry_opencl_heap_create(cl_context context, cl_device_id device,
         quarry::opencl::heap{given.context, given.device, given.queue,
                              heap_options{.bytes = wanted.bytes,
                                           .max_bytes = wanted.max_bytes,
-                                          .places = static_cast<uint32_t>(wanted.places),
+                                          .hints = static_cast<uint32_t>(wanted.hints),
                                           .debug = wanted.debug == 1}});
     *heap = static_cast<quarry_opencl_heap*>(
         quarry::c_api::add_object(handle_kind::opencl_heap, made.get()));

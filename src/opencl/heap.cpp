@@ -62,7 +62,7 @@ struct heap::shared_state {
 
   /// The plan of the heap at its present size.
   [[nodiscard]] opencl_c::quarry_heap_state plan() const {
-    auto state = plan_heap(options.bytes, options.places, is_gpu, options.max_bytes);
+    auto state = plan_heap(options.bytes, options.hints, is_gpu, options.max_bytes);
     state.has_trailers = options.debug ? 1 : 0;
     return state;
   }

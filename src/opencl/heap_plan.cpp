@@ -11,7 +11,7 @@ namespace quarry::inline QUARRY_ABI::opencl {
 
 namespace {
 
-constexpr std::uint32_t max_places = 65'536;
+constexpr std::uint32_t max_hints = 65'536;
 constexpr bytes large_heap = 64_MiB;  // from here on pages have 4 KiB, else 1 KiB
 
 std::uint32_t words_for(std::uint32_t bits) { return (bits + 31) / 32; }
@@ -29,20 +29,20 @@ std::uint32_t place_tree(quarry_tree& tree, std::uint32_t count, std::uint32_t n
 }
 
 /// Places everything for `pages` pages.
-void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) {
+void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t hints) {
   std::uint32_t const span_shift = state.page_shift + 4;
   state.pages = pages;
   state.spans = pages / QUARRY_PAGES_PER_SPAN;
   state.classes = quarry_class_count(span_shift);
   state.slot_words = (1u << span_shift) / 32;
-  // GPUs: a few words, for thousands of places. CPUs: a cache line, so that two threads share none.
+  // GPUs: a few words, for thousands of hints. CPUs: a cache line, so that two threads share none.
   state.lease_words = state.claims_unread != 0 ? 4 : 16;
   state.summary_words = (state.slot_words + 31) / 32;
   std::uint32_t const limit = state.claims_unread != 0 ? 16384 : 64;
-  if (places == 0) places = std::clamp(std::bit_floor(state.spans * 4), 1u, limit);
+  if (hints == 0) hints = std::clamp(std::bit_floor(state.spans * 4), 1u, limit);
   std::uint32_t const areas =
-      std::clamp(std::bit_floor(state.spans / 64), 1u, std::min(places, 64u));
-  state.place_mask = places - 1;
+      std::clamp(std::bit_floor(state.spans / 64), 1u, std::min(hints, 64u));
+  state.place_mask = hints - 1;
   state.area_mask = areas - 1;
 
   std::uint32_t next = sizeof(quarry_heap_state) / 4;
@@ -54,7 +54,7 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
   state.class_tree_words = place_tree(state.span_tree, state.spans, 0);
   state.class_trees = take(std::uint64_t{state.class_tree_words} * state.classes);
   state.empty_tree = take(state.class_tree_words);
-  state.hints = take(std::uint64_t{places} * state.classes);
+  state.hints = take(std::uint64_t{hints} * state.classes);
   state.tickets = take(std::uint64_t{areas} * state.classes);
   state.openers = take(std::uint64_t{areas} * state.classes);
   next = place_tree(state.page_tree, words_for(pages), next);
@@ -71,14 +71,14 @@ void place(quarry_heap_state& state, std::uint32_t pages, std::uint32_t places) 
 
 }  // namespace
 
-quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool claims_unread, bytes max_size) {
+quarry_heap_state plan_heap(bytes size, std::uint32_t hints, bool claims_unread, bytes max_size) {
   max_size = std::max(size, max_size);
   if (max_size / QUARRY_UNIT > 0xffffffffu)
     throw bad_argument{"opencl::heap: " + std::to_string(max_size) +
                        " bytes are not less than 64 GiB"};
-  if (places != 0 && (!std::has_single_bit(places) || places > max_places))
-    throw bad_argument{"opencl::heap: " + std::to_string(places) +
-                       " places are not a power of two up to " + std::to_string(max_places)};
+  if (hints != 0 && (!std::has_single_bit(hints) || hints > max_hints))
+    throw bad_argument{"opencl::heap: " + std::to_string(hints) +
+                       " hints are not a power of two up to " + std::to_string(max_hints)};
   quarry_heap_state state{};
   state.magic = QUARRY_OPENCL_MAGIC;
   state.layout = QUARRY_OPENCL_LAYOUT;
@@ -89,7 +89,7 @@ quarry_heap_state plan_heap(bytes size, std::uint32_t places, bool claims_unread
       std::min<std::uint64_t>(max_units >> state.page_shift, 0xffffffffu >> 5));
   pages -= pages % QUARRY_PAGES_PER_SPAN;
   for (; pages != 0; pages -= QUARRY_PAGES_PER_SPAN) {
-    place(state, pages, places);
+    place(state, pages, hints);
     if (state.first_unit + (std::uint64_t{pages} << state.page_shift) <= max_units) break;
   }
   if (!resize(state, size))

@@ -15,12 +15,12 @@ namespace quarry::inline QUARRY_ABI::opencl {
 
 using namespace opencl_c;
 
-/// The state of an empty heap in a buffer of `size` bytes. `places`: hints of each size class, a
+/// The state of an empty heap in a buffer of `size` bytes. `hints`: of each size class, a
 /// power of two; with more hints, work-items meet less at one word. 0: four for each span,
 /// but at most 64, or 16,384 if `claims_unread`, which is for GPUs: malloc then claims a bit before
 /// it reads the word. The metadata are those of a heap of `max_size` bytes, if that is more. Throws
 /// `bad_argument` if the buffer is too small for a span, or not smaller than 64 GiB.
-[[nodiscard]] quarry_heap_state plan_heap(bytes size, std::uint32_t places = 0,
+[[nodiscard]] quarry_heap_state plan_heap(bytes size, std::uint32_t hints = 0,
                                           bool claims_unread = false, bytes max_size = 0);
 /// Sets how much of the planned memory the buffer has. Returns false if that is not even a span.
 [[nodiscard]] bool resize(quarry_heap_state& state, bytes size);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/operations.hpp"
 #include "quarry/host/pools/cuda_streams.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stream_pool.hpp"
+#include "quarry/host/registry/operations.hpp"
 #include "quarry/host/resources/host_resource.hpp"
+#include "quarry/platform/cuda_stream.hpp"
 
 #include <gtest/gtest.h>
 

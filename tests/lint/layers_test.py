@@ -94,12 +94,37 @@ def violations(root):
     return found
 
 
+def folder_circles(root):
+    """The pairs of folders of one layer that include each other, directly or not, with an #include of each. `detail` serves
+    all folders of its layer, so it does not count."""
+    edges = {}
+    for source, place in sources(root):
+        for target in re.findall(r'^\s*#\s*include\s*"quarry/([^">]+)"', source.read_text(encoding="utf-8"), re.MULTILINE):
+            folder, other = place.parent, Path(target).parent
+            if folder != other and folder.parts[:1] == other.parts[:1] and "detail" not in folder.parts + other.parts:
+                edges.setdefault(folder, {}).setdefault(other, f"{source.relative_to(root)} includes {target}")
+    reached = {folder: set(others) for folder, others in edges.items()}
+    for middle in reached:
+        for folder in reached:
+            if middle in reached[folder]:
+                reached[folder] |= reached[middle]
+    return sorted(
+        f"{folder} and {other} include each other: {how}"
+        for folder, others in edges.items()
+        for other, how in others.items()
+        if folder in reached.get(other, ())
+    )
+
+
 class Layers(unittest.TestCase):
     def test_no_file_includes_a_layer_above_its_own(self):
         self.assertTrue(any(sources(ROOT)), f"no sources under {ROOT}: nothing was checked")
         found = violations(ROOT)
         if found:
             self.fail("\n" + "\n".join(found))
+
+    def test_folders_of_a_layer_form_no_circle(self):
+        self.assertEqual(folder_circles(ROOT), [])
 
     def test_the_table_has_no_cycle(self):
         for layer, below in MAY_INCLUDE.items():
@@ -117,14 +142,27 @@ class Layers(unittest.TestCase):
 class PlantedViolations(unittest.TestCase):
     """Each test puts files into its own tree and checks the report."""
 
-    def planted(self, files):
+    def planted(self, files, check=violations):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder).resolve()
             for name, text in files.items():
                 path = root / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
-            return violations(root)
+            return check(root)
+
+    def test_a_circle_of_folders_is_caught(self):
+        found = self.planted(
+            {
+                "include/quarry/host/pools/a.hpp": '#include "quarry/host/resources/b.hpp"\n',
+                "include/quarry/host/resources/b.hpp": '#include "quarry/host/c.hpp"\n',
+                "include/quarry/host/c.hpp": '#include "quarry/host/pools/a.hpp"\n',
+                "include/quarry/host/detail/d.hpp": '#include "quarry/host/pools/a.hpp"\n',
+                "src/host/pools/a.cpp": '#include "quarry/host/detail/d.hpp"\n',
+            },
+            folder_circles,
+        )
+        self.assertEqual(len(found), 3)
 
     def test_an_include_of_a_higher_layer_is_caught_at_its_line(self):
         found = self.planted(

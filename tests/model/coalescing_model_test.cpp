@@ -265,7 +265,7 @@ TEST(ReservedCoalescingModel, ACallWithAnotherSizeCancelsItsPart) {
 
 TEST(ReservedCoalescingModel, AnEntryIsReusedOnlyWhenNoLaneNeedsIt) {
   QUARRY_TEST_USES_FIBERS();
-  constexpr std::uint32_t calls_per_round = reserved_coalescing::places + 1;
+  constexpr std::uint32_t calls_per_round = reserved_coalescing::ring_entries + 1;
   expect_ring_holds({.preemptions = 3},
                     {calls_and_frees(calls_per_round), calls_and_frees(calls_per_round)});
   expect_ring_holds({.preemptions = 3}, {calls(1), calls_and_frees(calls_per_round)});

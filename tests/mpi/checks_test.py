@@ -16,15 +16,19 @@ from collections import Counter
 from pathlib import Path
 
 TOOLS = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else Path("build/dev/mpi").resolve()
-SOURCE = Path(__file__).resolve().parent / "checks" / "faults.c"
+FOLDER = Path(__file__).resolve().parent / "checks"
+SOURCES = ("faults.c", "other_faults.c")
 DEVICE = os.environ.get("QUARRY_MPI_DEVICE", "cpu")
 SCHEDULES = [("--seed", "0"), ("--seed", "1"), ("--seed", "2"), ("--threads", "2")] if DEVICE == "cpu" else [()]
 
 
 def line_of(mark):
     """The place of the line with a comment that ends with the mark."""
-    lines = SOURCE.read_text().splitlines()
-    return f"faults.c:{next(number for number, line in enumerate(lines, 1) if line.endswith('// ' + mark))}"
+    for source in SOURCES:
+        for number, line in enumerate((FOLDER / source).read_text().splitlines(), 1):
+            if line.endswith("// " + mark):
+                return f"{source}:{number}"
+    raise ValueError(mark)
 
 
 class Checks(unittest.TestCase):
@@ -32,10 +36,16 @@ class Checks(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.programs = {}
-        for name, options in (("checked", ["--check"]), ("plain", []), ("traced", ["--check", "--trace"])):
+        for name, source, options in (
+            ("checked", SOURCES[0], ["--check"]),
+            ("plain", SOURCES[0], []),
+            ("traced", SOURCES[0], ["--check", "--trace"]),
+            ("other", SOURCES[1], ["--check"]),
+            ("other_traced", SOURCES[1], ["--check", "--trace"]),
+        ):
             cls.programs[name] = Path(cls.temporary.name) / name
-            command = [TOOLS / "quarry-mpicc", "-O1", *options, SOURCE.name, "-o", cls.programs[name]]
-            subprocess.run(command, cwd=SOURCE.parent, check=True, timeout=120)
+            command = [TOOLS / "quarry-mpicc", "-O1", *options, source, "-o", cls.programs[name]]
+            subprocess.run(command, cwd=FOLDER, check=True, timeout=120)
 
     @classmethod
     def tearDownClass(cls):
@@ -47,10 +57,10 @@ class Checks(unittest.TestCase):
         result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
         return result, result.stderr.splitlines()
 
-    def expect(self, case, pattern, ranks=3, count=None, status=1):
+    def expect(self, case, pattern, ranks=3, count=None, status=1, program="checked"):
         """Each line of the report has the pattern, and all ranks or so many report."""
         for schedule in SCHEDULES:
-            result, lines = self.run_case(case, ranks, schedule=schedule)
+            result, lines = self.run_case(case, ranks, program, schedule)
             self.assertEqual(result.returncode, status, result.stderr)
             self.assertEqual(len(lines), ranks if count is None else count, result.stderr)
             for line in lines:
@@ -84,6 +94,28 @@ class Checks(unittest.TestCase):
         self.expect_all("outside", reports)
         for case in ("no_end", "only_init", "exits"):
             self.expect(case, "the program has ended without MPI_Finalize$")
+
+    def test_parts_of_one_call_that_overlap(self):
+        marks = {"BY THE ROOT": 1, "IN PLACE": 3, "BY ALL": 3, "COLUMNS": 3}
+        self.expect_all(
+            "received_twice", {rf"this call receives into the same bytes twice: {line_of(mark)}$": count for mark, count in marks.items()}, "other"
+        )
+
+    def test_nothing_of_buffers_of_ranks_without_targets(self):
+        for ranks in (1, 2, 3):
+            for schedule in SCHEDULES:
+                result, _ = self.run_case("no_targets", ranks, "other", schedule)
+                self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_calls_through_pointers(self):
+        reports = {
+            rf"this call is before MPI_Init: {line_of('POINTED TOO EARLY')}$": 3,
+            rf"this call sends bytes that the unfinished receive of {line_of('POINTED RECEIVE')} uses: {line_of('POINTED SEND')}$": 3,
+            rf"no call completes the receive of {line_of('POINTED RECEIVE')}$": 3,
+            rf"this call is after MPI_Finalize: {line_of('POINTED TOO LATE')}$": 3,
+        }
+        for program in ("other", "other_traced"):
+            self.expect_all("pointers", reports, program)
 
     def test_a_buffer_that_changes_before_the_send_is_complete(self):
         self.expect("changed", rf"the buffer of the send of {line_of('CHANGED')} changed before the send was complete: faults.c:\d+$")
@@ -172,9 +204,9 @@ class Checks(unittest.TestCase):
         }
         self.expect_all("large", reports)
 
-    def expect_all(self, case, reports):
+    def expect_all(self, case, reports, program="checked"):
         for schedule in SCHEDULES:
-            result, lines = self.run_case(case, schedule=schedule)
+            result, lines = self.run_case(case, program=program, schedule=schedule)
             self.assertEqual((result.returncode, len(lines)), (1, sum(reports.values())), result.stderr)
             for pattern, count in reports.items():
                 self.assertEqual(sum(re.search(pattern, line) is not None for line in lines), count, result.stderr)

@@ -77,7 +77,7 @@ class Launcher(unittest.TestCase):
         self.assertIn("quarry-mpirun: unknown option --ranks\n", result.stderr)
 
     def test_options_that_are_no_numbers_in_range_are_refused(self):
-        for option in ("--heap", "4G"), ("--stack", "64"), ("--stack", "-1"), ("--ranks-per-warp", "33"), ("--registers", "256"), ("--gpus", "0"), ("--gpus", "1025"), ("-n", "4294967297"), ("-n", "8x"):
+        for option in ("--heap", "4GB"), ("--heap", "4X"), ("--heap", "1.5"), ("--heap", ".5G"), ("--heap", "65T"), ("--heap", "16777216T"), ("--stack", "64"), ("--stack", "2G"), ("--stack", "-1"), ("--ranks-per-warp", "33"), ("--registers", "256"), ("--gpus", "0"), ("--gpus", "1025"), ("-n", "4294967297"), ("-n", "8x"):
             result = self.run_program("arguments", 3, "one", options=option)
             self.assertEqual(result.returncode, 2, option)
             self.assertIn(f"quarry-mpirun: {option[0]} {option[1]}: must be", result.stderr)
@@ -124,10 +124,11 @@ class Launcher(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertRegex(result.stderr, rf"^quarry-mpirun: {option} {value}: the ranks run on a GPU.*; add --device cpu\n$")
 
-    def test_several_gpus_are_refused_on_the_cpu(self):
-        result = self.run_program("arguments", 3, "one", options=("--gpus", "2"))
-        self.assertEqual((result.returncode, result.stdout), (2, ""))
-        self.assertIn("quarry-mpirun: --gpus 2: the ranks run on the CPU, as --device says\n", result.stderr)
+    def test_options_that_only_a_gpu_has_are_refused_on_the_cpu(self):
+        for option, value in ("--gpus", "2"), ("--ranks-per-warp", "8"), ("--registers", "64"):
+            result = self.run_program("arguments", 3, "one", options=(option, value))
+            expected = f"quarry-mpirun: {option} {value}: the ranks run on the CPU, as --device says\n"
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", expected))
 
     def test_signals_end_ranks_that_wait_and_print_all_output(self):
         for number, name in (signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"):
@@ -190,14 +191,14 @@ class Launcher(unittest.TestCase):
     def test_an_overflow_of_the_stack_names_rank_and_option(self):
         result = self.run_program("recurs", 4, "3000")
         self.assertEqual(result.returncode, -signal.SIGSEGV)
-        self.assertRegex(result.stderr, r"rank 2: its stack has overflowed 1048576 bytes, after the MPI call at recurs.c:\d+; run with a larger --stack")
-        result = self.run_program("recurs", 4, "3000", options=("--stack", "8000000"))
+        self.assertRegex(result.stderr, r"rank 2: its stack of 1 MiB has overflowed, after the MPI call at recurs.c:\d+; run with a larger --stack")
+        result = self.run_program("recurs", 4, "3000", options=("--stack", "7.6M"))
         self.assertEqual((result.returncode, result.stdout), (0, "sum 3000\n"))
-        result = self.run_program("recurs", 4, "300", options=("--stack", "100000"))
-        self.assertRegex(result.stderr, "rank 2: its stack has overflowed 102400 bytes")
+        result = self.run_program("recurs", 4, "300", options=("--stack", "97.6k"))
+        self.assertRegex(result.stderr, "rank 2: its stack of 100 KiB has overflowed")
 
     def test_a_full_heap_is_named_by_ranks_that_wait_and_ranks_that_look(self):
-        heap = ("--heap", "4194304")
+        heap = ("--heap", "4M")
         result = self.run_program("full_heap", 3, options=heap)
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"rank 1: MPI_Probe, peer rank - 1, tag 1, communicator 0, full_heap.c:\d+, waits for memory\n")
@@ -213,13 +214,13 @@ class Launcher(unittest.TestCase):
     def test_ranks_that_do_not_fit_are_refused_with_the_sum(self):
         result = self.run_program("recurs", 400000000, "1")
         self.assertEqual(result.returncode, 1)
-        self.assertRegex(result.stderr, r"-n 400000000: the ranks do not fit: .* of global variables .* are .* GB; the host has .* GB")
+        self.assertRegex(result.stderr, r"-n 400000000: the ranks do not fit: .* of global variables .* are .* [GT]iB; the host has .* GiB")
 
     def test_static_variables_that_do_not_fit_are_refused_with_the_sum(self):
         result = self.run_program("statics", 100000)
         self.assertEqual((result.returncode, result.stdout), (1, ""))
-        self.assertRegex(result.stderr, r"-n 100000: the ranks do not fit: 16000\.0\d GB of global variables \(1600000\d\d bytes of each rank\) "
-                                        r"and .* GB for stacks and the ranks' state are 1600\d\.\d\d GB; the host has .* GB. Run with fewer ranks")
+        self.assertRegex(result.stderr, r"-n 100000: the ranks do not fit: 14.55 TiB of global variables \(1600000\d\d bytes of each rank\) "
+                                        r"and .* GiB for stacks and the ranks' state are 14.55 TiB; the host has .* GiB\. Run with fewer ranks")
 
     def test_frees_of_what_is_not_allocated_are_reported_and_change_nothing(self):
         line = r"quarry-mpirun: free or realloc got an address that is not allocated, and changed nothing: 1 time"
@@ -271,13 +272,13 @@ class Launcher(unittest.TestCase):
 
     def test_verbose_shows_the_stack(self):
         result = self.run_program("recurs", 3, "1", options=("--verbose",))
-        self.assertEqual(result.stderr, "quarry-mpirun: 3 ranks on the CPU; stack of a rank: 1048576 bytes\n")
+        self.assertEqual(result.stderr, "quarry-mpirun: 3 ranks on the CPU; stack of a rank: 1 MiB\n")
 
     def test_there_are_no_more_threads_than_ranks(self):
         for ranks, threads, line in (4, "2", "4 ranks on 2 threads of the CPU"), (3, "100", "3 ranks on 3 threads of the CPU"):
             result = self.run_program("recurs", ranks, "1", options=("--verbose", "--threads", threads))
             self.assertEqual(result.returncode, 0)
-            self.assertEqual(result.stderr, f"quarry-mpirun: {line}; stack of a rank: 1048576 bytes\n")
+            self.assertEqual(result.stderr, f"quarry-mpirun: {line}; stack of a rank: 1 MiB\n")
         threads = min(len(os.sched_getaffinity(0)), 64)
         result = self.run_program("recurs", 64, "1", options=("--verbose", "--threads", "0"))
         self.assertIn("64 ranks on the CPU" if threads == 1 else f"64 ranks on {threads} threads", result.stderr)
@@ -292,7 +293,7 @@ class Launcher(unittest.TestCase):
     def test_a_crash_on_any_thread_names_its_rank(self):
         result = self.run_program("recurs", 4, "3000", options=("--threads", "2"))
         self.assertEqual(result.returncode, -signal.SIGSEGV)
-        self.assertRegex(result.stderr, r"rank 2: its stack has overflowed 1048576 bytes, after the MPI call at recurs.c:\d+")
+        self.assertRegex(result.stderr, r"rank 2: its stack of 1 MiB has overflowed, after the MPI call at recurs.c:\d+")
         for _ in range(5):
             result = self.run_program("writes", 4, "crashes", options=("--threads", "4"))  # all ranks crash at once
             self.assertEqual(result.returncode, -signal.SIGSEGV)

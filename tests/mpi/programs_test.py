@@ -93,6 +93,14 @@ PROGRAMS = {
             (139,),
         ),
     ),
+    "fails_refused_memory": (
+        (4,),
+        Failure((3,), r"the heap had no room.* 8 times, first to rank [0-3] for 1125899906842624 bytes", (3,)),
+    ),
+    "frees_wrong_addresses": (
+        (4,),
+        Failure((0,), r"an address that is not allocated, and changed nothing: 16 times(, 0x[0-9a-f]+( by rank [0-3])?)?\n"),
+    ),
     "fails_null_pointer": ((4,), Failure((139,), r"rank 3\b.*address", (139,))),
     "fails_truncated": ((4,), Failure((15,), r"rank 1\b.*MPI_Recv.*longer", (15,))),
 }

@@ -128,14 +128,28 @@ class Traces(unittest.TestCase):
                     if row.role == 10:
                         self.assertEqual(rows[row.link - 1].role, WAIT)
 
+    def test_have_no_messages_of_calls_that_failed(self):
+        _, ranks, _, done = self.trace("failures", 3)
+        self.assertEqual(done.stdout.split(), ["12"])
+        for rank, rows in enumerate(ranks):
+            sends = [(row.function, row.peer, row.tag) for row in rows if row.role in SENDS and row.peer != PROC_NULL]
+            self.assertEqual(sends, [(function, (rank + 1) % 3, 1) for function in ("MPI_Isend", "MPI_Send")])
+            received = [(row.function, row.peer, row.tag, row.bytes) for row in rows if row.role in RECEIVES and row.peer != PROC_NULL]
+            self.assertEqual(received, 2 * [("MPI_Recv", (rank + 2) % 3, 1, 4)])
+            begun = next(row for row in rows if row.function == "MPI_Isend" and row.peer != PROC_NULL)
+            self.assertEqual(rows[begun.link - 1].function, "MPI_Wait")
+            self.assertTrue(all(row.end >= row.begin for row in rows))
+
     def test_link_what_has_begun_to_the_call_that_completed_it(self):
         _, ranks, _, _ = self.trace("requests", 4)
+        source = (SOURCES / "requests.c").read_text().splitlines()
         for rank, rows in enumerate(ranks):
-            messages = [row for row in rows if row.function == "MPI_Start" and row.role in (9, 10)]
+            messages = [row for row in rows if row.function in ("MPI_Ssend_init", "MPI_Recv_init") and row.role in (9, 10)]
             self.assertEqual([(row.role, row.peer) for row in messages], 3 * [(10, (rank + 3) % 4), (9, (rank + 1) % 4)])
             self.assertEqual([rows[row.link - 1].function for row in messages], 6 * ["MPI_Waitall"])
             self.assertEqual(len({row.link for row in messages}), 3)
-            started = [row for row in rows if row.function == "MPI_Startall" and row.role == 11]
+            self.assertTrue(all("MPI_Start(" in source[int(row.place.split(":")[1]) - 1] for row in messages))
+            started = [row for row in rows if row.function in ("MPI_Barrier_init", "MPI_Bcast_init") and row.role == 11]
             self.assertEqual([(row.peer, row.bytes) for row in started], 3 * [(PROC_NULL, 0), (2, 4)])
             waits = sorted(row.link for row in started)
             self.assertEqual([rows[link - 1].role for link in waits], 6 * [WAIT])
@@ -149,7 +163,8 @@ class Traces(unittest.TestCase):
             for row, function in zip((barrier, reduction), completed):
                 self.assertIn(function, ("MPI_Wait", row.function))
         through_pointer = next(row for row in ranks[0] if row.function == "MPI_Send")
-        self.assertEqual((through_pointer.peer, through_pointer.tag, through_pointer.place), (1, 8, ""))
+        place = next(i for i, line in enumerate(source, 1) if "ways[argc" in line)
+        self.assertEqual((through_pointer.peer, through_pointer.tag, through_pointer.place), (1, 8, f"requests.c:{place}"))
 
     def test_keep_the_first_calls_and_the_last_where_all_do_not_fit(self):
         _, whole, _, _ = self.trace("late", 3)

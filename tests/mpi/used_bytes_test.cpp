@@ -56,6 +56,37 @@ TEST(UsedBytes, BuffersHaveACommonByteIfTheirSetsOfBytesHave) {
   EXPECT_EQ(result.status, 0);
 }
 
+TEST(UsedBytes, PartsHaveACommonByteIfASetOfTheirBytesHasFewer) {
+  auto const result = run_on_threads(1, [] {
+    std::vector<char> memory(1 << 20);
+    int apart = 0, common = 0;
+    for (int seed = 1; seed <= 2000; ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      random_types numbers{static_cast<std::uint64_t>(seed)};
+      std::vector<random_buffer> buffers;
+      std::vector<mpi::used_elements> parts;
+      std::set<long> bytes;
+      std::size_t sum = 0;
+      for (int i = numbers.below(4); i >= 0; --i) {
+        random_buffer const& buffer = buffers.emplace_back(numbers, memory);
+        if (overlaps(buffer.model.elements(buffer.count))) continue;
+        parts.push_back(buffer.used);
+        bytes.insert(buffer.bytes.begin(), buffer.bytes.end());
+        for (auto const& each : buffer.model.elements(buffer.count))
+          sum += static_cast<std::size_t>(each.size);
+      }
+      bool const expected = bytes.size() < sum;
+      (expected ? common : apart)++;
+      EXPECT_EQ(mpi::have_common_byte(mpi::self(), parts.data(), parts.size()), expected);
+      for (random_buffer const& each : buffers) random_types::release(each.model);
+      if (testing::Test::HasFailure()) return;
+    }
+    EXPECT_GT(apart, 300);
+    EXPECT_GT(common, 300);
+  });
+  EXPECT_EQ(result.status, 0);
+}
+
 TEST(UsedBytes, OnlyTheBytesOfElementsChangeTheHash) {
   auto const result = run_on_threads(1, [] {
     std::vector<char> memory(1 << 20);

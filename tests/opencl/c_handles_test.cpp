@@ -189,7 +189,7 @@ TEST(OpenclCHandles, ObjectsAndOptionsThatDoNotFitMakeNoHeap) {
         "quarry_opencl_count_stale_messages: the queue belongs to another context");
 
     auto const usual = quarry_opencl_heap_default_options();
-    QUARRY_EXPECT(f.all, usual.bytes == 64_MiB && usual.max_bytes == 0 && usual.places == 0);
+    QUARRY_EXPECT(f.all, usual.bytes == 64_MiB && usual.max_bytes == 0 && usual.hints == 0);
     auto const refuses_options = [&](auto const& change, std::string const& text) {
       struct {
         quarry_opencl_heap_options known = quarry_opencl_heap_default_options();
@@ -214,9 +214,9 @@ TEST(OpenclCHandles, ObjectsAndOptionsThatDoNotFitMakeNoHeap) {
     refuses_size(1_MiB, ~bytes{0}, "18446744073709551615 bytes are not less than 64 GiB");
     if (largest < 64_GiB - 1)
       refuses_size(largest + 1, 0, std::to_string(largest + 1) + " bytes exceed the device's");
-    refuses_options([](auto& options) { options.known.places = 3; }, "3 places are not a power");
-    refuses_options([](auto& options) { options.known.places = std::uint64_t{1} << 32; },
-                    "4294967296 places");
+    refuses_options([](auto& options) { options.known.hints = 3; }, "3 hints are not a power");
+    refuses_options([](auto& options) { options.known.hints = std::uint64_t{1} << 32; },
+                    "4294967296 hints");
     refuses_options([](auto& options) { options.known.debug = 2; }, "debug is 2");
     refuses_options([](auto& options) { options.known.size = 8; }, "options of 8 bytes");
     refuses_options([](auto& options) { options.known.size = 4097; }, "options of 4097 bytes");

@@ -27,10 +27,10 @@ inline std::vector<std::uint64_t> fiber_seeds() {
 /// An OpenCL heap in the host's memory.
 class heap_on_host {
  public:
-  explicit heap_on_host(bytes size, std::uint32_t places = 0, bool is_gpu = false,
+  explicit heap_on_host(bytes size, std::uint32_t hints = 0, bool is_gpu = false,
                         bool is_debug = false)
       : memory_(size / 64) {
-    plan_ = opencl::plan_heap(size, places, is_gpu);
+    plan_ = opencl::plan_heap(size, hints, is_gpu);
     plan_.has_trailers = is_debug ? 1 : 0;
     std::memcpy(memory_.data(), &plan_, sizeof plan_);
     quarry_initialise(heap(), 0, 1);

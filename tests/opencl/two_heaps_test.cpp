@@ -19,7 +19,7 @@ namespace opencl_two_heaps_test {
 
 using namespace opencl_c;
 
-/// Heaps that differ in size, places and mode.
+/// Heaps that differ in size, hints and mode.
 struct two_heaps {
   heap_on_host first{512_KiB, 2}, second;
   explicit two_heaps(bool is_debug = false) : second{300_KiB, 1, true, is_debug} {}

@@ -12,6 +12,10 @@ using bytes = std::uint64_t;
 /// of 0 means the same.)
 inline constexpr bytes no_limit = ~bytes{0};
 
+/// The maximum size of a request: 64 TiB. Resources refuse larger requests themselves, because the
+/// library or system that they call may fail on them.
+inline constexpr bytes max_bytes_at_once = bytes{1} << 46;
+
 inline namespace literals {
 constexpr bytes operator""_KiB(unsigned long long n) { return n << 10; }
 constexpr bytes operator""_MiB(unsigned long long n) { return n << 20; }

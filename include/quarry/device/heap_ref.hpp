@@ -141,7 +141,7 @@ class heap_ref {
       if (result == nullptr || detail::hardening::was_freed(heap, result)) return nullptr;
       return result;
     });
-    if (base == nullptr || !simt::indirect_call(&detail::was_handed_out, handle_, base))
+    if (base == nullptr || !simt::indirect_call(&detail::is_in_present_use, handle_, base))
       return nullptr;
     return base;
   }

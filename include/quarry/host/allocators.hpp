@@ -20,8 +20,8 @@
 #pragma once
 
 #include "quarry/host/any_allocator.hpp"
-#include "quarry/host/operations.hpp"
 #include "quarry/host/pools/pool.hpp"
+#include "quarry/host/registry/operations.hpp"
 
 #include <memory>
 #include <string>

@@ -81,17 +81,17 @@ typedef uint32_t quarry_opencl_ref;
 /* Options of a heap. Later versions may append fields; `size` tells the library which fields the
  * caller knows. */
 typedef struct quarry_opencl_heap_options {
-  uint64_t size;      /* sizeof(quarry_opencl_heap_options); 0: the fields up to `places` */
+  uint64_t size;      /* sizeof(quarry_opencl_heap_options); 0: the fields up to `hints` */
   uint64_t bytes;     /* of the buffer, including metadata; below 64 GiB */
   uint64_t max_bytes; /* limit for growth; 0: the heap cannot grow */
-  uint64_t places;    /* hints of each size class (heap.hpp), a power of two up to 65536; 0: by the
+  uint64_t hints;     /* of each size class (heap.hpp), a power of two up to 65536; 0: by the
                          device */
   uint64_t debug;     /* 1: a debug heap, for programs built with -DQUARRY_DEBUG=1; else 0 */
 } quarry_opencl_heap_options;
 
 /* Writes the default options, 64 MiB that do not grow, to the first `size` bytes of `options`, and
  * zeros to fields that this library does not know. QUARRY_BAD_ARGUMENT if `size` does not include
- * the fields up to `places`, or is more than 4096. */
+ * the fields up to `hints`, or is more than 4096. */
 quarry_status quarry_opencl_heap_fill_options(quarry_opencl_heap_options* options, uint64_t size);
 
 /* Returns the default options of a heap. */

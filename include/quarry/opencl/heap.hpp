@@ -21,10 +21,10 @@ struct heap_options {
   /// The size of the buffer. Metadata take 1 to 4 % of `max_bytes`, or of `bytes` if that is more.
   quarry::bytes bytes = 64_MiB;
   quarry::bytes max_bytes = 0;  ///< limit for `grow`, below 64 GiB; 0: the heap cannot grow
-  /// The number of places, and so of hints of each size class: a power of two up to 65,536. A place
-  /// is a set of work-items, and its hint says where they allocate next. With more places, fewer
-  /// work-items meet at one word. 0: 64, or 16,384 on GPUs; fewer in small heaps.
-  std::uint32_t places = 0;
+  /// The number of hints of each size class: a power of two up to 65,536. Neighbouring work-items
+  /// share a hint, which says where they allocate next. With more hints, fewer work-items meet at
+  /// one word. 0: 64, or 16,384 on GPUs; fewer in small heaps.
+  std::uint32_t hints = 0;
   /// A debug heap: each allocation takes 16 bytes more, and a free reports writes past the
   /// requested bytes. It checks only in programs that are built with QUARRY_DEBUG, as `heap::build`
   /// builds them.
@@ -54,7 +54,7 @@ struct heap_faults {
 class QUARRY_API heap {
  public:
   /// Throws `bad_argument` if a size is 64 GiB or more, exceeds the device's largest buffer, or has
-  /// no room for the metadata and one span (16 pages). Throws `bad_argument` also if `places` is
+  /// no room for the metadata and one span (16 pages). Throws `bad_argument` also if `hints` is
   /// out of range. Throws `opencl_error`.
   heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
        heap_options const& options = {});

@@ -18,7 +18,7 @@ WAITING = (Role.SEND, Role.RECEIVE, Role.WAIT, Role.COLLECTIVE, Role.PROBE)
 FROM_ROOT = ("Bcast", "bcast", "Scatter", "scatter", "Scatterv", "scatterv")
 TO_ROOT = ("Reduce", "reduce", "Gather", "gather", "Gatherv", "gatherv")
 #: Sends that always wait for their receives.
-SYNCHRONOUS = ("MPI_Ssend", "MPI_Issend")
+SYNCHRONOUS = ("MPI_Ssend", "MPI_Issend", "MPI_Ssend_init")
 
 
 def kinds_of(trace: MpiTrace) -> np.ndarray:

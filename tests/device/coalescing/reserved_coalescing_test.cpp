@@ -185,11 +185,11 @@ TYPED_TEST(ReservedCoalescing, LanesThatArriveOneByOneInAnyOrderGetAdjacentParts
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       fixture.calls_plan().turn[lane] = order[lane];
       // a lane makes all its calls before the next lane makes any
-      fixture.calls_plan().calls[lane] = reserved_coalescing::places;
+      fixture.calls_plan().calls[lane] = reserved_coalescing::ring_entries;
     }
     fixture.run(backend);
-    EXPECT_EQ(fixture.upstream().live(), reserved_coalescing::places);
-    for (std::uint32_t call = 0; call < reserved_coalescing::places; ++call) {
+    EXPECT_EQ(fixture.upstream().live(), reserved_coalescing::ring_entries);
+    for (std::uint32_t call = 0; call < reserved_coalescing::ring_entries; ++call) {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
         EXPECT_EQ(fixture.outcome_of(lane, call), outcome::done);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(fixture.part(lane, call)) % 16, 0u);
@@ -213,9 +213,9 @@ TYPED_TEST(ReservedCoalescing, ALaneThatIsTooFarAheadFallsBackAndReservesAtMostT
   fixture.run(backend);
   for (std::uint32_t call = 0; call < 20; ++call)
     EXPECT_EQ(fixture.outcome_of(0, call),
-              call < reserved_coalescing::places ? outcome::done : outcome::unavailable)
+              call < reserved_coalescing::ring_entries ? outcome::done : outcome::unavailable)
         << call;
-  EXPECT_EQ(fixture.upstream().live(), reserved_coalescing::places);
+  EXPECT_EQ(fixture.upstream().live(), reserved_coalescing::ring_entries);
   for (std::uint32_t lane = 1; lane < lanes; ++lane)
     EXPECT_EQ(fixture.outcome_of(lane, 0), outcome::done);
 }

@@ -4,6 +4,7 @@
 #include "conformance/resources.hpp"
 #include "host/pools/recording_source.hpp"
 #include "quarry/host/pools/locked_stream_pool.hpp"
+#include "quarry/host/resources/cuda_resources.hpp"
 #include "quarry/host/resources/file_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"

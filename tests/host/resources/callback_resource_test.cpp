@@ -2,7 +2,7 @@
 #include "quarry/host/resources/callback_resource.hpp"
 
 #include "conformance/resources.hpp"
-#include "quarry/host/operations.hpp"
+#include "quarry/host/registry/operations.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 
 #include <dlfcn.h>

@@ -3,6 +3,7 @@
 
 #include "conformance/resources.hpp"
 #include "host/pools/recording_source.hpp"
+#include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/monotonic_resource.hpp"
@@ -35,6 +36,18 @@ TEST(LimitedResource, CountsNoRequestThatItsUpstreamRefused) {
   limited_resource<null_resource> source{null_resource{}, 100};
   EXPECT_THROW((void)source.allocate(60, 16), out_of_memory);
   EXPECT_EQ(source.allocated(), 0u);
+}
+
+TEST(LimitedResource, CountsNoDeallocationThatItsUpstreamRefused) {
+  limited_resource<pool<host_resource>> source{100, std::in_place_t{}, host_resource{}};
+  void* const first = source.allocate(60, 16);
+  void* const second = source.allocate(40, 16);
+  source.deallocate(first, 60, 16);
+  source.deallocate(first, 60, 16);
+  EXPECT_EQ(source.upstream().counts().invalid_frees, 1u);
+  EXPECT_EQ(source.allocated(), 40u);
+  EXPECT_THROW((void)source.allocate(61, 16), out_of_memory);
+  source.deallocate(second, 40, 16);
 }
 
 TEST(LimitedResource, PassesReleaseToItsUpstream) {

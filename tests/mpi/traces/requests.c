@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
   MPI_Bcast_init(&in, 1, MPI_INT, 2, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
   MPI_Recv_init(&in, 1, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &messages[0]);
-  MPI_Send_init(&out, 1, MPI_INT, (rank + 1) % size, 3, MPI_COMM_WORLD, &messages[1]);
+  MPI_Ssend_init(&out, 1, MPI_INT, (rank + 1) % size, 3, MPI_COMM_WORLD, &messages[1]);
   for (int i = 0; i < 3; ++i) {
     MPI_Startall(2, requests);
     MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);

@@ -15,10 +15,10 @@ namespace quarry::inline QUARRY_ABI {
 /// requests another size; or the lane is so far ahead that its superblock's entry in the ring is
 /// still in use. A misprediction costs memory but never blocks.
 ///
-/// A warp's ring has `places` entries; call n uses entry n mod `places`. An entry's control word
-/// holds the number of the call, whether the superblock is ready, and one bit for each lane that
-/// has taken or cancelled its part. An entry is reused when all bits are set and no lane is
-/// reserving a superblock in it.
+/// A warp's ring has `ring_entries` entries; call n uses entry n mod `ring_entries`. An entry's
+/// control word holds the number of the call, whether the superblock is ready, and one bit for each
+/// lane that has taken or cancelled its part. An entry is reused when all bits are set and no lane
+/// is reserving a superblock in it.
 ///
 /// Problem. A lane that is past a call never takes its part of that call, so the reserving lane
 /// must cancel the part.
@@ -34,7 +34,7 @@ namespace quarry::inline QUARRY_ABI {
 ///   (L)    reads the word; an RMW decides                   none
 class reserved_coalescing {
  public:
-  static constexpr std::uint32_t places = 4;
+  static constexpr std::uint32_t ring_entries = 4;
 
   struct entry {
     std::uint64_t control;
@@ -43,7 +43,7 @@ class reserved_coalescing {
   };
   /// The ring of one warp. Initially zeroed.
   struct alignas(128) ring {
-    entry entries[places];
+    entry entries[ring_entries];
     std::uint32_t calls[simt::warp_size];  // from 2^29 on, calls are `unavailable`
   };
 
@@ -100,7 +100,7 @@ class reserved_coalescing {
     simt::atomic_ref<std::uint32_t> calls{warp_ring.calls[lane]};
     if (calls.load(simt::relaxed) < has_left) calls.fetch_add(has_left, simt::acq_rel);  // (D)
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < places; ++i) {
+    for (std::uint32_t i = 0; i < ring_entries; ++i) {
       simt::atomic_ref<std::uint64_t> control{warp_ring.entries[i].control};
       std::uint64_t current = control.fetch_add(0, simt::acq_rel);  // (D)
       QUARRY_NO_UNROLL
@@ -162,7 +162,7 @@ class reserved_coalescing {
                                                    std::uint32_t call, std::uint64_t callers,
                                                    bytes size) {
     if (call >= has_left) return {nullptr, 0, outcome::unavailable};
-    entry& target = warp_ring.entries[call % places];
+    entry& target = warp_ring.entries[call % ring_entries];
     simt::atomic_ref<std::uint64_t> control{target.control};
     std::uint64_t current = control.fetch_add(0, simt::acq_rel);  // (D)
     QUARRY_NO_UNROLL

@@ -106,8 +106,8 @@ template <entry_source Source>
 }
 
 /// Returns the base address of the allocation that contains `pointer`, or nullptr if the address is
-/// free. An allocation in the quarantine is not free. Does not check `was_handed_out`: a function
-/// that does both needs two registers more, and all kernels of its file with it.
+/// free. An allocation in the quarantine is not free. Does not check `is_in_present_use`: a
+/// function that does both needs two registers more, and all kernels of its file with it.
 [[nodiscard]] QUARRY_HD inline void* base_of(heap_handle const& heap, void const* pointer) {
   location const found = locate<entry_source::memory>(heap, pointer);
   if (found.is_large) {
@@ -125,7 +125,7 @@ template <entry_source Source>
 }
 
 /// Whether an address that `base_of` returned was allocated in this use of its segment.
-[[nodiscard]] QUARRY_SLOW inline bool was_handed_out(heap_handle const& heap, void* base) {
+[[nodiscard]] QUARRY_SLOW inline bool is_in_present_use(heap_handle const& heap, void* base) {
   std::uint64_t const offset = heap.offset_of(base);
   auto const segment = static_cast<std::uint32_t>(offset >> heap.segment_shift());
   segment_entry::view const view = heap.state().segments[segment].look_past_cache();

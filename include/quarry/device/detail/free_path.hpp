@@ -13,7 +13,7 @@ class free_path {
   /// Frees the allocation at `pointer`, or records a fault and changes nothing.
   QUARRY_HD static void free_now(heap_handle const& heap, void* pointer) {
     location const found = locate<entry_source::cache>(heap, pointer);
-    if (found.kind == fault_kind::none && !found.is_large && was_handed_out(heap, found)) {
+    if (found.kind == fault_kind::none && !found.is_large && may_be_freed(heap, found)) {
       free_slice(heap, found, pointer);
     } else {  // a large allocation, or the cached entry of the segment is stale or wrong
       free_past_cache(heap, pointer);
@@ -21,10 +21,10 @@ class free_path {
   }
 
  private:
-  /// Whether the slice was allocated since its segment was cut; only the hardened mode checks this.
-  /// With a stale entry of the segment the answer may be wrong either way.
-  [[nodiscard]] QUARRY_HD static bool was_handed_out([[maybe_unused]] heap_handle const& heap,
-                                                     [[maybe_unused]] location const& found) {
+  /// The check of the hardened mode before a free: whether the slice was handed out in this use of
+  /// its segment. With a stale entry of the segment the answer may be wrong either way.
+  [[nodiscard]] QUARRY_HD static bool may_be_freed([[maybe_unused]] heap_handle const& heap,
+                                                   [[maybe_unused]] location const& found) {
     if constexpr (is_on(mitigation::canary))
       return heap.state().was_handed_out(found.use.slices_class(), found.segment, found.slice);
     return true;
@@ -75,7 +75,7 @@ class free_path {
       if (kind == fault_kind::none) {
         bool const is_freed = found.is_large
                                   ? large_allocations::free(heap.state(), found.segment, found.use)
-                                  : was_handed_out(heap, found) && free_slices(heap, found);
+                                  : may_be_freed(heap, found) && free_slices(heap, found);
         if (is_freed) return;
         kind = fault_kind::double_free;
       }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "quarry/host/detail/growth_policy.hpp"
-#include "quarry/host/operations.hpp"
+#include "quarry/host/registry/operations.hpp"
 #include "quarry/platform/page_source.hpp"
 
 #include <type_traits>

@@ -27,9 +27,9 @@ class locked_stream_pool {
     std::lock_guard const lock{mutex_};
     return pool_.allocate(size, alignment, stream);
   }
-  void deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
+  bool deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
     std::lock_guard const lock{mutex_};
-    (void)pool_.deallocate(pointer, stream);
+    return pool_.deallocate(pointer, stream);
   }
   /// Allocates in the default stream and waits for that stream; the lock is not held during the
   /// wait. Throws `resource_failed` if the wait fails.

@@ -69,7 +69,7 @@ class QUARRY_POISONS mixed_pool {
     return state_->deallocate(reinterpret_cast<std::uint64_t>(pointer));
   }
   /// The interface of a resource.
-  void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
+  bool deallocate(void* pointer, bytes, bytes) noexcept { return deallocate(pointer); }
 
   /// The granted bytes: the size of the slot, or the requested size of a large allocation. nullopt
   /// if `pointer` is not the base address of an allocation.

@@ -59,7 +59,7 @@ class QUARRY_POISONS planned_pool : public planned_memory<Resource, Fallback> {
         pointer, [](bytes, bytes) {}, [&] { (void)this->fallback().try_deallocate(pointer); });
   }
   /// The interface of a resource, for adaptors and for pools above this pool.
-  void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
+  bool deallocate(void* pointer, bytes, bytes) noexcept { return deallocate(pointer); }
 
   /// Returns unused blocks of the fallback to the resource. The plan's block stays.
   void release() noexcept { this->fallback().release(); }

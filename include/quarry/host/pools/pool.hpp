@@ -94,7 +94,7 @@ class QUARRY_POISONS pool {
     return false;
   }
   /// The interface of a resource, for adaptors and pools on top of this pool.
-  void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
+  bool deallocate(void* pointer, bytes, bytes) noexcept { return deallocate(pointer); }
 
   /// Returns the blocks without allocations to the resource. O(blocks).
   void release() noexcept { memory_.release(); }

@@ -109,7 +109,7 @@ class QUARRY_POISONS stitched_pool {
   }
 
   /// The interface of a resource.
-  void deallocate(void* pointer, bytes, bytes) noexcept { (void)deallocate(pointer); }
+  bool deallocate(void* pointer, bytes, bytes) noexcept { return deallocate(pointer); }
 
   /// Returns free pages to their source, at most `max_bytes` bytes. The result is the number of
   /// bytes returned. Throws std::bad_alloc if there is no memory for bookkeeping.

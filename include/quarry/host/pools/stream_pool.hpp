@@ -302,8 +302,8 @@ class stream_resource {
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     return pool_->allocate(size, alignment, stream_);
   }
-  void deallocate(void* pointer, bytes, bytes) noexcept {
-    (void)pool_->deallocate(pointer, stream_);
+  bool deallocate(void* pointer, bytes, bytes) noexcept {
+    return pool_->deallocate(pointer, stream_);
   }
   [[nodiscard]] memory_location location() const { return pool_->location(); }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quarry/host/operations.hpp"
+#include "quarry/host/registry/operations.hpp"
 #include "quarry/host/resources/resource_adaptor.hpp"
 
 #include <concepts>

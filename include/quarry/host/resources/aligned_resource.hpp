@@ -57,7 +57,10 @@ class aligned_resource : public resource_adaptor<aligned_resource<Upstream>, Ups
   }
   template <class Call>
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
-    if (alignment <= max_upstream_) return call.deallocate(upstream_, pointer, size, alignment);
+    if (alignment <= max_upstream_) {
+      call.deallocate(upstream_, pointer, size, alignment);
+      return;
+    }
     // Another thread may get the address as soon as the upstream has it, so the entry goes first.
     void* const whole = remove(pointer);
     if (whole != nullptr) call.deallocate(upstream_, whole, size + alignment, max_upstream_);

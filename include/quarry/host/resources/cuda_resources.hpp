@@ -10,13 +10,9 @@
 #include "quarry/core/export.hpp"
 #include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/resource.hpp"
-
-struct CUstream_st;
+#include "quarry/platform/cuda_stream.hpp"
 
 namespace quarry::inline QUARRY_ABI {
-
-/// A CUDA stream: the same type as the runtime's `cudaStream_t`.
-using cuda_stream = CUstream_st*;
 
 /// Memory of one GPU (cudaMalloc, which waits for the device).
 class QUARRY_API device_resource {

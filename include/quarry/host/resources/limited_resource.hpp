@@ -17,7 +17,8 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// Threads may share it if they may share the upstream; it has no lock. A request counts before the
 /// upstream serves it, so the upstream never has more than `maximum` bytes in use. A request that
-/// the upstream then refuses counts for that time, and may make another thread's request fail.
+/// the upstream then refuses counts for that time, and may make another thread's request fail. A
+/// pointer that an upstream pool refuses, as that of a double free, changes nothing.
 ///
 /// Memory order: a request adds its bytes before it calls the upstream. They are subtracted after
 /// the upstream has freed or refused them. Each change synchronises with all earlier changes
@@ -53,8 +54,7 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
   }
   template <class Call>
   void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
-    call.deallocate(upstream_, pointer, size, alignment);
-    allocated_.add(bytes{0} - size);
+    if (call.deallocate(upstream_, pointer, size, alignment)) allocated_.add(bytes{0} - size);
   }
   [[noreturn]] void refuse(bytes size, bytes allocated) const {
     throw out_of_memory{

@@ -9,9 +9,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The maximum size of a request: 64 TiB. Resources refuse larger requests themselves, because the
-/// library or system that they call may fail on them.
-inline constexpr bytes max_bytes_at_once = bytes{1} << 46;
+/// Why a resource refuses more than `max_bytes_at_once`.
 inline constexpr char const* request_too_large =
     "the request is larger than any resource can serve (max 64 TiB)";
 

@@ -5,6 +5,8 @@
 
 #include "quarry/core/bytes.hpp"
 
+#include <concepts>
+
 namespace quarry::inline QUARRY_ABI {
 
 /// A resource or a pool whose calls take no stream.
@@ -29,15 +31,32 @@ concept takes_sync_calls =
       resource.deallocate_sync(pointer, size, alignment);
     };
 
-/// A call without a stream.
+namespace detail {
+
+/// What a deallocation by `free` has returned: false if the upstream says so, as a pool does that
+/// refuses a pointer; true also if the upstream says nothing.
+template <class Free>
+bool has_freed(Free const& free) noexcept {
+  if constexpr (std::same_as<decltype(free()), bool>) {
+    return free();
+  } else {
+    free();
+    return true;
+  }
+}
+
+}  // namespace detail
+
+/// A call without a stream. `deallocate` returns false if the upstream says that it has refused the
+/// pointer, and so do those of the other calls.
 struct plain_call {
   template <class Upstream>
   [[nodiscard]] void* allocate(Upstream& upstream, bytes size, bytes alignment) const {
     return upstream.allocate(size, alignment);
   }
   template <class Upstream>
-  void deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
-    upstream.deallocate(pointer, size, alignment);
+  bool deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
+    return detail::has_freed([&] { return upstream.deallocate(pointer, size, alignment); });
   }
   /// The stream that a log shows.
   [[nodiscard]] static void const* handle() { return nullptr; }
@@ -53,8 +72,8 @@ struct stream_call {
     return upstream.allocate(size, alignment, stream);
   }
   template <class Upstream>
-  void deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
-    upstream.deallocate(pointer, size, alignment, stream);
+  bool deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
+    return detail::has_freed([&] { return upstream.deallocate(pointer, size, alignment, stream); });
   }
   [[nodiscard]] Stream handle() const { return stream; }
 };
@@ -66,8 +85,8 @@ struct sync_call {
     return upstream.allocate_sync(size, alignment);
   }
   template <class Upstream>
-  void deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
-    upstream.deallocate_sync(pointer, size, alignment);
+  bool deallocate(Upstream& upstream, void* pointer, bytes size, bytes alignment) const noexcept {
+    return detail::has_freed([&] { return upstream.deallocate_sync(pointer, size, alignment); });
   }
   [[nodiscard]] static void const* handle() { return nullptr; }
 };

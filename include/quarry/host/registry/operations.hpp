@@ -15,9 +15,10 @@
 // wait for these first. Operations on host memory wait for no stream.
 #pragma once
 
+#include "quarry/core/errors.hpp"
 #include "quarry/core/export.hpp"
 #include "quarry/host/registry/registry.hpp"
-#include "quarry/host/resources/cuda_resources.hpp"
+#include "quarry/platform/cuda_stream.hpp"
 
 #include <algorithm>
 #include <memory>

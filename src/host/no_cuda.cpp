@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA resources in a build without CUDA: every call is refused.
-#include "host/cuda_operations.hpp"
 #include "platform/no_cuda.hpp"
+#include "host/cuda_operations.hpp"
 #include "quarry/host/pools/cuda_async_pool.hpp"
 #include "quarry/host/pools/cuda_stream_pool.hpp"
 #include "quarry/host/pools/cuda_streams.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quarry/host/operations.hpp"
+#include "quarry/host/registry/operations.hpp"
 
 #include "host/cuda_operations.hpp"
 #include "host/resources/numa_calls.hpp"
