@@ -99,11 +99,11 @@ __constant__ quarry::mpi::meeting_place quarry_mpi_meeting_place;
 __constant__ quarry::mpi::process_layout quarry_mpi_processes;
 
 /// Whether this process has a rank with this number. The last thread block may have more threads.
-[[nodiscard]] __device__ bool has_rank(std::uint32_t local) {
+[[nodiscard]] __device__ static inline bool has_rank(std::uint32_t local) {
   return local < the_processes().ranks_each && layout().first_rank + local < layout().size;
 }
 #else
-[[nodiscard]] __device__ bool has_rank(std::uint32_t local) {
+[[nodiscard]] __device__ static inline bool has_rank(std::uint32_t local) {
   return layout().first_rank + local < layout().size;
 }
 #endif
