@@ -90,6 +90,15 @@ QUARRY_FAST void copy_words(char* to, own_mail_reader const& mails,
 /// Whether many ranks look at their mailboxes at once, so that each load counts.
 [[nodiscard]] QUARRY_FAST bool is_crowded() { return !is_on_host() && layout().shift == 0; }
 
+/// Lets the other rank of a warp that has two of them run: it may have to send what this rank looks
+/// for. In warps of more ranks that takes longer than it gains.
+QUARRY_FAST void let_other_rank_run() {
+#ifdef __CUDA_ARCH__
+  constexpr std::uint32_t two_in_a_warp = 4;
+  if (layout().shift == two_in_a_warp) __nanosleep(0);
+#endif
+}
+
 inline constexpr std::uint32_t not_small = ~std::uint32_t{0};
 
 /// The size of the elements; `not_small` if they are not of the fast path's kind: small,

@@ -283,7 +283,10 @@ template <std::uint32_t Most>
     while (asked->is_done == 0 && looks < most_fast_looks) {
       own_mail_reader::arrival arrived;
       if (++looks == 2) return_slots(mails);
-      if (!mails.look(arrived, mails.taken(), is_crowded())) continue;
+      if (!mails.look(arrived, mails.taken(), is_crowded())) {
+        let_other_rank_run();
+        continue;
+      }
       fast_receive const result = receive_posted<Most>(rank, mails, arrived);
       if (result == fast_receive::refused) return false;
       if (result == fast_receive::none && !set_aside<Most>(rank, mails, arrived)) return false;
