@@ -29,7 +29,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/quarry-config.cmake ${CMAKE_CURRENT_BI
 if(QUARRY_WITH_COMPILER)
   install(TARGETS quarry-mpicc quarry-mpirun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES ${PROJECT_BINARY_DIR}/mpi/installed/quarry-mpicc.cfg DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(TARGETS quarry_mpi quarry_mpi_launcher ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS quarry_mpi quarry_mpi_launcher quarry_mpi_processes quarry_mpi_processes_launcher ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES ${PROJECT_BINARY_DIR}/mpi/gpu_complex.bc DESTINATION ${CMAKE_INSTALL_LIBDIR}/quarry)
   if(TARGET quarry-mpicc-plugin)
     install(TARGETS quarry-mpicc-plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/quarry)

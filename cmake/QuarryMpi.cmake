@@ -3,6 +3,7 @@
 # Boost.Context, the compiler needs LLVM and Clang 19. Programs that quarry-mpicc makes need neither.
 set(QUARRY_MPI "AUTO" CACHE STRING "Build the runtime of GPU MPI: AUTO (if Boost.Context is installed), ON or OFF")
 set(QUARRY_COMPILER "AUTO" CACHE STRING "Build quarry-mpicc, which needs LLVM and Clang 19: AUTO (unless Quarry is a part of another project), ON or OFF")
+set(QUARRY_MPI_NVSHMEM "AUTO" CACHE STRING "Build the GPU's runtime for ranks of several processes, with NVSHMEM: AUTO (if it is found), ON or OFF")
 set(QUARRY_WITH_COMPILER OFF)
 if(QUARRY_MPI STREQUAL "OFF" OR NOT TARGET quarry_fibers OR BUILD_SHARED_LIBS)
   if(QUARRY_MPI STREQUAL "ON" OR QUARRY_COMPILER STREQUAL "ON")
@@ -29,8 +30,40 @@ target_link_libraries(quarry_mpi_launcher PUBLIC quarry_mpi)
 quarry_options(quarry_mpi_launcher)
 set_target_properties(quarry_mpi quarry_mpi_launcher PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 11)
 set_source_files_properties(src/mpi/cpu_world.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # tests define a world of their own
+# The same for ranks of several processes, which quarry-mpicc --processes links.
+add_library(quarry_mpi_processes STATIC ${runtime_sources} src/mpi/cpu_world.cpp src/mpi/cpu_threads.cpp src/mpi/checked_arrays.cpp src/mpi/process_memory.cpp
+  src/mpi/record_allocations.cpp)
+target_compile_definitions(quarry_mpi_processes PUBLIC QUARRY_MPI_PROCESSES)
+target_include_directories(quarry_mpi_processes PUBLIC ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(quarry_mpi_processes PUBLIC quarry quarry_fibers)
+add_library(quarry_mpi_processes_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp
+  src/mpi/trace_file.cpp src/mpi/wrong_addresses.cpp ${launch_device})
+target_link_libraries(quarry_mpi_processes_launcher PUBLIC quarry_mpi_processes)
+# NVSHMEM connects processes that have GPUs. Programs load its host library when they start.
+set(QUARRY_WITH_NVSHMEM OFF)
+if(QUARRY_WITH_CUDA AND NOT QUARRY_MPI_NVSHMEM STREQUAL "OFF")
+  find_path(QUARRY_NVSHMEM_HEADERS nvshmem.h HINTS ${PROJECT_SOURCE_DIR}/build/nvshmem/nvidia/nvshmem/include DOC "NVSHMEM's headers")
+  find_library(QUARRY_NVSHMEM_DEVICE nvshmem_device HINTS ${QUARRY_NVSHMEM_HEADERS}/../lib DOC "NVSHMEM's device library, libnvshmem_device.a")
+  if(QUARRY_NVSHMEM_HEADERS AND QUARRY_NVSHMEM_DEVICE)
+    set(QUARRY_WITH_NVSHMEM ON)
+  elseif(QUARRY_MPI_NVSHMEM STREQUAL "ON")
+    message(FATAL_ERROR "QUARRY_MPI_NVSHMEM=ON, but NVSHMEM was not found. Run scripts/setup.sh nvshmem, or set QUARRY_NVSHMEM_HEADERS and QUARRY_NVSHMEM_DEVICE.")
+  endif()
+endif()
+if(QUARRY_WITH_CUDA)
+  target_sources(quarry_mpi_processes_launcher PRIVATE src/mpi/nvshmem_memory.cpp)
+  set_source_files_properties(src/mpi/nvshmem_memory.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # NVSHMEM's headers
+endif()
+if(QUARRY_WITH_NVSHMEM)
+  target_compile_definitions(quarry_mpi_processes_launcher PRIVATE QUARRY_WITH_NVSHMEM)
+  target_include_directories(quarry_mpi_processes_launcher SYSTEM PRIVATE ${QUARRY_NVSHMEM_HEADERS})
+endif()
+foreach(library quarry_mpi_processes quarry_mpi_processes_launcher)
+  quarry_options(${library})
+  set_target_properties(${library} PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ${QUARRY_UNITY} UNITY_BUILD_BATCH_SIZE 11)
+endforeach()
 set(mpi_folder ${PROJECT_BINARY_DIR}/mpi)
-add_executable(quarry-mpirun src/mpi/mpirun.cpp src/mpi/tuning.cpp)
+add_executable(quarry-mpirun src/mpi/mpirun.cpp src/mpi/process_group.cpp src/mpi/tuning.cpp)
 target_include_directories(quarry-mpirun PRIVATE ${PROJECT_SOURCE_DIR}/include)
 set_target_properties(quarry-mpirun PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${mpi_folder})
 quarry_options(quarry-mpirun)
@@ -70,7 +103,27 @@ if(QUARRY_WITH_CUDA)
   add_custom_command(OUTPUT ${mpi_folder}/runtime.types
     COMMAND ${CMAKE_COMMAND} -D PTX=${ptx} -D OUTPUT=${mpi_folder}/runtime.types -P ${PROJECT_SOURCE_DIR}/cmake/QuarryMpiTypes.cmake
     DEPENDS ${ptx} cmake/QuarryMpiTypes.cmake VERBATIM)
-  add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins} ${quarry_mpi_system_cubins} ${mpi_folder}/runtime.types)
+  # For ranks of several processes: with the system's scope, and with the functions that call NVSHMEM.
+  set(quarry_mpi_processes_cubins "")
+  if(QUARRY_WITH_NVSHMEM)
+    set(processes_ptx ${mpi_folder}/runtime_processes.ptx)
+    add_custom_command(OUTPUT ${processes_ptx}
+      COMMAND ${CMAKE_CUDA_COMPILER} -DQUARRY_MPI_PROCESSES -arch=sm_${QUARRY_ARCHITECTURES} -rdc=true -ptx -std=c++20 -O3 --expt-relaxed-constexpr
+        -diag-suppress 20012,20040,20050 -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src
+        ${PROJECT_SOURCE_DIR}/src/mpi/runtime.cu -o ${processes_ptx}.narrow
+      COMMAND quarry-widen-scope ${processes_ptx}.narrow ${processes_ptx}
+      DEPENDS src/mpi/runtime.cu ${runtime_sources} ${runtime_headers} VERBATIM)
+    foreach(registers ${quarry_mpi_registers})
+      quarry_assemble(${processes_ptx} ${registers} ${mpi_folder}/runtime_processes${registers}.cubin)
+      set(transport ${mpi_folder}/transport${registers}.cubin)
+      add_custom_command(OUTPUT ${transport}
+        COMMAND ${CMAKE_CUDA_COMPILER} -arch=sm_${QUARRY_ARCHITECTURES} -rdc=true -cubin -maxrregcount=${registers} -std=c++20 -O3 -I ${QUARRY_NVSHMEM_HEADERS}
+          ${PROJECT_SOURCE_DIR}/src/mpi/nvshmem_transport.cu -o ${transport}
+        DEPENDS src/mpi/nvshmem_transport.cu VERBATIM)
+      list(APPEND quarry_mpi_processes_cubins ${mpi_folder}/runtime_processes${registers}.cubin ${transport})
+    endforeach()
+  endif()
+  add_custom_target(quarry_mpi_gpu_runtime DEPENDS ${quarry_mpi_cubins} ${quarry_mpi_system_cubins} ${quarry_mpi_processes_cubins} ${mpi_folder}/runtime.types)
   # for make test: one limit
   add_custom_target(quarry_mpi_gpu_check DEPENDS ${mpi_folder}/runtime32.cubin ${system_ptx} ${mpi_folder}/runtime.types)
 endif()

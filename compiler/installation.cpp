@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 namespace quarry::compiler {
 namespace {
@@ -24,6 +25,7 @@ installation find_installation() {
   std::ifstream stream{file};
   if (!stream) throw failure{file.string() + " is missing: it says where the runtime is"};
   installation result;
+  std::map<std::string, std::string> of_processes;
   for (std::string line; std::getline(stream, line);) {
     auto const space = line.find(' ');
     if (space == std::string::npos) continue;
@@ -31,6 +33,8 @@ installation find_installation() {
     std::string value = line.substr(space + 1);
     if (value.starts_with('@'))
       value = fs::path{folder.string() + value.substr(1)}.lexically_normal().string();
+    if (key == "nvshmem" && fs::exists(value)) result.nvshmem = value;
+    if (key.starts_with("processes") || key.starts_with("transport")) of_processes[key] = value;
     if (key == "version") result.version = value;
     if (key == "clang") result.clang = value;
     if (key == "plugin") result.plugin = value;
@@ -42,11 +46,17 @@ installation find_installation() {
     if (key == "include") result.include = value;
     if (key == "functions") result.functions = value;
     if (key == "types") result.function_types = value;
+    if (key == "runtime_library") result.runtime_libraries.push_back(value);
+    if (key == "processes_library") result.processes_libraries.push_back(value);
     if (key == "library") result.libraries.push_back(value);
     if (key.starts_with("runtime_system") && !result.runtimes.empty())
       result.runtimes.back().system_cubin = value;  // follows the line of the other
-    else if (key.starts_with("runtime"))
-      result.runtimes.push_back({key.substr(7), value, {}});
+    else if (key.starts_with("runtime") && key != "runtime_library")
+      result.runtimes.push_back({key.substr(7), value, {}, {}, {}});
+  }
+  for (auto& runtime : result.runtimes) {
+    runtime.processes_cubin = of_processes["processes" + runtime.registers];
+    runtime.transport_cubin = of_processes["transport" + runtime.registers];
   }
   check_file("Clang 19", result.clang, file);
   check_file("the runtime's archive", result.functions, file);

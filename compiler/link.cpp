@@ -7,6 +7,7 @@
 #include "translate.hpp"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <future>
 
@@ -33,19 +34,25 @@ void make_cubins(options const& asked, installation const& installed,
                  scratch_folder const& scratch) {
   std::vector<command> assemblies;
   std::vector<command> links;
-  for (auto const& [registers, runtime, system_runtime] : installed.runtimes) {
+  for (auto const& [registers, runtime, system_runtime, processes_runtime, transport] :
+       installed.runtimes) {
     std::string const name = scratch / ("program" + registers);
     std::string const object = name + ".gpu.o";
     assemblies.push_back({{installed.ptxas, "-v", "-c", "-arch=" + asked.gpu,
                            "-maxrregcount=" + registers, scratch / "program.ptx", "-o", object},
                           name + ".ptxas.log"});
-    auto const link_with = [&](std::string const& with, std::string const& to) {
-      links.push_back(
-          {{installed.nvlink, "-m64", "--arch=" + asked.gpu, object, with, "-o", to + ".cubin"},
-           to + ".nvlink.log"});
+    auto const link_with = [&](std::vector<std::string> const& with, std::string const& to) {
+      std::vector<std::string> words{installed.nvlink, "-m64", "--arch=" + asked.gpu, object};
+      words.insert(words.end(), with.begin(), with.end());
+      words.insert(words.end(), {"-o", to + ".cubin"});
+      links.push_back({words, to + ".nvlink.log"});
     };
-    link_with(runtime, name);
-    link_with(system_runtime, name + "_system");
+    if (asked.spans_processes) {
+      link_with({processes_runtime, transport, installed.nvshmem}, name);
+      continue;
+    }
+    link_with({runtime}, name);
+    link_with({system_runtime}, name + "_system");
   }
   run_each(assemblies, asked.is_verbose);
   run_each(links, asked.is_verbose);
@@ -84,6 +91,9 @@ class constants {
 std::string link_program(std::vector<compiled> const& parts, options const& asked,
                          installation const& installed, scratch_folder const& scratch) {
   check_definitions(parts);
+  if (asked.spans_processes && (asked.checks_calls || asked.traces_calls))
+    throw failure{std::string{asked.checks_calls ? "--check" : "--trace"} +
+                  ": ranks of several processes cannot have it yet; link without --processes"};
   auto const runtime_functions = names_in(installed.functions);
   initialise_back_ends();
   auto const work = [&](program& whole, std::string const& name) {
@@ -114,8 +124,12 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   }
   if (asked.records_allocations) std::printf("%s", explain_json(for_cpu.sites).c_str());
   constants embedded;
-  bool const has_gpu_code = installed.has_gpu() && !asked.is_for_cpu_only;
+  bool const has_gpu_code =
+      !asked.is_for_cpu_only &&
+      (asked.spans_processes ? installed.has_gpu_processes() : installed.has_gpu());
   std::vector<variant> variants;
+  if (has_gpu_code && asked.spans_processes && (asked.embeds_ptx || !installed.has_assembler()))
+    throw failure{"--processes needs ptxas and nvlink of the CUDA toolkit, and no --ptx"};
   bool const embeds_ptx = has_gpu_code && (asked.embeds_ptx || !installed.has_assembler());
   if (embeds_ptx && !asked.embeds_ptx)
     std::fprintf(stderr,
@@ -135,7 +149,8 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
                                          : std::string{};
     };
     embedded.add("quarry_mpi_cubin_" + runtime.registers, cubin_of(""));
-    embedded.add("quarry_mpi_system_cubin_" + runtime.registers, cubin_of("_system"));
+    embedded.add("quarry_mpi_system_cubin_" + runtime.registers,
+                 asked.spans_processes ? "" : cubin_of("_system"));
   }
   embedded.add("quarry_mpi_ptx", embeds_ptx ? scratch / "program.ptx" : "");
   embedded.add("quarry_mpi_runtime_ptx", embeds_ptx ? installed.runtime_ptx : "");
@@ -154,6 +169,13 @@ std::string link_program(std::vector<compiled> const& parts, options const& aske
   std::string const executable = scratch / "executable";
   std::vector<std::string> words{installed.clang, scratch / "program.o", scratch / "embedded.s",
                                  "-o", executable};
+  auto const& runtime =
+      asked.spans_processes ? installed.processes_libraries : installed.runtime_libraries;
+  words.insert(words.end(), runtime.begin(), runtime.end());
+  if (has_gpu_code && asked.spans_processes) {  // the launcher loads NVSHMEM's host library
+    auto const folder = std::filesystem::path{installed.nvshmem}.parent_path();
+    words.push_back("-Wl,-rpath," + folder.string());
+  }
   words.insert(words.end(), installed.libraries.begin(), installed.libraries.end());
   words.insert(words.end(), asked.link.begin(), asked.link.end());
   run(words, asked.is_verbose);

@@ -166,6 +166,8 @@ class parser {
       asked.checks_divisors = true;
     } else if (word == "--cpu-only") {
       asked.is_for_cpu_only = true;
+    } else if (word == "--processes") {
+      asked.spans_processes = true;
     } else if (word == "--ptx") {
       asked.embeds_ptx = true;
     } else if (word.starts_with("-save-temps") || word.starts_with("--save-temps")) {
@@ -294,6 +296,7 @@ std::string help_text() {
          "  -l NAME, -L DIR    link the static library libNAME.a, searched in DIR\n"
          "  --gpu=sm_90        the architecture of the GPU\n"
          "  --cpu-only         make code for the CPU alone\n"
+         "  --processes        link for quarry-mpirun --processes: ranks of several processes\n"
          "  --ptx              leave the machine code to the GPU's driver, at each start: for "
          "GPUs\n"
          "                     that are newer, and the default if the CUDA toolkit lacks ptxas\n"

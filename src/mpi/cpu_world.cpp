@@ -4,6 +4,10 @@
 #include "heap_share.hpp"
 #include "mailbox.hpp"
 #include "meeting.hpp"
+#ifdef QUARRY_MPI_PROCESSES
+#include "process_mail.hpp"
+#include "process_memory.hpp"
+#endif
 
 #include "quarry/simt/clock.hpp"
 
@@ -41,6 +45,50 @@ struct cpu_world::meeting_memory {
   meeting_place place;
 };
 
+#ifdef QUARRY_MPI_PROCESSES
+/// What senders of other processes write.
+struct cpu_world::mail_memory {
+  mail_memory(needs const& wanted, std::uint32_t units)
+      : places{wanted.ranks_each(), units},
+        shared{wanted.meeting_file, wanted.process, wanted.processes, places.size, wanted.seed} {
+    quarry_mpi_processes = {wanted.process,
+                            wanted.processes,
+                            wanted.ranks_each(),
+                            0,
+                            process_mail::words(shared.own()),
+                            places.acknowledged(shared.own())};
+  }
+  mail_memory(mail_memory const&) = delete;
+  ~mail_memory() { quarry_mpi_processes = {}; }
+
+  [[nodiscard]] mail* mailboxes() const { return process_mail::mailboxes(shared.own()); }
+  [[nodiscard]] std::uint64_t* extensions() const { return places.extensions(shared.own()); }
+  /// The memory is zero, which is an empty mailbox. Other processes may have written already.
+  void initialise(std::uint32_t) const {}
+
+  process_mail places;
+  process_memory shared;
+};
+#else
+/// What senders write.
+struct cpu_world::mail_memory {
+  mail_memory(needs const& wanted, std::uint32_t units)
+      : boxes(wanted.ranks),
+        words{static_cast<std::uint64_t*>(std::calloc(
+                  std::size_t{wanted.ranks} * mail_slots * units + 1, sizeof(std::uint64_t))),
+              &std::free} {
+    if (words == nullptr)
+      throw out_of_memory{"long messages", cpu_extension_budget, "the host has no memory"};
+  }
+  [[nodiscard]] mail* mailboxes() { return boxes.data(); }
+  [[nodiscard]] std::uint64_t* extensions() const { return words.get(); }
+  void initialise(std::uint32_t rank) { boxes[rank].initialise(); }
+
+  std::vector<mail> boxes;
+  std::unique_ptr<std::uint64_t, void (*)(void*)> words;
+};
+#endif
+
 cpu_world::cpu_world(needs const& wanted)
     : heap_bytes_{wanted.heap != 0 ? wanted.heap : default_heap},
       memory_{{.bytes = heap_bytes_, .backend_kind = backend::cpu}},
@@ -48,12 +96,9 @@ cpu_world::cpu_world(needs const& wanted)
                    page, (wanted.record * wanted.ranks + page - 1) / page * page)),
                &std::free},
       ranks_(wanted.ranks),
-      mailboxes_(wanted.ranks),
-      extension_units_{extension_units_for(cpu_extension_budget, wanted.ranks, most_extended)},
-      extensions_{static_cast<std::uint64_t*>(
-                      std::calloc(std::size_t{wanted.ranks} * mail_slots * extension_units_ + 1,
-                                  sizeof(std::uint64_t))),
-                  &std::free},
+      extension_units_{
+          extension_units_for(cpu_extension_budget, wanted.ranks_each(), most_extended)},
+      mail_{std::make_unique<mail_memory>(wanted, extension_units_)},
       ends_(wanted.ranks),
       activity_(wanted.threads),
       meeting_{
@@ -62,9 +107,11 @@ cpu_world::cpu_world(needs const& wanted)
   if (records_ == nullptr)
     throw out_of_memory{"the ranks' global variables", record_bytes, "the host has no memory"};
   std::memset(records_.get(), 0, record_bytes);
-  all_.all = {wanted.ranks, 0, nullptr, wanted.ranks};
+  std::uint32_t const all_ranks = wanted.world_ranks();
+  std::uint32_t const first_rank = wanted.process * wanted.ranks_each();
+  all_.all = {all_ranks, 0, nullptr, all_ranks};
   all_.meeting = meeting_->place;
-  all_.next_context = 4;
+  all_.next_context = 4 + 2 * wanted.process;
   all_.max_superblock_bytes = superblock_share(heap_bytes_);
   all_.argc = wanted.argc;
   all_.argv = wanted.argv;
@@ -74,24 +121,22 @@ cpu_world::cpu_world(needs const& wanted)
   all_.activity = activity_.data();
   all_.threads = wanted.threads;
   all_.refused = &refused_;
-  if (extensions_ == nullptr)
-    throw out_of_memory{"long messages", cpu_extension_budget, "the host has no memory"};
   quarry_mpi_layout = {records_.get(),
                        wanted.record,
                        0,
-                       wanted.ranks,
+                       all_ranks,
                        &all_,
                        ranks_.data(),
-                       mailboxes_.data(),
-                       extensions_.get(),
+                       mail_->mailboxes(),
+                       mail_->extensions(),
                        extension_units_,
-                       0,
+                       first_rank,
                        {},
                        nullptr};
   quarry_mpi_layout.set_heap(memory_.ref());
   for (std::uint32_t i = 0; i < wanted.ranks; ++i) {
-    mailboxes_[i].initialise();
-    ranks_[i].rank = i;
+    mail_->initialise(i);
+    ranks_[i].rank = first_rank + i;
     ranks_[i].polled_at = ranks_[i].refused_at = no_activity;
   }
 }
@@ -99,11 +144,11 @@ cpu_world::cpu_world(needs const& wanted)
 cpu_world::~cpu_world() { quarry_mpi_layout = {}; }
 
 void cpu_world::run_own_rank() {
-  std::uint32_t const rank = own_rank();
-  if (rank < ranks_.size()) run_rank(rank);
+  if (local_rank() < ranks_.size()) run_rank(own_rank());
 }
 
 bool cpu_world::is_stuck(std::uint64_t activity) const {
+  if (spans_processes) return false;  // another process may send a message
   for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
     rank_state& state = state_of(i);
     if (simt::atomic_ref<life>{state.stage}.load(simt::acquire) == life::done) continue;   // (Q)

@@ -7,6 +7,7 @@
 #include "quarry/device/heap.hpp"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -25,6 +26,18 @@ class cpu_world {
     std::uint32_t block_ranks = 256;  // ranks that meet before blocks meet: a power of two
     bool joins_lanes = false;         // ranks that arrive together at a meeting arrive as one
     std::uint32_t threads = 1;        // that run ranks, by the numbers of their `lane_part`s
+    // Of a program of several processes: `ranks` are those of this one.
+    std::uint32_t all_ranks = 0;  // 0: `ranks`
+    std::uint32_t processes = 1;
+    std::uint32_t process = 0;
+    std::string meeting_file = {};
+    std::uint64_t seed = 0;  // of the order in which words arrive; 0: in their order
+
+    [[nodiscard]] std::uint32_t world_ranks() const { return all_ranks != 0 ? all_ranks : ranks; }
+    /// The ranks of each process but the last.
+    [[nodiscard]] std::uint32_t ranks_each() const {
+      return (world_ranks() + processes - 1) / processes;
+    }
   };
 
   explicit cpu_world(needs const& wanted);
@@ -60,9 +73,9 @@ class cpu_world {
   heap memory_;
   std::unique_ptr<char, void (*)(void*)> records_;
   std::vector<rank_state> ranks_;
-  std::vector<mail> mailboxes_;
   std::uint32_t extension_units_;
-  std::unique_ptr<std::uint64_t, void (*)(void*)> extensions_;
+  struct mail_memory;
+  std::unique_ptr<mail_memory> mail_;
   std::vector<early_end> ends_;
   std::vector<activity_counter> activity_;
   struct meeting_memory;

@@ -71,6 +71,12 @@ QUARRY_SLOW bool begin_abort(std::int32_t code) {
     return false;
   all.abort_code = code != 0 && code % 256 == 0 ? 1 : code;  // a status has 8 bits
   all.first_failure.place = own_record().place;
+#ifdef QUARRY_MPI_PROCESSES
+  for (std::uint32_t i = 0; i < the_processes().count; ++i)
+    if (i != the_processes().own)
+      quarry_mpi_put(&the_processes().words->aborted,
+                     std::uint64_t{1} << 32 | static_cast<std::uint32_t>(all.abort_code), i);
+#endif
   return true;
 }
 

@@ -173,6 +173,7 @@ class numbered_units {
   }
   QUARRY_HD static void wait() {
 #ifndef __CUDA_ARCH__
+    deliver_some();
     simt::pause();
 #endif
   }
@@ -193,6 +194,19 @@ QUARRY_FAST void store_numbered(numbered_units const& into, char const* data, st
     into.store<1>(data, size, share);
   }
 }
+/// Writes a message's data to numbered units of another process, one word after another.
+template <class Way>
+QUARRY_SLOW void put_numbered(Way const& way, numbered_units const& into, char const* data,
+                              std::uint32_t size) {
+  std::uint32_t const words = (size + granule_bytes - 1) / granule_bytes * (granule_bytes / 4);
+  for (std::uint32_t i = 0; i < words; ++i) {
+    std::uint32_t word = 0;
+    for (std::uint32_t k = 0; k < 4 && 4 * i + k < size; ++k)
+      word |= std::uint32_t{static_cast<unsigned char>(data[4 * i + k])} << 8 * k;
+    way.put(into.first()[i], std::uint64_t{into.number()} << 32 | word);
+  }
+}
+
 /// Reads a lane's share of a message's data from numbered units.
 QUARRY_FAST void load_numbered(numbered_units const& from, char* to, std::uint32_t size,
                                lane_share share) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "extension.hpp"
+#include "message_parts.hpp"
 #include "outgoing.hpp"
 #include "requests.hpp"
 
@@ -179,7 +180,7 @@ struct small_message {
   std::uint32_t target;
   if (!is_small_send(self(), data, count, type, to, tag, handle, made, target))
     return fast_send::refused;
-  sender_slot slot{mailbox_of(target)};
+  sender_slot slot{mailbox_of(target), way_to(target)};
   QUARRY_NO_UNROLL
   for (std::uint32_t looks = 1; looks < most_fast_looks && !slot.is_free(); ++looks) slot.look();
   if (!slot.is_free()) {
@@ -272,6 +273,7 @@ template <std::uint32_t Most>
 [[nodiscard]] QUARRY_FAST bool set_aside(rank_state& rank, own_mail_reader& mails,
                                          own_mail_reader::arrival const& arrived) {
   message* kept = rank.spare;
+  if (is_part(arrived.head)) return false;
   if ((arrived.head.about & envelope::is_elsewhere) != 0) {
     mails.acquire();
     kept = message_elsewhere(arrived);

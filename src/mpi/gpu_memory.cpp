@@ -28,7 +28,7 @@ constexpr bytes of_launcher = bytes{64} << 20;  // rings, tables, the program's 
 
 /// What the user asks for all ranks is divided among the GPUs.
 bytes heap_of_gpu(launch_options const& asked, std::size_t gpus) {
-  return (asked.heap + gpus - 1) / gpus;
+  return (asked.heap / asked.processes + gpus - 1) / gpus;
 }
 
 /// The GPUs in `users` can use the heap.

@@ -9,14 +9,20 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Makes a device current while this object lives.
+/// Makes a device current while this object lives, then the former one.
 class current_gpu {
  public:
-  explicit current_gpu(int device) { check(cudaSetDevice(device), "cudaSetDevice"); }
+  explicit current_gpu(int device) {
+    check(cudaGetDevice(&former_), "cudaGetDevice");
+    check(cudaSetDevice(device), "cudaSetDevice");
+  }
   explicit current_gpu(gpu_part const& part) : current_gpu{part.device} {}
   current_gpu(current_gpu const&) = delete;
   current_gpu& operator=(current_gpu const&) = delete;
-  ~current_gpu() { (void)cudaSetDevice(0); }
+  ~current_gpu() { (void)cudaSetDevice(former_); }
+
+ private:
+  int former_ = 0;
 };
 
 /// Lets each of the first `count` GPUs use the others' memory. Throws bad_argument if there are

@@ -29,10 +29,12 @@ std::function<void()> end_late(std::atomic<int> const& signal,
 
 }  // namespace
 
-gpu_watch::gpu_watch(std::uint32_t count, world* all, rank_state const* ranks, char const* records,
-                     bytes record_bytes, bytes heap_bytes, std::vector<std::string> places,
+gpu_watch::gpu_watch(std::uint32_t first_rank, std::uint32_t count, world* all,
+                     rank_state const* ranks, char const* records, bytes record_bytes,
+                     bytes heap_bytes, std::vector<std::string> places,
                      std::function<void()> end_after_fault)
-    : all_{all},
+    : first_rank_{first_rank},
+      all_{all},
       ranks_{ranks},
       records_{records},
       record_bytes_{record_bytes},
@@ -71,6 +73,7 @@ void gpu_watch::abort_ranks(int code) {
 }
 
 bool gpu_watch::find_deadlock() {
+  if (spans_processes) return false;  // another process may send a message
   bool is_still = true;
   for (std::size_t i = 0; i < seen_.size(); ++i) {
     is_still = is_still && (seen_[i].stage == life::done || seen_[i].waiting.call != 0) &&
@@ -88,6 +91,10 @@ bool gpu_watch::look(std::function<void()> const& before_report) {
     handled_signal_ = signal;
     before_report();
     std::fputs(describe_signal(signal).c_str(), stderr);
+    if (spans_processes) {  // no deadlock is found that this may end
+      read_ranks();
+      std::fputs(describe_waits(seen_, places_, first_rank_).c_str(), stderr);
+    }
     abort_ranks(status_of_signal(signal));
   } else if (clock::now() - last_look_ < time_between_looks) {
     return true;

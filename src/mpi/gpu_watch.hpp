@@ -16,12 +16,13 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// or interrupted. Reads the ranks' state now and then; the ranks do nothing for it.
 class gpu_watch {
  public:
+  /// `first_rank` is that of this process, and `count` is how many it has.
   /// `all`, `ranks` and `records` are memory of the GPU.
   /// `end_after_fault` ends the process; it is called on another thread if the driver has ended the
   /// program and the launcher's thread waits for the driver.
-  gpu_watch(std::uint32_t count, world* all, rank_state const* ranks, char const* records,
-            bytes record_bytes, bytes heap_bytes, std::vector<std::string> places,
-            std::function<void()> end_after_fault);
+  gpu_watch(std::uint32_t first_rank, std::uint32_t count, world* all, rank_state const* ranks,
+            char const* records, bytes record_bytes, bytes heap_bytes,
+            std::vector<std::string> places, std::function<void()> end_after_fault);
   gpu_watch(gpu_watch const&) = delete;
   ~gpu_watch();
 
@@ -55,6 +56,7 @@ class gpu_watch {
   void abort_ranks(int code);
   void copy(void* target, void const* source, bytes size, cudaMemcpyKind kind) const;
 
+  std::uint32_t first_rank_;  // of this process
   world* all_;
   rank_state const* ranks_;
   char const* records_;

@@ -2,6 +2,7 @@
 // Copies of communicators without waiting for the other ranks: the first rank to ask makes the
 // copy, the others find it.
 #include "copy_bytes.hpp"
+#include "message_parts.hpp"
 #include "requests.hpp"
 #include "shared_once.hpp"
 #include "splitting.hpp"
@@ -99,6 +100,9 @@ QUARRY_SLOW int copy_at_once(rank_state& rank, MPI_Comm handle, MPI_Comm* copy,
                              char const* function) {
   membership* const at = member(rank, handle);
   if (at == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
+#ifdef QUARRY_MPI_PROCESSES
+  return fail_across_processes(rank, handle, function);
+#endif
   std::uint32_t const own = at->rank;
   communicator& shared = *at->shared;
   membership_extra* const extra = make_extra(rank, *at);

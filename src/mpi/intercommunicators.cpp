@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communicators whose ranks send to another group.
 #include "groups.hpp"
+#include "message_parts.hpp"
 #include "scratch.hpp"
 #include "splitting.hpp"
 
@@ -97,6 +98,9 @@ QUARRY_HD int MPI_Intercomm_create(MPI_Comm local, int local_leader, MPI_Comm be
   char const* const name = "MPI_Intercomm_create";
   constexpr call which = call::intercomm_create;
   rank_state& rank = self();
+#ifdef QUARRY_MPI_PROCESSES
+  return fail_across_processes(rank, local, name);
+#endif
   membership* const at = member(rank, local);
   if (at == nullptr || is_intercommunicator(*at))
     return fail(rank, local, MPI_ERR_COMM, name, "local communicator", local);

@@ -120,6 +120,8 @@ class end_watch {
 
   void abort(int signal) {
     std::fputs(describe_signal(signal).c_str(), stderr);
+    if (spans_processes)  // no deadlock is found that this may end
+      std::fputs(describe_waits(all_.ranks(), places(), layout().first_rank).c_str(), stderr);
     all_.state().abort_code = status_of_signal(signal);
     std::atomic_ref{all_.state().aborted}.store(1, std::memory_order_release);
   }
@@ -212,7 +214,7 @@ void check_memory(std::uint32_t ranks) {
 std::uint32_t threads_for(launch_options const& asked) {
   std::uint32_t const wanted =
       asked.threads != 0 ? asked.threads : std::max(1u, std::thread::hardware_concurrency());
-  std::uint32_t const threads = std::min(wanted, asked.ranks);
+  std::uint32_t const threads = std::min(wanted, asked.own_ranks());
   if (threads > 1 && asked.seed != 0)
     throw bad_argument{"--seed " + std::to_string(asked.seed) +
                        ": the order of ranks is repeatable only with --threads 1"};
@@ -232,7 +234,8 @@ void find_deadlock(std::uint64_t activity) {
 
 int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   std::uint32_t const system_threads = threads_for(asked);
-  check_memory(asked.ranks);
+  std::uint32_t const own_ranks = asked.own_ranks();
+  check_memory(own_ranks);
   auto const functions = texts_of(quarry_mpi_cpu_traced, quarry_mpi_cpu_traced_end);
   check_trace(asked, functions);
   trace_buffers trace{asked};
@@ -245,24 +248,29 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
                             }};
   line_writer lines{asked.ranks, places()};
   writer = &lines;
-  cpu_world all{{.ranks = asked.ranks,
-                 .heap = asked.heap,
+  cpu_world all{{.ranks = own_ranks,
+                 .heap = asked.heap / asked.processes,
                  .record = quarry_mpi_record_bytes,
                  .argc = argc,
                  .argv = argv,
-                 .threads = system_threads}};
+                 .threads = system_threads,
+                 .all_ranks = asked.ranks,
+                 .processes = asked.processes,
+                 .process = asked.process,
+                 .meeting_file = asked.meeting_file,
+                 .seed = asked.seed}};
   compared_memory const compared{asked.malloc, backend::cpu};
   all.state().malloc = asked.malloc;
   all.state().compared_heap = compared.state();
   all.state().trace = trace.memory();
   running = &all;
   traced = &trace_output;
-  std::uint32_t const threads = asked.ranks < 256 ? asked.ranks : 256;
-  std::uint32_t const blocks = (asked.ranks + threads - 1) / threads;
+  std::uint32_t const threads = own_ranks < 256 ? own_ranks : 256;
+  std::uint32_t const blocks = (own_ranks + threads - 1) / threads;
   rank_stacks const stacks{blocks * threads, asked.stack};
   if (asked.is_verbose)
     std::fprintf(
-        stderr, "quarry-mpirun: %u ranks on %sthe CPU; stack of a rank: %s%s\n", asked.ranks,
+        stderr, "quarry-mpirun: %u ranks on %sthe CPU; stack of a rank: %s%s\n", own_ranks,
         system_threads == 1 ? "" : (std::to_string(system_threads) + " threads of ").c_str(),
         size_text{stacks.size()}.c_str(),
         stacks.is_protected() ? "" : ", whose overflow is not found with so many ranks");
@@ -279,7 +287,7 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
       if (system_threads > 1) own_schedule.part = part;
       simt::launch_fibers({blocks, threads}, own_schedule, [&] { all.run_own_rank(); });
     };
-    run_on_threads(asked.ranks, system_threads, run, [&] {
+    run_on_threads(own_ranks, system_threads, run, [&] {
       std::atomic_ref{all.state().aborted}.store(1, std::memory_order_release);
     });
   }
@@ -290,8 +298,9 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
   std::fputs(describe_failure(all.state().first_failure, places()).c_str(), stderr);
   int const status = trace_output.status_after(all.status());
   std::fputs(describe_wrong_addresses({&all.memory()}, all.state().wrong_addresses,
-                                      [=](fault const& each) {
-                                        return std::uint64_t{each.block} * threads + each.thread;
+                                      [=, &asked](fault const& each) {
+                                        return asked.first_rank() +
+                                               std::uint64_t{each.block} * threads + each.thread;
                                       })
                  .c_str(),
              stderr);

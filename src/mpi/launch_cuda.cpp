@@ -7,6 +7,7 @@
 #include "device_memory.hpp"
 #include "fault_core.hpp"
 #include "gpu_clocks.hpp"
+#include "gpu_mail.hpp"
 #include "gpu_memory.hpp"
 #include "gpu_program.hpp"
 #include "gpu_rings.hpp"
@@ -143,7 +144,7 @@ void describe_launch(launch_options const& asked, gpu_program const& program, st
       "thread%s\n"
       "quarry-mpirun: stack of a rank: %s, from %s; %s are reserved\n"
       "quarry-mpirun: global variables of a rank: %llu bytes; heap: %s%s\n",
-      asked.ranks, on_gpus.c_str(), shift < 5 ? 32u >> shift : 1u,
+      asked.own_ranks(), on_gpus.c_str(), shift < 5 ? 32u >> shift : 1u,
       shift == helper_warp_shift ? " and a warp that helps it"
       : helpers_exist(shift)     ? " and lanes that help"
                                  : "",
@@ -272,18 +273,21 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   auto const functions = texts_of(quarry_mpi_gpu_traced, quarry_mpi_gpu_traced_end);
   check_trace(asked, functions);
   connect_gpus(asked.gpus);
+  int const first_gpu = choose_gpu(asked);
   gpu_program program = load_program(asked);
   std::uint32_t const shift = shift_for(asked, program.most_threads);
   program.block = block_for(program, shift, asked);
-  auto const parts =
-      divide_ranks(asked.ranks, asked.gpus, static_cast<std::uint32_t>(program.block) >> shift);
+  std::uint32_t const own_ranks = asked.own_ranks();
+  auto parts =
+      divide_ranks(own_ranks, asked.gpus, static_cast<std::uint32_t>(program.block) >> shift);
+  parts.front().device = first_gpu;
   bytes record_bytes = 0;
   check(cudaMemcpy(&record_bytes, program.address_of("quarry_mpi_record_bytes"),
                    sizeof(record_bytes), cudaMemcpyDeviceToHost),
         "cudaMemcpy");
-  std::uint32_t const extension_units =
-      extension_units_for(extension_budget, parts.front().ranks,
-                          helpers_exist(shift) ? most_extended : most_extended_alone);
+  std::uint32_t const extension_units = extension_units_for(
+      extension_budget, spans_processes ? asked.ranks_each() : parts.front().ranks,
+      helpers_exist(shift) ? most_extended : most_extended_alone);
   for (gpu_part const& part : parts) {
     check_memory(asked, part, parts.size(), record_bytes, extension_units, program.stack);
     set_stack(part, program.stack);
@@ -292,12 +296,11 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   }
   per_rank<char> const records{parts, record_bytes};
   per_rank<rank_state> const ranks{parts};
-  per_rank<mail> const mailboxes{parts};
-  per_rank<std::uint64_t> const extensions{parts, std::size_t{mail_slots} * extension_units};
+  mail_memory const mails{asked, parts, extension_units};
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
   std::uint32_t const blocks = parts.back().first_block + parts.back().blocks;
-  meeting_memory const meetings{asked.ranks, blocks};
+  meeting_memory const meetings{own_ranks, blocks};
   output_reader output{asked.ranks, texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
                        ring.data()};
 
@@ -327,7 +330,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   initial.is_gpu = 1;
   initial.gpus = static_cast<std::uint32_t>(parts.size());
   initial.all = {asked.ranks, 0, nullptr, asked.ranks};
-  initial.next_context = 4;
+  initial.next_context = 4 + 2 * asked.process;
   initial.max_superblock_bytes = superblock_share(heaps.taken().size / parts.size());
   initial.output = ring.data();
   initial.malloc = asked.malloc;
@@ -347,10 +350,10 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                          asked.ranks,
                          all.data(),
                          ranks.data(),
-                         mailboxes.data(),
-                         extensions.data(),
+                         mails.mailboxes(),
+                         mails.extensions(),
                          extension_units,
-                         parts[i].first_rank,
+                         asked.first_rank() + parts[i].first_rank,
                          {},
                          heaps.table()};
     layout.set_heap(heaps.ref(i));
@@ -365,12 +368,14 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
           "cudaMemcpy");
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
-  unsigned const prepare_blocks = (asked.ranks + 255) / 256;
+  mails.add_code(program);
+  unsigned const prepare_blocks = (own_ranks + 255) / 256;
   void* none[] = {nullptr};
   check(cudaLaunchKernel(reinterpret_cast<void const*>(program.prepare), dim3{prepare_blocks},
                          dim3{256}, none, 0, nullptr),
         "cudaLaunchKernel");
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  mails.meet();
   std::vector<cudaStream_t> work;
   block_memory shared;
   for (gpu_part const& part : parts) {
@@ -428,7 +433,8 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     for (;;) pause();  // the other thread ends the process
   };
   std::string const ended_by_driver = "the driver has ended the program";
-  gpu_watch watch{asked.ranks,
+  gpu_watch watch{asked.first_rank(),
+                  own_ranks,
                   all.data(),
                   ranks.data(),
                   records.data(),
@@ -482,7 +488,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
     rank_of = [&](fault const& each) {
       auto const thread =
           std::uint64_t{each.block} * static_cast<std::uint32_t>(program.block) + each.thread;
-      return thread >> shift;
+      return asked.first_rank() + (thread >> shift);
     };
   std::fputs(describe_wrong_addresses(heaps.all(), ended.wrong_addresses, rank_of).c_str(), stderr);
   if (end_status != 0) std::fputs(describe_refusals(*refused.data()).c_str(), stderr);

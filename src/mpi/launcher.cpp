@@ -4,6 +4,8 @@
 #include "calls.hpp"
 #include "fault_report.hpp"
 #include "host_calls.hpp"
+#include "message_parts.hpp"
+#include "process_group.hpp"
 #include "short_run.hpp"
 #include "signal_watch.hpp"
 #include "size_text.hpp"
@@ -14,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -93,6 +96,41 @@ malloc_kind read_malloc() {
   throw bad_argument{std::string{"--malloc "} + text + ": must be one of " + all};
 }
 
+/// The options of programs of several processes. Throws bad_argument.
+void read_processes(launch_options& asked) {
+  asked.processes = static_cast<std::uint32_t>(
+      number("QUARRY_MPI_PROCESSES", "--processes", 1, std::uint64_t{1} << 20));
+  asked.process = static_cast<std::uint32_t>(
+      number("QUARRY_MPI_PROCESS", "--process", 0, std::uint64_t{1} << 20));
+  if (char const* const file = std::getenv("QUARRY_MPI_MEETING_FILE")) asked.meeting_file = file;
+  std::string const wanted = "--processes " + std::to_string(asked.processes);
+  if (asked.processes == 0) throw bad_argument{wanted + ": must be at least 1"};
+  if (asked.process >= asked.processes)
+    throw bad_argument{"--process " + std::to_string(asked.process) + ": must be less than " +
+                       std::to_string(asked.processes) + ", the number of processes"};
+  if (!spans_processes) {
+    if (asked.processes == 1) return;
+    throw bad_argument{wanted + ": the program was compiled without quarry-mpicc --processes"};
+  }
+  if ((asked.processes - 1) * std::uint64_t{asked.ranks_each()} >= asked.ranks)
+    throw bad_argument{wanted + ": " + std::to_string(asked.ranks) +
+                       " ranks are too few, since each process gets " +
+                       std::to_string(asked.ranks_each()) + "; run with fewer processes"};
+  if (asked.ranks > most_ranks_in_processes)
+    throw bad_argument{"-n " + std::to_string(asked.ranks) +
+                       ": ranks of several processes can be at most " +
+                       std::to_string(most_ranks_in_processes)};
+  if (asked.processes > 1 && asked.meeting_file.empty())
+    throw bad_argument{wanted +
+                       ": start the program with quarry-mpirun, or name a file in "
+                       "--meeting-file by which the processes find each other"};
+  if (!asked.trace.empty())
+    throw bad_argument{"--trace: a program of several processes cannot be traced yet"};
+  if (asked.gpus > 1)
+    throw bad_argument{"--gpus " + std::to_string(asked.gpus) +
+                       ": each process of such a program has one GPU; use --processes"};
+}
+
 launch_options read_options() {
   constexpr bytes most_bytes = 65536_GiB;
   launch_options asked;
@@ -117,6 +155,7 @@ launch_options read_options() {
   asked.trace_events = static_cast<std::uint32_t>(
       number("QUARRY_MPI_TRACE_EVENTS", "--trace-events", 0, (std::uint64_t{1} << 31) - 1));
   asked.is_verbose = number("QUARRY_MPI_VERBOSE", "--verbose", 0, 1) != 0;
+  read_processes(asked);
   return asked;
 }
 
@@ -241,7 +280,7 @@ std::string name_of_call(std::uint32_t call) {
 }  // namespace
 
 std::string describe_waits(std::vector<rank_state> const& ranks,
-                           std::vector<std::string> const& places) {
+                           std::vector<std::string> const& places, std::uint32_t first) {
   struct row {
     std::uint32_t first, count;
     std::int32_t distance;
@@ -263,7 +302,7 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
       auto const& wait = state.waiting;
       text << name_of_call(wait.call);
       if (wait.peer != MPI_PROC_NULL && wait.context % 2 == 0) {
-        auto const distance = wait.peer - static_cast<std::int32_t>(rank);
+        auto const distance = wait.peer - static_cast<std::int32_t>(first + rank);
         if (wait.peer == MPI_ANY_SOURCE) {
           text << ", peer any";
         } else {
@@ -287,12 +326,12 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
   std::ostringstream table;
   for (auto const& text : order) {
     row const& found = rows.at(text);
-    table << "  rank " << found.first;
+    table << "  rank " << first + found.first;
     if (found.count > 1) table << " and " << found.count - 1 << " others";
     table << ": " << text << '\n';
   }
   if (is_heap_full) table << "  the heap is full: run with a larger --heap\n";
-  table << describe_wait_graph(ranks);
+  if (!spans_processes) table << describe_wait_graph(ranks);  // which needs all ranks
   return table.str();
 }
 
@@ -387,6 +426,8 @@ int main(int argc, char** argv) {
     return asked.uses_gpu ? run_on_gpu(asked, argc, argv) : run_on_cpu(asked, argc, argv);
   } catch (std::exception const& problem) {
     std::fprintf(stderr, "quarry-mpirun: %s\n", problem.what());
+    if (asked.processes > 1)
+      std::ofstream{quarry::mpi_processes::failed_file(asked.meeting_file)} << problem.what();
     return 1;
   }
 }

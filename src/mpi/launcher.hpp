@@ -27,11 +27,23 @@ struct launch_options {
   std::uint32_t trace_events = 0;  // of each rank; 0: as many as take 256 MB
   std::uint64_t seed = 0;          // CPU: of the scheduler; 0: ranks switch only where they wait
   std::uint32_t threads = 1;       // CPU: of the system, that run the ranks; 0: one for each core
+  std::uint32_t processes = 1;     // that share the ranks
+  std::uint32_t process = 0;       // the number of this one
+  std::string meeting_file;        // in which the processes find each other
+
+  /// The ranks of each process but the last.
+  [[nodiscard]] std::uint32_t ranks_each() const { return (ranks + processes - 1) / processes; }
+  [[nodiscard]] std::uint32_t first_rank() const { return process * ranks_each(); }
+  /// The ranks of this process.
+  [[nodiscard]] std::uint32_t own_ranks() const {
+    std::uint32_t const left = ranks - first_rank();
+    return left < ranks_each() ? left : ranks_each();
+  }
 };
 
 /// The ranks of the GPU that has the most.
 [[nodiscard]] inline std::uint32_t ranks_of_gpu(launch_options const& asked) {
-  return (asked.ranks + asked.gpus - 1) / asked.gpus;
+  return (asked.own_ranks() + asked.gpus - 1) / asked.gpus;
 }
 
 /// Writes complete lines of each rank, so that lines of different ranks do not mix.
@@ -63,9 +75,10 @@ class line_writer {
 /// Texts that the compiler has embedded, by number: places in the source, names of functions.
 std::vector<std::string> texts_of(char const* begin, char const* end);
 
-/// A table of what the ranks wait for; ranks that wait alike are one row.
+/// A table of what the ranks wait for; ranks that wait alike are one row. `first` is the number of
+/// the first of these ranks.
 std::string describe_waits(std::vector<rank_state> const& ranks,
-                           std::vector<std::string> const& places);
+                           std::vector<std::string> const& places, std::uint32_t first = 0);
 
 /// The exit status after a deadlock: the first status of a rank that has ended and is not 0, since
 /// others may wait for that rank; else 1.

@@ -24,7 +24,7 @@ template <bool IsForHelpers>
   prefetch(data, size);
   auto target = static_cast<std::uint32_t>(to);
   if (at.shared != nullptr) target = at.shared->world_rank(target, own_rank());
-  sender_slot slot{mailbox_of(target)};
+  sender_slot slot{mailbox_of(target), way_to(target)};
   if (!slot.is_free()) {
     ticket = slot.ticket();
     return fast_send::full;
@@ -44,7 +44,7 @@ QUARRY_SLOW int send_extended_with_ticket(void const* data, int count, MPI_Datat
   (void)find_membership(rank, handle, at);
   auto target = static_cast<std::uint32_t>(to);
   if (at.shared != nullptr) target = at.shared->world_rank(target, own_rank());
-  sender_slot slot{mailbox_of(target), ticket};
+  sender_slot slot{mailbox_of(target), way_to(target), ticket};
   wait_for_slot(rank, slot, reason_of(which, to, tag, at.context));
   write_any_extended(slot, target, {static_cast<std::uint32_t>(tag), at.rank, at.context << 8},
                      static_cast<char const*>(data),

@@ -52,12 +52,24 @@ QUARRY_FAST void prefetch([[maybe_unused]] void const* data, [[maybe_unused]] by
 #endif
 }
 
+/// Whether extensions have numbered units. On the CPU they have plain bytes, which the slot orders,
+/// unless senders of other processes write them.
+#ifdef __CUDA_ARCH__
+inline constexpr bool has_numbered_extensions = true;
+#else
+inline constexpr bool has_numbered_extensions = spans_processes;
+#endif
+
 /// Writes a message of at most `extended_bytes()` to a slot that is free, and its extension. `head`
 /// has no size.
 template <bool IsForHelpers>
 QUARRY_FAST void write_extended(sender_slot& slot, std::uint32_t target, envelope const& head,
                                 char const* data, std::uint32_t size) {
   std::uint64_t* const units = extensions_of(target).of(slot.ticket() % mail_slots);
+  if (!slot.way().is_near()) {
+    slot.write_long(head, size);
+    return put_numbered(slot.way(), numbered_units{units, slot.number()}, data, size);
+  }
 #ifdef __CUDA_ARCH__
   slot.write_long(head, size);
   if constexpr (IsForHelpers) {
@@ -66,7 +78,11 @@ QUARRY_FAST void write_extended(sender_slot& slot, std::uint32_t target, envelop
     store_numbered(numbered_units{units, slot.number()}, data, size, whole_share);
   }
 #else
-  std::memcpy(units, data, size);
+  if constexpr (has_numbered_extensions) {
+    store_numbered(numbered_units{units, slot.number()}, data, size, whole_share);
+  } else {
+    std::memcpy(units, data, size);
+  }
   slot.write_long(head, size);
 #endif
   note_mail(slot);
@@ -89,7 +105,11 @@ QUARRY_FAST void read_extended(own_mail_reader const& mails, char* to, std::uint
     load_numbered(numbered_units{mails.extension(), mails.number()}, to, size, whole_share);
   }
 #else
-  std::memcpy(to, mails.extension(), size);
+  if constexpr (has_numbered_extensions) {
+    load_numbered(numbered_units{mails.extension(), mails.number()}, to, size, whole_share);
+  } else {
+    std::memcpy(to, mails.extension(), size);
+  }
 #endif
 }
 /// The same for any size.

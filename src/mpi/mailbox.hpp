@@ -3,16 +3,11 @@
 #pragma once
 
 #include "orders.hpp"
+#include "ways.hpp"
 
 #include "quarry/simt/atomic.hpp"
 
 #include <cstdint>
-
-#ifdef __CUDACC__
-#define QUARRY_FAST QUARRY_HD __forceinline__
-#else
-#define QUARRY_FAST inline
-#endif
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
@@ -32,13 +27,6 @@ struct envelope {
   /// The bytes of the message in the slot, or `is_long`.
   [[nodiscard]] QUARRY_HD std::uint32_t size() const { return about & size_mask; }
 };
-/// The order of (T), which `basic_mailbox` explains.
-#ifdef __CUDA_ARCH__
-inline constexpr simt::memory_order draw_order = simt::relaxed;
-#else
-inline constexpr simt::memory_order draw_order = simt::acquire;
-#endif
-
 /// Contexts are less than this number.
 inline constexpr std::uint32_t end_of_contexts = std::uint32_t{1} << 24;
 
@@ -103,43 +91,43 @@ struct basic_mailbox {
   }
 };
 
-/// One message of a sender, on its way into a mailbox.
-template <std::uint32_t Slots>
-class mail_slot {
+/// One message of a sender, on its way into a mailbox. Where the `Way` leads to another process
+/// (ways.hpp), `to` is the place of the mailbox in the memory of the sender's own process.
+template <std::uint32_t Slots, class Way = near_way>
+class mail_slot : private Way {
  public:
   /// Draws a ticket.
-  QUARRY_FAST explicit mail_slot(basic_mailbox<Slots>& to) : to_{&to} {
-    std::uint64_t const before = simt::atomic_ref<std::uint64_t>{to.tickets}.fetch_add(
-        std::uint64_t{1} << 32, draw_order);  // (T)
+  QUARRY_FAST explicit mail_slot(basic_mailbox<Slots>& to, Way taken = {}) : Way{taken}, to_{&to} {
+    std::uint64_t const before = way().draw(to.tickets, std::uint64_t{1} << 32);  // (T)
     ticket_ = static_cast<std::uint32_t>(before >> 32);
     returned_ = static_cast<std::uint32_t>(before);
   }
 
   /// The ticket that another `mail_slot` of this sender has drawn.
-  QUARRY_FAST mail_slot(basic_mailbox<Slots>& to, std::uint32_t ticket)
-      : to_{&to}, ticket_{ticket}, returned_{ticket - Slots} {}
+  QUARRY_FAST mail_slot(basic_mailbox<Slots>& to, Way taken, std::uint32_t ticket)
+      : Way{taken}, to_{&to}, ticket_{ticket}, returned_{ticket - Slots} {}
   [[nodiscard]] QUARRY_FAST std::uint32_t ticket() const { return ticket_; }
   /// The number of the message's units.
   [[nodiscard]] QUARRY_FAST std::uint32_t number() const { return ticket_ + 1; }
   [[nodiscard]] QUARRY_FAST basic_mailbox<Slots> const& mailbox() const { return *to_; }
+  [[nodiscard]] QUARRY_FAST Way way() const { return *this; }
 
   /// Whether the message can be written.
   [[nodiscard]] QUARRY_FAST bool is_free() const { return ticket_ - returned_ < Slots; }
   /// Looks again whether the message can be written.
   QUARRY_FAST void look() {
-    simt::atomic_ref<std::uint64_t> const word{to_->tickets};
-    returned_ = static_cast<std::uint32_t>(word.load(simt::relaxed));              // (L): a hint
-    if (is_free()) returned_ = static_cast<std::uint32_t>(word.load(draw_order));  // (T)
+    std::uint64_t& word = to_->tickets;
+    returned_ = static_cast<std::uint32_t>(way().hint(word));                 // (L)
+    if (is_free()) returned_ = static_cast<std::uint32_t>(way().look(word));  // (T)
   }
 
   /// Writes the message. `word_at(i)` is its i-th word.
   template <class Words>
   QUARRY_FAST void write(envelope const& head, std::uint32_t words, Words const& word_at) {
 #ifndef __CUDA_ARCH__
-    write_ordered(head, words, word_at);
-#else
-    write_units(head, words, word_at);
+    if (way().is_near()) return write_ordered(head, words, word_at);
 #endif
+    write_units(head, words, word_at);
   }
   /// Writes a message without an order.
   template <class Words>
@@ -155,7 +143,7 @@ class mail_slot {
     head.about |= envelope::is_long;
     write(head, 3, [size](std::uint32_t i) { return i == 0 ? size : 0; });
   }
-  /// Writes a message that is `is_ordered`.
+  /// Writes a message that is `is_ordered`, to a mailbox that is near.
   template <class Words>
   QUARRY_HD void write_ordered(envelope const& head, std::uint32_t words,
                                Words const& word_at) const {
@@ -183,6 +171,11 @@ class mail_slot {
   }
   QUARRY_FAST void store_units(std::uint64_t& first, std::uint32_t left,
                                std::uint32_t right) const {
+    if (!way().is_near()) {
+      way().put(first, unit(left));
+      way().put(*(&first + 1), unit(right));
+      return;
+    }
 #ifdef __CUDA_ARCH__
     simt::store_pair(first, {unit(left), unit(right)});
 #else
@@ -347,7 +340,6 @@ class mail_reader {
 /// The mailbox of a rank.
 inline constexpr std::uint32_t mail_slots = 4;
 using mail = basic_mailbox<mail_slots>;
-using sender_slot = mail_slot<mail_slots>;
 using own_mail_reader = mail_reader<mail_slots>;
 inline constexpr std::uint32_t most_inline = mail::most_words * 4;
 
@@ -361,7 +353,14 @@ struct message {
   // Bytes behind the header. Of a message that its sender waits for: 0 if `data` is the sender's
   // buffer, not 0 if `data` is a copy that `finish_send` frees.
   std::uint32_t capacity;
-  enum class owner : std::uint32_t { sender, receiver, node } belongs_to;
+  enum class owner : std::uint32_t {
+    sender,
+    receiver,
+    node,
+#ifdef QUARRY_MPI_PROCESSES
+    process  // it goes to another process, or comes from there (message_parts.hpp)
+#endif
+  } belongs_to;
   static constexpr std::uint32_t taken_back = 2;  // of `is_taken`: nobody has received it
 
   /// Whether a signature_note comes with it. In a node the bit belongs to the size.

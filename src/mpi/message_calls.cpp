@@ -40,6 +40,11 @@ namespace {
   if (count < 0 || small_size(0, type) != 0 || size > most_eager || size <= extended_bytes() ||
       tag < 0 || !find_membership(rank, handle, at) || static_cast<std::uint32_t>(to) >= at.size)
     return false;
+#ifdef QUARRY_MPI_PROCESSES
+  auto const receiver = static_cast<std::uint32_t>(to);
+  if (!is_near(at.shared != nullptr ? at.shared->world_rank(receiver, own_rank()) : receiver))
+    return false;
+#endif
   message* const kept = free_kept(rank, size);
   if (kept == nullptr) return false;
   kept->is_taken = 0;
@@ -132,7 +137,7 @@ QUARRY_SLOW int send_with_ticket(void const* data, int count, MPI_Datatype type,
   small_message made{};
   std::uint32_t target = 0;
   (void)is_small_send(rank, data, count, type, to, tag, handle, made, target);
-  sender_slot slot{mailbox_of(target), ticket};
+  sender_slot slot{mailbox_of(target), way_to(target), ticket};
   wait_for_slot(rank, slot, reason_of(which, to, tag, made.head.context()));
   made.write(slot);
   return MPI_SUCCESS;
@@ -143,7 +148,8 @@ QUARRY_SLOW int send_with_ticket(void const* data, int count, MPI_Datatype type,
 [[nodiscard]] QUARRY_HD bool take_elsewhere(rank_state& rank, own_mail_reader& mails,
                                             own_mail_reader::arrival const& arrived,
                                             plain_receive const& wanted, MPI_Status* status) {
-  if (!is_wanted(wanted, arrived.head) || (arrived.head.about & envelope::is_elsewhere) == 0)
+  if (!is_wanted(wanted, arrived.head) || (arrived.head.about & envelope::is_elsewhere) == 0 ||
+      is_part(arrived.head))
     return false;
   mails.acquire();
   message* const found = message_elsewhere(arrived);

@@ -2,6 +2,7 @@
 // quarry-mpirun: runs a program that quarry-mpicc made. The program reads its options from the
 // environment, so it also runs without quarry-mpirun.
 #include "needed_libraries.hpp"
+#include "process_group.hpp"
 #include "tuning.hpp"
 
 #include <unistd.h>
@@ -29,6 +30,13 @@ constexpr option options[] = {
      "where the ranks run (the GPU, if there is one and the program has code for it)"},
     {"--gpus", "K", "GPUS",
      "GPU: how many GPUs share the ranks, in consecutive parts (1); NVLink must connect them"},
+    {"--processes", "K", "PROCESSES",
+     "how many processes share the ranks, each with its own GPU (1); compile with "
+     "quarry-mpicc --processes"},
+    {"--process", "I", "PROCESS",
+     "starts process I of --processes alone, 0 to K - 1, on each host; needs --meeting-file"},
+    {"--meeting-file", "FILE", "MEETING_FILE",
+     "by which processes that were started alone find each other: process 0 makes it"},
     {"--stack", "SIZE", "STACK",
      "the stack of each rank (GPU: what the program needs; CPU: 1 MiB)"},
     {"--heap", "SIZE", "HEAP",
@@ -94,6 +102,15 @@ bool is_of_other_mpi(std::string const& path) {
   });
 }
 
+/// Processes of one host that quarry-mpirun starts.
+constexpr unsigned most_processes = 1024;
+
+/// What an option was set to; empty if it was not.
+std::string value_of(char const* variable) {
+  char const* const text = std::getenv((std::string{"QUARRY_MPI_"} + variable).c_str());
+  return text == nullptr ? "" : text;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -135,6 +152,14 @@ int main(int argc, char** argv) {
     command.insert(command.end(), argv + i + 1, argv + argc);
     if (int const status = quarry::mpi_tuning::tune(file, command); status != 0) return status;
     unsetenv("QUARRY_MPI_TUNE");  // the program may be a script that calls quarry-mpirun
+  }
+  std::string const processes = value_of("PROCESSES");
+  if (!processes.empty() && processes != "1" && value_of("PROCESS").empty()) {
+    std::vector<std::string> command{program};
+    command.insert(command.end(), argv + i + 1, argv + argc);
+    auto const count = static_cast<unsigned>(std::strtoul(processes.c_str(), nullptr, 10));
+    // The program itself refuses a wrong number.
+    if (count >= 1 && count <= most_processes) return quarry::mpi_processes::run(count, command);
   }
   execvp(program.c_str(), argv + i);
   std::perror(("quarry-mpirun: " + program).c_str());

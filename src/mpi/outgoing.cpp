@@ -43,7 +43,7 @@ QUARRY_SLOW void wait_for_slot(rank_state& rank, sender_slot& slot, wait_reason 
 
 QUARRY_SLOW void post(rank_state& rank, std::uint32_t target, message& sent,
                       wait_reason const& reason) {
-  sender_slot slot{mailbox_of(target)};
+  sender_slot slot{mailbox_of(target), way_to(target)};
   if (!slot.is_free()) wait_for_slot(rank, slot, reason);
   envelope head = sent.head;
   head.about &= ~envelope::is_signed;

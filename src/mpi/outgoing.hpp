@@ -9,9 +9,17 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// Messages of at most this many bytes are copied, so that the sender need not wait.
 inline constexpr bytes most_eager = 4096;
 
+#ifdef QUARRY_MPI_PROCESSES
+/// The same as `is_received` for a message to another process (message_parts.hpp).
+[[nodiscard]] QUARRY_SLOW bool is_acknowledged(message& sent);
+#endif
+
 /// Whether the receiver has copied the data. (E) synchronizes with (D), so that the sender may
 /// change the data.
 [[nodiscard]] QUARRY_HD inline bool is_received(message& sent) {
+#ifdef QUARRY_MPI_PROCESSES
+  if (sent.belongs_to == message::owner::process) return is_acknowledged(sent);
+#endif
   // The first load is a hint (L): an acquire would empty the GPU's cache at every look.
   simt::atomic_ref<std::uint32_t> const word{sent.is_taken};
   return word.load(simt::relaxed) != 0 && word.load(returned_order) != 0;  // (E)

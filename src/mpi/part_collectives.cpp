@@ -159,6 +159,7 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
           into.check_all(rank, among->shared->size, received_type, communicator, function))
     return error;
   bool const is_direct =
+      !spans_processes &&
       among->size >= (meets(*among) ? fewest_in_window_of_meeting : fewest_in_window);
   collective const of{rank, *among, is_direct ? call::shared_allgather : call::allgather};
   if (is_direct) {

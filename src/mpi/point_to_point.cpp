@@ -3,6 +3,7 @@
 
 #include "buffered_sends.hpp"
 #include "long_messages.hpp"
+#include "message_parts.hpp"
 #include "signatures.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -19,14 +20,14 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
   if (size <= most_inline && how != mode::synchronous) {
     alignas(8) char packed[most_inline];
     pack(rank, packed, data, count, type);
-    sender_slot slot{mailbox_of(target)};
+    sender_slot slot{mailbox_of(target), way_to(target)};
     if (!slot.is_free()) wait_for_slot(rank, slot, reason);
     auto const word = [&](std::uint32_t i) {
       return *reinterpret_cast<std::uint32_t const*>(packed + 4 * i);
     };
     std::uint32_t const words = (static_cast<std::uint32_t>(size) + 3) / 4;
     envelope in_slot{head.tag, head.source, head.about | static_cast<std::uint32_t>(size)};
-    if (is_ordered) {
+    if (is_ordered && is_near(target)) {
       in_slot.about |= envelope::is_ordered;
       slot.write_ordered(in_slot, words, word);
     } else {
@@ -36,12 +37,17 @@ QUARRY_SLOW message* start_send(rank_state& rank, channel const& through, void c
     return nullptr;
   }
   if (size <= extended_bytes() && how != mode::synchronous && is_dense(rank, type) && !is_ordered) {
-    sender_slot slot{mailbox_of(target)};
+    sender_slot slot{mailbox_of(target), way_to(target)};
     if (!slot.is_free()) wait_for_slot(rank, slot, reason);
     write_any_extended(slot, target, head, static_cast<char const*>(data),
                        static_cast<std::uint32_t>(size));
     return nullptr;
   }
+#ifdef QUARRY_MPI_PROCESSES
+  if (!is_near(target))
+    return send_in_parts(rank, target, head, data, count, type, how == mode::synchronous, reason,
+                         own);
+#endif
   bool const is_copied = size <= most_eager || how == mode::buffered || !is_shared_memory(data) ||
                          !is_dense(rank, type);
   message* sent = &own;

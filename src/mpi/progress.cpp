@@ -4,6 +4,7 @@
 #include "cancellation.hpp"
 #include "fast_path.hpp"
 #include "long_messages.hpp"
+#include "message_parts.hpp"
 #include "outgoing.hpp"
 #include "signatures.hpp"
 
@@ -108,6 +109,11 @@ QUARRY_SLOW void finish_message(rank_state& rank, message* received) {
     case message::owner::sender:
       simt::atomic_ref<std::uint32_t>{received->is_taken}.store(1, return_order);  // (D)
       return note_activity();
+#ifdef QUARRY_MPI_PROCESSES
+    case message::owner::process:
+      acknowledge(*received);
+      return release(received);
+#endif
     case message::owner::receiver:
       return release(received);
     case message::owner::node:
@@ -182,6 +188,22 @@ QUARRY_SLOW void progress(rank_state& rank) {
         continue;
       }
     }
+#ifdef QUARRY_MPI_PROCESSES
+    if (is_part(head)) {
+      message* whole = nullptr;
+      if (!take_part(rank, mails, arrived, whole)) {
+        ++rank.looks_without_memory;
+        return;
+      }
+      if (whole == nullptr) continue;
+      if (request* const posted = take_posted(rank, head)) {
+        deliver(rank, *posted, whole);
+      } else {
+        append_unexpected(rank, whole);
+      }
+      continue;
+    }
+#endif
     if ((head.about & envelope::is_elsewhere) != 0) {
       message* const found = message_elsewhere(arrived);
       take_message(mails);

@@ -68,6 +68,7 @@ QUARRY_HD inline void note_activity() {
 /// CPU: says that a message has been written to the slot, and lets its receiver look.
 QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
 #ifndef __CUDA_ARCH__
+  if (!slot.way().is_near()) return;  // ranks of several processes do not park
   note_activity();
   simt::wake(static_cast<std::uint64_t>(&slot.mailbox() - layout().mailboxes));
 #endif
@@ -182,8 +183,16 @@ QUARRY_SLOW void receive_message(rank_state& rank, request& receive, message* ma
 /// On the GPU most waits are short, and each look at other words would make them longer.
 inline constexpr std::uint32_t polls_before_idle = is_on_host() ? 1 : 32;
 
+#ifdef QUARRY_MPI_PROCESSES
+/// Ends the ranks of this process if another process has aborted the program.
+QUARRY_SLOW void look_for_abort_elsewhere();
+#endif
+
 /// Whether the program was aborted: the rank must end soon.
 [[nodiscard]] QUARRY_FAST bool is_aborted() {
+#ifdef QUARRY_MPI_PROCESSES
+  look_for_abort_elsewhere();
+#endif
   return simt::atomic_ref<std::uint32_t>{the_world().aborted}.load(simt::relaxed) != 0;
 }
 
@@ -214,8 +223,10 @@ QUARRY_SLOW int end_look(rank_state& rank, MPI_Comm communicator, char const* fu
 QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason, std::uint64_t activity,
                       std::uint32_t polls);
 /// CPU: whether a rank that others wake is left out until then. Only where one thread runs all
-/// ranks: another thread cannot wake a fiber of this one.
-[[nodiscard]] QUARRY_HD inline bool may_park() { return is_on_host() && the_world().threads == 1; }
+/// ranks: another thread, or process, cannot wake a fiber of this one.
+[[nodiscard]] QUARRY_HD inline bool may_park() {
+  return is_on_host() && !spans_processes && the_world().threads == 1;
+}
 
 #ifndef __CUDA_ARCH__
 /// CPU: the same for a rank that may park.

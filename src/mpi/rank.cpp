@@ -20,6 +20,9 @@ QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
   rank.waiting.call = 0;
   simt::atomic_ref<life>{rank.stage}.store(life::done, simt::release);
   note_activity();
+#if defined(QUARRY_MPI_PROCESSES) && !defined(__CUDACC__)
+  quarry_mpi_deliver_all();
+#endif
 }
 
 /// The program may change its arguments, so each rank has its own. Null if the heap has no memory.
@@ -55,7 +58,7 @@ QUARRY_HD void finish_rank(rank_state& rank, std::int32_t code) {
   asm volatile("exit;");
   __builtin_unreachable();
 #elif !defined(__CUDACC__)
-  std::longjmp(the_world().ends[own_rank()].place, 1);
+  std::longjmp(the_world().ends[local_rank()].place, 1);
 #else
   __builtin_unreachable();
 #endif
@@ -84,7 +87,7 @@ QUARRY_HD void run_rank(std::uint32_t number) {
 #if defined(__CUDA_ARCH__) || !defined(__CUDACC__)
   quarry_mpi_init_record(record);
 #ifndef __CUDA_ARCH__
-  if (setjmp(all.ends[number].place) != 0) return;
+  if (setjmp(all.ends[local_rank()].place) != 0) return;
 #endif
   int const code = quarry_mpi_main(all.argc, argv, all.environment);
   leave_library(rank);
@@ -95,8 +98,21 @@ QUARRY_HD void run_rank(std::uint32_t number) {
 
 QUARRY_SLOW void yield_rank() {
   if (is_aborted()) end_rank(0);
+  if constexpr (is_on_host()) deliver_some();
   simt::pause();
 }
+
+#ifdef QUARRY_MPI_PROCESSES
+QUARRY_SLOW void look_for_abort_elsewhere() {
+  std::uint64_t const word =
+      simt::atomic_ref<std::uint64_t>{the_processes().words->aborted}.load(simt::relaxed);
+  if (word == 0) return;
+  world& all = the_world();
+  std::uint32_t first = 0;
+  if (simt::atomic_ref<std::uint32_t>{all.aborted}.compare_exchange(first, 1, simt::acq_rel))
+    all.abort_code = static_cast<std::int32_t>(word);
+}
+#endif
 
 namespace {
 
@@ -184,6 +200,7 @@ QUARRY_SLOW void idle(rank_state& rank, wait_reason const& reason,
 #ifndef __CUDACC__
   if (is_reported(polls)) report_nothing(rank, reason, activity, polls);
 #endif
+  deliver_some();
   simt::pause();
 #endif
 }

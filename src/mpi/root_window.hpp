@@ -104,7 +104,7 @@ inline constexpr std::uint32_t fewest_in_window_of_meeting = 64;
 
 /// Whether the members of the communicator open a window.
 [[nodiscard]] QUARRY_HD inline bool opens_window(membership const& among) {
-  return among.size >= fewest_in_window || meets(among);
+  return !spans_processes && (among.size >= fewest_in_window || meets(among));
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

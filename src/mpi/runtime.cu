@@ -52,6 +52,7 @@
 #include "matched_messages.cpp"
 #include "meeting.cpp"
 #include "message_calls.cpp"
+#include "message_parts.cpp"
 #include "neighbour_collectives.cpp"
 #include "nonblocking_collectives.cpp"
 #include "operation_pair.cpp"
@@ -77,6 +78,7 @@
 #include "shared_reads.cpp"
 #include "signatures.cpp"
 #include "signed_messages.cpp"
+#include "split_by_messages.cpp"
 #include "split_order.cpp"
 #include "splitting.cpp"
 #include "topologies.cpp"
@@ -93,13 +95,26 @@
 
 __constant__ quarry::mpi::launch_layout quarry_mpi_layout;
 __constant__ quarry::mpi::meeting_place quarry_mpi_meeting_place;
+#ifdef QUARRY_MPI_PROCESSES
+__constant__ quarry::mpi::process_layout quarry_mpi_processes;
+
+/// Whether this process has a rank with this number. The last thread block may have more threads.
+[[nodiscard]] __device__ static inline bool has_rank(std::uint32_t local) {
+  return local < the_processes().ranks_each && layout().first_rank + local < layout().size;
+}
+#else
+[[nodiscard]] __device__ static inline bool has_rank(std::uint32_t local) {
+  return layout().first_rank + local < layout().size;
+}
+#endif
 __constant__ quarry::mpi::copier_layout quarry_mpi_copiers;
 __device__ quarry::mpi::copy_board quarry_mpi_copy_board;
 
 /// Prepares the mailboxes of all GPUs, before any rank runs.
 extern "C" __global__ void quarry_mpi_prepare() {
-  std::uint32_t const rank = blockIdx.x * blockDim.x + threadIdx.x;
-  if (rank >= layout().size) return;
+  std::uint32_t const local = blockIdx.x * blockDim.x + threadIdx.x;
+  if (!has_rank(local)) return;
+  std::uint32_t const rank = layout().first_rank + local;
   mailbox_of(rank).initialise();
   state_of(rank).rank = rank;
 }
@@ -127,7 +142,7 @@ extern "C" __global__ void quarry_mpi_run() {
   }
   std::uint32_t const thread = blockIdx.x * blockDim.x + threadIdx.x;
   std::uint32_t const shift = quarry_mpi_layout.shift;
-  if (own_rank() >= layout().size) return;
+  if (!has_rank(local_rank())) return;
   std::uint32_t const lane = thread & ((1u << shift) - 1);
   bool const is_helper = shift == helper_warp_shift ? lane >= 32 : lane != 0;
   if (is_helper && warp_helpers::exist()) warp_helpers::help();

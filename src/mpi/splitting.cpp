@@ -4,6 +4,7 @@
 #include "attributes.hpp"
 #include "groups.hpp"
 #include "information.hpp"
+#include "split_by_messages.hpp"
 #include "split_order.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -82,6 +83,9 @@ QUARRY_SLOW int split(rank_state& rank, MPI_Comm handle, int color, int key, MPI
   if (at == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
   if (color < 0 && color != MPI_UNDEFINED)
     return fail(rank, handle, MPI_ERR_ARG, function, "color", color);
+#ifdef QUARRY_MPI_PROCESSES
+  return split_by_messages(rank, handle, {color, key, rank.rank}, part, which, function);
+#endif
   membership& among = own_group(rank, *at);
   bool const has_two = is_intercommunicator(*at);
   MPI_Errhandler const handler = at->handler;
@@ -147,6 +151,13 @@ QUARRY_SLOW int duplicate(rank_state& rank, MPI_Comm handle, MPI_Comm* copy, cha
   membership* const at = member(rank, handle);
   if (at == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
   membership& among = own_group(rank, *at);
+#ifdef QUARRY_MPI_PROCESSES
+  std::uint32_t const context = context_of_first(rank, among, call::comm_dup);
+  communicator* const own = copy_of(*among.shared, context);
+  if (own == nullptr || join(rank, own, among.rank, at->handler, copy) == nullptr)
+    return fail(rank, handle, MPI_ERR_NO_MEM, function, "size", among.size);
+  return MPI_SUCCESS;
+#endif
   communicator* made = nullptr;
   if (among.rank == 0) made = copy_of(*among.shared, new_contexts());
   if (is_intercommunicator(*at)) {
@@ -234,7 +245,12 @@ QUARRY_HD int MPI_Comm_split_type(MPI_Comm communicator, int type, int key, MPI_
   char const* const name = "MPI_Comm_split_type";
   if (type != MPI_COMM_TYPE_SHARED && type != MPI_UNDEFINED)
     return fail(self(), communicator, MPI_ERR_ARG, name, "type", type);
-  int const color = type == MPI_UNDEFINED ? MPI_UNDEFINED : 0;  // all ranks share memory
+#ifdef QUARRY_MPI_PROCESSES
+  auto const sharing = static_cast<int>(the_processes().own);
+#else
+  int const sharing = 0;  // all ranks share memory
+#endif
+  int const color = type == MPI_UNDEFINED ? MPI_UNDEFINED : sharing;
   return split(self(), communicator, color, key, part, call::comm_split, name);
 }
 
@@ -269,8 +285,19 @@ QUARRY_HD int MPI_Comm_create_group(MPI_Comm handle, MPI_Group group_handle, int
   auto const own = static_cast<std::uint32_t>(place);
   MPI_Errhandler const handler = at->handler;
   std::uint32_t const size = members->size;
-  bool const is_small = size <= 64;  // then one rank is fast enough
   communicator* made = nullptr;
+#ifdef QUARRY_MPI_PROCESSES
+  std::uint32_t context = own == 0 ? new_contexts() : 0;
+  group_tree const own_tree{rank, *members, own, tag};
+  own_tree.broadcast(&context, sizeof(context));
+  made = new_communicator(size, size, 1, context, false);
+  for (std::uint32_t i = 0; made != nullptr && i < size; ++i)
+    made->members[i] = members->world_rank(i);
+  if (made == nullptr || join(rank, made, own, handler, result) == nullptr)
+    return fail(rank, handle, MPI_ERR_NO_MEM, name, "size", size);
+  return MPI_SUCCESS;
+#endif
+  bool const is_small = size <= 64;  // then one rank is fast enough
   if (own == 0) made = new_communicator(size, size, size, new_contexts(), true);
   for (std::uint32_t i = 0; is_small && made != nullptr && i < size; ++i)
     made->members[i] = members->world_rank(i);

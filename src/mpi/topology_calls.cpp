@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI's functions that make communicators with a topology.
 #include "attributes.hpp"
+#include "message_parts.hpp"
 #include "scratch.hpp"
 #include "splitting.hpp"
 #include "topologies.hpp"
@@ -19,8 +20,9 @@ QUARRY_HD int give_shape(rank_state& rank, MPI_Comm old, MPI_Comm* handle, call 
   if (*handle == MPI_COMM_NULL) return MPI_SUCCESS;
   membership& at = *member(rank, *handle);
   topology* shape = nullptr;
-  if (at.rank == 0) at.shared->shape = shape = make();
-  broadcast_bytes(rank, at, &shape, sizeof(shape), 0, which);  // no member uses it earlier
+  if (spans_processes || at.rank == 0) at.shared->shape = shape = make();
+  if (!spans_processes)
+    broadcast_bytes(rank, at, &shape, sizeof(shape), 0, which);  // no member uses it earlier
   if (shape != nullptr) return MPI_SUCCESS;
   (void)MPI_Comm_free(handle);
   return fail(rank, old, MPI_ERR_NO_MEM, function, "communicator", old);
@@ -349,6 +351,9 @@ QUARRY_HD int MPI_Dist_graph_create(MPI_Comm communicator, int count, int const*
   char const* const name = "MPI_Dist_graph_create";
   constexpr call which = call::dist_graph_create;
   rank_state& rank = self();
+#ifdef QUARRY_MPI_PROCESSES
+  return fail_across_processes(rank, communicator, name);
+#endif
   if (int const error = check_neighbours(rank, communicator, count, sources, MPI_UNWEIGHTED, name))
     return error;
   std::int64_t edges = 0;

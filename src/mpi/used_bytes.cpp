@@ -2,6 +2,7 @@
 #include "used_bytes.hpp"
 
 #include "derived_types.hpp"
+#include "progress.hpp"
 #include "type_layout.hpp"
 
 namespace quarry::inline QUARRY_ABI::mpi {

@@ -33,6 +33,7 @@ struct keyval;
 struct attribute;
 struct information;
 struct schedule;
+struct incoming_message;
 
 /// The start of each rank's record; the program's global variables follow (compiler/privatize.hpp).
 struct record_header {
@@ -161,6 +162,11 @@ struct alignas(128) rank_state {
   handle_table<added_error> errors;  // error classes and codes that the program has added
   std::uint64_t refused_at;          // CPU: the world's activity when the heap last had no memory
   std::uint32_t shortages_seen;      // the world's `shortages` when this rank last freed its spares
+#ifdef QUARRY_MPI_PROCESSES
+  std::uint32_t sent_in_parts;        // messages to ranks of other processes
+  incoming_message* incoming;         // of which parts are missing (message_parts.hpp)
+  std::uint64_t acknowledged_in_use;  // a bit for each of the rank's words
+#endif
 };
 
 struct block_place;
@@ -365,19 +371,25 @@ namespace quarry::inline QUARRY_ABI::mpi {
 #ifdef __CUDA_ARCH__
   return layout().first_rank + local_rank();
 #else
-  return local_rank();
+  return spans_processes ? layout().first_rank + local_rank() : local_rank();
 #endif
 }
 
+/// The state of a rank of this process.
 [[nodiscard]] QUARRY_HD inline rank_state& state_of(std::uint32_t rank) {
-  return layout().ranks[rank];
+  return layout().ranks[index_in_process(rank)];
 }
+/// The rank's mailbox. If the rank is not near: its place in this process's memory.
 [[nodiscard]] QUARRY_HD inline mail& mailbox_of(std::uint32_t rank) {
-  return layout().mailboxes[rank];
+  return layout().mailboxes[index_in_process(rank)];
 }
+using sender_slot = mail_slot<mail_slots, mail_way>;
+
+/// The same for its extensions.
 [[nodiscard]] QUARRY_FAST slot_extensions extensions_of(std::uint32_t rank) {
   std::uint32_t const units = layout().extension_units;
-  return {layout().extensions + std::uint64_t{rank} * (mail_slots * units), units};
+  return {layout().extensions + std::uint64_t{index_in_process(rank)} * (mail_slots * units),
+          units};
 }
 /// The longest message that fits in an extension.
 [[nodiscard]] QUARRY_FAST std::uint32_t extended_bytes() {

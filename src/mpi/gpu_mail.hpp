@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What senders write on GPUs: in the memory of the GPUs of one process, or in that of NVSHMEM.
+#pragma once
+
+#include "gpu_program.hpp"
+#include "spread_memory.hpp"
+
+#ifdef QUARRY_MPI_PROCESSES
+#include "device_memory.hpp"
+#include "nvshmem_memory.hpp"
+#include "process_mail.hpp"
+#endif
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+#ifdef QUARRY_MPI_PROCESSES
+/// Mailboxes and extensions of this process's ranks, which other processes write.
+class mail_memory {
+ public:
+  mail_memory(launch_options const& asked, std::vector<gpu_part> const&, std::uint32_t units)
+      : asked_{asked}, places_{asked.ranks_each(), units}, memory_{asked, places_.size} {}
+  [[nodiscard]] mail* mailboxes() const { return process_mail::mailboxes(memory_.own()); }
+  [[nodiscard]] std::uint64_t* extensions() const { return places_.extensions(memory_.own()); }
+  /// Tells the program's code about the processes.
+  void add_code(gpu_program const& program) const {
+    process_layout const layout{asked_.process,
+                                asked_.processes,
+                                asked_.ranks_each(),
+                                0,
+                                process_mail::words(memory_.own()),
+                                places_.acknowledged(memory_.own())};
+    check(cudaMemcpy(program.address_of("quarry_mpi_processes"), &layout, sizeof(layout),
+                     cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+    memory_.add_code(program.library);
+  }
+  /// Waits until all processes have prepared their mailboxes.
+  void meet() const { memory_.meet(); }
+
+ private:
+  launch_options const& asked_;
+  process_mail places_;
+  nvshmem_memory memory_;
+};
+
+/// Makes the process's GPU of this host CUDA's current device, and returns it. Processes of a host
+/// have consecutive numbers.
+inline int choose_gpu(launch_options const& asked) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  int const device = static_cast<int>(asked.process) % count;
+  check(cudaSetDevice(device), "cudaSetDevice");
+  return device;
+}
+#else
+/// Mailboxes and extensions of all ranks.
+class mail_memory {
+ public:
+  mail_memory(launch_options const&, std::vector<gpu_part> const& parts, std::uint32_t units)
+      : mailboxes_{parts}, extensions_{parts, std::size_t{mail_slots} * units} {}
+  [[nodiscard]] mail* mailboxes() const { return mailboxes_.data(); }
+  [[nodiscard]] std::uint64_t* extensions() const { return extensions_.data(); }
+  void add_code(gpu_program const&) const {}
+  void meet() const {}
+
+ private:
+  per_rank<mail> mailboxes_;
+  per_rank<std::uint64_t> extensions_;
+};
+/// The first GPU.
+inline int choose_gpu(launch_options const&) { return 0; }
+#endif
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

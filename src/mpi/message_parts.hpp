@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages to other processes that do not fit in a slot and its extension, that have gaps, or whose
+// sender waits for their receive. In programs of one process there are none.
+//
+// No process can read such a message from another. So the sender puts it into the receiver's
+// mailbox in parts, each with a ticket of its own, as long as an extension at most. A part's slot
+// has a `part_note`. The parts of a message arrive in their order, and between them no other part
+// of this sender and context. The receiver joins them in its heap. The message matches when its
+// last part has arrived, so that messages of one sender match in their order.
+//
+// A synchronous send waits for a word of the sender's own memory. The receiver puts it when the
+// message has been received. Each rank has `acknowledgement_words`; a further synchronous send
+// waits, with progress, until one is free.
+#pragma once
+
+#include "outgoing.hpp"
+#include "types.hpp"
+
+namespace quarry::inline QUARRY_ABI::mpi {
+
+/// Synchronous sends of a rank to other processes that may be in progress at once.
+inline constexpr std::uint32_t acknowledgement_words = 64;
+/// With more ranks, `part_note::acknowledgement` has too few bits.
+inline constexpr std::uint32_t most_ranks_in_processes = ~std::uint32_t{0} / acknowledgement_words;
+
+/// The second to fifth word of a part's slot. The first is the part's size.
+struct part_note {
+  std::uint32_t number;           // of the sender's message
+  std::uint32_t acknowledgement;  // 0: none is wanted; else 1 + the number of the sender's word
+  std::uint64_t size;             // of the whole message
+};
+static_assert(sizeof(part_note) == 16);
+
+/// A message of which parts are missing.
+struct incoming_message {
+  incoming_message* next;
+  std::uint64_t received;  // bytes
+  std::uint32_t number;
+  message* whole;
+};
+
+#ifdef QUARRY_MPI_PROCESSES
+/// Whether the message that has arrived is a part: others that are elsewhere are ordered.
+[[nodiscard]] QUARRY_FAST bool is_part(envelope const& head) {
+  return (head.about & (envelope::is_elsewhere | envelope::is_ordered)) == envelope::is_elsewhere;
+}
+
+/// Sends to a rank of another process. Returns what the sender must wait for; null unless
+/// `is_synchronous`. `head` has no size.
+[[nodiscard]] QUARRY_SLOW message* send_in_parts(rank_state& rank, std::uint32_t target,
+                                                 envelope const& head, void const* data,
+                                                 bytes count, MPI_Datatype type,
+                                                 bool is_synchronous, wait_reason const& reason,
+                                                 message& own);
+
+/// Takes the part that has arrived. `whole` is its message if it was the last part, else null.
+/// Returns false, and has done nothing, if the heap has no memory.
+[[nodiscard]] QUARRY_SLOW bool take_part(rank_state& rank, own_mail_reader& mails,
+                                         own_mail_reader::arrival const& arrived, message*& whole);
+
+/// Says to the sender of a synchronous send that it has been received.
+QUARRY_SLOW void acknowledge(message const& received);
+
+/// Fails: the function cannot work in programs of several processes.
+QUARRY_SLOW int fail_across_processes(rank_state& rank, MPI_Comm communicator,
+                                      char const* function);
+#else
+[[nodiscard]] QUARRY_FAST constexpr bool is_part(envelope const&) { return false; }
+#endif
+
+}  // namespace quarry::inline QUARRY_ABI::mpi

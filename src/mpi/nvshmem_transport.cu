@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transport between processes on GPUs (ways.hpp): NVSHMEM. A process is an NVSHMEM PE.
+#include <nvshmem.h>
+
+#include <cstdint>
+
+/// On GPUs that NVLink connects, NVSHMEM stores to the other GPU's memory.
+extern "C" __device__ void quarry_mpi_put(std::uint64_t* word, std::uint64_t value,
+                                          std::uint32_t process) {
+  nvshmem_uint64_p(word, value, static_cast<int>(process));
+}
+
+extern "C" __device__ std::uint64_t quarry_mpi_fetch_add(std::uint64_t* word, std::uint64_t change,
+                                                         std::uint32_t process) {
+  return nvshmem_uint64_atomic_fetch_add(word, change, static_cast<int>(process));
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks of several processes on the CPU, which share no addresses, do what ranks of one process do.
+
+With a seed, words that one process puts into another arrive late and out of order.
+
+QUARRY_MPI_TOOLS    the folder with quarry-mpicc and quarry-mpirun (else: those in the path)
+QUARRY_MPI_SEEDS    how many seeds each program runs with (3)
+
+usage: processes_test.py [Processes.test_NAME...]
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import program_runs  # noqa: E402
+import programs_test  # noqa: E402
+
+SOURCES = Path(__file__).parent / "processes"
+SECONDS = 60
+# A process does not see what the ranks of others wait for, so that no deadlock is found.
+WITHOUT_END = {"fails_deadlock", "fails_early_exit", "fails_mixed_collectives"}
+# Each process has a heap of its own, and reports what happened there.
+REPORTS = {
+    "fails_refused_memory": r"(the heap had no room.* 4 times, first to rank [0-3] for 1125899906842624 bytes(.|\n)*){2}",
+    "frees_wrong_addresses": r"(an address that is not allocated, and changed nothing: 8 times, 0x[0-9a-f]+ by rank [0-3]\n(.|\n)*){2}",
+}
+
+
+class Processes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tools = program_runs.quarry(os.environ.get("QUARRY_MPI_TOOLS"))
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.temporary.name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def compile(self, source, *options):
+        program = self.folder / source.stem
+        compiled = self.tools.compile([source], program, (*programs_test.OPTIONS, *options))
+        self.assertEqual(compiled.status, 0, compiled.describe())
+        return program
+
+    def run_program(self, program, ranks, processes, *arguments, options=()):
+        options = ("--device", "cpu", "--processes", processes, *options)
+        return self.tools.run(program, ranks, arguments, SECONDS, options)
+
+    def check(self, name):
+        counts, failure = programs_test.PROGRAMS[name]
+        program = self.compile(programs_test.SOURCES / f"{name}.c", "--processes")
+        runs = [(4, 2, ("--seed", seed)) for seed in range(1, programs_test.SEEDS)]
+        runs += [(counts[-1], 3, ("--seed", 0))] if counts[-1] > 4 else []
+        runs += [(counts[-1], 2, ("--threads", 2))] if name.startswith("random") else []
+        for ranks, processes, options in runs:
+            outcome = self.run_program(program, ranks, processes, options=options)
+            with self.subTest(ranks=ranks, processes=processes, options=options):
+                if failure is None:
+                    self.assertEqual((outcome.status, outcome.err), (0, ""), outcome.describe())
+                    self.assertEqual(outcome.lines(), sorted(programs_test.read_expected(name)[ranks]))
+                else:
+                    self.assertIn(outcome.status, failure.status, outcome.describe())
+                    report = REPORTS.get(name, failure.report)
+                    self.assertTrue(re.search(report, outcome.err), outcome.describe())
+                    self.assertNotIn(programs_test.NEVER, outcome.out)
+
+    def test_synchronous_sends(self):
+        """A synchronous send is complete after its receive has begun, and a long one arrives whole."""
+        program = self.compile(SOURCES / "synchronous.c", "--processes")
+        for processes in 2, 4:
+            for seed in range(programs_test.SEEDS):
+                outcome = self.run_program(program, 4, processes, options=("--seed", seed))
+                with self.subTest(processes=processes, seed=seed):
+                    wanted = [f"rank {i}: 0 early, 0 wrong" for i in range(4)]
+                    self.assertEqual((outcome.lines(), outcome.err), (wanted, ""), outcome.describe())
+
+    def test_refused_functions(self):
+        """A function that needs memory which all ranks share ends the program, and says so."""
+        program = self.compile(SOURCES / "refused.c", "--processes")
+        for function in "MPI_Intercomm_create", "MPI_Comm_idup", "MPI_Dist_graph_create", "MPI_Cancel":
+            outcome = self.run_program(program, 4, 2, function)
+            with self.subTest(function=function):
+                self.assertEqual((outcome.status, outcome.out), (58, ""), outcome.describe())
+                self.assertRegex(outcome.err, rf"rank \d: {function}: .*several processes; processes 2")
+
+    def test_processes_started_alone(self):
+        """Processes that nobody starts together find each other by the file."""
+        program = self.compile(programs_test.SOURCES / "ring.c", "--processes")
+        words = [self.tools.launcher, "-n", "4", "--processes", "2", "--device", "cpu"]
+        words += ["--meeting-file", self.folder / "meeting"]
+        started = [
+            subprocess.Popen([*words, "--process", str(i), program], stdout=subprocess.PIPE, text=True) for i in (1, 0)
+        ]
+        outputs = [each.communicate(timeout=SECONDS)[0] for each in started]
+        self.assertEqual([each.returncode for each in started], [0, 0])
+        self.assertEqual(sorted("".join(outputs).splitlines()), sorted(programs_test.read_expected("ring")[4]))
+
+    def test_a_signal_shows_what_ranks_wait_for(self):
+        """No process finds a deadlock across processes, but SIGTERM ends all of them and shows it."""
+        program = self.compile(programs_test.SOURCES / "fails_deadlock.c", "--processes")
+        command = [self.tools.launcher, "-n", "4", "--processes", "2", "--device", "cpu", program]
+        # the first rank of each process
+        wanted = [rf"rank {rank}.*: MPI_Recv, peer rank . \d, tag 42.*fails_deadlock\.c:12" for rank in (0, 2)]
+        for seconds in 0.5, 4, 30:  # a busy machine needs longer until all wait
+            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+                time.sleep(seconds)
+                process.terminate()
+                _, err = process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, 143, err)
+            if all(re.search(row, err) for row in wanted):
+                return
+        self.fail(err)
+
+    def test_wrong_options(self):
+        program = self.compile(programs_test.SOURCES / "ring.c", "--processes")
+        for ranks, processes, report in (2, 3, "2 ranks are too few"), (4, 0, "at least 1"):
+            outcome = self.run_program(program, ranks, processes)
+            self.assertEqual(outcome.status, 2, outcome.describe())
+            self.assertIn(report, outcome.err)
+        plain = self.compile(programs_test.SOURCES / "pi.c")
+        outcome = self.run_program(plain, 4, 2)
+        self.assertEqual(outcome.status, 2, outcome.describe())
+        self.assertIn("--processes 2: the program was compiled without quarry-mpicc --processes", outcome.err)
+
+
+def add_tests():
+    for name in sorted(set(programs_test.PROGRAMS) - WITHOUT_END):
+        setattr(Processes, f"test_{name}", lambda self, name=name: self.check(name))
+
+
+add_tests()
+
+if __name__ == "__main__":
+    unittest.main()
