@@ -26,6 +26,22 @@ TEST(BinnedResource, TakesSmallSizesFromSlotsAndLargeOnesFromThePool) {
   EXPECT_EQ(source.large().reserved(), 0u);
 }
 
+/// As a pool's deallocate does, that of this one returns whether it has freed.
+TEST(BinnedResource, TakesLargeSizesFromAResourceWhoseDeallocateReturnsABool) {
+  struct answering_resource : simulated_resource {
+    bool deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+      simulated_resource::deallocate(pointer, size, alignment);
+      return true;
+    }
+  };
+  binned_resource<simulated_resource, answering_resource> source{
+      [] { return simulated_resource{}; }, answering_resource{}, 16, 64};
+  void* const large = source.allocate(1000, 16);
+  EXPECT_EQ(source.large().reserved(), 1000u);
+  source.deallocate(large, 1000, 16);
+  EXPECT_EQ(source.large().reserved(), 0u);
+}
+
 TEST(BinnedResource, SynchronizesEachOfItsResources) {
   struct late_resource : host_resource {
     int* waits;

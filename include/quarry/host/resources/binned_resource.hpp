@@ -48,8 +48,11 @@ class QUARRY_POISONS binned_resource {
     return bins_[bin_of(size, alignment)].allocate(size, alignment);
   }
   void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    if (is_large(size, alignment)) return large_.deallocate(pointer, size, alignment);
-    bins_[bin_of(size, alignment)].deallocate(pointer, size, alignment);
+    if (is_large(size, alignment)) {
+      large_.deallocate(pointer, size, alignment);
+    } else {
+      bins_[bin_of(size, alignment)].deallocate(pointer, size, alignment);
+    }
   }
 
   [[nodiscard]] Large& large() { return large_; }
