@@ -197,12 +197,12 @@ class WrongClasses(Case):
                 with self.subTest(ranks=ranks, seed=seed):
                     expected = self.run_ranks(right, ranks, arguments, 0)
                     self.assertEqual(len(expected), ranks)
-                    self.assertEqual(self.run_ranks(wrong, ranks, arguments, seed, ("--ranks-per-warp", "32")), expected)
+                    self.assertEqual(self.run_ranks(wrong, ranks, arguments, seed), expected)
 
     def test_keep_memory_bounded(self):
         source = self.folder / "unequal.c"
         source.write_text(UNEQUAL)
-        heap = ("--heap", 16 << 20, "--ranks-per-warp", "32")  # the ranks allocate 600 MB in all
+        heap = ("--heap", 16 << 20)  # the ranks allocate 600 MB in all
         right, wrong = self.compile(source, "right"), self.compile(source, "wrong", ("--assume-collective",))
         for seed in range(3):
             expected = self.run_ranks(right, 64, (), seed, heap)
@@ -257,7 +257,7 @@ class Order(Case):
             program = self.compile(source, "order", options)
             for seed in range(SEEDS):
                 ranks = (2, 3, 8, 40)[seed % 4]
-                lines = self.run_ranks(program, ranks, (), seed, ("--ranks-per-warp", "32" if seed % 8 < 4 else "2"))
+                lines = self.run_ranks(program, ranks, (), seed)
                 self.assertEqual(lines, expected.setdefault(ranks, lines))
 
 

@@ -146,6 +146,7 @@ struct run_state {
 };
 
 TEST(Ways, MessagesArriveWholeAndInOrderThroughANetworkThatReordersWords) {
+  QUARRY_TEST_USES_FIBERS();
   for (std::uint64_t const seed : interleavings(4)) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     run_state state{seed};
