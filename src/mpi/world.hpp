@@ -314,13 +314,15 @@ inline constexpr std::uint32_t most_extended = 4096;
 inline constexpr std::uint32_t most_extended_alone = 512;
 
 /// The units of a slot's extension for messages of at most `size` bytes, if all extensions may take
-/// `budget` bytes.
+/// `budget` bytes. Ranks of several processes have at least 16, for parts of messages lie there.
 [[nodiscard]] constexpr std::uint32_t extension_units_for(bytes budget, std::uint32_t ranks,
                                                           std::uint32_t size) {
   bytes const units = budget / (bytes{ranks} * mail_slots * sizeof(std::uint64_t)) / 16 * 16;
   bytes const most = size / sizeof(std::uint32_t);
-  return static_cast<std::uint32_t>(units < most ? units : most);
+  auto const chosen = static_cast<std::uint32_t>(units < most ? units : most);
+  return spans_processes && chosen == 0 ? 16 : chosen;
 }
+static_assert(extension_units_for(1024, 1024, 4096) == (spans_processes ? 16 : 0));
 /// Extensions of all ranks take at most so much memory of a GPU. With 262,144 ranks one has room
 /// for 128 bytes.
 inline constexpr bytes extension_budget = bytes{256} << 20;
