@@ -30,7 +30,7 @@ struct installation {
   std::string include;         // has mpi.h
   std::string functions;       // the archive that defines all functions of the runtime
   std::string function_types;  // of the runtime on the GPU (call_types.hpp)
-  std::string nvshmem;         // NVSHMEM\'s functions for GPUs, an archive; can be empty
+  std::string nvshmem;         // NVSHMEM's functions for GPUs, an archive; can be empty
   std::vector<gpu_runtime> runtimes;             // by ascending number of registers
   std::vector<std::string> runtime_libraries;    // the launcher and the runtime
   std::vector<std::string> processes_libraries;  // the same for ranks of several processes

@@ -219,8 +219,9 @@ class mail_reader {
 
   /// Whether a message begins to arrive.
   [[nodiscard]] QUARRY_FAST bool has_message() const { return has_message(taken()); }
-  /// The same after at most so many looks. They read one unit and no other memory: the looks of
-  /// 262,144 ranks that each read a few lines more would need all of a GPU's memory bandwidth.
+  /// Whether one begins to arrive within so many looks. They read one unit and no other memory: the
+  /// looks of 262,144 ranks that each read a few lines more would need all of a GPU's memory
+  /// bandwidth.
   [[nodiscard]] QUARRY_FAST bool awaits_message(std::uint32_t looks) const {
     std::uint32_t const before = taken();
     QUARRY_NO_UNROLL

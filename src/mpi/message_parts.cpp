@@ -32,7 +32,7 @@ namespace {
   });
   rank.acknowledged_in_use |= std::uint64_t{1} << index;
   std::uint32_t const made = rank.rank * acknowledgement_words + index + 1;
-  word_of(made).store(0, simt::relaxed);
+  word_of(made).store(0, simt::relaxed);  // no process writes it before it gets the first part
   return made;
 }
 
@@ -141,6 +141,7 @@ QUARRY_SLOW bool take_part(rank_state& rank, own_mail_reader& mails,
 QUARRY_SLOW bool is_acknowledged(message& sent) {
   if (sent.is_taken != 0) return true;
   auto const acknowledgement = static_cast<std::uint32_t>(sent.size);
+  // Relaxed: the sender reads nothing that the receiver wrote, only that it has received.
   if (word_of(acknowledgement).load(simt::relaxed) == 0) return false;
   self().acknowledged_in_use &=
       ~(std::uint64_t{1} << (acknowledgement - 1) % acknowledgement_words);

@@ -259,8 +259,8 @@ QUARRY_HD void poll_until(rank_state& rank, wait_reason const& reason, Condition
 
 /// Waits until `has_come()`, which nothing but a message to this rank makes true. On the CPU the
 /// scheduler leaves the rank out until one is sent: 100,000 ranks that look in turn would make each
-/// step of another rank 100,000 times as long. On the GPU the rank looks at its mailbox alone, and
-/// seldom at other words after some time. The count of polls goes on with `brief_polls` after 2^32.
+/// step of another rank 100,000 times as long. On the GPU the rank looks at its mailbox, and after
+/// some time only seldom at other words. The count of polls goes on with `brief_polls` after 2^32.
 template <class Condition>
 QUARRY_HD void poll_mailbox(rank_state& rank, wait_reason const& reason,
                             Condition const& has_come) {

@@ -104,6 +104,7 @@ QUARRY_SLOW void yield_rank() {
 
 #ifdef QUARRY_MPI_PROCESSES
 QUARRY_SLOW void look_for_abort_elsewhere() {
+  // Relaxed: the word itself has the code, and nothing else that the other process wrote is read.
   std::uint64_t const word =
       simt::atomic_ref<std::uint64_t>{the_processes().words->aborted}.load(simt::relaxed);
   if (word == 0) return;
