@@ -354,21 +354,26 @@ class bit_tree {
     std::uint32_t const end = words < words_compared ? words : words_compared;
     std::uint32_t longest = 0;
     std::uint32_t best = first;
-    QUARRY_UNROLL_4
-    for (std::uint32_t i = 0; i < end; ++i) {
-      std::uint32_t const index = first / bits_per_word + i;
-      word ones = tree.leaf(index);
-      if (i == 0) ones &= ~low_bits(first % bits_per_word);
-      word starts = 0;
-      std::uint32_t length = 0;
-      QUARRY_NO_UNROLL
-      for (; ones != 0 && length < enough; ones &= ones >> 1) {
-        starts = ones;
-        ++length;
-      }
-      if (length > longest) {
-        longest = length;
-        best = index * bits_per_word + lowest_one(starts);
+    QUARRY_NO_UNROLL
+    for (std::uint32_t i = 0; i < end && longest < enough; i += 4) {
+      word loaded[4];
+      QUARRY_UNROLL_4
+      for (std::uint32_t j = 0; j < 4; ++j)
+        loaded[j] = i + j < end ? tree.leaf(first / bits_per_word + i + j) : 0;
+      if (i == 0) loaded[0] &= ~low_bits(first % bits_per_word);
+      QUARRY_UNROLL_4
+      for (std::uint32_t j = 0; j < 4; ++j) {
+        word starts = longest < enough ? loaded[j] : 0;
+        std::uint32_t length = 0;
+        QUARRY_NO_UNROLL
+        for (word ones = starts; ones != 0 && length < enough; ones &= ones >> 1) {
+          starts = ones;
+          ++length;
+        }
+        if (length > longest) {
+          longest = length;
+          best = (first / bits_per_word + i + j) * bits_per_word + lowest_one(starts);
+        }
       }
     }
     return best;

@@ -98,7 +98,11 @@ class malloc_path {
     void* result = nullptr;
     if (found.is_valid) result = heap.address(found.segment, bytes{found.slice} * layout.size);
     if (callers.ballot(!found.is_valid) != 0) {
-      if (!found.is_valid) result = serve_slowly(heap, id);
+      if (!found.is_valid)
+        result = serve_slowly(heap, id,
+                              slice_supply::others_replace_run(layout, previous, index)
+                                  ? slice_request::stage::next_run
+                                  : slice_request::stage::own_class);
       callers.sync();
     }
     return result;
@@ -106,9 +110,8 @@ class malloc_path {
 
   /// The slow path. Serves the whole group, so that its lanes stay together in the kernel's next
   /// steps.
-  QUARRY_HD static void* serve_slowly(
-      heap_handle const& handle, size_class id,
-      slice_request::stage first = slice_request::stage::own_class) {
+  QUARRY_HD static void* serve_slowly(heap_handle const& handle, size_class id,
+                                      slice_request::stage first) {
     return simt::indirect_call([handle, id, first]() -> void* {
       heap_handle const heap = handle;  // `serve_all` takes the address of this copy only
       if (heap.state().magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);

@@ -35,6 +35,11 @@ class slice_supply {
     request.origin = slice_request::source::none;
     request.patience.spend();  // starts the clock
     request.returns = request.state->free_segments.returns();
+    if (request.now == slice_request::stage::next_run) {
+      request.now = slice_request::stage::own_class;
+      if (run_supply::is_roomy(*request.state) && simt::indirect_call(&wait_for_tickets, request))
+        return supply::found;
+    }
     std::uint32_t uncounted = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
@@ -217,16 +222,14 @@ class slice_supply {
     if (has_returned && simt::indirect_call(&slice_claim::claim_returned, request, tries))
       return outcome::found;
     if (!is_busy) return is_used_up ? outcome::run_is_over : outcome::wait;
-    return simt::indirect_call(&has_new_run, request) ? simt::indirect_call(&claim_tickets, request)
-                                                      : outcome::wait;
+    return simt::indirect_call(&wait_for_tickets, request) ? outcome::found : outcome::wait;
   }
 
   static constexpr std::uint32_t few_tries = 4;
 
-  // together some 30 us: 1.6, 3.2 and four times 6.4
-  static constexpr std::uint32_t polls = 6;
-  static constexpr std::uint32_t first_pause = 4;  // attempts of simt::pause
-  static constexpr std::uint32_t longest_pause = 6;
+  // together some 30 us
+  static constexpr std::uint32_t polls = 20;
+  static constexpr std::uint32_t pause_of_poll = 4;  // attempts of simt::pause: 1.6 us
 
   static constexpr std::uint32_t all_tries = 16;
 
@@ -251,27 +254,70 @@ class slice_supply {
     return opened;
   }
 
-  /// Waits while another lane replaces the run, about as long as that takes. Polls only this warp's
-  /// ticket counter, and not the words that the other lane needs; and seldom, because thousands of
-  /// warps poll, and the other lane must change the same cache lines. Returns whether the counter
-  /// has a new run.
-  QUARRY_SLOW static bool has_new_run(slice_request& request) {
-    ticket_counter const counter =
-        request.state->ticket_counter_at(request.id, simt::warp_hint() % counters_per_class);
-    segment_run const old = ticket_counter::run_of(counter.peek());
-    bool is_new = false;
+  /// Whether so many lanes found a counter, whose word was `counter_word`, used up before this lane
+  /// that some of them replace the run. Thousands of warps find a counter used up at once. If each
+  /// then read the words of the class and of the free segments, the lane that opens the next run
+  /// would wait for these reads.
+  [[nodiscard]] QUARRY_HD static bool others_replace_run(class_layout const& layout,
+                                                         word counter_word, std::uint32_t index) {
+    return ticket_counter::ticket_of(counter_word) >
+           ticket_counter::tickets_of(layout, ticket_counter::run_of(counter_word), index) +
+               lanes_that_replace_run;
+  }
+
+  static constexpr std::uint32_t lanes_that_replace_run = 64;  // of each counter
+
+  /// Waits for tickets, about as long as it takes to replace a run, and claims them.
+  QUARRY_SLOW static bool wait_for_tickets(slice_request& request) {
+    std::uint32_t poll = 0;
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i < polls && !is_new; ++i) {
-      simt::pause(first_pause + i, longest_pause);
-      request.patience.spend();
-      is_new = !(ticket_counter::run_of(counter.peek()) == old);
+    while (true) {
+      counter_found const found = simt::indirect_call(&await_counter, request, poll);
+      if (found.index == counters_per_class) return false;
+      if (claim_tickets_of(request, found.index)) return true;
+      poll = found.poll;
     }
-    return is_new;
+  }
+
+  struct counter_found {
+    std::uint16_t index;  // `counters_per_class`: none
+    std::uint16_t poll;
+  };
+
+  /// Polls the class's ticket counters, from poll number `poll` on, until one has tickets. Polls nothing else, because the lane that replaces
+  /// the run needs the other words; two counters at a time; and seldom, because thousands of warps
+  /// poll. It calls no function that opens a run, so that the stack stays small.
+  QUARRY_SLOW static counter_found await_counter(slice_request& request, std::uint32_t poll) {
+    heap_state& state = *request.state;
+    class_layout const& layout = state.layouts[request.id];
+    QUARRY_NO_UNROLL
+    for (; poll < polls; ++poll) {
+      std::uint32_t const first = (simt::warp_hint() + poll + 1) % counters_per_class;
+      std::uint32_t const second = (first + counters_per_class / 2) % counters_per_class;
+      word const words[] = {state.ticket_counter_at(request.id, first).peek(),
+                            state.ticket_counter_at(request.id, second).peek()};
+      bool const has_first = has_tickets(layout, words[0], first);
+      if (has_first || has_tickets(layout, words[1], second))
+        return {static_cast<std::uint16_t>(has_first ? first : second),
+                static_cast<std::uint16_t>(poll)};
+      simt::pause(pause_of_poll);
+      request.patience.spend();
+    }
+    return {counters_per_class, polls};
+  }
+
+  /// Claims tickets of counter `index`. Returns false if it has no tickets any more.
+  QUARRY_HD static bool claim_tickets_of(slice_request& request, std::uint32_t index) {
+    request.value = request.state->ticket_counter_at(request.id, index).claim(request.count);
+    if (!has_tickets(request.state->layouts[request.id], request.value, index)) return false;
+    request.counter = static_cast<std::uint8_t>(index);
+    request.origin = slice_request::source::tickets;
+    simt::indirect_call(&count_if_last, request);
+    return true;
   }
 
   /// Claims tickets of any counter that has tickets. The search begins with this warp's counter.
   QUARRY_SLOW static outcome claim_tickets(slice_request& request) {
-    class_layout const& layout = request.state->layouts[request.id];
     std::uint32_t const candidates =
         simt::indirect_call(&run_supply::counters_with_tickets, *request.state, request.id);
     // from this warp's counter on, then from the first one: bits 12 to 23 repeat bits 0 to 11
@@ -281,13 +327,7 @@ class slice_supply {
     QUARRY_NO_UNROLL
     for (; order != 0; order &= order - 1) {
       std::uint32_t const index = lowest_one(order) % counters_per_class;
-      request.value = request.state->ticket_counter_at(request.id, index).claim(request.count);
-      if (has_tickets(layout, request.value, index)) {
-        request.counter = static_cast<std::uint8_t>(index);
-        request.origin = slice_request::source::tickets;
-        simt::indirect_call(&count_if_last, request);
-        return outcome::found;
-      }
+      if (claim_tickets_of(request, index)) return outcome::found;
     }
     simt::pause();  // another lane just took the last ticket and is about to count it
     return outcome::wait;
