@@ -23,6 +23,9 @@ namespace {
 constexpr bytes default_heap = bytes{1} << 30;
 constexpr bytes page = 4096;
 constexpr bytes cpu_extension_budget = bytes{64} << 20;
+#ifdef QUARRY_MPI_PROCESSES
+constexpr bytes cpu_block_budget = bytes{64} << 20;
+#endif
 
 }  // namespace
 
@@ -49,14 +52,10 @@ struct cpu_world::meeting_memory {
 /// What senders of other processes write.
 struct cpu_world::mail_memory {
   mail_memory(needs const& wanted, std::uint32_t units)
-      : places{wanted.ranks_each(), units},
+      : places{wanted.ranks_each(), units, cpu_block_budget},
         shared{wanted.meeting_file, wanted.process, wanted.processes, places.size, wanted.seed} {
-    quarry_mpi_processes = {wanted.process,
-                            wanted.processes,
-                            wanted.ranks_each(),
-                            0,
-                            process_mail::words(shared.own()),
-                            places.acknowledged(shared.own())};
+    quarry_mpi_processes =
+        places.layout(shared.own(), wanted.process, wanted.processes, wanted.ranks_each());
   }
   mail_memory(mail_memory const&) = delete;
   ~mail_memory() { quarry_mpi_processes = {}; }

@@ -172,6 +172,18 @@ QUARRY_SLOW void begin_receive(rank_state& rank, request& receive);
 /// Gives a message that is in no list to a receive that is in no list, and completes the receive.
 QUARRY_SLOW void receive_message(rank_state& rank, request& receive, message* matched);
 
+#ifdef QUARRY_MPI_PROCESSES
+/// The first receive that waits for the message, no longer in the list, if it can get the bytes as
+/// they are and has room for them; else null, and nothing has changed.
+[[nodiscard]] QUARRY_SLOW request* take_direct_receive(rank_state& rank, envelope const& head,
+                                                       bytes size);
+/// Completes a receive that is in no list and whose buffer has the data.
+QUARRY_SLOW void complete_direct_receive(rank_state& rank, request& receive, envelope const& head,
+                                         bytes size);
+/// Gives the message to the first receive that waits for it, or to the list of unexpected messages.
+QUARRY_SLOW void match_message(rank_state& rank, message* arrived);
+#endif
+
 [[nodiscard]] QUARRY_HD constexpr bool is_on_host() {
 #ifdef __CUDA_ARCH__
   return false;

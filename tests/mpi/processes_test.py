@@ -83,6 +83,16 @@ class Processes(unittest.TestCase):
                     wanted = [f"rank {i}: 0 early, 0 wrong" for i in range(4)]
                     self.assertEqual((outcome.lines(), outcome.err), (wanted, ""), outcome.describe())
 
+    def test_long_exchanges(self):
+        """Long messages arrive whole and in their order, whoever sends and however they are received."""
+        program = self.compile(SOURCES / "long_exchanges.c", "--processes")
+        for processes, options in (2, ()), (4, ()), (2, ("--threads", 2)):
+            for seed in range(1 if options else programs_test.SEEDS):
+                outcome = self.run_program(program, 4, processes, options=("--seed", seed, *options))
+                with self.subTest(processes=processes, seed=seed, options=options):
+                    wanted = [f"rank {i}: 0 wrong" for i in range(4)]
+                    self.assertEqual((outcome.lines(), outcome.err), (wanted, ""), outcome.describe())
+
     def test_refused_functions(self):
         """A function that needs memory which all ranks share ends the program, and says so."""
         program = self.compile(SOURCES / "refused.c", "--processes")
