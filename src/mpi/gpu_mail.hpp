@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu_program.hpp"
+#include "gpu_watch.hpp"
 #include "spread_memory.hpp"
 
 #ifdef QUARRY_MPI_PROCESSES
@@ -19,7 +20,9 @@ class mail_memory {
  public:
   mail_memory(launch_options const& asked, std::vector<gpu_part> const&, std::uint32_t units)
       : asked_{asked},
-        places_{asked.ranks_each(), units, block_budget},
+        states_{asked.meeting_file, asked.process, asked.processes, asked.ranks,
+                asked.ranks_each()},
+        places_{asked.ranks_each(), units, block_budget, most_in_block},
         memory_{asked, places_.size} {}
   [[nodiscard]] mail* mailboxes() const { return process_mail::mailboxes(memory_.own()); }
   [[nodiscard]] std::uint64_t* extensions() const { return places_.extensions(memory_.own()); }
@@ -35,6 +38,12 @@ class mail_memory {
   }
   /// Waits until all processes have prepared their mailboxes.
   void meet() const { memory_.meet(); }
+  /// Lets the watch look for deadlocks together with those of the other processes.
+  void join(gpu_watch& watch) {
+    if (asked_.processes == 1) return;
+    states_.join();
+    watch.join(states_);
+  }
 
  private:
   /// Processes of a host have consecutive numbers: those around this one that are mapped.
@@ -54,6 +63,7 @@ class mail_memory {
   }
 
   launch_options const& asked_;
+  process_states states_;  // before `memory_`, in which the processes meet
   process_mail places_;
   nvshmem_memory memory_;
 };
@@ -77,6 +87,7 @@ class mail_memory {
   [[nodiscard]] std::uint64_t* extensions() const { return extensions_.data(); }
   void add_code(gpu_program const&) const {}
   void meet() const {}
+  void join(gpu_watch&) const {}
 
  private:
   per_rank<mail> mailboxes_;

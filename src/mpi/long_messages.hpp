@@ -69,7 +69,8 @@ QUARRY_FAST void write_extended(sender_slot& slot, std::uint32_t target, envelop
       slot.way().reach(extensions_of(target).of(slot.ticket() % mail_slots));
   if (!slot.way().is_mapped()) {
     slot.write_long(head, size);
-    return put_numbered(slot.way(), numbered_units{units, slot.number()}, data, size);
+    put_numbered(slot.way(), numbered_units{units, slot.number()}, data, size);
+    return note_mail(slot);
   }
 #ifdef __CUDA_ARCH__
   slot.write_long(head, size);

@@ -55,13 +55,15 @@ struct incoming_message {
 
 /// The blocks of a rank: one for each slot, and one from which the rank sends.
 inline constexpr std::uint32_t blocks_of_rank = mail_slots + 1;
-/// All blocks of a process's ranks take at most so much memory of a GPU.
+/// All blocks of a process's ranks take at most so much memory of a GPU, and a block so much. Each
+/// part needs fences, which take as long as the copy of some hundred KiB.
 inline constexpr bytes block_budget = bytes{256} << 20;
+inline constexpr bytes most_in_block = bytes{4} << 20;
 
-/// The size of a block for so many ranks, if all blocks may take `budget` bytes; 0 if blocks would
-/// not be longer than extensions. Copiers help with the longest ones.
-[[nodiscard]] constexpr std::uint32_t block_bytes_for(bytes budget, std::uint32_t ranks) {
-  constexpr bytes most = bytes{256} << 10;
+/// The size of a block for so many ranks, if all blocks may take `budget` bytes, and each `most`; 0
+/// if blocks would not be longer than extensions.
+[[nodiscard]] constexpr std::uint32_t block_bytes_for(bytes budget, std::uint32_t ranks,
+                                                      bytes most) {
   constexpr bytes line = 128;
   bytes const room = budget / (bytes{ranks} * blocks_of_rank) / line * line;
   if (room <= most_extended) return 0;

@@ -7,10 +7,11 @@
 #ifdef QUARRY_MPI_PROCESSES
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Where the parts are. `units`: of each extension; `budget`: of all blocks, in bytes.
+/// Where the parts are. `units`: of each extension; `budget`: of all blocks, in bytes; `most`: of a
+/// block.
 struct process_mail {
-  process_mail(std::uint32_t ranks_each, std::uint32_t units, bytes budget)
-      : block_bytes{block_bytes_for(budget, ranks_each)},
+  process_mail(std::uint32_t ranks_each, std::uint32_t units, bytes budget, bytes most)
+      : block_bytes{block_bytes_for(budget, ranks_each, most)},
         extensions_at{sizeof(process_words) + bytes{ranks_each} * sizeof(mail)},
         acknowledged_at{extensions_at +
                         bytes{ranks_each} * mail_slots * units * sizeof(std::uint64_t)},

@@ -16,6 +16,7 @@
 #include <vector>
 
 quarry::mpi::process_layout quarry_mpi_processes;
+std::uint64_t* quarry_mpi_round = nullptr;
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -53,11 +54,15 @@ struct put_word {
   }
 };
 
+/// The words of all threads that are not delivered.
+std::atomic<std::uint64_t> undelivered = 0;
+
 /// The words that a thread has put and that are not delivered, with a seed.
 class late_words {
  public:
   void add(put_word word) {
     constexpr std::size_t most = 64;
+    undelivered.fetch_add(1);
     waiting_.push_back(std::move(word));
     while (waiting_.size() > most) deliver_one();
     if (random(4) == 0) deliver_one();
@@ -75,7 +80,9 @@ class late_words {
   void deliver_one() {
     if (waiting_.empty()) return;
     std::swap(waiting_[random(static_cast<std::uint32_t>(waiting_.size()))], waiting_.back());
-    if (waiting_.back().deliver()) waiting_.pop_back();
+    if (!waiting_.back().deliver()) return;
+    waiting_.pop_back();
+    undelivered.fetch_sub(1);
   }
   std::uint32_t random(std::uint32_t end) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
@@ -166,6 +173,8 @@ process_memory::process_memory(std::string const& file, std::uint32_t own, std::
                        " is of another program, or the processes have different options"};
   mapped = {all_ + page, own_, size_, seed == 0 ? 0 : seed * 2 * count + 2 * own + 1};
 }
+
+bool process_memory::has_late_words() { return undelivered.load() != 0; }
 
 process_memory::~process_memory() {
   mapped = {};

@@ -295,13 +295,15 @@ QUARRY_SLOW void receive_message(rank_state& rank, request& receive, message* ma
 
 /// Begins a receive. Afterwards it is done or in the list of posted receives.
 QUARRY_SLOW void begin_receive(rank_state& rank, request& receive) {
-  progress(rank);
+  if constexpr (!spans_processes) progress(rank);
   if (message* const found = find_unexpected(rank, receive, true)) {
     deliver(rank, receive, found);
     return;
   }
   receive.next = nullptr;
   append_posted(rank, receive);
+  // Parts that have arrived go to the receive's buffer, and not through the heap.
+  if constexpr (spans_processes) progress(rank);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -68,8 +68,8 @@ QUARRY_HD inline void note_activity() {
 /// CPU: says that a message has been written to the slot, and lets its receiver look.
 QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
 #ifndef __CUDA_ARCH__
-  if (!slot.way().is_near()) return;  // ranks of several processes do not park
   note_activity();
+  if (!slot.way().is_near()) return;  // ranks of several processes do not park
   simt::wake(static_cast<std::uint64_t>(&slot.mailbox() - layout().mailboxes));
 #endif
 }
@@ -80,7 +80,8 @@ QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
 /// `looks_without_memory`.
 QUARRY_SLOW void progress(rank_state& rank);
 
-/// CPU: how often something has happened for which a rank may wait.
+/// CPU: how often something has happened for which a rank may wait. In programs of several
+/// processes, the begin of a round (process_states.hpp) counts, too: ranks must look again after it.
 std::uint64_t sum_of_activity();
 [[nodiscard]] QUARRY_HD inline std::uint64_t activity_now() {
 #ifdef __CUDACC__

@@ -122,6 +122,8 @@ struct process_layout {
 extern "C" __constant__ quarry::mpi::process_layout quarry_mpi_processes;
 #else
 extern "C" quarry::mpi::process_layout quarry_mpi_processes;
+/// CPU: the number of the round in which processes vote (process_states.hpp), atomic; null: none.
+extern "C" std::uint64_t* quarry_mpi_round;
 #endif
 
 namespace quarry::inline QUARRY_ABI::mpi {
