@@ -55,6 +55,7 @@ process_states::process_states(std::string const& meeting_file, std::uint32_t ow
       ranks_each_{ranks_each},
       size_{sizeof(head) + processes * sizeof(state) + ranks * sizeof(rank_summary)} {
   if (own != 0 || file_.empty()) return;
+  unlink(file_.c_str());  // of an earlier program
   int const made = open(file_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (made < 0) return;
   if (ftruncate(made, static_cast<off_t>(size_)) != 0) unlink(file_.c_str());

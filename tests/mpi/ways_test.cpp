@@ -4,6 +4,7 @@
 
 #include "mpi/extension.hpp"
 #include "mpi/mailbox.hpp"
+#include "mpi/message_parts.hpp"
 
 #include "quarry/simt/launch.hpp"
 #include "quarry/simt/this_lane.hpp"
@@ -212,6 +213,21 @@ TEST(Ways, MessagesArriveWholeAndInOrderThroughANetworkThatReordersWordsAndBlock
     });
     for (std::uint32_t const received : state.received) EXPECT_EQ(received, of_each);
     EXPECT_EQ(state.wrong, 0u);
+  }
+}
+
+TEST(Ways, BlocksShareTheirBudgetAndAreLongerThanExtensions) {
+  using mpi::block_bytes_for;
+  constexpr bytes budget = bytes{256} << 20;
+  constexpr bytes most = bytes{4} << 20;
+  EXPECT_EQ(block_bytes_for(budget, 1, most), most);
+  EXPECT_EQ(block_bytes_for(budget, 12, most), most);
+  EXPECT_EQ(block_bytes_for(budget, 1'000'000, most), 0u);
+  for (std::uint32_t ranks = 1; ranks < 20'000; ranks += 7) {
+    bytes const size = block_bytes_for(budget, ranks, most);
+    EXPECT_EQ(size % 128, 0u);
+    EXPECT_LE(size * mpi::blocks_of_rank * ranks, budget);
+    EXPECT_TRUE(size == 0 || size > mpi::most_extended) << ranks;
   }
 }
 
