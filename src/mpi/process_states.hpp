@@ -27,9 +27,9 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// continues later nevertheless. It has found something that was not there at T, and the first such
 /// rank cannot have.
 ///
-/// Memory order: (V) a vote releases what the process put, (W) the process that counts votes
-/// acquires it, (N) the begin of a round releases it again, and (O) a look at the round acquires it.
-/// Rounds wrap after 2^64.
+/// Memory order. A vote releases what the process has put (V). The process that counts votes
+/// acquires it (W), and releases it again when it begins a round (N). A look at the round acquires
+/// it (O). Rounds wrap after 2^64.
 class process_states {
  public:
   /// What the report needs of a rank.

@@ -81,7 +81,7 @@ QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
 QUARRY_SLOW void progress(rank_state& rank);
 
 /// CPU: how often something has happened for which a rank may wait. In programs of several
-/// processes, the begin of a round (process_states.hpp) counts, too: ranks must look again after it.
+/// processes, the begin of a round (process_states.hpp) counts, too: ranks look again after it.
 std::uint64_t sum_of_activity();
 [[nodiscard]] QUARRY_HD inline std::uint64_t activity_now() {
 #ifdef __CUDACC__
