@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Long messages between processes: in both directions at once, from many senders to one receiver,
-// beside short ones in their order, probed, matched, with gaps, to the sender itself and cancelled.
+// beside short ones in their order, probed, matched, with gaps, to the sender itself, beside a
+// receive that is cancelled, and beside collective operations that have begun.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,29 @@ static void cancel(int* out, int* in) {
   check(in, LONG, previous, 2);
 }
 
+/// Long collective operations that have begun, two of them alike, go on beside a long message.
+static void send_beside_collectives(int* out, int* in) {
+  int const next = (rank + 1) % size, previous = (rank + size - 1) % size, count = LONG / 4;
+  int *const first = in + LONG, *const second = first + count, *const sum = second + count;
+  MPI_Request all[5];
+  for (int i = 0; i < count; ++i) {
+    first[i] = rank == 0 ? value(0, 3, i) : -1;
+    second[i] = rank == size - 1 ? value(1, 3, i) : -1;
+    sum[i] = rank + i;
+  }
+  fill(out, LONG, rank, 3);
+  MPI_Ibcast(first, count, MPI_INT, 0, MPI_COMM_WORLD, &all[0]);
+  MPI_Ibcast(second, count, MPI_INT, size - 1, MPI_COMM_WORLD, &all[1]);
+  MPI_Iallreduce(MPI_IN_PLACE, sum, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &all[2]);
+  MPI_Isend(out, LONG, MPI_INT, next, 8, MPI_COMM_WORLD, &all[3]);
+  MPI_Irecv(in, LONG, MPI_INT, previous, 8, MPI_COMM_WORLD, &all[4]);
+  MPI_Waitall(5, all, MPI_STATUSES_IGNORE);
+  check(in, LONG, previous, 3);
+  check(first, count, 0, 3);
+  check(second, count, 1, 3);
+  for (int i = 0; i < count; ++i) wrong += sum[i] != size * (size - 1) / 2 + size * i;
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -119,6 +143,7 @@ int main(int argc, char** argv) {
   send_to_last(out, in);
   send_gaps(out, in);
   cancel(out, in);
+  send_beside_collectives(out, in);
   free(out);
   free(in);
   printf("rank %d: %d wrong\n", rank, wrong);
