@@ -36,7 +36,7 @@ add_library(quarry_mpi_processes STATIC ${runtime_sources} src/mpi/cpu_world.cpp
 target_compile_definitions(quarry_mpi_processes PUBLIC QUARRY_MPI_PROCESSES)
 target_include_directories(quarry_mpi_processes PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(quarry_mpi_processes PUBLIC quarry quarry_fibers)
-add_library(quarry_mpi_processes_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp
+add_library(quarry_mpi_processes_launcher STATIC src/mpi/fault_report.cpp src/mpi/launcher.cpp src/mpi/launch_cpu.cpp src/mpi/process_states.cpp src/mpi/rank_stacks.cpp src/mpi/signal_watch.cpp
   src/mpi/trace_file.cpp src/mpi/wrong_addresses.cpp ${launch_device})
 target_link_libraries(quarry_mpi_processes_launcher PUBLIC quarry_mpi_processes)
 # NVSHMEM connects processes that have GPUs. Programs load its host library when they start.

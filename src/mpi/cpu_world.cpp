@@ -23,6 +23,10 @@ namespace {
 constexpr bytes default_heap = bytes{1} << 30;
 constexpr bytes page = 4096;
 constexpr bytes cpu_extension_budget = bytes{64} << 20;
+#ifdef QUARRY_MPI_PROCESSES
+constexpr bytes cpu_block_budget = bytes{64} << 20;
+constexpr bytes most_in_cpu_block = bytes{64} << 10;
+#endif
 
 }  // namespace
 
@@ -49,14 +53,10 @@ struct cpu_world::meeting_memory {
 /// What senders of other processes write.
 struct cpu_world::mail_memory {
   mail_memory(needs const& wanted, std::uint32_t units)
-      : places{wanted.ranks_each(), units},
+      : places{wanted.ranks_each(), units, cpu_block_budget, most_in_cpu_block},
         shared{wanted.meeting_file, wanted.process, wanted.processes, places.size, wanted.seed} {
-    quarry_mpi_processes = {wanted.process,
-                            wanted.processes,
-                            wanted.ranks_each(),
-                            0,
-                            process_mail::words(shared.own()),
-                            places.acknowledged(shared.own())};
+    quarry_mpi_processes =
+        places.layout(shared.own(), wanted.process, wanted.processes, wanted.ranks_each());
   }
   mail_memory(mail_memory const&) = delete;
   ~mail_memory() { quarry_mpi_processes = {}; }
@@ -148,13 +148,15 @@ void cpu_world::run_own_rank() {
 }
 
 bool cpu_world::is_stuck(std::uint64_t activity) const {
-  if (spans_processes) return false;  // another process may send a message
   for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
     rank_state& state = state_of(i);
     if (simt::atomic_ref<life>{state.stage}.load(simt::acquire) == life::done) continue;   // (Q)
     if (simt::atomic_ref<std::uint64_t>{state.polled_at}.load(simt::acquire) != activity)  // (Q)
       return false;
   }
+#ifdef QUARRY_MPI_PROCESSES
+  if (process_memory::has_late_words()) return false;
+#endif
   return activity_now() == activity;
 }
 

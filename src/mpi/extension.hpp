@@ -194,7 +194,8 @@ QUARRY_FAST void store_numbered(numbered_units const& into, char const* data, st
     into.store<1>(data, size, share);
   }
 }
-/// Writes a message's data to numbered units of another process, one word after another.
+/// Writes a message's data to numbered units of a process that is not mapped, one word after
+/// another.
 template <class Way>
 QUARRY_SLOW void put_numbered(Way const& way, numbered_units const& into, char const* data,
                               std::uint32_t size) {

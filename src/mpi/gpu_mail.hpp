@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu_program.hpp"
+#include "gpu_watch.hpp"
 #include "spread_memory.hpp"
 
 #ifdef QUARRY_MPI_PROCESSES
@@ -18,17 +19,18 @@ namespace quarry::inline QUARRY_ABI::mpi {
 class mail_memory {
  public:
   mail_memory(launch_options const& asked, std::vector<gpu_part> const&, std::uint32_t units)
-      : asked_{asked}, places_{asked.ranks_each(), units}, memory_{asked, places_.size} {}
+      : asked_{asked},
+        states_{asked.meeting_file, asked.process, asked.processes, asked.ranks,
+                asked.ranks_each()},
+        places_{asked.ranks_each(), units, block_budget, most_in_block},
+        memory_{asked, places_.size} {}
   [[nodiscard]] mail* mailboxes() const { return process_mail::mailboxes(memory_.own()); }
   [[nodiscard]] std::uint64_t* extensions() const { return places_.extensions(memory_.own()); }
   /// Tells the program's code about the processes.
   void add_code(gpu_program const& program) const {
-    process_layout const layout{asked_.process,
-                                asked_.processes,
-                                asked_.ranks_each(),
-                                0,
-                                process_mail::words(memory_.own()),
-                                places_.acknowledged(memory_.own())};
+    process_layout layout =
+        places_.layout(memory_.own(), asked_.process, asked_.processes, asked_.ranks_each());
+    find_mapped(layout);
     check(cudaMemcpy(program.address_of("quarry_mpi_processes"), &layout, sizeof(layout),
                      cudaMemcpyHostToDevice),
           "cudaMemcpy");
@@ -36,9 +38,32 @@ class mail_memory {
   }
   /// Waits until all processes have prepared their mailboxes.
   void meet() const { memory_.meet(); }
+  /// Lets the watch look for deadlocks together with those of the other processes.
+  void join(gpu_watch& watch) {
+    if (asked_.processes == 1) return;
+    states_.join();
+    watch.join(states_);
+  }
 
  private:
+  /// Processes of a host have consecutive numbers: those around this one that are mapped.
+  void find_mapped(process_layout& layout) const {
+    std::uint32_t const own = asked_.process;
+    auto const is_mapped = [&](std::uint32_t process) {
+      return memory_.mapped(process) != nullptr;
+    };
+    std::uint32_t first = own;
+    while (first != 0 && own - first + 1 < layout.most_mapped && is_mapped(first - 1)) --first;
+    layout.first_mapped = first;
+    for (std::uint32_t i = 0; i < layout.most_mapped && first + i < asked_.processes; ++i) {
+      if (first + i != own && !is_mapped(first + i)) break;
+      layout.distances[layout.mapped++] =
+          first + i == own ? 0 : memory_.mapped(first + i) - memory_.own();
+    }
+  }
+
   launch_options const& asked_;
+  process_states states_;  // before `memory_`, in which the processes meet
   process_mail places_;
   nvshmem_memory memory_;
 };
@@ -62,6 +87,7 @@ class mail_memory {
   [[nodiscard]] std::uint64_t* extensions() const { return extensions_.data(); }
   void add_code(gpu_program const&) const {}
   void meet() const {}
+  void join(gpu_watch&) const {}
 
  private:
   per_rank<mail> mailboxes_;

@@ -3,6 +3,7 @@
 
 #include "mailbox.hpp"
 #include "meeting.hpp"
+#include "message_parts.hpp"
 #include "rank.hpp"
 #include "size_text.hpp"
 #include "trace_file.hpp"
@@ -54,8 +55,12 @@ heap_taken make_heap(bytes asked, int device, std::unique_ptr<heap>& memory,
 void check_memory(launch_options const& asked, gpu_part const& part, std::size_t gpus,
                   bytes record_bytes, std::uint32_t extension_units, stack_choice const& stack) {
   current_gpu const current{part};
+  bytes const of_blocks =
+      spans_processes
+          ? bytes{blocks_of_rank} * block_bytes_for(block_budget, part.ranks, most_in_block)
+          : 0;
   bytes const of_rank = sizeof(rank_state) + sizeof(mail) + 2 * meeting::part_bytes +
-                        mail_slots * sizeof(std::uint64_t) * extension_units;
+                        mail_slots * sizeof(std::uint64_t) * extension_units + of_blocks;
   auto const [free_bytes, total] = memory_now();
   bytes const records = part.ranks * record_bytes;
   bytes const of_trace =

@@ -72,18 +72,55 @@ void gpu_watch::abort_ranks(int code) {
   copy(&all_->aborted, &aborted, sizeof(aborted), cudaMemcpyHostToDevice);
 }
 
-bool gpu_watch::find_deadlock() {
-  if (spans_processes) return false;  // another process may send a message
+/// Whether all ranks wait or have ended, and none has got anything since the last look.
+bool gpu_watch::is_stuck() {
   bool is_still = true;
   for (std::size_t i = 0; i < seen_.size(); ++i) {
     is_still = is_still && (seen_[i].stage == life::done || seen_[i].waiting.call != 0) &&
                seen_[i].steps == steps_[i];
     steps_[i] = seen_[i].steps;
   }
+  return is_still;
+}
+
+bool gpu_watch::find_deadlock() {
+  bool const is_still = is_stuck();
   bool const is_found = is_still && was_still_;
   was_still_ = is_still && !is_found;
   return is_found;
 }
+
+#ifdef QUARRY_MPI_PROCESSES
+/// Waiting ranks look many times between two looks of this watch, and words arrive much faster. So
+/// the process votes in a round that began before the last look.
+bool gpu_watch::find_deadlock_of_processes(std::uint64_t round) {
+  std::uint64_t const last_round = round_;
+  round_ = round;
+  bool const is_still = is_stuck();
+  bool const was_still = was_still_;
+  was_still_ = is_still;
+  if (!is_still || !was_still || last_round != round) return false;
+  std::uint64_t sum = 0;
+  for (std::uint64_t const steps : steps_) sum += steps;
+  return states_->vote(round, sum);
+}
+
+void gpu_watch::end_after_deadlock(std::function<void()> const& before_report) {
+  before_report();
+  auto const all_ranks = states_->gather(seen_);
+  int status = 0;
+  if (all_ranks.empty()) {
+    status = states_->status();
+  } else {
+    status = status_of_deadlock(all_ranks);
+    states_->set_status(status);
+    std::fputs(describe_deadlock(all_ranks, places_).c_str(), stderr);
+    std::fflush(stderr);
+  }
+  states_ = nullptr;
+  abort_ranks(status);
+}
+#endif
 
 bool gpu_watch::look(std::function<void()> const& before_report) {
   int const signal = signal_.load();
@@ -91,7 +128,7 @@ bool gpu_watch::look(std::function<void()> const& before_report) {
     handled_signal_ = signal;
     before_report();
     std::fputs(describe_signal(signal).c_str(), stderr);
-    if (spans_processes) {  // no deadlock is found that this may end
+    if (spans_processes) {  // it may be a deadlock that processes of several hosts do not find
       read_ranks();
       std::fputs(describe_waits(seen_, places_, first_rank_).c_str(), stderr);
     }
@@ -107,6 +144,9 @@ bool gpu_watch::look(std::function<void()> const& before_report) {
     abort_seen_ = last_look_;
   }
   if (is_aborted_ && last_look_ - abort_seen_ < grace) return true;
+#ifdef QUARRY_MPI_PROCESSES
+  std::uint64_t const round = states_ == nullptr ? 0 : states_->round();
+#endif
   read_ranks();
   if (is_aborted_) {
     before_report();
@@ -114,10 +154,15 @@ bool gpu_watch::look(std::function<void()> const& before_report) {
     end_status_ = end();
     return false;
   }
+#ifdef QUARRY_MPI_PROCESSES
+  if (states_ != nullptr) {
+    if (find_deadlock_of_processes(round) || states_->is_found()) end_after_deadlock(before_report);
+    return true;
+  }
+#endif
   if (find_deadlock()) {
     before_report();
-    std::fprintf(stderr, "quarry-mpirun: deadlock: no rank can continue\n%s",
-                 describe_waits(seen_, places_).c_str());
+    std::fputs(describe_deadlock(seen_, places_).c_str(), stderr);
     std::fflush(stderr);
     abort_ranks(status_of_deadlock(seen_));
   }
@@ -144,6 +189,9 @@ int gpu_watch::end() {
   if (state.aborted == 2) throw heap_too_small(heap_bytes_);
   if (state.aborted != 0) return state.abort_code;
   read_ranks();
+#ifdef QUARRY_MPI_PROCESSES
+  if (states_ != nullptr) states_->end(seen_);
+#endif
   for (auto const& rank : seen_)
     if (rank.exit_code != 0) return rank.exit_code;
   return 0;

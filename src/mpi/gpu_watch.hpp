@@ -2,6 +2,9 @@
 #pragma once
 
 #include "launcher.hpp"
+#ifdef QUARRY_MPI_PROCESSES
+#include "process_states.hpp"
+#endif
 #include "signal_watch.hpp"
 
 #include <cuda_runtime.h>
@@ -25,6 +28,11 @@ class gpu_watch {
             std::vector<std::string> places, std::function<void()> end_after_fault);
   gpu_watch(gpu_watch const&) = delete;
   ~gpu_watch();
+
+#ifdef QUARRY_MPI_PROCESSES
+  /// From now on, looks for deadlocks together with the other processes.
+  void join(process_states& states) { states_ = &states; }
+#endif
 
   /// Looks at the ranks if it is time to. Calls `before_report` before it reports. Returns false if
   /// the program was aborted and some ranks do not end: the process must end then.
@@ -52,7 +60,12 @@ class gpu_watch {
   using clock = std::chrono::steady_clock;
 
   void read_ranks();
+  [[nodiscard]] bool is_stuck();
   bool find_deadlock();
+#ifdef QUARRY_MPI_PROCESSES
+  bool find_deadlock_of_processes(std::uint64_t round);
+  void end_after_deadlock(std::function<void()> const& before_report);
+#endif
   void abort_ranks(int code);
   void copy(void* target, void const* source, bytes size, cudaMemcpyKind kind) const;
 
@@ -70,6 +83,10 @@ class gpu_watch {
   clock::time_point abort_seen_{};
   bool is_aborted_ = false;
   bool was_still_ = false;
+#ifdef QUARRY_MPI_PROCESSES
+  process_states* states_ = nullptr;
+  std::uint64_t round_ = 0;  // before the last look
+#endif
   int end_status_ = 1;
   cudaStream_t stream_ = nullptr;
   std::atomic<int> signal_ = 0;

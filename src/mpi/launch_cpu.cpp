@@ -5,6 +5,9 @@
 #include "cpu_world.hpp"
 #include "fault_report.hpp"
 #include "launcher.hpp"
+#ifdef QUARRY_MPI_PROCESSES
+#include "process_states.hpp"
+#endif
 #include "rank_stacks.hpp"
 #include "signal_watch.hpp"
 #include "size_text.hpp"
@@ -120,7 +123,7 @@ class end_watch {
 
   void abort(int signal) {
     std::fputs(describe_signal(signal).c_str(), stderr);
-    if (spans_processes)  // no deadlock is found that this may end
+    if (spans_processes)  // it may be a deadlock that processes of several hosts do not find
       std::fputs(describe_waits(all_.ranks(), places(), layout().first_rank).c_str(), stderr);
     all_.state().abort_code = status_of_signal(signal);
     std::atomic_ref{all_.state().aborted}.store(1, std::memory_order_release);
@@ -221,15 +224,41 @@ std::uint32_t threads_for(launch_options const& asked) {
   return threads;
 }
 
+#ifdef QUARRY_MPI_PROCESSES
+process_states* states = nullptr;  // of several processes
+
+/// Ends this process: no rank of any process can continue.
+[[noreturn]] void end_after_deadlock() {
+  static std::mutex first;
+  first.lock();
+  auto const all_ranks = states->gather(running->ranks());
+  if (all_ranks.empty()) end_process("", states->status());
+  int const status = status_of_deadlock(all_ranks);
+  states->set_status(status);
+  end_process(describe_deadlock(all_ranks, places()), status);
+}
+
+/// `activity` is the sum of the ranks' activity and of the round. Both only grow, so that a sum has
+/// one meaning.
+void find_deadlock_of_processes(std::uint64_t activity) {
+  std::uint64_t const round = states->round();
+  bool const is_stuck = running->is_stuck(activity) && states->round() == round &&
+                        states->vote(round, activity - round);
+  if (is_stuck || states->is_found()) end_after_deadlock();
+}
+#endif
+
 }  // namespace
 
 /// Ends the program if no rank can continue: each has looked for its message since anything
 /// happened.
 void find_deadlock(std::uint64_t activity) {
-  if (!running->is_stuck(activity)) return;
-  end_process("quarry-mpirun: deadlock: no rank can continue\n" +
-                  describe_waits(running->ranks(), places()),
-              status_of_deadlock(running->ranks()));
+#ifdef QUARRY_MPI_PROCESSES
+  if (states != nullptr) return find_deadlock_of_processes(activity);
+#endif
+  if (running->is_stuck(activity))
+    end_process(describe_deadlock(running->ranks(), places()),
+                status_of_deadlock(running->ranks()));
 }
 
 int run_on_cpu(launch_options const& asked, int argc, char** argv) {
@@ -248,6 +277,10 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
                             }};
   line_writer lines{asked.ranks, places()};
   writer = &lines;
+#ifdef QUARRY_MPI_PROCESSES
+  process_states of_processes{asked.meeting_file, asked.process, asked.processes, asked.ranks,
+                              asked.ranks_each()};
+#endif
   cpu_world all{{.ranks = own_ranks,
                  .heap = asked.heap / asked.processes,
                  .record = quarry_mpi_record_bytes,
@@ -259,6 +292,13 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
                  .process = asked.process,
                  .meeting_file = asked.meeting_file,
                  .seed = asked.seed}};
+#ifdef QUARRY_MPI_PROCESSES
+  if (asked.processes > 1) {
+    of_processes.join();
+    states = &of_processes;
+    quarry_mpi_round = of_processes.round_word();
+  }
+#endif
   compared_memory const compared{asked.malloc, backend::cpu};
   all.state().malloc = asked.malloc;
   all.state().compared_heap = compared.state();
@@ -291,6 +331,11 @@ int run_on_cpu(launch_options const& asked, int argc, char** argv) {
       std::atomic_ref{all.state().aborted}.store(1, std::memory_order_release);
     });
   }
+#ifdef QUARRY_MPI_PROCESSES
+  of_processes.end(all.ranks());
+  quarry_mpi_round = nullptr;
+  states = nullptr;
+#endif
   set_stacks(nullptr);
   set_output(nullptr, nullptr);
   lines.finish();

@@ -296,7 +296,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
   }
   per_rank<char> const records{parts, record_bytes};
   per_rank<rank_state> const ranks{parts};
-  mail_memory const mails{asked, parts, extension_units};
+  mail_memory mails{asked, parts, extension_units};
   device_array<world> const all{1};
   device_array<output_ring> const ring{1};
   std::uint32_t const blocks = parts.back().first_block + parts.back().blocks;
@@ -442,6 +442,7 @@ int run_on_gpu(launch_options const& asked, int argc, char** argv) {
                   heaps.taken().size,
                   texts_of(quarry_mpi_gpu_places, quarry_mpi_gpu_places_end),
                   [&] { report_and_end(ended_by_driver); }};
+  mails.join(watch);
   cudaError_t status = cudaErrorNotReady;
   while ((status = status_of_work()) == cudaErrorNotReady) {
     if (fault_core::is_written()) end_after_fault(ended_by_driver);

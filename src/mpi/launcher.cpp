@@ -331,8 +331,13 @@ std::string describe_waits(std::vector<rank_state> const& ranks,
     table << ": " << text << '\n';
   }
   if (is_heap_full) table << "  the heap is full: run with a larger --heap\n";
-  if (!spans_processes) table << describe_wait_graph(ranks);  // which needs all ranks
   return table.str();
+}
+
+std::string describe_deadlock(std::vector<rank_state> const& ranks,
+                              std::vector<std::string> const& places) {
+  return "quarry-mpirun: deadlock: no rank can continue\n" + describe_waits(ranks, places, 0) +
+         describe_wait_graph(ranks);
 }
 
 std::string describe_unfinished(std::vector<rank_state> const& ranks,

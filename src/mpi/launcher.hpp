@@ -78,7 +78,11 @@ std::vector<std::string> texts_of(char const* begin, char const* end);
 /// A table of what the ranks wait for; ranks that wait alike are one row. `first` is the number of
 /// the first of these ranks.
 std::string describe_waits(std::vector<rank_state> const& ranks,
-                           std::vector<std::string> const& places, std::uint32_t first = 0);
+                           std::vector<std::string> const& places, std::uint32_t first);
+
+/// The report of a deadlock, about all ranks of the program.
+std::string describe_deadlock(std::vector<rank_state> const& ranks,
+                              std::vector<std::string> const& places);
 
 /// The exit status after a deadlock: the first status of a rank that has ended and is not 0, since
 /// others may wait for that rank; else 1.

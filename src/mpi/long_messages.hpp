@@ -65,10 +65,12 @@ inline constexpr bool has_numbered_extensions = spans_processes;
 template <bool IsForHelpers>
 QUARRY_FAST void write_extended(sender_slot& slot, std::uint32_t target, envelope const& head,
                                 char const* data, std::uint32_t size) {
-  std::uint64_t* const units = extensions_of(target).of(slot.ticket() % mail_slots);
-  if (!slot.way().is_near()) {
+  std::uint64_t* const units =
+      slot.way().reach(extensions_of(target).of(slot.ticket() % mail_slots));
+  if (!slot.way().is_mapped()) {
     slot.write_long(head, size);
-    return put_numbered(slot.way(), numbered_units{units, slot.number()}, data, size);
+    put_numbered(slot.way(), numbered_units{units, slot.number()}, data, size);
+    return note_mail(slot);
   }
 #ifdef __CUDA_ARCH__
   slot.write_long(head, size);

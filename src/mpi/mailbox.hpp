@@ -92,20 +92,22 @@ struct basic_mailbox {
 };
 
 /// One message of a sender, on its way into a mailbox. Where the `Way` leads to another process
-/// (ways.hpp), `to` is the place of the mailbox in the memory of the sender's own process.
+/// (ways.hpp), `to` is the place of the mailbox in the memory of the sender's own process: the
+/// sender addresses the mailbox itself only where it is mapped.
 template <std::uint32_t Slots, class Way = near_way>
 class mail_slot : private Way {
  public:
   /// Draws a ticket.
-  QUARRY_FAST explicit mail_slot(basic_mailbox<Slots>& to, Way taken = {}) : Way{taken}, to_{&to} {
-    std::uint64_t const before = way().draw(to.tickets, std::uint64_t{1} << 32);  // (T)
+  QUARRY_FAST explicit mail_slot(basic_mailbox<Slots>& to, Way taken = {})
+      : Way{taken}, to_{taken.reach(&to)} {
+    std::uint64_t const before = way().draw(to_->tickets, std::uint64_t{1} << 32);  // (T)
     ticket_ = static_cast<std::uint32_t>(before >> 32);
     returned_ = static_cast<std::uint32_t>(before);
   }
 
   /// The ticket that another `mail_slot` of this sender has drawn.
   QUARRY_FAST mail_slot(basic_mailbox<Slots>& to, Way taken, std::uint32_t ticket)
-      : Way{taken}, to_{&to}, ticket_{ticket}, returned_{ticket - Slots} {}
+      : Way{taken}, to_{taken.reach(&to)}, ticket_{ticket}, returned_{ticket - Slots} {}
   [[nodiscard]] QUARRY_FAST std::uint32_t ticket() const { return ticket_; }
   /// The number of the message's units.
   [[nodiscard]] QUARRY_FAST std::uint32_t number() const { return ticket_ + 1; }
@@ -143,7 +145,7 @@ class mail_slot : private Way {
     head.about |= envelope::is_long;
     write(head, 3, [size](std::uint32_t i) { return i == 0 ? size : 0; });
   }
-  /// Writes a message that is `is_ordered`, to a mailbox that is near.
+  /// Writes a message that is `is_ordered`, to a mailbox that is mapped.
   template <class Words>
   QUARRY_HD void write_ordered(envelope const& head, std::uint32_t words,
                                Words const& word_at) const {
@@ -153,6 +155,17 @@ class mail_slot : private Way {
     simt::atomic_ref<std::uint64_t> const last{slot[3]};
     last.store(unit(words != 0 ? word_at(0) : 0), simt::relaxed);
     simt::atomic_ref<std::uint64_t>{slot[2]}.store(unit(head.about), ordered_store);  // (K)
+  }
+  /// Writes a message with a block of bytes. The receiver sees the bytes after `acquire`. `block`:
+  /// where the way puts it, in a process that is not mapped.
+  template <class Words>
+  QUARRY_HD void write_with_block(envelope const& head, std::uint32_t words, Words const& word_at,
+                                  char* block, char const* data, std::uint64_t size) const {
+    auto& slot = to_->slots[ticket_ % Slots];
+    store_units(slot[0], head.tag, head.source);
+    write_rest(slot[0], words, word_at);
+    way().put(slot[3], unit(word_at(0)));
+    way().put_block(block, data, size, slot[2], unit(head.about));  // (K)
   }
 
  private:
@@ -171,7 +184,7 @@ class mail_slot : private Way {
   }
   QUARRY_FAST void store_units(std::uint64_t& first, std::uint32_t left,
                                std::uint32_t right) const {
-    if (!way().is_near()) {
+    if (!way().is_mapped()) {
       way().put(first, unit(left));
       way().put(*(&first + 1), unit(right));
       return;

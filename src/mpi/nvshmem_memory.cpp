@@ -114,6 +114,10 @@ void nvshmem_memory::add_code(cudaLibrary_t code) const {
                 "nvshmemx_culibrary_init");
 }
 
+char* nvshmem_memory::mapped(std::uint32_t process) const {
+  return static_cast<char*>(QUARRY_NVSHMEM(nvshmem_ptr)(own_, static_cast<int>(process)));
+}
+
 void nvshmem_memory::meet() const { QUARRY_NVSHMEM(nvshmem_barrier_all)(); }
 
 #else
@@ -124,6 +128,7 @@ nvshmem_memory::nvshmem_memory(launch_options const&, bytes) {
       "exchange messages; run scripts/setup.sh nvshmem and build again, or add --device cpu"};
 }
 nvshmem_memory::~nvshmem_memory() = default;
+char* nvshmem_memory::mapped(std::uint32_t) const { return nullptr; }
 void nvshmem_memory::add_code(cudaLibrary_t) const {}
 void nvshmem_memory::meet() const {}
 #endif

@@ -25,6 +25,8 @@ class nvshmem_memory {
   ~nvshmem_memory();
 
   [[nodiscard]] char* own() const { return own_; }
+  /// Where this process's GPU addresses the memory of another process; null if it cannot.
+  [[nodiscard]] char* mapped(std::uint32_t process) const;
   /// Lets the program's code use NVSHMEM on the current device.
   void add_code(cudaLibrary_t code) const;
   /// Waits for all processes.

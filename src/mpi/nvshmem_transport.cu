@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-/// On GPUs that NVLink connects, NVSHMEM stores to the other GPU's memory.
+// Called for processes whose memory is not mapped.
 extern "C" __device__ void quarry_mpi_put(std::uint64_t* word, std::uint64_t value,
                                           std::uint32_t process) {
   nvshmem_uint64_p(word, value, static_cast<int>(process));
@@ -13,4 +13,10 @@ extern "C" __device__ void quarry_mpi_put(std::uint64_t* word, std::uint64_t val
 extern "C" __device__ std::uint64_t quarry_mpi_fetch_add(std::uint64_t* word, std::uint64_t change,
                                                          std::uint32_t process) {
   return nvshmem_uint64_atomic_fetch_add(word, change, static_cast<int>(process));
+}
+
+extern "C" __device__ void quarry_mpi_put_block(char* to, char const* data, std::uint64_t size,
+                                                std::uint64_t* word, std::uint64_t value,
+                                                std::uint32_t process) {
+  nvshmem_putmem_signal(to, data, size, word, value, NVSHMEM_SIGNAL_SET, static_cast<int>(process));
 }

@@ -7,13 +7,17 @@
 #ifdef QUARRY_MPI_PROCESSES
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// Where the parts are. `units`: of each extension.
+/// Where the parts are. `units`: of each extension; `budget`: of all blocks, in bytes; `most`: of a
+/// block.
 struct process_mail {
-  process_mail(std::uint32_t ranks_each, std::uint32_t units)
-      : extensions_at{sizeof(process_words) + bytes{ranks_each} * sizeof(mail)},
+  process_mail(std::uint32_t ranks_each, std::uint32_t units, bytes budget, bytes most)
+      : block_bytes{block_bytes_for(budget, ranks_each, most)},
+        extensions_at{sizeof(process_words) + bytes{ranks_each} * sizeof(mail)},
         acknowledged_at{extensions_at +
                         bytes{ranks_each} * mail_slots * units * sizeof(std::uint64_t)},
-        size{acknowledged_at + bytes{ranks_each} * acknowledgement_words * sizeof(std::uint64_t)} {}
+        blocks_at{acknowledged_at +
+                  bytes{ranks_each} * acknowledgement_words * sizeof(std::uint64_t)},
+        size{blocks_at + bytes{ranks_each} * blocks_of_rank * block_bytes} {}
 
   [[nodiscard]] static process_words* words(char* memory) {
     return reinterpret_cast<process_words*>(memory);
@@ -28,7 +32,23 @@ struct process_mail {
     return reinterpret_cast<std::uint64_t*>(memory + acknowledged_at);
   }
 
-  bytes extensions_at, acknowledged_at, size;
+  [[nodiscard]] char* blocks(char* memory) const { return memory + blocks_at; }
+  /// What ranks know about the memory, without the processes that are mapped.
+  [[nodiscard]] process_layout layout(char* memory, std::uint32_t own, std::uint32_t count,
+                                      std::uint32_t ranks_each) const {
+    process_layout result{};
+    result.own = own;
+    result.count = count;
+    result.ranks_each = ranks_each;
+    result.block_bytes = block_bytes;
+    result.words = words(memory);
+    result.acknowledged = acknowledged(memory);
+    result.blocks = blocks(memory);
+    return result;
+  }
+
+  std::uint32_t block_bytes;
+  bytes extensions_at, acknowledged_at, blocks_at, size;
 };
 static_assert(sizeof(process_words) % alignof(mail) == 0);
 

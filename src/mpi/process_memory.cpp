@@ -16,6 +16,7 @@
 #include <vector>
 
 quarry::mpi::process_layout quarry_mpi_processes;
+std::uint64_t* quarry_mpi_round = nullptr;
 
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
@@ -31,18 +32,38 @@ struct mapped_memory {
 };
 mapped_memory mapped;
 
-/// A word on its way.
+/// A word on its way, behind the bytes of its block.
 struct put_word {
   std::uint64_t* to;
   std::uint64_t value;
+  char* block = nullptr;
+  std::vector<char> data = {};  // of the block, from its begin
+  std::size_t left = 0;         // of the data, in bytes: what is not delivered
+
+  /// Delivers half of the block, or what is left of it, or else the word. Returns whether it was
+  /// the word.
+  bool deliver() {
+    if (left != 0) {
+      std::size_t const size = left == data.size() ? (left + 1) / 2 : left;
+      std::memcpy(block + (left - size), data.data() + (left - size), size);
+      left -= size;
+      return false;
+    }
+    std::atomic_ref{*to}.store(value, std::memory_order_release);
+    return true;
+  }
 };
+
+/// The words of all threads that are not delivered.
+std::atomic<std::uint64_t> undelivered = 0;
 
 /// The words that a thread has put and that are not delivered, with a seed.
 class late_words {
  public:
   void add(put_word word) {
     constexpr std::size_t most = 64;
-    waiting_.push_back(word);
+    undelivered.fetch_add(1);
+    waiting_.push_back(std::move(word));
     while (waiting_.size() > most) deliver_one();
     if (random(4) == 0) deliver_one();
   }
@@ -59,9 +80,9 @@ class late_words {
   void deliver_one() {
     if (waiting_.empty()) return;
     std::swap(waiting_[random(static_cast<std::uint32_t>(waiting_.size()))], waiting_.back());
-    auto const [to, value] = waiting_.back();
+    if (!waiting_.back().deliver()) return;
     waiting_.pop_back();
-    std::atomic_ref{*to}.store(value, std::memory_order_relaxed);
+    undelivered.fetch_sub(1);
   }
   std::uint32_t random(std::uint32_t end) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
@@ -73,10 +94,11 @@ class late_words {
 };
 thread_local late_words late;
 
-/// The word of another process that is at the place of `word`.
-std::uint64_t* word_of(std::uint64_t* word, std::uint32_t process) {
-  auto const offset = reinterpret_cast<char*>(word) - mapped.own;
-  return reinterpret_cast<std::uint64_t*>(mapped.first + process * mapped.size + offset);
+/// What is at the same place of another process.
+template <class T>
+T* in_process(T* place, std::uint32_t process) {
+  auto const offset = reinterpret_cast<char*>(place) - mapped.own;
+  return reinterpret_cast<T*>(mapped.first + process * mapped.size + offset);
 }
 
 /// What the file begins with.
@@ -152,6 +174,8 @@ process_memory::process_memory(std::string const& file, std::uint32_t own, std::
   mapped = {all_ + page, own_, size_, seed == 0 ? 0 : seed * 2 * count + 2 * own + 1};
 }
 
+bool process_memory::has_late_words() { return undelivered.load() != 0; }
+
 process_memory::~process_memory() {
   mapped = {};
   munmap(all_, all_bytes_);
@@ -165,15 +189,27 @@ using namespace quarry::mpi;
 extern "C" {
 
 void quarry_mpi_put(std::uint64_t* word, std::uint64_t value, std::uint32_t process) {
-  std::uint64_t* const to = word_of(word, process);
+  std::uint64_t* const to = in_process(word, process);
   if (mapped.seed != 0) return late.add({to, value});
   std::atomic_ref{*to}.store(value, std::memory_order_relaxed);
+}
+
+void quarry_mpi_put_block(char* to, char const* data, std::uint64_t size, std::uint64_t* word,
+                          std::uint64_t value, std::uint32_t process) {
+  put_word made{in_process(word, process), value, in_process(to, process)};
+  if (mapped.seed != 0) {
+    made.data.assign(data, data + size);
+    made.left = size;
+    return late.add(std::move(made));
+  }
+  std::memcpy(made.block, data, size);
+  (void)made.deliver();
 }
 
 std::uint64_t quarry_mpi_fetch_add(std::uint64_t* word, std::uint64_t change,
                                    std::uint32_t process) {
   if (mapped.seed != 0) late.deliver_some();
-  return std::atomic_ref{*word_of(word, process)}.fetch_add(change, std::memory_order_acquire);
+  return std::atomic_ref{*in_process(word, process)}.fetch_add(change, std::memory_order_acquire);
 }
 
 void quarry_mpi_deliver() {

@@ -28,6 +28,8 @@ class process_memory {
   ~process_memory();
 
   [[nodiscard]] char* own() const { return own_; }
+  /// Whether words that ranks of this process have put are under way.
+  [[nodiscard]] static bool has_late_words();
 
  private:
   std::uint64_t all_bytes_;

@@ -129,6 +129,26 @@ QUARRY_SLOW void finish_message(rank_state& rank, message* received) {
   }
 }
 
+#ifdef QUARRY_MPI_PROCESSES
+QUARRY_SLOW request* take_direct_receive(rank_state& rank, envelope const& head, bytes size) {
+  request* const posted = find_posted(rank, head);
+  if (posted == nullptr || !is_dense(rank, posted->type) || size > room_of(rank, *posted))
+    return nullptr;
+  return take_posted(rank, head);
+}
+QUARRY_SLOW void complete_direct_receive(rank_state& rank, request& receive, envelope const& head,
+                                         bytes size) {
+  complete(rank, receive, head, size);
+}
+QUARRY_SLOW void match_message(rank_state& rank, message* arrived) {
+  if (request* const posted = take_posted(rank, arrived->head)) {
+    deliver(rank, *posted, arrived);
+  } else {
+    append_unexpected(rank, arrived);
+  }
+}
+#endif
+
 QUARRY_SLOW bool release_spares(rank_state& rank) {
   bool has_freed = false;
   auto const release_all = [&](message*& first) {
@@ -190,18 +210,9 @@ QUARRY_SLOW void progress(rank_state& rank) {
     }
 #ifdef QUARRY_MPI_PROCESSES
     if (is_part(head)) {
-      message* whole = nullptr;
-      if (!take_part(rank, mails, arrived, whole)) {
-        ++rank.looks_without_memory;
-        return;
-      }
-      if (whole == nullptr) continue;
-      if (request* const posted = take_posted(rank, head)) {
-        deliver(rank, *posted, whole);
-      } else {
-        append_unexpected(rank, whole);
-      }
-      continue;
+      if (take_part(rank, mails, arrived)) continue;
+      ++rank.looks_without_memory;
+      return;
     }
 #endif
     if ((head.about & envelope::is_elsewhere) != 0) {
@@ -284,13 +295,15 @@ QUARRY_SLOW void receive_message(rank_state& rank, request& receive, message* ma
 
 /// Begins a receive. Afterwards it is done or in the list of posted receives.
 QUARRY_SLOW void begin_receive(rank_state& rank, request& receive) {
-  progress(rank);
+  if constexpr (!spans_processes) progress(rank);
   if (message* const found = find_unexpected(rank, receive, true)) {
     deliver(rank, receive, found);
     return;
   }
   receive.next = nullptr;
   append_posted(rank, receive);
+  // Parts that have arrived go to the receive's buffer, and not through the heap.
+  if constexpr (spans_processes) progress(rank);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

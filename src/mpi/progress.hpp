@@ -68,8 +68,8 @@ QUARRY_HD inline void note_activity() {
 /// CPU: says that a message has been written to the slot, and lets its receiver look.
 QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
 #ifndef __CUDA_ARCH__
-  if (!slot.way().is_near()) return;  // ranks of several processes do not park
   note_activity();
+  if (!slot.way().is_near()) return;  // ranks of several processes do not park
   simt::wake(static_cast<std::uint64_t>(&slot.mailbox() - layout().mailboxes));
 #endif
 }
@@ -80,7 +80,8 @@ QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
 /// `looks_without_memory`.
 QUARRY_SLOW void progress(rank_state& rank);
 
-/// CPU: how often something has happened for which a rank may wait.
+/// CPU: how often something has happened for which a rank may wait. In programs of several
+/// processes, the begin of a round (process_states.hpp) counts, too: ranks look again after it.
 std::uint64_t sum_of_activity();
 [[nodiscard]] QUARRY_HD inline std::uint64_t activity_now() {
 #ifdef __CUDACC__
@@ -171,6 +172,18 @@ QUARRY_SLOW void begin_receive(rank_state& rank, request& receive);
 
 /// Gives a message that is in no list to a receive that is in no list, and completes the receive.
 QUARRY_SLOW void receive_message(rank_state& rank, request& receive, message* matched);
+
+#ifdef QUARRY_MPI_PROCESSES
+/// The first receive that waits for the message, no longer in the list, if it can get the bytes as
+/// they are and has room for them; else null, and nothing has changed.
+[[nodiscard]] QUARRY_SLOW request* take_direct_receive(rank_state& rank, envelope const& head,
+                                                       bytes size);
+/// Completes a receive that is in no list and whose buffer has the data.
+QUARRY_SLOW void complete_direct_receive(rank_state& rank, request& receive, envelope const& head,
+                                         bytes size);
+/// Gives the message to the first receive that waits for it, or to the list of unexpected messages.
+QUARRY_SLOW void match_message(rank_state& rank, message* arrived);
+#endif
 
 [[nodiscard]] QUARRY_HD constexpr bool is_on_host() {
 #ifdef __CUDA_ARCH__

@@ -5,6 +5,9 @@
 #include "c_library.hpp"
 #include "checks.hpp"
 
+#if defined(QUARRY_MPI_PROCESSES) && !defined(__CUDACC__)
+#include <atomic>
+#endif
 #ifdef __CUDACC__
 #include "copiers.cuh"
 #include "warp_helpers.cuh"
@@ -164,6 +167,10 @@ std::uint64_t sum_of_activity() {
   std::uint64_t sum = 0;
   for (std::uint32_t i = 0; i < all.threads; ++i)
     sum += simt::atomic_ref<std::uint64_t>{all.activity[i].count}.load(simt::acquire);  // (Y)
+#ifdef QUARRY_MPI_PROCESSES
+  if (quarry_mpi_round != nullptr)
+    sum += std::atomic_ref{*quarry_mpi_round}.load(std::memory_order_acquire);
+#endif
   return sum;
 }
 #endif

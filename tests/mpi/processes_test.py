@@ -25,8 +25,6 @@ import programs_test  # noqa: E402
 
 SOURCES = Path(__file__).parent / "processes"
 SECONDS = 60
-# A process does not see what the ranks of others wait for, so that no deadlock is found.
-WITHOUT_END = {"fails_deadlock", "fails_early_exit", "fails_mixed_collectives"}
 # Each process has a heap of its own, and reports what happened there.
 REPORTS = {
     "fails_refused_memory": r"(the heap had no room.* 4 times, first to rank [0-3] for 1125899906842624 bytes(.|\n)*){2}",
@@ -83,6 +81,16 @@ class Processes(unittest.TestCase):
                     wanted = [f"rank {i}: 0 early, 0 wrong" for i in range(4)]
                     self.assertEqual((outcome.lines(), outcome.err), (wanted, ""), outcome.describe())
 
+    def test_long_exchanges(self):
+        """Long messages arrive whole and in their order, whoever sends and however they are received."""
+        program = self.compile(SOURCES / "long_exchanges.c", "--processes")
+        for processes, options in (2, ()), (4, ()), (2, ("--threads", 2)):
+            for seed in range(1 if options else programs_test.SEEDS):
+                outcome = self.run_program(program, 4, processes, options=("--seed", seed, *options))
+                with self.subTest(processes=processes, seed=seed, options=options):
+                    wanted = [f"rank {i}: 0 wrong" for i in range(4)]
+                    self.assertEqual((outcome.lines(), outcome.err), (wanted, ""), outcome.describe())
+
     def test_refused_functions(self):
         """A function that needs memory which all ranks share ends the program, and says so."""
         program = self.compile(SOURCES / "refused.c", "--processes")
@@ -104,12 +112,31 @@ class Processes(unittest.TestCase):
         self.assertEqual([each.returncode for each in started], [0, 0])
         self.assertEqual(sorted("".join(outputs).splitlines()), sorted(programs_test.read_expected("ring")[4]))
 
+    def test_slow_ranks(self):
+        """Ranks that wait for one that computes are in no deadlock."""
+        program = self.compile(SOURCES / "slow_ranks.c", "--processes")
+        for processes, options in (2, ()), (4, ("--seed", 1)), (2, ("--threads", 2)):
+            outcome = self.run_program(program, 4, processes, options=options)
+            with self.subTest(processes=processes, options=options):
+                wanted = [f"rank {i}: equal" for i in range(4)]
+                self.assertEqual((outcome.lines(), outcome.err), (wanted, ""), outcome.describe())
+
+    def test_two_programs_at_once(self):
+        """Programs that run at the same time on one host do not disturb each other."""
+        program = self.compile(SOURCES / "synchronous.c", "--processes")
+        words = [self.tools.launcher, "-n", "4", "--processes", "2", "--device", "cpu", program]
+        started = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(2)]
+        outputs = [each.communicate(timeout=SECONDS)[0] for each in started]
+        wanted = [f"rank {i}: 0 early, 0 wrong" for i in range(4)]
+        self.assertEqual([sorted(each.splitlines()) for each in outputs], [wanted, wanted])
+        self.assertEqual([each.returncode for each in started], [0, 0])
+
     def test_a_signal_shows_what_ranks_wait_for(self):
-        """No process finds a deadlock across processes, but SIGTERM ends all of them and shows it."""
-        program = self.compile(programs_test.SOURCES / "fails_deadlock.c", "--processes")
+        """SIGTERM ends all processes of a program that is in no deadlock, and each shows it."""
+        program = self.compile(SOURCES / "endless.c", "--processes")
         command = [self.tools.launcher, "-n", "4", "--processes", "2", "--device", "cpu", program]
         # the first rank of each process
-        wanted = [rf"rank {rank}.*: MPI_Recv, peer rank . \d, tag 42.*fails_deadlock\.c:12" for rank in (0, 2)]
+        wanted = [rf"rank {rank}.*: MPI_Recv, peer rank . 1, tag 42.*endless\.c:11" for rank in (0, 2)]
         for seconds in 0.5, 4, 30:  # a busy machine needs longer until all wait
             with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
                 time.sleep(seconds)
@@ -133,7 +160,7 @@ class Processes(unittest.TestCase):
 
 
 def add_tests():
-    for name in sorted(set(programs_test.PROGRAMS) - WITHOUT_END):
+    for name in sorted(programs_test.PROGRAMS):
         setattr(Processes, f"test_{name}", lambda self, name=name: self.check(name))
 
 
