@@ -5,6 +5,7 @@
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include <map>
 
@@ -186,19 +187,33 @@ bool rename_main(Module& module) {
 
 namespace {
 
-/// How many arguments the MPI functions have to which the program has pointers.
-std::set<std::size_t> arguments_of_pointed(Module const& module) {
-  std::set<std::size_t> counts;
-  for (Function const& function : module)
-    if (is_mpi_function(function) && function.hasAddressTaken()) counts.insert(function.arg_size());
-  return counts;
+/// The MPI functions to which the program has pointers, by the number of their arguments.
+using pointed_functions = std::map<std::size_t, SmallVector<Function*>>;
+
+pointed_functions pointed_mpi_functions(Module& module) {
+  pointed_functions found;
+  for (Function& function : module)
+    if (is_mpi_function(function) && function.hasAddressTaken())
+      found[function.arg_size()].push_back(&function);
+  return found;
 }
 
 /// Whether the call is one of an MPI function, or of a pointer that may point to one. C allows a
 /// pointer whose type has no parameters, so that the number of arguments decides.
-bool may_call_mpi(CallBase const& call, std::set<std::size_t> const& pointed) {
+bool may_call_mpi(CallBase const& call, pointed_functions const& pointed) {
   if (call.isIndirectCall()) return pointed.contains(call.arg_size());
   return call.getCalledFunction() != nullptr && is_mpi_function(*call.getCalledFunction());
+}
+
+/// Where to store the place of a call: before it, and for a pointer only if that points to an MPI
+/// function.
+Instruction* position_of_store(CallBase& call, pointed_functions const& pointed) {
+  if (!call.isIndirectCall()) return &call;
+  IRBuilder<> builder{&call};
+  Value* is_mpi = builder.getFalse();
+  for (Function* const function : pointed.at(call.arg_size()))
+    is_mpi = builder.CreateOr(is_mpi, builder.CreateICmpEQ(call.getCalledOperand(), function));
+  return SplitBlockAndInsertIfThen(is_mpi, &call, false);
 }
 
 }  // namespace
@@ -206,7 +221,7 @@ bool may_call_mpi(CallBase const& call, std::set<std::size_t> const& pointed) {
 std::vector<std::string> record_call_places(Module& module, target machine) {
   std::vector<std::string> places{""};
   std::map<std::string, std::uint32_t> numbers;
-  std::set<std::size_t> const pointed = arguments_of_pointed(module);
+  pointed_functions const pointed = pointed_mpi_functions(module);
   SmallVector<CallBase*> calls;
   for (Function& function : module)
     for (Instruction& instruction : instructions(function))
@@ -217,7 +232,7 @@ std::vector<std::string> record_call_places(Module& module, target machine) {
     auto const [position, is_new] = numbers.try_emplace(place, places.size());
     if (is_new) places.push_back(place);
     Value* const record = record_of_rank(*call->getFunction(), machine);
-    IRBuilder<> builder{call};
+    IRBuilder<> builder{position_of_store(*call, pointed)};
     builder.CreateStore(builder.getInt32(position->second), record);
   }
   return places;

@@ -20,9 +20,8 @@ void connect_to_runtime(llvm::Module& module, target machine,
 /// Returns false if there is no `main`.
 bool rename_main(llvm::Module& module);
 
-/// Before each call of an MPI function, and of a pointer that may point to one, stores the number
-/// of the place in the rank's record. Returns the places by number, as file:line; number 0 is
-/// unknown.
+/// Before each call of an MPI function, also through a pointer, stores the number of the place in
+/// the rank's record. Returns the places by number, as file:line; number 0 is unknown.
 std::vector<std::string> record_call_places(llvm::Module& module, target machine);
 
 /// Lets functions be left by a rank's end: `exit` and failed assertions leave them without return.

@@ -33,19 +33,16 @@ def main():
         "--check", action="store_true", help="write nothing; exit with 1 if a page is out of date"
     )
     mode.add_argument("--draw", action="store_true", help="draw the plots first (needs matplotlib)")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of *.jsonl")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder of README.md and docs")
     options = parser.parse_args()
-    data = read(options.results)
+    data = read()
     if options.draw:
         draw_plots(data, options.root / "docs" / "plots")
     for path, text in pages.wanted(data, options.root).items():
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             print(f"-- {path}: up to date")
         elif options.check:
-            sys.exit(
-                f"error: {path} does not show {options.results}; run python3 -m scripts.figures"
-            )
+            sys.exit(f"error: {path} does not show {RESULTS}; run python3 -m scripts.figures")
         else:
             path.write_text(text, encoding="utf-8")
             print(f"-- {path}: written")

@@ -22,7 +22,10 @@ matplotlib.rcParams.update(
 )
 
 import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.lines import Line2D  # noqa: E402
 from PIL import Image  # noqa: E402
+
+BOX = {"facecolor": "white", "edgecolor": "none"}  # behind a text
 
 
 def new(rows, columns, size, title):
@@ -35,6 +38,12 @@ def new(rows, columns, size, title):
 def annotate(axes, text, place, offset, **look):
     """Writes a text at an offset, in points, from a place."""
     axes.annotate(text, place, xytext=offset, textcoords="offset points", **{"ha": "center"} | look)
+
+
+def legend(target, looks, **more):
+    """Adds a legend of {label: look}."""
+    handles = [Line2D([], [], label=label, **look) for label, look in looks.items()]
+    target.legend(handles=handles, **more)
 
 
 def save(drawing, stem, note, keeps_rare_colours):

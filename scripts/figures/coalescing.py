@@ -39,8 +39,7 @@ def verdict(view, cell):
     """The speed-ups over CUDA's malloc, with `yes` or `no`: whether they meet the condition."""
 
     def mean(allocator):
-        points = view.points(cell, f"coalesced/unit/{{bench}} allocator={allocator}")
-        return points[0].values.get("mean") if points else None
+        return view.value(cell, f"coalesced/unit/{{bench}} allocator={allocator}", "mean")
 
     ways, holds = CLAIMS[cell[".claim"]]
     slow, times = mean("cuda"), {way: mean(f"cuda+{way}") for way in ways}

@@ -7,11 +7,10 @@ Points and bars are medians; whiskers go from p10 to p90. A failure is a text at
 import math
 import textwrap
 
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from . import canvas
-from .canvas import annotate
+from .canvas import BOX, annotate, legend
 from .plots import FIGURES, flat
 from .records import origin, value_text, x_text
 from .specs import COMBINED, HEAPS, NAMES, WAYS
@@ -31,8 +30,9 @@ LINES = {"floats", *X_LABELS}  # always lines, since x is no power of two
 def look_of(allocator):
     """The look of an allocator. A way of coalescing looks the same over each upstream heap."""
     name = allocator if allocator in LOOKS else "+" + allocator.partition("+")[2]
-    colour, marker, line = LOOKS[name]
-    return colour, marker, DOTS if line == "dots" else line
+    look = dict(zip(("color", "marker", "linestyle"), LOOKS[name]))
+    look["linestyle"] = DOTS if look["linestyle"] == "dots" else look["linestyle"]
+    return look | {"linewidth": 2.4 if allocator in WIDE else 1.3}
 
 
 def medians(found):
@@ -49,9 +49,8 @@ def whiskers(points):
 
 def name_failures(axes, allocator, series, place_of):
     """Writes each failure at the lower edge, in the colour of its allocator."""
-    look = {"rotation": 90, "fontsize": 7.5, "color": look_of(allocator)[0], "zorder": 5}
-    look["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
-    look["xycoords"] = axes.get_xaxis_transform()
+    look = {"rotation": 90, "fontsize": 7.5, "color": look_of(allocator)["color"], "zorder": 5}
+    look |= {"bbox": BOX | {"alpha": 0.7, "pad": 0.5}, "xycoords": axes.get_xaxis_transform()}
     for x, point in series.items():
         if point.median is None:
             annotate(axes, point.error, (place_of(x), 0), (0, 4), **look)
@@ -59,20 +58,17 @@ def name_failures(axes, allocator, series, place_of):
 
 def draw_lines(axes, panel, found):
     for allocator, series in found.items():
-        is_wide, (colour, marker, line) = allocator in WIDE, look_of(allocator)
+        is_wide = allocator in WIDE
         if any(point.median is not None for point in series.values()):
             axes.errorbar(  # a failure is a gap in the line
                 list(series),
                 [math.nan if p.median is None else p.median for p in series.values()],
                 yerr=whiskers(series.values()),
-                marker=marker,
                 markersize=4.5 if is_wide else 3.5,
-                linewidth=2.4 if is_wide else 1.3,
-                linestyle=line,
                 elinewidth=1,
                 capsize=2.5,
-                color=colour,
                 zorder=5 if allocator in OVER_WIDE else 4 if is_wide else 3,
+                **look_of(allocator),
             )
         name_failures(axes, allocator, series, lambda x: x)
     axes.set_xscale("log", base=2)
@@ -108,7 +104,7 @@ def draw_bars(axes, panel, found, upright):
         places = {x: groups.index(x) + middle for x in series}
         good = {places[x]: point for x, point in series.items() if point.median is not None}
         heights = [point.median for point in good.values()]
-        axes.bar(list(good), heights, width * 0.92, color=look_of(allocator)[0])
+        axes.bar(list(good), heights, width * 0.92, color=look_of(allocator)["color"])
         lengths = whiskers(good.values())
         if any(map(any, lengths)):
             look = {"ecolor": "black", "elinewidth": 0.8, "capsize": 1.5}
@@ -157,20 +153,12 @@ def draw_panel(axes, panel, found, columns):
     axes.set_title(panel.title, loc="left", fontweight="bold")
 
 
-def handles(labels, has_lines):
-    """The entries of a legend: looks of lines, or squares in the colours of the bars."""
-    for name, label in labels.items():
-        colour, marker, line = look_of(name)
-        marker, line = (marker, line) if has_lines else ("s", "")
-        look = {"color": colour, "marker": marker, "markersize": 4.5, "linestyle": line}
-        label, width = textwrap.fill(label, 24), 2.4 if name in WIDE else 1.3
-        yield Line2D([], [], label=label, linewidth=width, **look)
-
-
 def add_legend(target, labels, has_lines, size, **place):
-    entries = list(handles(labels, has_lines))
+    """Writes a legend: looks of lines, or squares in the colours of the bars."""
+    more = {"markersize": 4.5} | ({} if has_lines else {"marker": "s", "linestyle": ""})
+    looks = {textwrap.fill(label, 24): look_of(name) | more for name, label in labels.items()}
     length = 3.2 if has_lines else 1
-    target.legend(handles=entries, handlelength=length, frameon=False, fontsize=size, **place)
+    legend(target, looks, handlelength=length, frameon=False, fontsize=size, **place)
 
 
 def add_legend_beside(axes, found):

@@ -25,31 +25,28 @@ class Outcome:
     overhead: float  # percent of the peak in use
     cost_ms: float | None = None  # modelled: the time of the upstream, and the price of the peak
 
-
-def point(view, chosen, name):
-    """A point that has a value, or None."""
-    points = view.points(chosen, f"trace/heuristic/{name}")
-    return points[0] if points and points[0].median is not None else None
+    @property
+    def place(self):
+        return self.coalesces, self.overhead
 
 
 def in_use(view, trace):
     """The bytes in use at the peak of a trace; None if it has no records."""
-    found = point(view, {"trace": trace, "rules": "none", "allocator": "in use"}, "peak")
-    return found and int(found.median)
+    chosen = {"trace": trace, "rules": "none", "allocator": "in use"}
+    return view.value(chosen, "trace/heuristic/peak")
 
 
 def outcome(view, chosen):
     """The outcome of a setting; None if it has no records, or if it timed out in the poster."""
-    calls, overhead, peak, time = (
-        point(view, chosen, name) for name in ("coalesces", "overhead", "peak", "upstream")
+    calls, overhead, peak = (
+        view.value(chosen, f"trace/heuristic/{name}") for name in ("coalesces", "overhead", "peak")
     )
-    if calls and overhead:
-        return Outcome(int(calls.median), overhead.median)
-    if not calls:
-        return None
-    price = time.params["us_per_gib"] * peak.median / 2**30
-    share = 100 * (peak.median / in_use(view, chosen["trace"]) - 1)
-    return Outcome(int(calls.median), share, (time.median + price) / 1000)
+    if calls is None or overhead is not None:
+        return None if calls is None else Outcome(int(calls), overhead)
+    (time,) = view.points(chosen, "trace/heuristic/upstream")
+    price = time.params["us_per_gib"] * peak / 2**30
+    share = 100 * (peak / in_use(view, chosen["trace"]) - 1)
+    return Outcome(int(calls), share, (time.median + price) / 1000)
 
 
 def outcomes_of(view, trace):
@@ -72,7 +69,7 @@ def best_of(outcomes):
 def front_of(outcomes):
     """The outcomes that no other one beats in coalesces and memory, by coalesces."""
     front = []
-    for each in sorted(outcomes, key=lambda outcome: (outcome.coalesces, outcome.overhead)):
+    for each in sorted(outcomes, key=lambda outcome: outcome.place):
         if not front or each.overhead < front[-1].overhead:
             front.append(each)
     return front

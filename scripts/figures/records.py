@@ -30,27 +30,26 @@ FAILURES = {"hangs": "hangs", "timed out": "timed out"} | dict.fromkeys(
 
 
 class Point:
-    """The result of one measurement: statistics by name, or an error."""
+    """The last result of a measurement in its records: statistics by name, or an error."""
 
-    def __init__(self, record):
-        self.record, self.params = record, record["params"]
-        self.date, self.machine = record["date"], record["machine"]
-        self.commit = record.get("commit") or "unknown"
-        self.unit = "µs" if record["unit"] == "us" else record["unit"]
-        self.values, self.runs, self.error = dict(record.get("spread") or {}), [], None
-        self.add(record)
-
-    def add(self, record):
-        if record["value"] is None:
-            self.error = FAILURES.get(record["params"].get("error"), "failed")
-        else:
-            self.values[statistic_of(record)] = record["value"]
-
-    def add_run(self, record):
-        self.runs += [] if record["value"] is None else [record["value"]]
-        if self.runs:
-            low, high = min(self.runs), max(self.runs)
-            self.values = {"median": median(self.runs), "p10": low, "p90": high}
+    def __init__(self, records):
+        medians = [nth for nth, record in enumerate(records) if statistic_of(record) == "median"]
+        last = records[medians[-1]]
+        self.params, self.date, self.machine = last["params"], last["date"], last["machine"]
+        self.commit = last.get("commit") or "unknown"
+        self.unit = "µs" if last["unit"] == "us" else last["unit"]
+        self.error = FAILURES.get(self.params.get("error"), "failed")  # if there is no median
+        self.values, self.runs = dict(last.get("spread") or {}), []
+        if last["bench"] in BY_RUN:
+            is_last = lambda r: (r["date"], r.get("commit")) == (self.date, last.get("commit"))  # noqa: E731
+            self.runs = [r["value"] for r in (records[nth] for nth in medians) if is_last(r)]
+            self.runs = [value for value in self.runs if value is not None]
+            if self.runs:
+                ends = {"p10": min(self.runs), "p90": max(self.runs)}
+                self.values = {"median": median(self.runs)} | ends
+        else:  # lines of other statistics follow that of the median
+            found = {statistic_of(record): record["value"] for record in records[medians[-1] :]}
+            self.values |= {name: value for name, value in found.items() if value is not None}
 
     @property
     def median(self):
@@ -113,20 +112,10 @@ class Records:
 
     def points(self, selection, machine=None, by=()):
         """{values of the params `by`: Point}"""
-        found = {}
+        found = defaultdict(list)
         for record in self.matching(selection, machine):
-            key = tuple(record["all"].get(name) for name in by)
-            old = found.get(key)
-            if record["bench"] in BY_RUN:
-                if statistic_of(record) == "median":
-                    if not old or (old.date, old.commit) != (record["date"], record.get("commit")):
-                        found[key] = Point(record)
-                    found[key].add_run(record)
-            elif old and statistic_of(record) != "median":  # a line after that of the median
-                old.add(record)
-            else:
-                found[key] = Point(record)
-        return found
+            found[tuple(record["all"].get(name) for name in by)].append(record)
+        return {key: Point(records) for key, records in found.items()}
 
     def point(self, selection, machine=None):
         return self.points(selection, machine).get(())

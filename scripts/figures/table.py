@@ -139,6 +139,11 @@ class View:
         self.seen += filter(None, points)
         return points if all(points) else []
 
+    def value(self, cell, more, statistic="median"):
+        """The value of a cell's first point; None if a point is missing or has no value."""
+        points = self.points(cell, more)
+        return points[0].values.get(statistic) if points else None
+
     def text(self, cell, parts, statistic):
         """What a cell writes; None if its first part has no point."""
         self.seen = []

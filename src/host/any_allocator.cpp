@@ -122,21 +122,23 @@ void* allocator_resource::allocate(bytes size, bytes alignment) {
     return result;
   });
 }
-void allocator_resource::deallocate(void* pointer, bytes, bytes) noexcept {
+bool allocator_resource::deallocate(void* pointer, bytes, bytes) noexcept {
   if (held_handle::may_wait_for(use_->allocator.handle_)) {
     try {
-      with(use_->allocator.handle_, "allocator_resource::deallocate", [&](allocator_model& model) {
-        if (model.blocks_.erase(pointer) != 0) (void)model.deallocate(pointer);
-      });
+      return with(use_->allocator.handle_, "allocator_resource::deallocate",
+                  [&](allocator_model& model) {
+                    return model.blocks_.erase(pointer) != 0 && model.deallocate(pointer);
+                  });
     } catch (was_destroyed const&) {  // in a child that lost the allocator at the fork
+      return false;
     }
-    return;
   }
   auto& returned = use_->model->returned_;
   lock_unless_lost const lock{returned.mutex};
-  if (!lock || returned.blocks.size() == returned.blocks.capacity()) return;  // not a block
+  if (!lock || returned.blocks.size() == returned.blocks.capacity()) return false;  // not a block
   returned.blocks.push_back(pointer);
   returned.has_any.store(true, std::memory_order_release);
+  return true;
 }
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -133,21 +133,16 @@ QUARRY_SLOW int alltoall(void const* sent, rank_parts const& outgoing, MPI_Datat
                       sent_type, target, incoming.count_of(from), received_type);
       continue;
     }
-    request wanted = wanted_elements(of, target, incoming.count_of(from), received_type, from);
-    begin_receive(rank, wanted);
-    if (is_in_place) {
+    receive_while_sending(of, target, incoming.count_of(from), received_type, from, [&] {
+      if (!is_in_place)
+        return send_elements(of, at(sent, outgoing.place_of(to), sent_extent),
+                             outgoing.count_of(to), sent_type, to);
       bytes place = 0;
       for (std::uint32_t i = 0; i < to; ++i)
         place += incoming.count_of(i) * element_size(rank, received_type);
       send_elements(of, copy.data() + place,
                     incoming.count_of(to) * element_size(rank, received_type), MPI_BYTE, to);
-    } else {
-      send_elements(of, at(sent, outgoing.place_of(to), sent_extent), outgoing.count_of(to),
-                    sent_type, to);
-    }
-    wait_for_message(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
-                     [&] { return wanted.is_done != 0; });
-    of.note(wanted.error);
+    });
   }
   return of.result(communicator, function);
 }

@@ -6,8 +6,11 @@
 #include "gpu_watch.hpp"
 #include "spread_memory.hpp"
 
+#include <cstdlib>
+
 #ifdef QUARRY_MPI_PROCESSES
 #include "device_memory.hpp"
+#include "number_on_host.hpp"
 #include "nvshmem_memory.hpp"
 #include "process_mail.hpp"
 #endif
@@ -68,12 +71,13 @@ class mail_memory {
   nvshmem_memory memory_;
 };
 
-/// Makes the process's GPU of this host CUDA's current device, and returns it. Processes of a host
-/// have consecutive numbers.
+/// Makes the process's GPU of this host CUDA's current device, and returns it.
 inline int choose_gpu(launch_options const& asked) {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  int const device = static_cast<int>(asked.process) % count;
+  auto const variable = [](char const* name) { return std::getenv(name); };
+  auto const number = mpi_processes::number_on_host(asked.process, variable);
+  int const device = static_cast<int>(number % static_cast<std::uint32_t>(count));
   check(cudaSetDevice(device), "cudaSetDevice");
   return device;
 }

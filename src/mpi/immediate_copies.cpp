@@ -100,9 +100,7 @@ QUARRY_SLOW int copy_at_once(rank_state& rank, MPI_Comm handle, MPI_Comm* copy,
                              char const* function) {
   membership* const at = member(rank, handle);
   if (at == nullptr) return fail(rank, handle, MPI_ERR_COMM, function, "communicator", handle);
-#ifdef QUARRY_MPI_PROCESSES
-  return fail_across_processes(rank, handle, function);
-#endif
+  if constexpr (spans_processes) return fail_across_processes(rank, handle, function);
   std::uint32_t const own = at->rank;
   communicator& shared = *at->shared;
   membership_extra* const extra = make_extra(rank, *at);

@@ -98,9 +98,7 @@ QUARRY_HD int MPI_Intercomm_create(MPI_Comm local, int local_leader, MPI_Comm be
   char const* const name = "MPI_Intercomm_create";
   constexpr call which = call::intercomm_create;
   rank_state& rank = self();
-#ifdef QUARRY_MPI_PROCESSES
-  return fail_across_processes(rank, local, name);
-#endif
+  if constexpr (spans_processes) return fail_across_processes(rank, local, name);
   membership* const at = member(rank, local);
   if (at == nullptr || is_intercommunicator(*at))
     return fail(rank, local, MPI_ERR_COMM, name, "local communicator", local);

@@ -11,7 +11,7 @@ quarry_layer(mpi
     neighbour_collectives.cpp nonblocking_collectives.cpp operation_pair.cpp outgoing.cpp output.cpp pack_calls.cpp part_collectives.cpp
     persistent_collectives.cpp persistent_requests.cpp point_to_point.cpp progress.cpp published_parts.cpp rank.cpp rank_arrays.cpp rank_memory.cpp
     reduction.cpp requests.cpp root_window.cpp schedule.cpp schedule_builder.cpp schedule_steps.cpp scheduled_collective.cpp shared_reads.cpp signatures.cpp signed_messages.cpp
-    split_by_messages.cpp split_order.cpp splitting.cpp topologies.cpp
+    separate_communicators.cpp shared_communicators.cpp split_order.cpp splitting.cpp topologies.cpp
     topology_calls.cpp trace.cpp type_constructors.cpp type_names.cpp type_queries.cpp types.cpp used_bytes.cpp wait_graph.cpp zero_divisor.cpp
   TESTS mpi/*_test.cpp
   MUTANTS src/mpi/orders.hpp src/mpi/meeting_orders.hpp)

@@ -91,12 +91,12 @@ inline constexpr bytes most_in_block = bytes{4} << 20;
 
 /// Says to the sender of a synchronous send that it has been received.
 QUARRY_SLOW void acknowledge(message const& received);
-
-/// Fails: the function cannot work in programs of several processes.
-QUARRY_SLOW int fail_across_processes(rank_state& rank, MPI_Comm communicator,
-                                      char const* function);
 #else
 [[nodiscard]] QUARRY_FAST constexpr bool is_part(envelope const&) { return false; }
 #endif
+
+/// Fails: the function cannot work in programs of several processes. Defined in these alone.
+QUARRY_SLOW int fail_across_processes(rank_state& rank, MPI_Comm communicator,
+                                      char const* function);
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -180,14 +180,11 @@ QUARRY_SLOW int allgather(void const* sent, int sent_count, MPI_Datatype sent_ty
   for (std::uint32_t step = 0; step + 1 < of.size; ++step) {
     std::uint32_t const outgoing = (of.own + of.size - step) % of.size;
     std::uint32_t const incoming = (of.own + of.size - step - 1) % of.size;
-    request wanted = wanted_elements(of, at(received, into.place_of(incoming), extent),
-                                     into.count_of(incoming), received_type, from);
-    begin_receive(rank, wanted);
-    send_elements(of, at(received, into.place_of(outgoing), extent), into.count_of(outgoing),
-                  received_type, to);
-    wait_for_message(rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
-                     [&] { return wanted.is_done != 0; });
-    of.note(wanted.error);
+    receive_while_sending(of, at(received, into.place_of(incoming), extent),
+                          into.count_of(incoming), received_type, from, [&] {
+                            send_elements(of, at(received, into.place_of(outgoing), extent),
+                                          into.count_of(outgoing), received_type, to);
+                          });
   }
   return of.result(communicator, function);
 }

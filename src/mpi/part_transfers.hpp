@@ -43,6 +43,19 @@ QUARRY_SLOW inline void receive_elements(collective const& of, void* data, bytes
   of.note(wanted.error);
 }
 
+/// Receives as `receive_elements` does, and calls `send()` after the receive has begun. So ranks
+/// may send to each other in a ring.
+template <class Send>
+QUARRY_HD void receive_while_sending(collective const& of, void* data, bytes count,
+                                     MPI_Datatype type, std::uint32_t from, Send const& send) {
+  request wanted = wanted_elements(of, data, count, type, from);
+  begin_receive(of.rank, wanted);
+  send();
+  wait_for_message(of.rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
+                   [&] { return wanted.is_done != 0; });
+  of.note(wanted.error);
+}
+
 /// Copies the caller's own part. Notes an error if there is no room for all of it.
 QUARRY_SLOW inline void copy_own_part(collective const& of, void const* sent, bytes count,
                                       MPI_Datatype type, void* received, bytes received_count,

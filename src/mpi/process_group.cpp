@@ -53,6 +53,7 @@ int status_of(int wait_status) {
 [[noreturn]] void become(unsigned number, std::vector<std::string> const& command) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end a process that waits for another
   setenv("QUARRY_MPI_PROCESS", std::to_string(number).c_str(), 1);
+  setenv("QUARRY_MPI_NUMBER_ON_HOST", std::to_string(number).c_str(), 1);
   if (number != 0) {  // the standard input is that of process 0
     int const nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, 0);

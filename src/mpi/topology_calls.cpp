@@ -351,9 +351,7 @@ QUARRY_HD int MPI_Dist_graph_create(MPI_Comm communicator, int count, int const*
   char const* const name = "MPI_Dist_graph_create";
   constexpr call which = call::dist_graph_create;
   rank_state& rank = self();
-#ifdef QUARRY_MPI_PROCESSES
-  return fail_across_processes(rank, communicator, name);
-#endif
+  if constexpr (spans_processes) return fail_across_processes(rank, communicator, name);
   if (int const error = check_neighbours(rank, communicator, count, sources, MPI_UNWEIGHTED, name))
     return error;
   std::int64_t edges = 0;

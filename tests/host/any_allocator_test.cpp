@@ -117,6 +117,18 @@ TEST(AnyAllocator, IsAResourceForPools) {
   EXPECT_EQ(below.handle.counts().allocations_in_use, 0u);
 }
 
+TEST(AnyAllocator, AsAResourceFreesItsOwnBlocksAlone) {
+  scoped_allocator const below{allocators::make<host_resource>("below")};
+  auto source = below.handle.as_resource();
+  void* const block = source.allocate(100, 16);
+  void* const other = below.handle.allocate(100);
+  EXPECT_FALSE(source.deallocate(other, 100, 16));
+  EXPECT_TRUE(source.deallocate(block, 100, 16));
+  EXPECT_FALSE(source.deallocate(block, 100, 16));
+  EXPECT_EQ(below.handle.counts().allocations_in_use, 1u);
+  EXPECT_TRUE(below.handle.deallocate(other));
+}
+
 TEST(AnyAllocator, ManagesStitchedPoolsAndFixedSizeResources) {
   scoped_allocator const first{
       allocators::make<stitched_pool<host_pages>>("stitched", host_pages{64_KiB})};

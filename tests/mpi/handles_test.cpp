@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
+#include <vector>
 
 namespace quarry::test {
 namespace handles_test {
@@ -48,23 +50,62 @@ TEST(Handles, AreFreeEntriesOfATableThatGrowsOnlyIfItIsFull) {
   EXPECT_EQ(result.status, 0);
 }
 
-/// The index behind the entries says where the search begins.
-TEST(Handles, OfATableInUseAreFoundWithoutASearch) {
+/// A table of 100,000 handles, of which each second one was freed. The first handle is freed again
+/// and again, far from the first hole, and then two are allocated.
+TEST(Handles, AreFoundInFewLooksAmongAlternatingHoles) {
   auto const result = run_on_threads(1, [] {
     int value = 0;
     mpi::handle_table<int> table{};
-    for (std::int32_t i = 0; i < 100; ++i) {
-      EXPECT_EQ(mpi::free_handle(table), i);
-      EXPECT_EQ(mpi::first_free(table), static_cast<std::uintptr_t>(i));
-      table.entries[i] = &value;
+    std::uint64_t looks = 0;
+    auto const allocate = [&] {
+      std::int32_t index = mpi::first_free(table, looks);
+      if (index < 0) index = mpi::free_handle(table);
+      table.entries[index] = &value;
+      return index;
+    };
+    constexpr std::int32_t handles = 100'000;
+    for (std::int32_t i = 0; i < handles; ++i) ASSERT_EQ(allocate(), i);
+    EXPECT_LE(looks, 2 * std::uint64_t{handles});
+    for (std::int32_t i = 1; i < handles; i += 2) mpi::free_entry(table, i);
+    looks = 0;
+    std::int32_t hole = 1;
+    for (std::int32_t i = 0; i < handles / 4; ++i, hole += 2) {
+      mpi::free_entry(table, 0);
+      ASSERT_EQ(allocate(), 0);
+      ASSERT_EQ(allocate(), hole);
     }
-    mpi::free_entry(table, 30);
-    mpi::free_entry(table, 40);
-    EXPECT_EQ(mpi::first_free(table), 30u);
-    EXPECT_EQ(mpi::free_handle(table), 30);
+    EXPECT_LE(looks, std::uint64_t{handles}) << "four for each round of three calls";
     mpi::release(table.entries);
   });
   EXPECT_EQ(result.status, 0);
+}
+
+TEST(Handles, AreLowestFirstInATreeOfSeveralLevels) {
+  for (std::uint32_t const entries : {1u, 64u, 65u, 4096u, 4097u, 300'000u}) {
+    std::vector<word> words(mpi::free_entries::words(entries));
+    mpi::free_entries tested{words.data(), entries};
+    EXPECT_TRUE(tested.is_none());
+    std::mt19937 numbers{entries};
+    std::set<std::uint32_t> expected;
+    for (int step = 0; step < 2000; ++step) {
+      auto const entry = static_cast<std::uint32_t>(numbers() % entries);
+      if (numbers() % 2 == 0) {
+        tested.add(entry);
+        expected.insert(entry);
+      } else if (!expected.empty()) {
+        auto const near = expected.lower_bound(entry);
+        std::uint32_t const removed = near != expected.end() ? *near : *expected.begin();
+        tested.remove(removed);
+        expected.erase(removed);
+      }
+      ASSERT_EQ(tested.is_none(), expected.empty());
+      if (!expected.empty()) {
+        ASSERT_EQ(tested.first(), *expected.begin());
+      }
+    }
+    for (std::uint32_t const each : expected) tested.remove(each);
+    EXPECT_EQ(std::count(words.begin(), words.end(), 0), static_cast<std::ptrdiff_t>(words.size()));
+  }
 }
 
 }  // namespace handles_test

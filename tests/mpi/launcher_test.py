@@ -299,6 +299,13 @@ class Launcher(unittest.TestCase):
             self.assertEqual(result.returncode, -signal.SIGSEGV)
             self.assertEqual((result.stdout, result.stderr.count("invalid access")), ("begun", 1), result.stderr)
 
+    def test_a_crash_names_no_call_of_a_pointer_to_another_function(self):
+        lines = (SOURCES / "pointers.c").read_text().splitlines()
+        place = 1 + next(i for i, line in enumerate(lines) if line.endswith("/* the last call of MPI */"))
+        result = self.run_program("pointers", 2)
+        self.assertEqual(result.returncode, -signal.SIGSEGV)
+        self.assertEqual(result.stderr, f"quarry-mpirun: rank 1: invalid access to the address 0x8, after the MPI call at pointers.c:{place}\n")
+
     def test_an_abort_names_the_ranks_that_compute_on_any_thread(self):
         result = self.run_program("computes", 4, "abort", options=("--threads", "2"))
         self.assertEqual((result.returncode, result.stdout), (9, "first line\nno end of line"))

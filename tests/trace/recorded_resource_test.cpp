@@ -152,6 +152,14 @@ TEST(RecordedResource, RecordsNothingWithoutARecorder) {
   source.deallocate(pointer, 100, 16);
 }
 
+TEST(RecordedResource, ReturnsWhetherItsPoolHasFreed) {
+  recorded_resource<pool<host_resource>> source{nullptr, "pool", recorded_role::allocator,
+                                                std::in_place, host_resource{}};
+  void* const pointer = source.allocate(100, 16);
+  EXPECT_TRUE(source.deallocate(pointer, 100, 16));
+  EXPECT_FALSE(source.deallocate(pointer, 100, 16));
+}
+
 /// Random threads over a shared pool, recorded outside of its lock and inside.
 template <class Source>
 void run_random_threads(Source& source, unsigned seed) {

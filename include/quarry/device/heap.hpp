@@ -61,7 +61,7 @@ struct heap_stats {
 /// An allocation that is not freed.
 struct live_allocation {
   void* address;
-  quarry::bytes bytes;
+  quarry::bytes bytes;  ///< of the slices or the whole segments that serve it
 };
 
 /// A heap that kernels allocate from (after Gallatin). The heap owns its memory. Kernels use it
@@ -114,7 +114,9 @@ class QUARRY_API heap {
 
   /// Returns the first fault since the last `clear_faults`, if there was a fault.
   [[nodiscard]] std::optional<fault> first_fault() const;
+  /// Returns how many faults of this kind there were since the last `clear_faults`.
   [[nodiscard]] std::uint64_t fault_count(fault_kind kind) const;
+  /// Forgets the first fault, and sets all counts of faults to 0.
   void clear_faults();
 
   /// Adds memory until at least `bytes` are reserved. Addresses do not change. Throws

@@ -22,6 +22,7 @@ namespace quarry::inline QUARRY_ABI {
 /// searches for up to 10 ms if the heap is nearly full, else for up to 0.2 s.
 class heap_ref {
  public:
+  /// A ref to no heap: `malloc` returns nullptr and `free` does nothing, without a fault.
   heap_ref() = default;
   /// For `heap::ref`. `build` is the library's `heap_build`, which may differ from the kernel's.
   heap_ref(detail::heap_state* state, std::uint64_t base, std::uint32_t segment_shift,

@@ -14,6 +14,7 @@
 
 namespace quarry::inline QUARRY_ABI {
 
+/// `fail`: an allocation that returned nullptr.
 enum class heap_event_kind : std::uint32_t { allocate, deallocate, fail };
 
 /// One call of a kernel.
@@ -22,7 +23,8 @@ struct heap_event {
   std::uint64_t address;  ///< the address of the allocation; 0 for `fail`
   bytes size;             ///< requested bytes; 0 for `deallocate`
   heap_event_kind kind;
-  std::uint32_t processor;  ///< CUDA: the multiprocessor; CPU: a number that distributes warps
+  /// CUDA: the multiprocessor. CPU: `simt::warp_hint()`, by which warps use different buffers.
+  std::uint32_t processor;
 };
 
 namespace detail {
@@ -87,7 +89,7 @@ class recorded_heap_ref {
 };
 
 struct heap_recorder_options {
-  std::uint32_t buffers = 132;  ///< multiprocessors share them if there are fewer
+  std::uint32_t buffers = 132;  ///< if the GPU has more multiprocessors, they share buffers
   std::uint32_t events_per_buffer = 16'384;
 };
 

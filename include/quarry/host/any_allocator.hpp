@@ -281,7 +281,9 @@ class QUARRY_API any_allocator {
 class QUARRY_API allocator_resource {
  public:
   [[nodiscard]] void* allocate(bytes size, bytes alignment);
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept;
+  /// Returns false if `pointer` is not a block of this resource. If the block is freed later, it is
+  /// not checked, and the result is true.
+  bool deallocate(void* pointer, bytes size, bytes alignment) noexcept;
   [[nodiscard]] memory_location location() const { return use_->allocator.location(); }
   [[nodiscard]] any_allocator allocator() const { return use_->allocator; }
 

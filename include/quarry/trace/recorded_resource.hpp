@@ -42,7 +42,8 @@ concept tells_free_bytes = requires(Resource const& resource) {
 /// The upstream is a resource, a pool, or a stream-ordered source, such as `locked_stream_pool` and
 /// `cuda_async_pool`. With such a source each call also takes the stream. An allocation is recorded
 /// after the call, and a deallocation before the call, so the trace never shows an address as
-/// allocated twice. As thread-safe as the upstream. Throws what the upstream throws.
+/// allocated twice. A deallocation that the upstream then refuses is recorded, too.
+/// As thread-safe as the upstream. Throws what the upstream throws.
 ///
 /// A pool and its upstream can share a recorder and a name. A pool cannot be moved, so the resource
 /// constructs it:
@@ -111,11 +112,11 @@ class recorded_resource : public resource_adaptor<recorded_resource<Upstream>, U
     return allocate_recorded(call, size, alignment);
   }
   template <class Call>
-  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+  bool deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     if (recorder_ != nullptr && pointer != nullptr)
       record(role_ == recorded_role::allocator ? event_kind::deallocate : event_kind::unreserve,
              pointer, size, 0, call);
-    call.deallocate(upstream_, pointer, size, alignment);
+    return call.deallocate(upstream_, pointer, size, alignment);
   }
 
   template <class Call>

@@ -41,15 +41,16 @@ enum class event_clock : std::uint8_t {
 /// Order. The recorder guarantees for the events that a reader gets:
 ///   1. The events of a thread have the order in which the thread recorded them.
 ///   2. If one thread's `record` happens before (in the sense of C++) another thread's `record`,
-///      the events have this order. So no address is live twice if an allocation is recorded after
-///      the call that allocates, and a deallocation before the call that frees.
+///      the events have this order. So the trace shows no address as allocated twice if an
+///      allocation is recorded after the call that allocates, and a deallocation before the call
+///      that frees.
 ///   3. Times never decrease. If a thread was interrupted between reading the clock and storing its
 ///      event, the event may have the time at which another thread wrote the buffers.
 /// With `steady`, rule 2 requires that the clock advances between the two calls.
 ///
 /// Memory: `buffer_bytes` for each thread that records at the same time, and `sizeof(event)` for
 /// each event of a ring. A crash loses the events in buffers (at most `buffered_events` for each
-/// thread), the events that are held back, and the file's last chunk.
+/// thread), the events that `hold_back` keeps in memory, and the file's last chunk.
 ///
 /// Any thread may call any function. Threads may outlive the recorder. Threads that record while
 /// they end, and destructors of static objects, take the mutex for each event. Counters have 64

@@ -104,18 +104,18 @@ TEST(WaitingSource, RefusesInvalidFreesAndContinues) {
   recording_streams const streams;
   simulated_source source{streams, simulated_resource{1000}};
   for (int i = 0; i < 2; ++i) {
-    source.deallocate(nullptr, 100, 16, stream_number(16));
-    source.deallocate_sync(nullptr, 100, 16);
+    EXPECT_TRUE(source.deallocate(nullptr, 100, 16, stream_number(16)));
+    EXPECT_TRUE(source.deallocate_sync(nullptr, 100, 16));
   }
   EXPECT_EQ(source.invalid_frees(), 0u);
   void* const first = source.allocate(100, 16, stream_number(16));
   void* const second = source.allocate(200, 16, stream_number(16));
   int foreign[2];
-  source.deallocate(&foreign[0], 100, 16, stream_number(16));
-  source.deallocate_sync(&foreign[1], 100, 16);
-  source.deallocate(first, 100, 16, stream_number(16));
-  source.deallocate(first, 100, 16, stream_number(32));
-  source.deallocate_sync(first, 100, 16);
+  EXPECT_FALSE(source.deallocate(&foreign[0], 100, 16, stream_number(16)));
+  EXPECT_FALSE(source.deallocate_sync(&foreign[1], 100, 16));
+  EXPECT_TRUE(source.deallocate(first, 100, 16, stream_number(16)));
+  EXPECT_FALSE(source.deallocate(first, 100, 16, stream_number(32)));
+  EXPECT_FALSE(source.deallocate_sync(first, 100, 16));
   EXPECT_EQ(source.invalid_frees(), 4u);
   EXPECT_EQ(reserved(source), 200u);
   source.deallocate(second, 200, 16, stream_number(16));
@@ -129,9 +129,9 @@ TEST(WaitingSource, RefusesADoubleFreeOfKeptMemory) {
   void* const first = source.allocate(100, 16, stream_number(16));
   void* const second = source.allocate(200, 16, stream_number(16));
   streams.seen->is_capturing = true;
-  source.deallocate(first, 100, 16, stream_number(16));
-  source.deallocate(first, 100, 16, stream_number(16));
-  source.deallocate_sync(first, 100, 16);
+  EXPECT_TRUE(source.deallocate(first, 100, 16, stream_number(16)));
+  EXPECT_FALSE(source.deallocate(first, 100, 16, stream_number(16)));
+  EXPECT_FALSE(source.deallocate_sync(first, 100, 16));
   EXPECT_EQ(source.kept(), 1u);
   EXPECT_EQ(source.invalid_frees(), 2u);
   streams.seen->is_capturing = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An adaptor reports the same properties of its memory as its resource does: the location, and
-// whether the memory is simulated.
+// whether the memory is simulated. It also reports which deallocations its resource has refused.
 #include "host/pools/simulated_streams.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/stitched_pool.hpp"
@@ -8,12 +8,15 @@
 #include "quarry/host/pools/thread_arenas.hpp"
 #include "quarry/host/resources/advised_resource.hpp"
 #include "quarry/host/resources/aligned_resource.hpp"
+#include "quarry/host/resources/any_resource.hpp"
 #include "quarry/host/resources/binned_resource.hpp"
 #include "quarry/host/resources/failure_callback_resource.hpp"
 #include "quarry/host/resources/fixed_size_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/limited_resource.hpp"
+#include "quarry/host/resources/logged_resource.hpp"
 #include "quarry/host/resources/monotonic_resource.hpp"
+#include "quarry/host/resources/ranged_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 #include "quarry/host/resources/size_cache_resource.hpp"
 #include "quarry/host/resources/statistics_resource.hpp"
@@ -24,6 +27,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <sstream>
+#include <utility>
+#include <vector>
 
 namespace quarry::test {
 
@@ -149,6 +155,94 @@ TEST(Adaptors, OverMemoryThatTheHostCannotTouchHaveNoRedZones) {
                bad_argument);
   EXPECT_THROW((pool<boasting_resource<placed_resource>>{boasting, {.red_zone = 16}}),
                bad_argument);
+}
+
+struct no_ranges {
+  void push(char const*) const noexcept {}
+  void pop() const noexcept {}
+};
+
+/// An adaptor above `below`, as a resource.
+struct named_adaptor {
+  char const* name;
+  any_resource (*make)(any_resource below);
+};
+constexpr named_adaptor adaptors_above[] = {
+    {"advised",
+     [](any_resource below) {
+       return any_resource{advised_resource<any_resource>{std::move(below), {}}};
+     }},
+    {"aligned",
+     [](any_resource below) {
+       return any_resource{aligned_resource<any_resource>{std::move(below), 16}};
+     }},
+    {"aligned, with a table",
+     [](any_resource below) {
+       return any_resource{aligned_resource<any_resource>{std::move(below), 8}};
+     }},
+    {"binned",
+     [](any_resource below) {
+       return any_resource{binned_resource<host_resource, any_resource>{
+           [] { return host_resource{}; }, std::move(below), 16, 64}};
+     }},
+    {"failure callback",
+     [](any_resource below) {
+       return any_resource{failure_callback_resource<any_resource>{std::move(below), nullptr}};
+     }},
+    {"fixed size",
+     [](any_resource below) {
+       return any_resource{fixed_size_resource<any_resource>{std::move(below), 256, 1}};
+     }},
+    {"limited",
+     [](any_resource below) {
+       return any_resource{limited_resource<any_resource>{std::move(below), 1_MiB}};
+     }},
+    {"logged",
+     [](any_resource below) {
+       static std::ostringstream output;
+       static auto const log = std::make_shared<allocation_log>(output);
+       return any_resource{logged_resource<any_resource>{std::move(below), log}};
+     }},
+    {"ranged",
+     [](any_resource below) {
+       return any_resource{
+           ranged_resource<any_resource, no_ranges>{std::move(below), no_ranges{}, "test"}};
+     }},
+    {"size cache",
+     [](any_resource below) {
+       return any_resource{size_cache_resource<any_resource>{std::move(below), 1}};
+     }},
+    {"statistics",
+     [](any_resource below) {
+       return any_resource{statistics_resource<any_resource>{std::move(below)}};
+     }},
+    {"synchronized",
+     [](any_resource below) {
+       return any_resource{synchronized_resource<any_resource>{std::move(below)}};
+     }},
+    {"tracked",
+     [](any_resource below) {
+       return any_resource{tracked_resource<any_resource>{std::move(below)}};
+     }},
+};
+
+TEST(Adaptors, AboveEachOtherPassOnWhetherThePoolHasFreed) {
+  for (named_adaptor const& lower : adaptors_above)
+    for (named_adaptor const& upper : adaptors_above) {
+      SCOPED_TRACE(upper.name + std::string{" above "} + lower.name);
+      any_resource refusing{synchronized_resource<pool<host_resource>>{host_resource{}}};
+      statistics_resource<any_resource> counted{upper.make(lower.make(std::move(refusing)))};
+      limited_resource<statistics_resource<any_resource>> source{std::move(counted), 1000};
+      void* const freed = source.allocate(200, 16);
+      void* const kept = source.allocate(100, 16);
+      EXPECT_TRUE(source.deallocate(freed, 200, 16));
+      EXPECT_FALSE(source.deallocate(freed, 200, 16)) << "a double free";
+      EXPECT_EQ(source.allocated(), 100u);
+      EXPECT_EQ(source.upstream().counts().allocated, 100);
+      EXPECT_EQ(source.upstream().counts().allocations_in_use, 1);
+      EXPECT_EQ(source.upstream().counts().peak_allocated, 300);
+      EXPECT_TRUE(source.deallocate(kept, 100, 16));
+    }
 }
 
 }  // namespace adaptors_test

@@ -3,6 +3,7 @@
 
 #include "conformance/resources.hpp"
 #include "host/pools/recording_source.hpp"
+#include "quarry/host/pools/pool.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/limited_resource.hpp"
 
@@ -31,6 +32,17 @@ TEST(StatisticsResource, CountsTheCallsToItsUpstream) {
   EXPECT_EQ(source.counts().allocations_in_use, 1);
   EXPECT_EQ(source.counts().peak_allocations, 2);
   source.deallocate(second, 50, 16);
+}
+
+TEST(StatisticsResource, CountsNoRefusedDeallocationAndNoNullPointer) {
+  statistics_resource<pool<host_resource>> source{std::in_place, host_resource{}};
+  void* const memory = source.allocate(100, 16);
+  EXPECT_TRUE(source.deallocate(memory, 100, 16));
+  EXPECT_FALSE(source.deallocate(memory, 100, 16));
+  EXPECT_TRUE(source.deallocate(nullptr, 100, 16));
+  EXPECT_EQ(source.counts().allocated, 0);
+  EXPECT_EQ(source.counts().allocations_in_use, 0);
+  EXPECT_EQ(source.counts().peak_allocated, 100);
 }
 
 TEST(StatisticsResource, CountsAPartOfTheProgramSeparately) {

@@ -66,7 +66,9 @@ struct slice_request {
   /// The time that a search may last holds for all stages together.
   QUARRY_HD bool begin_next_stage() {
     if (now >= stage::what_was_freed) return false;
-    begin(static_cast<stage>(static_cast<std::uint8_t>(now) + 1));
+    // Only the leader's request has left `next_run`, but all members change stages together.
+    stage const present = now == stage::next_run ? stage::own_class : now;
+    begin(static_cast<stage>(static_cast<std::uint8_t>(present) + 1));
     return true;
   }
   [[nodiscard]] QUARRY_HD bool asks_other_classes() const {

@@ -8,7 +8,6 @@
 #include <array>
 #include <bit>
 #include <cstddef>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -90,7 +89,7 @@ class slice_block_store {
           slabs.begin(), slabs.end(), static_cast<std::byte const*>(address),
           [](std::byte const* left, slab const& right) { return left < right.base; });
     }
-    [[nodiscard]] slab& slab_of(void const* address) { return *std::prev(behind(address)); }
+    [[nodiscard]] slab& slab_of(void const* address) { return *(behind(address) - 1); }
   };
   static constexpr std::uint32_t kinds = 8, blocks_of_slab = 32;
   static constexpr std::uint32_t min_capacity = slice_block::capacity_for(1);

@@ -40,7 +40,8 @@ class QUARRY_POISONS pool {
     return result != nullptr ? result : allocate_otherwise(size);
   }
   /// The same for 1 to `max_quick()` bytes, if a free slice of the size is at hand. Otherwise
-  /// changes nothing and returns nullptr. For callers that look for such a slice without a call.
+  /// changes nothing and returns nullptr. It is short, so that the compiler inlines it into callers
+  /// that have another way to continue.
   [[nodiscard]] void* allocate_quickly(bytes size) {
     auto& list = slices().list_of(size);
     if (list.is_empty()) return nullptr;
@@ -52,8 +53,9 @@ class QUARRY_POISONS pool {
   [[nodiscard]] bytes max_quick() const {
     return Placement::caches ? memory_.slices().maximum() : 0;
   }
-  /// The same at a multiple of `alignment`, a power of two. If it exceeds the alignment of the
-  /// options, the free chunk must be larger by the difference. Also throws `bad_argument`.
+  /// Allocates `size` bytes at a multiple of `alignment`, a power of two. If `alignment` exceeds
+  /// that of the options, the free chunk must be larger by the difference. Throws `out_of_memory`,
+  /// and `bad_argument` if `alignment` is not a power of two.
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     bytes const room = room_to_align("pool", size, alignment, memory_.options().alignment);
     return room == 0 ? allocate(size) : allocate_slowly<true>(size, alignment, room);
@@ -68,15 +70,15 @@ class QUARRY_POISONS pool {
           return deallocate_labelled(slice_block, base);
         });
   }
-  /// The same if a slice without a label serves the allocation; otherwise changes nothing and
-  /// returns false. For callers that free such a slice in their own code, without a call.
+  /// The same if a slice without a label serves the allocation. Otherwise changes nothing and
+  /// returns false. Inlined, as `allocate_quickly` is.
   [[nodiscard]] bool deallocate_quickly(void* pointer) noexcept {
     return deallocate_slice(
         pointer, [](std::uint64_t) { return false; },
         [](detail::slice_block&, std::uint64_t) { return false; });
   }
-  /// Frees a group of up to 64 slices that other threads have freed and poisoned. Returns false if
-  /// there is no such group.
+  /// Frees a group of up to 64 slices that other threads have put into `returned`, and whose memory
+  /// they have poisoned. Returns false if there is no such group. For `thread_arenas`.
   bool deallocate_returned(detail::returned_slices& returned) noexcept {
     return returned.take(
         [this](detail::slice_block const& slice_block) {
@@ -148,6 +150,7 @@ class QUARRY_POISONS pool {
                            : std::optional{chunk_sizes{slice.requested(), slice_block->slice()}};
   }
 
+  /// The pool's sizes in bytes and counts of calls (pool_options.hpp).
   [[nodiscard]] pool_counts counts() const {
     auto const& source = memory_.source();
     auto const& slices = memory_.slices();

@@ -53,7 +53,7 @@ struct pool_counts : pool_state {
   std::uint64_t invalid_frees = 0;  // frees of addresses that were not in use
   std::uint64_t overruns = 0;       // frees of allocations with a changed red zone
   std::size_t allocations_in_use = 0;
-  bytes largest_free = 0;
+  bytes largest_free = 0;  // the largest free chunk
 };
 
 /// The options with the defaults filled in. Throws `bad_argument`.

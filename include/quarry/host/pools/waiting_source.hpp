@@ -51,10 +51,13 @@ class waiting_source {
   [[nodiscard]] void* allocate(bytes size, bytes alignment, cuda_stream) {
     return allocate_sync(size, alignment);
   }
-  void deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
-    if (pointer == nullptr) return;
+  /// Returns false if it refuses the pointer.
+  bool deallocate(void* pointer, bytes, bytes, cuda_stream stream) noexcept {
+    if (pointer == nullptr) return true;
     bool const is_done = order_.finish(stream);
-    if (deallocate_or_keep(pointer, is_done)) (void)deallocate_kept();
+    outcome const found = deallocate_or_keep(pointer, is_done);
+    if (found == outcome::retry) (void)deallocate_kept();
+    return found != outcome::refused;
   }
   [[nodiscard]] void* allocate_sync(bytes size, bytes alignment) {
     try {
@@ -64,8 +67,8 @@ class waiting_source {
     }
     return allocate_locked(size, alignment);
   }
-  void deallocate_sync(void* pointer, bytes, bytes) noexcept {
-    if (pointer != nullptr) (void)deallocate_or_keep(pointer, true);
+  bool deallocate_sync(void* pointer, bytes, bytes) noexcept {
+    return pointer == nullptr || deallocate_or_keep(pointer, true) != outcome::refused;
   }
 
   /// Calls `work(resource)` while no other thread uses the resource.
@@ -108,23 +111,25 @@ class waiting_source {
     return result;
   }
 
-  /// Returns the memory to the resource if the stream `is_done`; otherwise keeps it. Returns true
-  /// if it is time to retry the wait for the kept memory.
-  [[nodiscard]] bool deallocate_or_keep(void* pointer, bool is_done) noexcept {
+  /// `retry`: accepted, and it is time to retry the wait for the kept memory.
+  enum class outcome { refused, accepted, retry };
+  /// Returns the memory to the resource if the stream `is_done`; otherwise keeps it.
+  [[nodiscard]] outcome deallocate_or_keep(void* pointer, bool is_done) noexcept {
     std::lock_guard const lock{mutex_};
     auto const found = allocated_.find(pointer);
     if (found == allocated_.end() || found->second.is_kept()) {
       ++invalid_frees_;
-      return false;
+      return outcome::refused;
     }
     if (!is_done) {
       found->second.kept_for = attempts_ + 1;
       ++kept_;
-      return false;
+      return outcome::accepted;
     }
     resource_.deallocate(pointer, found->second.size, found->second.alignment);
     allocated_.erase(found);
-    return kept_ != 0 && ++since_attempt_ >= pause_;
+    bool const is_due = kept_ != 0 && ++since_attempt_ >= pause_;
+    return is_due ? outcome::retry : outcome::accepted;
   }
 
   /// Waits for all streams, without the lock, and then returns the memory that was kept before the

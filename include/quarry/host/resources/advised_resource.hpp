@@ -56,8 +56,8 @@ class advised_resource : public resource_adaptor<advised_resource<Upstream>, Ups
     return result;
   }
   template <class Call>
-  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
-    call.deallocate(upstream_, pointer, size, alignment);
+  bool deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    return call.deallocate(upstream_, pointer, size, alignment);
   }
 
   template <class Call>

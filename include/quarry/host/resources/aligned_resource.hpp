@@ -17,7 +17,9 @@ namespace quarry::inline QUARRY_ABI {
 /// Provides larger alignments than its upstream can. For an alignment above `max_upstream`, the
 /// upstream's maximum, it requests `alignment` bytes more and returns an aligned address inside.
 /// It stores the upstream's address in a table of its own, because the host may not be able to
-/// access the memory. Accepts each kind of call that the upstream accepts.
+/// access the memory. With such an alignment it refuses to
+/// free an address that is not in the table.
+/// Accepts each kind of call that the upstream accepts.
 ///
 /// Threads may share it if they may share the upstream. It locks its table for alignments above
 /// `max_upstream` only, and never while the upstream works.
@@ -56,14 +58,12 @@ class aligned_resource : public resource_adaptor<aligned_resource<Upstream>, Ups
     return result;
   }
   template <class Call>
-  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
-    if (alignment <= max_upstream_) {
-      call.deallocate(upstream_, pointer, size, alignment);
-      return;
-    }
+  bool deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    if (alignment <= max_upstream_) return call.deallocate(upstream_, pointer, size, alignment);
+    if (pointer == nullptr) return true;
     // Another thread may get the address as soon as the upstream has it, so the entry goes first.
     void* const whole = remove(pointer);
-    if (whole != nullptr) call.deallocate(upstream_, whole, size + alignment, max_upstream_);
+    return whole != nullptr && call.deallocate(upstream_, whole, size + alignment, max_upstream_);
   }
 
   struct state {

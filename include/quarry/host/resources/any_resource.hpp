@@ -3,6 +3,7 @@
 
 #include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/resource.hpp"
+#include "quarry/host/resources/resource_adaptor.hpp"
 
 #include <concepts>
 #include <memory>
@@ -25,8 +26,9 @@ class any_resource {
   [[nodiscard]] void* allocate(bytes size, bytes alignment) {
     return model_->allocate(size, alignment);
   }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    model_->deallocate(pointer, size, alignment);
+  /// Returns false if the resource says that it has refused the pointer.
+  bool deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    return model_->deallocate(pointer, size, alignment);
   }
   [[nodiscard]] memory_location location() { return model_->location(); }
   void synchronize() { model_->synchronize(); }
@@ -39,7 +41,7 @@ class any_resource {
   struct model {
     virtual ~model() = default;
     [[nodiscard]] virtual void* allocate(bytes size, bytes alignment) = 0;
-    virtual void deallocate(void* pointer, bytes size, bytes alignment) noexcept = 0;
+    virtual bool deallocate(void* pointer, bytes size, bytes alignment) noexcept = 0;
     [[nodiscard]] virtual memory_location location() = 0;
     virtual void synchronize() = 0;
     [[nodiscard]] virtual std::optional<bytes> reserved() = 0;
@@ -53,8 +55,8 @@ class any_resource {
     [[nodiscard]] void* allocate(bytes size, bytes alignment) override {
       return resource.allocate(size, alignment);
     }
-    void deallocate(void* pointer, bytes size, bytes alignment) noexcept override {
-      resource.deallocate(pointer, size, alignment);
+    bool deallocate(void* pointer, bytes size, bytes alignment) noexcept override {
+      return plain_call{}.deallocate(resource, pointer, size, alignment);
     }
     [[nodiscard]] memory_location location() override { return location_of(resource); }
     void synchronize() override { quarry::synchronize(resource); }

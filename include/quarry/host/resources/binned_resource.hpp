@@ -3,6 +3,7 @@
 
 #include "quarry/host/registry/memory_location.hpp"
 #include "quarry/host/resources/fixed_size_resource.hpp"
+#include "quarry/host/resources/resource_adaptor.hpp"
 
 #include <bit>
 #include <utility>
@@ -47,12 +48,10 @@ class QUARRY_POISONS binned_resource {
     if (is_large(size, alignment)) return large_.allocate(size, alignment);
     return bins_[bin_of(size, alignment)].allocate(size, alignment);
   }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
-    if (is_large(size, alignment)) {
-      large_.deallocate(pointer, size, alignment);
-    } else {
-      bins_[bin_of(size, alignment)].deallocate(pointer, size, alignment);
-    }
+  /// Returns false if `Large` or the slots refuse the pointer.
+  bool deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+    if (is_large(size, alignment)) return plain_call{}.deallocate(large_, pointer, size, alignment);
+    return bins_[bin_of(size, alignment)].deallocate(pointer, size, alignment);
   }
 
   [[nodiscard]] Large& large() { return large_; }

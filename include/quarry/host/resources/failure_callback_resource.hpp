@@ -50,8 +50,8 @@ class failure_callback_resource
     }
   }
   template <class Call>
-  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
-    call.deallocate(upstream_, pointer, size, alignment);
+  bool deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    return call.deallocate(upstream_, pointer, size, alignment);
   }
 
   Upstream upstream_;

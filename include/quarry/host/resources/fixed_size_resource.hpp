@@ -92,22 +92,24 @@ class QUARRY_POISONS fixed_size_resource {
     return result;
   }
 
-  /// Frees a slot. Does nothing if `pointer` is not the base address of an allocated slot.
-  void deallocate(void* pointer, bytes, bytes) noexcept {
+  /// Frees a slot. Returns false, and does nothing, if `pointer` is not the base address of an
+  /// allocated slot.
+  bool deallocate(void* pointer, bytes, bytes) noexcept {
     auto const address = reinterpret_cast<std::uint64_t>(pointer);
     auto const next_block = blocks_.upper_bound(address);
-    if (next_block == blocks_.begin()) return;
+    if (next_block == blocks_.begin()) return false;
     auto& [base, slots] = *std::prev(next_block);
     std::uint64_t const slot = (address - base) / slot_;
-    if (slot >= slots_ || (address - base) % slot_ != 0) return;
+    if (slot >= slots_ || (address - base) % slot_ != 0) return false;
     word const bit = word{1} << slot % bits_per_word;
     auto const index = static_cast<std::uint32_t>(slot / bits_per_word);
-    if ((slots.free[index] & bit) != 0) return;
+    if ((slots.free[index] & bit) != 0) return false;
     if (detail::is_poisoned(upstream_)) detail::poison(pointer, slot_);
     slots.free[index] |= bit;
     slots.hint = std::min(slots.hint, index);
     if (slots.count++ == 0) with_free_.emplace_back(base, &slots);  // has capacity for all blocks
     --allocated_;
+    return true;
   }
 
   [[nodiscard]] std::size_t allocated() const { return allocated_; }

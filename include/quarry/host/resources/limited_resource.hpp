@@ -20,8 +20,7 @@ namespace quarry::inline QUARRY_ABI {
 /// the upstream then refuses counts for that time, and may make another thread's request fail.
 ///
 /// A null pointer changes no count, and neither does a pointer that the upstream refuses, as a pool
-/// does at a double free. `synchronized_resource` passes a refusal on; other adaptors between this
-/// one and the pool do not.
+/// does at a double free. Adaptors between this one and the pool pass its refusal on.
 ///
 /// Memory order: a request adds its bytes before it calls the upstream. They are subtracted after
 /// the upstream has freed or refused them. Each change synchronises with all earlier changes
@@ -56,9 +55,10 @@ class limited_resource : public resource_adaptor<limited_resource<Upstream>, Ups
     }
   }
   template <class Call>
-  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+  bool deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     bool const has_freed = call.deallocate(upstream_, pointer, size, alignment);
     if (has_freed && pointer != nullptr) allocated_.add(bytes{0} - size);
+    return has_freed;
   }
   [[noreturn]] void refuse(bytes size, bytes allocated) const {
     throw out_of_memory{

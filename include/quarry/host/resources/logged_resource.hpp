@@ -19,7 +19,8 @@ namespace quarry::inline QUARRY_ABI {
 /// `cuda_async_pool`. With such a source each call takes the stream, too. In the log, no address is
 /// allocated again before it is freed: an allocation is logged after the call, and a deallocation
 /// before the call. The exception is a log that a pool and its own upstream share, because the
-/// first allocation in a block has the block's address. Throws what the upstream throws.
+/// first allocation in a block has the block's address. A deallocation that the upstream then
+/// refuses is in the log, too. Throws what the upstream throws.
 template <class Upstream>
 class logged_resource : public resource_adaptor<logged_resource<Upstream>, Upstream> {
  public:
@@ -57,9 +58,9 @@ class logged_resource : public resource_adaptor<logged_resource<Upstream>, Upstr
     }
   }
   template <class Call>
-  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+  bool deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     log_->write(action::free, pointer, size, call.handle());
-    call.deallocate(upstream_, pointer, size, alignment);
+    return call.deallocate(upstream_, pointer, size, alignment);
   }
 
   Upstream upstream_;

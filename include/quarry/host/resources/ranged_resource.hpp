@@ -64,9 +64,9 @@ class ranged_resource : public resource_adaptor<ranged_resource<Upstream, Ranges
     return call.allocate(upstream_, size, alignment);
   }
   template <class Call>
-  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+  bool deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     range const shown{ranges_, deallocate_};
-    call.deallocate(upstream_, pointer, size, alignment);
+    return call.deallocate(upstream_, pointer, size, alignment);
   }
 
   Upstream upstream_;

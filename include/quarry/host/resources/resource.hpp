@@ -19,7 +19,9 @@ inline constexpr char const* request_too_large =
 /// `out_of_memory`, `resource_failed`, or `bad_argument` if the alignment is not a power of two,
 /// and then changes nothing. For an alignment that is larger than the resource supports, CUDA's
 /// resources throw `out_of_memory` and others throw `bad_argument`. `deallocate` takes memory that
-/// `allocate` returned, with the same size and alignment. It never throws. Resources are movable.
+/// `allocate` returned, with the same size and alignment. It never throws. It may return a bool, as
+/// pools and adaptors do: false if it has refused the pointer and freed nothing. Resources are
+/// movable.
 /// Threads may share a resource only if its documentation says so; otherwise the user must
 /// serialise the calls.
 template <class Resource>

@@ -97,6 +97,10 @@ struct sync_call {
 /// friend: `allocate_by(call, size, alignment)` and, noexcept, `deallocate_by(call, pointer, size,
 /// alignment)`. They call the upstream by the functions of `call`, which is a `plain_call`, a
 /// `stream_call` or a `sync_call`.
+///
+/// `deallocate_by` returns what `call.deallocate` returns: false if the upstream has refused the
+/// pointer. It also returns false if the adaptor itself refuses the pointer. If it returns nothing,
+/// that counts as true. The public deallocations return this result to the adaptors above.
 template <class Adaptor, class Upstream>
 class resource_adaptor {
  public:
@@ -105,10 +109,10 @@ class resource_adaptor {
   {
     return self().allocate_by(plain_call{}, size, alignment);
   }
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept
+  bool deallocate(void* pointer, bytes size, bytes alignment) noexcept
     requires takes_plain_calls<Upstream>
   {
-    self().deallocate_by(plain_call{}, pointer, size, alignment);
+    return deallocate_with(plain_call{}, pointer, size, alignment);
   }
 
   /// Allocates in stream order.
@@ -119,8 +123,8 @@ class resource_adaptor {
   }
   template <class Stream>
     requires takes_stream_calls<Upstream, Stream>
-  void deallocate(void* pointer, bytes size, bytes alignment, Stream stream) noexcept {
-    self().deallocate_by(stream_call<Stream>{stream}, pointer, size, alignment);
+  bool deallocate(void* pointer, bytes size, bytes alignment, Stream stream) noexcept {
+    return deallocate_with(stream_call<Stream>{stream}, pointer, size, alignment);
   }
 
   /// Allocates memory that any stream may use at once.
@@ -130,16 +134,20 @@ class resource_adaptor {
     return self().allocate_by(sync_call{}, size, alignment);
   }
   /// Frees memory that no work uses any more.
-  void deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept
+  bool deallocate_sync(void* pointer, bytes size, bytes alignment) noexcept
     requires takes_sync_calls<Upstream>
   {
-    self().deallocate_by(sync_call{}, pointer, size, alignment);
+    return deallocate_with(sync_call{}, pointer, size, alignment);
   }
 
  private:
   friend Adaptor;  // only the adaptor may derive from this
   resource_adaptor() = default;
   [[nodiscard]] Adaptor& self() { return static_cast<Adaptor&>(*this); }
+  template <class Call>
+  bool deallocate_with(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    return detail::has_freed([&] { return self().deallocate_by(call, pointer, size, alignment); });
+  }
 };
 
 }  // namespace quarry::inline QUARRY_ABI

@@ -4,6 +4,7 @@
 #include "quarry/core/errors.hpp"
 #include "quarry/host/detail/poison.hpp"
 #include "quarry/host/resources/resource.hpp"
+#include "quarry/host/resources/resource_adaptor.hpp"
 
 #include <algorithm>
 #include <string>
@@ -61,13 +62,13 @@ class QUARRY_POISONS size_cache_resource {
     release();
     return allocate_upstream(size, alignment);
   }
-  /// Caches an allocation. If `pointer` is null or already cached, changes only the count of
-  /// invalid frees.
-  void deallocate(void* pointer, bytes size, bytes alignment) noexcept {
+  /// Caches an allocation. If `pointer` is null or already cached, returns false and changes only
+  /// the count of invalid frees.
+  bool deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     auto const is_same = [&](cached const& entry) { return entry.memory == pointer; };
     if (pointer == nullptr || std::any_of(kept_.begin(), kept_.end(), is_same)) {
       ++invalid_frees_;
-      return;
+      return false;
     }
     if (kept_.size() == slots_) {
       cached const oldest = kept_.front();
@@ -78,6 +79,7 @@ class QUARRY_POISONS size_cache_resource {
     if (kept_.capacity() < slots_) return return_upstream({pointer, size, alignment});
     kept_.push_back({pointer, size, alignment});
     if (detail::is_poisoned(upstream_)) detail::poison(pointer, size);
+    return true;
   }
   /// Returns all cached allocations to the upstream.
   void release() noexcept {
@@ -101,10 +103,10 @@ class QUARRY_POISONS size_cache_resource {
     reserved_ += size;
     return result;
   }
-  void return_upstream(cached const& freed) noexcept {
+  bool return_upstream(cached const& freed) noexcept {
     reserved_ -= freed.size;
     if (detail::is_poisoned(upstream_)) detail::unpoison(freed.memory, freed.size);
-    upstream_.deallocate(freed.memory, freed.size, freed.alignment);
+    return plain_call{}.deallocate(upstream_, freed.memory, freed.size, freed.alignment);
   }
 
   Upstream upstream_;

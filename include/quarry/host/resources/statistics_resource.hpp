@@ -34,7 +34,9 @@ struct resource_counts {
 /// lock. The counts of a part are the totals less those at its start, so a part counts the calls of
 /// all threads. While other threads allocate, the fields of `counts()` may be from slightly
 /// different moments. An allocation counts from its end to the start of its deallocation. So
-/// `allocated` and its peak never exceed what the upstream has allocated.
+/// `allocated` and its peak never exceed what the upstream has allocated. A null pointer changes no
+/// count. If the upstream refuses a pointer, as a pool does at a double free, the counts are too
+/// low during that call alone.
 template <class Upstream>
 class statistics_resource : public resource_adaptor<statistics_resource<Upstream>, Upstream> {
  public:
@@ -75,18 +77,19 @@ class statistics_resource : public resource_adaptor<statistics_resource<Upstream
       totals_->failures.add(1);
       throw;
     }
-    auto const signed_size = static_cast<std::int64_t>(size);
-    totals_->peak_allocated.raise(totals_->allocated.add(signed_size));
-    totals_->peak_allocations.raise(totals_->allocations_in_use.add(1));
+    totals_->add_in_use(size);
     totals_->total_allocated.add(size);
     totals_->total_allocations.add(1);
     return result;
   }
   template <class Call>
-  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+  bool deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+    if (pointer == nullptr) return call.deallocate(upstream_, pointer, size, alignment);
     totals_->allocated.add(-static_cast<std::int64_t>(size));
     totals_->allocations_in_use.add(-1);
-    call.deallocate(upstream_, pointer, size, alignment);
+    bool const has_freed = call.deallocate(upstream_, pointer, size, alignment);
+    if (!has_freed) totals_->add_in_use(size);
+    return has_freed;
   }
 
   /// A part of the program: the totals at its start, and the peaks of the totals from its start to
@@ -109,6 +112,10 @@ class statistics_resource : public resource_adaptor<statistics_resource<Upstream
     detail::mutex_held_at_fork mutex;
     std::vector<part> parts = std::vector<part>(1);  // the innermost last. Guarded by: the mutex
 
+    void add_in_use(bytes size) {
+      peak_allocated.raise(allocated.add(static_cast<std::int64_t>(size)));
+      peak_allocations.raise(allocations_in_use.add(1));
+    }
     void begin_part() {
       parts.push_back({{allocated.load(), 0, allocations_in_use.load(), 0, total_allocated.load(),
                         total_allocations.load(), failures.load()}});

@@ -18,7 +18,7 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// Threads may share it if they may share the upstream. It holds its own lock while it writes its
 /// table, but not while the upstream works. Costs about 50 bytes for an allocation of 64 bytes, and
-/// about 90 for one of 4 KiB, with 100,000 allocations in use. `deallocate` ignores memory that
+/// about 90 for one of 4 KiB, with 100,000 allocations in use. `deallocate` refuses memory that
 /// this resource did not allocate, or allocated with another size, and counts the call as an
 /// invalid free.
 template <class Upstream>
@@ -78,20 +78,20 @@ class tracked_resource : public resource_adaptor<tracked_resource<Upstream>, Ups
     return result;
   }
   template <class Call>
-  void deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
+  bool deallocate_by(Call call, void* pointer, bytes size, bytes alignment) noexcept {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     {
       detail::lock_unless_lost const lock{shared_->mutex};
-      if (!lock) return;
+      if (!lock) return false;
       auto const found = shared_->table.find(base);
       if (found.id == detail::no_chunk || shared_->table[found.id].requested() != size) {
         ++shared_->invalid_frees;
-        return;
+        return false;
       }
       if (shared_->table[found.id].is_labelled()) shared_->registered.forget(base);
       shared_->table.remove_allocation(found);
     }
-    call.deallocate(upstream_, pointer, size, aligned(alignment));
+    return call.deallocate(upstream_, pointer, size, aligned(alignment));
   }
 
   struct state {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "split_by_messages.hpp"
-
+#include "collective.hpp"
+#include "group_tree.hpp"
+#include "new_communicators.hpp"
 #include "scratch.hpp"
-#include "splitting.hpp"
+#include "split_order.hpp"
 
 #ifdef QUARRY_MPI_PROCESSES
 namespace quarry::inline QUARRY_ABI::mpi {
@@ -48,17 +49,24 @@ QUARRY_SLOW void sort(std::uint32_t* numbers, std::uint32_t count, wish const* w
   return made;
 }
 
-}  // namespace
-
-QUARRY_SLOW std::uint32_t context_of_first(rank_state& rank, membership& among, call which) {
+/// The first of two new contexts, which the first member draws; 0 if all are in use. All members
+/// call it.
+[[nodiscard]] QUARRY_SLOW std::uint32_t context_of_first(rank_state& rank, membership& among,
+                                                         call which) {
   std::uint32_t context = among.rank == 0 ? new_contexts() : 0;
   broadcast_bytes(rank, among, &context, sizeof(context), 0, which);
   return context;
 }
 
-QUARRY_SLOW int split_by_messages(rank_state& rank, MPI_Comm handle, wish const& own,
-                                  MPI_Comm* part, call which, char const* function) {
+}  // namespace
+
+/// The first member collects all wishes and sends them to all members, so that each of n members
+/// needs 12 n bytes for the time of the call. Members of different colors share a context: no rank
+/// has two of the parts.
+QUARRY_SLOW int split_members(rank_state& rank, MPI_Comm handle, int color, int key, MPI_Comm* part,
+                              call which, char const* function) {
   membership& among = *member(rank, handle);
+  wish const own{color, key, rank.rank};
   MPI_Errhandler const handler = among.handler;
   std::uint32_t const size = among.size;
   std::uint32_t const context = context_of_first(rank, among, which);
@@ -82,6 +90,22 @@ QUARRY_SLOW int split_by_messages(rank_state& rank, MPI_Comm handle, wish const&
   if (own.color == MPI_UNDEFINED && context != 0) return MPI_SUCCESS;
   if (made != nullptr && join(rank, made, new_rank, handler, part) != nullptr) return MPI_SUCCESS;
   return fail(rank, handle, MPI_ERR_NO_MEM, function, "size", size);
+}
+
+QUARRY_SLOW communicator* copy_of_members(rank_state& rank, membership& at) {
+  std::uint32_t const context = context_of_first(rank, at, call::comm_dup);
+  return copy_of(*at.shared, context);
+}
+
+QUARRY_SLOW communicator* communicator_of(rank_state& rank, group& members, std::uint32_t own,
+                                          int tag) {
+  std::uint32_t context = own == 0 ? new_contexts() : 0;
+  group_tree const tree{rank, members, own, tag};
+  tree.broadcast(&context, sizeof(context));
+  communicator* const made = new_communicator(members.size, members.size, 1, context, false);
+  for (std::uint32_t i = 0; made != nullptr && i < members.size; ++i)
+    made->members[i] = members.world_rank(i);
+  return made;
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi
