@@ -16,7 +16,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 struct process_layout {
-  static_assert(QUARRY_STATE_LAYOUT == 5);
+  static_assert(QUARRY_STATE_LAYOUT == 6);
 
   static_assert(sizeof(process_state) == 524312);
   static_assert(offsetof(process_state, changes) == 524288);
@@ -84,9 +84,9 @@ struct process_layout {
   static_assert(sizeof(base_table) == 64);
   static_assert(sizeof(object_starts) == 1065224);
   static_assert(sizeof(slice_map) == 262144);
-  static_assert(sizeof(slice_block) == 8256);
+  static_assert(sizeof(slice_block) == 8296);
   static_assert(sizeof(slice_group) == 16);
-  static_assert(slice_block::bytes_of(32) == 192 && slice_block::bytes_of(4096) == 9280);
+  static_assert(slice_block::bytes_of(32) == 192 && slice_block::bytes_of(4096) == 9344);
 
   static_assert(sizeof(page_map::node) == 24);
   static_assert(offsetof(page_map::node, next) == 8);

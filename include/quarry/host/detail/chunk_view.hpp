@@ -90,10 +90,12 @@ struct chunk_view {
     return found ? found : find_midst(address);
   }
 
-  /// The slice block that has `address`, which is below 2^48; nullptr if none has.
+  /// The slice block that has `address`, which is below 2^48; nullptr if none has. If the map page
+  /// is lent, the borrower's block.
   [[nodiscard]] slice_block* slice_block_of(std::uint64_t address) const {
     slice_map const* const loaded = slices.load_acquire();
-    return loaded == nullptr ? nullptr : loaded->look(address);
+    slice_block* const block = loaded == nullptr ? nullptr : loaded->look(address);
+    return block == nullptr ? nullptr : block->for_readers();
   }
 
   /// Calls `visit(record)` for each allocation, slices included. May miss allocations that change
@@ -111,8 +113,7 @@ struct chunk_view {
         return;  // the array was outgrown, and may belong to another pool
       if (found) visit(found);
       if (map_page == 0 || map_page >= object_starts::end) continue;
-      slice_block const* const block = loaded->look(map_page);
-      if (block != nullptr) block->for_each(visit);
+      if (slice_block* const block = loaded->look(map_page)) block->for_readers()->for_each(visit);
     }
   }
 

@@ -103,6 +103,33 @@ class QUARRY_POISONS pool_growth {
 
   // --- Slices and counts.
 
+  /// Whether an allocation of `size` bytes needs a block of slices in memory that the pool has not
+  /// used before: then a map page of another pool saves memory.
+  [[nodiscard]] bool needs_map_page(bytes size) const {
+    if (size - 1 >= slice_block::max_slice) return false;
+    bool const has_memory = arena_.reserved() != 0;
+    bytes const peak = std::max(peak_granted_, peak_granted_before_);
+    if (arena_.in_use() + slice_block::size <= peak) return false;
+    if (slices_.map() == nullptr) return may_have_slices_ && !has_memory;
+    return size <= slices_.maximum() && slices_.needs_block(size, !has_memory);
+  }
+  /// Whether the pool needs a block of the resource for a map page.
+  [[nodiscard]] bool lacks_map_page() const {
+    return arena_.largest_free() < slice_block::size;
+  }
+  /// Borrows a map page for allocations of `size` bytes. Returns false if there is no memory for
+  /// its bookkeeping.
+  [[nodiscard]] bool borrow_map_page(slice_block& origin, bytes size) noexcept {
+    try {
+      if (slices_.map() == nullptr) begin_slices();
+      if (size > slices_.maximum()) return false;
+      slices_.borrow(origin, size);
+      return true;
+    } catch (std::bad_alloc const&) {
+      return false;
+    }
+  }
+
   void flush_slices(slice_block const& block) noexcept { slices_.flush(block, pages()); }
   void count_allocation(bytes size) {
     count_slice(size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/detail/single_writer.hpp"
 #include "quarry/host/detail/slice_block.hpp"
 
 #include <atomic>
@@ -53,7 +54,8 @@ class returned_slices_of {
     return (freed >> number % group_type::size & 1) != 0;
   }
 
-  /// For the owner: whether there are no slices to take. May be true if they were freed just now.
+  /// For any thread: whether there are no slices to take. May be wrong if threads free or take
+  /// slices meanwhile.
   [[nodiscard]] bool is_empty() const noexcept {
     return (next_ | kept_ | head_.load(std::memory_order_relaxed)) == 0;  // (H)
   }
@@ -93,17 +95,19 @@ class returned_slices_of {
   }
   /// Takes the list. Keeps its latest group for last, because other threads may still free in it.
   void refill() noexcept {
-    next_ = std::exchange(kept_, 0);
+    next_ = kept_;
+    kept_ = 0;
     if (next_ != 0 || head_.load(std::memory_order_relaxed) == 0) return;   // (H)
     std::uint64_t const list = head_.exchange(0, std::memory_order_acquire);  // (T)
     auto& block = *reinterpret_cast<Block*>(list & ~group_mask);
     group_type& group =
         block.group_of(static_cast<std::uint32_t>(list & group_mask) * group_type::size);
-    next_ = std::exchange(group.next, 0);
-    (next_ == 0 ? next_ : kept_) = list;
+    std::uint64_t const rest = std::exchange(group.next, 0);
+    next_ = rest == 0 ? list : rest;
+    if (rest != 0) kept_ = list;
   }
 
-  std::uint64_t next_ = 0, kept_ = 0;  // Guarded by: the owner
+  single_writer<std::uint64_t> next_, kept_;  // Guarded by: the owner
   alignas(64) typename group_type::word head_{0};
 };
 using returned_slices = returned_slices_of<slice_block>;

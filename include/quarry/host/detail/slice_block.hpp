@@ -17,6 +17,7 @@
 namespace quarry::inline QUARRY_ABI::detail {
 
 class slice_list;  // slices.hpp
+class slices;      // slices.hpp
 
 /// Up to 64 neighbouring slices of a block, for threads that free slices of another thread. Zeroed
 /// memory is a group without freed slices (returned_slices.hpp has the protocol).
@@ -39,6 +40,11 @@ struct slice_group {
 /// The block lies in type-stable memory. One thread writes while others read by `find`. The bits of
 /// a slice in use do not change, except for its label flag. Zeroed memory is a block without
 /// slices.
+///
+/// A pool may lend the map page of a block without slices in use to another pool, which lays out a
+/// block of its own there. All slices of the lender's block are free meanwhile, so the lender
+/// refuses each address of the map page. Readers reach the lender's block by the page map, and
+/// continue to the borrower's block (`for_readers`).
 class slice_block {
   static constexpr std::uint16_t free_flag = 0x8000, labelled_flag = 0x4000;
 
@@ -57,8 +63,13 @@ class slice_block {
   }
 
   /// Divides the map page at `base` into free slices of `slice` bytes. Requires a block without
-  /// slices.
-  void lay_out(std::uint64_t base, bytes slice, slice_list* list) {
+  /// slices. `borrowed_from`: the lender's block, nullptr if the pool has the map page itself.
+  /// `borrower`: the registry's number of the pool; 0 in the latter case.
+  void lay_out(std::uint64_t base, bytes slice, slice_list* list,
+               slice_block* borrowed_from = nullptr, std::uint64_t borrower = 0) {
+    origin_ = borrowed_from;
+    borrower_ = borrower;
+    use_ = map_page_use::own;
     count_ = static_cast<std::uint32_t>(size / slice);
     for (std::uint32_t i = 0; i < count_; ++i) states_[i] = free_with_next(i + 1);
     states_[count_ - 1] = free_with_next(none);
@@ -88,6 +99,18 @@ class slice_block {
     return result;
   }
   [[nodiscard]] bool is_full() const { return first_free_ == none; }
+  /// The lender's block if the map page is borrowed, otherwise nullptr.
+  [[nodiscard]] slice_block* origin() const { return origin_; }
+  /// For any thread: the registry's number of the pool that borrows the map page; 0 if the pool to
+  /// which the page map leads has it.
+  [[nodiscard]] std::uint64_t borrower() const { return borrower_; }
+  /// For any thread: the borrower's block if the map page is lent, otherwise this block.
+  [[nodiscard]] slice_block* for_readers() {
+    slice_block* const loan = loan_.load_acquire();
+    return loan == nullptr ? this : loan;
+  }
+  /// Sets the borrower's block; nullptr ends the loan. For the pool that has the map page.
+  void set_loan(slice_block* block) { loan_ = block; }
   /// The owner's list of free slices of this size.
   [[nodiscard]] slice_list* list() const { return list_; }
 
@@ -212,8 +235,14 @@ class slice_block {
     return free + removed_ == count_;
   }
 
-  slice_block *prev, *next;  // links of the owner's list
+  slice_block *prev, *next;  // links of the owner's list; while it is lent, of the borrower's list
   std::size_t position;      // the block's index in the owner's table
+  /// Who uses the map page: the pool; nobody, so that the pool may lend it; or another pool.
+  enum class map_page_use : std::uint16_t { own, spare, lent };
+  /// Guarded by: the mutex of the pool's slices.
+  [[nodiscard]] map_page_use use() const { return use_; }
+  void set_use(map_page_use use) { use_ = use; }
+  slices* lender;  // the slices to which a lent block returns
 
  private:
   [[nodiscard]] static std::uint16_t free_with_next(std::uint32_t next) {
@@ -235,6 +264,10 @@ class slice_block {
   single_writer<std::uint32_t> slice_, inverse_, count_;
   std::uint32_t first_free_ = 0, removed_ = 0;
   std::uint16_t layouts_ = 0;  // wraps around
+  map_page_use use_ = map_page_use::own;
+  slice_block* origin_ = nullptr;
+  single_writer<slice_block*> loan_;
+  single_writer<std::uint64_t> borrower_;
   single_writer<std::uint16_t> states_[size / min_slice + 1];
 };
 

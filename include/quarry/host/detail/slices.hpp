@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/host/detail/make_room.hpp"
+#include "quarry/host/detail/returned_slices.hpp"
 #include "quarry/host/detail/slice_block_store.hpp"
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <bit>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace quarry::inline QUARRY_ABI::detail {
@@ -69,6 +72,18 @@ class slice_list {
 ///
 /// `MapPages` supplies the memory of blocks: `allocate()` returns the address of a map page, or
 /// nullopt; `deallocate(base)` returns the map page to the pool. Neither throws.
+///
+/// Pools that `share` their slices lend each other map pages. Another thread then puts slices that
+/// threads have freed into the blocks, although the owner is in no call (`lend`). A block without
+/// slices in use becomes spare, and the other pool borrows its map page. The borrower gives the map
+/// page back when its own block there has no slices in use. A spare block returns to the owner's
+/// pool when the owner next needs a block or calls `release`.
+///
+/// A mutex guards the blocks, their lists and the list of returned slices then. The owner alone
+/// uses the quick lists, without the mutex. So most of its calls take no lock; the others take it
+/// once for half a quick list. No thread holds two of these mutexes, nor one of them while it calls
+/// the resource. A thread holds it for at most 16 groups of returned slices, except in `release`.
+/// If the mutex is lost in the child of a fork, slices in the blocks stay unused.
 class slices {
  public:
   /// `alignment`: of all slices.
@@ -89,6 +104,7 @@ class slices {
   /// too few slices. `reports_all`: `deallocate` returns true for each free. Throws std::bad_alloc.
   void begin(bool reports_all = false) {
     if (slice_map_ != nullptr || shift_ > largest_shift) return;
+    guard const lock{mutex_};
     if (rooms_ == nullptr)
       rooms_ = static_cast<slice_list_room*>(
           type_stable_allocate(type_stable_use::slice_lists, rooms_size));
@@ -110,6 +126,8 @@ class slices {
   /// slice and the class gets no new block.
   template <class MapPages>
   [[nodiscard]] std::optional<std::uint64_t> allocate_slowly(bytes size, MapPages const& pages) {
+    guard const lock{mutex_};
+    if (!lock) return std::nullopt;
     std::uint32_t const index = class_of(size);
     slice_list& list = quick_[index];
     std::ptrdiff_t const wanted = capacity_of(index) / 2;
@@ -176,41 +194,162 @@ class slices {
   void flush(slice_block const& block, MapPages const& pages) {
     std::uint32_t const index = class_of(block);
     std::ptrdiff_t const count = quick_[index].count();
-    if (count == capacity_of(index)) flush(index, count / 2, pages);
+    if (count != capacity_of(index)) return;
+    slice_block* ended = nullptr;
+    {
+      guard const lock{mutex_};
+      flush(index, count / 2, lock ? &pages : nullptr);
+      ended = std::exchange(ended_loans_, nullptr);
+    }
+    give_back(ended);
   }
-  /// Returns all blocks without slices in use to the pool. Returns false if there is no such block.
+  /// Returns all blocks without slices in use to the pool, and map pages that it borrowed to their
+  /// pools. Returns false if no map page returned to the pool.
   template <class MapPages>
   bool release(MapPages const& pages) {
-    std::size_t const old_count = blocks_.size();
-    for (std::uint32_t index = 0; old_count != 0 && index < classes; ++index) {
-      flush(index, quick_[index].count(), pages);
-      if (slice_block* const last = partial_[index]; last != nullptr && last->removed() == 0)
-        return_block(*last, pages);
+    std::size_t old_count = 0, count = 0;
+    slice_block* ended = nullptr;
+    {
+      guard const lock{mutex_};
+      if (!lock) return false;
+      old_count = own_blocks();
+      return_spares(pages, old_count);
+      for (std::uint32_t index = 0; !blocks_.empty() && index < classes; ++index) {
+        flush(index, quick_[index].count(), &pages);
+        if (slice_block* const last = partial_[index]; last != nullptr && last->removed() == 0)
+          return_block(*last, pages);
+      }
+      store_.release();
+      count = own_blocks();
+      ended = std::exchange(ended_loans_, nullptr);
     }
-    store_.release();
-    return blocks_.size() != old_count;
+    give_back(ended);
+    return count != old_count;
   }
+
+  /// @name Slices that pools share.
+  /// @{
+
+  /// Lets other threads call `lend`. Requires a pool without slice blocks. `number`: the pool's
+  /// number in the registry.
+  void share(mutex_held_at_fork& mutex, std::uint64_t number) {
+    mutex_ = &mutex;
+    number_ = number;
+  }
+  /// Bytes that had been requested for slices that other threads put into the blocks, and how many
+  /// slices they refused because these were free.
+  struct freed_elsewhere {
+    bytes requested = 0;
+    std::uint64_t refused = 0;
+  };
+  /// For the owner: takes the freed slices of a group, and calls `work(block, first, bits)` without
+  /// the mutex. Returns false if there are none. Also calls `count(freed_elsewhere)`.
+  template <class Work, class Count>
+  bool take_returned(returned_slices& returned, Work const& work, Count const& count) {
+    slice_block* found = nullptr;
+    std::uint32_t number = 0;
+    std::uint64_t taken = 0;
+    bool has_taken = false;
+    {
+      guard const lock{mutex_};
+      if (!lock) return false;
+      has_taken = returned.take([this](slice_block const& block) { return owns(block); },
+                                [&](slice_block& block, std::uint32_t first, std::uint64_t bits) {
+                                  found = &block;
+                                  number = first;
+                                  taken = bits;
+                                });
+      count(std::exchange(freed_elsewhere_, {}));
+    }
+    if (taken != 0) work(*found, number, taken);
+    return has_taken;
+  }
+  /// For any thread: whether `lend` may find a map page. May be wrong, because the owner works
+  /// meanwhile.
+  [[nodiscard]] bool may_lend(returned_slices const& returned) const {
+    return spare_ != nullptr || !returned.is_empty();
+  }
+  /// For any thread: a block whose map page the caller may borrow (`borrow`) until it calls
+  /// `take_back`. Puts up to `max_groups` groups of `returned` into the blocks until a block has no
+  /// slices in use; decreases `max_groups` by their number. Returns nullptr if no block is spare.
+  [[nodiscard]] slice_block* lend(returned_slices& returned, std::size_t& max_groups) {
+    constexpr std::size_t groups_at_once = 16;
+    while (may_lend(returned)) {
+      guard const lock{mutex_};
+      if (!lock) return nullptr;
+      for (std::size_t i = 0; i < groups_at_once && max_groups != 0; ++i, --max_groups) {
+        if (spare_ != nullptr || ended_loans_ != nullptr) break;
+        bool const has_taken = returned.take(
+            [this](slice_block const& block) { return owns(block); },
+            [this](slice_block& block, std::uint32_t first, std::uint64_t bits) {
+              put_returned(block, first, bits);
+            });
+        if (!has_taken) break;
+      }
+      if (ended_loans_ != nullptr) return std::exchange(ended_loans_, ended_loans_->next);
+      if (slice_block* const lent = take_spare()) {
+        lent->set_use(slice_block::map_page_use::lent);
+        lent->lender = this;
+        return lent;
+      }
+      if (max_groups == 0) return nullptr;
+    }
+    return nullptr;
+  }
+  /// For any thread: ends the loan of a block that `lend` returned.
+  void take_back(slice_block& block) noexcept {
+    guard const lock{mutex_};
+    block.set_loan(nullptr);
+    if (lock) add_spare(block);
+  }
+  /// Whether the next allocation of `size` bytes needs a new block. `at_once`: although the class
+  /// had fewer requests than a block has slices.
+  [[nodiscard]] bool needs_block(bytes size, bool at_once) const {
+    guard const lock{mutex_};
+    std::uint32_t const index = class_of(size);
+    return lock && quick_[index].is_empty() && partial_[index] == nullptr &&
+           (at_once || wanted_[index] >= slice_block::size / slice_of(index));
+  }
+  /// Lays out a block for allocations of `size` bytes in the map page of `origin`, which `lend` of
+  /// another pool returned. Throws std::bad_alloc; then the caller ends the loan.
+  void borrow(slice_block& origin, bytes size) {
+    guard const lock{mutex_};
+    if (!lock) throw std::bad_alloc{};
+    std::uint32_t const index = class_of(size);
+    reserve_block(origin.begin(), index);
+    origin.set_loan(&make_block(origin.begin(), index, &origin));
+    ++borrowed_;
+  }
+  /// @}
 
   /// O(classes), so that no allocation and no free counts.
   [[nodiscard]] std::size_t in_use() const {
-    std::size_t result = removed_;
-    for (slice_list const& list : quick_) result -= static_cast<std::size_t>(list.count());
-    return result;
+    guard const lock{mutex_};
+    return count_in_use();
   }
-  [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
+  /// The pool's map pages that are slice blocks, with those that are spare or lent.
+  [[nodiscard]] std::size_t blocks() const {
+    guard const lock{mutex_};
+    return own_blocks();
+  }
   /// Bytes of bookkeeping: resident pages and lists. O(pages), by system calls.
   [[nodiscard]] bytes footprint() const {
+    guard const lock{mutex_};
     if (slice_map_ == nullptr) return 0;
     return blocks_.capacity() * sizeof(void*) + type_stable_resident(rooms_, rooms_size) +
            slice_map_->resident(leaves_) + store_.footprint();
   }
   /// Describes each violated invariant; empty if there is none.
   [[nodiscard]] std::vector<std::string> audit() const {
+    guard const lock{mutex_};
     std::vector<std::string> problems;
     auto const expect = [&](bool holds, char const* problem, std::uint64_t address) {
       if (!holds) problems.push_back(std::string{problem} + " at " + std::to_string(address));
     };
-    std::size_t removed = 0, with_free = 0, listed = 0, allocated = 0;
+    auto const is_own = [](slice_block const& block) {
+      return block.use() == slice_block::map_page_use::own;
+    };
+    std::size_t removed = 0, with_free = 0, listed = 0, allocated = 0, spare = 0, borrowed = 0;
     for (slice_block const* const block : blocks_) {
       expect(block->is_in_order(), "slices are linked wrongly", block->begin());
       expect(slice_map_->at(block->begin()) == block, "a slice block is not found", block->begin());
@@ -218,13 +357,20 @@ class slices {
              block->begin());
       removed += block->removed();
       allocated += block->in_use();
-      with_free += !block->is_full();
+      with_free += !block->is_full() && is_own(*block);
+      spare += block->use() == slice_block::map_page_use::spare;
+      borrowed += block->origin() != nullptr;
+      expect(is_own(*block) || block->removed() == 0, "a spare or lent block has slices in use",
+             block->begin());
     }
+    for (slice_block const* block = spare_; block != nullptr && spare != 0; block = block->next)
+      --spare;
+    expect(spare == 0 && borrowed == borrowed_, "blocks are counted wrongly", borrowed);
     for (std::uint32_t index = 0; index < classes; ++index) {
       for (slice_block const* block = partial_[index]; block != nullptr && listed <= blocks_.size();
            block = block->next, ++listed) {
-        expect(!block->is_full() && class_of(*block) == index, "a slice block is in a wrong list",
-               block->begin());
+        expect(!block->is_full() && is_own(*block) && class_of(*block) == index,
+               "a slice block is in a wrong list", block->begin());
       }
       for (slice_block::handle const& slice : quick_[index]) {
         slice_block* const block = find_block(slice.base);
@@ -235,11 +381,12 @@ class slices {
     }
     expect(listed == with_free, "lists lack slice blocks with free slices", with_free);
     for (slice_block const* const block : blocks_) {
+      if (!is_own(*block)) continue;
       bool const is_alone = block->prev == nullptr && block->next == nullptr;
       expect(block->removed() != 0 || is_alone, "an unused slice block is still in the pool",
              block->begin());
     }
-    expect(removed == removed_ && allocated == in_use(), "slices are counted wrongly", removed);
+    expect(removed == removed_ && allocated == count_in_use(), "slices are counted wrongly", removed);
     return problems;
   }
 
@@ -276,6 +423,92 @@ class slices {
     return bytes{index - (doubling << step_bits) + 1} << doubling << shift_;
   }
 
+  /// Holds the mutex of shared slices. False if it is lost. Does nothing if they are not shared.
+  class guard {
+   public:
+    explicit guard(mutex_held_at_fork* mutex)
+        : mutex_{mutex}, is_locked_{mutex != nullptr && mutex->lock_unless_lost()} {}
+    guard(guard const&) = delete;
+    guard& operator=(guard const&) = delete;
+    ~guard() {
+      if (is_locked_) mutex_->unlock();
+    }
+    explicit operator bool() const { return is_locked_ || mutex_ == nullptr; }
+
+   private:
+    mutex_held_at_fork* mutex_;
+    bool is_locked_;
+  };
+
+  [[nodiscard]] std::size_t count_in_use() const {
+    std::size_t result = removed_;
+    for (slice_list const& list : quick_) result -= static_cast<std::size_t>(list.count());
+    return result;
+  }
+  [[nodiscard]] std::size_t own_blocks() const { return blocks_.size() - borrowed_; }
+  [[nodiscard]] bool owns(slice_block const& block) const {
+    std::uint64_t const base = block.begin();
+    return base < object_starts::end && slice_map_->at(base) == &block;
+  }
+  /// Puts slice `first + i` into its block for each bit i. No quick list has these slices.
+  void put_returned(slice_block& block, std::uint32_t first, std::uint64_t bits) {
+    bool has_put = false;
+    for (; bits != 0; bits &= bits - 1) {
+      auto const number = first + static_cast<std::uint32_t>(std::countr_zero(bits));
+      auto const state = block[number];
+      if (state.has_flags() || number >= block.count()) {
+        ++freed_elsewhere_.refused;
+        continue;
+      }
+      freed_elsewhere_.requested += state.requested();
+      if (block.is_full()) link(block);
+      block.put(block.at(number));
+      --removed_;
+      has_put = true;
+    }
+    if (!has_put || block.removed() != 0) return;
+    unlink(block);
+    forget_block_of(class_of(block));
+    block.origin() == nullptr ? add_spare(block) : end_loan(block);
+  }
+  /// Removes a block, which is in no list, from a map page that another pool lends.
+  void end_loan(slice_block& block) {
+    slice_block* const origin = block.origin();
+    remove_block(block);
+    --borrowed_;
+    origin->next = ended_loans_;
+    ended_loans_ = origin;
+  }
+  void add_spare(slice_block& block) {
+    block.set_use(slice_block::map_page_use::spare);
+    block.next = spare_;
+    spare_ = &block;
+  }
+  /// nullptr if no block is spare.
+  [[nodiscard]] slice_block* take_spare() {
+    slice_block* const block = spare_;
+    if (block != nullptr) spare_ = block->next;
+    return block;
+  }
+  /// Returns the map pages of up to `maximum` spare blocks to the pool.
+  template <class MapPages>
+  void return_spares(MapPages const& pages, std::size_t maximum) {
+    for (; spare_ != nullptr && maximum != 0; --maximum) {
+      slice_block& block = *take_spare();
+      std::uint64_t const base = block.begin();
+      remove_block(block);
+      pages.deallocate(base);
+    }
+  }
+  /// Gives lenders their map pages back. Must not be called with the mutex, because it takes those
+  /// of the lenders.
+  static void give_back(slice_block* ended_loans) noexcept {
+    while (ended_loans != nullptr) {
+      slice_block& origin = *std::exchange(ended_loans, ended_loans->next);
+      origin.lender->take_back(origin);
+    }
+  }
+
   /// Lays out a new block for a class. Returns false if the class is not due for a block, or if
   /// there is no memory.
   template <class MapPages>
@@ -286,37 +519,53 @@ class slices {
       ++wanted_[index];
       return false;
     }
+    constexpr std::size_t spares_at_once = 16;
+    return_spares(pages, spares_at_once);
     auto const base = pages.allocate();
     if (!base) {  // starts to count again, so that the pool is not asked soon
       wanted_[index] = 0;
       return false;
     }
     try {
-      slice_map_->reserve(*base, leaves_);
-      make_room(blocks_, blocks_.size() + 1);
-      store_.reserve(count);
+      reserve_block(*base, index);
     } catch (std::bad_alloc const&) {
       pages.deallocate(*base);
       return false;
     }
-    slice_block& fresh = store_.take(count);
-    fresh.lay_out(*base, slice, &quick_[index]);
+    make_block(*base, index, nullptr);
+    return true;
+  }
+  /// Makes room for `make_block`. Throws std::bad_alloc.
+  void reserve_block(std::uint64_t base, std::uint32_t index) {
+    slice_map_->reserve(base, leaves_);
+    make_room(blocks_, blocks_.size() + 1);
+    store_.reserve(static_cast<std::uint32_t>(slice_block::size / slice_of(index)));
+  }
+  /// Lays out a block for a class in the map page at `base`, which `origin` lends unless it is
+  /// nullptr.
+  slice_block& make_block(std::uint64_t base, std::uint32_t index, slice_block* origin) {
+    bytes const slice = slice_of(index);
+    slice_block& fresh = store_.take(static_cast<std::uint32_t>(slice_block::size / slice));
+    fresh.lay_out(base, slice, &quick_[index], origin, origin == nullptr ? 0 : number_);
     fresh.position = blocks_.size();
     blocks_.push_back(&fresh);
     ++block_counts_[index];
     link(fresh);
-    slice_map_->set(*base, &fresh);
-    recent_leaf_ = &slice_map_->leaf_of(*base);
-    recent_begin_ = *base / slice_map::leaf_bytes * slice_map::leaf_bytes;
+    slice_map_->set(base, &fresh);
+    recent_leaf_ = &slice_map_->leaf_of(base);
+    recent_begin_ = base / slice_map::leaf_bytes * slice_map::leaf_bytes;
     recent_bytes_ = slice_map::leaf_bytes;
-    return true;
+    return fresh;
   }
 
+  /// Takes the first `count` slices out of a quick list and returns them to the blocks. If `pages`
+  /// is nullptr, because the mutex is lost, nobody gets them.
   template <class MapPages>
-  void flush(std::uint32_t index, std::ptrdiff_t count, MapPages const& pages) {
+  void flush(std::uint32_t index, std::ptrdiff_t count, MapPages const* pages) {
     slice_list& list = quick_[index];
-    for (auto const* slice = list.begin(); slice != list.begin() + count; ++slice)
-      put_back(*slice, pages);
+    for (auto const* slice = list.begin(); pages != nullptr && slice != list.begin() + count;
+         ++slice)
+      put_back(*slice, *pages);
     list.remove_first(count);
     removed_ -= static_cast<std::size_t>(count);
   }
@@ -337,15 +586,22 @@ class slices {
   template <class MapPages>
   void return_block(slice_block& block, MapPages const& pages) {
     unlink(block);
+    forget_block_of(class_of(block));
+    if (block.origin() != nullptr) return end_loan(block);
     std::uint64_t const base = block.begin();
-    slice_map_->set(base, nullptr);
+    remove_block(block);
+    pages.deallocate(base);
+  }
+  void forget_block_of(std::uint32_t index) {
+    if (--block_counts_[index] == 0) wanted_[index] = 0;
+  }
+  /// Removes a block, which is in no list, from the map, and keeps its bookkeeping for another.
+  void remove_block(slice_block& block) {
+    slice_map_->set(block.begin(), nullptr);
     blocks_[block.position] = blocks_.back();
     blocks_[block.position]->position = block.position;
     blocks_.pop_back();
-    std::uint32_t const index = class_of(block);
-    if (--block_counts_[index] == 0) wanted_[index] = 0;
     store_.keep(block);
-    pages.deallocate(base);
   }
 
   void link(slice_block& block) {
@@ -377,6 +633,12 @@ class slices {
   std::array<std::uint32_t, classes> wanted_{};  // requests without a block, up to a block's slices
   std::vector<slice_block*> blocks_;
   slice_block_store store_;
+  mutex_held_at_fork* mutex_ = nullptr;   // of shared slices
+  std::uint64_t number_ = 0;              // the pool's number in the registry
+  single_writer<slice_block*> spare_;     // linked by `next`
+  std::size_t borrowed_ = 0;              // blocks in map pages of other pools
+  slice_block* ended_loans_ = nullptr;    // lenders' blocks, linked by `next`, in a call
+  freed_elsewhere freed_elsewhere_;       // since the owner took the counts last
 };
 
 }  // namespace quarry::inline QUARRY_ABI::detail

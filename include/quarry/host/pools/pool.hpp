@@ -80,14 +80,47 @@ class QUARRY_POISONS pool {
   /// Frees a group of up to 64 slices that other threads have put into `returned`, and whose memory
   /// they have poisoned. Returns false if there is no such group. For `thread_arenas`.
   bool deallocate_returned(detail::returned_slices& returned) noexcept {
-    return returned.take(
-        [this](detail::slice_block const& slice_block) {
-          return slices().find_block(slice_block.begin()) == &slice_block;
-        },
+    return slices().take_returned(
+        returned,
         [this](detail::slice_block& slice_block, std::uint32_t first, std::uint64_t bits) {
           deallocate_slices(slice_block, first, bits);
+        },
+        [this](detail::slices::freed_elsewhere const& freed) {
+          memory_.count_free(freed.requested);
+          invalid_frees_ += freed.refused;
         });
   }
+
+  /// @name Memory for slices that pools of several threads lend each other (detail::slices).
+  /// @{
+  /// For any thread: the pool that borrows the memory of an allocation; 0 if no pool does.
+  [[nodiscard]] allocator_id borrower_of(void const* pointer) noexcept {
+    auto const base = reinterpret_cast<std::uint64_t>(pointer);
+    if (base >= detail::object_starts::end) return 0;
+    auto const* const block = arena().chunks().public_view().slice_block_of(base);
+    return block == nullptr ? 0 : static_cast<allocator_id>(block->borrower());
+  }
+  void share_slices(detail::mutex_held_at_fork& mutex) { slices().share(mutex, id()); }
+  /// For any thread: whether `lend_to` may find memory.
+  [[nodiscard]] bool may_lend(detail::returned_slices const& returned) const {
+    return memory_.slices().may_lend(returned);
+  }
+  /// Whether an allocation of `size` bytes needs memory that the pool has not used before.
+  [[nodiscard]] bool needs_map_page(bytes size) const { return memory_.needs_map_page(size); }
+  /// Whether the pool has no free memory for that.
+  [[nodiscard]] bool lacks_map_page() const { return memory_.lacks_map_page(); }
+  /// For any thread: lends `borrower`, another pool, a map page for allocations of `size` bytes.
+  /// Frees up to `max_groups` groups of this pool's slices for that, and decreases `max_groups` by
+  /// their number. Returns false if it finds no map page.
+  [[nodiscard]] bool lend_to(pool& borrower, bytes size, detail::returned_slices& returned,
+                             std::size_t& max_groups) {
+    detail::slice_block* const lent = slices().lend(returned, max_groups);
+    if (lent == nullptr) return false;
+    bool const is_borrowed = borrower.memory_.borrow_map_page(*lent, size);
+    if (!is_borrowed) lent->lender->take_back(*lent);
+    return is_borrowed;
+  }
+  /// @}
   /// `deallocate`, but does not count a refused pointer: for callers that try several pools.
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
     if (deallocate(pointer)) [[likely]]

@@ -128,15 +128,13 @@ class QUARRY_POISONS thread_arenas {
       idle = claim_idle_arenas();
     } catch (...) {  // no memory, or the mutex is lost in a child: the blocks stay
     }
-    for (auto const& entry : idle) {
-      free_all_returned(*entry);
-      entry->arena_pool->release();
-      give_up(*shared_, *entry);
+    arena* const own = has_ended() ? nullptr : known_arena();
+    // twice, because the first round returns what these arenas lend each other
+    for (int round = 0; round < 2; ++round) {
+      for (auto const& entry : idle) release(*entry);
+      if (own != nullptr) release(*own);
     }
-    if (arena* const own = has_ended() ? nullptr : known_arena()) {
-      free_all_returned(*own);
-      own->arena_pool->release();
-    }
+    for (auto const& entry : idle) give_up(*shared_, *entry);
   }
 
   [[nodiscard]] memory_location location() { return location_of(shared_->resource); }
@@ -162,6 +160,8 @@ class QUARRY_POISONS thread_arenas {
     // The owner of both is the arena's thread
     detail::returned_addresses returns;  // allocations that are no slices
     detail::returned_slices returned_slices;
+    detail::mutex_held_at_fork slices_mutex;  // of the pool's slices
+    allocator_id lender = 0;  // the pool that was asked last for memory. Guarded by: the owner
 
     void announce_returns() noexcept {
       if (has_returns.load(std::memory_order_relaxed)) return;  // (H)
@@ -230,6 +230,7 @@ class QUARRY_POISONS thread_arenas {
       if (!own.returned_slices.is_empty()) {
         if (void* const result = allocate_returned(own, request...)) return result;
       }
+      borrow_if_needed(own, request...);
       void* const result = own.arena_pool->allocate(request...);
       if (own.max_quick.load(std::memory_order_relaxed) != own.arena_pool->max_quick())  // (H)
         free_returned(own);
@@ -250,6 +251,40 @@ class QUARRY_POISONS thread_arenas {
     return nullptr;
   }
   static constexpr int groups_at_once = 16;
+  /// Borrows memory of other arenas if the pool would otherwise use memory that it never used. Asks
+  /// few arenas, and frees a limited number of their slices, so that the time is bounded.
+  void borrow_if_needed(arena& own, bytes size, bytes alignment = 1) noexcept {
+    if (alignment > 1 || !own.arena_pool->needs_map_page(size)) return;
+    constexpr std::size_t max_groups = 256, max_groups_before_growth = 4096;
+    std::size_t groups = own.arena_pool->lacks_map_page() ? max_groups_before_growth : max_groups;
+    for (int i = 0; i < lenders_at_once && groups != 0; ++i) {
+      arena* const lender = next_lender(own);
+      if (lender == nullptr) return;
+      if (!lender->arena_pool->lend_to(*own.arena_pool, size, lender->returned_slices, groups))
+        continue;
+      --own.lender;  // so that the same arena is asked first the next time
+      return;
+    }
+  }
+  static constexpr int lenders_at_once = 16;
+  /// The next arena that may lend memory to `own`; nullptr if there is none. Looks at few arenas.
+  [[nodiscard]] arena* next_lender(arena& own) noexcept {
+    detail::lock_unless_lost const lock{shared_->mutex};
+    if (!lock) return nullptr;
+    auto const& arenas = shared_->arenas;
+    auto next = arenas.upper_bound(own.lender);
+    for (std::size_t i = 0; i < std::min<std::size_t>(arenas.size(), lenders_at_once); ++i, ++next) {
+      if (next == arenas.end()) next = arenas.begin();
+      own.lender = next->first;
+      arena& lender = *next->second;
+      if (&lender != &own && lender.arena_pool->may_lend(lender.returned_slices)) return &lender;
+    }
+    return nullptr;
+  }
+  static void release(arena& released) noexcept {
+    free_all_returned(released);
+    released.arena_pool->release();
+  }
   /// Leaves an arena to the next thread that wants one.
   static void give_up(state& owner, arena& left) noexcept {
     detail::lock_unless_lost const lock{owner.mutex};
@@ -318,6 +353,7 @@ class QUARRY_POISONS thread_arenas {
     }
     auto fresh = std::make_shared<arena>();
     fresh->arena_pool.emplace(std::as_const(shared_->resource), shared_->options);
+    fresh->arena_pool->share_slices(fresh->slices_mutex);
     std::lock_guard const lock{shared_->mutex};
     shared_->arenas.emplace(fresh->arena_pool->id(), fresh);
     return fresh;
@@ -389,8 +425,9 @@ class QUARRY_POISONS thread_arenas {
     if (block == nullptr) return std::nullopt;
     auto const [number, slice] = block->look(base);
     if (slice.has_flags()) return std::nullopt;
-    arena* const assigned =
-        last_returned_to(static_cast<allocator_id>(view->owner.load_acquire() >> 16));
+    auto const borrower = static_cast<allocator_id>(block->borrower());
+    arena* const assigned = last_returned_to(
+        borrower != 0 ? borrower : static_cast<allocator_id>(view->owner.load_acquire() >> 16));
     if (assigned == nullptr || !assigned->is_in_use.load(std::memory_order_relaxed))  // (H)
       return std::nullopt;
     if (detail::is_poisoned(shared_->resource)) {
@@ -402,7 +439,10 @@ class QUARRY_POISONS thread_arenas {
   bool return_to_owner(void* pointer) noexcept {
     auto const found = registry::find(pointer);
     if (!found || found->base != pointer) return false;
-    arena* const assigned = arena_of(found->allocator);
+    arena* assigned = arena_of(found->allocator);
+    if (assigned == nullptr) return false;
+    if (allocator_id const borrower = assigned->arena_pool->borrower_of(pointer); borrower != 0)
+      assigned = arena_of(borrower);
     if (assigned == nullptr) return false;
     if (auto const is_freed = return_slice(pointer)) return *is_freed;
     if (claim(*shared_, *assigned)) {
