@@ -311,8 +311,10 @@ class slices {
            (at_once || wanted_[index] >= slice_block::size / slice_of(index));
   }
   /// Lays out a block for allocations of `size` bytes in the map page of `origin`, which `lend` of
-  /// another pool returned. Throws std::bad_alloc; then the caller ends the loan.
+  /// another pool returned. If this pool itself is the lender, because a borrower passed the loan
+  /// on, only ends the loan. Throws std::bad_alloc; then the caller ends the loan.
   void borrow(slice_block& origin, bytes size) {
+    if (origin.lender == this) return take_back(origin);
     guard const lock{mutex_};
     if (!lock) throw std::bad_alloc{};
     std::uint32_t const index = class_of(size);
@@ -461,12 +463,16 @@ class slices {
         continue;
       }
       freed_elsewhere_.requested += state.requested();
-      if (block.is_full()) link(block);
+      if (block.is_full())
+        link_first_used(block, [this](slice_block& unused) { retire(unused); });
       block.put(block.at(number));
       --removed_;
       has_put = true;
     }
-    if (!has_put || block.removed() != 0) return;
+    if (has_put && block.removed() == 0) retire(block);
+  }
+  /// Makes a block without slices in use spare, or ends its loan.
+  void retire(slice_block& block) {
     unlink(block);
     forget_block_of(class_of(block));
     block.origin() == nullptr ? add_spare(block) : end_loan(block);
@@ -572,12 +578,8 @@ class slices {
   template <class MapPages>
   void put_back(slice_block::handle const& slice, MapPages const& pages) {
     slice_block& block = *slice_map_->at(slice.base);
-    if (block.is_full()) {
-      // an unused block stays only while no other block of its class has free slices
-      if (slice_block* const first = partial_[class_of(block)]; first && first->removed() == 0)
-        return_block(*first, pages);
-      link(block);
-    }
+    if (block.is_full())
+      link_first_used(block, [&](slice_block& unused) { return_block(unused, pages); });
     block.put(slice);
     bool const has_others = block.prev != nullptr || block.next != nullptr;
     if (block.removed() == 0 && has_others) return_block(block, pages);
@@ -604,6 +606,14 @@ class slices {
     store_.keep(block);
   }
 
+  /// Links a block that gets its first free slice. Calls `remove(unused)` for a block without slices
+  /// in use: it stays only while no other block of its class has free slices.
+  template <class Remove>
+  void link_first_used(slice_block& block, Remove const& remove) {
+    slice_block* const first = partial_[class_of(block)];
+    if (first != nullptr && first->removed() == 0) remove(*first);
+    link(block);
+  }
   void link(slice_block& block) {
     slice_block*& first = partial_[class_of(block)];
     block.prev = nullptr;
