@@ -317,24 +317,24 @@ TEST(LentSlices, WorkAboveAPool) {
 /// agree with a naive model, and no two allocations overlap.
 TEST(LentSlices, AgreeWithANaiveModel) {
   constexpr unsigned threads = 4;
-  constexpr bytes sizes[] = {16, 64, 200, 1024, 4096};
+  constexpr bytes sizes[] = {64, 200, 1024, 4096};
   struct allocation {
     unsigned owner;
     bytes size;
   };
-  for (unsigned seed = 1; seed <= 10; ++seed) {
+  for (unsigned seed = 1; seed <= 4; ++seed) {
     std::mt19937 random{seed};
     std::atomic<bytes> reserved{0};
     arenas source{counted_resource{&reserved}, options};
     idle_thread all[threads];
     std::map<char*, allocation> model;
-    for (int step = 0; step < 150; ++step) {
+    for (int step = 0; step < 100; ++step) {
       auto const number = static_cast<unsigned>(random() % threads);
       bytes const size = sizes[random() % std::size(sizes)];
       auto const action = random() % 8;
       all[number].run([&] {
         if (action < 3) {
-          for (bytes amount = random() % 2_MiB; amount >= size; amount -= size) {
+          for (bytes amount = random() % 1_MiB; amount >= size; amount -= size) {
             auto* const memory = static_cast<char*>(source.allocate(size));
             auto const next = model.lower_bound(memory);
             ASSERT_TRUE(next == model.end() || memory + size <= next->first) << seed;

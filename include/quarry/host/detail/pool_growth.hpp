@@ -50,6 +50,10 @@ class QUARRY_POISONS pool_growth {
   [[nodiscard, gnu::noinline]] std::optional<std::uint64_t> find_slice(bytes size) {
     return slices_.allocate_slowly(size, pages());
   }
+  /// The same without a new block of slices.
+  [[nodiscard]] std::optional<std::uint64_t> find_slice_in_blocks(bytes size) {
+    return slices_.allocate_from_blocks(size);
+  }
   /// A chunk of the blocks; nullopt if no free chunk fits. Throws std::bad_alloc.
   [[nodiscard]] std::optional<std::uint64_t> find_chunk(chunk_sizes needed) {
     auto const found = arena_.allocate_from_free(needed);
@@ -103,20 +107,18 @@ class QUARRY_POISONS pool_growth {
 
   // --- Slices and counts.
 
-  /// Whether an allocation of `size` bytes needs a block of slices in memory that the pool has not
-  /// used before: then a map page of another pool saves memory.
+  /// Whether a new block for slices of `size` bytes would lie in memory that the pool has not used
+  /// before. Then a map page of another pool saves memory.
   [[nodiscard]] bool needs_map_page(bytes size) const {
     if (size - 1 >= slice_block::max_slice) return false;
     bool const has_memory = arena_.reserved() != 0;
     bytes const peak = std::max(peak_granted_, peak_granted_before_);
     if (arena_.in_use() + slice_block::size <= peak) return false;
     if (slices_.map() == nullptr) return may_have_slices_ && !has_memory;
-    return size <= slices_.maximum() && slices_.needs_block(size, !has_memory);
+    return size <= slices_.maximum() && (!has_memory || slices_.is_due(size));
   }
   /// Whether the pool needs a block of the resource for a map page.
-  [[nodiscard]] bool lacks_map_page() const {
-    return arena_.largest_free() < slice_block::size;
-  }
+  [[nodiscard]] bool lacks_map_page() const { return arena_.largest_free() < slice_block::size; }
   /// Borrows a map page for allocations of `size` bytes. Returns false if there is no memory for
   /// its bookkeeping.
   [[nodiscard]] bool borrow_map_page(slice_block& origin, bytes size) noexcept {

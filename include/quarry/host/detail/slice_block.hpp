@@ -16,8 +16,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-class slice_list;  // slices.hpp
-class slices;      // slices.hpp
+class slice_list;   // slice_list.hpp
+class slice_table;  // slice_table.hpp
 
 /// Up to 64 neighbouring slices of a block, for threads that free slices of another thread. Zeroed
 /// memory is a group without freed slices (returned_slices.hpp has the protocol).
@@ -239,10 +239,10 @@ class slice_block {
   std::size_t position;      // the block's index in the owner's table
   /// Who uses the map page: the pool; nobody, so that the pool may lend it; or another pool.
   enum class map_page_use : std::uint16_t { own, spare, lent };
-  /// Guarded by: the mutex of the pool's slices.
+  /// Guarded by: the mutex of the pool's slice_table.
   [[nodiscard]] map_page_use use() const { return use_; }
   void set_use(map_page_use use) { use_ = use; }
-  slices* lender;  // the slices to which a lent block returns
+  slice_table* lender;  // the table to which a lent block returns
 
  private:
   [[nodiscard]] static std::uint16_t free_with_next(std::uint32_t next) {

@@ -91,7 +91,7 @@ class QUARRY_POISONS pool {
         });
   }
 
-  /// @name Memory for slices that pools of several threads lend each other (detail::slices).
+  /// @name Memory for slices that pools of several threads lend each other (detail::slice_table).
   /// @{
   /// For any thread: the pool that borrows the memory of an allocation; 0 if no pool does.
   [[nodiscard]] allocator_id borrower_of(void const* pointer) noexcept {
@@ -105,7 +105,13 @@ class QUARRY_POISONS pool {
   [[nodiscard]] bool may_lend(detail::returned_slices const& returned) const {
     return memory_.slices().may_lend(returned);
   }
-  /// Whether an allocation of `size` bytes needs memory that the pool has not used before.
+  /// Allocates a slice of the pool's blocks; returns nullptr if none is free.
+  [[nodiscard]] void* allocate_in_blocks(bytes size) {
+    if (!has_slices_of(size)) return nullptr;
+    auto const base = memory_.find_slice_in_blocks(size);
+    return base ? record_allocation(*base, size) : nullptr;
+  }
+  /// Whether a new block of slices would lie in memory that the pool has not used before.
   [[nodiscard]] bool needs_map_page(bytes size) const { return memory_.needs_map_page(size); }
   /// Whether the pool has no free memory for that.
   [[nodiscard]] bool lacks_map_page() const { return memory_.lacks_map_page(); }

@@ -230,7 +230,7 @@ class QUARRY_POISONS thread_arenas {
       if (!own.returned_slices.is_empty()) {
         if (void* const result = allocate_returned(own, request...)) return result;
       }
-      borrow_if_needed(own, request...);
+      if (void* const result = allocate_in_blocks(own, request...)) return result;
       void* const result = own.arena_pool->allocate(request...);
       if (own.max_quick.load(std::memory_order_relaxed) != own.arena_pool->max_quick())  // (H)
         free_returned(own);
@@ -251,20 +251,29 @@ class QUARRY_POISONS thread_arenas {
     return nullptr;
   }
   static constexpr int groups_at_once = 16;
-  /// Borrows memory of other arenas if the pool would otherwise use memory that it never used. Asks
-  /// few arenas, and frees a limited number of their slices, so that the time is bounded.
-  void borrow_if_needed(arena& own, bytes size, bytes alignment = 1) noexcept {
-    if (alignment > 1 || !own.arena_pool->needs_map_page(size)) return;
+  /// Allocates a slice in the arena's blocks. Borrows a block of other arenas if none has a free
+  /// slice. Returns nullptr if the pool needs memory of its own.
+  [[nodiscard]] void* allocate_in_blocks(arena& own, bytes size, bytes alignment = 1) {
+    if (alignment > 1) return nullptr;
+    if (void* const result = own.arena_pool->allocate_in_blocks(size)) return result;
+    return own.arena_pool->needs_map_page(size) && borrow(own, size)
+               ? own.arena_pool->allocate_in_blocks(size)
+               : nullptr;
+  }
+  /// Borrows memory of other arenas. Asks few of them, and frees a limited number of their slices,
+  /// so that the time is bounded.
+  [[nodiscard]] bool borrow(arena& own, bytes size) noexcept {
     constexpr std::size_t max_groups = 256, max_groups_before_growth = 4096;
     std::size_t groups = own.arena_pool->lacks_map_page() ? max_groups_before_growth : max_groups;
     for (int i = 0; i < lenders_at_once && groups != 0; ++i) {
       arena* const lender = next_lender(own);
-      if (lender == nullptr) return;
+      if (lender == nullptr) return false;
       if (!lender->arena_pool->lend_to(*own.arena_pool, size, lender->returned_slices, groups))
         continue;
       --own.lender;  // so that the same arena is asked first the next time
-      return;
+      return true;
     }
+    return false;
   }
   static constexpr int lenders_at_once = 16;
   /// The next arena that may lend memory to `own`; nullptr if there is none. Looks at few arenas.
@@ -273,7 +282,8 @@ class QUARRY_POISONS thread_arenas {
     if (!lock) return nullptr;
     auto const& arenas = shared_->arenas;
     auto next = arenas.upper_bound(own.lender);
-    for (std::size_t i = 0; i < std::min<std::size_t>(arenas.size(), lenders_at_once); ++i, ++next) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(arenas.size(), lenders_at_once);
+         ++i, ++next) {
       if (next == arenas.end()) next = arenas.begin();
       own.lender = next->first;
       arena& lender = *next->second;
