@@ -17,7 +17,7 @@ LIMITS = {
     "heap": 45_000,
     "coalescing": 45_000,
     "containers": 56_000,
-    "host": 103_000,
+    "host": 104_000,
     "trace": 93_000,
     "quarry": 112_000,
 }

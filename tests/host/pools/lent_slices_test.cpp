@@ -1,88 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for slices that the arenas of threads lend each other.
-#include "quarry/host/pools/thread_arenas.hpp"
-#include "quarry/host/resources/host_resource.hpp"
+// Memory for slices that the arenas of threads lend each other, by one thread at a time.
+#include "host/pools/idle_arenas.hpp"
+#include "quarry/host/pools/pool.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <set>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace quarry::test {
 namespace lent_slices_test {
 
-/// Counts the bytes of the blocks that the arenas have.
-struct counted_resource {
-  std::atomic<bytes>* reserved;
-  void* allocate(bytes size, bytes alignment) {
-    *reserved += size;
-    return host_resource{}.allocate(size, alignment);
-  }
-  void deallocate(void* memory, bytes size, bytes alignment) noexcept {
-    *reserved -= size;
-    host_resource{}.deallocate(memory, size, alignment);
-  }
-};
-using arenas = thread_arenas<counted_resource>;
-pool_options const options{.first_block = 16_MiB, .next_block = 1_MiB, .growth_percent = 0};
-
-/// A thread with an arena of its own, which is in no call except while `run` runs.
-class idle_thread {
- public:
-  idle_thread() : thread_{[this] { work(); }} {}
-  ~idle_thread() {
-    run(nullptr);
-    thread_.join();
-  }
-  idle_thread(idle_thread const&) = delete;
-  /// Runs the task in the thread and waits for its end.
-  void run(std::function<void()> task) {
-    task_ = std::move(task);
-    stage_ = 1;
-    stage_.notify_all();
-    stage_.wait(1);
-  }
-
- private:
-  void work() {
-    for (bool goes_on = true; goes_on;) {
-      stage_.wait(0);
-      goes_on = task_ != nullptr;
-      if (goes_on) task_();
-      stage_ = 0;
-      stage_.notify_all();
-    }
-  }
-  std::function<void()> task_;
-  std::atomic<int> stage_{0};
-  std::thread thread_;
-};
-
-using allocations = std::vector<void*>;
-allocations allocate(arenas& source, bytes size, std::size_t count) {
-  allocations result;
-  result.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) result.push_back(source.allocate(size));
-  return result;
-}
-void deallocate(arenas& source, allocations& freed) {
-  for (void* const each : freed) ASSERT_TRUE(source.deallocate(each));
-  freed.clear();
-}
-bool is_sound(arenas& source) {
-  auto const problems = source.audit();
-  return problems.empty() ? true : (ADD_FAILURE() << problems.front(), false);
-}
+using namespace idle_arenas;
 
 /// The program of a report on mimalloc: threads allocate and then wait, and another thread frees
 /// all and allocates as much as one of them.
@@ -255,6 +190,39 @@ TEST(LentSlices, PassOnToTheNextBorrower) {
   EXPECT_EQ(tested.in_use_of_borrower(), 0u);
 }
 
+/// The lender itself needs memory, and gets its own from the borrower.
+TEST(LentSlices, ReturnToALenderThatBorrows) {
+  loan tested;
+  deallocate(tested.source, tested.borrowed);
+  tested.lender.run([&] {
+    auto own = allocate(tested.source, 64, 60'000);
+    EXPECT_TRUE(is_sound(tested.source));
+    EXPECT_EQ(tested.source.counts().allocations_in_use, 60'000u);
+    deallocate(tested.source, own);
+  });
+}
+
+/// A program error: a thread marks a slice, and its owner frees it, too.
+TEST(LentSlices, CountTheOwnersFreeAfterAnotherThreadsFree) {
+  std::atomic<bytes> reserved{0};
+  arenas source{counted_resource{&reserved}, options};
+  idle_thread lender, borrower;
+  allocations freed;
+  lender.run([&] { freed = allocate(source, 64, 50'000); });
+  void* const twice = freed[10'000];
+  deallocate(source, freed);
+  lender.run([&] { EXPECT_TRUE(source.deallocate(twice)); });
+  borrower.run([&] {
+    auto const own = allocate(source, 64, 48'000);
+    EXPECT_EQ(std::count(own.begin(), own.end(), twice), 0);
+  });
+  lender.run([&] {
+    EXPECT_EQ(source.counts().invalid_frees, 1u);
+    EXPECT_EQ(source.counts().allocations_in_use, 0u);
+    EXPECT_TRUE(is_sound(source));
+  });
+}
+
 TEST(LentSlices, MayBeLentWhenTheArenasAreDestroyed) {
   std::atomic<bytes> reserved{0};
   auto source = std::make_unique<arenas>(counted_resource{&reserved}, options);
@@ -311,132 +279,6 @@ TEST(LentSlices, WorkAboveAPool) {
     });
   }
   EXPECT_EQ(below.counts().allocations_in_use, 0u);
-}
-
-/// Four threads allocate, free each other's slices and release, in a random order. Their counts
-/// agree with a naive model, and no two allocations overlap.
-TEST(LentSlices, AgreeWithANaiveModel) {
-  constexpr unsigned threads = 4;
-  constexpr bytes sizes[] = {64, 200, 1024, 4096};
-  struct allocation {
-    unsigned owner;
-    bytes size;
-  };
-  for (unsigned seed = 1; seed <= 4; ++seed) {
-    std::mt19937 random{seed};
-    std::atomic<bytes> reserved{0};
-    arenas source{counted_resource{&reserved}, options};
-    idle_thread all[threads];
-    std::map<char*, allocation> model;
-    for (int step = 0; step < 100; ++step) {
-      auto const number = static_cast<unsigned>(random() % threads);
-      bytes const size = sizes[random() % std::size(sizes)];
-      auto const action = random() % 8;
-      all[number].run([&] {
-        if (action < 3) {
-          for (bytes amount = random() % 1_MiB; amount >= size; amount -= size) {
-            auto* const memory = static_cast<char*>(source.allocate(size));
-            auto const next = model.lower_bound(memory);
-            ASSERT_TRUE(next == model.end() || memory + size <= next->first) << seed;
-            ASSERT_TRUE(next == model.begin() ||
-                        std::prev(next)->first + std::prev(next)->second.size <= memory)
-                << seed;
-            model.emplace_hint(next, memory, allocation{number, size});
-          }
-        } else if (action < 7) {
-          auto const kept = random() % 3 == 0 ? 0 : random() % 10, owner = random() % threads;
-          std::erase_if(model, [&](auto const& each) {
-            if (each.second.owner != owner || random() % 10 < kept) return false;
-            EXPECT_TRUE(source.deallocate(each.first)) << seed;
-            return true;
-          });
-        } else {
-          source.release();
-        }
-      });
-      if (step % 10 != 0) continue;
-      bytes sum_of_reserved = 0;
-      for (unsigned owner = 0; owner < threads; ++owner) {
-        std::size_t count = 0;
-        bytes allocated = 0;
-        for (auto const& [memory, each] : model) {
-          count += each.owner == owner;
-          allocated += each.owner == owner ? each.size : 0;
-        }
-        all[owner].run([&] {
-          auto const counts = source.counts();
-          ASSERT_EQ(counts.allocations_in_use, count) << seed;
-          ASSERT_EQ(counts.allocated, allocated) << seed;
-          ASSERT_EQ(counts.invalid_frees, 0u) << seed;
-          ASSERT_TRUE(is_sound(source)) << seed;
-          sum_of_reserved += counts.reserved;
-        });
-      }
-      ASSERT_EQ(sum_of_reserved, reserved) << seed;
-    }
-    for (auto const& [memory, each] : model) EXPECT_TRUE(source.deallocate(memory));
-    for (int round = 0; round < 2; ++round) {
-      for (idle_thread& each : all) each.run([&] { source.release(); });
-    }
-    EXPECT_EQ(reserved, 0u) << seed;
-  }
-}
-
-/// Threads that allocate, write, pass on, check and free at the same time, leave their arenas and
-/// end. Their memory grows and shrinks, so that they borrow and lend.
-TEST(LentSlices, KeepTheirContentsWhileThreadsBorrowAndLend) {
-  struct entry {
-    unsigned char* memory;
-    bytes size;
-  };
-  std::atomic<bytes> reserved{0};
-  arenas source{counted_resource{&reserved}, options};
-  std::mutex mutex;
-  std::vector<entry> passed;  // Guarded by: the mutex
-  auto const work = [&](unsigned seed) {
-    std::mt19937 random{seed};
-    constexpr bytes sizes[] = {64, 256, 1024, 4096};
-    std::vector<entry> own;
-    for (int round = 0; round < 12; ++round) {
-      bytes const size = sizes[random() % std::size(sizes)];
-      for (bytes amount = random() % 3_MiB; amount >= size; amount -= size) {
-        auto* const memory = static_cast<unsigned char*>(source.allocate(size));
-        std::memset(memory, static_cast<int>(size % 251), 8);
-        memory[size - 1] = static_cast<unsigned char>(size % 251);
-        own.push_back({memory, size});
-      }
-      {
-        std::lock_guard const lock{mutex};
-        passed.insert(passed.end(), own.begin(), own.end());
-        own.clear();
-        std::swap(own, passed);
-      }
-      std::size_t const kept = random() % 2 == 0 ? 0 : own.size() / 4;
-      while (own.size() > kept) {
-        entry const freed = own.back();
-        own.pop_back();
-        for (bytes const at : {bytes{0}, bytes{7}, freed.size - 1})
-          ASSERT_EQ(freed.memory[at], freed.size % 251);
-        ASSERT_TRUE(source.deallocate(freed.memory));
-      }
-      if (random() % 8 == 0) source.leave();
-      if (random() % 8 == 0) source.release();
-      EXPECT_TRUE(random() % 8 != 0 || is_sound(source));
-    }
-    std::lock_guard const lock{mutex};
-    passed.insert(passed.end(), own.begin(), own.end());
-  };
-  for (unsigned generation = 0; generation < 3; ++generation) {
-    std::vector<std::thread> threads;
-    for (unsigned number = 0; number < 4; ++number)
-      threads.emplace_back(work, generation * 4 + number + 1);
-    for (auto& each : threads) each.join();
-  }
-  for (entry const& each : passed) EXPECT_TRUE(source.deallocate(each.memory));
-  EXPECT_TRUE(is_sound(source));
-  source.leave();
-  source.release();
-  EXPECT_EQ(reserved, 0u);
 }
 
 }  // namespace lent_slices_test

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <memory>
 #include <thread>
+#include <vector>
 
 namespace quarry::test {
 
@@ -186,6 +187,30 @@ TEST(HeldAtFork, AChildFreesMemoryOfArenasThatItsThreadDoesNotHave) {
     return passed_memory == nullptr || arenas.deallocate(passed_memory);
   }));
   arenas.deallocate(passed);
+}
+
+/// Threads free each other's slices and borrow memory. The child borrows from arenas of threads
+/// that it does not have.
+TEST(HeldAtFork, AChildBorrowsMemoryOfArenasThatItsThreadDoesNotHave) {
+  thread_arenas<host_resource> arenas{host_resource{}, {.first_block = 16_MiB}};
+  using allocations = std::vector<void*>;
+  auto const allocate = [&] {
+    auto result = std::make_unique<allocations>();
+    for (int i = 0; i < 20'000; ++i) result->push_back(arenas.allocate(64));
+    return result;
+  };
+  auto const free_all = [&](std::unique_ptr<allocations> const& freed) {
+    return freed == nullptr || std::all_of(freed->begin(), freed->end(),
+                                           [&](void* memory) { return arenas.deallocate(memory); });
+  };
+  std::atomic<allocations*> passed{nullptr};
+  auto const pass_on = [&] {
+    std::unique_ptr<allocations> const taken{passed.exchange(allocate().release())};
+    (void)free_all(taken);
+  };
+  EXPECT_TRUE(holds_in_children_while(
+      pass_on, [&] { return free_all(allocate()) && arenas.audit().empty(); }));
+  EXPECT_TRUE(free_all(std::unique_ptr<allocations>{passed.exchange(nullptr)}));
 }
 
 /// Whether a child refuses the object of a call that waited for the forking thread, and serves all

@@ -10,7 +10,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Slices of a pool that any thread frees and one thread, the owner of the pool, takes.
+/// Slices of a pool that any thread frees and one thread at a time takes: the owner of the pool, or
+/// a thread that has its mutex (slice_table). Below, both are the owner.
 ///
 /// Each slice has a bit in its group of 64 neighbours. A thread frees a slice by setting the bit.
 /// The thread that sets the first bit of a group also adds the group to a list. The owner takes the

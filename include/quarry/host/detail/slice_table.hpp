@@ -28,8 +28,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// only, and the others hold it once for half a quick list. Blocks that threads take without a
 /// lock were considered: each group would need a state beside its bits, each block a state with a
 /// version, and the counts would have two writers. No thread holds two of these mutexes, or holds
-/// one while it calls the resource. A thread that lends holds it for at most 16 groups. If the mutex
-/// is lost in the child of a fork, the slices in the blocks stay unused there.
+/// one while it calls the resource. A thread that lends holds it for at most 16 groups. If the
+/// mutex is lost in the child of a fork, the slices in the blocks stay unused there.
 class slice_table {
  public:
   slice_table(slice_table const&) = delete;
@@ -231,8 +231,8 @@ class slice_table {
     make_room(blocks_, blocks_.size() + 1);
     store_.reserve(static_cast<std::uint32_t>(slice_block::size / slice_of(index)));
   }
-  /// Lays out a block for a class and its quick list in the map page at `base`, which `origin` lends unless it is
-  /// nullptr.
+  /// Lays out a block for a class and its quick list in the map page at `base`, which `origin` lends
+  /// unless it is nullptr.
   slice_block& make_block(std::uint64_t base, std::uint32_t index, slice_list& list,
                           slice_block* origin = nullptr) {
     bytes const slice = slice_of(index);
@@ -270,8 +270,8 @@ class slice_table {
     store_.keep(block);
   }
 
-  /// Links a block that gets its first free slice. Calls `remove(unused)` for a block without slices
-  /// in use: it stays only while no other block of its class has free slices.
+  /// Links a block that gets its first free slice. Calls `remove(unused)` for a block without
+  /// slices in use: it stays only while no other block of its class has free slices.
   template <class Remove>
   void link_first_used(slice_block& block, Remove const& remove) {
     slice_block* const first = partial_[class_of(block)];

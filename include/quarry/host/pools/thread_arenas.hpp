@@ -28,24 +28,33 @@ namespace quarry::inline QUARRY_ABI {
 ///     owner frees all addresses of the list when it next allocates. If an address is in the list
 ///     twice, the arena's pool refuses and counts the second entry.
 /// `counts`, `audit`, `release` and `leave` free all of these. If no thread owns the arena, the
-/// freeing thread frees them at once. An idle thread keeps what others freed: at most what its
-/// arena had reserved at the thread's last allocation, and the list. So a thread that will not
-/// allocate for long, such as an idle worker, should call `leave`. The options, such as block sizes
-/// and `max_bytes`, hold for each thread. A thread that ends leaves its pool to the next new
-/// thread. A thread does not use the free memory of another thread; `release` returns it to the
-/// resource. If threads need few blocks, one pool in a `synchronized_resource` reserves less.
+/// freeing thread frees them at once.
 ///
-/// An arena's pool is Guarded by: the thread that owns the arena. The owner changes under the
-/// mutex. A thread that frees into an arena without an owner, or releases it, owns it for that
-/// time. A free first reads without the mutex whether the arena has an owner, by (H), a relaxed
-/// load. If it reads an old value, it marks the slice, or the address goes into the list. The same
-/// may happen while the owner leaves, or while another thread frees into the arena. Then the next
-/// free into that arena, its next owner, or `release` frees these. No lock is held while a resource
-/// or a function of the options is called, so these may use the arenas. The child of a fork can use
-/// its own thread's arena, and free what other arenas allocated. There, up to 64 slices may stay
-/// unused for each thread that was in a free. Each arena has a copy of `Resource`; threads may
-/// share what the copies refer to. All allocations must be freed, or no longer be used, before this
-/// object is destroyed.
+/// An idle thread keeps what others freed, but lends it: before a thread's pool uses memory for
+/// slices that it has never used, it borrows map pages of 64 KiB whose slices are all free from
+/// other arenas (detail::slice_table). For that it frees marked slices in these arenas: at most 256
+/// groups of 64 in an allocation, and 4096 if it would otherwise take a block of the resource. A
+/// lent map page counts as reserved and granted by the lender, and its allocations as the
+/// borrower's; so `allocated` of a borrower may exceed `reserved`. The registry names the lender's
+/// pool for them. Larger allocations stay in the owner's list, and no other thread gets the memory.
+/// So a thread that will not allocate for long, such as an idle worker, should call `leave`.
+///
+/// The options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends
+/// leaves its pool to the next new thread. `release` returns free memory to the resource, but not
+/// that of another thread. If threads need few blocks, one pool in a `synchronized_resource`
+/// reserves less.
+///
+/// An arena's pool is Guarded by: the thread that owns the arena, and its slice blocks by a mutex
+/// of the arena. The owner changes under the mutex of all arenas. A thread that frees into an arena
+/// without an owner, or releases it, owns it for that time. A free first reads without the mutex
+/// whether the arena has an owner, by (H), a relaxed load. If it reads an old value, it marks the
+/// slice, or the address goes into the list. The same may happen while the owner leaves, or while
+/// another thread frees into the arena. Then the next free into that arena, its next owner, or
+/// `release` frees these. No lock is held while a resource or a function of the options is called,
+/// so these may use the arenas. The child of a fork can use its own thread's arena, and free what
+/// other arenas allocated. There, up to 64 slices may stay unused for each thread that was in a
+/// call. Each arena has a copy of `Resource`; threads may share what the copies refer to. All
+/// allocations must be freed, or no longer be used, before this object is destroyed.
 template <memory_resource Resource>
 class QUARRY_POISONS thread_arenas {
  public:
