@@ -168,7 +168,7 @@ TEST(BusyLenders, KeepTheirContentsWhileOwnersAreBusy) {
     std::unique_ptr<allocations> const left{passed.exchange(others.release())};
     if (left != nullptr) check_and_free(*left, 3);
   };
-  std::atomic<int> owners{2}, borrowers{2}, rounds{0};
+  std::atomic<int> owners{2}, borrowers{2};
   std::vector<std::unique_ptr<idle_thread>> lenders;
   for (int i = 0; i < 2; ++i) {
     lenders.push_back(std::make_unique<idle_thread>());
@@ -180,11 +180,11 @@ TEST(BusyLenders, KeepTheirContentsWhileOwnersAreBusy) {
   for (auto& lender : lenders) {
     threads.emplace_back([&] {
       lender->run([&] {
-        while (borrowers != 0) {
-          if (rounds > 80) source.release();
+        for (int round = 0; borrowers != 0; ++round) {
+          if (round % 8 == 7) source.release();
           EXPECT_TRUE(is_sound(source));
           auto const own = use(256, 300, 2);
-          pass(use(256, 300, 3));
+          pass(use(256, 2000, 3));
           check_and_free(*own, 2);
         }
         --owners;
@@ -200,7 +200,7 @@ TEST(BusyLenders, KeepTheirContentsWhileOwnersAreBusy) {
   for (int i = 0; i < 2; ++i) {
     threads.emplace_back([&, i] {
       auto const mark = static_cast<unsigned char>(4 + i);
-      for (int round = 0; round < 60; ++round, ++rounds) {
+      for (int round = 0; round < 60; ++round) {
         auto const own = use(128, 2000, mark);
         pass(use(128, 2000, 3));
         check_and_free(*own, mark);

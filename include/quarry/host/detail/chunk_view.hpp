@@ -93,9 +93,13 @@ struct chunk_view {
   /// The slice block that has `address`, which is below 2^48; nullptr if none has. If the map page
   /// is lent, the borrower's block.
   [[nodiscard]] slice_block* slice_block_of(std::uint64_t address) const {
-    slice_map const* const loaded = slices.load_acquire();
-    slice_block* const block = loaded == nullptr ? nullptr : loaded->look(address);
+    slice_block* const block = own_slice_block_of(address);
     return block == nullptr ? nullptr : block->for_readers();
+  }
+  /// The same, but the lender's block if the map page is lent.
+  [[nodiscard]] slice_block* own_slice_block_of(std::uint64_t address) const {
+    slice_map const* const loaded = slices.load_acquire();
+    return loaded == nullptr ? nullptr : loaded->look(address);
   }
 
   /// Calls `visit(record)` for each allocation, slices included. May miss allocations that change

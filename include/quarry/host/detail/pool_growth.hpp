@@ -113,7 +113,7 @@ class QUARRY_POISONS pool_growth {
     if (size - 1 >= slice_block::max_slice) return false;
     bool const has_memory = arena_.reserved() != 0;
     bytes const peak = std::max(peak_granted_, peak_granted_before_);
-    if (arena_.in_use() + slice_block::size <= peak) return false;
+    if (has_memory && arena_.in_use() + slice_block::size <= peak) return false;
     if (slices_.map() == nullptr) return may_have_slices_ && !has_memory;
     return size <= slices_.maximum() && (!has_memory || slices_.is_due(size));
   }

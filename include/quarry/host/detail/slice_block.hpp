@@ -104,10 +104,12 @@ class slice_block {
   /// For any thread: the registry's number of the pool that borrows the map page; 0 if the pool to
   /// which the page map leads has it.
   [[nodiscard]] std::uint64_t borrower() const { return borrower_; }
+  /// For any thread: the borrower's block if the map page is lent, otherwise nullptr.
+  [[nodiscard]] slice_block* loan() const { return loan_.load_acquire(); }
   /// For any thread: the borrower's block if the map page is lent, otherwise this block.
   [[nodiscard]] slice_block* for_readers() {
-    slice_block* const loan = loan_.load_acquire();
-    return loan == nullptr ? this : loan;
+    slice_block* const lent = loan();
+    return lent == nullptr ? this : lent;
   }
   /// Sets the borrower's block; nullptr ends the loan. For the pool that has the map page.
   void set_loan(slice_block* block) { loan_ = block; }
@@ -235,14 +237,11 @@ class slice_block {
     return free + removed_ == count_;
   }
 
-  slice_block *prev, *next;  // links of the owner's list; while it is lent, of the borrower's list
-  std::size_t position;      // the block's index in the owner's table
   /// Who uses the map page: the pool; nobody, so that the pool may lend it; or another pool.
   enum class map_page_use : std::uint16_t { own, spare, lent };
   /// Guarded by: the mutex of the pool's slice_table.
   [[nodiscard]] map_page_use use() const { return use_; }
   void set_use(map_page_use use) { use_ = use; }
-  slice_table* lender;  // the table to which a lent block returns
 
  private:
   [[nodiscard]] static std::uint16_t free_with_next(std::uint32_t next) {
@@ -258,15 +257,24 @@ class slice_block {
             slice_state.is_labelled()};
   }
 
+  // Each free by another thread reads these 64 bytes.
   single_writer<std::uint64_t>
       tag_;  // the base address of the map page, with layouts_ in the lowest 16 bits
+  single_writer<slice_block*> loan_;
   slice_list* list_ = nullptr;
   single_writer<std::uint32_t> slice_, inverse_, count_;
   std::uint32_t first_free_ = 0, removed_ = 0;
   std::uint16_t layouts_ = 0;  // wraps around
   map_page_use use_ = map_page_use::own;
+
+ public:
+  // Links of the owner's list; of a lent block, links of the borrower's list of ended loans.
+  slice_block *prev, *next;
+  std::size_t position;  // the block's index in the owner's table
+  slice_table* lender;   // the table to which a lent block returns
+
+ private:
   slice_block* origin_ = nullptr;
-  single_writer<slice_block*> loan_;
   single_writer<std::uint64_t> borrower_;
   single_writer<std::uint16_t> states_[size / min_slice + 1];
 };

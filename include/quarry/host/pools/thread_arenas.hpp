@@ -436,17 +436,20 @@ class QUARRY_POISONS thread_arenas {
   }
   /// Frees a slice of the arena to which the thread returned memory last. Returns false if it is
   /// freed already, and nullopt if there is no such slice or if no thread has the arena.
-  [[nodiscard]] std::optional<bool> return_slice(void* pointer) noexcept {
+  [[nodiscard, gnu::always_inline]] std::optional<bool> return_slice(void* pointer) noexcept {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     if (base >= detail::object_starts::end) return std::nullopt;
     detail::chunk_view const* const view = detail::page_map::only_view(base);
-    detail::slice_block* const block = view == nullptr ? nullptr : view->slice_block_of(base);
+    detail::slice_block* block = view == nullptr ? nullptr : view->own_slice_block_of(base);
     if (block == nullptr) return std::nullopt;
+    detail::slice_block* const loan = block->loan();
+    if (loan != nullptr) [[unlikely]]
+      block = loan;
     auto const [number, slice] = block->look(base);
     if (slice.has_flags()) return std::nullopt;
-    auto const borrower = static_cast<allocator_id>(block->borrower());
-    arena* const assigned = last_returned_to(
-        borrower != 0 ? borrower : static_cast<allocator_id>(view->owner.load_acquire() >> 16));
+    std::uint64_t const owner =
+        loan != nullptr ? loan->borrower() : view->owner.load_acquire() >> 16;
+    arena* const assigned = last_returned_to(static_cast<allocator_id>(owner));
     if (assigned == nullptr || !assigned->is_in_use.load(std::memory_order_relaxed))  // (H)
       return std::nullopt;
     if (detail::is_poisoned(shared_->resource)) {
