@@ -231,8 +231,8 @@ class slice_table {
     make_room(blocks_, blocks_.size() + 1);
     store_.reserve(static_cast<std::uint32_t>(slice_block::size / slice_of(index)));
   }
-  /// Lays out a block for a class and its quick list in the map page at `base`, which `origin` lends
-  /// unless it is nullptr.
+  /// Lays out a block for a class and its quick list in the map page at `base`, which `origin`
+  /// lends unless it is nullptr.
   slice_block& make_block(std::uint64_t base, std::uint32_t index, slice_list& list,
                           slice_block* origin = nullptr) {
     bytes const slice = slice_of(index);
