@@ -284,9 +284,10 @@ class slice_supply {
     std::uint16_t poll;
   };
 
-  /// Polls the class's ticket counters, from poll number `poll` on, until one has tickets. Polls nothing else, because the lane that replaces
-  /// the run needs the other words; two counters at a time; and seldom, because thousands of warps
-  /// poll. It calls no function that opens a run, so that the stack stays small.
+  /// Polls the class's ticket counters, from poll number `poll` on, until one has tickets. Polls
+  /// nothing else, because the lane that replaces the run needs the other words; two counters at a
+  /// time; and seldom, because thousands of warps poll. Calls no function that opens a run, so that
+  /// the stack stays small.
   QUARRY_SLOW static counter_found await_counter(slice_request& request, std::uint32_t poll) {
     heap_state& state = *request.state;
     class_layout const& layout = state.layouts[request.id];
