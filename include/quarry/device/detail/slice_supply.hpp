@@ -230,6 +230,8 @@ class slice_supply {
   // together some 30 us
   static constexpr std::uint32_t polls = 20;
   static constexpr std::uint32_t pause_of_poll = 4;  // attempts of simt::pause: 1.6 us
+  static constexpr std::uint32_t poll_that_asks = 4;
+  static constexpr std::uint32_t spread_of_asking = 8;
 
   static constexpr std::uint32_t all_tries = 16;
 
@@ -286,8 +288,9 @@ class slice_supply {
 
   /// Polls the class's ticket counters, from poll number `poll` on, until one has tickets. Polls
   /// nothing else, because the lane that replaces the run needs the other words; two counters at a
-  /// time; and seldom, because thousands of warps poll. Calls no function that opens a run, so that
-  /// the stack stays small.
+  /// time; and seldom, because thousands of warps poll. Once, at another poll in other warps, it asks
+  /// whether a lane replaces the run, and ends if none does: the lanes that came before may have been
+  /// refused long ago. Calls no function that opens a run, so that the stack stays small.
   QUARRY_SLOW static counter_found await_counter(slice_request& request, std::uint32_t poll) {
     heap_state& state = *request.state;
     class_layout const& layout = state.layouts[request.id];
@@ -303,6 +306,9 @@ class slice_supply {
                 static_cast<std::uint16_t>(poll)};
       simt::pause(pause_of_poll);
       request.patience.spend();
+      if (poll == poll_that_asks + simt::warp_hint() / counters_per_class % spread_of_asking &&
+          !class_run::is_busy(state.run(request.id).peek()))
+        break;
     }
     return {counters_per_class, polls};
   }
