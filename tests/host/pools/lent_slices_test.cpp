@@ -66,6 +66,27 @@ TEST(LentSlices, ServeAThreadWhileTheirOwnersAreIdle) {
   }
 }
 
+/// A lender that had nothing in use could otherwise not allocate: others would have its memory.
+TEST(LentSlices, AreNotLentByArenasWithALimit) {
+  constexpr bytes limit = 16_MiB;
+  std::atomic<bytes> reserved{0};
+  pool_options limited = options;
+  limited.max_bytes = limit;
+  arenas source{counted_resource{&reserved}, limited};
+  idle_thread lender;
+  allocations freed;
+  constexpr std::size_t most = 15'000;
+  lender.run([&] { freed = allocate(source, 1024, most); });
+  deallocate(source, freed);
+  auto own = allocate(source, 1024, most);
+  lender.run([&] {
+    auto again = allocate(source, 1024, most);
+    deallocate(source, again);
+    EXPECT_TRUE(is_sound(source));
+  });
+  deallocate(source, own);
+}
+
 /// What a lender, a borrower and another thread do with memory that is lent.
 struct loan {
   std::atomic<bytes> reserved{0};

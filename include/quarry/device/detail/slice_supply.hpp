@@ -288,9 +288,9 @@ class slice_supply {
 
   /// Polls the class's ticket counters, from poll number `poll` on, until one has tickets. Polls
   /// nothing else, because the lane that replaces the run needs the other words; two counters at a
-  /// time; and seldom, because thousands of warps poll. Once, at another poll in other warps, it asks
-  /// whether a lane replaces the run, and ends if none does: the lanes that came before may have been
-  /// refused long ago. Calls no function that opens a run, so that the stack stays small.
+  /// time; and seldom, because thousands of warps poll. Once, at another poll in other warps, it
+  /// asks whether a lane replaces the run, and ends if none does: the lanes that came before may
+  /// have been refused long ago. Calls no function that opens a run, so that the stack stays small.
   QUARRY_SLOW static counter_found await_counter(slice_request& request, std::uint32_t poll) {
     heap_state& state = *request.state;
     class_layout const& layout = state.layouts[request.id];

@@ -110,7 +110,7 @@ class QUARRY_POISONS pool_growth {
   /// Whether a new block for slices of `size` bytes would lie in memory that the pool has not used
   /// before. Then a map page of another pool saves memory.
   [[nodiscard]] bool needs_map_page(bytes size) const {
-    if (size - 1 >= slice_block::max_slice) return false;
+    if (size - 1 >= slice_block::max_slice || slices_.has_spare()) return false;
     bool const has_memory = arena_.reserved() != 0;
     bytes const peak = std::max(peak_granted_, peak_granted_before_);
     if (has_memory && arena_.in_use() + slice_block::size <= peak) return false;

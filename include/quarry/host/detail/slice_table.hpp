@@ -63,6 +63,8 @@ class slice_table {
     bytes requested = 0;
     std::uint64_t refused = 0;
   };
+  /// Whether an own map page has no block. For the owner.
+  [[nodiscard]] bool has_spare() const { return spare_ != nullptr; }
   /// For any thread: whether `lend` may find a map page. May be wrong, because the owner works
   /// meanwhile.
   [[nodiscard]] bool may_lend(returned_slices const& returned) const {
@@ -70,7 +72,8 @@ class slice_table {
   }
   /// For any thread: a block whose map page the caller may borrow (`borrow`) until it calls
   /// `take_back`. Puts up to `max_groups` groups of `returned` into the blocks until a block has no
-  /// slices in use; decreases `max_groups` by their number. Returns nullptr if no block is spare.
+  /// slices in use; decreases `max_groups` by at least their number. Returns nullptr if no block is
+  /// spare.
   [[nodiscard]] slice_block* lend(returned_slices& returned, std::size_t& max_groups) {
     constexpr std::size_t groups_at_once = 16;
     while (may_lend(returned) && max_groups != 0) {
@@ -85,6 +88,7 @@ class slice_table {
                           });
         if (!has_taken) break;
       }
+      if (max_groups != 0) --max_groups;  // so that the loop ends, whatever the list has
       if (slice_block* const ended = ended_loans_) {
         ended_loans_ = ended->next;
         return ended;

@@ -36,7 +36,9 @@ namespace quarry::inline QUARRY_ABI {
 /// groups of 64 in an allocation, and 4096 if it would otherwise take a block of the resource. A
 /// lent map page counts as reserved and granted by the lender, and its allocations as the
 /// borrower's; so `allocated` of a borrower may exceed `reserved`. The registry names the lender's
-/// pool for them. Larger allocations stay in the owner's list, and no other thread gets the memory.
+/// pool for them, and its `peak_allocated` may count slices that others freed and took. With
+/// `max_bytes` nothing is lent. Larger allocations stay in the owner's list, and no other thread
+/// gets the memory.
 /// So a thread that will not allocate for long, such as an idle worker, should call `leave`.
 ///
 /// The options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends
@@ -99,7 +101,8 @@ class QUARRY_POISONS thread_arenas {
   /// returns cannot grow. A second free of a larger allocation of another thread returns true if
   /// the owner has not processed the first free. So does the owner's free of a slice that another
   /// thread has marked. The owner's pool refuses and counts these later, unless the memory was
-  /// allocated again in between. O(1).
+  /// allocated again in between, or the owner frees the slice a second time while another thread
+  /// takes it for a loan: then it may be handed out twice. O(1).
   bool deallocate(void* pointer) noexcept {
     last_used const last = last_of_thread();
     if (last.owner == shared_.get() && last.assigned->arena_pool->deallocate_quickly(pointer))
@@ -239,8 +242,8 @@ class QUARRY_POISONS thread_arenas {
       if (!own.returned_slices.is_empty()) {
         if (void* const result = allocate_returned(own, request...)) return result;
       }
-      if (void* const result = allocate_in_blocks(own, request...)) return result;
-      void* const result = own.arena_pool->allocate(request...);
+      void* result = allocate_in_blocks(own, request...);
+      if (result == nullptr) result = own.arena_pool->allocate(request...);
       if (own.max_quick.load(std::memory_order_relaxed) != own.arena_pool->max_quick())  // (H)
         free_returned(own);
       return result;
@@ -265,7 +268,9 @@ class QUARRY_POISONS thread_arenas {
   [[nodiscard]] void* allocate_in_blocks(arena& own, bytes size, bytes alignment = 1) {
     if (alignment > 1) return nullptr;
     if (void* const result = own.arena_pool->allocate_in_blocks(size)) return result;
-    return own.arena_pool->needs_map_page(size) && borrow(own, size)
+    // With a limit, a pool that has lent its memory could reach it with nothing in use.
+    bool const may_borrow = shared_->options.max_bytes == no_limit;
+    return may_borrow && own.arena_pool->needs_map_page(size) && borrow(own, size)
                ? own.arena_pool->allocate_in_blocks(size)
                : nullptr;
   }
