@@ -106,19 +106,24 @@ QUARRY_SLOW void* allocate_collectively(bytes size) {
 }
 
 /// Memory order. Relaxed (R): the host reads the record after the program has failed, and the sums
-/// order nothing. A rank that counts later may store first, so `count` may be too low. (F) comes
-/// after the size, so whoever sees the first rank sees the size, too.
+/// order nothing. A rank that counts later may store first. So each rank stores until it has stored
+/// the newest sum; `count` is too low only if a store passes a later one. (F) comes after the size,
+/// so whoever sees the first rank sees the size, too.
 QUARRY_SLOW void note_refusal(bytes size) {
   self().error_number = error_no_memory;
   if (compares_malloc()) return;  // --heap has no effect on it
   refused_memory& refused = *the_world().refused;
-  auto const before =
-      simt::atomic_ref<std::uint64_t>{the_world().refusals}.fetch_add(1, simt::relaxed);  // (R)
+  simt::atomic_ref<std::uint64_t> const refusals{the_world().refusals};
+  auto const before = refusals.fetch_add(1, simt::relaxed);  // (R)
   if (before == 0) {
     refused.first_size = size;
     simt::atomic_ref<std::uint32_t>{refused.first}.store(own_rank() + 1, simt::release);  // (F)
   }
-  simt::atomic_ref<std::uint64_t>{refused.count}.store(before + 1, simt::relaxed);  // (R)
+  std::uint64_t stored = 0;
+  for (auto sum = before + 1; sum != stored; sum = refusals.load(simt::relaxed)) {  // (R)
+    simt::atomic_ref<std::uint64_t>{refused.count}.store(sum, simt::relaxed);       // (R)
+    stored = sum;
+  }
 }
 
 QUARRY_SLOW void free_for_program(void* memory) {

@@ -230,7 +230,7 @@ class slice_supply {
   // together some 30 us
   static constexpr std::uint32_t polls = 20;
   static constexpr std::uint32_t pause_of_poll = 4;  // attempts of simt::pause: 1.6 us
-  static constexpr std::uint32_t poll_that_asks = 4;
+  static constexpr std::uint32_t poll_that_asks = 6;  // then it has looked at each counter
   static constexpr std::uint32_t spread_of_asking = 8;
 
   static constexpr std::uint32_t all_tries = 16;
