@@ -49,7 +49,8 @@ class mail_memory {
   }
 
  private:
-  /// Processes of a host have consecutive numbers: those around this one that are mapped.
+  /// Notes the mapped processes with consecutive numbers around this one. NVSHMEM reaches all
+  /// others, also those of this host.
   void find_mapped(process_layout& layout) const {
     std::uint32_t const own = asked_.process;
     auto const is_mapped = [&](std::uint32_t process) {

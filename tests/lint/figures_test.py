@@ -156,7 +156,8 @@ class Pages(unittest.TestCase):
     def test_a_figure_typed_into_a_table_or_a_sentence_is_written_again(self):
         text = (DESIGN / "heap.md").read_text(encoding="utf-8")
         self.assertEqual(self.rewritten("/malloc -->4", "/malloc -->3"), text)
-        self.assertEqual(self.rewritten("| 102,000", "| 109,000"), text)
+        first = re.search(r"after a reset: [^|]*\| ([\d,]+)", text)[1]
+        self.assertEqual(self.rewritten(f"| {first} /", "| 1 /"), text)
 
     def test_a_page_without_its_part_or_with_a_value_of_no_record_is_refused(self):
         with self.assertRaisesRegex(SystemExit, r"has the parts \[\]; it must have \['goals'\]"):

@@ -147,7 +147,8 @@ TEST(BusyLenders, KeepTheirContentsWhileThreadsBorrowAndLend) {
 }
 
 /// Two owners allocate and free, and pass slices to a thread that frees them. Meanwhile two threads
-/// without memory of their own borrow from both, and give back. Nothing else orders the threads.
+/// without memory of their own borrow from both, and return what they have borrowed. Nothing else
+/// orders the threads.
 TEST(BusyLenders, KeepTheirContentsWhileOwnersAreBusy) {
   std::atomic<bytes> reserved{0};
   arenas source{counted_resource{&reserved}, options};

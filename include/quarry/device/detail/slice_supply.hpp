@@ -13,10 +13,12 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// other classes' runs; freed slices, with full effort. Fresh slices are much cheaper than freed
 /// slices, and a slice block that no lane claims from becomes free as a whole.
 ///
-/// One lane replaces a class's run, and other lanes wait for it. That lane may stand still for
-/// seconds: a GPU may let other lanes of its warp run instead, for as long as they compute. So if
-/// the class's run does not change for `microseconds_to_own_segment`, a lane that waits takes a
-/// segment, keeps the slices that it needs, and frees the others for the other lanes that wait.
+/// One lane replaces a class's run, and other lanes wait for it. If many lanes found the run used
+/// up before, a lane waits for tickets first (`others_replace_run`). The lane that replaces the run
+/// may stand still for seconds: a GPU may let other lanes of its warp run instead, for as long as
+/// they compute. So if the class's run does not change for `microseconds_to_own_segment`, a lane
+/// that waits takes a segment, keeps the slices that it needs, and frees the others for the other
+/// lanes that wait.
 ///
 /// A lane that takes a counter's last ticket records that at once. On CUDA, lanes of a warp that
 /// call a function together wait for each other where they leave it. So no lane may postpone work
@@ -230,7 +232,9 @@ class slice_supply {
   // together some 30 us
   static constexpr std::uint32_t polls = 20;
   static constexpr std::uint32_t pause_of_poll = 4;  // attempts of simt::pause: 1.6 us
-  static constexpr std::uint32_t poll_that_asks = 6;  // then it has looked at each counter
+  // Of the polls, each warp asks after one of 8 whether the run is being replaced. By then it has
+  // looked at each counter.
+  static constexpr std::uint32_t poll_that_asks = 6;
   static constexpr std::uint32_t spread_of_asking = 8;
 
   static constexpr std::uint32_t all_tries = 16;

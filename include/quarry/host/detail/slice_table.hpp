@@ -63,7 +63,7 @@ class slice_table {
     bytes requested = 0;
     std::uint64_t refused = 0;
   };
-  /// Whether an own map page has no block. For the owner.
+  /// For the owner: whether one of its blocks is spare.
   [[nodiscard]] bool has_spare() const { return spare_ != nullptr; }
   /// For any thread: whether `lend` may find a map page. May be wrong, because the owner works
   /// meanwhile.

@@ -117,7 +117,7 @@ class QUARRY_POISONS pool {
   [[nodiscard]] bool lacks_map_page() const { return memory_.lacks_map_page(); }
   /// For any thread: lends `borrower`, another pool, a map page for allocations of `size` bytes.
   /// Frees up to `max_groups` groups of this pool's slices for that, and decreases `max_groups` by
-  /// their number. Returns false if it finds no map page.
+  /// at least their number. Returns false if it finds no map page.
   [[nodiscard]] bool lend_to(pool& borrower, bytes size, detail::returned_slices& returned,
                              std::size_t& max_groups) {
     detail::slice_block* const lent = slices().lend(returned, max_groups);
