@@ -46,6 +46,7 @@ TEST(WaitForTickets, ALaneThatWaitsClaimsFromTheCounterThatHasTickets) {
       ASSERT_GT(tickets, 1u);
       state.ticket_counter_at(id, i).open(run, i == open ? tickets - 1 : tickets);
     }
+    ASSERT_TRUE(state.run(id).lock(state.run(id).peek())) << "another lane replaces the run";
     EXPECT_TRUE(slice_supply::wait_for_tickets(request));
     EXPECT_EQ(request.counter, open);
     EXPECT_EQ(request.origin, slice_request::source::tickets);

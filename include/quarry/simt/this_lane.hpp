@@ -127,6 +127,15 @@ class patience {
   std::uint32_t spent_ = 0;     // nanoseconds
 };
 
+/// Whether this code runs on a GPU. For choices that concern speed only.
+[[nodiscard]] QUARRY_HD constexpr bool is_on_gpu() {
+#ifdef __CUDA_ARCH__
+  return true;
+#else
+  return false;
+#endif
+}
+
 /// Lets other lanes run for a moment, in a bounded wait for another lane's next step. On CUDA the
 /// moment doubles with each of the first `doublings` `attempts`, from about 100 ns.
 QUARRY_HD inline void pause([[maybe_unused]] std::uint32_t attempts = 0,

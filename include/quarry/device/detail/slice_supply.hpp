@@ -232,10 +232,6 @@ class slice_supply {
   // together some 30 us
   static constexpr std::uint32_t polls = 20;
   static constexpr std::uint32_t pause_of_poll = 4;  // attempts of simt::pause: 1.6 us
-  // Of the polls, each warp asks after one of 8 whether the run is being replaced. By then it has
-  // looked at each counter.
-  static constexpr std::uint32_t poll_that_asks = 6;
-  static constexpr std::uint32_t spread_of_asking = 8;
 
   static constexpr std::uint32_t all_tries = 16;
 
@@ -308,13 +304,19 @@ class slice_supply {
       if (has_first || has_tickets(layout, words[1], second))
         return {static_cast<std::uint16_t>(has_first ? first : second),
                 static_cast<std::uint16_t>(poll)};
+      if (poll == poll_that_asks() && !class_run::is_busy(state.run(request.id).peek())) break;
       simt::pause(pause_of_poll);
       request.patience.spend();
-      if (poll == poll_that_asks + simt::warp_hint() / counters_per_class % spread_of_asking &&
-          !class_run::is_busy(state.run(request.id).peek()))
-        break;
     }
     return {counters_per_class, polls};
+  }
+
+  /// The poll at which a lane asks whether the run is being replaced. On a GPU it has looked at
+  /// each counter by then, and few warps ask at once. On the CPU there are few threads, and a pause
+  /// may last as long as other programs run. So there a lane asks before its first pause.
+  [[nodiscard]] QUARRY_HD static std::uint32_t poll_that_asks() {
+    constexpr std::uint32_t first = 6, polls_of_warps = 8;
+    return simt::is_on_gpu() ? first + simt::warp_hint() / counters_per_class % polls_of_warps : 0;
   }
 
   /// Claims tickets of counter `index`. Returns false if it has no tickets any more.
