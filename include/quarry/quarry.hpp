@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of Quarry that needs only a C++ compiler. A program that contains only kernels compiles
-// faster if it includes quarry/heap.hpp, coalescing.hpp and containers.hpp instead.
+// All of the library quarry::quarry that needs only a C++ compiler. Programs that link
+// quarry::trace also include quarry/trace.hpp or quarry/heap_trace.hpp. A program that contains
+// only kernels compiles faster if it includes quarry/heap.hpp, coalescing.hpp and containers.hpp
+// instead.
 #pragma once
 
 #include "quarry/coalescing.hpp"

@@ -35,10 +35,14 @@ enum class fault_kind : std::uint32_t {
 /// `use_after_free`.
 struct fault {
   fault_kind kind = fault_kind::none;
-  std::uint32_t block = 0;        ///< the lane's thread block: its linear index in the launch
-  std::uint32_t thread = 0;       ///< the lane: its linear index in the thread block
-  bytes size = 0;                 ///< the requested size, or the size of the allocation
-  std::uint64_t address = 0;      ///< the pointer that the caller passed
+  std::uint32_t block = 0;   ///< the lane's thread block: its linear index in the launch
+  std::uint32_t thread = 0;  ///< the lane: its linear index in the thread block
+  /// Out of memory: the requested size; a heap rounds it up to the size class. `bad_alignment`: the
+  /// alignment. `size_mismatch`: the size that the caller stated. Hardened: the bytes of the
+  /// allocation. 0 if the call has no size
+  bytes size = 0;
+  /// The pointer that the caller passed. `use_after_free`: the freed memory
+  std::uint64_t address = 0;
   bytes free_segments_bytes = 0;  ///< out_of_memory: bytes in free segments at that time
 };
 

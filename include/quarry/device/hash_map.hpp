@@ -21,8 +21,8 @@ struct hash_map_cell {
   Value value;          // atomic
 };
 
-/// A map from keys to values of 4 or 8 bytes, passed by value: open addressing with linear probing,
-/// entries inline.
+/// A map from keys of at most 8 bytes to values of 4 or 8 bytes, passed by value: open addressing
+/// with linear probing, entries inline.
 ///
 /// Invariants:
 ///   1. a key has at most one cell and keeps it; no cell between the key's hash position and its
@@ -116,7 +116,7 @@ class hash_map_ref {
   }
 
   /// Returns whether the map has the key. Sets `value` to the key's value at one moment of the
-  /// call.
+  /// call. If the key was erased meanwhile, returns false, and `value` may have changed.
   [[nodiscard]] QUARRY_HD bool find(Key key, Value& value) const {
     cell* const target = cell_of(key);
     if (target == nullptr) return false;

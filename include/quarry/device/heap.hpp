@@ -23,15 +23,16 @@ struct heap_options {
   quarry::bytes max_bytes = 0;  ///< limit for `grow`, at most 4 TiB; 0: the heap cannot grow
   /// The segment size: a power of two from 64 KiB to 64 MiB. The heap has at most 2^20 segments. An
   /// allocation larger than half a segment occupies whole segments. An alignment must not exceed
-  /// the segment size. 0 selects `bytes` / 512 (`bytes` / 1024 below 1 GiB), rounded down to a
-  /// power of two from 64 KiB to 16 MiB; more if `max_bytes` needs larger segments.
+  /// the segment size. 0 selects `bytes` / 512, or `bytes` / 1024 below 1 GiB, rounded down to a
+  /// power of two from 64 KiB to 16 MiB. A large `max_bytes` needs larger segments.
   quarry::bytes segment_bytes = 0;
   backend backend_kind = backend::automatic;  ///< automatic: a CUDA device if there is one
   /// The CUDA device. The default is the current device.
   int device = current_device;
   /// Other CUDA devices whose kernels may use the heap's allocations. Their lanes must not call the
   /// heap: its atomic operations have device scope. `device` itself may be in the list, too. The
-  /// heap throws `bad_argument` if a device does not exist, or cannot use the memory of `device`.
+  /// heap throws `bad_argument` if a device does not exist or cannot use the memory of `device`,
+  /// and for any peer of a heap on the CPU.
   std::vector<int> peers{};
   /// Hardened mode: the seed of the canaries and of the random start. 0: the clock is the seed.
   std::uint64_t seed = 0;
@@ -135,6 +136,7 @@ class QUARRY_API heap {
   implementation* implementation_;  // owned
 };
 
+/// Returns the kind in a few words, such as `double free`.
 [[nodiscard]] QUARRY_API char const* name_of(fault_kind kind);
 
 /// Writes the fault in one line: kind, size, address, lane and free memory.

@@ -10,13 +10,14 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// A set of 32-bit ids that many lanes change concurrently. The set uses open addressing with
-/// linear probing in an array on a heap. The capacity is a power of two. When 3/4 of the cells are
-/// used (all cells, for a capacity of at most 16), an insertion replaces the array by an array for
-/// the current members. If there is no memory for it, insertions use up to 15/16 of the cells, and
-/// reuse the cells of erased members while more than 1/16 of the cells are tombstones. The new
-/// array is twice as large, unless many cells are tombstones. When less than 1/4 of the cells
-/// hold members, an erasure replaces the array by a smaller array. Zeroed memory is an empty set
-/// without an array. Every id except `none` can be a member.
+/// linear probing in an array on a heap. The capacity is a power of two. Zeroed memory is an empty
+/// set without an array. Every id except `none` can be a member.
+///
+/// Growth. When 3/4 of the cells are used (all cells, for a capacity of at most 16), an insertion
+/// replaces the array by an array for the current members. The new array is twice as large, unless
+/// many cells are tombstones. If there is no memory for a new array, insertions use up to 15/16 of
+/// the cells, and the cells of erased members. When less than 1/4 of the cells hold members, an
+/// erasure replaces the array by a smaller array.
 ///
 /// Invariants, checked by `audit` while no lane changes the set:
 ///   1. The array has `capacity_` cells, a power of two, or there is no array.
@@ -72,7 +73,8 @@ class id_set {
  public:
   static constexpr std::uint32_t none = 0xFFFF'FFFFu;
 
-  /// Adds `id`. O(1) expected, amortised.
+  /// Adds `id`. Returns `done`, `duplicate`, `out_of_memory` or `reserved_id`. O(1) expected,
+  /// amortised.
   template <class Heap>
   [[nodiscard]] QUARRY_HD change_result insert(Heap const& heap, std::uint32_t id) {
     if (id == none) return change_result::reserved_id;
@@ -100,7 +102,8 @@ class id_set {
     }
   }
 
-  /// Removes `id`. O(1) expected, amortised. A failure to allocate a smaller array is not an error.
+  /// Removes `id`. Returns `done`, `absent` or `reserved_id`. A failure to allocate a smaller array
+  /// is not an error. O(1) expected, amortised.
   template <class Heap>
   [[nodiscard]] QUARRY_HD change_result erase(Heap const& heap, std::uint32_t id) {
     if (id == none) return change_result::reserved_id;
@@ -123,6 +126,7 @@ class id_set {
     return result;
   }
 
+  /// Returns whether `id` is a member. O(1) expected.
   [[nodiscard]] QUARRY_HD bool contains(std::uint32_t id) {
     if (id == none) return false;
     if (id == tombstone) return (gate().load(simt::relaxed) & tombstone_is_member) != 0;  // (M)

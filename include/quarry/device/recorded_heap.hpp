@@ -99,8 +99,8 @@ struct heap_recorder_options {
 /// function.
 class QUARRY_API heap_recorder {
  public:
-  /// The heap must outlive the recorder. Throws `bad_argument` for options without a buffer or an
-  /// event, `out_of_memory` and `resource_failed`.
+  /// The heap must outlive the recorder. Throws `bad_argument` unless both options are from 1 to
+  /// 2^24, `out_of_memory` and `resource_failed`.
   explicit heap_recorder(heap& recorded, heap_recorder_options const& options = {});
   ~heap_recorder();
   heap_recorder(heap_recorder&&) noexcept;
@@ -112,7 +112,8 @@ class QUARRY_API heap_recorder {
   /// Calls `each(heap_event)` for the events since the last `drain`, and empties the buffers.
   ///
   /// Events are sorted by time. If several events have the same time, the free of an address comes
-  /// before its next allocation. O(events log events), and quadratic in the events of one time.
+  /// before its next allocation. O(events log events), and quadratic in the events of one time. The
+  /// host's memory has all drained events during the call.
   template <class Each>
   void drain(Each const& each) {
     for (heap_event const& event : take()) each(event);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocators by name. A program makes an allocator in one place. Any other place can look it up by
-// its name, or by an address that it allocated. Memory is freed, resized and moved by its address
-// alone.
+// Allocators by name. A program makes an allocator in one place. Any other place can look up the
+// allocator by its name, or by an address of its allocations. Memory is freed, resized and moved by
+// its address alone.
 //
 // Any thread may call all functions. A lookup by name takes a lock: keep the handle where speed
 // matters. A free by the address alone usually takes the allocator's lock only.
@@ -41,7 +41,7 @@ namespace allocators {
 QUARRY_API void check_name(std::string_view name);
 
 /// Adds an allocator with the implementation `model` and returns its handle. Throws as `check_name`
-/// does, and `out_of_memory` if 2^20 handles are in use.
+/// does, `bad_argument` if `model` is null, and `out_of_memory` if 2^20 handles are in use.
 QUARRY_API any_allocator add(std::string name, std::unique_ptr<allocator_model> model);
 
 /// Constructs a `Pool` from `arguments` and adds it. In reports the pool has the name of its
@@ -116,10 +116,11 @@ QUARRY_API void add_alias(std::string alias, std::string_view name);
 QUARRY_API void remove_alias(std::string_view alias);
 
 /// Destroys an allocator with its aliases, after the calls on it have returned. Throws
-/// `bad_argument` and changes nothing in these cases: no allocator has the name; `name` is an
-/// alias; a pool takes blocks from the allocator; memory was not freed and `handling` is not
-/// `discard`; or the caller is a heuristic's rule or a resource's function during a call on any
-/// allocator.
+/// `bad_argument` and changes nothing in these cases:
+///   - no allocator has the name, or `name` is an alias;
+///   - a pool takes blocks from the allocator;
+///   - memory was not freed, and `handling` is not `discard`;
+///   - the caller is a heuristic's rule or a resource's function, in a call on any allocator.
 QUARRY_API void destroy(std::string_view name, unfreed_memory handling = unfreed_memory::refuse);
 
 }  // namespace allocators

@@ -52,8 +52,8 @@ typedef enum quarry_resource {
 /* Options of a pool. Sizes are in bytes. In first_block, next_block and alignment, 0 means the
  * default (quarry_pool_default_options). In max_bytes and growth_percent, 0 means none. So
  * { .name = "x" } is a pool with a name. growth_percent is the minimum size of later blocks in
- * percent of the reserved bytes. Later versions may append fields; `size` tells the library which
- * fields the caller knows. */
+ * percent of the reserved bytes, at most 1000. Later versions may append fields; `size` tells the
+ * library which fields the caller knows. */
 typedef struct quarry_pool_options {
   uint64_t size;        /* sizeof(quarry_pool_options); 0: the fields up to keeps_backtraces */
   uint64_t first_block; /* minimum size of a block while the pool has none */

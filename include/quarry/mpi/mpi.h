@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MPI for programs that quarry-mpicc compiles. Handles are integers: they can be compared, and can
-   initialise constants. The functions follow version 3.1 of the MPI standard. This file declares a
-   part of them; quarry-mpicc reports a call of any other MPI function as an error. */
+   initialise constants. The functions follow version 3.1 of the MPI standard. Of version 4 there
+   are persistent collective operations, MPI_Isendrecv, and the functions whose names end with _c.
+   This file declares a part of both; quarry-mpicc reports a call of any other MPI function as an
+   error. */
 #ifndef QUARRY_MPI_MPI_H
 #define QUARRY_MPI_MPI_H
 

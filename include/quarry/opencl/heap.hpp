@@ -18,7 +18,8 @@
 namespace quarry::inline QUARRY_ABI::opencl {
 
 struct heap_options {
-  /// The size of the buffer. Metadata take 1 to 4 % of `max_bytes`, or of `bytes` if that is more.
+  /// The size of the buffer. Metadata take 1 to 4 % of `max_bytes`, or of `bytes` if that is more;
+  /// below 1 MiB they take a larger share.
   quarry::bytes bytes = 64_MiB;
   quarry::bytes max_bytes = 0;  ///< limit for `grow`, below 64 GiB; 0: the heap cannot grow
   /// The number of hints of each size class: a power of two up to 65,536. Neighbouring work-items
@@ -53,9 +54,9 @@ struct heap_faults {
 /// because OpenCL does not define commands on a mapped buffer.
 class QUARRY_API heap {
  public:
-  /// Throws `bad_argument` if a size is 64 GiB or more, exceeds the device's largest buffer, or has
-  /// no room for the metadata and one span (16 pages). Throws `bad_argument` also if `hints` is
-  /// out of range. Throws `opencl_error`.
+  /// Throws `bad_argument` if `bytes` or `max_bytes` is 64 GiB or more, or `hints` is out of range.
+  /// Throws `bad_argument` also if `bytes` exceeds the device's largest buffer, or has no room for
+  /// the metadata and one span (16 pages). Throws `opencl_error`.
   heap(cl::Context const& context, cl::Device const& device, cl::CommandQueue queue,
        heap_options const& options = {});
   heap(heap const&) = default;  // a move copies, so every heap has a buffer

@@ -39,9 +39,9 @@ struct key_comparison {
   std::uint64_t learned_events = 0;
   replay_result together;          ///< the other part in one pool
   std::vector<compared_key> keys;  ///< in the order of the options
-  /// The index of the best key. A key is better if the trace fits with it, then if it has fewer
-  /// failures, then if it reserves less; of equal keys the first key is best. The number of keys if
-  /// no key is better than one pool
+  /// The index of the best key. A key with which the trace fits is better; then a key with fewer
+  /// failures; then a key with which the pools reserve less. Of equal keys the first key is best.
+  /// The number of keys if no key is better than one pool
   std::size_t best = 0;
   name_tables names;
   std::vector<std::string> problems = {};  ///< `reader::problems` of the trace
@@ -50,10 +50,9 @@ struct key_comparison {
 
 /// Learns from the first part of a trace, and replays the other part in one pool and with the table
 /// of each key. The other part begins with the allocations that are in use at that time. Reads the
-/// trace twice. Memory: proportional to the allocations in use, for each key. Throws
-/// `bad_argument` if `learn` is outside its range or the strategy takes no routing table,
-/// `bad_trace` if the trace has changed between the two passes, and what the source and its readers
-/// throw.
+/// trace twice. Memory: proportional to the allocations in use, for each key. Throws `bad_argument`
+/// if `learn` is outside its range, or if the strategy takes no routing table. Throws `bad_trace`
+/// if the trace has changed between the two passes, and what the source and its readers throw.
 [[nodiscard]] QUARRY_API key_comparison compare_keys(trace_source const& open,
                                                      key_comparison_options const& options);
 

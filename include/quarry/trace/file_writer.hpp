@@ -20,7 +20,8 @@ namespace quarry::inline QUARRY_ABI::trace {
 class QUARRY_API file_writer {
  public:
   /// Creates the file, or truncates it. Throws `bad_argument` for an empty path. Throws
-  /// `resource_failed` and does not change the file if another writer has it open.
+  /// `resource_failed` if the file cannot be created. If another writer has it open, throws
+  /// `resource_failed` and does not change the file.
   explicit file_writer(std::string const& path);
   file_writer(file_writer const&) = delete;
   file_writer& operator=(file_writer const&) = delete;
@@ -28,8 +29,9 @@ class QUARRY_API file_writer {
   ~file_writer();
 
   /// Adds events whose numbers refer to `names`. Writes the new names. Throws `bad_state` after
-  /// `close`. Throws `resource_failed` if the file cannot be written. Then the events of that chunk
-  /// and all later events are lost.
+  /// `close`. Throws `resource_failed` if the file cannot be written. Then the events of the chunk
+  /// that could not be written are lost, and the rest of `events` is not added. `events` counts the
+  /// added events. Later calls write again.
   void add(std::span<event const> events, name_tables const& names);
   /// Writes the events that are not yet in the file, and flushes it to the operating system. Throws
   /// `resource_failed`.

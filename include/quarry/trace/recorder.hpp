@@ -62,7 +62,8 @@ enum class event_clock : std::uint8_t {
 class QUARRY_API recorder {
  public:
   /// Creates the file, or truncates it. Throws `bad_argument` for an empty path. Throws
-  /// `resource_failed` and does not change the file if another recorder of any process writes it.
+  /// `resource_failed` if the file cannot be created. If another recorder of any process writes it,
+  /// throws `resource_failed` and does not change the file.
   explicit recorder(std::string const& path, event_clock clock = event_clock::fastest);
   /// Keeps the last events in memory; `save` writes them. Throws `bad_argument` for a limit of 0
   /// events, and `out_of_memory` with the size of the ring.

@@ -193,7 +193,8 @@ struct replay_result {
 class running_replay;
 
 /// Replays batches of events, for example as a reader supplies them. Memory: proportional to the
-/// allocations in use, plus the samples. Not thread-safe.
+/// allocations in use, plus the samples. With a routing table also an entry for each combination of
+/// size, call site and phase. Not thread-safe.
 class QUARRY_API replayer {
  public:
   /// Throws `bad_argument` if an option is outside its range, or if the strategy lacks its plan or

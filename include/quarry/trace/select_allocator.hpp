@@ -20,10 +20,10 @@ inline constexpr char const* all_allocators = "all";
 /// an allocation of a device at an address that another device uses gets an unused address, so that
 /// a replay tells the two apart. A device's name, `device N`, also selects its private pools,
 /// `device N, pool (A, B)`. With an empty name all events pass, but the trace may have only one
-/// device: `read` throws `bad_argument` at the first event of a second allocator that is named as a
-/// device (`device N`). If a trace ends without an event of `allocator`, `read` throws
-/// `bad_argument`, which lists the trace's allocators. `trace` is the name of the trace in these
-/// messages, for example its file.
+/// device. Devices are the allocators with names such as `device N`: at the first event of a second
+/// device `read` throws `bad_argument`. If a trace ends without an event of `allocator`, `read`
+/// throws `bad_argument`, which lists the trace's allocators. `trace` is the name of the trace in
+/// these messages, for example its file.
 [[nodiscard]] QUARRY_API std::unique_ptr<reader> select_allocator(std::unique_ptr<reader> source,
                                                                   std::string allocator,
                                                                   std::string trace = "the trace");

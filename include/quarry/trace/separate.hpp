@@ -42,9 +42,10 @@ class QUARRY_API separation_learner {
   ~separation_learner();
 
   void add(std::span<event const> events);
-  /// Returns the table for the events so far. Rounds sizes to a power of two. Routes a key to pool
-  /// 1 if most of its allocations are temporary, otherwise to pool 0. The names of phases are in
-  /// `call_sites`, as in a trace. Allocations that are not freed are permanent.
+  /// Returns the table for the events so far. A key has all sizes from a power of two up to the
+  /// next. Routes a key to pool 1 if most of its allocations are temporary, otherwise to pool 0.
+  /// The names of phases are in `call_sites`, as in a trace. Allocations that are not freed are
+  /// permanent.
   [[nodiscard]] routing_table table(route_key key, name_table const& call_sites) const;
 
  private:

@@ -16,7 +16,7 @@
 namespace quarry::inline QUARRY_ABI::trace {
 
 /// The default price of memory: a GiB at the peak costs as much as a tenth of a second of upstream
-/// calls, which is the time of about 1,400 blocks of 2 MiB.
+/// calls. This is the time of about 1,400 blocks of 2 MiB.
 inline constexpr double default_us_per_gib = 100'000;
 
 /// The result that `tune` looks for. It drops a setting as soon as the setting cannot be part of
@@ -104,8 +104,8 @@ struct tune_result {
 /// Replays the trace with all settings, on several threads. Dropped settings do not change the
 /// front and the best outcome, which are those of complete replays. Reads the trace up to four
 /// times. Memory: proportional to the allocations in use, for each setting. Throws `bad_argument`
-/// if a cost is negative, `bad_trace` if the trace changes between two passes, and what the source
-/// and its readers throw.
+/// if a cost is negative or not finite, or if a replayer refuses a candidate. Throws `bad_trace` if
+/// the trace changes between two passes, and what the source and its readers throw.
 [[nodiscard]] QUARRY_API tune_result tune(trace_source const& open, tune_options const& options);
 
 /// Returns C++ code that makes a pool `memory` with these settings. The pool follows its heuristic

@@ -31,6 +31,7 @@ struct coalescing_options {
 ///   kernel<<<grid, block>>>(together.ref(), ...);  // calls malloc(size), free(pointer) of the ref
 ///
 /// A coalescing heap owns its metadata. It does not own the upstream heap, which must outlive it.
+/// Not thread-safe; no kernel may use the heap during `reset` or `reset_reserved`.
 template <class Upstream>
 class coalescing_heap {
  public:
@@ -62,10 +63,9 @@ class coalescing_heap {
 
   /// Resets the state of `malloc_reserved` to its state before the first launch. Allocations stay
   /// valid. Call it between two launches if lanes of the first launch made different numbers of
-  /// calls or called `leave`; otherwise such lanes fall back to `malloc` in the second launch. No
-  /// kernel may run during the call. Each lane of the last launch must have called `leave` or made
-  /// as many calls as the other lanes of its warp; otherwise the memory that is still reserved for
-  /// it is lost.
+  /// calls or called `leave`. Without this call such lanes fall back to `malloc` in the second
+  /// launch. Before the call, each lane must have called `leave`, or made as many calls as the
+  /// other lanes of its warp. Otherwise the memory that is still reserved for the lane is lost.
   void reset_reserved() {
     memory_.zero(rings_offset(), sizeof(reserved_coalescing::ring) * warps_);
   }
@@ -76,6 +76,7 @@ class coalescing_heap {
     if (log.ready == 0) return std::nullopt;
     return log.first;
   }
+  /// Returns how many faults of this kind there were since the last reset. Waits for kernels.
   [[nodiscard]] std::uint64_t fault_count(fault_kind kind) const {
     return faults().counts[static_cast<std::uint32_t>(kind)];
   }

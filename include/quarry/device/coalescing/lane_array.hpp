@@ -71,8 +71,8 @@ class lane_array {
   /// array. Has no effect on an object without an array. Lanes that call together share one atomic.
   /// O(1).
   ///
-  /// Returns false, and records a fault if `heap` accepts reports, in two cases: `double_free` if a
-  /// copy of this object was destroyed before; `foreign_pointer` if the header was overwritten or
+  /// Returns false, and records a fault if `heap` accepts reports, in two cases. `double_free`: a
+  /// copy of this object was destroyed before. `foreign_pointer`: the header was overwritten, or
   /// its memory has another use by now. Nothing else changes. Not detected: a copy whose address
   /// now belongs to another superblock.
   template <class Heap>

@@ -130,7 +130,8 @@ class paged_array {
     pages_.release(begin_, range_);
   }
 
-  /// Throws `out_of_memory`.
+  /// Changes the size to `count`: maps pages at the end of the array, or unmaps them. Throws
+  /// `out_of_memory` if `count` exceeds the maximum, and what `Pages::map` throws. O(pages).
   void resize(std::size_t count) {
     if (count > maximum_)
       throw out_of_memory{"paged_array", count * sizeof(T),

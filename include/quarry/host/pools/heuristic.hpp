@@ -30,9 +30,6 @@ using heuristic_function = bytes (*)(pool_state const& pool, void* context);
 
 /// A value: heuristics with equal fields decide equally. So a heuristic can be recorded and
 /// replayed, unless it calls a user's rule.
-///
-/// `wanted` returns the bytes that the pool should hold after coalescing; 0 means that it should
-/// not coalesce.
 struct heuristic {
   enum class trigger : std::uint8_t { never, percent, blocks, cost, user };
   enum class target : std::uint8_t { reserved, high_water };
@@ -45,10 +42,14 @@ struct heuristic {
   heuristic_function rule = nullptr;  // of trigger::user
   void* context = nullptr;
 
+  /// The pool never coalesces by itself.
   [[nodiscard]] static constexpr heuristic never() { return {}; }
+  /// Coalesces when at least `percent` percent of the reserved bytes lie in empty blocks. 100: when
+  /// all blocks are empty; 0, and more than 100: never.
   [[nodiscard]] static constexpr heuristic percent_releasable(std::uint32_t percent) {
     return {trigger::percent, {}, {}, percent};
   }
+  /// Coalesces when at least `blocks` blocks are empty. 0: each time that the pool asks.
   [[nodiscard]] static constexpr heuristic blocks_releasable(std::uint32_t blocks) {
     return {trigger::blocks, {}, {}, blocks};
   }
@@ -100,6 +101,8 @@ struct heuristic {
     return result;
   }
 
+  /// Returns the bytes that the pool should hold after coalescing; 0 means that it should not
+  /// coalesce. A user's rule that throws counts as 0.
   [[nodiscard]] constexpr bytes wanted(pool_state const& pool) const {
     if (condition == trigger::user) return ask_rule(pool);
     if (!fires(pool)) return 0;

@@ -39,10 +39,10 @@ struct mixed_pool_counts {
 ///
 /// Not thread-safe. O(1) expected. A small allocation costs its slot and one bit. A chunk of a pool
 /// costs 45 bytes or more in addition to its memory, and a slice two bytes or more
-/// (docs/design/pool_costs.md). The registry knows none of its allocations, small or large.
-/// (`allocators::make` makes it a named allocator and registers its allocations, as for a
-/// resource.) An empty slab returns to the pool if its size has another slab with free slots.
-/// Invariants, checked by `audit`:
+/// (docs/plots/README.md, bookkeeping of a pool). The registry knows none of the mixed pool's
+/// allocations, small or large. (`allocators::make` makes a named allocator of a mixed pool, and
+/// registers its allocations, as for a resource.) An empty slab returns to the pool if its size has
+/// another slab with free slots. Invariants, checked by `audit`:
 ///   1. a slab's count of free slots is the number of ones in its bits;
 ///   2. a slab is in the list of its size exactly if it has free slots.
 template <memory_resource Resource>

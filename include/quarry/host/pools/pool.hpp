@@ -12,7 +12,8 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// Takes blocks from a resource and hands out chunks of them, as its placement decides.
+/// Takes blocks from a resource and serves allocations from chunks of these blocks. Its placement
+/// decides which chunk serves an allocation.
 ///
 /// Not thread-safe (see synchronized_resource). A failed allocation leaves the users' allocations
 /// and their counts unchanged, but empty blocks may have been returned. `deallocate` never throws,
@@ -113,7 +114,7 @@ class QUARRY_POISONS pool {
   }
   /// Whether a new block of slices would lie in memory that the pool has not used before.
   [[nodiscard]] bool needs_map_page(bytes size) const { return memory_.needs_map_page(size); }
-  /// Whether the pool has no free memory for that.
+  /// Whether the pool has no free memory for a new block of slices.
   [[nodiscard]] bool lacks_map_page() const { return memory_.lacks_map_page(); }
   /// For any thread: lends `borrower`, another pool, a map page for allocations of `size` bytes.
   /// Frees up to `max_groups` groups of this pool's slices for that, and decreases `max_groups` by
@@ -137,7 +138,8 @@ class QUARRY_POISONS pool {
   /// The interface of a resource, for adaptors and pools on top of this pool.
   bool deallocate(void* pointer, bytes, bytes) noexcept { return deallocate(pointer); }
 
-  /// Returns the blocks without allocations to the resource. O(blocks).
+  /// Merges cached chunks, and returns the blocks without allocations to the resource. O(cached
+  /// chunks + blocks), and O(blocks) again for each 64 blocks that return.
   void release() noexcept { memory_.release(); }
   /// Returns empty blocks to the resource. Then takes one block of `wanted` minus the reserved
   /// bytes, if that is positive. Keeps the only empty block if a block of at least the same size

@@ -11,11 +11,11 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct pool_options {
-  /// Minimum size of the block that the pool requests while it has no block; 0 means 64 MiB. The
-  /// first allocation requests the block, not the constructor
+  /// Minimum size of the block that the pool requests while it has no block, at most 64 TiB; 0
+  /// means 64 MiB. The first allocation requests the block, not the constructor
   bytes first_block = 0;
-  bytes next_block = 0;  ///< minimum size of each later request; 0 means 8 MiB
-  /// Minimum size of each later request, as a percentage of the reserved bytes
+  bytes next_block = 0;  ///< minimum size of each later block, at most 64 TiB; 0 means 8 MiB
+  /// Minimum size of each later block, as a percentage of the reserved bytes: at most 1000
   std::uint32_t growth_percent = 4;
   /// Alignment of all allocations: a power of two from 16 to 16 KiB. Sizes are rounded up to it
   bytes alignment = 16;
@@ -23,6 +23,8 @@ struct pool_options {
   /// of a chunk counts. Small allocations of one size class share blocks of 64 KiB. One allocation
   /// in use keeps its block from serving other sizes, which matters at the limit
   bytes max_bytes = no_limit;
+  /// When the pool coalesces. Without a heuristic, the pool returns empty blocks before it takes a
+  /// block, if none of them is large enough for the request, and only beyond its peak use
   heuristic coalesce = heuristic::never();
   /// Every `shrink_after` frees, the pool returns unused blocks beyond the peak use during these
   /// frees; 0 means never
@@ -30,14 +32,15 @@ struct pool_options {
   std::string name = {};  ///< for reports
   /// The registry knows the pool's allocations; never those of a simulated resource
   bool is_tracked = true;
-  /// Bytes after each allocation that detect overruns, at most 65536; 0 means none. The
-  /// constructor throws `bad_argument` if the host cannot access the memory. See red_zone.hpp.
+  /// Bytes after each allocation that detect overruns, at most 65536; 0 means none. The constructor
+  /// throws `bad_argument` if the host cannot access the memory. The pool then keeps no freed
+  /// allocation whole for the next request of its size. See host/detail/red_zone.hpp
   bytes red_zone = 0;
   /// Receives a line of text for each write to a red zone; null means standard error. Exceptions
   /// that it throws are dropped
   void (*on_overrun)(std::string const& line) = nullptr;
-  /// Leak reports list the callers of each allocation, up to 32 addresses. The pool then keeps no
-  /// freed allocation whole for the next request of its size
+  /// Leak reports list the callers of each allocation, up to 32 addresses, if the pool is tracked.
+  /// The pool then keeps no freed allocation whole for the next request of its size
   bool keeps_backtraces = false;
 };
 

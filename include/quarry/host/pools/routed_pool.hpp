@@ -79,7 +79,7 @@ class routed_pool {
     return std::nullopt;
   }
 
-  /// Returns the blocks without allocations to the resource. O(blocks).
+  /// Returns the blocks without allocations to the resource (`pool::release`).
   void release() noexcept {
     for (auto const& each : pools_) each->release();
   }

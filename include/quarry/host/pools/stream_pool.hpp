@@ -14,11 +14,12 @@
 namespace quarry::inline QUARRY_ABI {
 
 struct stream_pool_options {
-  bytes first_block = 0;             ///< minimum size of a block while the pool has none; 0: 64 MiB
-  bytes next_block = 0;              ///< minimum size of each later block; 0: 8 MiB
-  std::uint32_t growth_percent = 4;  ///< minimum size of each later block, as percent of all blocks
-  bytes alignment = 256;             ///< of all allocations: a power of two from 16 to 16 KiB
-  bytes max_bytes = no_limit;        ///< limit on the bytes of all blocks
+  bytes first_block = 0;  ///< minimum size of a block while the pool has none; 0: 64 MiB
+  bytes next_block = 0;   ///< minimum size of each later block; 0: 8 MiB
+  /// Minimum size of each later block, as a percentage of the reserved bytes: at most 1000
+  std::uint32_t growth_percent = 4;
+  bytes alignment = 256;       ///< of all allocations: a power of two from 16 to 16 KiB
+  bytes max_bytes = no_limit;  ///< limit on the bytes of all blocks
   /// Allocates a block before it makes streams wait for each other: more memory, less waiting
   bool grows_first = false;
   std::string name = {};  ///< for reports
@@ -57,11 +58,12 @@ struct stream_pool_counts {
 /// A stream may be destroyed at any time, even with work under way, and another stream may get its
 /// handle. So the pool keeps no handles, and tells streams apart by a number that is never used
 /// again (stream_order). A handle is valid only during the call that passes it, so the pool records
-/// events in frees: each time that the bytes freed since the last event exceed a share of the pool
-/// (`uncovered_share`). Memory freed after the last event is available to its stream only, until
-/// the stream's next call; the pool grows instead of waiting for it. If the pool cannot grow, it
-/// waits for the work of all streams, as `release` and the destructor do, and then all free memory
-/// is common.
+/// events in frees. It records an event when the bytes that a stream freed since its last event
+/// exceed 1/16 of the reserved bytes, divided by the number of streams. With 64 streams or more it
+/// records an event in each free. Memory freed after the last event is available to its stream
+/// only, until the stream's next call; the pool grows instead of waiting for it. If the pool cannot
+/// grow, it waits for the work of all streams, as `release` and the destructor do. Then all free
+/// memory is common.
 ///
 /// Before the program itself makes stream A wait for stream B (by an event of its own), it must
 /// call `share(A)`. Otherwise the pool might make B wait for A, and both would wait forever. Memory
@@ -92,8 +94,8 @@ class stream_pool {
   }
 
   /// Allocates `size` bytes for the later work of stream `handle`. Size 0 returns a unique address.
-  /// Throws `out_of_memory`, `bad_argument` if `handle` is not a stream, and what the resource
-  /// throws. O(1) while the stream's own free memory fits.
+  /// Throws `out_of_memory`, also if 8190 streams own free memory; `bad_argument` if `handle` is
+  /// not a stream; and what the resource throws. O(1) while the stream's own free memory fits.
   [[nodiscard]] void* allocate(bytes size, stream handle = {}) {
     auto const needed = sizes_for(size);
     return record_allocation(allocate_chunk(handle, streams_.state_of(handle), needed), size);

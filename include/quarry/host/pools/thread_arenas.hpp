@@ -18,8 +18,8 @@ namespace quarry::inline QUARRY_ABI {
 
 /// A pool for each thread, so that threads do not wait for each other.
 ///
-/// Any thread may free what another thread allocated, and needs no arena for that. That thread, the
-/// owner of the arena, frees it later:
+/// Any thread may free what another thread allocated, and needs no arena for that. The thread that
+/// allocated is the owner of the arena, and frees the memory later:
 ///   - The freeing thread marks a slice (returned_slices), which needs no memory. The owner frees
 ///     marked slices in allocations that find no free slice of their size at hand, up to 1024
 ///     slices in each. Such an allocation takes other memory only if none of these slices serves

@@ -195,7 +195,7 @@ struct allocator_info {
 [[nodiscard]] QUARRY_API std::string name_of(allocator_id id);
 
 /// The records of all allocations of an allocator; 0 means all allocators. May miss allocations
-/// that other threads make or free during the call.
+/// that other threads make or free during the call. Throws std::bad_alloc. O(chunks).
 [[nodiscard]] QUARRY_API std::vector<allocation_record> allocations(allocator_id allocator = 0);
 
 /// Writes a line for each allocation, with its name and the line of code that named it, and a line

@@ -11,8 +11,8 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// Memory whose pages lie in files of a directory, so that it may exceed the machine's memory. Each
-/// allocation is a mapped file without a name. The file is removed with the allocation. Threads may
-/// share this resource.
+/// allocation is a mapped file without a name. The file is removed with the allocation. An
+/// alignment above the size of a page throws `bad_argument`. Threads may share this resource.
 class QUARRY_API file_resource {
  public:
   /// Throws `resource_failed` if it cannot make a file in `directory`.

@@ -8,8 +8,8 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// Host memory on one NUMA node, in whole pages. Linux takes the pages from the node when they are
-/// first accessed. It kills the process if the node has no free pages then. Threads may share this
-/// resource.
+/// first accessed. It kills the process if the node has no free pages then. An alignment above the
+/// size of a page throws `bad_argument`. Threads may share this resource.
 class QUARRY_API numa_resource {
  public:
   /// Throws `bad_argument` if the system has no node of that number, and `resource_failed` if it

@@ -25,10 +25,10 @@ namespace detail {
 /// free. Corresponds to RMM's sam_headroom_memory_resource.
 ///
 /// System memory moves to the GPU when kernels use it, and does not move back. So it can fill the
-/// GPU until other CUDA calls fail. This resource asks the driver to keep the start of an
-/// allocation on the GPU only as far as `headroom` bytes of the GPU stay free, and the rest on the
-/// host. Each allocation asks CUDA for the free memory, so put a pool or a `binned_resource` over
-/// it for small sizes.
+/// GPU until other CUDA calls fail. This resource asks the driver to keep only the start of an
+/// allocation on the GPU, so that `headroom` bytes of the GPU stay free, and the rest on the host.
+/// Each allocation asks CUDA for the free memory. So put a pool or a `binned_resource` over this
+/// resource for small sizes.
 ///
 /// Addresses are multiples of 256 at least. Deallocation does not wait for kernels that use the
 /// memory. Threads may share it.

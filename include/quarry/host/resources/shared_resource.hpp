@@ -24,12 +24,13 @@ namespace quarry::inline QUARRY_ABI {
 /// had not yet entered in a list.
 ///
 /// Threads may share it. The memory has different addresses in different processes; `offset_of` and
-/// `at` translate. The tables of openings (2^16 at most) and allocations (2^24 at most) grow as
-/// needed, in shared memory outside of `size`. Most calls inspect all existing allocations, so use
-/// a pool over this resource for many small allocations. An opening takes up to 2 GiB of address
-/// space beyond `size`. A segment with another layout of its tables is refused. A child of fork
-/// holds no references of its parent. Its first call opens the segment again, if the segment still
-/// has its name. Processes must see each other in /proc.
+/// `at` translate. The tables grow as needed, in shared memory outside of `size`. There are at most
+/// 2^16 openings and 2^24 allocations. A record says that an opening refers to an allocation; there
+/// are at most 2^22 more of these records than possible allocations. Most calls inspect all
+/// existing allocations, so use a pool over this resource for many small allocations. An opening
+/// takes up to 2 GiB of address space beyond `size`. A segment with another layout of its tables is
+/// refused. A child of fork holds no references of its parent. Its first call opens the segment
+/// again, if the segment still has its name. Processes must see each other in /proc.
 class QUARRY_API shared_resource {
  public:
   /// Opens segment `name`, or makes it with `size` bytes. To open an existing segment, pass its
