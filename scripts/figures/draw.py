@@ -17,11 +17,7 @@ from .specs import COMBINED, HEAPS, NAMES, WAYS
 
 LABELS = HEAPS | {"bump": "floor (one counter, never a free)"}
 LABELS |= {name: WAYS[way] for name, way, _ in COMBINED}
-# The colour, marker and line of each series, and of each way of coalescing.
-LOOKS = {name: look.split() for name, look in NAMES["looks"].items()}
 DOTS = (0, (1, 1))  # the line `dots`
-WIDE = {"quarry", "quarry-none"}
-OVER_WIDE = {"quarry-reserve", "quarry-low", "quarry-high"}  # often the same values as a wide line
 MAX_GROUPS_OF_BARS = 5
 X_LABELS = {"items": "work-items", "size": "bytes"}  # of OpenCL, always with a logarithmic y axis
 LINES = {"floats", *X_LABELS}  # always lines, since x is no power of two
@@ -29,10 +25,12 @@ LINES = {"floats", *X_LABELS}  # always lines, since x is no power of two
 
 def look_of(allocator):
     """The look of an allocator. A way of coalescing looks the same over each upstream heap."""
-    name = allocator if allocator in LOOKS else "+" + allocator.partition("+")[2]
-    look = dict(zip(("color", "marker", "linestyle"), LOOKS[name]))
-    look["linestyle"] = DOTS if look["linestyle"] == "dots" else look["linestyle"]
-    return look | {"linewidth": 2.4 if allocator in WIDE else 1.3}
+    name = allocator if allocator in NAMES["looks"] else "+" + allocator.partition("+")[2]
+    color, marker, line, *more = NAMES["looks"][name].split()
+    look = {"color": color, "marker": marker, "linestyle": DOTS if line == "dots" else line}
+    if "wide" in more:
+        return look | {"linewidth": 2.4, "markersize": 4.5, "zorder": 4}
+    return look | {"linewidth": 1.3, "markersize": 3.5, "zorder": 5 if "over" in more else 3}
 
 
 def medians(found):
@@ -58,16 +56,13 @@ def name_failures(axes, allocator, series, place_of):
 
 def draw_lines(axes, panel, found):
     for allocator, series in found.items():
-        is_wide = allocator in WIDE
         if any(point.median is not None for point in series.values()):
             axes.errorbar(  # a failure is a gap in the line
                 list(series),
                 [math.nan if p.median is None else p.median for p in series.values()],
                 yerr=whiskers(series.values()),
-                markersize=4.5 if is_wide else 3.5,
                 elinewidth=1,
                 capsize=2.5,
-                zorder=5 if allocator in OVER_WIDE else 4 if is_wide else 3,
                 **look_of(allocator),
             )
         name_failures(axes, allocator, series, lambda x: x)
@@ -154,9 +149,9 @@ def draw_panel(axes, panel, found, columns):
 
 
 def add_legend(target, labels, has_lines, size, **place):
-    """Writes a legend: looks of lines, or squares in the colours of the bars."""
+    """Writes a legend of {label: series}: looks of lines, or squares in the colours of the bars."""
     more = {"markersize": 4.5} | ({} if has_lines else {"marker": "s", "linestyle": ""})
-    looks = {textwrap.fill(label, 24): look_of(name) | more for name, label in labels.items()}
+    looks = {textwrap.fill(label, 24): look_of(name) | more for label, name in labels.items()}
     length = 3.2 if has_lines else 1
     legend(target, looks, handlelength=length, frameon=False, fontsize=size, **place)
 
@@ -165,7 +160,7 @@ def add_legend_beside(axes, found):
     """Writes the legend to the right of the axes, in the order of the lines' right ends."""
     ends = {name: [p.median for p in series.values() if p.median] for name, series in found.items()}
     drawn = sorted(filter(ends.get, ends), key=lambda name: ends[name][-1], reverse=True)
-    labels = {name: NAMES["opencl"][name] for name in drawn}
+    labels = {NAMES["opencl"][name]: name for name in drawn}
     add_legend(axes, labels, True, 8, loc="upper left", bbox_to_anchor=(1.01, 1.02))
 
 
@@ -187,20 +182,19 @@ def draw(figure, machine, data, folder):
     drawing, all_axes = canvas.new(rows, columns, size, figure.title)
     for axes in all_axes.flat[len(panels) :]:
         axes.remove()
+    has_legends = figure.legend == "each"
     for axes, (panel, found) in zip(all_axes.flat, panels):
         draw_panel(axes, panel, found, columns)
-        if figure.legend_in_panels:
+        if has_legends:
             add_legend_beside(axes, found)
-    if not figure.legend_in_panels:
-        shown = {  # by label, so a way of coalescing appears once for all upstream heaps
-            LABELS[name]: name for name in LABELS if any(name in found for _, found in panels)
-        }
-        labels = {name: label for label, name in shown.items()}
+    if not has_legends:
+        shown = [name for name in LABELS if any(name in found for _, found in panels)]
+        labels = {LABELS[name]: name for name in shown}  # a way of coalescing appears once
         has_lines = any(axes.get_lines() and not axes.patches for axes in drawing.axes)
         add_legend(drawing, labels, has_lines, 8.5, loc="outside right upper")
     everything = [point for _, found in panels for point in flat(found)]
     stem, note = folder / f"{figure.name}.{machine}", note_of(figure, machine, everything)
-    canvas.save(drawing, stem, note, figure.legend_in_panels)
+    canvas.save(drawing, stem, note, has_legends)
 
 
 def draw_all(data, machine, folder):

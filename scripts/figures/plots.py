@@ -85,6 +85,7 @@ class Figure:
     rows: str  # a panel is `↑ title > selection`, or `↓ title > label: selection | ...`
     common: str = ""  # part of the selection of each panel
     panels_a_row: int = 2
+    legend: str = "one"  # for all panels; `each`: beside each panel, since they have other series
     note: str = ""
 
     def __post_init__(self):
@@ -95,11 +96,6 @@ class Figure:
             chosen = select(common, None if beside else text)
             for shown, values in expanded(None, title[2:], chosen):  # one for each open value
                 self.panels.append(Panel(shown, BETTER[title[0]], values, beside))
-
-    @property
-    def legend_in_panels(self):
-        """Beside the lines of each panel, since panels have other series."""
-        return self.name.startswith("opencl")
 
     def points(self, data, machine):
         """The panels that have values, with their points."""

@@ -10,7 +10,7 @@ from .records import ROOT
 HEADER = ROOT / "include/quarry/host/pools/placements.hpp"
 PLACEMENTS = re.findall(r'named_placement<[^{]*>\{\s*"(\w+)"', HEADER.read_text(encoding="utf-8"))
 DEFAULT = PLACEMENTS[0]
-FIELDS = "head|before|after|cell|common|machines|best|statistic|panels_a_row|panels|note"
+FIELDS = "head|before|after|cell|common|machines|best|statistic|panels_a_row|panels|legend|note"
 
 
 def text_of_specs():
