@@ -66,8 +66,14 @@ class reused_segment {
     slice_request request{&state(), id(), count};
     request.generation = block_state::next_generation(generation_);
     word const taken = slice_claim::claim_from_used(request, 0, 0);
-    if (taken != 0 && !state().segments[0].load().is_slices_of(id()))
-      problem_ = "a claimer got a slice of another class";
+    check_class_of(taken);
+  }
+
+  /// Does the same as a lane that saw freed slices in the first use and chose them then.
+  void claim_seen(std::uint32_t count) {
+    random_claim::slices_of_word const seen{low_bits(segment / uses_.first), 0, 0,
+                                            block_state::next_generation(generation_)};
+    check_class_of(random_claim::claim_found(state(), id(), seen, count));
   }
 
   /// Uses the segment for the other size, and frees the slices whose bits are set in `freed`.
@@ -90,6 +96,11 @@ class reused_segment {
   }
 
  private:
+  void check_class_of(word taken) {
+    if (taken != 0 && !state().segments[0].load().is_slices_of(id()))
+      problem_ = "a claimer got a slice of another class";
+  }
+
   [[nodiscard]] heap_state& state() { return state_of(owner_); }
   [[nodiscard]] size_class id() const { return size_class_of(uses_.first); }
 
@@ -107,18 +118,22 @@ TEST(LateClaimModel, AClaimerThatALateFreeAdmitsLeavesTheNextUseIntact) {
     reused_segment observed{uses};
     for (word const freed : {word{1}, low_bits(segment / uses.second)}) {
       for (std::uint32_t const group : {1u, 2u}) {
-        SCOPED_TRACE(testing::Message()
-                     << uses.first << " then " << uses.second << ", group of " << group);
-        expect_all_schedules_hold(
-            [&] {
-              observed.begin();
-              scenario run;
-              run.lanes = {[&] { observed.free_late(); }, [&] { observed.claim(group); },
-                           [&] { observed.use_again(freed); }};
-              run.check = [&] { return observed.check(); };
-              return run;
-            },
-            {.preemptions = 2});
+        for (bool const has_seen_bits : {false, true}) {
+          SCOPED_TRACE(testing::Message() << uses.first << " then " << uses.second << ", group of "
+                                          << group << ", bits seen early: " << has_seen_bits);
+          expect_all_schedules_hold(
+              [&] {
+                observed.begin();
+                scenario run;
+                run.lanes = {
+                    [&] { observed.free_late(); },
+                    [&] { has_seen_bits ? observed.claim_seen(group) : observed.claim(group); },
+                    [&] { observed.use_again(freed); }};
+                run.check = [&] { return observed.check(); };
+                return run;
+              },
+              {.preemptions = 2});
+        }
       }
     }
   }

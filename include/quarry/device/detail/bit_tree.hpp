@@ -137,21 +137,20 @@ class bit_tree {
   /// word on the path from the root, all ones are equally likely.
   [[nodiscard]] QUARRY_HD std::uint32_t random_member(std::uint32_t random) const {
     return simt::indirect_call([tree = *this, random]() mutable -> std::uint32_t {
-      std::uint32_t level = 0;
-      while (tree.width_of(level) > bits_per_word) ++level;
-      std::uint32_t index = 0;
-      QUARRY_NO_UNROLL
-      for (;; --level) {
-        word const ones = tree.ref(tree.base_of(level) + index).load(simt::relaxed);  // (L)
-        if (ones == 0) {
-          tree.repair(level + 1, index);
-          return tree.successor_round(index << 6 * (level + 1));
-        }
-        index = index * bits_per_word + random_one(ones, random);
-        if (level == 0) return index;
-        random = mix(random);
+      descent const end = tree.descend(random);
+      if (end.word_is_empty) {
+        tree.repair(end.level + 1, end.position);
+        return tree.successor_round(end.position << 6 * (end.level + 1));
       }
+      return end.position;
     });
+  }
+
+  /// Does the same for a lane that does not need a number: returns `none` if the path from the root
+  /// leads to a word without ones, and repairs nothing. Not out of line.
+  [[nodiscard]] QUARRY_HD std::uint32_t guess_member(std::uint32_t random) const {
+    descent const end = descend(random);
+    return end.word_is_empty ? none : end.position;
   }
 
   /// Removes up to `maximum` consecutive numbers. Considers `words_compared` words at most, from
@@ -234,6 +233,26 @@ class bit_tree {
     QUARRY_NO_UNROLL  // short code: instructions of slow paths are seldom in the nearest cache
         for (std::uint32_t i = 1; i <= level; ++i) base += width_of(i);
     return base;
+  }
+
+  /// Where a random path from the root ends: at a number, or at an empty word of `level`.
+  struct descent {
+    std::uint32_t position;  // the number, or the index of the word in its level
+    std::uint32_t level;
+    bool word_is_empty;
+  };
+  [[nodiscard]] QUARRY_HD descent descend(std::uint32_t random) const {
+    std::uint32_t level = 0;
+    while (width_of(level) > bits_per_word) ++level;
+    std::uint32_t index = 0;
+    QUARRY_NO_UNROLL
+    for (;; --level) {
+      word const ones = ref(base_of(level) + index).load(simt::relaxed);  // (L)
+      if (ones == 0) return {index, level, true};
+      index = index * bits_per_word + random_one(ones, random);
+      if (level == 0) return {index, 0, false};
+      random = mix(random);
+    }
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> ref(std::uint32_t index) const {

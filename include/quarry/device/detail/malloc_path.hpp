@@ -4,6 +4,7 @@
 #include "quarry/device/detail/hardening.hpp"
 #include "quarry/device/detail/large_allocations.hpp"
 #include "quarry/device/detail/other_classes.hpp"
+#include "quarry/device/detail/random_claim.hpp"
 #include "quarry/simt/lane_group.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
@@ -37,7 +38,7 @@ class malloc_path {
   /// Allocates `size` bytes, at most `largest_slice`, with the alignment of their size class: no
   /// slices of other classes serve it. Takes the slow path.
   [[nodiscard]] QUARRY_HD static void* allocate_of_own_class(heap_handle const& heap, bytes size) {
-    return serve_slowly(heap, size_class_of(static_cast<std::uint32_t>(size)),
+    return serve_slowly(heap, size_class_of(static_cast<std::uint32_t>(size)), 0,
                         slice_request::stage::own_class_only);
   }
 
@@ -99,7 +100,7 @@ class malloc_path {
     if (found.is_valid) result = heap.address(found.segment, bytes{found.slice} * layout.size);
     if (callers.ballot(!found.is_valid) != 0) {
       if (!found.is_valid)
-        result = serve_slowly(heap, id,
+        result = serve_slowly(heap, id, ticket_counter::ticket_of(previous),
                               slice_supply::others_replace_run(layout, previous, index)
                                   ? slice_request::stage::next_run
                                   : slice_request::stage::own_class);
@@ -108,10 +109,24 @@ class malloc_path {
     return result;
   }
 
-  /// The slow path. Serves the whole group, so that its lanes stay together in the kernel's next
-  /// steps.
-  QUARRY_HD static void* serve_slowly(heap_handle const& handle, size_class id,
+  /// The slow path: freed slices of a heap in use, or else a search. `ticket` is a ticket of the
+  /// class that was not valid.
+  QUARRY_HD static void* serve_slowly(heap_handle const& heap, size_class id, std::uint32_t ticket,
                                       slice_request::stage first) {
+    // The first lanes after a run's end open the next run, for which others wait, or find none.
+    if (first == slice_request::stage::next_run) {
+      random_claim::result const freed = simt::indirect_call(
+          [heap, id, ticket]() { return random_claim::claim(heap, id, ticket); });
+      if (freed.slice != nullptr) return freed.slice;
+      if (!freed.is_roomy) first = slice_request::stage::own_class;
+    }
+    return search(heap, id, first);
+  }
+
+  /// Searches all memory for slices. Serves the whole group, so that its lanes stay together in the
+  /// kernel's next steps.
+  QUARRY_HD static void* search(heap_handle const& handle, size_class id,
+                                slice_request::stage first) {
     return simt::indirect_call([handle, id, first]() -> void* {
       heap_handle const heap = handle;  // `serve_all` takes the address of this copy only
       if (heap.state().magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, 0);

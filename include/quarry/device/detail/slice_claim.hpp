@@ -126,15 +126,43 @@ class slice_claim {
         reserved == 0 ? 0
                       : simt::indirect_call(request.joined == 1 ? &claim_reserved : &claim_runs,
                                             request, segment, block_index, reserved);
-    std::uint32_t const unclaimed = request.count - count_ones(claimed);
-    block_state const new_state = target.leave(unclaimed, claimed != 0 && request.was_full);
+    return leave(*request.state,
+                 {segment, request.index, request.generation, request.count, request.was_full},
+                 claimed);
+  }
+
+  /// A word of a block that a lane has entered, as the lane knows it.
+  struct entered_word {
+    std::uint32_t segment;
+    std::uint32_t index;       // of the word in the segment
+    std::uint32_t generation;  // of the segment's use
+    std::uint32_t requested;   // slices that the lane tried to reserve
+    bool was_full = false;     // before the lane took slices of it
+  };
+
+  /// Claims those of `slices`, which the caller has reserved, that are free. Sets `from.was_full`.
+  QUARRY_HD static word claim_bits(heap_state& state, size_class id, entered_word& from,
+                                   word slices) {
+    block const target = state.block_at(id, from.segment, from.index / words_per_block);
+    word const mask = target.mask(from.index % words_per_block);
+    word const previous = target.word_at(from.index % words_per_block).claim(slices);
+    from.was_full = previous == mask;
+    if ((previous & slices) != 0 && may_be_of_another_use(previous, mask))
+      from.was_full = simt::indirect_call(&was_full_in_present_use, state, id, from, previous);
+    return previous & slices;
+  }
+
+  /// Leaves the block. Returns `claimed`, or 0 if the block has another generation now.
+  QUARRY_HD static word leave(heap_state& state, entered_word from, word claimed) {
+    std::uint32_t const block_index = from.index / words_per_block;
+    std::uint32_t const unclaimed = from.requested - count_ones(claimed);
+    block_state const new_state = state.block_at(0, from.segment, block_index)
+                                      .leave(unclaimed, claimed != 0 && from.was_full);
     // The returned reservation may be the only available slices, or may complete the block.
     if (unclaimed != 0 && new_state.count() > 0)
-      simt::indirect_call(&slice_return::follow_late, *request.state, segment, block_index,
-                          new_state);
-    if (claimed == 0 || new_state.generation() == request.generation) return claimed;
-    simt::indirect_call(&slice_return::return_claimed, *request.state, segment, request.index,
-                        claimed);
+      simt::indirect_call(&slice_return::follow_late, state, from.segment, block_index, new_state);
+    if (claimed == 0 || new_state.generation() == from.generation) return claimed;
+    simt::indirect_call(&slice_return::return_claimed, state, from.segment, from.index, claimed);
     return 0;
   }
 
@@ -149,15 +177,10 @@ class slice_claim {
     for (std::uint32_t i = 0; i < words; ++i) {
       word const free_bits = target.word_at(index).peek();
       if (free_bits != 0) {
-        word const wanted = lowest_ones(free_bits, count);
-        word const previous = target.word_at(index).claim(wanted);
         request.index = block_index * words_per_block + index;
-        request.was_full = previous == target.mask(index);
-        if ((previous & wanted) != 0) {
-          if (may_be_of_another_use(previous, target.mask(index)))
-            simt::indirect_call(&check_was_full, request, segment, block_index, previous, index);
-          return previous & wanted;
-        }
+        word const claimed =
+            simt::indirect_call(&claim_of_word, request, segment, lowest_ones(free_bits, count));
+        if (claimed != 0) return claimed;
       }
       if (++index == words) index = 0;
     }
@@ -186,12 +209,16 @@ class slice_claim {
     block const target = request.state->block_at(request.id, segment, block_index);
     word const wanted = lowest_runs(target.word_at(index).peek(), request.joined, runs);
     if (wanted == 0) return 0;
-    word const previous = target.word_at(index).claim(wanted);
     request.index = block_index * words_per_block + index;
-    request.was_full = previous == target.mask(index);
-    if ((previous & wanted) != 0 && may_be_of_another_use(previous, target.mask(index)))
-      simt::indirect_call(&check_was_full, request, segment, block_index, previous, index);
-    return previous & wanted;
+    return simt::indirect_call(&claim_of_word, request, segment, wanted);
+  }
+
+  QUARRY_SLOW static word claim_of_word(slice_request& request, std::uint32_t segment,
+                                        word slices) {
+    entered_word from{segment, request.index, request.generation, request.count};
+    word const claimed = claim_bits(*request.state, request.id, from, slices);
+    request.was_full = from.was_full;
+    return claimed;
   }
 
   /// Whether the block seems to have `request.joined` adjacent slices.
@@ -213,19 +240,19 @@ class slice_claim {
     return mask != ~word{0} || (previous != ~word{0} && (previous & (previous + 1)) == 0);
   }
 
-  /// Records whether word `index`, from which the caller has taken a slice, was full. The slice
-  /// protects the segment's use, which may be later than the use that the caller knew. (After a
-  /// double free that was not detected, nothing protects the use. Then the segment may have no
-  /// slices any more.)
-  QUARRY_SLOW static void check_was_full(slice_request& request, std::uint32_t segment,
-                                         std::uint32_t block_index, word previous,
-                                         std::uint32_t index) {
-    heap_state& state = *request.state;
-    if (state.block_at(request.id, segment, block_index).generation() == request.generation) return;
-    segment_use const use = state.segments[segment].load();
-    if (!use.is_slices()) return;
-    request.was_full =
-        previous == state.block_at(use.slices_class(), segment, block_index).mask(index);
+  /// Whether the word `from` was full when it was `previous`, just before the caller took a slice
+  /// of it. The slice protects the segment's use, which may be later than the use that the caller
+  /// knew. (After a double free that was not detected, nothing protects the use. Then the segment
+  /// may have no slices any more.)
+  QUARRY_SLOW static bool was_full_in_present_use(heap_state& state, size_class id,
+                                                  entered_word from, word previous) {
+    std::uint32_t const block_index = from.index / words_per_block;
+    segment_use const use = state.segments[from.segment].load();
+    bool const is_known_use =
+        state.block_at(0, from.segment, block_index).generation() == from.generation;
+    size_class const present = is_known_use || !use.is_slices() ? id : use.slices_class();
+    return previous ==
+           state.block_at(present, from.segment, block_index).mask(from.index % words_per_block);
   }
 
   /// Revives a free block and claims slices of it; other lanes can then claim its other slices.

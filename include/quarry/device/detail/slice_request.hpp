@@ -23,7 +23,7 @@ struct slice_request {
   enum class source : std::uint8_t { none, tickets, bits };
   // The stages of a search, one after the other, or `own_class_only`
   enum class stage : std::uint8_t {
-    next_run,        // tickets of the class's next run, which other lanes open
+    next_run,        // tickets of the class's next run, which other lanes open from free segments
     own_class,       // ends early if there is no memory to reclaim
     other_classes,   //
     last,            // the own class again, with all effort

@@ -39,8 +39,7 @@ class slice_supply {
     request.returns = request.state->free_segments.returns();
     if (request.now == slice_request::stage::next_run) {
       request.now = slice_request::stage::own_class;
-      if (run_supply::is_roomy(*request.state) && simt::indirect_call(&wait_for_tickets, request))
-        return supply::found;
+      if (simt::indirect_call(&wait_for_tickets, request)) return supply::found;
     }
     std::uint32_t uncounted = 0;
     QUARRY_NO_UNROLL

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quarry/device/detail/random_claim.hpp"
+
+#include "quarry/device/detail/heap_internals.hpp"
+#include "quarry/simt/launch.hpp"
+#include "support/fibers_allowed.hpp"
+#include "support/fill.hpp"
+#include "support/state_of.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace quarry {
+
+using namespace detail;
+namespace random_claim_test {
+
+/// A heap whose slices of `size` bytes are all allocated.
+struct full_heap {
+  explicit full_heap(std::uint32_t segments, std::uint32_t size = 640)
+      : owner{test::small_heap(segments)}, id{size_class_of(size)} {
+    (void)test::fill(owner, size);
+  }
+
+  random_claim::slices_of_word find(std::uint32_t count, std::uint32_t random) {
+    return random_claim::find(state, id, count, random);
+  }
+  void release(word slices, std::uint32_t segment, std::uint32_t index) {
+    auto const result = slice_return::release(state, id, state.segments[segment].generation(),
+                                              state.block_at(id, segment, index / words_per_block),
+                                              segment, index, slices);
+    EXPECT_TRUE(result.double_freed == 0 && !result.is_stale);
+  }
+  ~full_heap() {
+    for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
+  }
+  full_heap(full_heap const&) = delete;
+  full_heap& operator=(full_heap const&) = delete;
+
+  heap owner;
+  heap_state& state = test::state_of(owner);
+  size_class id;
+};
+
+TEST(RandomClaim, FindsNothingIfNoSliceWasReleased) {
+  full_heap a{2};
+  for (std::uint32_t random = 0; random < 100; ++random)
+    EXPECT_EQ(a.find(1, mix(random)).slices, 0u);
+}
+
+/// Of the words that it reads, it prefers one with as many freed slices as wanted.
+TEST(RandomClaim, FindsAWordWithEnoughSlices) {
+  full_heap a{1};
+  a.release(0b1, 0, 0);
+  a.release(0b1111, 0, 1);
+  for (std::uint32_t random = 0; random < 100; ++random) {
+    auto const found = a.find(4, mix(random));
+    EXPECT_EQ(found.index, 1u);
+    EXPECT_EQ(found.slices, 0b1111u);
+    EXPECT_EQ(found.segment, 0u);
+    EXPECT_EQ(found.generation, a.state.segments[0].generation());
+  }
+}
+
+TEST(RandomClaim, FindsSlicesInAnySegmentAndBlock) {
+  full_heap a{4, 32};  // two blocks a segment
+  std::set<std::pair<std::uint32_t, std::uint32_t>> places, found_places;
+  for (std::uint32_t segment = 0; segment < 4; ++segment) {
+    for (std::uint32_t index : {0u, words_per_block}) {
+      for (std::uint32_t i = 0; i < words_per_block; ++i) a.release(1, segment, index + i);
+      places.emplace(segment, index);
+    }
+  }
+  for (std::uint32_t random = 0; random < 1000; ++random) {
+    auto const found = a.find(1, mix(random));
+    ASSERT_EQ(found.slices, 1u);
+    found_places.emplace(found.segment, found.index / words_per_block * words_per_block);
+  }
+  EXPECT_EQ(found_places, places);
+}
+
+TEST(RandomClaim, ClaimsAtMostTheWantedSlicesThatAreStillFree) {
+  full_heap a{1};
+  a.release(0b10110, 0, 1);
+  auto const found = a.find(2, 0);
+  EXPECT_EQ(random_claim::claim_found(a.state, a.id, found, 2), 0b00110u);
+  EXPECT_EQ(random_claim::claim_found(a.state, a.id, found, 2), 0u) << "other lanes were faster";
+  EXPECT_EQ(random_claim::claim_found(a.state, a.id, a.find(2, 0), 2), 0b10000u);
+  EXPECT_EQ(random_claim::claim_found(a.state, a.id, found, 1), 0u);
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().count(), 0);
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().lanes_inside(), 0u);
+}
+
+TEST(RandomClaim, CancelsItsReservationInALaterUseOfTheSegment) {
+  full_heap a{1};
+  a.release(0b11, 0, 0);
+  auto found = a.find(1, 0);
+  found.generation = block_state::next_generation(found.generation);
+  EXPECT_EQ(random_claim::claim_found(a.state, a.id, found, 1), 0u);
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().count(), 2);
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().lanes_inside(), 0u);
+}
+
+/// A full word of a block whose last word is short stays counted correctly (the audit checks it).
+TEST(RandomClaim, TakesSlicesOfFullWords) {
+  full_heap a{1};
+  std::uint32_t const words = a.state.block_at(a.id, 0, 0).words();
+  ASSERT_NE(a.state.block_at(a.id, 0, 0).mask(words - 1), ~word{0});
+  a.release(a.state.block_at(a.id, 0, 0).mask(words - 1), 0, words - 1);
+  auto const found = a.find(1, ~0u);
+  ASSERT_EQ(found.index, words - 1);
+  EXPECT_EQ(random_claim::claim_found(a.state, a.id, found, 1), 1u);
+  EXPECT_EQ(a.state.block_at(a.id, 0, 0).peek().full_words(), 0);
+}
+
+TEST(RandomClaim, ClaimsNothingWhileThereAreFreshSlices) {
+  size_class const id = size_class_of(640);
+  for (std::uint32_t segments : {32u, 1u}) {
+    auto const owner = test::small_heap(segments);
+    void* const first = owner.ref().malloc(test::net(640));
+    ASSERT_NE(owner.ref().malloc(test::net(640)), nullptr);
+    owner.ref().free(first);
+    auto const got = random_claim::claim(heap_internals::handle_of(owner.ref()), id, 0);
+    EXPECT_EQ(got.slice, nullptr);
+    EXPECT_EQ(got.is_roomy, segments == 32) << "else the class has tickets";
+  }
+}
+
+TEST(RandomClaim, LeavesACounterThatMustBeRewoundToTheSearch) {
+  full_heap a{1};
+  a.release(1, 0, 0);
+  auto const handle = heap_internals::handle_of(a.owner.ref());
+  EXPECT_EQ(random_claim::claim(handle, a.id, ticket_counter::ticket_limit).slice, nullptr);
+  EXPECT_NE(random_claim::claim(handle, a.id, ticket_counter::ticket_limit - 1).slice, nullptr);
+}
+
+/// Lanes of four classes claim freed slices in one call. Twice as many were freed as they want.
+TEST(RandomClaim, LanesOfSeveralClassesGetDifferentFreedSlices) {
+  QUARRY_TEST_USES_FIBERS();
+  constexpr std::uint32_t sizes[] = {32, 128, 640, 2048};
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    auto const owner = test::small_heap(8);
+    std::set<void*> in_use;
+    for (std::uint32_t const size : sizes) {  // two segments each
+      std::vector<void*> slices;
+      while (slices.size() < 2 * 65536 / size)
+        slices.push_back(owner.ref().malloc(test::net(size)));
+      for (std::size_t i = 0; i < slices.size(); ++i) {
+        if (i % (slices.size() / 16) == 0 && i / (slices.size() / 16) < 16)
+          owner.ref().free(slices[i]);
+        else
+          in_use.insert(slices[i]);
+      }
+    }
+    void* got[simt::warp_size] = {};
+    simt::launch_fibers({1, simt::warp_size}, {.seed = seed}, [&, ref = owner.ref()] {
+      std::uint32_t const lane = simt::this_place().thread;
+      got[lane] = ref.malloc(test::net(sizes[lane % 4]));
+    });
+    for (void* const slice : got) {
+      EXPECT_NE(slice, nullptr) << "seed " << seed;
+      EXPECT_TRUE(in_use.insert(slice).second) << "seed " << seed;
+    }
+  }
+}
+
+}  // namespace random_claim_test
+}  // namespace quarry
