@@ -244,6 +244,45 @@ TEST(LentSlices, CountTheOwnersFreeAfterAnotherThreadsFree) {
   });
 }
 
+/// The lender has not counted what others freed and borrow now. Its next allocation, of any size,
+/// does so first.
+TEST(LentSlices, DoNotCountInTheLendersPeak) {
+  std::atomic<bytes> reserved{0};
+  arenas source{counted_resource{&reserved}, options};
+  idle_thread lender, borrower;
+  allocations freed, borrowed;
+  lender.run([&] { freed = allocate(source, 256, 20'000); });
+  deallocate(source, freed);
+  borrower.run([&] { borrowed = allocate(source, 256, 20'000); });
+  lender.run([&] {
+    void* const large = source.allocate(1_MiB);
+    EXPECT_EQ(source.counts().peak_allocated, 20'000u * 256u);
+    EXPECT_TRUE(source.deallocate(large));
+  });
+  deallocate(source, borrowed);
+}
+
+/// Another thread frees a slice before each allocation of a thread that has only borrowed memory.
+/// An allocation that a quick list serves leaves that slice alone, so the registry still finds it.
+/// Any other allocation gets that slice or frees it.
+/// A quick list has half of its 128 slices after each allocation that it did not serve.
+TEST(LentSlices, AreServedByAQuickListToAThreadThatOnlyBorrows) {
+  loan tested;
+  constexpr std::size_t allocated = 640;
+  std::size_t slow = 0;
+  for (std::size_t i = 0; i < allocated; ++i) {
+    void* const marked = tested.borrowed[i];
+    ASSERT_TRUE(tested.source.deallocate(marked));
+    tested.borrower.run([&] { tested.borrowed.push_back(tested.source.allocate(256)); });
+    slow += tested.borrowed.back() == marked || !registry::find(marked);
+  }
+  EXPECT_LE(slow, allocated / 32);
+  EXPECT_GE(slow, 1u) << "the test sees the other allocations";
+  tested.borrower.run([&] { EXPECT_EQ(tested.source.counts().reserved, 0u); });
+  tested.borrowed.erase(tested.borrowed.begin(), tested.borrowed.begin() + allocated);
+  deallocate(tested.source, tested.borrowed);
+}
+
 TEST(LentSlices, MayBeLentWhenTheArenasAreDestroyed) {
   std::atomic<bytes> reserved{0};
   auto source = std::make_unique<arenas>(counted_resource{&reserved}, options);

@@ -63,6 +63,8 @@ class slice_table {
     bytes requested = 0;
     std::uint64_t refused = 0;
   };
+  /// For the owner: whether there are such slices that it has not counted. May miss the latest.
+  [[nodiscard]] bool has_freed_elsewhere() const { return has_freed_elsewhere_; }
   /// For the owner: whether one of its blocks is spare.
   [[nodiscard]] bool has_spare() const { return spare_ != nullptr; }
   /// For any thread: whether `lend` may find a map page. May be wrong, because the owner works
@@ -85,6 +87,7 @@ class slice_table {
             returned.take([this](slice_block const& block) { return owns(block); },
                           [this](slice_block& block, std::uint32_t first, std::uint64_t bits) {
                             put_returned(block, first, bits);
+                            has_freed_elsewhere_ = true;
                           });
         if (!has_taken) break;
       }
@@ -302,19 +305,22 @@ class slice_table {
   bytes recent_bytes_ = 0;
   slice_map::leaf const* recent_leaf_ = nullptr;
   slice_map* slice_map_ = nullptr;
+  // Threads that lend write the members from here to `partial_`. Members that few calls write keep
+  // them away from the cache lines that the owner reads in each call.
   slice_map::made_leaves leaves_;
-  std::size_t removed_ = 0;                            // slices in use and in quick lists
-  std::array<slice_block*, classes> partial_{};        // the blocks with free slices
-  std::array<std::uint32_t, classes> block_counts_{};  // the number of blocks
-  std::array<std::uint32_t, classes> wanted_{};  // requests without a block, up to a block's slices
   std::vector<slice_block*> blocks_;
   slice_block_store store_;
-  mutex_held_at_fork* mutex_ = nullptr;      // of shared slices
-  std::uint64_t number_ = 0;                 // the pool's number in the registry
-  single_writer<slice_block*> spare_;        // linked by `next`
   std::size_t borrowed_ = 0;                 // blocks in map pages of other pools
   single_writer<slice_block*> ended_loans_;  // lenders' blocks, linked by `next`
+  single_writer<slice_block*> spare_;        // linked by `next`
   freed_elsewhere freed_elsewhere_;          // since the owner took the counts last
+  single_writer<bool> has_freed_elsewhere_;
+  std::size_t removed_ = 0;                            // slices in use and in quick lists
+  std::array<std::uint32_t, classes> block_counts_{};  // the number of blocks
+  std::array<slice_block*, classes> partial_{};        // the blocks with free slices
+  std::array<std::uint32_t, classes> wanted_{};  // requests without a block, up to a block's slices
+  mutex_held_at_fork* mutex_ = nullptr;          // of shared slices
+  std::uint64_t number_ = 0;                     // the pool's number in the registry
 };
 
 }  // namespace quarry::inline QUARRY_ABI::detail

@@ -161,8 +161,10 @@ class slices : public slice_table {
   /// @name Slices that pools share.
   /// @{
 
-  /// For the owner: takes the freed slices of a group, and calls `work(block, first, bits)` without
-  /// the mutex. Returns false if there are none. Also calls `count(freed_elsewhere)`.
+  /// For the owner: takes the freed slices of a group. Calls `work(block, first, bits)` without the
+  /// mutex for as many as their quick list has room for, and puts the others into the block. So no
+  /// list is full afterwards, and the mutex is taken once. Returns false if there are none. Also
+  /// calls `count(freed_elsewhere)`.
   template <class Work, class Count>
   bool take_returned(returned_slices& returned, Work const& work, Count const& count) {
     slice_block* found = nullptr;
@@ -176,12 +178,19 @@ class slices : public slice_table {
                                 [&](slice_block& block, std::uint32_t first, std::uint64_t bits) {
                                   found = &block;
                                   number = first;
-                                  taken = bits;
+                                  taken = bits_for_list(block, bits);
+                                  if (taken != bits) put_returned(block, first, bits & ~taken);
                                 });
-      count(std::exchange(freed_elsewhere_, {}));
+      count(take_freed_elsewhere());
     }
     if (taken != 0) work(*found, number, taken);
     return has_taken;
+  }
+  /// For the owner: calls `count(freed_elsewhere)`.
+  template <class Count>
+  void count_freed_elsewhere(Count const& count) {
+    guard const lock{mutex_};
+    if (lock) count(take_freed_elsewhere());
   }
   /// Whether the class of `size` had as many requests as a block has slices.
   [[nodiscard]] bool is_due(bytes size) const {
@@ -208,9 +217,9 @@ class slices : public slice_table {
     guard const lock{mutex_};
     return count_in_use();
   }
-  /// Bytes of bookkeeping: resident pages and lists. O(pages), by system calls.
+  /// Bytes of bookkeeping: resident pages and lists. O(pages), by system calls. Needs no mutex,
+  /// because threads that lend change none of these sizes.
   [[nodiscard]] bytes footprint() const {
-    guard const lock{mutex_};
     if (slice_map_ == nullptr) return 0;
     return blocks_.capacity() * sizeof(void*) + type_stable_resident(rooms_, rooms_size) +
            slice_map_->resident(leaves_) + store_.footprint();
@@ -292,6 +301,19 @@ class slices : public slice_table {
       if (block.is_full()) unlink(block);
     }
     return !list.is_empty();
+  }
+  [[nodiscard]] freed_elsewhere take_freed_elsewhere() {
+    has_freed_elsewhere_ = false;
+    return std::exchange(freed_elsewhere_, {});
+  }
+  /// The lowest of the freed slices `bits`, without those that would fill the quick list. A pool
+  /// that asked for all reports gets all.
+  [[nodiscard]] std::uint64_t bits_for_list(slice_block const& block, std::uint64_t bits) const {
+    slice_list const& list = *block.list();
+    auto const room = capacity_of(class_of(block)) - list.count() - 1;
+    auto excess = list.reports_free() ? 0 : std::popcount(bits) - room;
+    for (; excess > 0; --excess) bits &= ~std::bit_floor(bits);
+    return bits;
   }
   /// Lays out a new block for a class. Returns false if the class is not due for a block, or if
   /// there is no memory.

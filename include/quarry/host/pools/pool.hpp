@@ -86,10 +86,7 @@ class QUARRY_POISONS pool {
         [this](detail::slice_block& slice_block, std::uint32_t first, std::uint64_t bits) {
           deallocate_slices(slice_block, first, bits);
         },
-        [this](detail::slices::freed_elsewhere const& freed) {
-          memory_.count_free(freed.requested);
-          invalid_frees_ += freed.refused;
-        });
+        [this](detail::slices::freed_elsewhere const& freed) { count(freed); });
   }
 
   /// @name Memory for slices that pools of several threads lend each other (detail::slice_table).
@@ -100,6 +97,14 @@ class QUARRY_POISONS pool {
     if (base >= detail::object_starts::end) return 0;
     auto const* const block = arena().chunks().public_view().slice_block_of(base);
     return block == nullptr ? 0 : static_cast<allocator_id>(block->borrower());
+  }
+  /// Counts the slices that other threads have freed in order to borrow their memory. Otherwise the
+  /// pool's peak would include them.
+  void count_freed_elsewhere() noexcept {
+    if (!slices().has_freed_elsewhere()) [[likely]]
+      return;
+    slices().count_freed_elsewhere(
+        [this](detail::slices::freed_elsewhere const& freed) { count(freed); });
   }
   void share_slices(detail::mutex_held_at_fork& mutex) { slices().share(mutex, id()); }
   /// For any thread: whether `lend_to` may find memory.
@@ -351,6 +356,10 @@ class QUARRY_POISONS pool {
         bits &= bits - 1;
       }
     }
+  }
+  void count(detail::slices::freed_elsewhere const& freed) noexcept {
+    memory_.count_free(freed.requested);
+    invalid_frees_ += freed.refused;
   }
   void record_free(std::uint64_t base, bytes requested) noexcept {
     memory_.count_free(requested);

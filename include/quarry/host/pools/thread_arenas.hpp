@@ -36,9 +36,8 @@ namespace quarry::inline QUARRY_ABI {
 /// groups of 64 in an allocation, and 4096 if it would otherwise take a block of the resource. A
 /// lent map page counts as reserved and granted by the lender, and its allocations as the
 /// borrower's; so `allocated` of a borrower may exceed `reserved`. The registry names the lender's
-/// pool for them, and its `peak_allocated` may count slices that others freed and took. With
-/// `max_bytes` nothing is lent. Larger allocations stay in the owner's list, and no other thread
-/// gets the memory.
+/// pool for them. With `max_bytes` nothing is lent. Larger allocations stay in the owner's list, and
+/// no other thread gets the memory.
 /// So a thread that will not allocate for long, such as an idle worker, should call `leave`.
 ///
 /// The options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends
@@ -238,6 +237,7 @@ class QUARRY_POISONS thread_arenas {
   [[nodiscard, gnu::noinline]] void* allocate_slowly(Request... request) {
     if (!has_ended()) {
       arena& own = own_arena();
+      own.arena_pool->count_freed_elsewhere();
       if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
       if (!own.returned_slices.is_empty()) {
         if (void* const result = allocate_returned(own, request...)) return result;
