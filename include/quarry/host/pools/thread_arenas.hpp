@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <bit>
+#include <concepts>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,8 +37,8 @@ namespace quarry::inline QUARRY_ABI {
 /// groups of 64 in an allocation, and 4096 if it would otherwise take a block of the resource. A
 /// lent map page counts as reserved and granted by the lender, and its allocations as the
 /// borrower's; so `allocated` of a borrower may exceed `reserved`. The registry names the lender's
-/// pool for them. With `max_bytes` nothing is lent. Larger allocations stay in the owner's list, and
-/// no other thread gets the memory.
+/// pool for them. With `max_bytes` nothing is lent. Larger allocations stay in the owner's list, so
+/// no other thread gets that memory.
 /// So a thread that will not allocate for long, such as an idle worker, should call `leave`.
 ///
 /// The options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends
@@ -65,6 +66,10 @@ class QUARRY_POISONS thread_arenas {
   /// registry which arena allocated the memory.
   explicit thread_arenas(Resource upstream, pool_options const& options = {})
       : shared_{std::make_shared<state>(std::move(upstream), options)} {
+    static_assert(
+        std::copy_constructible<Resource>,
+        "thread_arenas: each arena has a copy of the resource. Pass a resource that holds "
+        "a pointer to one that cannot be copied");
     if (!options.is_tracked || simulated<Resource>)
       throw bad_argument{"thread_arenas: its pools must be tracked"};
     (void)own_arena();  // so that bad options are refused here
