@@ -261,7 +261,7 @@ def summary_of_replay(
 def duration_text(seconds: float) -> str:
     """A duration with its unit, so that a short one is not 0.000 s."""
     for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
-        if seconds * scale >= 1:
+        if round(seconds * scale, 3) >= 1:  # so that 0.9999999 s is not 1,000.000 ms
             return f"{seconds * scale:,.3f} {unit}"
     return f"{seconds * 1e9:,.0f} ns"
 
