@@ -63,7 +63,8 @@ class QUARRY_POISONS size_cache_resource {
     return allocate_upstream(size, alignment);
   }
   /// Caches an allocation. If `pointer` is null or already cached, returns false and changes only
-  /// the count of invalid frees.
+  /// the count of invalid frees. Knows no other addresses, so it caches any other pointer, also one
+  /// that the upstream would refuse.
   bool deallocate(void* pointer, bytes size, bytes alignment) noexcept {
     auto const is_same = [&](cached const& entry) { return entry.memory == pointer; };
     if (pointer == nullptr || std::any_of(kept_.begin(), kept_.end(), is_same)) {
