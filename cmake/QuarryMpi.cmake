@@ -142,3 +142,7 @@ if(wants_compiler AND QUARRY_SANITIZE STREQUAL "")
     message(FATAL_ERROR "QUARRY_COMPILER=ON, but LLVM 19 or Clang 19 was not found. On Debian, install llvm-19-dev and clang-19.")
   endif()
 endif()
+# Programs of quarry-mpicc link the launcher, and quarry-mpirun starts them. Without the compiler nothing needs these.
+if(NOT QUARRY_WITH_COMPILER)
+  set_target_properties(quarry_mpi_launcher quarry_mpi_processes quarry_mpi_processes_launcher quarry-mpirun PROPERTIES EXCLUDE_FROM_ALL ON)
+endif()
