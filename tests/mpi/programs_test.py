@@ -228,8 +228,9 @@ class Random(unittest.TestCase):
                             self.assertEqual(outcome.status, 0, outcome.describe())
                             self.assertEqual(len(outcome.lines()), ranks * 10 * SEEDS)
                             self.assertEqual([line for line in outcome.lines() if ": 0 wrong" not in line], [])
-                    with self.subTest(name=name, ranks=ranks, first=first, other=other):
-                        if other is not None:
+                    # the other MPI's ranks spin while they wait: 12 of them take seconds of all cores
+                    if other is not None and ranks == 5:
+                        with self.subTest(name=name, ranks=ranks, first=first, other=other):
                             same = other.run(f"{program}.other", ranks, arguments, 300)
                             self.assertEqual(outcome.lines(), same.lines())
 
