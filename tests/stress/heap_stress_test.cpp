@@ -158,8 +158,8 @@ struct load {
 
 class HeapStress : public ::testing::TestWithParam<load> {};
 
-/// ThreadSanitizer looks for a race that few rounds have. Elsewhere only damage can be seen, for which
-/// HeapStorm looks, too.
+/// ThreadSanitizer looks for a race that few rounds have. Elsewhere only damage can be seen, which
+/// HeapStorm looks for, too.
 #if defined(__SANITIZE_THREAD__)
 constexpr std::uint32_t repeats_divisor = 1;
 #else
