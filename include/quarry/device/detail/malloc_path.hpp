@@ -38,8 +38,8 @@ class malloc_path {
   /// Allocates `size` bytes, at most `largest_slice`, with the alignment of their size class: no
   /// slices of other classes serve it. Takes the slow path.
   [[nodiscard]] QUARRY_HD static void* allocate_of_own_class(heap_handle const& heap, bytes size) {
-    return serve_slowly(heap, size_class_of(static_cast<std::uint32_t>(size)), 0,
-                        slice_request::stage::own_class_only);
+    return search(heap, size_class_of(static_cast<std::uint32_t>(size)),
+                  slice_request::stage::own_class_only);
   }
 
   /// Allocates whole segments from the end of the region (after Gallatin, algorithm 1).
@@ -101,26 +101,25 @@ class malloc_path {
     if (callers.ballot(!found.is_valid) != 0) {
       if (!found.is_valid)
         result = serve_slowly(heap, id, ticket_counter::ticket_of(previous),
-                              slice_supply::others_replace_run(layout, previous, index)
-                                  ? slice_request::stage::next_run
-                                  : slice_request::stage::own_class);
+                              ticket_wait::others_replace_run(layout, previous, index));
       callers.sync();
     }
     return result;
   }
 
-  /// The slow path: freed slices of a heap in use, or else a search. `ticket` is a ticket of the
-  /// class that was not valid.
+  /// The slow path. `ticket` is a ticket of the class that was not valid. The first lanes after a
+  /// run's end search at once: one of them opens the next run. If others came first, a lane waits
+  /// for that run, or claims freed slices, and searches if it got none.
   QUARRY_HD static void* serve_slowly(heap_handle const& heap, size_class id, std::uint32_t ticket,
-                                      slice_request::stage first) {
-    // The first lanes after a run's end open the next run, for which others wait, or find none.
-    if (first == slice_request::stage::next_run) {
-      random_claim::result const freed = simt::indirect_call(
-          [heap, id, ticket]() { return random_claim::claim(heap, id, ticket); });
-      if (freed.slice != nullptr) return freed.slice;
-      if (!freed.is_roomy) first = slice_request::stage::own_class;
+                                      bool others_replace_run) {
+    if (others_replace_run) {
+      void* const slice = simt::indirect_call([heap, id, ticket]() -> void* {
+        random_claim::result const freed = random_claim::claim(heap, id, ticket);
+        return freed.is_roomy ? ticket_wait::claim(heap, id, ticket) : freed.slice;
+      });
+      if (slice != nullptr) return slice;
     }
-    return search(heap, id, first);
+    return search(heap, id, slice_request::stage::own_class);
   }
 
   /// Searches all memory for slices. Serves the whole group, so that its lanes stay together in the

@@ -34,7 +34,7 @@ class random_claim {
   /// Claims none if many segments are free, because fresh slices are cheaper. `ticket` is a ticket
   /// of the class that was not valid.
   QUARRY_HD static result claim(heap_handle const& heap, size_class id, std::uint32_t ticket) {
-    if (heap.state().magic != heap_state::magic_alive) return {nullptr, true};
+    if (heap.state().magic != heap_state::magic_alive) return {nullptr, false};
     auto const callers = simt::lane_group::coalesced<class random_claim_site>();
     // One lane reads for all: lanes of all classes need this word, which others change. (If the
     // lanes have several heaps, it is the word of one of them. That costs time only.)

@@ -23,7 +23,6 @@ struct slice_request {
   enum class source : std::uint8_t { none, tickets, bits };
   // The stages of a search, one after the other, or `own_class_only`
   enum class stage : std::uint8_t {
-    next_run,        // tickets of the class's next run, which other lanes open from free segments
     own_class,       // ends early if there is no memory to reclaim
     other_classes,   //
     last,            // the own class again, with all effort
@@ -66,9 +65,7 @@ struct slice_request {
   /// The time that a search may last holds for all stages together.
   QUARRY_HD bool begin_next_stage() {
     if (now >= stage::what_was_freed) return false;
-    // Only the leader's request has left `next_run`, but all members change stages together.
-    stage const present = now == stage::next_run ? stage::own_class : now;
-    begin(static_cast<stage>(static_cast<std::uint8_t>(present) + 1));
+    begin(static_cast<stage>(static_cast<std::uint8_t>(now) + 1));
     return true;
   }
   [[nodiscard]] QUARRY_HD bool asks_other_classes() const {

@@ -3,6 +3,7 @@
 
 #include "quarry/device/detail/run_supply.hpp"
 #include "quarry/device/detail/slice_claim.hpp"
+#include "quarry/device/detail/ticket_wait.hpp"
 
 namespace quarry::inline QUARRY_ABI::detail {
 
@@ -13,12 +14,11 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// other classes' runs; freed slices, with full effort. Fresh slices are much cheaper than freed
 /// slices, and a slice block that no lane claims from becomes free as a whole.
 ///
-/// One lane replaces a class's run, and other lanes wait for it. If many lanes found the run used
-/// up before, a lane waits for tickets first (`others_replace_run`). The lane that replaces the run
-/// may stand still for seconds: a GPU may let other lanes of its warp run instead, for as long as
-/// they compute. So if the class's run does not change for `microseconds_to_own_segment`, a lane
-/// that waits takes a segment, keeps the slices that it needs, and frees the others for the other
-/// lanes that wait.
+/// One lane replaces a class's run, and other lanes wait for it (ticket_wait). That lane may stand
+/// still for seconds: a GPU may let other lanes of its warp run instead, for as long as they
+/// compute. So if the class's run does not change for `microseconds_to_own_segment`, a lane that
+/// waits takes a segment, keeps the slices that it needs, and frees the others for the other lanes
+/// that wait.
 ///
 /// A lane that takes a counter's last ticket records that at once. On CUDA, lanes of a warp that
 /// call a function together wait for each other where they leave it. So no lane may postpone work
@@ -37,10 +37,6 @@ class slice_supply {
     request.origin = slice_request::source::none;
     request.patience.spend();  // starts the clock
     request.returns = request.state->free_segments.returns();
-    if (request.now == slice_request::stage::next_run) {
-      request.now = slice_request::stage::own_class;
-      if (simt::indirect_call(&wait_for_tickets, request)) return supply::found;
-    }
     std::uint32_t uncounted = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t empty_looks = 0; empty_looks < looks_before_refusal;) {
@@ -228,10 +224,6 @@ class slice_supply {
 
   static constexpr std::uint32_t few_tries = 4;
 
-  // together some 30 us
-  static constexpr std::uint32_t polls = 20;
-  static constexpr std::uint32_t pause_of_poll = 4;  // attempts of simt::pause: 1.6 us
-
   static constexpr std::uint32_t all_tries = 16;
 
   /// Opens a new run for the request's class, whose word was `run_word`, and claims the request's
@@ -255,76 +247,29 @@ class slice_supply {
     return opened;
   }
 
-  /// Whether so many lanes found a counter, whose word was `counter_word`, used up before this lane
-  /// that some of them replace the run. Thousands of warps find a counter used up at once. If each
-  /// then read the words of the class and of the free segments, the lane that opens the next run
-  /// would wait for these reads.
-  [[nodiscard]] QUARRY_HD static bool others_replace_run(class_layout const& layout,
-                                                         word counter_word, std::uint32_t index) {
-    return ticket_counter::ticket_of(counter_word) >
-           ticket_counter::tickets_of(layout, ticket_counter::run_of(counter_word), index) +
-               lanes_that_replace_run;
-  }
-
-  static constexpr std::uint32_t lanes_that_replace_run = 64;  // of each counter
-
   /// Waits for tickets, about as long as it takes to replace a run, and claims them.
   QUARRY_SLOW static bool wait_for_tickets(slice_request& request) {
-    std::uint32_t poll = 0;
     QUARRY_NO_UNROLL
-    while (true) {
-      counter_found const found = simt::indirect_call(&await_counter, request, poll);
-      if (found.index == counters_per_class) return false;
-      if (claim_tickets_of(request, found.index)) return true;
-      poll = found.poll;
-    }
-  }
-
-  struct counter_found {
-    std::uint16_t index;  // `counters_per_class`: none
-    std::uint16_t poll;
-  };
-
-  /// Polls the class's ticket counters, from poll number `poll` on, until one has tickets. Polls
-  /// nothing else, because the lane that replaces the run needs the other words; two counters at a
-  /// time; and seldom, because thousands of warps poll. Once, at another poll in other warps, it
-  /// asks whether a lane replaces the run, and ends if none does: the lanes that came before may
-  /// have been refused long ago. Calls no function that opens a run, so that the stack stays small.
-  QUARRY_SLOW static counter_found await_counter(slice_request& request, std::uint32_t poll) {
-    heap_state& state = *request.state;
-    class_layout const& layout = state.layouts[request.id];
-    QUARRY_NO_UNROLL
-    for (; poll < polls; ++poll) {
-      std::uint32_t const first = (simt::warp_hint() + poll + 1) % counters_per_class;
-      std::uint32_t const second = (first + counters_per_class / 2) % counters_per_class;
-      word const words[] = {state.ticket_counter_at(request.id, first).peek(),
-                            state.ticket_counter_at(request.id, second).peek()};
-      bool const has_first = has_tickets(layout, words[0], first);
-      if (has_first || has_tickets(layout, words[1], second))
-        return {static_cast<std::uint16_t>(has_first ? first : second),
-                static_cast<std::uint16_t>(poll)};
-      if (poll == poll_that_asks() && !class_run::is_busy(state.run(request.id).peek())) break;
-      simt::pause(pause_of_poll);
+    for (std::uint32_t poll = 0; poll < ticket_wait::polls; ++poll) {
+      std::uint32_t const index =
+          simt::indirect_call(&ticket_wait::look, *request.state, request.id, poll);
+      if (index < counters_per_class && claim_tickets_of(request, index)) return true;
+      if (index == ticket_wait::run_is_ready) return false;
+      simt::pause(ticket_wait::pause_of_poll);
       request.patience.spend();
     }
-    return {counters_per_class, polls};
-  }
-
-  /// The poll at which a lane asks whether the run is being replaced. On a GPU it has looked at
-  /// each counter by then, and few warps ask at once. On the CPU there are few threads, and a pause
-  /// may last as long as other programs run. So there a lane asks before its first pause.
-  [[nodiscard]] QUARRY_HD static std::uint32_t poll_that_asks() {
-    constexpr std::uint32_t first = 6, polls_of_warps = 8;
-    return simt::is_on_gpu() ? first + simt::warp_hint() / counters_per_class % polls_of_warps : 0;
+    return false;
   }
 
   /// Claims tickets of counter `index`. Returns false if it has no tickets any more.
   QUARRY_HD static bool claim_tickets_of(slice_request& request, std::uint32_t index) {
     request.value = request.state->ticket_counter_at(request.id, index).claim(request.count);
-    if (!has_tickets(request.state->layouts[request.id], request.value, index)) return false;
+    if (!ticket_wait::has_tickets(request.state->layouts[request.id], request.value, index))
+      return false;
     request.counter = static_cast<std::uint8_t>(index);
     request.origin = slice_request::source::tickets;
-    simt::indirect_call(&count_if_last, request);
+    simt::indirect_call(&ticket_wait::count_if_last, *request.state, request.id, index,
+                        request.value, request.count);
     return true;
   }
 
@@ -343,22 +288,6 @@ class slice_supply {
     }
     simt::pause();  // another lane just took the last ticket and is about to count it
     return outcome::wait;
-  }
-
-  /// Counts the ticket counter as used up if the request took its last ticket.
-  QUARRY_SLOW static void count_if_last(slice_request const& request) {
-    segment_run const run = ticket_counter::run_of(request.value);
-    std::uint32_t const tickets =
-        ticket_counter::tickets_of(request.state->layouts[request.id], run, request.counter);
-    if (tickets - ticket_counter::ticket_of(request.value) <= request.count)
-      simt::indirect_call(&run_supply::record_used_up, *request.state, request.id, run);
-  }
-
-  [[nodiscard]] QUARRY_HD static bool has_tickets(class_layout const& layout, word counter_word,
-                                                  std::uint32_t index) {
-    return ticket_counter::slice_of(layout, ticket_counter::run_of(counter_word), index,
-                                    ticket_counter::ticket_of(counter_word))
-        .is_valid;
   }
 };
 
