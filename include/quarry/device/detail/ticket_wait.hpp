@@ -55,9 +55,9 @@ class ticket_wait {
   }
 
   /// Looks at two of the class's ticket counters, in each poll at others. Returns the index of one
-  /// that has tickets; `run_is_ready` if no lane replaces the run; or else `none`. It asks whether a
-  /// lane replaces the run in every eighth poll, in other polls in other warps: the lanes that came
-  /// before may have been refused long ago.
+  /// that has tickets; `run_is_ready` if no lane replaces the run; or else `none`. It asks whether
+  /// a lane replaces the run in every eighth poll, in other polls in other warps: the lanes that
+  /// came before may have been refused long ago.
   QUARRY_SLOW static std::uint32_t look(heap_state& state, size_class id, std::uint32_t poll) {
     class_layout const& layout = state.layouts[id];
     std::uint32_t const first = (simt::warp_hint() + poll + 1) % counters_per_class;
