@@ -81,6 +81,29 @@ TEST(RandomClaim, FindsSlicesInAnySegmentAndBlock) {
   EXPECT_EQ(found_places, places);
 }
 
+/// A segment with more than 64 blocks has several masks of hints. One random number selects both.
+TEST(RandomClaim, FindsSlicesInEachMaskOfEachSegment) {
+  heap const owner{{.bytes = 4_MiB, .segment_bytes = 2_MiB, .backend_kind = backend::cpu}};
+  auto& state = test::state_of(owner);
+  size_class const id = size_class_of(16 + hardening::padded(0));
+  ASSERT_EQ(state.masks_per_segment(), 2u);
+  if (is_on(mitigation::canary)) GTEST_SKIP() << "16 B have no class of their own";
+  (void)test::fill(owner, 16);
+  for (std::uint32_t segment = 0; segment < 2; ++segment) {
+    for (std::uint32_t word_index = 0; word_index < 128 * words_per_block; ++word_index)
+      (void)slice_return::release(state, id, state.segments[segment].generation(),
+                                  state.block_at(id, segment, word_index / words_per_block),
+                                  segment, word_index, 1);
+  }
+  std::set<std::pair<std::uint32_t, std::uint32_t>> found;
+  for (std::uint32_t random = 0; random < 1000; ++random) {
+    auto const slices = random_claim::find(state, id, 1, mix(random));
+    ASSERT_EQ(slices.slices, 1u);
+    found.emplace(slices.segment, slices.index / words_per_block / bits_per_word);
+  }
+  EXPECT_EQ(found.size(), 4u);
+}
+
 TEST(RandomClaim, ClaimsAtMostTheWantedSlicesThatAreStillFree) {
   full_heap a{1};
   a.release(0b10110, 0, 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/detail/slice_claim.hpp"
 
+#include "support/fill.hpp"
 #include "support/state_of.hpp"
 
 #include <gtest/gtest.h>
@@ -118,6 +119,34 @@ TEST(SliceClaim, LeavesAFreeBlockThatAnotherLaneHasReserved) {
   EXPECT_TRUE(first.peek().is_free());
   slice_return::add_free_blocks(a.state, a.id, 0, 1);
   EXPECT_EQ(a.claim(1).origin, slice_request::source::bits);
+}
+
+/// A search for adjacent slices looks at one of a segment's masks of hints at a time. The number
+/// that selects the segment must not decide which one.
+TEST(SliceClaim, FindsAdjacentSlicesInEachMaskOfEachSegment) {
+  if (is_on(mitigation::canary)) GTEST_SKIP() << "tests the heap beneath the mitigations";
+  for (std::uint32_t segment = 0; segment < 2; ++segment) {
+    for (std::uint32_t mask = 0; mask < 2; ++mask) {
+      heap const owner{{.bytes = 8_MiB, .segment_bytes = 4_MiB, .backend_kind = backend::cpu}};
+      auto& state = test::state_of(owner);
+      size_class const id = size_class_of(32);
+      (void)test::fill(owner, 32);
+      std::uint32_t const index = (mask * bits_per_word + 5) * words_per_block;
+      (void)slice_return::release(state, id, state.segments[segment].generation(),
+                                  state.block_at(id, segment, index / words_per_block), segment,
+                                  index, 0b11);
+      for (std::uint32_t other = 0; other < 4; ++other)  // single slices everywhere
+        (void)slice_return::release(state, id, state.segments[other / 2].generation(),
+                                    state.block_at(id, other / 2, other % 2 * bits_per_word),
+                                    other / 2, other % 2 * bits_per_word * words_per_block, 1);
+      slice_request request{&state, id, 2};
+      request.joined = 2;
+      request.patience.spend();  // starts the clock
+      EXPECT_TRUE(slice_claim::claim_returned(request, 200)) << segment << ", " << mask;
+      EXPECT_EQ(request.segment, segment);
+      EXPECT_EQ(request.index, index);
+    }
+  }
 }
 
 /// A lane that found the segment when it had class `stale`, and claims late.

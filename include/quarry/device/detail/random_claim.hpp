@@ -19,7 +19,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Re-check. As in slice_claim: the reservation and the departure return the block's generation.
 /// The word is read before the reservation, so its bits may be those of an earlier use. Only the
 /// bits that the RMW finds set are claimed.
-/// Price. If the block is free, or other lanes are faster, two additions that cancel out.
+/// Price. If the block becomes free, or other lanes are faster, two additions that cancel out.
 ///
 ///   label  statement                                partner  guarantee
 ///   (L)    selects a candidate; an RMW decides               none
@@ -42,13 +42,14 @@ class random_claim {
         callers.broadcast(callers.is_leader() && run_supply::is_roomy(heap.state()));
     if (is_roomy) return {nullptr, true};
     auto const group = callers.match(&heap.state(), id);
-    std::uint32_t random = static_cast<std::uint32_t>(simt::this_place().rank()) + ticket;
+    // Ticket and rank grow alike in a kernel of one class, so one of them is mixed first.
+    std::uint32_t random = mix(static_cast<std::uint32_t>(simt::this_place().rank())) + ticket;
     void* slice = nullptr;
     simt::lane_mask waiting =
         callers.ballot(simt::indirect_call(&may_claim, heap.state(), id, ticket));
     QUARRY_NO_UNROLL
     for (std::uint32_t tries = max_tries; tries != 0 && waiting != 0; --tries) {
-      random = mix(random);
+      random = mix(random + 1);
       void* const found =
           simt::indirect_call(&claim_once, heap, callers, waiting & group.members(), id, random);
       if (slice == nullptr) slice = found;
@@ -73,7 +74,9 @@ class random_claim {
     slices_of_word found{0, state.class_tree(id).guess_member(random), 0, 0};
     if (found.segment == bit_tree::none) return found;
     std::uint32_t const blocks = state.blocks_of(id);
-    std::uint32_t const mask = scaled(random, (blocks + bits_per_word - 1) / bits_per_word);
+    // other bits than those that selected the segment (slice_claim::claim_by_mask)
+    std::uint32_t const mask =
+        scaled(mix(random + 1), (blocks + bits_per_word - 1) / bits_per_word);
     // the two loads are in flight together
     word const advertised = state.advertised_at(found.segment, mask).load(simt::relaxed);  // (L)
     segment_use const use = state.segments[found.segment].load();

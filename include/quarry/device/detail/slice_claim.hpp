@@ -24,7 +24,9 @@ class slice_claim {
   /// Claims freed slices. Examines at most `tries` segments without slices, and at most one if the
   /// request is late. Returns false if it finds no slices.
   QUARRY_SLOW static bool claim_returned(slice_request& request, std::uint32_t tries) {
-    request.random = mix(static_cast<std::uint32_t>(simt::this_place().rank()) + request.random);
+    // plus 1 because `mix` maps 0 to 0, so that the lane with rank 0 would search in one place only
+    request.random =
+        mix(static_cast<std::uint32_t>(simt::this_place().rank()) + request.random + 1);
     QUARRY_NO_UNROLL
     for (; tries != 0; --tries) {
       std::uint32_t const segment =
@@ -34,7 +36,7 @@ class slice_claim {
       if (request.is_late()) return false;
       request.patience.spend();
       simt::pause();
-      request.random = mix(request.random);
+      request.random = mix(request.random + 1);
     }
     return false;
   }
@@ -54,7 +56,8 @@ class slice_claim {
   QUARRY_SLOW static bool claim_by_mask(slice_request& request, std::uint32_t segment) {
     std::uint32_t const masks =
         (request.state->blocks_of(request.id) + bits_per_word - 1) / bits_per_word;
-    std::uint32_t mask = scaled(request.random, masks);
+    // other bits than those that selected the segment, or most pairs of both would never be tried
+    std::uint32_t mask = scaled(mix(request.random + 1), masks);
     QUARRY_NO_UNROLL
     for (std::uint32_t remaining = masks; remaining != 0; --remaining) {
       if (simt::indirect_call(&claim_in_mask, request, segment, mask)) return true;
@@ -84,7 +87,7 @@ class slice_claim {
       if (request.joined == 1)  // else the block may have slices that are not adjacent
         simt::indirect_call(&slice_return::withdraw, *request.state, segment,
                             mask * bits_per_word + bit);
-      request.random = mix(request.random);
+      request.random = mix(request.random + 1);
       simt::pause();
     }
     return false;

@@ -87,9 +87,10 @@ struct ticket_slice {
 /// formatted for this class.
 /// Race. A lane group whose tickets are invalid has nevertheless added to the counter, and tickets
 /// wrap after 2^28.
-/// Re-check. Each such group calls `rewind`, which does not return while the tickets exceed
-/// `ticket_limit`, 2^27. They exceed it by at most the number of lanes that run at once.
-/// Price. One addition for each lane group; `rewind` only for groups without valid tickets.
+/// Re-check. Each such group whose tickets are not below `ticket_limit`, 2^27, calls `rewind`,
+/// which does not return while the counter's tickets exceed the limit. They exceed it by at most
+/// the number of lanes that run at once.
+/// Price. One addition for each lane group; `rewind` only for groups that search (slice_supply).
 ///
 ///   label  statement                       partner  guarantee
 ///   (O)    `open` stores a run, release    (T)      claim (bit_tree) and format of its segments,

@@ -11,21 +11,21 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 /// Thousands of warps find a run used up at once. If each then read the words of the class and of
 /// the free segments, the lane that opens the next run would wait for these reads. So a lane whose
-/// own ticket shows that many lanes came before it only polls the class's ticket counters: two at a
-/// time, and seldom, because thousands of warps poll. All lanes of the warp that call together wait
-/// together, in little code: when the run is open, all warps execute it at once.
+/// own ticket shows that many lanes came before it, at its counter, only polls the class's ticket
+/// counters: two at a time, and seldom, because thousands of warps poll. All lanes of the warp that
+/// call together wait together, in little code: when the run is open, all warps execute it at once.
 ///
 ///   label  statement                            partner  guarantee
 ///   (L)    selects a counter; an RMW decides             none
 class ticket_wait {
  public:
-  // together some 70 us; in attempts of simt::pause, 6.4 and 1.6 us
-  static constexpr std::uint32_t first_pause = 6;  // an opening takes longer
-  static constexpr std::uint32_t polls = 40;
+  static constexpr std::uint32_t polls = 40;  // together some 70 us
+  // in attempts of simt::pause: after the first poll 6.4 us, for an opening takes longer; then 1.6
+  static constexpr std::uint32_t first_pause = 6;
   static constexpr std::uint32_t pause_of_poll = 4;
 
   /// Whether so many lanes found a counter, whose word was `counter_word`, used up before this lane
-  /// that some of them replace the run.
+  /// that some of them replace the run, or have found that other counters have tickets.
   [[nodiscard]] QUARRY_HD static bool others_replace_run(class_layout const& layout,
                                                          word counter_word, std::uint32_t index) {
     return ticket_counter::ticket_of(counter_word) >
@@ -42,14 +42,15 @@ class ticket_wait {
     auto const group = callers.match(&heap.state(), id);
     void* slice = nullptr;
     simt::lane_mask waiting = callers.ballot(ticket < ticket_counter::ticket_limit);
-    if (simt::is_on_gpu()) simt::pause(first_pause, first_pause);
     QUARRY_NO_UNROLL
     for (std::uint32_t poll = 0; poll < polls && waiting != 0; ++poll) {
       outcome const found =
           simt::indirect_call(&claim_once, heap, callers, waiting & group.members(), id, poll);
       if (slice == nullptr) slice = found.slice;
       waiting &= callers.ballot(!found.ends_wait);
-      if (callers.ballot(found.was_too_late) == 0 && waiting != 0) simt::pause(pause_of_poll);
+      if (waiting == 0 || callers.ballot(found.was_too_late) != 0) continue;
+      std::uint32_t const attempts = poll == 0 ? first_pause : pause_of_poll;
+      simt::pause(attempts, attempts);
     }
     return slice;
   }
