@@ -185,13 +185,7 @@ QUARRY_SLOW void complete_direct_receive(rank_state& rank, request& receive, env
 QUARRY_SLOW void match_message(rank_state& rank, message* arrived);
 #endif
 
-[[nodiscard]] QUARRY_HD constexpr bool is_on_host() {
-#ifdef __CUDA_ARCH__
-  return false;
-#else
-  return true;
-#endif
-}
+[[nodiscard]] QUARRY_HD constexpr bool is_on_host() { return !simt::is_on_gpu(); }
 
 /// On the GPU most waits are short, and each look at other words would make them longer.
 inline constexpr std::uint32_t polls_before_idle = is_on_host() ? 1 : 32;

@@ -4,8 +4,7 @@
 #include "quarry/device/detail/heap_internals.hpp"
 #include "quarry/simt/launch.hpp"
 #include "support/fibers_allowed.hpp"
-#include "support/fill.hpp"
-#include "support/state_of.hpp"
+#include "support/full_heap.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,31 +16,12 @@ namespace quarry {
 using namespace detail;
 namespace random_claim_test {
 
-/// A heap whose slices of `size` bytes are all allocated.
-struct full_heap {
-  explicit full_heap(std::uint32_t segments, std::uint32_t size = 640)
-      : owner{test::small_heap(segments)}, id{size_class_of(size)} {
-    (void)test::fill(owner, size);
-  }
+struct full_heap : test::full_heap {
+  using test::full_heap::full_heap;
 
   random_claim::slices_of_word find(std::uint32_t count, std::uint32_t random) {
     return random_claim::find(state, id, count, random);
   }
-  void release(word slices, std::uint32_t segment, std::uint32_t index) {
-    auto const result = slice_return::release(state, id, state.segments[segment].generation(),
-                                              state.block_at(id, segment, index / words_per_block),
-                                              segment, index, slices);
-    EXPECT_TRUE(result.double_freed == 0 && !result.is_stale);
-  }
-  ~full_heap() {
-    for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
-  }
-  full_heap(full_heap const&) = delete;
-  full_heap& operator=(full_heap const&) = delete;
-
-  heap owner;
-  heap_state& state = test::state_of(owner);
-  size_class id;
 };
 
 TEST(RandomClaim, FindsNothingIfNoSliceWasReleased) {
@@ -185,6 +165,35 @@ TEST(RandomClaim, LanesOfSeveralClassesGetDifferentFreedSlices) {
     for (void* const slice : got) {
       EXPECT_NE(slice, nullptr) << "seed " << seed;
       EXPECT_TRUE(in_use.insert(slice).second) << "seed " << seed;
+    }
+  }
+}
+
+/// Lanes of one warp use a heap without free segments and a heap with many: some lanes claim freed
+/// slices, and others get fresh ones, by the word of one of the heaps.
+TEST(RandomClaim, LanesOfTwoHeapsGetSlicesOfTheirHeap) {
+  QUARRY_TEST_USES_FIBERS();
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    heap const heaps[] = {test::small_heap(4), test::small_heap(64)};
+    std::set<void*> all_of_full;
+    for (void* const slice : test::fill(heaps[0], 640)) {
+      if (all_of_full.size() % 3 == 0) heaps[0].ref().free(slice);  // 136 of 408
+      all_of_full.insert(slice);
+    }
+    void* got[64] = {};
+    simt::launch_fibers({1, 64}, {.seed = seed},
+                        [&, full = heaps[0].ref(), roomy = heaps[1].ref()] {
+                          std::uint32_t const lane = simt::this_place().thread;
+                          got[lane] = (lane % 2 == 0 ? full : roomy).malloc(test::net(640));
+                        });
+    std::set<void*> different;
+    for (std::uint32_t lane = 0; lane < 64; ++lane) {
+      ASSERT_NE(got[lane], nullptr) << "seed " << seed << ", lane " << lane;
+      EXPECT_TRUE(different.insert(got[lane]).second) << "seed " << seed << ", lane " << lane;
+      EXPECT_EQ(all_of_full.count(got[lane]), lane % 2 == 0 ? 1u : 0u);
+    }
+    for (heap const& each : heaps) {
+      for (auto const& problem : each.audit()) ADD_FAILURE() << problem;
     }
   }
 }

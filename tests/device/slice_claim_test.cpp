@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/detail/slice_claim.hpp"
 
-#include "support/fill.hpp"
-#include "support/state_of.hpp"
+#include "support/full_heap.hpp"
 
 #include <gtest/gtest.h>
-
-#include <vector>
 
 namespace quarry {
 
@@ -15,16 +12,8 @@ namespace slice_claim_test {
 
 constexpr std::uint32_t max_tries = 8;
 
-/// A heap whose slices of `size` bytes are all allocated.
-struct full_heap {
-  explicit full_heap(std::uint32_t segments, std::uint32_t size = 640)
-      : owner{test::small_heap(segments)}, id{size_class_of(size)} {
-    bytes const wanted = size - hardening::padded(0);
-    for (void* slice = owner.ref().malloc(wanted); slice != nullptr;
-         slice = owner.ref().malloc(wanted)) {
-      memory.push_back(slice);
-    }
-  }
+struct full_heap : test::full_heap {
+  using test::full_heap::full_heap;
 
   slice_request claim(std::uint32_t count) {
     slice_request request{&state, id, count};
@@ -32,22 +21,6 @@ struct full_heap {
     EXPECT_EQ(found, request.origin == slice_request::source::bits);
     return request;
   }
-  void release(word slices, std::uint32_t segment, std::uint32_t index) {
-    block const owner_block = state.block_at(id, segment, index / words_per_block);
-    auto const result = slice_return::release(state, id, state.segments[segment].generation(),
-                                              owner_block, segment, index, slices);
-    EXPECT_TRUE(result.double_freed == 0 && !result.is_stale);
-  }
-  ~full_heap() {
-    for (auto const& problem : owner.audit()) ADD_FAILURE() << problem;
-  }
-  full_heap(full_heap const&) = delete;
-  full_heap& operator=(full_heap const&) = delete;
-
-  heap owner;
-  heap_state& state = test::state_of(owner);
-  size_class id;
-  std::vector<void*> memory;
 };
 
 TEST(SliceClaim, FindsNothingIfNoSliceWasReleased) {

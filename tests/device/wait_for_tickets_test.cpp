@@ -33,21 +33,32 @@ TEST(WaitForTickets, TheFirstLanesThatFindACounterUsedUpReplaceTheRunAndOthersWa
   EXPECT_TRUE(replace(ticket_counter::ticket_limit));
 }
 
-/// All counters but one are used up. Whichever has tickets, a lane that waits finds them.
-TEST(WaitForTickets, ALaneThatWaitsClaimsFromTheCounterThatHasTickets) {
-  for (std::uint32_t open = 0; open < counters_per_class; ++open) {
-    auto const owner = test::small_heap(8);
-    auto& state = test::state_of(owner);
-    size_class const id = size_class_of(16);
-    ASSERT_NE(owner.ref().malloc(net(16)), nullptr);
-    segment_run const run = ticket_counter::run_of(state.ticket_counter_at(id, open).peek());
-    slice_request request{&state, id, 1};
+/// A heap in which a lane replaces the run of slices of 16 B. All ticket counters of that class are
+/// used up, but for one, which has one ticket left.
+struct heap_with_one_ticket {
+  explicit heap_with_one_ticket(std::uint32_t open) {
+    EXPECT_NE(owner.ref().malloc(net(16)), nullptr);
+    run = ticket_counter::run_of(state.ticket_counter_at(id, open).peek());
     for (std::uint32_t i = 0; i < counters_per_class; ++i) {
       std::uint32_t const tickets = ticket_counter::tickets_of(state.layouts[id], run, i);
-      ASSERT_GT(tickets, 1u);
+      EXPECT_GT(tickets, 1u);
+      if (i == open) last = tickets - 1;
       state.ticket_counter_at(id, i).open(run, i == open ? tickets - 1 : tickets);
     }
-    ASSERT_TRUE(state.run(id).lock(state.run(id).peek())) << "another lane replaces the run";
+    EXPECT_TRUE(state.run(id).lock(state.run(id).peek())) << "another lane replaces the run";
+  }
+
+  heap owner = test::small_heap(8);
+  heap_state& state = test::state_of(owner);
+  size_class id = size_class_of(16);
+  segment_run run{};
+  std::uint32_t last = 0;  // the ticket
+};
+
+TEST(WaitForTickets, ALaneThatSearchesClaimsFromTheCounterThatHasTickets) {
+  for (std::uint32_t open = 0; open < counters_per_class; ++open) {
+    heap_with_one_ticket a{open};
+    slice_request request{&a.state, a.id, 1};
     EXPECT_TRUE(slice_supply::wait_for_tickets(request));
     EXPECT_EQ(request.counter, open);
     EXPECT_EQ(request.origin, slice_request::source::tickets);
@@ -57,30 +68,20 @@ TEST(WaitForTickets, ALaneThatWaitsClaimsFromTheCounterThatHasTickets) {
   }
 }
 
-/// The lanes of a warp wait in another function than one lane that searches.
+/// The lanes of a warp wait together, in another function.
 TEST(WaitForTickets, ALaneThatWaitsWithItsWarpGetsASliceOfTheCounterThatHasTickets) {
   for (std::uint32_t open = 0; open < counters_per_class; ++open) {
-    auto const owner = test::small_heap(8);
-    auto& state = test::state_of(owner);
-    size_class const id = size_class_of(16);
-    ASSERT_NE(owner.ref().malloc(net(16)), nullptr);
-    segment_run const run = ticket_counter::run_of(state.ticket_counter_at(id, open).peek());
-    class_layout const& layout = state.layouts[id];
-    std::uint32_t last = 0;
-    for (std::uint32_t i = 0; i < counters_per_class; ++i) {
-      std::uint32_t const tickets = ticket_counter::tickets_of(layout, run, i);
-      if (i == open) last = tickets - 1;
-      state.ticket_counter_at(id, i).open(run, i == open ? tickets - 1 : tickets);
-    }
-    ASSERT_TRUE(state.run(id).lock(state.run(id).peek())) << "another lane replaces the run";
-    heap_handle const handle = heap_internals::handle_of(owner.ref());
-    EXPECT_EQ(ticket_wait::claim(handle, id, ticket_counter::ticket_limit), nullptr)
+    heap_with_one_ticket a{open};
+    heap_handle const handle = heap_internals::handle_of(a.owner.ref());
+    EXPECT_EQ(ticket_wait::claim(handle, a.id, ticket_counter::ticket_limit), nullptr)
         << "the search must rewind the counter";
-    ticket_slice const expected = ticket_counter::slice_of(layout, run, open, last);
-    EXPECT_EQ(ticket_wait::claim(handle, id, 0),
+    class_layout const& layout = a.state.layouts[a.id];
+    ticket_slice const expected = ticket_counter::slice_of(layout, a.run, open, a.last);
+    EXPECT_EQ(ticket_wait::claim(handle, a.id, 0),
               handle.address(expected.segment, bytes{expected.slice} * layout.size));
-    EXPECT_EQ(class_run::used_up(state.run(id).peek()), 1u) << "it was the counter's last ticket";
-    EXPECT_EQ(ticket_wait::claim(handle, id, 0), nullptr);
+    EXPECT_EQ(class_run::used_up(a.state.run(a.id).peek()), 1u)
+        << "it was the counter's last ticket";
+    EXPECT_EQ(ticket_wait::claim(handle, a.id, 0), nullptr);
   }
 }
 

@@ -127,7 +127,7 @@ class patience {
   std::uint32_t spent_ = 0;     // nanoseconds
 };
 
-/// Whether this code runs on a GPU. For choices that concern speed only.
+/// Whether this code runs on a GPU.
 [[nodiscard]] QUARRY_HD constexpr bool is_on_gpu() {
 #ifdef __CUDA_ARCH__
   return true;
