@@ -146,8 +146,8 @@ class bit_tree {
     });
   }
 
-  /// Does the same for a lane that does not need a number: returns `none` if the path from the root
-  /// leads to a word without ones, and repairs nothing. Not out of line.
+  /// Does the same in less code: returns `none` also if the path from the root leads to an empty
+  /// word, and repairs nothing.
   [[nodiscard]] QUARRY_HD std::uint32_t guess_member(std::uint32_t random) const {
     descent const end = descend(random);
     return end.word_is_empty ? none : end.position;
@@ -235,7 +235,7 @@ class bit_tree {
     return base;
   }
 
-  /// Where a random path from the root ends: at a number, or at an empty word of `level`.
+  /// The end of a random path from the root: a number, or an empty word of `level`.
   struct descent {
     std::uint32_t position;  // the number, or the index of the word in its level
     std::uint32_t level;

@@ -11,8 +11,9 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Claims freed slices at random places: the usual case in a heap in use, before any search.
 ///
 /// All lanes that call `malloc` together share the votes, and the leaders of their groups claim at
-/// the same time: a warp may have a group for each of 20 classes. The claim itself has few calls
-/// and waits, since in the search (slice_supply, slice_claim) these took most of the time.
+/// the same time: a warp may have a group for each of 20 classes. A claim makes few calls and waits
+/// seldom. The calls and waits of a search (slice_supply, slice_claim) took most of the time that
+/// `malloc` needed in a heap in use.
 ///
 /// Problem. A claimer must not pass on a slice of a later use of the segment.
 /// Race. The use ends after the claimer has read it.

@@ -19,7 +19,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///   (L)    selects a counter; an RMW decides             none
 class ticket_wait {
  public:
-  static constexpr std::uint32_t polls = 40;  // together some 70 us
+  static constexpr std::uint32_t polls = 40;  // their pauses last some 70 us together
   // in attempts of simt::pause: after the first poll 6.4 us, for an opening takes longer; then 1.6
   static constexpr std::uint32_t first_pause = 6;
   static constexpr std::uint32_t pause_of_poll = 4;
