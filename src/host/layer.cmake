@@ -3,7 +3,7 @@
 quarry_layer(host
   USES core platform
   SOURCES allocator_description.cpp heuristic_names.cpp allocators.cpp any_allocator.cpp c_allocators.cpp c_api.cpp c_extension.cpp c_handles.cpp
-    c_segments.cpp c_streams.cpp pools/plan.cpp pools/plan_file.cpp pools/routing.cpp registry/held_at_fork.cpp
+    c_segments.cpp c_streams.cpp pools/fence_all_threads.cpp pools/plan.cpp pools/plan_file.cpp pools/routing.cpp registry/held_at_fork.cpp
     registry/operations.cpp registry/page_map.cpp registry/process_layout.cpp registry/process_lists.cpp registry/registry.cpp registry/type_stable_memory.cpp
     resources/allocation_log.cpp resources/file_resource.cpp resources/numa_resource.cpp resources/shared_resource.cpp
   CUDA cuda_operations.cpp pools/cuda_async_pool.cpp pools/cuda_stream_pool.cpp pools/cuda_streams.cpp resources/cuda_resources.cpp

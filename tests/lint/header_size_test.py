@@ -19,7 +19,7 @@ LIMITS = {
     "containers": 56_000,
     "host": 104_000,
     "trace": 93_000,
-    "quarry": 113_000,
+    "quarry": 114_000,
 }
 # Standard headers that no header for kernels may include, directly or not.
 HEAVY = {"algorithm", "chrono", "functional", "memory", "mutex", "iterator", "ranges", "regex", "sstream", "atomic"}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/detail/held_at_fork.hpp"
 
+#include "quarry/host/detail/fence_all_threads.hpp"
 #include "quarry/host/pools/pool.hpp"
 #include "quarry/host/pools/thread_arenas.hpp"
 #include "quarry/host/resources/host_resource.hpp"
@@ -211,6 +212,43 @@ TEST(HeldAtFork, AChildBorrowsMemoryOfArenasThatItsThreadDoesNotHave) {
   EXPECT_TRUE(holds_in_children_while(
       pass_on, [&] { return free_all(allocate()) && arenas.audit().empty(); }));
   EXPECT_TRUE(free_all(std::unique_ptr<allocations>{passed.exchange(nullptr)}));
+}
+
+/// Gives blocks until a test says otherwise.
+struct ending_resource {
+  std::atomic<bool>* is_empty;
+  void* allocate(bytes size, bytes alignment) {
+    if (*is_empty) throw std::bad_alloc{};
+    return host_resource{}.allocate(size, alignment);
+  }
+  void deallocate(void* memory, bytes size, bytes alignment) noexcept {
+    host_resource{}.deallocate(memory, size, alignment);
+  }
+};
+
+/// The arena of the forking thread has the only memory, and other threads allocate there.
+TEST(HeldAtFork, AChildUsesItsArenaAlthoughOthersAllocatedThere) {
+  if (!fence_all_threads()) GTEST_SKIP() << "threads cannot fence others on this system";
+  std::atomic<bool> is_empty{false};
+  thread_arenas<ending_resource> arenas{ending_resource{&is_empty}, {.first_block = 16_MiB}};
+  std::atomic<void*> given[64];
+  for (auto& each : given) each = arenas.allocate(128_KiB);
+  is_empty = true;
+  std::atomic<int> served{0};
+  auto const busy = [&] {
+    for (auto& each : given) arenas.deallocate(each.exchange(nullptr));
+    try {
+      void* const memory = arenas.allocate(200_KiB);
+      EXPECT_TRUE(arenas.deallocate(memory));
+      ++served;
+    } catch (std::bad_alloc const&) {  // the other thread has the memory
+    }
+  };
+  EXPECT_TRUE(holds_in_children_while(busy, [&] {
+    void* const memory = arenas.allocate(300_KiB);
+    return arenas.deallocate(memory) && arenas.audit().empty();
+  }));
+  EXPECT_GT(served, 0);
 }
 
 /// Whether a child refuses the object of a call that waited for the forking thread, and serves all

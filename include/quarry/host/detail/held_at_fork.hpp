@@ -82,10 +82,13 @@ class QUARRY_API mutex_held_at_fork : held_at_fork {
   }
   /// Returns false if the mutex is lost. Otherwise locks it.
   [[nodiscard]] bool lock_unless_lost() {
-    if (access_.load(std::memory_order_relaxed) == access::open && mutex_.try_lock())  // (H)
-        [[likely]]
+    if (try_lock()) [[likely]]
       return true;
     return wait();
+  }
+  /// Locks the mutex if nobody holds it. Never waits.
+  [[nodiscard]] bool try_lock() {
+    return access_.load(std::memory_order_relaxed) == access::open && mutex_.try_lock();  // (H)
   }
   void unlock() { mutex_.unlock(); }
 

@@ -3,6 +3,7 @@
 
 #include "quarry/host/detail/block_source.hpp"
 #include "quarry/host/detail/poison.hpp"
+#include "quarry/host/detail/shared_chunks.hpp"
 #include "quarry/host/detail/slices.hpp"
 #include "quarry/host/pools/pool_options.hpp"
 
@@ -68,7 +69,8 @@ class QUARRY_POISONS pool_growth {
 
   // --- Blocks that return to the resource.
 
-  /// Returns the blocks without allocations. O(blocks).
+  /// Returns the blocks without allocations. O(blocks). Like all that changes blocks, requires the
+  /// lock of shared chunks.
   void release() noexcept {
     holding_cost_ = 0;
     release_down_to(0);
@@ -111,6 +113,7 @@ class QUARRY_POISONS pool_growth {
   /// before. Then a map page of another pool saves memory.
   [[nodiscard]] bool needs_map_page(bytes size) const {
     if (size - 1 >= slice_block::max_slice || slices_.has_spare()) return false;
+    shared_chunks::hold const lock{shared_};
     bool const has_memory = arena_.reserved() != 0;
     bytes const peak = std::max(peak_granted_, peak_granted_before_);
     if (has_memory && arena_.in_use() + slice_block::size <= peak) return false;
@@ -118,7 +121,10 @@ class QUARRY_POISONS pool_growth {
     return size <= slices_.maximum() && (!has_memory || slices_.is_due(size));
   }
   /// Whether the pool needs a block of the resource for a map page.
-  [[nodiscard]] bool lacks_map_page() const { return arena_.largest_free() < slice_block::size; }
+  [[nodiscard]] bool lacks_map_page() const {
+    shared_chunks::hold const lock{shared_};
+    return arena_.largest_free() < slice_block::size;
+  }
   /// Borrows a map page for allocations of `size` bytes. Returns false if there is no memory for
   /// its bookkeeping.
   [[nodiscard]] bool borrow_map_page(slice_block& origin, bytes size) noexcept {
@@ -132,7 +138,10 @@ class QUARRY_POISONS pool_growth {
     }
   }
 
-  void flush_slices(slice_block const& block) noexcept { slices_.flush(block, pages()); }
+  /// `has_chunks`: the caller holds the lock of shared chunks. It may be lost.
+  void flush_slices(slice_block const& block, bool has_chunks) noexcept {
+    slices_.flush(block, pages(), has_chunks);
+  }
   void count_allocation(bytes size) {
     count_slice(size);
     count_granted();
@@ -175,6 +184,13 @@ class QUARRY_POISONS pool_growth {
   [[nodiscard]] detail::slices const& slices() const { return slices_; }
   [[nodiscard]] block_source<Resource>& source() { return source_; }
   [[nodiscard]] block_source<Resource> const& source() const { return source_; }
+  [[nodiscard]] shared_chunks& shared() { return shared_; }
+  [[nodiscard]] shared_chunks const& shared() const { return shared_; }
+  /// Whether the pool calls no function of its options, and others may have all its memory.
+  [[nodiscard]] bool may_share() const {
+    return !has_heuristic() && options_.red_zone == 0 && !options_.keeps_backtraces &&
+           options_.max_bytes == no_limit;
+  }
 
  protected:
   /// The result of `rule(state())`; 0 while a rule runs, since a user's rule may use the pool.
@@ -192,14 +208,11 @@ class QUARRY_POISONS pool_growth {
   /// Takes a block of `size` bytes, or of fewer bytes, and allocates a chunk of the block.
   [[nodiscard]] std::uint64_t add_block(bytes size, chunk_sizes needed) {
     arena_.reserve();
-    auto const fresh = source_.allocate(size, needed, [this] {
-      bool const has_empty_block = arena_.releasable_blocks() != 0;
-      release();
-      return has_empty_block;
-    });
+    upstream_block const fresh = request_block(size, needed);
     try {
       arena_.reserve();  // again: the resource may have used the pool
     } catch (...) {
+      shared_chunks::pause const others_may_work{shared_};
       source_.deallocate(fresh);
       throw;
     }
@@ -270,7 +283,21 @@ class QUARRY_POISONS pool_growth {
   /// Returns empty blocks, oldest first, as long as `min_reserved` bytes remain.
   void release_down_to(bytes min_reserved) noexcept {
     slices_.release(pages());
-    arena_.release([&](upstream_block const& block) { return_block(block); }, min_reserved);
+    arena_.release(
+        [&](upstream_block const& block) {
+          shared_chunks::pause const others_may_work{shared_};
+          return_block(block);
+        },
+        min_reserved);
+  }
+  [[nodiscard]] upstream_block request_block(bytes size, chunk_sizes needed) {
+    shared_chunks::pause const others_may_work{shared_};
+    return source_.allocate(size, needed, [this] {
+      shared_chunks::hold const lock{shared_};
+      bool const has_empty_block = arena_.releasable_blocks() != 0;
+      release();
+      return has_empty_block;
+    });
   }
   void return_block(upstream_block const& block) noexcept {
     if (is_poisoned()) unpoison(reinterpret_cast<void*>(block.base), block.size);
@@ -286,6 +313,7 @@ class QUARRY_POISONS pool_growth {
   }
 
   pool_options options_;
+  shared_chunks shared_;
   Placement arena_;
   detail::slices slices_;
   bool may_have_slices_ = false;  // and has no slices yet

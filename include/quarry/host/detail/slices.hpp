@@ -120,16 +120,17 @@ class slices : public slice_table {
     *block.list() = list;
     return {all & ~bits, requested, bits != all && list.reports_free()};
   }
-  /// If the quick list of a block's class is full, returns its older half to the blocks.
+  /// If the quick list of a block's class is full, returns its older half to the blocks. If
+  /// `has_pages` is false, because `pages` must not be used, nobody gets these slices.
   template <class MapPages>
-  void flush(slice_block const& block, MapPages const& pages) {
+  void flush(slice_block const& block, MapPages const& pages, bool has_pages = true) {
     std::uint32_t const index = class_of(block);
     std::ptrdiff_t const count = quick_[index].count();
     if (count != capacity_of(index)) return;
     slice_block* ended = nullptr;
     {
       guard const lock{mutex_};
-      flush(index, count / 2, lock ? &pages : nullptr);
+      flush(index, count / 2, lock && has_pages ? &pages : nullptr);
       ended = take_ended_loans();
     }
     give_back(ended);

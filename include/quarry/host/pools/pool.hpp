@@ -3,7 +3,6 @@
 
 #include "quarry/host/detail/pool_checks.hpp"
 #include "quarry/host/detail/pool_growth.hpp"
-#include "quarry/host/detail/returned_slices.hpp"
 #include "quarry/host/pools/caching_arena.hpp"
 #include "quarry/host/pools/pool_options.hpp"
 #include "quarry/host/resources/resource.hpp"
@@ -11,6 +10,10 @@
 #include <string>
 
 namespace quarry::inline QUARRY_ABI {
+namespace detail {
+template <memory_resource Resource>
+class QUARRY_POISONS arena_pool;
+}
 
 /// Takes blocks from a resource and serves allocations from chunks of these blocks. Its placement
 /// decides which chunk serves an allocation.
@@ -78,61 +81,6 @@ class QUARRY_POISONS pool {
         pointer, [](std::uint64_t) { return false; },
         [](detail::slice_block&, std::uint64_t) { return false; });
   }
-  /// Frees a group of up to 64 slices that other threads have put into `returned`, and whose memory
-  /// they have poisoned. Returns false if there is no such group. For `thread_arenas`.
-  bool deallocate_returned(detail::returned_slices& returned) noexcept {
-    return slices().take_returned(
-        returned,
-        [this](detail::slice_block& slice_block, std::uint32_t first, std::uint64_t bits) {
-          deallocate_slices(slice_block, first, bits);
-        },
-        [this](detail::slices::freed_elsewhere const& freed) { count(freed); });
-  }
-
-  /// @name Memory for slices that pools of several threads lend each other (detail::slice_table).
-  /// @{
-  /// For any thread: the pool that borrows the memory of an allocation; 0 if no pool does.
-  [[nodiscard]] allocator_id borrower_of(void const* pointer) noexcept {
-    auto const base = reinterpret_cast<std::uint64_t>(pointer);
-    if (base >= detail::object_starts::end) return 0;
-    auto const* const block = arena().chunks().public_view().slice_block_of(base);
-    return block == nullptr ? 0 : static_cast<allocator_id>(block->borrower());
-  }
-  /// Counts the slices that other threads have freed in order to borrow their memory. Otherwise the
-  /// pool's peak would include them.
-  void count_freed_elsewhere() noexcept {
-    if (!slices().has_freed_elsewhere()) [[likely]]
-      return;
-    slices().count_freed_elsewhere(
-        [this](detail::slices::freed_elsewhere const& freed) { count(freed); });
-  }
-  void share_slices(detail::mutex_held_at_fork& mutex) { slices().share(mutex, id()); }
-  /// For any thread: whether `lend_to` may find memory.
-  [[nodiscard]] bool may_lend(detail::returned_slices const& returned) const {
-    return memory_.slices().may_lend(returned);
-  }
-  /// Allocates a slice of the pool's blocks; returns nullptr if none is free.
-  [[nodiscard]] void* allocate_in_blocks(bytes size) {
-    if (!has_slices_of(size)) return nullptr;
-    auto const base = memory_.find_slice_in_blocks(size);
-    return base ? record_allocation(*base, size) : nullptr;
-  }
-  /// Whether a new block of slices would lie in memory that the pool has not used before.
-  [[nodiscard]] bool needs_map_page(bytes size) const { return memory_.needs_map_page(size); }
-  /// Whether the pool has no free memory for a new block of slices.
-  [[nodiscard]] bool lacks_map_page() const { return memory_.lacks_map_page(); }
-  /// For any thread: lends `borrower`, another pool, a map page for allocations of `size` bytes.
-  /// Frees up to `max_groups` groups of this pool's slices for that, and decreases `max_groups` by
-  /// at least their number. Returns false if it finds no map page.
-  [[nodiscard]] bool lend_to(pool& borrower, bytes size, detail::returned_slices& returned,
-                             std::size_t& max_groups) {
-    detail::slice_block* const lent = slices().lend(returned, max_groups);
-    if (lent == nullptr) return false;
-    bool const is_borrowed = borrower.memory_.borrow_map_page(*lent, size);
-    if (!is_borrowed) lent->lender->take_back(*lent);
-    return is_borrowed;
-  }
-  /// @}
   /// `deallocate`, but does not count a refused pointer: for callers that try several pools.
   [[nodiscard]] bool try_deallocate(void* pointer) noexcept {
     if (deallocate(pointer)) [[likely]]
@@ -145,11 +93,17 @@ class QUARRY_POISONS pool {
 
   /// Merges cached chunks, and returns the blocks without allocations to the resource. O(cached
   /// chunks + blocks), and O(blocks) again for each 64 blocks that return.
-  void release() noexcept { memory_.release(); }
+  void release() noexcept {
+    chunks_held const lock{memory_.shared()};
+    if (lock) memory_.release();
+  }
   /// Returns empty blocks to the resource. Then takes one block of `wanted` minus the reserved
   /// bytes, if that is positive. Keeps the only empty block if a block of at least the same size
   /// would replace it. Does not throw: if it gets no block, the pool continues without it.
-  void coalesce(bytes wanted) noexcept { memory_.coalesce(wanted); }
+  void coalesce(bytes wanted) noexcept {
+    chunks_held const lock{memory_.shared()};
+    if (lock) memory_.coalesce(wanted);
+  }
 
   /// Allocates `size` bytes, and labels the allocation with a name and the call site, for reports.
   /// The registry keeps the label until the allocation is freed. A pool that is not tracked drops
@@ -198,6 +152,7 @@ class QUARRY_POISONS pool {
 
   /// The pool's sizes in bytes and counts of calls (pool_options.hpp).
   [[nodiscard]] pool_counts counts() const {
+    chunks_held const lock{memory_.shared()};
     auto const& source = memory_.source();
     auto const& slices = memory_.slices();
     pool_counts result{memory_.state()};
@@ -237,6 +192,7 @@ class QUARRY_POISONS pool {
   /// Describes each violated invariant of the pool's tables and each changed red zone; empty if
   /// there are none.
   [[nodiscard]] std::vector<std::string> audit() const {
+    chunks_held const lock{memory_.shared()};
     auto problems = memory_.arena().audit();
     for (auto& problem : memory_.slices().audit()) problems.push_back(std::move(problem));
     checks_.audit(problems);
@@ -246,6 +202,9 @@ class QUARRY_POISONS pool {
   [[nodiscard]] memory_location location() { return location_of(resource()); }
 
  private:
+  friend class detail::arena_pool<Resource>;
+  using chunks_held = detail::shared_chunks::hold;
+
   [[nodiscard]] Placement& arena() { return memory_.arena(); }
   [[nodiscard]] detail::slices& slices() { return memory_.slices(); }
   [[nodiscard]] detail::reserved_memory& registered() { return memory_.source().memory(); }
@@ -254,6 +213,8 @@ class QUARRY_POISONS pool {
   /// An allocation that no slice at hand serves.
   [[nodiscard, gnu::noinline]] void* allocate_otherwise(bytes size) {
     if (!has_slices_of(size)) {
+      chunks_held const lock{memory_.shared()};
+      lock.require();
       if (auto const base = arena().allocate_from_cached(memory_.sizes_for(size)))
         return record_allocation(*base, size);
     }
@@ -266,6 +227,8 @@ class QUARRY_POISONS pool {
                                                      bytes room = 0) {
     chunk_sizes const needed = memory_.sizes_for(size);
     bool const is_small = has_slices_of(size);
+    chunks_held const lock{memory_.shared()};
+    lock.require();
     std::optional<std::uint64_t> base;
     if (is_small && !IsAligned) base = memory_.find_slice(size);
     if (!base && (is_small || IsAligned))  // for other requests, `allocate` asked these lists
@@ -311,6 +274,14 @@ class QUARRY_POISONS pool {
   }
   [[nodiscard, gnu::noinline]] bool deallocate_chunk(std::uint64_t base) noexcept {
     if (base == 0) return true;
+    chunks_held const lock{memory_.shared()};
+    if (lock) [[likely]]
+      return deallocate_held_chunk(base);
+    ++invalid_frees_;
+    return false;
+  }
+  /// Requires the lock of shared chunks.
+  [[gnu::always_inline]] bool deallocate_held_chunk(std::uint64_t base) noexcept {
     auto const requested = arena().deallocate_to_cache(base);
     if (!requested) return deallocate_slowly(base);
     record_free(base, *requested);
@@ -339,27 +310,9 @@ class QUARRY_POISONS pool {
     return finish_slice_free(slice_block);
   }
   [[gnu::noinline]] bool finish_slice_free(detail::slice_block& slice_block) noexcept {
-    memory_.flush_slices(slice_block);
-    return maintains_after_frees_ ? maintain() : true;
-  }
-  /// Frees slice `first + i` for each bit i. The last free may dissolve the block.
-  void deallocate_slices(detail::slice_block& slice_block, std::uint32_t first,
-                         std::uint64_t bits) noexcept {
-    while (bits != 0) {
-      auto const freed = slices().deallocate(slice_block, first, bits);
-      memory_.count_free(freed.requested);
-      bits &= ~freed.bits;
-      if (freed.has_work) {
-        finish_slice_free(slice_block);
-      } else if (bits != 0) {  // the lowest slice is free already
-        ++invalid_frees_;
-        bits &= bits - 1;
-      }
-    }
-  }
-  void count(detail::slices::freed_elsewhere const& freed) noexcept {
-    memory_.count_free(freed.requested);
-    invalid_frees_ += freed.refused;
+    chunks_held const lock{memory_.shared()};
+    memory_.flush_slices(slice_block, static_cast<bool>(lock));
+    return maintains_after_frees_ && lock ? maintain() : true;
   }
   void record_free(std::uint64_t base, bytes requested) noexcept {
     memory_.count_free(requested);

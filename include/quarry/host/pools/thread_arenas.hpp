@@ -3,7 +3,7 @@
 
 #include "quarry/host/detail/held_at_fork.hpp"
 #include "quarry/host/detail/make_room.hpp"
-#include "quarry/host/detail/returned_addresses.hpp"
+#include "quarry/host/detail/thread_arena.hpp"
 #include "quarry/host/pools/pool.hpp"
 
 #include <atomic>
@@ -37,9 +37,15 @@ namespace quarry::inline QUARRY_ABI {
 /// groups of 64 in an allocation, and 4096 if it would otherwise take a block of the resource. A
 /// lent map page counts as reserved and granted by the lender, and its allocations as the
 /// borrower's; so `allocated` of a borrower may exceed `reserved`. The registry names the lender's
-/// pool for them. With `max_bytes` nothing is lent. Larger allocations stay in the owner's list, so
-/// no other thread gets that memory.
-/// So a thread that will not allocate for long, such as an idle worker, should call `leave`.
+/// pool for them.
+///
+/// For allocations of more than 4 KiB, a thread whose pool has no memory left allocates in other
+/// arenas (detail::shared_chunks): at most what other threads than the owner have freed there since
+/// the owner's last allocation. Such an allocation counts in that arena's pool. This needs Linux,
+/// and options without a limit, a heuristic, red zones and backtraces.
+///
+/// With `max_bytes` no memory is lent. So a thread that will not allocate for long, such as an idle
+/// worker, should call `leave`: then frees into its arena take effect at once.
 ///
 /// The options, such as block sizes and `max_bytes`, hold for each thread. A thread that ends
 /// leaves its pool to the next new thread. `release` returns free memory to the resource, but not
@@ -132,7 +138,7 @@ class QUARRY_POISONS thread_arenas {
                                     [&](auto const& entry) { return entry.owner == shared_; });
     if (found == thread.arenas.end()) return;
     if (last_of_thread().owner == shared_.get()) last_of_thread() = {};
-    free_all_returned(*found->assigned);
+    found->assigned->free_all_returned();
     give_up(*shared_, *found->assigned);
     thread.arenas.erase(found);
   }
@@ -163,28 +169,7 @@ class QUARRY_POISONS thread_arenas {
   }
 
  private:
-  struct arena {
-    std::optional<pool<Resource>> arena_pool;
-    // A line of its own, because other threads write it. The first two are hints (H): `returns`
-    // orders their changes.
-    alignas(64) std::atomic<bool> has_returns{false};
-    // The largest size that the thread may request of the pool without asking for returns: the
-    // pool's `max_quick`, or 0 while there are returns.
-    std::atomic<bytes> max_quick{0};
-    // Whether a thread has the arena. Written under the state's mutex
-    std::atomic<bool> is_in_use{true};
-    // The owner of both is the arena's thread
-    detail::returned_addresses returns;  // allocations that are no slices
-    detail::returned_slices returned_slices;
-    detail::mutex_held_at_fork slices_mutex;  // of the pool's slices
-    allocator_id lender = 0;  // the pool that was asked last for memory. Guarded by: the owner
-
-    void announce_returns() noexcept {
-      if (has_returns.load(std::memory_order_relaxed)) return;  // (H)
-      max_quick.store(0, std::memory_order_relaxed);            // (H)
-      has_returns.store(true, std::memory_order_relaxed);       // (H)
-    }
-  };
+  using arena = detail::thread_arena<Resource>;
   struct state {
     state(Resource upstream, pool_options const& wanted)
         : resource{std::move(upstream)}, options{wanted} {}
@@ -243,14 +228,14 @@ class QUARRY_POISONS thread_arenas {
     if (!has_ended()) {
       arena& own = own_arena();
       own.arena_pool->count_freed_elsewhere();
-      if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
+      if (own.has_returns.load(std::memory_order_relaxed)) own.free_returned();  // (H)
       if (!own.returned_slices.is_empty()) {
         if (void* const result = allocate_returned(own, request...)) return result;
       }
-      void* result = allocate_in_blocks(own, request...);
+      void* result = allocate_reserved(own, request...);
       if (result == nullptr) result = own.arena_pool->allocate(request...);
       if (own.max_quick.load(std::memory_order_relaxed) != own.arena_pool->max_quick())  // (H)
-        free_returned(own);
+        own.free_returned();
       return result;
     }
     auto const assigned = assign_arena();
@@ -268,9 +253,14 @@ class QUARRY_POISONS thread_arenas {
     return nullptr;
   }
   static constexpr int groups_at_once = 16;
+  /// Allocates without memory of the resource. Returns nullptr if the pool needs such memory.
+  [[nodiscard]] void* allocate_reserved(arena& own, bytes size, bytes alignment = 1) {
+    return size <= detail::slice_block::max_slice ? allocate_in_blocks(own, size, alignment)
+                                                  : allocate_in_chunks(own, size, alignment);
+  }
   /// Allocates a slice in the arena's blocks. Borrows a block of other arenas if none has a free
   /// slice. Returns nullptr if the pool needs memory of its own.
-  [[nodiscard]] void* allocate_in_blocks(arena& own, bytes size, bytes alignment = 1) {
+  [[nodiscard]] void* allocate_in_blocks(arena& own, bytes size, bytes alignment) {
     if (alignment > 1) return nullptr;
     if (void* const result = own.arena_pool->allocate_in_blocks(size)) return result;
     // With a limit, a pool that has lent its memory could reach it with nothing in use.
@@ -285,7 +275,8 @@ class QUARRY_POISONS thread_arenas {
     constexpr std::size_t max_groups = 256, max_groups_before_growth = 4096;
     std::size_t groups = own.arena_pool->lacks_map_page() ? max_groups_before_growth : max_groups;
     for (int i = 0; i < lenders_at_once && groups != 0; ++i) {
-      arena* const lender = next_lender(own);
+      arena* const lender = next_lender(
+          own, [](arena& other) { return other.arena_pool->may_lend(other.returned_slices); });
       if (lender == nullptr) return false;
       if (!lender->arena_pool->lend_to(*own.arena_pool, size, lender->returned_slices, groups))
         continue;
@@ -294,9 +285,30 @@ class QUARRY_POISONS thread_arenas {
     }
     return false;
   }
+  /// Allocates a chunk in the arena's blocks. If none fits, allocates in other arenas, in memory
+  /// that threads have freed there. Returns nullptr if the pool needs memory of its own.
+  [[nodiscard]] void* allocate_in_chunks(arena& own, bytes size, bytes alignment) {
+    if (!own.shares_chunks) return nullptr;
+    if (void* const result = own.arena_pool->allocate_at_hand(size, alignment)) return result;
+    for (int i = 0; i < lenders_at_once; ++i) {
+      arena* const lender = next_lender(own, [size](arena& other) {
+        return other.has_returns.load(std::memory_order_relaxed) ||  // (H)
+               other.arena_pool->may_serve_another(size);
+      });
+      if (lender == nullptr) return nullptr;
+      void* const result = lender->arena_pool->allocate_for_another(
+          size, alignment, lender->returns, lender->returned_slices);
+      if (result == nullptr) continue;
+      --own.lender;  // so that the same arena is asked first the next time
+      return result;
+    }
+    return nullptr;
+  }
   static constexpr int lenders_at_once = 16;
-  /// The next arena that may lend memory to `own`; nullptr if there is none. Looks at few arenas.
-  [[nodiscard]] arena* next_lender(arena& own) noexcept {
+  /// The next arena for which `may_lend(arena)` is true; nullptr if there is none. Looks at few
+  /// arenas.
+  template <class MayLend>
+  [[nodiscard]] arena* next_lender(arena& own, MayLend const& may_lend) noexcept {
     detail::lock_unless_lost const lock{shared_->mutex};
     if (!lock) return nullptr;
     auto const& arenas = shared_->arenas;
@@ -306,12 +318,12 @@ class QUARRY_POISONS thread_arenas {
       if (next == arenas.end()) next = arenas.begin();
       own.lender = next->first;
       arena& lender = *next->second;
-      if (&lender != &own && lender.arena_pool->may_lend(lender.returned_slices)) return &lender;
+      if (&lender != &own && may_lend(lender)) return &lender;
     }
     return nullptr;
   }
   static void release(arena& released) noexcept {
-    free_all_returned(released);
+    released.free_all_returned();
     released.arena_pool->release();
   }
   /// Leaves an arena to the next thread that wants one.
@@ -381,8 +393,7 @@ class QUARRY_POISONS thread_arenas {
       }
     }
     auto fresh = std::make_shared<arena>();
-    fresh->arena_pool.emplace(std::as_const(shared_->resource), shared_->options);
-    fresh->arena_pool->share_slices(fresh->slices_mutex);
+    fresh->begin(std::as_const(shared_->resource), shared_->options);
     std::lock_guard const lock{shared_->mutex};
     shared_->arenas.emplace(fresh->arena_pool->id(), fresh);
     return fresh;
@@ -391,21 +402,9 @@ class QUARRY_POISONS thread_arenas {
   /// The calling thread's pool, after freeing the allocations that other threads returned.
   [[nodiscard]] pool<Resource>& own_pool() {
     arena& own = own_arena();
-    free_all_returned(own);
+    own.free_all_returned();
+    own.arena_pool->count_freed_elsewhere();
     return *own.arena_pool;
-  }
-  /// Frees all allocations that other threads returned.
-  static void free_all_returned(arena& own) noexcept {
-    if (own.has_returns.load(std::memory_order_relaxed)) free_returned(own);  // (H)
-    while (own.arena_pool->deallocate_returned(own.returned_slices)) continue;
-  }
-  /// Frees the addresses in the arena's list, and lets the pool serve quickly again.
-  [[gnu::noinline]] static void free_returned(arena& own) noexcept {
-    own.has_returns.store(false, std::memory_order_relaxed);                      // (H)
-    own.max_quick.store(own.arena_pool->max_quick(), std::memory_order_relaxed);  // (H)
-    bool const has_all =
-        own.returns.take([&](void* pointer) { (void)own.arena_pool->deallocate(pointer); });
-    if (!has_all) own.announce_returns();
   }
   /// The arena whose pool has this id; nullptr if there is none. The pool must have an allocation
   /// in use.
@@ -479,7 +478,7 @@ class QUARRY_POISONS thread_arenas {
     if (auto const is_freed = return_slice(pointer)) return *is_freed;
     if (claim(*shared_, *assigned)) {
       leave_at_end const cleanup{*shared_, *assigned};
-      free_all_returned(*assigned);
+      assigned->free_all_returned();
       return assigned->arena_pool->deallocate(pointer);
     }
     bool const is_poisoned = detail::is_poisoned(shared_->resource);
