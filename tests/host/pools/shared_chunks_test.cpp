@@ -4,17 +4,24 @@
 #include "quarry/host/detail/shared_chunks.hpp"
 
 #include "quarry/host/detail/arena_pool.hpp"
+#include "quarry/host/detail/thread_arena.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 
 #include <gtest/gtest.h>
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -88,6 +95,36 @@ TEST_F(SharedChunks, AreRefusedWhileTheOwnerHoldsThemAndNotWhileItPauses) {
     EXPECT_FALSE(is_free());
   }
   EXPECT_TRUE(is_free());
+}
+
+/// Whether a thread of this process sleeps, as a thread does that waits for a mutex.
+[[nodiscard]] bool is_asleep(pid_t thread) {
+  std::ifstream file{"/proc/self/task/" + std::to_string(thread) + "/stat"};
+  std::string text{std::istreambuf_iterator<char>{file}, {}};
+  return text.find(") S ") != std::string::npos;
+}
+
+/// Otherwise threads that want the chunks could keep the owner waiting for seconds.
+TEST_F(SharedChunks, AreTheOwnersNextIfItWaits) {
+  mutex_held_at_fork mutex;
+  shared_chunks chunks;
+  ASSERT_TRUE(chunks.share(mutex));
+  std::optional<shared_chunks::brief_hold> other{std::in_place, chunks};
+  ASSERT_TRUE(*other);
+  std::atomic<pid_t> id_of_owner{0};
+  std::atomic<bool> is_refused{false};
+  std::thread owner{[&] {
+    id_of_owner = gettid();
+    shared_chunks::hold const lock{chunks};
+    EXPECT_TRUE(lock);
+    while (!is_refused) std::this_thread::yield();
+  }};
+  while (id_of_owner == 0 || !is_asleep(id_of_owner)) std::this_thread::yield();
+  other.reset();
+  EXPECT_FALSE(shared_chunks::brief_hold{chunks});
+  is_refused = true;
+  owner.join();
+  EXPECT_TRUE(shared_chunks::brief_hold{chunks});
 }
 
 /// Runs two functions in threads of their own, the second one later. Nothing that ThreadSanitizer
@@ -253,6 +290,51 @@ TEST_F(SharedChunks, ServeOneOtherThreadAtATime) {
   EXPECT_NE(first, nullptr);
   EXPECT_NE(second, nullptr);
   EXPECT_NE(first, second);
+}
+
+/// A freed chunk serves several smaller requests. If their chunks were counted before their
+/// allocations, more allocations would be in use than there ever were.
+TEST_F(SharedChunks, AreCountedWithTheAllocationsOfOthers) {
+  used_pool pool;
+  auto const before = pool.tested.counts();
+  for (int i = 0; i < 100; ++i) EXPECT_NE(pool.allocate_for_another(5000), nullptr) << i;
+  auto const counts = pool.tested.counts();
+  EXPECT_EQ(counts.allocations, before.allocations + 100);
+  EXPECT_EQ(counts.deallocations, before.deallocations + 40) << "those in the list of returns";
+  EXPECT_EQ(counts.allocations_in_use, before.allocations_in_use + 60);
+  EXPECT_EQ(counts.allocated, before.allocated + 100 * 5000 - 40 * size);
+}
+
+/// A thread is late: it has announced the address, and has not stored it yet when the owner and
+/// others look often. Then no announcement is left.
+TEST_F(SharedChunks, AreFreedAlthoughAThreadWasLate) {
+  thread_arena<host_resource> tested;
+  tested.begin(host_resource{}, {.first_block = 16_MiB});
+  std::vector<void*> chunks;
+  for (int i = 0; i < 20; ++i) chunks.push_back(tested.arena_pool->allocate(size));
+  auto const add = [&](auto const& announce) {
+    EXPECT_TRUE(tested.returns.add(chunks.back(), announce));
+    chunks.pop_back();
+  };
+  for (int i = 0; i < 2; ++i) {  // the second address finds an array
+    add([&] { tested.announce_returns(); });
+    tested.free_all_returned();
+  }
+  std::atomic<bool> is_announced{false}, is_given_up{false};
+  std::thread late{[&] {
+    add([&] {
+      tested.announce_returns();
+      is_announced = true;
+      while (!is_given_up) std::this_thread::yield();
+    });
+  }};
+  while (!is_announced) std::this_thread::yield();
+  while (tested.has_returns) tested.free_returned();
+  EXPECT_EQ(tested.arena_pool->counts().allocations_in_use, 18u);
+  is_given_up = true;
+  late.join();
+  tested.free_all_returned();
+  EXPECT_EQ(tested.arena_pool->counts().allocations_in_use, 17u);
 }
 
 TEST_F(SharedChunks, AreNotSharedByPoolsThatCallFunctionsOfTheirOptions) {

@@ -73,6 +73,18 @@ TEST(ThreadArenas, RefuseForeignPointersAndUntrackedPools) {
   EXPECT_THROW((arenas{host_resource{}, {.alignment = 3}}), bad_argument);
 }
 
+/// Also where slices could serve the size.
+TEST(ThreadArenas, RefuseAlignmentsThatAreNoPowersOfTwo) {
+  arenas source{host_resource{}};
+  std::vector<void*> all;
+  for (int i = 0; i < 2000; ++i) all.push_back(source.allocate(100));
+  for (bytes const size : {bytes{100}, 64_KiB}) {
+    EXPECT_THROW((void)source.allocate(size, 0), bad_argument);
+    EXPECT_THROW((void)source.allocate(size, 24), bad_argument);
+  }
+  for (void* const each : all) EXPECT_TRUE(source.deallocate(each));
+}
+
 /// Counts the blocks that the arenas have.
 struct counted_resource {
   std::atomic<int>* blocks;

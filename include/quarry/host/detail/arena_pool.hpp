@@ -44,11 +44,21 @@ class QUARRY_POISONS arena_pool : public pool<Resource> {
   /// Counts what other threads have done in the pool. Otherwise its peak would include the slices
   /// that they freed.
   void count_freed_elsewhere() noexcept {
-    if (memory_.shared().has_work()) [[unlikely]]
-      count_work_of_others();
+    if (memory_.shared().has_work()) [[unlikely]] {
+      chunks_held const lock{memory_.shared()};
+      if (lock) count_work_of_others();
+    }
     if (!slices().has_freed_elsewhere()) [[likely]]
       return;
     slices().count_freed_elsewhere([this](slices::freed_elsewhere const& freed) { count(freed); });
+  }
+  /// `pool::counts`, with all that other threads have done. Counts that under the same lock: what
+  /// others allocate between two locks would be in use, and in no count of allocations.
+  [[nodiscard]] pool_counts counts() {
+    count_freed_elsewhere();
+    chunks_held const lock{memory_.shared()};
+    if (lock) count_work_of_others();
+    return this->held_counts();
   }
   void share_slices(mutex_held_at_fork& mutex) { slices().share(mutex, id()); }
   /// For any thread: whether `lend_to` may find memory.
@@ -77,6 +87,9 @@ class QUARRY_POISONS arena_pool : public pool<Resource> {
     return is_borrowed;
   }
   /// @}
+
+  /// Whether a call of the owner is in a call of the resource. Then the pool must keep its owner.
+  [[nodiscard]] bool is_calling_resource() const { return memory_.shared().is_paused(); }
 
   /// @name Larger allocations of other threads (shared_chunks).
   /// @{
@@ -187,8 +200,6 @@ class QUARRY_POISONS arena_pool : public pool<Resource> {
          : memory_.shared().count_refused();
   }
   void count_work_of_others() noexcept {
-    chunks_held const lock{memory_.shared()};
-    if (!lock) return;
     auto const work = memory_.shared().take_work();
     this->allocations_ += work.allocations;
     this->invalid_frees_ += work.refused;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quarry/host/detail/held_at_fork.hpp"
+#include "quarry/host/detail/single_writer.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -66,6 +67,8 @@ class returned_addresses {
     spare_list_ = std::move(list);
     return has_all;
   }
+  /// For the owner: whether the last `take` left addresses whose threads were in `add`.
+  [[nodiscard]] bool has_late() const noexcept { return is_closed_; }
 
  private:
   static constexpr std::size_t min_size = 64, max_size = 4096;  // of the array
@@ -126,7 +129,7 @@ class returned_addresses {
   // Guarded by: the owner; claims with room also read `elements_`.
   std::unique_ptr<std::atomic<void*>[]> elements_;
   std::size_t size_ = 0;
-  bool is_closed_ = false;
+  single_writer<bool> is_closed_;     // from a `take` that found late addresses to the next opening
   std::size_t first_ = 0, left_ = 0;  // of a closed array: the first claim, and those not taken
   std::uint32_t late_ = 0;  // calls of `take` that found a late address, since the last opening
   std::size_t most_ = 0;    // the addresses added since the last opening, with the list

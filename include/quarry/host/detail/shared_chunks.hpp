@@ -29,9 +29,10 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// tells that it is busy (B) and then looks whether another thread wants the chunks (W). Another
 /// thread locks the mutex, wants the chunks (W), fences all threads, and looks whether the owner is
 /// busy (K). The fence comes after the owner's store (B), and then (K) sees it, or before the
-/// owner's load (W), and then the owner sees the wish and waits for the mutex. The wish stays until
-/// the owner has had the mutex, so only the first of several calls by others needs the fence. A
-/// thread that finds the owner busy takes back its own wish only.
+/// owner's load (W), and then the owner sees the wish and waits for the mutex. An owner that waits
+/// counts as busy. So it waits for one thread, not for all that want the chunks. The wish stays
+/// until the owner has had the mutex, so only the first of several calls by others needs the fence.
+/// A thread that finds the owner busy takes back its own wish only.
 ///
 /// Memory order. What the owner wrote is released at the end of its call (B) and acquired by (K).
 /// What others wrote, the owner acquires by the mutex before it ends their wish, so (W) is relaxed.
@@ -74,15 +75,19 @@ class shared_chunks {
   /// For the owner: releases the lock that it holds, for a call of the resource.
   class [[nodiscard]] pause {
    public:
-    explicit pause(shared_chunks const& chunks) : chunks_{chunks} { chunks.leave(); }
+    explicit pause(shared_chunks& chunks) : chunks_{chunks} {
+      ++chunks.pauses_;
+      chunks.leave();
+    }
     pause(pause const&) = delete;
     pause& operator=(pause const&) = delete;
     ~pause() {
+      --chunks_.pauses_;
       if (chunks_.mutex_ != nullptr) (void)chunks_.enter();
     }
 
    private:
-    shared_chunks const& chunks_;
+    shared_chunks& chunks_;
   };
   /// For another thread: holds the lock of shared chunks if nobody holds it.
   class [[nodiscard]] brief_hold {
@@ -126,6 +131,8 @@ class shared_chunks {
 
   /// @name For the owner.
   /// @{
+  /// Whether the owner is in a call of the resource.
+  [[nodiscard]] bool is_paused() const { return pauses_ != 0; }
   /// Whether others did something that is not counted. May miss the latest.
   [[nodiscard]] bool has_work() const { return has_work_; }
   /// Requires the lock.
@@ -146,11 +153,10 @@ class shared_chunks {
     return enter_by_mutex();
   }
   void leave() const { is_busy_.store(false, std::memory_order_release); }  // (B)
+  /// The owner stays busy, so that other threads cannot lock the mutex again before it.
   [[nodiscard, gnu::noinline]] bool enter_by_mutex() const {
-    leave();
     lock_unless_lost const lock{*mutex_};
     if (!lock) return false;
-    is_busy_.store(true, std::memory_order_relaxed);     // (B), before the mutex is free
     is_wanted_.store(false, std::memory_order_relaxed);  // (W)
     return true;
   }
@@ -166,6 +172,7 @@ class shared_chunks {
   }
 
   mutex_held_at_fork* mutex_ = nullptr;  // of the threads that are not the owner
+  std::uint32_t pauses_ = 0;             // one in another. Guarded by: the owner
   mutable std::atomic<bool> is_busy_{false}, is_wanted_{false};
   // Guarded by: the lock. Others read the last two as hints.
   work_of_others others_;

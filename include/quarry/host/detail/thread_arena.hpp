@@ -32,9 +32,11 @@ struct thread_arena {
     max_quick.store(arena_pool->max_quick(), std::memory_order_relaxed);  // (H)
     if (!arena_pool->deallocate_returned(returns, returned_slices)) announce_returns();
   }
-  /// For the owner: frees all allocations that other threads returned.
+  /// For the owner: frees all allocations that other threads returned. Also those that were late
+  /// when the owner last looked, for which there is no announcement any more.
   void free_all_returned() noexcept {
-    if (has_returns.load(std::memory_order_relaxed)) free_returned();  // (H)
+    if (has_returns.load(std::memory_order_relaxed) || returns.has_late())  // (H)
+      free_returned();
     while (arena_pool->deallocate_returned(returned_slices)) continue;
   }
 

@@ -153,20 +153,7 @@ class QUARRY_POISONS pool {
   /// The pool's sizes in bytes and counts of calls (pool_options.hpp).
   [[nodiscard]] pool_counts counts() const {
     chunks_held const lock{memory_.shared()};
-    auto const& source = memory_.source();
-    auto const& slices = memory_.slices();
-    pool_counts result{memory_.state()};
-    result.peak_reserved = source.memory().peak();
-    result.allocations = allocations_;
-    result.allocations_in_use = memory_.arena().allocated() - slices.blocks() + slices.in_use();
-    result.deallocations = allocations_ - result.allocations_in_use;
-    result.blocks_allocated = source.allocated();
-    result.blocks_returned = source.returned();
-    result.coalesces = memory_.coalesces();
-    result.invalid_frees = invalid_frees_;
-    result.overruns = checks_.overruns();
-    result.largest_free = memory_.arena().largest_free();
-    return result;
+    return held_counts();
   }
   /// Bytes of memory that the pool needs in addition to its blocks: its own size, resident pages of
   /// its tables, and its labels. O(pages + labels), by system calls.
@@ -209,6 +196,24 @@ class QUARRY_POISONS pool {
   [[nodiscard]] detail::slices& slices() { return memory_.slices(); }
   [[nodiscard]] detail::reserved_memory& registered() { return memory_.source().memory(); }
   [[nodiscard]] bool has_slices_of(bytes size) const { return size - 1 < max_quick(); }
+
+  /// `counts`. Requires the lock of shared chunks, unless it is lost.
+  [[nodiscard]] pool_counts held_counts() const {
+    auto const& source = memory_.source();
+    auto const& slices = memory_.slices();
+    pool_counts result{memory_.state()};
+    result.peak_reserved = source.memory().peak();
+    result.allocations = allocations_;
+    result.allocations_in_use = memory_.arena().allocated() - slices.blocks() + slices.in_use();
+    result.deallocations = allocations_ - result.allocations_in_use;
+    result.blocks_allocated = source.allocated();
+    result.blocks_returned = source.returned();
+    result.coalesces = memory_.coalesces();
+    result.invalid_frees = invalid_frees_;
+    result.overruns = checks_.overruns();
+    result.largest_free = memory_.arena().largest_free();
+    return result;
+  }
 
   /// An allocation that no slice at hand serves.
   [[nodiscard, gnu::noinline]] void* allocate_otherwise(bytes size) {

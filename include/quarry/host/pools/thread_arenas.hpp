@@ -130,17 +130,20 @@ class QUARRY_POISONS thread_arenas {
   bool deallocate(void* pointer, bytes, bytes) noexcept { return deallocate(pointer); }
 
   /// Leaves the calling thread's arena, as at the end of the thread. Then other threads' frees into
-  /// it take effect at once. The thread's next allocation takes an arena again.
+  /// it take effect at once. The thread's next allocation takes an arena again. Does nothing if the
+  /// arena's resource calls it.
   void leave() noexcept {
     if (has_ended()) return;
-    thread_state& thread = this_thread_state();
-    auto const found = std::find_if(thread.arenas.begin(), thread.arenas.end(),
-                                    [&](auto const& entry) { return entry.owner == shared_; });
-    if (found == thread.arenas.end()) return;
+    arena* const own = known_arena();
+    if (own == nullptr || own->arena_pool->is_calling_resource()) return;
+    own->free_all_returned();  // may call the resource, and the resource may use the arenas
+    auto& arenas = this_thread_state().arenas;
+    auto const found = std::find_if(arenas.begin(), arenas.end(),
+                                    [&](auto const& entry) { return entry.assigned.get() == own; });
+    if (found == arenas.end()) return;
     if (last_of_thread().owner == shared_.get()) last_of_thread() = {};
-    found->assigned->free_all_returned();
-    give_up(*shared_, *found->assigned);
-    thread.arenas.erase(found);
+    give_up(*shared_, *own);
+    arenas.erase(found);
   }
   /// Returns unused blocks to the resource: those of the calling thread's arena and of all arenas
   /// that no thread has. Frees the addresses in their lists first.
@@ -247,7 +250,7 @@ class QUARRY_POISONS thread_arenas {
   [[nodiscard]] static void* allocate_returned(arena& own, bytes size, bytes alignment = 1) {
     for (int i = 0; i < groups_at_once && own.arena_pool->deallocate_returned(own.returned_slices);
          ++i) {
-      if (alignment > 1 || size - 1 >= own.arena_pool->max_quick()) continue;
+      if (alignment != 1 || size - 1 >= own.arena_pool->max_quick()) continue;
       if (void* const result = own.arena_pool->allocate_quickly(size)) return result;
     }
     return nullptr;
@@ -261,7 +264,7 @@ class QUARRY_POISONS thread_arenas {
   /// Allocates a slice in the arena's blocks. Borrows a block of other arenas if none has a free
   /// slice. Returns nullptr if the pool needs memory of its own.
   [[nodiscard]] void* allocate_in_blocks(arena& own, bytes size, bytes alignment) {
-    if (alignment > 1) return nullptr;
+    if (alignment != 1) return nullptr;
     if (void* const result = own.arena_pool->allocate_in_blocks(size)) return result;
     // With a limit, a pool that has lent its memory could reach it with nothing in use.
     bool const may_borrow = shared_->options.max_bytes == no_limit;
@@ -400,10 +403,9 @@ class QUARRY_POISONS thread_arenas {
   }
 
   /// The calling thread's pool, after freeing the allocations that other threads returned.
-  [[nodiscard]] pool<Resource>& own_pool() {
+  [[nodiscard]] detail::arena_pool<Resource>& own_pool() {
     arena& own = own_arena();
     own.free_all_returned();
-    own.arena_pool->count_freed_elsewhere();
     return *own.arena_pool;
   }
   /// The arena whose pool has this id; nullptr if there is none. The pool must have an allocation
