@@ -32,10 +32,12 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// owner's load (W), and then the owner sees the wish and waits for the mutex. An owner that waits
 /// counts as busy. So it waits for one thread, not for all that want the chunks. The wish stays
 /// until the owner has had the mutex, so only the first of several calls by others needs the fence.
-/// A thread that finds the owner busy takes back its own wish only.
+/// A thread that finds the owner busy takes back its own wish only. A thread that sees so before it
+/// locks the mutex fences nobody (H).
 ///
 /// Memory order. What the owner wrote is released at the end of its call (B) and acquired by (K).
 /// What others wrote, the owner acquires by the mutex before it ends their wish, so (W) is relaxed.
+/// (H) may read an old value, and decides nothing but that the thread looks for other memory.
 /// Locking the mutex in each call was tried: the log has its price.
 class shared_chunks {
  public:
@@ -161,7 +163,9 @@ class shared_chunks {
     return true;
   }
   [[nodiscard]] bool enter_briefly() {
-    if (mutex_ == nullptr || !mutex_->try_lock()) return false;
+    if (mutex_ == nullptr || is_busy_.load(std::memory_order_relaxed) ||  // (H)
+        !mutex_->try_lock())
+      return false;
     bool const was_wanted = is_wanted_.load(std::memory_order_relaxed);  // (W)
     if (!was_wanted) is_wanted_.store(true, std::memory_order_relaxed);  // (W)
     bool const is_fenced = was_wanted || fence_all_threads();
