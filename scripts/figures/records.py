@@ -17,6 +17,7 @@ import json
 import shlex
 from collections import defaultdict
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -128,7 +129,9 @@ class Records:
         }
 
 
+@cache
 def read(folder=RESULTS):
+    """The records of a folder. Equal calls return one object, which nobody changes."""
     records = []
     for path in sorted(Path(folder).glob("*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

@@ -4,6 +4,7 @@
 #include "quarry/host/resources/callback_resource.hpp"
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/limited_resource.hpp"
+#include "support/sanitized.hpp"
 
 #include <gtest/gtest.h>
 
@@ -354,7 +355,7 @@ TEST_F(Allocators, WorkInAChildForkedDuringCalls) {
       }
     });
   }
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < (is_sanitized ? 15 : 50); ++i) {
     pid_t const child = fork();
     ASSERT_NE(child, -1);
     if (child == 0) {

@@ -5,8 +5,6 @@
 
 #include <cstring>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace quarry::test {
 namespace c_allocators_test {
@@ -166,22 +164,6 @@ TEST_F(CAllocators, RefuseNullAndNamesInUse) {
   EXPECT_EQ(quarry_allocator_destroy("fields", 0), QUARRY_BAD_ARGUMENT);
   EXPECT_TRUE(says("1 allocations of 10 bytes")) << quarry_last_error();
   EXPECT_EQ(quarry_deallocate(a), QUARRY_OK);
-}
-
-TEST_F(CAllocators, ServeThreads) {
-  std::vector<std::thread> all;
-  for (int thread = 0; thread < 4; ++thread) {
-    all.emplace_back([] {
-      for (int i = 0; i < 1000; ++i) {
-        quarry_allocator* source = nullptr;
-        void* a = nullptr;
-        EXPECT_EQ(quarry_allocator_find(i % 2 == 0 ? "fields" : "HOST", &source), QUARRY_OK);
-        EXPECT_EQ(quarry_allocator_allocate(source, 64, &a), QUARRY_OK);
-        EXPECT_EQ(quarry_deallocate(a), QUARRY_OK);
-      }
-    });
-  }
-  for (auto& each : all) each.join();
 }
 
 }  // namespace c_allocators_test

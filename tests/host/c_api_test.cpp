@@ -10,11 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
-#include <random>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace quarry::test {
 namespace c_api_test {
@@ -110,39 +106,6 @@ TEST(CApiCreation, ServesFilesAndEnforcesItsLimit) {
   std::memset(memory, 1, 60'000);
   EXPECT_EQ(quarry_pool_allocate(pool, 60'000, &memory), QUARRY_OUT_OF_MEMORY);
   quarry_pool_destroy(pool);
-}
-
-TEST_F(CApi, LetsThreadsShareAPoolAndKeepsTheirErrorsApart) {
-  std::vector<std::thread> threads;
-  for (unsigned number = 0; number < 4; ++number) {
-    threads.emplace_back([this, number] {
-      std::mt19937 random{number};
-      std::map<void*, unsigned char> allocated;
-      for (int step = 0; step < 2000; ++step) {
-        if (random() % 2 == 0 && !allocated.empty()) {
-          auto const [memory, fill] = *allocated.begin();
-          ASSERT_EQ(*static_cast<unsigned char*>(memory), fill);
-          ASSERT_EQ(quarry_pool_deallocate(pool, memory), QUARRY_OK);
-          allocated.erase(allocated.begin());
-          continue;
-        }
-        void* memory = nullptr;
-        ASSERT_EQ(quarry_pool_allocate(pool, random() % 300 + 1, &memory), QUARRY_OK);
-        allocated[memory] = *static_cast<unsigned char*>(memory) =
-            static_cast<unsigned char>(random());
-      }
-      for (auto const& [memory, fill] : allocated) quarry_pool_deallocate(pool, memory);
-      std::uint64_t const unique_size = (std::uint64_t{1} << 50) + number;
-      void* memory = nullptr;
-      quarry_pool_allocate(pool, unique_size, &memory);
-      EXPECT_NE(std::string{quarry_last_error()}.find(std::to_string(unique_size)),
-                std::string::npos);
-    });
-  }
-  for (auto& each : threads) each.join();
-  quarry_pool_counts counts;
-  quarry_pool_get_counts(pool, &counts);
-  EXPECT_EQ(counts.allocated, 0u);
 }
 
 TEST_F(CApi, FindsLabelsCopiesAndFillsMemory) {

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DECLARATION = re.compile(
     r"\b(?:add_executable|add_library|add_custom_target|quarry_add_library|quarry_add_tests"
-    r"|quarry_add_program|quarry_add_gpu_tests|quarry_add_program_over\([\w:]+)[( ]\s*([^\s()]+)"
+    r"|quarry_add_program|quarry_add_gpu_tests|quarry_add_(?:program_over|checked_program)\([\w:]+)[( ]\s*([^\s()]+)"
 )
 TEST = re.compile(r"add_test\(NAME ([^\s()]+)")
 LOOP = re.compile(r"foreach\((\w+) ([^)]*)\)")

@@ -177,9 +177,8 @@ class AnalysisTest(unittest.TestCase):
     def execute(self, path):
         """Runs the program. All ranks make the collective calls of the classes."""
         inputs = self.inputs(path)
-        sites = allocation_oracle.explain(TOOLS, inputs, ["--cpu-only"])
         program = self.folder / "program"
-        allocation_oracle.compile_recorded(TOOLS, inputs, program, ["-lm"])
+        sites = allocation_oracle.compile_recorded(TOOLS, inputs, program, ["-lm"])
         for ranks, seed in RUNS:
             calls = allocation_oracle.run_recorded(TOOLS, program, ranks, ARGUMENTS, seed)
             self.assertIsNotNone(calls, f"{path.name} fails with {ranks} ranks")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // strtod, strtol and their relatives return what those of the host's C library return.
 #include "mpi/support/one_rank.hpp"
+#include "support/sanitized.hpp"
 
 #include <cerrno>
 #include <cmath>
@@ -57,7 +58,7 @@ std::string random_number(chooser& choose, int digits, int exponents) {
 
 TEST_F(CConvert, ReadsRandomDecimalsAsTheHost) {
   chooser choose{3};
-  for (int i = 0; i < 100000; ++i) {
+  for (int i = 0; i < (test::is_sanitized ? 20000 : 100000); ++i) {
     expect_same_real(random_number(choose, 25, 60));
     expect_same_real(random_number(choose, 40, 350));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conversions of printf are those of the host's C library.
 #include "mpi/support/one_rank.hpp"
+#include "support/sanitized.hpp"
 
 #include <cstdarg>
 #include <cstdio>
@@ -60,7 +61,7 @@ TEST_F(CFormat, FormatsIntegersAsTheHost) {
 
 TEST_F(CFormat, FormatsDoublesAsTheHost) {
   chooser choose{2};
-  for (int i = 0; i < 200000; ++i) {
+  for (int i = 0; i < (test::is_sanitized ? 40000 : 200000); ++i) {
     std::string const format =
         random_options(choose, "-+ #0") + std::string(1, choose.one_of("eEfFgGaA"));
     double const value = choose.real();

@@ -44,9 +44,11 @@ class Processes(unittest.TestCase):
         cls.temporary.cleanup()
 
     def compile(self, source, *options):
-        program = self.folder / source.stem
-        compiled = self.tools.compile([source], program, (*programs_test.OPTIONS, *options))
-        self.assertEqual(compiled.status, 0, compiled.describe())
+        """Compiles once for all tests, and for the CPU alone: programs_test.py compiles the programs for the GPU, too."""
+        program = self.folder / "-".join([source.stem, *options])
+        if not program.exists():
+            compiled = self.tools.compile([source], program, (*programs_test.OPTIONS, "--cpu-only", *options))
+            self.assertEqual(compiled.status, 0, compiled.describe())
         return program
 
     def run_program(self, program, ranks, processes, *arguments, options=()):

@@ -7,10 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -212,25 +210,6 @@ TEST_F(ruled_pools, DoNotPassOnAnExceptionOfTheRule) {
     EXPECT_TRUE(source.deallocate(b));
     EXPECT_TRUE(source.audit().empty());
   }
-}
-
-/// Each thread has a pool. While a pool of the first thread calls the rule, a pool of the second
-/// thread may call the same rule.
-TEST_F(ruled_pools, OfSeveralThreadsEachCallTheRule) {
-  std::atomic<int> rule_calls{0};
-  auto const rule = [&](pool_state const& pool) {
-    ++rule_calls;
-    return pool.releasable_blocks > 3 ? pool.reserved : 0;
-  };
-  std::vector<std::thread> all;
-  for (int thread = 0; thread < 2; ++thread) {
-    all.emplace_back([&] {
-      ruled source{simulated_resource{}, options_with(heuristic::by_rule(rule))};
-      for (int i = 0; i < 1000; ++i) EXPECT_TRUE(source.deallocate(source.allocate(500)));
-    });
-  }
-  for (auto& each : all) each.join();
-  EXPECT_EQ(rule_calls, 2000);
 }
 
 }  // namespace heuristic_test

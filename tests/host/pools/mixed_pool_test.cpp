@@ -6,10 +6,8 @@
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/limited_resource.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
-#include "quarry/host/resources/synchronized_resource.hpp"
 
 #include <random>
-#include <thread>
 #include <utility>
 
 namespace quarry::test {
@@ -132,29 +130,6 @@ TEST(MixedPool, MayBeANamedAllocator) {
   operations::deallocate(c);
   allocators::destroy("mixed");
   allocators::destroy("other");
-}
-
-TEST(MixedPool, ServesThreadsBehindALock) {
-  synchronized_resource<host_mixed> source{host_resource{}, small()};
-  std::vector<std::thread> all_threads;
-  for (int thread = 0; thread < 4; ++thread) {
-    all_threads.emplace_back([&] {
-      std::vector<void*> pointers;
-      for (bytes i = 0; i < 2000; ++i) {
-        pointers.push_back(source.allocate(i % 700, 16));
-        if (pointers.size() > 20) {
-          source.deallocate(pointers[i % 20], 0, 16);
-          pointers[i % 20] = pointers.back();
-          pointers.pop_back();
-        }
-      }
-      for (void* each : pointers) source.deallocate(each, 0, 16);
-    });
-  }
-  for (auto& each : all_threads) each.join();
-  EXPECT_EQ(source.upstream().counts().allocations_in_use, 0u);
-  EXPECT_EQ(source.upstream().counts().invalid_frees, 0u);
-  EXPECT_TRUE(source.upstream().audit().empty());
 }
 
 TEST(MixedPool, AgreesWithAModel) {

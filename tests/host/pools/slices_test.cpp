@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/host/detail/slices.hpp"
 
-#include "quarry/host/pools/pool.hpp"
-#include "quarry/host/resources/host_resource.hpp"
+#include "host/pools/sliced_pool.hpp"
 #include "quarry/host/resources/simulated_resource.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
-#include <atomic>
 #include <map>
 #include <random>
 #include <set>
-#include <thread>
 
 namespace quarry::test {
 
@@ -231,22 +228,6 @@ TEST(Slices, AgreeWithASetOfAllocations) {
   }
 }
 
-/// A pool whose small allocations are slices.
-struct sliced {
-  explicit sliced(bool is_tracked = true, bytes alignment = 16)
-      : source{host_resource{},
-               {.first_block = 32_MiB, .alignment = alignment, .is_tracked = is_tracked}} {}
-  pool<host_resource> source;
-  /// Allocates until the pool serves the size by a slice, and returns that slice.
-  void* slice(bytes size) {
-    std::vector<void*> full_blocks;
-    for (bytes i = 0; i < 65536 / size; ++i) full_blocks.push_back(source.allocate(size));
-    void* const result = source.allocate(size);
-    for (void* const each : full_blocks) EXPECT_TRUE(source.deallocate(each));
-    return result;
-  }
-};
-
 TEST(SlicesOfAPool, AreFoundNamedAndReportedAsAllocations) {
   sliced first, second;
   char* const a = static_cast<char*>(first.slice(100));
@@ -376,66 +357,6 @@ TEST(SlicesOfAPool, TileThePoolTogetherWithItsChunks) {
   }
   EXPECT_EQ(tested.source.counts().allocated, allocated);
   EXPECT_EQ(registry::allocations(tested.source.id()).size(), model.size());
-}
-
-TEST(SlicesOfAPool, AreFoundByOtherThreadsWhileBlocksComeAndGo) {
-  sliced first;
-  char* const kept = static_cast<char*>(first.slice(200));
-  std::atomic<bool> is_over{false};
-  std::thread reader{[&] {
-    std::minstd_rand random{1};
-    while (!is_over) {
-      auto const found = registry::find(kept + random() % 200);
-      ASSERT_TRUE(found);
-      ASSERT_EQ(found->base, kept);
-      ASSERT_EQ(found->size, 200u);
-      // finds no other allocation, or an allocation that exists or existed
-      char* const near = kept + random() % 1'000'000;
-      if (auto const second = registry::find(near)) {
-        ASSERT_LE(second->base, near);
-        ASSERT_GT(static_cast<char*>(second->base) + second->size, near);
-      }
-    }
-  }};
-  std::vector<void*> addresses;
-  for (int round = 0; round < 100; ++round) {
-    for (int i = 0; i < 1000; ++i)
-      addresses.push_back(first.source.allocate(1 + (i * 7 + round) % 400));
-    for (void* const each : addresses) ASSERT_TRUE(first.source.deallocate(each));
-    addresses.clear();
-    first.source.release();
-  }
-  is_over = true;
-  reader.join();
-  EXPECT_TRUE(first.source.deallocate(kept));
-}
-
-TEST(SlicesOfAPool, AreVisibleToOtherThreadsButTheirBlocksAreNot) {
-  sliced tested;
-  void* const kept = tested.slice(64);
-  std::atomic<bool> is_over{false};
-  std::thread reader{[&] {
-    std::minstd_rand random{1};
-    auto const base = reinterpret_cast<std::uint64_t>(kept) / 32_MiB * 32_MiB;
-    for (int round = 0; !is_over; ++round) {
-      auto const found = registry::find(reinterpret_cast<void*>(base + random() % 64_MiB));
-      ASSERT_LE(found ? found->size : 0, 4096u);
-      if (round % 1000 != 0) continue;
-      for (auto const& each : registry::allocations(tested.source.id()))
-        ASSERT_LE(each.size, 4096u);
-    }
-  }};
-  std::vector<void*> addresses;
-  for (int round = 0; round < 60; ++round) {
-    for (int i = 0; i < 1000; ++i)
-      addresses.push_back(tested.source.allocate(i % 2 == 0 ? 4096 : 512));
-    for (void* const each : addresses) ASSERT_TRUE(tested.source.deallocate(each));
-    addresses.clear();
-    tested.source.release();
-  }
-  is_over = true;
-  reader.join();
-  EXPECT_TRUE(tested.source.deallocate(kept));
 }
 
 TEST(SlicesOfAPool, WorkInMemoryThatTheHostCannotTouch) {

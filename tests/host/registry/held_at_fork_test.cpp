@@ -7,6 +7,7 @@
 #include "quarry/host/resources/host_resource.hpp"
 #include "quarry/host/resources/synchronized_resource.hpp"
 #include "quarry/host/resources/tracked_resource.hpp"
+#include "support/sanitized.hpp"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +41,9 @@ template <class Work>
   return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
          WEXITSTATUS(status) == 0;
 }
-/// Returns whether `work` holds in 30 children, while two threads repeat `busy`.
+constexpr int children = is_sanitized ? 10 : 30;
+
+/// Returns whether `work` holds in all children, while two threads repeat `busy`.
 template <class Busy, class Work>
 [[nodiscard]] bool holds_in_children_while(Busy const& busy, Work const& work) {
   alarm(60);
@@ -54,7 +57,7 @@ template <class Busy, class Work>
   }
   while (runs < 100) std::this_thread::yield();
   bool holds = true;
-  for (int i = 0; i < 30 && holds; ++i) holds = holds_in_a_child(work);
+  for (int i = 0; i < children && holds; ++i) holds = holds_in_a_child(work);
   is_over = true;
   for (auto& each : threads) each.join();
   alarm(0);
