@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from . import pages
+from .plots import FIGURES
 from .records import RESULTS, ROOT, read
 
 
@@ -22,8 +23,9 @@ def draw_plots(data, folder):
     for old in [*folder.glob("*.png"), *folder.glob("*.svg")]:
         old.unlink()
     for machine in data.machines():
-        draw.draw_all(data, machine, folder)
-        draw_heuristics.draw_all(data, machine, folder)
+        for figure in FIGURES:
+            draw.draw(figure, machine, data, folder)
+        draw_heuristics.draw(machine, data, folder)
 
 
 def main():

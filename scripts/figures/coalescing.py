@@ -16,10 +16,6 @@ def most(found, ways=None):
     return max(found[way] for way in ways or found)
 
 
-def has_faster_warps(found):
-    return least(found, WARPS) >= 1 > most(found, BLOCKS)
-
-
 # For each claim, the ways whose speed-ups over CUDA's malloc meet a condition.
 CLAIMS = {
     "A": (WARPS, lambda found: least(found) >= 3),
@@ -31,7 +27,7 @@ CLAIMS = {
     "G": (FOUR, lambda found: least(found, BLOCKS) > most(found, WARPS)),
     "H": (BLOCKS[::-1], lambda found: found["map-block"] * 1.05 >= found["header-block"]),
     "I": (ALL, lambda found: least(found) > 1),
-    "N": (FOUR, has_faster_warps),
+    "N": (FOUR, lambda found: least(found, WARPS) >= 1 > most(found, BLOCKS)),
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the figures of plots.py from bench/results as docs/plots/<figure>.<machine>.png and .svg.
+"""Draws a figure of plots.py from bench/results as docs/plots/<figure>.<machine>.png and .svg.
 
 Points and bars are medians; whiskers go from p10 to p90. A failure is a text at its x.
 """
@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from . import canvas
 from .canvas import BOX, annotate, legend
-from .plots import FIGURES, flat
+from .plots import flat
 from .records import origin, value_text, x_text
 from .specs import COMBINED, HEAPS, NAMES, WAYS
 
@@ -31,10 +31,6 @@ def look_of(allocator):
     if "wide" in more:
         return look | {"linewidth": 2.4, "markersize": 4.5, "zorder": 4}
     return look | {"linewidth": 1.3, "markersize": 3.5, "zorder": 5 if "over" in more else 3}
-
-
-def medians(found):
-    return [point.median for point in flat(found) if point.median is not None]
 
 
 def whiskers(points):
@@ -119,7 +115,7 @@ def draw_bars(axes, panel, found, upright):
 def set_scale(axes, found, room, is_logarithmic=False):
     """Sets a logarithmic axis if values differ much. `room`: the free share of the height at the
     top."""
-    values = medians(found)
+    values = [point.median for point in flat(found) if point.median is not None]
     tops = values + [point.values.get("p90", 0) for point in flat(found)]
     if min(values) <= 0 or (max(values) / min(values) < 8 and not is_logarithmic):
         axes.set_ylim(0, (max(tops) or 1) / (1 - room))
@@ -195,8 +191,3 @@ def draw(figure, machine, data, folder):
     everything = [point for _, found in panels for point in flat(found)]
     stem, note = folder / f"{figure.name}.{machine}", note_of(figure, machine, everything)
     canvas.save(drawing, stem, note, has_legends)
-
-
-def draw_all(data, machine, folder):
-    for figure in FIGURES:
-        draw(figure, machine, data, folder)

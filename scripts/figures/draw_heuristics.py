@@ -9,7 +9,7 @@ both figures. The box is around the setting that `tune` chooses.
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from . import canvas
-from .heuristics import NAME, TITLE, best_of, front_of, in_use, outcomes_of, series_of, tuned
+from .heuristics import NAME, TITLE, best_of, front_of, in_use, outcomes_of, by_variant, tuned
 from .records import origin, value_text
 from .specs import BLOCKS, NAMES, PERCENTS
 from .table import View
@@ -44,7 +44,7 @@ def label(axes, numbers, separator, look, offset_of, **more):
 
 def draw_blocks(axes, outcomes, best):
     """The three lines of settings that count blocks, with the numbers of blocks at their ends."""
-    for look, row, side in zip(LOOKS.values(), series_of(outcomes), (1, -1, 1)):
+    for look, row, side in zip(LOOKS.values(), by_variant(outcomes), (1, -1, 1)):
         places = [each.place for each in row]
         axes.plot(*zip(*places), linewidth=1.2, zorder=4, **look)
         ends = [(BLOCKS[0], places[0]), (BLOCKS[-1], places[-1])]
@@ -85,7 +85,7 @@ def draw_panel(axes, title, outcomes, choice):
     axes.set_title(title, loc="left", fontweight="bold")
 
 
-def draw_all(data, machine, folder):
+def draw(machine, data, folder):
     """Draws the figure of a machine, if it has records."""
     view = View(data, machine)
     panels = [("the poster's program (its Fig. 1)", outcomes_of(view, "poster"), None)]

@@ -75,10 +75,7 @@ def front_of(outcomes):
     return front
 
 
-# --- The poster's claims. Each function returns a verdict of some outcomes, and its figures.
-
-
-def series_of(outcomes):
+def by_variant(outcomes):
     """For each variant: outcomes, from few blocks to many."""
     return [[outcomes[f"blocks:{n}{v}"] for n in BLOCKS] for v in VARIANTS]
 
@@ -88,69 +85,55 @@ def verdict(held, text):
     return f"{'yes' if all(held) else 'in part' if any(held) else 'no'}: {text}"
 
 
-def calls_fall(outcomes):
-    rows = [[each.coalesces for each in row] for row in series_of(outcomes)]
-    held = [row == sorted(row, reverse=True) for row in rows]
-    return verdict(held, ", ".join(f"{row[0]:,} → {row[-1]:,}" for row in rows))
+@dataclass
+class Claims:
+    """The poster's claims. Each method returns a verdict of the outcomes of a trace, or a figure."""
 
+    outcomes: dict
 
-def memory_grows(outcomes):
-    rows = [(row[0].overhead, row[-1].overhead) for row in series_of(outcomes)]
-    return verdict([a < b for a, b in rows], ", ".join(f"{a:.0f} → {b:.0f} %" for a, b in rows))
+    def rows(self, figure):
+        """For each variant: a figure of its outcomes, from few blocks to many."""
+        return [[getattr(each, figure) for each in row] for row in by_variant(self.outcomes)]
 
+    def calls_fall(self):
+        rows = self.rows("coalesces")
+        held = [row == sorted(row, reverse=True) for row in rows]
+        return verdict(held, ", ".join(f"{row[0]:,} → {row[-1]:,}" for row in rows))
 
-def steps_that_grow(outcomes):
-    rows = series_of(outcomes)
-    steps = [a.overhead < b.overhead for row in rows for a, b in zip(row, row[1:])]
-    return f"{sum(steps)} of {len(steps)}"
+    def memory_grows(self):
+        ends = [(row[0], row[-1]) for row in self.rows("overhead")]
+        return verdict([a < b for a, b in ends], ", ".join(f"{a:.0f} → {b:.0f} %" for a, b in ends))
 
+    def steps_that_grow(self):
+        steps = [a < b for row in self.rows("overhead") for a, b in zip(row, row[1:])]
+        return f"{sum(steps)} of {len(steps)}"
 
-def cbg_calls_least(outcomes):
-    rows = ([each.coalesces for each in rows] for rows in zip(*series_of(outcomes)))
-    held = [before <= min(others) for *others, before in rows]
-    return verdict(held, f"{sum(held)} of {len(held)}")
+    def cbg_calls_least(self):
+        held = [before <= min(others) for *others, before in zip(*self.rows("coalesces"))]
+        return verdict(held, f"{sum(held)} of {len(held)}")
 
+    def cbg_is_the_sweet_spot(self):
+        best = best_of(self.outcomes)
+        return verdict([best.endswith("+cbg")], SETTINGS[best])
 
-def cbg_is_the_sweet_spot(outcomes):
-    best = best_of(outcomes)
-    return verdict([best.endswith("+cbg")], SETTINGS[best])
+    def percent_reserves_most(self):
+        blocks, own = sum(self.rows("overhead"), []), self.outcomes["percent:100"].overhead
+        figures = f"{own:.0f} %, {min(blocks):.0f} to {max(blocks):.0f} %"
+        return verdict([own > max(blocks)], figures)
 
+    def percent_on_front(self):
+        front = [id(each) for each in front_of(self.outcomes.values())]
+        candidates = {name: self.outcomes[name] for name in TIMED_OUT}
+        found = [n for n, each in candidates.items() if each.coalesces > 0 and id(each) in front]
+        return f"yes: {', '.join(map(SETTINGS.get, found))}" if found else "no"
 
-def percent_reserves_most(outcomes):
-    blocks = [outcome.overhead for row in series_of(outcomes) for outcome in row]
-    own = outcomes["percent:100"].overhead
-    figures = f"{own:.0f} %, {min(blocks):.0f} to {max(blocks):.0f} %"
-    return verdict([own > max(blocks)], figures)
-
-
-def percent_on_front(outcomes):
-    front = [id(each) for each in front_of(outcomes.values())]
-    found = [n for n in TIMED_OUT if outcomes[n].coalesces > 0 and id(outcomes[n]) in front]
-    return f"yes: {', '.join(map(SETTINGS.get, found))}" if found else "no"
-
-
-def percent_places(outcomes):
-    costs = sorted(outcome.cost_ms for outcome in outcomes.values())
-    return ", ".join(str(1 + costs.index(outcomes[name].cost_ms)) for name in TIMED_OUT)
-
-
-CLAIMS = {
-    judge.__name__: judge
-    for judge in (
-        calls_fall,
-        memory_grows,
-        steps_that_grow,
-        cbg_calls_least,
-        cbg_is_the_sweet_spot,
-        percent_reserves_most,
-        percent_on_front,
-        percent_places,
-    )
-}
+    def percent_places(self):
+        costs = sorted(outcome.cost_ms for outcome in self.outcomes.values())
+        return ", ".join(str(1 + costs.index(self.outcomes[name].cost_ms)) for name in TIMED_OUT)
 
 
 def verdict_of(view, cell):
-    """Whether a trace meets a claim; for another name, a cost ÷ the tuned setting's cost.
+    """Whether a trace meets a claim; for `cost`, the least cost ÷ the tuned setting's cost.
 
     `.poster` is what the poster says of its program, if that does not follow from its figures.
     """
@@ -159,7 +142,7 @@ def verdict_of(view, cell):
         return None
     if cell["trace"] == "poster" and ".poster" in cell:
         return cell[".poster"]
-    if cell[".claim"] in CLAIMS:
-        return CLAIMS[cell[".claim"]](found)
+    if cell[".claim"] != "cost":
+        return getattr(Claims(found), cell[".claim"])()
     best = tuned(view, cell["trace"])
     return best and value_text(found[best_of(found)].cost_ms / best.cost_ms)

@@ -42,9 +42,9 @@ class Point:
         self.error = FAILURES.get(self.params.get("error"), "failed")  # if there is no median
         self.values, self.runs = dict(last.get("spread") or {}), []
         if last["bench"] in BY_RUN:
-            is_last = lambda r: (r["date"], r.get("commit")) == (self.date, last.get("commit"))  # noqa: E731
-            self.runs = [r["value"] for r in (records[nth] for nth in medians) if is_last(r)]
-            self.runs = [value for value in self.runs if value is not None]
+            last_day = (self.date, last.get("commit"))
+            runs = [records[nth] for nth in medians if records[nth]["value"] is not None]
+            self.runs = [r["value"] for r in runs if (r["date"], r.get("commit")) == last_day]
             if self.runs:
                 ends = {"p10": min(self.runs), "p90": max(self.runs)}
                 self.values = {"median": median(self.runs)} | ends
@@ -121,12 +121,10 @@ class Records:
     def point(self, selection, machine=None):
         return self.points(selection, machine).get(())
 
-    def series(self, selection, machine=None, x=None):
+    def series(self, selection, machine, x):
         """{value of the param `x`: Point}, in order."""
         found = self.points(selection, machine, (x,))
-        return {
-            key: found[key,] for key in sorted((k for (k,) in found), key=lambda k: (k is None, k))
-        }
+        return {value: found[value,] for (value,) in sorted(found)}
 
 
 @cache

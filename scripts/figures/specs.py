@@ -9,7 +9,10 @@ from .records import ROOT
 # The placements of pools, in the order of the library's table.
 HEADER = ROOT / "include/quarry/host/pools/placements.hpp"
 PLACEMENTS = re.findall(r'named_placement<[^{]*>\{\s*"(\w+)"', HEADER.read_text(encoding="utf-8"))
-DEFAULT = PLACEMENTS[0]
+OF_PLACEMENTS = {  # variables of names.txt
+    "DEFAULT": PLACEMENTS[0],
+    "OTHER_PLACEMENTS": " | ".join(f"{name}: pool, {name}" for name in PLACEMENTS[1:]),
+}
 FIELDS = "head|before|after|cell|common|machines|best|statistic|panels_a_row|panels|legend|note"
 
 
@@ -19,7 +22,7 @@ def text_of_specs():
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"\n  +", " ", text)
-    variables = {"DEFAULT": DEFAULT} | dict(re.findall(r"^\$(\w+) = (.*)", text, re.MULTILINE))
+    variables = OF_PLACEMENTS | dict(re.findall(r"^\$(\w+) = (.*)", text, re.MULTILINE))
     return re.sub(r"\$(\w+)", lambda match: variables[match[1]], text)
 
 
@@ -47,11 +50,6 @@ SECTIONS = [section_of(text) for text in PARTS]
 TABLES = [section for section in SECTIONS if not section[0].startswith("plot ")]
 PLOTS = [(title[5:], fields) for title, fields in SECTIONS if title.startswith("plot ")]
 NAMES = {name: names_of(text) for name, text in re.findall(r"^@(\w+) = (.*)", BEGINNING, re.M)}
-NAMES["strategies"] = (
-    {name: f"pool, {name}" for name in PLACEMENTS}
-    | {DEFAULT: f"**pool, {DEFAULT}** (the default)"}
-    | NAMES["strategies"]
-)
 # The names of ways of coalescing in the records are <upstream>+<way>.
 HEAPS, WAYS = NAMES["heaps"], NAMES["ways"]
 COMBINED = [(f"{upstream}+{way}", way, upstream) for upstream in ("quarry", "cuda") for way in WAYS]
@@ -64,4 +62,3 @@ VARIANTS = {"": "Blocks", "+hwm": "Blocks, HWM", "+cbg": "Blocks, CBG"}
 NAMES["settings"] = {f"percent:{n}": f"Percent({n})" for n in PERCENTS} | {
     f"blocks:{n}{v}": f"Blocks({n}) {v[1:].upper()}".rstrip() for v in VARIANTS for n in BLOCKS
 }
-NAMES["traces_and_simulation"] = {"simulation": "trace of the poster's shape"} | NAMES["traces"]

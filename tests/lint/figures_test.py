@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DESIGN = ROOT / "docs" / "design"
 sys.path.insert(0, str(ROOT))
 from scripts.figures import heuristics, pages, programs  # noqa: E402
-from scripts.figures.heuristics import Outcome  # noqa: E402
+from scripts.figures.heuristics import Claims, Outcome  # noqa: E402
 from scripts.figures.records import Records, read, select  # noqa: E402
 from scripts.figures.specs import NAMES, TABLES  # noqa: E402
 from scripts.figures.table import Table, View, lines  # noqa: E402
@@ -446,28 +446,29 @@ class PosterClaims(unittest.TestCase):
         self.assertEqual(heuristics.front_of(outcomes), [Outcome(1, 20), Outcome(3, 8), Outcome(9, 2)])
 
     def test_claims_hold_for_the_poster_itself(self):
-        for judge in (heuristics.calls_fall, heuristics.memory_grows, heuristics.cbg_calls_least, heuristics.percent_reserves_most):
-            self.assertTrue(judge(self.PUBLISHED).startswith("yes"), judge)
-        self.assertEqual(heuristics.steps_that_grow(self.PUBLISHED), "8 of 12")
+        claims = Claims(self.PUBLISHED)
+        for judge in (claims.calls_fall, claims.memory_grows, claims.cbg_calls_least, claims.percent_reserves_most):
+            self.assertTrue(judge().startswith("yes"), judge)
+        self.assertEqual(claims.steps_that_grow(), "8 of 12")
 
     def test_one_other_outcome_changes_the_verdict(self):
-        more_calls = self.changed(blocks_12=(45, 17), blocks_7_cbg=(13, 13))
-        self.assertEqual(heuristics.calls_fall(more_calls), "in part: 44 → 45, 47 → 9, 10 → 4")
-        self.assertEqual(heuristics.cbg_calls_least(more_calls), "in part: 4 of 5")
-        self.assertTrue(heuristics.memory_grows(self.changed(blocks_12_cbg=(4, 9))).startswith("in part"))
-        self.assertTrue(heuristics.percent_reserves_most(self.changed(blocks_5=(18, 73))).startswith("no"))
+        more_calls = Claims(self.changed(blocks_12=(45, 17), blocks_7_cbg=(13, 13)))
+        self.assertEqual(more_calls.calls_fall(), "in part: 44 → 45, 47 → 9, 10 → 4")
+        self.assertEqual(more_calls.cbg_calls_least(), "in part: 4 of 5")
+        self.assertTrue(Claims(self.changed(blocks_12_cbg=(4, 9))).memory_grows().startswith("in part"))
+        self.assertTrue(Claims(self.changed(blocks_5=(18, 73))).percent_reserves_most().startswith("no"))
 
     def test_a_percentage_must_coalesce_and_be_unbeaten_to_be_on_the_front(self):
         ended = {"percent_50": (3, 4), "percent_75": (0, 50), "percent_90": (90, 90)}
-        self.assertEqual(heuristics.percent_on_front(self.changed(**ended)), "yes: Percent(50)")
+        self.assertEqual(Claims(self.changed(**ended)).percent_on_front(), "yes: Percent(50)")
         beaten = self.changed(**ended, blocks_2=(2, 4))
-        self.assertEqual(heuristics.percent_on_front(beaten), "no")
+        self.assertEqual(Claims(beaten).percent_on_front(), "no")
 
     def test_percentages_have_places_by_cost(self):
         costs = {"percent_50": 3, "percent_75": 1, "percent_90": 2}
         outcomes = self.changed(**{name: (1, 1, cost) for name, cost in costs.items()})
         only = {name: each for name, each in outcomes.items() if each.cost_ms}
-        self.assertEqual(heuristics.percent_places(only), "3, 1, 2")
+        self.assertEqual(Claims(only).percent_places(), "3, 1, 2")
 
 
 def named_files(text):

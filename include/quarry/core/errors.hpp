@@ -14,10 +14,10 @@
 
 namespace quarry::inline QUARRY_ABI {
 
-/// The base of Quarry's exceptions. It does not derive from std::exception: each exception already
-/// derives from it through a class of the standard library, and with two std::exception bases
-/// `catch (std::exception const&)` would be ambiguous and would not catch it. (If Quarry's own
-/// bookkeeping finds no memory, it throws std::bad_alloc, which is not an `error`.)
+/// The base of Quarry's exceptions. It does not derive from std::exception, because each exception
+/// already derives from std::exception through a class of the standard library. With two such
+/// bases, `catch (std::exception const&)` would be ambiguous and would not catch the exception. (If
+/// Quarry's own bookkeeping finds no memory, it throws std::bad_alloc, which is not an `error`.)
 class QUARRY_API error {
  public:
   virtual ~error() = default;

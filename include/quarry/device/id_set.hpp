@@ -271,7 +271,7 @@ class id_set {
     return none;
   }
 
-  /// The result of an insertion of `id` after another lane found no room and no memory:
+  /// The result of an insertion of `id` after another lane found no room and no memory. It is
   /// `duplicate`, `out_of_memory`, or `done` if the insertion could use the cell of an erased
   /// member.
   [[nodiscard]] QUARRY_HD change_result result_in_full_set(std::uint32_t id) {

@@ -48,9 +48,9 @@ quarry_status quarry_opencl_tier_of(cl_device_id device, uint32_t* tier);
  * own source. Valid until the end of the program. */
 char const* quarry_opencl_sources(void);
 
-/* The next two functions return a text: the build options that the heap's sources need on this
- * device, and the folder of the cache of binaries (program.hpp), which is empty if the cache is
- * off.
+/* Each of the next two functions returns a text. The first has the build options that the heap's
+ * sources need on this device. The second has the folder of the cache of binaries (program.hpp); it
+ * is empty if the cache is off.
  *
  * They write the text and a terminating 0 to a buffer of `capacity` bytes, and set `*length` to the
  * text's length without the 0. `length` may be null. To ask for the length alone, pass a null

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenCL C of the heap and its containers, compiled as C++: the kernels' functions on the host,
-// over a heap that is mapped (mapped_heap) or lies in the host's memory.
+// The OpenCL C of the heap and its containers, compiled as C++. These are the kernels' functions on
+// the host, over a heap that is mapped (mapped_heap) or lies in the host's memory.
 //
 // All names are the kernels' names, in the namespace `quarry::opencl_c`. Atomics are those of
 // simt/. So tests run the same code as fibers, whose interleaving a seed decides, and as threads

@@ -273,9 +273,9 @@ QUARRY_HD inline void store_pair(std::uint64_t& first, word_pair pair) {
 
 /// Reads a pair that `store_pair` wrote. On CUDA it is one plain load of 16 bytes, which the
 /// hardware does not split. The load is plain because thousands of atomic loads of one word queue
-/// up at one slice of the L2 cache, while the multiprocessor's own cache may serve a plain load.
-/// But stores of other multiprocessors do not update that cache. So the caller must detect an
-/// outdated pair.
+/// up at one slice of the L2 cache. The multiprocessor's own cache can serve a plain load. But
+/// stores of other multiprocessors do not update that cache. So the caller must detect an outdated
+/// pair.
 [[nodiscard]] QUARRY_HD inline word_pair cached_load(std::uint64_t& first) {
 #ifdef __CUDA_ARCH__
   auto const pair = *reinterpret_cast<ulonglong2 const*>(&first);

@@ -35,8 +35,8 @@ Result call_and_meet(host_lane& lane, Result (*function)(Parameters...),
 /// stays direct. So the assembler knows the maximum depth of the stack, and the driver gives a
 /// kernel the stack that its own locals and this chain need. This requires that no function calls
 /// itself, directly or through other functions. Rejected: __noinline__ alone (208 registers for a
-/// kernel with one malloc); calls by address (the depth of the stack is unknown, so a kernel
-/// overruns it); -maxrregcount (a header cannot set it).
+/// kernel with one malloc), and -maxrregcount (a header cannot set it). Calls by address are
+/// rejected, too: the depth of the stack is unknown, so a kernel overruns it.
 template <class Result, class... Parameters>
 QUARRY_HD Result indirect_call(Result (*function)(Parameters...),
                                std::type_identity_t<Parameters>... arguments) {

@@ -220,7 +220,7 @@ class lane_group {
 #ifdef __CUDA_ARCH__
   /// The lanes that execute this call together.
   ///
-  /// Each lane has its own mask. PTX defines every operation by the mask of the executing lane: the
+  /// Each lane has its own mask. PTX defines every operation by the mask of the executing lane. The
   /// lane waits for the lanes of that mask, whatever other lanes of the warp execute at the same
   /// time. But ptxas 13.0 assumes that lanes that execute an instruction together have the same
   /// result of `activemask`. If lanes of two groups execute an operation together, it tests the

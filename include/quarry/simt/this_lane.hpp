@@ -84,8 +84,8 @@ QUARRY_HD inline void grid_barrier() {
 /// overloaded GPU, on which steps take long, give up early. A limit of 10 ms still allows at least
 /// 40 steps. Time in which the GPU runs another process, or in which a tool slows down all lanes,
 /// counts little. Rejected: time without the maximum (with three processes on one GPU, allocations
-/// failed in a heap with free memory); steps alone (lanes of an overloaded heap wait ten times as
-/// long, and each makes the others wait).
+/// failed in a heap with free memory). Steps alone are rejected, too: lanes of an overloaded heap
+/// wait ten times as long, and each makes the others wait.
 ///
 /// On the CPU a step counts as 50 ns, for two reasons. The operating system may stop the thread
 /// that this lane waits for, and a seed decides how often the scheduler of fibers selects it.

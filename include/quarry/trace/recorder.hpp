@@ -81,7 +81,8 @@ class QUARRY_API recorder {
                   happened.stream | std::uint64_t{happened.allocator} << 32,
                   happened.call_site | static_cast<std::uint64_t>(happened.kind) << 32);
   }
-  /// Records that `stream` waits for the present work of `other`. Both are handles, as in `stream`.
+  /// Records that `stream` waits for the present work of `other`. Both arguments are handles, as in
+  /// `stream`.
   void wait(void const* stream, void const* other) noexcept;
   /// Records that a phase of the program begins.
   void phase(std::string_view name) noexcept;

@@ -130,10 +130,10 @@ class coalescing_ref {
   /// Frees an allocation; ignores nullptr. A detected double free or foreign pointer records a
   /// fault and changes nothing. If the upstream heap has `allocation_of`, both mistakes are always
   /// detected, unless the first free is still in progress during the second. With other heaps, such
-  /// as CUDA's malloc, they are detected until the superblock is freed; for a part in the map, only
-  /// if the bytes before the part do not look like a header. Interior pointers are not always
-  /// detected: an address inside a segment or a slice may pass as an allocation, and the address of
-  /// a superblock always does.
+  /// as CUDA's malloc, both mistakes are detected until the superblock is freed. For a part in the
+  /// map, this holds only if the bytes before the part do not look like a header. Interior pointers
+  /// are not always detected: an address inside a segment or a slice may pass as an allocation, and
+  /// the address of a superblock always does.
   QUARRY_HD void free(void* pointer) const {
     if (pointer == nullptr) return;
     allocation const found = find(pointer);

@@ -15,7 +15,7 @@ namespace quarry::inline QUARRY_ABI {
 /// A lane's own array, interleaved with the arrays of the lanes that called `make` together.
 /// Element i of the lane with rank r lies at base + i * stride + r; stride is the number of these
 /// lanes. If the lanes of a full warp access one index of their arrays of 4-byte elements, they
-/// access one cache line; with separate private arrays they would access 32 lines. (After GPU MPI
+/// access one cache line. With separate private arrays they would access 32 lines. (After GPU MPI
 /// coalescing, section 3; there each lane's bytes are one contiguous part of the superblock.)
 ///
 /// An object is a handle of 16 bytes. It is trivially copyable and can be stored in memory and
@@ -24,16 +24,16 @@ namespace quarry::inline QUARRY_ABI {
 /// uninitialised. Different lanes may use their arrays at once; lanes that share an array must
 /// synchronise.
 ///
-/// Invariants: a superblock is allocated from the upstream exactly while a bit of its `owners` is
-/// one; rows start at a multiple of 128 bytes; for every rank below `stride()`, `size()` is at most
-/// the number of rows.
+/// Invariants: (1) A superblock is allocated from the upstream exactly while a bit of its `owners`
+/// is one. (2) Rows start at a multiple of 128 bytes. (3) For every rank below `stride()`, `size()`
+/// is at most the number of rows.
 ///
 /// Costs: one upstream allocation for all lanes, of 128 bytes plus stride * (the largest size) *
 /// sizeof(T). A lane with a smaller size leaves gaps. One index in a full warp touches 32 *
-/// sizeof(T) adjacent bytes: a quarter of a 128-byte line for 1-byte elements, one line for 4-byte
-/// elements, four lines for 16-byte elements. An element that the hardware cannot load at once (for
-/// example 12 bytes) takes several accesses to the same lines; use one array per member instead. A
-/// single lane has stride 1: an ordinary array.
+/// sizeof(T) adjacent bytes. These are a quarter of a 128-byte line for 1-byte elements, one line
+/// for 4-byte elements, and four lines for 16-byte elements. An element that the hardware cannot
+/// load at once (for example 12 bytes) takes several accesses to the same lines; use one array per
+/// member instead. A single lane has stride 1: an ordinary array.
 template <class T>
 class lane_array {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);

@@ -12,8 +12,9 @@ namespace quarry::inline QUARRY_ABI {
 /// its n-th call reserves the superblock for all lanes of the warp. Later lanes take their parts,
 /// which are adjacent, by their own count of calls. If its part is not available at once, a lane
 /// cancels the part and must allocate in another way. There are three reasons: another lane is
-/// still reserving; the lane requests another size; or the lane is so far ahead that its
-/// superblock's entry in the ring is still in use. A misprediction costs memory but never blocks.
+/// still reserving, the lane requests another size, or its superblock's entry in the ring is still
+/// in use. The third case happens to a lane that is far ahead of the others. A misprediction costs
+/// memory but never blocks.
 ///
 /// A warp's ring has `ring_entries` entries; call n uses entry n mod `ring_entries`. An entry's
 /// control word holds the number of the call, whether the superblock is ready, and one bit for each

@@ -7,9 +7,9 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// A set of numbers below `size` that all lanes share: a van Emde Boas tree with nodes of 64 bits
-/// and no minimum or maximum (after Gallatin, "Van Emde Boas Tree"). Level 0 has a bit for each
-/// number. A bit of level k+1 says that a word of level k may be non-zero.
+/// A set of numbers below `size` that all lanes share. It is a van Emde Boas tree with nodes of 64
+/// bits and no minimum or maximum (after Gallatin, "Van Emde Boas Tree"). Level 0 has a bit for
+/// each number. A bit of level k+1 says that a word of level k may be non-zero.
 ///
 /// This is a trivially copyable view of zeroed words that the heap owns. Every operation is
 /// lock-free and costs O(log_64 size), except where noted.

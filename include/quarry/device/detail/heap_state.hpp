@@ -132,11 +132,12 @@ struct heap_state {
   QUARRY_HD void set_full(size_class id, std::uint32_t returns_before) {
     simt::atomic_ref{full_since[id]}.store(returns_before + 1, simt::relaxed);  // (L)
   }
-  /// Whether a search of all memory found no slice of class `id`, no segment was counted as free
-  /// since then, and neither a slice of the class nor a segment is free now. That is a hint only: a
-  /// slice or a segment that becomes free at this moment may be in no tree yet, and a large request
-  /// that fails holds segments briefly without counting them. slice_supply::stays_full says what
-  /// else is necessary. (The number of returns wraps after 2^32.)
+  /// Whether class `id` is full: a search of all memory found no slice of it, and no segment was
+  /// counted as free since then. Also, no slice of the class and no segment is free now. The result
+  /// is a hint only. A slice or a segment that becomes free at this moment may be in no tree yet,
+  /// and a large request that fails holds segments briefly without counting them.
+  /// slice_supply::stays_full says what else is necessary. (The number of returns wraps after
+  /// 2^32.)
   [[nodiscard]] QUARRY_HD bool is_full(size_class id) {
     std::uint32_t const since = simt::atomic_ref{full_since[id]}.load(simt::relaxed);  // (L)
     return since != 0 && since == free_segments.returns() + 1 && class_tree(id).empty() &&
@@ -147,8 +148,9 @@ struct heap_state {
   /// slice. Between the two calls these segments are in no tree and in no segment run.
   ///
   /// Problem. A search must not conclude that the heap is full while segments are in return.
-  /// Re-check. If (V) finds the count of (S) and no return in progress, the search saw all segments
-  /// that were returned before it began, and no segment left a run during the search.
+  /// Re-check. (V) checks that the count is still that of (S), and that no return is in progress.
+  /// Then the search saw all segments that were returned before it began, and no segment left a run
+  /// during the search.
   ///
   ///   label  statement                            partner  guarantee
   ///   (B)    counts before all changes, acq_rel   (V)      of two RMWs of the count, the later one

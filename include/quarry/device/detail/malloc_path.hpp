@@ -9,8 +9,9 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// The heap's `malloc`, without the checks of the hardened mode: a fast path of one atomic for all
-/// lanes that request one size class, a slow path for them, and a path for whole segments.
+/// The heap's `malloc`, without the checks of the hardened mode. The fast path takes one atomic for
+/// all lanes that request one size class. A slow path serves the lanes that get no slice there. A
+/// third path serves requests for whole segments.
 class malloc_path {
  public:
   /// Allocates `size` bytes: a slice, or whole segments if `size` exceeds the largest slice.
@@ -79,9 +80,10 @@ class malloc_path {
   /// layout is loaded first, so that both accesses overlap. The lane with the counter's last ticket
   /// records that before any lane waits for tickets.
   ///
-  /// `callers` called `malloc` together; `group` are those of them that want this class. If one
-  /// needs the slow path, all wait for it: while a lane that returned alone computes, the hardware
-  /// may not run a lane of its warp that replaces a run, for which other warps wait.
+  /// `callers` called `malloc` together; `group` are those of them that want this class. If one of
+  /// them needs the slow path, all of them wait for it. Otherwise a lane could return alone and
+  /// compute. Meanwhile the hardware may not run a lane of its warp that replaces a run, for which
+  /// other warps wait.
   [[nodiscard]] QUARRY_HD static void* claim_ticket(heap_handle const& heap,
                                                     simt::lane_group const& callers,
                                                     simt::lane_group const& group, size_class id) {

@@ -9,10 +9,13 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// Serves a request with freed slices of other classes, if its own class has no memory.
 ///
 /// A segment stays with its class while any slice of it is allocated. So after a change of sizes
-/// much memory may be in freed slices of classes that no lane requests any more. In this order the
-/// search tries the class that served the last such request; the next larger classes;
-/// adjacent slices of a smaller class (joined_slices), from the smallest possible class on; larger
-/// slices. The wasted bytes are the price of an allocation that would fail otherwise.
+/// much memory may be in freed slices of classes that no lane requests any more. The
+/// search tries, in this order:
+///   1. the class that served the last such request;
+///   2. the next larger classes;
+///   3. adjacent slices of a smaller class (joined_slices), from the smallest possible class on;
+///   4. larger slices.
+/// The wasted bytes are the price of an allocation that would fail otherwise.
 ///
 ///   label  statement                       partner  guarantee
 ///   (L)    reads and changes a hint                 none

@@ -28,9 +28,9 @@ class run_supply {
   }
 
   /// Claims segments, formats them for class `id` and opens the class's ticket counters on them.
-  /// The first tickets of one counter serve `own`, if it is not null: other lanes may wait for the
-  /// run and take all tickets as soon as it is open, so that a lane could open one run after
-  /// another and get no slice. Requires the class's lock.
+  /// The first tickets of one counter serve `own`, if it is not null. Otherwise a lane could open
+  /// one run after another and get no slice, because lanes that wait for the run may take all its
+  /// tickets at once. Requires the class's lock.
   QUARRY_SLOW static bool open_run(heap_state& state, size_class id, slice_request* own = nullptr) {
     std::uint32_t const wanted = simt::indirect_call(&length_of_next_run, state, id);
     // Before the claim, so that a lane that finds no segment sees that this class may have some.
@@ -83,7 +83,7 @@ class run_supply {
   /// How many segments the class should take. Opening a run takes about 30 us on an H200, and other
   /// classes cannot use the run's memory until they find no other memory and reclaim it. So runs
   /// grow with use. While more than half of the segments is free, or no other class has a run, a
-  /// class takes as many segments as its peak; otherwise it takes a quarter of the peak. If another
+  /// class takes as many segments as its peak. Otherwise it takes a quarter of the peak. If another
   /// class has a run, some segments are left for the other classes.
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
     // the loads are in flight together

@@ -11,8 +11,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// The header of one segment of a dynamic superblock (after GPU MPI coalescing, section 3.2).
 ///
-/// The payload's address determines the width of the header: 8 bytes if the address is aligned to
-/// 8, 4 bytes if it is aligned to 4 but not to 8, 2 bytes if it is aligned to 2 but not to 4.
+/// The payload's address determines the width of the header: 8 bytes at multiples of 8, 4 bytes at
+/// other multiples of 4, 2 bytes at other multiples of 2.
 ///
 ///            is_free  is_superblock  is_last  is_dynamic  distance / 2      size
 ///   8 bytes  bit 0    bit 1          bit 2    bit 3       31 bits           29 bits, in units of 8

@@ -91,21 +91,22 @@ class slice_layout {
 /// until the segment is free again. All lanes read them. `run` is Guarded by: the lane that claimed
 /// the segment. An audit and the hardened mode read it.
 ///
-/// `count` has the number of blocks that are free and not reserved (16 bits; 4096 at most); the bit
-/// `retired`: a lane is returning the segment; the generation (20 bits), which wraps as block_state
-/// says; and `known_blocks` (16 bits), the number of blocks that have this generation (0: all).
-/// Generation and `known_blocks` change only when a use ends.
+/// `count` has these fields. Generation and `known_blocks` change only when a use ends.
+///   free blocks   16 bits  blocks that are free and not reserved, 4096 at most
+///   retired       1 bit    a lane is returning the segment
+///   generation    20 bits  wraps as block_state says
+///   known_blocks  16 bits  blocks that have this generation (0: all)
 ///
 /// Problem. Lanes depend on the use while they free, claim or revive.
 /// Race. The lane that brings the count to "all blocks free" sets `retired` by compare-and-swap and
 /// returns the segment, which ends the use. Late lanes still know that use.
-/// Re-check. Three kinds of lanes keep the use from ending: a lane that has reserved a free block
-/// (W) and then reads the use (N), a lane inside a block that was claimable in its generation, and
-/// the owner of a slice. A lane that frees reads use and layout by one plain load, perhaps from its
-/// multiprocessor's cache. This may be the entry of an earlier use, because the pointer may have
-/// reached the lane without any ordering. Then the announcement of the free returns another
-/// generation (block.hpp), and the lane reads the entry again past the cache. The layout changes
-/// only while the use says that the segment is free or large.
+/// Re-check. Lanes of three kinds keep the use from ending: a lane that has reserved a free block
+/// (W), a lane inside a block, and the owner of a slice. The first then reads the use (N). The
+/// second found the block claimable in its generation. A lane that frees reads use and layout by
+/// one plain load, perhaps from its multiprocessor's cache. This may be the entry of an earlier
+/// use, because the pointer may have reached the lane without any ordering. Then the announcement
+/// of the free returns another generation (block.hpp), and the lane reads the entry again past the
+/// cache. The layout changes only while the use says that the segment is free or large.
 /// Price. One RMW for each block that becomes free or is revived. Rejected: counting the lanes that
 /// examine a segment, which costs two fenced RMWs of one word per claim.
 ///

@@ -11,7 +11,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 /// Lock-free; each function works for one lane on behalf of its group. Each lane selects a
 /// candidate by a number that depends on its place in the launch, so that lanes seldom conflict. (A
-/// search from a random position to the next candidate does not suffice: the segments of a class
+/// search from a random position to the next candidate does not suffice. The segments of a class
 /// are often adjacent, and then most lanes meet at the first of these segments.)
 ///
 ///   label  statement                                   partner  guarantee
@@ -114,8 +114,8 @@ class slice_claim {
   }
 
   /// Claims slices of a block that is not free. A lane inside keeps the block from becoming free.
-  /// But it does not keep a segment of which no slice was allocated from returning to the tree, and
-  /// a late lane's announcement may admit a claimer to a block of such a segment. Then the claimer
+  /// But it does not keep a segment of which no slice was allocated from returning to the tree. A
+  /// late lane's announcement may admit a claimer to a block of such a segment. Then the claimer
   /// takes slices of a later use. It owns those slices like any other owner, and releases them. The
   /// claimer detects the later use by the generation when it leaves. It passes no slice to a user
   /// before it has left: the release of such a slice must not find this lane inside.

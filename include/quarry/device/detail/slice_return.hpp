@@ -148,8 +148,9 @@ class slice_return {
   }
 
   /// Does the same for the segments of the `returning` lanes, each of which passes its own segment.
-  /// All members of `callers` call this function and change the blocks together: there may be a
-  /// thousand, and additions to adjacent words by one instruction cost little more than one.
+  /// All members of `callers` call this function and change the blocks together. There may be a
+  /// thousand blocks, and additions to adjacent words by one instruction cost little more than one
+  /// addition.
   QUARRY_SLOW static void return_segments(heap_state& state, simt::lane_group callers,
                                           simt::lane_mask returning, size_class id,
                                           std::uint32_t segment) {

@@ -9,16 +9,20 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// Finds slices for one lane on behalf of its group when its ticket counter is used up.
 ///
-/// It searches in this order: tickets of the class's other counters; freed slices, with little
-/// effort, unless more than a sixteenth of the segments is free; free segments; unused tickets of
-/// other classes' runs; freed slices, with full effort. Fresh slices are much cheaper than freed
-/// slices, and a slice block that no lane claims from becomes free as a whole.
+/// It searches in this order:
+///   1. tickets of the class's other counters;
+///   2. freed slices, with little effort, unless more than a sixteenth of the segments is free;
+///   3. free segments;
+///   4. unused tickets of other classes' runs;
+///   5. freed slices, with full effort.
+/// Fresh slices are much cheaper than freed slices, and a slice block that no lane claims from
+/// becomes free as a whole.
 ///
 /// One lane replaces a class's run, and other lanes wait for it (ticket_wait). That lane may stand
 /// still for seconds: a GPU may let other lanes of its warp run instead, for as long as they
 /// compute. So if the class's run does not change for `microseconds_to_own_segment`, a lane that
-/// waits takes a segment, keeps the slices that it needs, and frees the others for the other lanes
-/// that wait.
+/// waits takes a segment. It keeps the slices that it needs, and frees the others for the other
+/// lanes that wait.
 ///
 /// A lane that takes a counter's last ticket records that at once. On CUDA, lanes of a warp that
 /// call a function together wait for each other where they leave it. So no lane may postpone work
@@ -147,9 +151,10 @@ class slice_supply {
   }
 
   /// Whether the request fails after `looks` looks without success, the last of which saw all
-  /// memory. It fails before the last look if there is no free segment and it has lasted too long:
-  /// if it is late, or if the class has no freed slice and the lane has tried to reclaim all unused
-  /// memory of other classes. Records that the class is full if the lane has tried that.
+  /// memory. It also fails before the last look if it has lasted `microseconds_without_hope`, there
+  /// is no free segment, and one of two conditions holds. The request is late; or the class has no
+  /// freed slice and the lane has tried to reclaim all unused memory of other classes. If the
+  /// request fails after the lane has tried that, the function records that the class is full.
   QUARRY_SLOW static bool is_hopeless(slice_request const& request, std::uint32_t looks) {
     heap_state& state = *request.state;
     bool const has_reclaimed = looks > full_look + 1;
@@ -164,9 +169,9 @@ class slice_supply {
   /// How long a lane searches when there is neither a free segment nor a freed slice.
   static constexpr std::uint32_t microseconds_without_hope = 500;
 
-  /// Whether an earlier search found that the class is full (heap_state::is_full), no class has a
-  /// run with memory that this class could use, and all that stays so during as many looks as a
-  /// search makes. These looks only read. So a full heap refuses lanes quickly, and they do not
+  /// Whether an earlier search found that the class is full (heap_state::is_full), and no class has
+  /// a run with memory that this class could use. Both conditions must hold during as many looks as
+  /// a search makes. These looks only read. So a full heap refuses lanes quickly, and they do not
   /// disturb lanes that free. (Rejected: fewer looks. Lanes that each free and allocate one slice
   /// of a full heap were refused.)
   QUARRY_SLOW static bool stays_full(heap_state& state, size_class id) {
@@ -185,9 +190,9 @@ class slice_supply {
   /// in no tree until the announcing lane advertises them, which takes about the time of one look.
   static constexpr std::uint32_t looks_before_refusal = 16;
 
-  /// The number of unsuccessful looks after which freed slices of other classes are asked for
-  /// first, if no segment is free and no other class has a run to reclaim: a search of the own
-  /// class with all effort takes hundreds of microseconds.
+  /// After this number of unsuccessful looks, a lane first tries freed slices of other classes, if
+  /// no segment is free and no other class has a run to reclaim. A search of the own class with
+  /// full effort takes hundreds of microseconds.
   static constexpr std::uint32_t looks_before_other_classes = 2;
 
   /// The maximum number of additional looks while other lanes return segments.

@@ -44,9 +44,9 @@ class segment_run {
 
  private:
   // first: 20, count: 10, tag: 6. The tag distinguishes a run from an earlier run of the same
-  // segments. It wraps after 64 runs. So a lane that took a counter's last ticket 64 runs ago may
-  // count that counter as used up in this run, if another class reclaimed the rest of the old run.
-  // run_supply::open_run makes that harmless.
+  // segments. It wraps after 64 runs. Suppose that a lane took a counter's last ticket 64 runs ago,
+  // and another class reclaimed the rest of that run. The lane may then count the counter as used
+  // up in this run. run_supply::open_run makes that harmless.
   word bits_;
 };
 

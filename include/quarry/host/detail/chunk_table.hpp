@@ -15,14 +15,14 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// A block is one or more chunks, linked in the order of their addresses. A hash table (base_table)
 /// finds the chunks that are not free by their address.
 ///
-/// Invariants, checked by the arena's `audit`: (1) a block's chunks tile it; (2) no two neighbours
-/// are both free; (3) the hash table has exactly the chunks that are not free. (2) holds between
-/// calls of the arena, not of this class.
+/// Invariants, checked by the arena's `audit`: (1) A block's chunks tile it. (2) No two neighbours
+/// are both free. This holds between calls of the arena, not of this class. (3) The hash table has
+/// exactly the chunks that are not free.
 ///
 /// Chunks are smaller than 2^48 bytes. One thread at a time may use the table; any other thread may
-/// read its `public_view` meanwhile. Costs 32 bytes a chunk, and for a chunk that is not free 10.7
-/// to 14.2 bytes in the hash table, which after its growth is 9/16 to 3/4 full. `reserve` allocates
-/// the memory for a chunk before anything changes, so that frees need none.
+/// read its `public_view` meanwhile. A chunk costs 32 bytes. A chunk that is not free also costs
+/// 10.7 to 14.2 bytes in the hash table, which after its growth is 9/16 to 3/4 full. `reserve`
+/// allocates the memory for a chunk before anything changes, so that frees need none.
 class chunk_table {
  public:
   static constexpr std::uint32_t owners = chunk_owners;

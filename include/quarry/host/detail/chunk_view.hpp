@@ -62,15 +62,15 @@ struct chunk_array {
 /// A lookup that finds an allocation is lock-free. A lookup that finds none waits while the table
 /// moves, so signal handlers must not look up addresses.
 ///
-/// Three things do not change while a chunk is allocated: the chunk, except for its label; its word
-/// in the hash table, which holds most sizes itself; and the start bit that leads to it. So an
-/// allocation that is found is correct, whatever else happens. An allocation that is not found may
-/// have been moving in the hash table. That result counts only if `version` did not change; the
-/// writer raises it before and after each move. Between the two it writes by release stores (W),
-/// and readers read by acquire loads (S). A reader that saw any of these writes also sees the
-/// version from before them (Boehm, "Can seqlocks get along with programming language memory
-/// models?", 2012). So the second load of `version`, or of a chunk's state, may be relaxed (V): it
-/// comes after acquire loads. A table that was outgrown reads as zeros, as an empty one does.
+/// Three things do not change while a chunk is allocated: the chunk except for its label, its word
+/// in the hash table, and its start bit. The word has most sizes itself. So an allocation that is
+/// found is correct, whatever else happens. An allocation that is not found may have been moving in
+/// the hash table. That result counts only if `version` did not change; the writer raises it before
+/// and after each move. Between the two it writes by release stores (W), and readers read by
+/// acquire loads (S). A reader that saw any of these writes also sees the version from before them
+/// (Boehm, "Can seqlocks get along with programming language memory models?", 2012). So the second
+/// load of `version`, or of a chunk's state, may be relaxed (V): it comes after acquire loads. A
+/// table that was outgrown reads as zeros, as an empty one does.
 struct chunk_view {
   single_writer<std::uint64_t> version;
   single_writer<chunk_array*> chunks;

@@ -25,8 +25,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 /// Guarded by: the mutex of shared slices, except where a member says otherwise. Slices that are
 /// not shared need no mutex. A mutex suffices, because most calls of the owner use quick lists
-/// only, and the others hold it once for half a quick list. Blocks that threads take without a
-/// lock were considered: each group would need a state beside its bits, each block a state with a
+/// only, and the others hold it once for half a quick list. Rejected: blocks that threads take
+/// without a lock. Each group would need a state beside its bits, each block a state with a
 /// version, and the counts would have two writers. No thread holds two of these mutexes, or holds
 /// one while it calls the resource. A thread that lends holds it for at most 16 groups. If the
 /// mutex is lost in the child of a fork, the slices in the blocks stay unused there.

@@ -14,16 +14,16 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// The streams that a pool knows, as owners of its free chunks: which stream owns a chunk, and
-/// which events another stream must wait for before it uses the chunk (stream_pool says how that
-/// works).
+/// The streams that a pool knows, as owners of its free chunks. The class knows which stream owns a
+/// chunk, and for which events another stream must wait before it uses the chunk (see stream_pool).
 ///
 /// Each stream is an owner (owned_arena). The chunks that it freed are *covered* once an event is
 /// recorded after the frees; covered chunks can be made common. They become common at once if no
 /// other stream made a call since the stream was last covered. So the memory of a stream that works
-/// alone has one owner, and its chunks merge. Invariants: (1) no work uses an owner's covered
-/// chunks once its `covering` event is done, if it has one; (2) no work uses the common chunks once
-/// all of `unfinished` are done; (3) `order_` gets no handle but the handle of the current call.
+/// alone has one owner, and its chunks merge. Invariants: (1) No work uses an owner's covered
+/// chunks once the owner's `covering` event is done, if it has one. (2) No work uses the common
+/// chunks once all of `unfinished` are done. (3) `order_` gets no handle but the handle of the
+/// current call.
 template <stream_order Order>
 class stream_owners {
  public:

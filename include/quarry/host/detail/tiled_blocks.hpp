@@ -15,8 +15,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// neighbours of one owner are merged. chunk_arena, which derives from this class, decides which
 /// chunk serves which request.
 ///
-/// Invariants, checked by `audit`: those of chunk_table, with (2) for neighbours of one owner; (4)
-/// each owner's index has exactly the owner's free chunks; (5) the counts of bytes and of
+/// Invariants, checked by `audit`: those of chunk_table, with (2) for neighbours of one owner. (4)
+/// Each owner's index has exactly the owner's free chunks. (5) The counts of bytes and of
 /// releasable blocks are right.
 template <class Index, class Owners>
 class tiled_blocks {

@@ -13,8 +13,8 @@ namespace quarry::inline QUARRY_ABI {
 /// Most requests then neither split nor merge. The cached chunks are merged before a block is
 /// requested or released; until then their blocks count as in use. If sizes do not repeat, the
 /// quick lists save little and scatter the free memory. So if the quick lists did not pay
-/// (`quick_lists::pays`), a number of frees caches nothing: 128 frees for each cached chunk that no
-/// request took again, at most 32,768 frees.
+/// (`quick_lists::pays`), the next frees cache nothing. Their number is 128 for each cached chunk
+/// that no request took again, and at most 32,768.
 ///
 /// A block that is much larger than the program needs is never full. Requests would then take its
 /// unused rest while cached chunks lie idle, and the system would have to provide pages for that

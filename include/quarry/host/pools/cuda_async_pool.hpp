@@ -23,8 +23,8 @@ using cuda_memory_pool = CUmemPoolHandle_st*;
 ///
 /// A call without a stream is ordered in the constructor's stream; any stream may use that memory
 /// after `synchronize`. A call with a stream is ordered in that stream. The null stream and
-/// cudaStreamPerThread mean the default streams of one GPU: the GPU that has the memory; for pinned
-/// and managed memory, the GPU that was current at construction.
+/// cudaStreamPerThread mean the default streams of the GPU that has the memory. For pinned and
+/// managed memory, that is the GPU that was current at construction.
 ///
 /// Addresses are multiples of 256. All allocations throw `bad_argument` if the alignment is not a
 /// power of two, `out_of_memory` if there is no memory or the alignment exceeds 256, and

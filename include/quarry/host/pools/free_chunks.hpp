@@ -12,8 +12,8 @@
 namespace quarry::inline QUARRY_ABI {
 
 /// Best fit: the smallest chunk that is large enough. Of chunks of equal size it takes the chunk
-/// that became free first (the rule of Umpire's QuickPool), or with `ByAddress` the chunk with the
-/// lowest address (the rule of Umpire's DynamicPoolList).
+/// that became free first (the rule of Umpire's QuickPool). With `ByAddress` it takes the chunk
+/// with the lowest address (the rule of Umpire's DynamicPoolList).
 ///
 /// O(log n). Has a node of a std::set for each free chunk, and a spare node for each chunk that is
 /// not free, so that frees need no memory.
@@ -86,7 +86,7 @@ using oldest_best_fit = ordered_index<false>;
 using lowest_best_fit = ordered_index<true>;
 
 /// Segregated fit: a chunk of the first list in which all chunks are large enough. The sizes of a
-/// list are less than a thirty-second apart, and bits say which lists have chunks (Masmano et al.,
+/// list are less than a thirty-second apart. Bits say which lists have chunks (Masmano et al.,
 /// "TLSF: a new dynamic memory allocator for real-time systems", 2004).
 ///
 /// O(1); needs no memory after its construction. In a list with sizes below and above the request,

@@ -17,9 +17,9 @@ namespace quarry::inline QUARRY_ABI {
 ///
 /// The borders of all places divide the range into segments. The latest free of a segment consists
 /// of a stream and of the number of that free among the frees of the stream. A stream works in
-/// order, so one event for each stream covers all its frees up to a number. Invariants: (1) all
-/// work that uses a free segment precedes the segment's latest free; (2) when a stream's event is
-/// done, all work that precedes the covered frees is done; (3) the order receives only the handle
+/// order, so one event for each stream covers all its frees up to a number. Invariants: (1) All
+/// work that uses a free segment precedes the segment's latest free. (2) When a stream's event is
+/// done, all work that precedes the covered frees is done. (3) The order receives only the handle
 /// of the current call.
 ///
 /// A stream that uses a segment waits for the event of the stream that freed the segment last.

@@ -18,7 +18,7 @@ namespace quarry::inline QUARRY_ABI {
 /// A block of the plan's size. The places of the plan lie in this block. In the registry, the
 /// places in use are allocations.
 ///
-/// Not thread-safe. Invariants, checked by `audit`: (1) those of `planned_places`; (2) if the block
+/// Not thread-safe. Invariants, checked by `audit`: (1) those of `planned_places`. (2) If the block
 /// is tracked, the registry has a record of each place in use, and no other records of the block.
 template <memory_resource Resource>
 class QUARRY_POISONS planned_block {
@@ -58,9 +58,9 @@ class QUARRY_POISONS planned_block {
   }
 
   /// Allocates `granted` bytes at the place of planned allocation `number`, for a request of
-  /// `requested` bytes. Returns nullptr if the allocation has no place in the plan, some of the
-  /// bytes are in use, the address is not a multiple of `alignment`, or `may_use(offset)` returns
-  /// false. If it throws std::bad_alloc, nothing has changed. O(log n).
+  /// `requested` bytes. Returns nullptr if the allocation has no place in the plan, or if the
+  /// address is not a multiple of `alignment`. Also returns nullptr if some of the bytes are in use
+  /// or `may_use(offset)` returns false. Changes nothing if it throws std::bad_alloc. O(log n).
   template <std::predicate<bytes> MayUse>
   [[nodiscard]] void* allocate(std::uint32_t number, bytes granted, bytes requested,
                                bytes alignment, MayUse const& may_use) {

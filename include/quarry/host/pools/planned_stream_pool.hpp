@@ -29,8 +29,8 @@ struct planned_stream_pool_counts : planned_counts<stream_pool_counts> {
 /// stream may use, even if the plan is wrong or the program differs from the plan. A wrong plan
 /// costs memory and waits.
 ///
-/// The rules for handles are those of `stream_pool`: a handle is valid only during its call, and a
-/// free on a stream comes after the work of all streams that use the memory. Not thread-safe. An
+/// The rules for handles are those of `stream_pool`. A handle is valid only during its call. A free
+/// on a stream comes after the work of all streams that use the memory. Not thread-safe. An
 /// allocation takes O(log n) for n allocations of the plan, plus O(segments of its place).
 /// `deallocate` never throws.
 template <memory_resource Resource, stream_order Order>

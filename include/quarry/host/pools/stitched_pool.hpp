@@ -38,16 +38,16 @@ struct stitched_counts {
   std::size_t allocations_in_use = 0;
 };
 
-/// A pool that moves its free pages. If no free chunk fits, it cuts whole pages out of free chunks
-/// and maps them side by side at new addresses, followed by the new pages that are missing.
+/// A pool that moves its free pages. If no free chunk fits, it cuts whole pages out of free chunks.
+/// It maps these side by side at new addresses, followed by the new pages that are missing.
 /// Allocations stay where they are, and nothing is copied.
 ///
 /// So the pool reserves the peak use and parts of pages. On the three traces of
 /// docs/plots/README.md (time and memory of placements) this is 1 % more than the peak with pages
-/// of 64 KiB, and 3 to 6 % more with pages of 2 MiB. It never coalesces. It uses each address once:
-/// each growth takes new addresses of the reserved range, and a process has 2^47 of them. With
-/// `is_registered` the pool only grows, until `shrink` is called. For device memory, the user makes
-/// sure that no running work uses freed memory when the pool grows.
+/// of 64 KiB. With pages of 2 MiB it is 3 to 6 % more. The pool never coalesces. It uses each
+/// address once: each growth takes new addresses of the reserved range, and a process has 2^47 of
+/// them. With `is_registered` the pool only grows, until `shrink` is called. For device memory, the
+/// user makes sure that no running work uses freed memory when the pool grows.
 ///
 /// Not thread-safe. A failed allocation leaves the users' allocations and their counts unchanged,
 /// but may have moved free pages.

@@ -33,10 +33,10 @@ struct stream_identity {
 /// handle means another stream in each thread.
 ///
 /// `record(stream)` returns an event that completes when the work now in the stream is complete.
-/// `wait(stream, event)` makes later work of the stream wait for the event. Both throw on failure
-/// and then change nothing; `record` throws `bad_argument` while the stream is being captured.
-/// `is_done(event)` does not wait. `finish(event)` and `finish(stream)` block the host until the
-/// event, or the stream's work, is complete; `finish(stream)` returns false if it cannot.
+/// `wait(stream, event)` makes later work of the stream wait for the event. Both functions throw on
+/// failure and then change nothing; `record` throws `bad_argument` while the stream is being
+/// captured. `is_done(event)` does not wait. `finish(event)` and `finish(stream)` block the host
+/// until the event, or the stream's work, is complete; `finish(stream)` returns false if it cannot.
 /// `finish_all()` waits for the work of all streams, destroyed ones included; it returns false if
 /// it cannot, for instance during a capture. `drop(event)` destroys an event, complete or not. Any
 /// thread may call `finish(stream)` and `finish_all` at any time; calls of the other functions must

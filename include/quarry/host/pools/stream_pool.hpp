@@ -39,7 +39,7 @@ struct stream_pool_counts {
 };
 
 /// A stream-ordered pool. Memory that was freed on a stream may be allocated on that stream again
-/// at once: earlier work may still use it, but the stream runs the next use later.
+/// at once. Earlier work may still use the memory, but the stream runs the next use later.
 ///
 /// Freed memory stays with its stream, and the stream reuses it without an event. Memory that was
 /// freed before a recorded event is *covered*. While no other stream makes calls, covered memory

@@ -30,8 +30,8 @@ namespace quarry::inline QUARRY_ABI {
 class QUARRY_API adopted_memory {
  public:
   /// Reports name the memory `name`. `location` is not checked. Throws `bad_argument` if `memory`
-  /// is null, is not a multiple of 16, or lies in an allocation that the registry knows, and if
-  /// `size` is 0 or above 64 TiB.
+  /// is null, is not a multiple of 16, or lies in an allocation that the registry knows. Also
+  /// throws it if `size` is 0 or above 64 TiB.
   adopted_memory(void* memory, bytes size, memory_location location = {}, std::string name = {});
   ~adopted_memory();
   adopted_memory(adopted_memory&&) noexcept;

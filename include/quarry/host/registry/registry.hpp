@@ -144,8 +144,8 @@ inline constexpr std::uint64_t is_below_others = std::uint64_t{1} << 63;
 /// Sets `is_below_others` for the pools that have a record of `address`. A tracked resource must
 /// call this before it adds its own record of that memory.
 QUARRY_API void mark_below(std::uint64_t address) noexcept;
-/// The slow path of `find`: no pool or several pools have the map page, the only pool has no record
-/// of the address, or a tracked resource over the pool may have a record, too.
+/// The slow path of `find`, for addresses of which no pool or several pools have the map page, or
+/// the only pool has no record. Also if a tracked resource over the pool may have a record.
 [[nodiscard]] QUARRY_API std::optional<allocation_record> find_slowly(std::uint64_t address);
 
 /// Returns the record of the allocation that contains `address`. If an allocator takes memory from

@@ -23,8 +23,8 @@ template <class Upstream>
 class QUARRY_POISONS fixed_size_resource {
  public:
   /// Rounds `slot_bytes` up to a multiple of `alignment`, the alignment of all slots. Throws
-  /// `bad_argument` if the alignment is not a power of two, if there would be no slots or empty
-  /// slots, or if a block would be larger than 64 TiB.
+  /// `bad_argument` if the alignment is not a power of two, if slots or blocks would be empty, or
+  /// if a block would be larger than 64 TiB.
   fixed_size_resource(Upstream upstream, bytes slot_bytes, std::uint32_t slots_per_block = 1024,
                       bytes alignment = 16)
       : upstream_{std::move(upstream)}, slots_{slots_per_block}, alignment_{alignment} {

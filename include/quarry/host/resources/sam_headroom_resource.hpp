@@ -12,8 +12,8 @@ namespace quarry::inline QUARRY_ABI {
 
 namespace detail {
 
-/// The bytes at the start of an allocation of `size` bytes that should lie on a GPU with `free`
-/// bytes of free memory, so that `headroom` bytes stay free: a multiple of 256.
+/// The number of bytes, from the start of an allocation of `size` bytes, that should lie on a GPU
+/// so that `headroom` bytes of its `free` bytes stay free. A multiple of 256.
 [[nodiscard]] constexpr bytes part_beyond_headroom(bytes size, bytes free, bytes headroom) {
   bytes const usable = free > headroom ? free - headroom : 0;
   return std::min(size, usable) / 256 * 256;
@@ -26,8 +26,8 @@ namespace detail {
 ///
 /// System memory moves to the GPU when kernels use it, and does not move back. So it can fill the
 /// GPU until other CUDA calls fail. This resource asks the driver to keep only the start of an
-/// allocation on the GPU, so that `headroom` bytes of the GPU stay free, and the rest on the host.
-/// Each allocation asks CUDA for the free memory. So put a pool or a `binned_resource` over this
+/// allocation on the GPU, and the rest on the host. So `headroom` bytes of the GPU stay free. Each
+/// allocation asks CUDA for the free memory. So put a pool or a `binned_resource` over this
 /// resource for small sizes.
 ///
 /// Addresses are multiples of 256 at least. Deallocation does not wait for kernels that use the

@@ -61,7 +61,7 @@ class QUARRY_API shared_resource {
   std::uint32_t collect();
 
   /// `offset_of` and `at` translate between addresses of this process and offsets, which are the
-  /// same in all processes. Both throw `bad_argument` outside of the segment.
+  /// same in all processes. Both functions throw `bad_argument` outside of the segment.
   [[nodiscard]] std::uint64_t offset_of(void const* pointer) const;
   [[nodiscard]] void* at(std::uint64_t offset) const;
 
