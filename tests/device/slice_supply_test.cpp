@@ -110,6 +110,30 @@ TEST(SliceSupply, TakesBackTheUnusedSegmentsOfAClass) {
   expect_sound(owner);
 }
 
+/// So a kernel with one size waits for few runs. Runs of several classes would take all segments.
+TEST(SliceSupply, OpensRunsOfTwiceTheLengthWhileNoOtherClassHasOne) {
+  auto const owner = test::small_heap(64);
+  auto& state = test::state_of(owner);
+  auto const length_of_next_run = [&](size_class id) {
+    EXPECT_TRUE(state.run(id).lock(state.run(id).peek()));
+    EXPECT_TRUE(run_supply::open_run(state, id));
+    state.run(id).unlock();
+    return class_run::run_of(state.run(id).peek()).count();
+  };
+  size_class const id = size_class_of(half), other = size_class_of(half / 2);
+  std::uint32_t length = length_of_next_run(id);
+  ASSERT_LT(length, 8u);
+  while (length < 16) {
+    std::uint32_t const previous = length;
+    length = length_of_next_run(id);
+    EXPECT_EQ(length, std::min(2 * previous, 16u)) << "a quarter of the segments";
+  }
+  EXPECT_EQ(length_of_next_run(id), 16u);
+  (void)length_of_next_run(other);
+  EXPECT_LE(length_of_next_run(other), 12u) << "a quarter of those that are free";
+  expect_sound(owner);
+}
+
 TEST(SliceSupply, ReturnsASegmentWithALateReservationThatLeavesNoTrace) {
   auto const owner = test::small_heap(8);
   auto& state = test::state_of(owner);

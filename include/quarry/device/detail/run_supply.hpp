@@ -84,7 +84,10 @@ class run_supply {
   /// classes cannot use the run's memory until they find no other memory and reclaim it. So runs
   /// grow with use. While more than half of the segments is free, or no other class has a run, a
   /// class takes as many segments as its peak. Otherwise it takes a quarter of the peak. If another
-  /// class has a run, some segments are left for the other classes.
+  /// class has a run, some segments are left for the other classes. While no other class has a run,
+  /// a class takes at least twice the segments of its last run, but at most a quarter of all
+  /// segments. (Rejected: the same while half of the segments is free. Then the runs of 24 classes
+  /// take most segments, and churn becomes slower.)
   QUARRY_SLOW static std::uint32_t length_of_next_run(heap_state& state, size_class id) {
     // the loads are in flight together
     std::uint32_t const free_segments = state.free_segments.count();
@@ -95,8 +98,12 @@ class run_supply {
     std::uint32_t const share = !is_alone      ? free_segments / 4
                                 : is_half_free ? free_segments / 2
                                                : free_segments;
+    std::uint32_t const twice = 2 * class_run::run_of(state.run(id).peek()).count();
+    std::uint32_t const quarter = state.segments_mapped / 4;
+    std::uint32_t const grown = twice < quarter ? twice : quarter;
     std::uint32_t const longest = ticket_counter::longest_run(state.layouts[id]);
     std::uint32_t wanted = is_plentiful ? maximum : maximum / 4;
+    if (is_alone && wanted < grown) wanted = grown;
     std::uint32_t const first = state.layouts[id].run_segments;
     if (wanted < (is_plentiful ? first : first / 4 + 1))
       wanted = is_plentiful ? first : first / 4 + 1;
