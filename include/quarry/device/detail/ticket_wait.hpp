@@ -9,11 +9,12 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// Waits for the tickets of a class's next run, which other lanes open.
 ///
-/// Thousands of warps find a run used up at once. If each then read the words of the class and of
-/// the free segments, the lane that opens the next run would wait for these reads. So a lane whose
-/// own ticket shows that many lanes came before it, at its counter, only polls the class's ticket
-/// counters: two at a time, and seldom, because thousands of warps poll. All lanes of the warp that
-/// call together wait together, in little code: when the run is open, all warps execute it at once.
+/// Thousands of warps find a run used up at once. If each of them then read the words of the class
+/// and of the free segments, the lane that opens the next run would wait for these reads. So a lane
+/// only polls the class's ticket counters if its own ticket shows that many lanes came before it at
+/// its counter. It polls two counters at a time, and seldom, because thousands of warps poll. All
+/// lanes of the warp that call together wait together, in little code: when the run is open, all
+/// warps execute that code at once.
 ///
 ///   label  statement                            partner  guarantee
 ///   (L)    selects a counter; an RMW decides             none
@@ -24,8 +25,8 @@ class ticket_wait {
   static constexpr std::uint32_t first_pause = 6;
   static constexpr std::uint32_t pause_of_poll = 4;
 
-  /// Whether so many lanes found a counter, whose word was `counter_word`, used up before this lane
-  /// that some of them replace the run, or have found that other counters have tickets.
+  /// Whether many lanes found a counter used up before this lane, which read `counter_word` there.
+  /// Then some of those lanes replace the run, or have found that other counters have tickets.
   [[nodiscard]] QUARRY_HD static bool others_replace_run(class_layout const& layout,
                                                          word counter_word, std::uint32_t index) {
     return ticket_counter::ticket_of(counter_word) >
@@ -35,8 +36,8 @@ class ticket_wait {
   static constexpr std::uint32_t lanes_that_replace_run = 64;  // of each counter
 
   /// Waits, for each of the lanes that call together, and claims a ticket. Returns nullptr for a
-  /// lane that got none: `ticket`, which was not valid, is so high that the search must rewind the
-  /// counter, or the time is over, or no lane replaces the run.
+  /// lane that got no ticket: the time is over, no lane replaces the run, or `ticket`, which was
+  /// not valid, is so high that the search must rewind the counter.
   QUARRY_HD static void* claim(heap_handle const& heap, size_class id, std::uint32_t ticket) {
     auto const callers = simt::lane_group::coalesced<class ticket_wait_site>();
     auto const group = callers.match(&heap.state(), id);
@@ -55,10 +56,10 @@ class ticket_wait {
     return slice;
   }
 
-  /// Looks at two of the class's ticket counters, in each poll at others. Returns the index of one
-  /// that has tickets; `run_is_ready` if no lane replaces the run; or else `none`. It asks whether
-  /// a lane replaces the run in every eighth poll, in other polls in other warps: the lanes that
-  /// came before may have been refused long ago.
+  /// Looks at two of the class's ticket counters, in each poll at others. Returns the index of a
+  /// counter that has tickets; else `run_is_ready` if no lane replaces the run, or `none`. Only
+  /// every eighth poll reads whether a lane replaces the run, in other warps in other polls. The
+  /// lanes that came before may have been refused long ago.
   QUARRY_SLOW static std::uint32_t look(heap_state& state, size_class id, std::uint32_t poll) {
     class_layout const& layout = state.layouts[id];
     std::uint32_t const first = (simt::warp_hint() + poll + 1) % counters_per_class;

@@ -11,8 +11,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// A pool whose memory other threads than its owner use. For `thread_arenas`. Functions that do not
-/// say «for any thread» are the owner's.
+/// The pool of an arena of `thread_arenas`. Threads other than its owner use its memory, too. Only
+/// the owner calls functions that do not say «for any thread».
 template <memory_resource Resource>
 class QUARRY_POISONS arena_pool : public pool<Resource> {
   using base_pool = pool<Resource>;
@@ -22,7 +22,7 @@ class QUARRY_POISONS arena_pool : public pool<Resource> {
   using base_pool::id;
 
   /// Frees a group of up to 64 slices that other threads have put into `returned`, and whose memory
-  /// they have poisoned. Returns false if there is no such group. For `thread_arenas`.
+  /// they have poisoned. Returns false if there is no such group.
   bool deallocate_returned(returned_slices& returned) noexcept {
     return slices().take_returned(
         returned,

@@ -28,17 +28,17 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// The lock costs the owner no atomic read-modify-write while nobody wants the chunks. The owner
 /// tells that it is busy (B) and then looks whether another thread wants the chunks (W). Another
 /// thread locks the mutex, wants the chunks (W), fences all threads, and looks whether the owner is
-/// busy (K). The fence comes after the owner's store (B), and then (K) sees it, or before the
-/// owner's load (W), and then the owner sees the wish and waits for the mutex. An owner that waits
-/// counts as busy. So it waits for one thread, not for all that want the chunks. The wish stays
-/// until the owner has had the mutex, so only the first of several calls by others needs the fence.
-/// A thread that finds the owner busy takes back its own wish only. A thread that sees so before it
-/// locks the mutex fences nobody (H).
+/// busy (K). If the fence comes after the owner's store (B), (K) sees that store. Otherwise the
+/// fence comes before the owner's load (W). Then the owner sees the wish and waits for the mutex.
+/// An owner that waits counts as busy. So it waits for one thread, not for all that want the
+/// chunks. The wish stays until the owner has had the mutex, so only the first of several calls by
+/// others needs the fence. A thread that finds the owner busy withdraws only its own wish. If it
+/// sees that before it locks the mutex, it fences no thread (H).
 ///
 /// Memory order. What the owner wrote is released at the end of its call (B) and acquired by (K).
 /// What others wrote, the owner acquires by the mutex before it ends their wish, so (W) is relaxed.
-/// (H) may read an old value, and decides nothing but that the thread looks for other memory.
-/// Locking the mutex in each call was tried: the log has its price.
+/// (H) may read an old value. Then the thread only looks for other memory, or fails at (K).
+/// Rejected: locking the mutex in each call (docs/design/measurement_log.md has the price).
 class shared_chunks {
  public:
   /// What other threads did in the pool since its owner counted it.

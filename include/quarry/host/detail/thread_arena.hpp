@@ -41,8 +41,8 @@ struct thread_arena {
   }
 
   std::optional<detail::arena_pool<Resource>> arena_pool;
-  // A line of its own, because other threads write it. The first two are hints (H): `returns`
-  // orders their changes.
+  // A cache line of their own, because other threads write these fields. `has_returns` and
+  // `max_quick` are hints (H): `returns` orders their changes.
   alignas(64) std::atomic<bool> has_returns{false};
   // The largest size that the thread may request of the pool without asking for returns: the pool's
   // `max_quick`, or 0 while there are returns.

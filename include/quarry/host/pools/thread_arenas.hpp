@@ -31,18 +31,18 @@ namespace quarry::inline QUARRY_ABI {
 /// `counts`, `audit`, `release` and `leave` free all of these. If no thread owns the arena, the
 /// freeing thread frees them at once.
 ///
-/// An idle thread keeps what others freed, but lends it: before a thread's pool uses memory for
-/// slices that it has never used, it borrows map pages of 64 KiB whose slices are all free from
-/// other arenas (detail::slice_table). For that it frees marked slices in these arenas: at most 256
-/// groups of 64 in an allocation, and 4096 if it would otherwise take a block of the resource. A
-/// lent map page counts as reserved and granted by the lender, and its allocations as the
-/// borrower's; so `allocated` of a borrower may exceed `reserved`. The registry names the lender's
-/// pool for them.
+/// An idle thread keeps what others freed, but lends it. Before a thread's pool uses memory for
+/// slices that it has never used, it borrows map pages of 64 KiB from other arenas
+/// (detail::slice_table). All slices of such a page are free. To find a page, it frees marked
+/// slices in these arenas: at most 256 groups of 64 in an allocation. The limit is 4096 groups if
+/// the allocation would otherwise take a block of the resource. A lent map page counts as reserved
+/// and granted by the lender, and its allocations as the borrower's; so `allocated` of a borrower
+/// may exceed `reserved`. The registry names the lender's pool for them.
 ///
-/// For allocations of more than 4 KiB, a thread whose pool has no memory left allocates in other
-/// arenas (detail::shared_chunks): at most what other threads than the owner have freed there since
-/// the owner's last allocation. Such an allocation counts in that arena's pool. This needs Linux,
-/// and options without a limit, a heuristic, red zones and backtraces.
+/// A thread whose pool has no memory left for an allocation of more than 4 KiB allocates in other
+/// arenas (detail::shared_chunks). It gets at most what threads other than the owner have freed
+/// there since the owner's last allocation. Such an allocation counts in that arena's pool. This
+/// needs Linux, and options without a limit, a heuristic, red zones and backtraces.
 ///
 /// With `max_bytes` no memory is lent. So a thread that will not allocate for long, such as an idle
 /// worker, should call `leave`: then frees into its arena take effect at once.
@@ -106,13 +106,14 @@ class QUARRY_POISONS thread_arenas {
     }
     return allocate_slowly(size);
   }
-  /// Any thread may free. Returns false and changes nothing if no arena has an allocation at the
-  /// address, if another thread's slice is marked as freed, or if the list of another thread's
-  /// returns cannot grow. A second free of a larger allocation of another thread returns true if
+  /// Any thread may free. Returns false and changes nothing in three cases: no arena has an
+  /// allocation at the address, another thread's slice is marked as freed, or the list of another
+  /// thread's returns cannot grow. A second free of a larger allocation of another thread returns true if
   /// the owner has not processed the first free. So does the owner's free of a slice that another
-  /// thread has marked. The owner's pool refuses and counts these later, unless the memory was
-  /// allocated again in between, or the owner frees the slice a second time while another thread
-  /// takes it for a loan: then it may be handed out twice. O(1).
+  /// thread has marked. The owner's pool refuses and counts these frees later, with two
+  /// exceptions. The memory may have been allocated again in between. Or the owner frees a slice a
+  /// second time while another thread takes it for a loan. Then the slice may be allocated twice.
+  /// O(1).
   bool deallocate(void* pointer) noexcept {
     last_used const last = last_of_thread();
     if (last.owner == shared_.get() && last.assigned->arena_pool->deallocate_quickly(pointer))
