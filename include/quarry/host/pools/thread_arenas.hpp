@@ -108,9 +108,9 @@ class QUARRY_POISONS thread_arenas {
   }
   /// Any thread may free. Returns false and changes nothing in three cases: no arena has an
   /// allocation at the address, another thread's slice is marked as freed, or the list of another
-  /// thread's returns cannot grow. A second free of a larger allocation of another thread returns true if
-  /// the owner has not processed the first free. So does the owner's free of a slice that another
-  /// thread has marked. The owner's pool refuses and counts these frees later, with two
+  /// thread's returns cannot grow. A second free of a larger allocation of another thread returns
+  /// true if the owner has not processed the first free. So does the owner's free of a slice that
+  /// another thread has marked. The owner's pool refuses and counts these frees later, with two
   /// exceptions. The memory may have been allocated again in between. Or the owner frees a slice a
   /// second time while another thread takes it for a loan. Then the slice may be allocated twice.
   /// O(1).
