@@ -10,10 +10,10 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// Claims freed slices at random places: the usual case in a heap in use, before any search.
 ///
-/// All lanes that call `malloc` together share the ballots, and the leaders of their groups claim at
-/// the same time. A warp may have a group for each of 20 classes. A claim makes few calls and waits
-/// seldom. The calls and waits of a search (slice_supply, slice_claim) took most of the time that
-/// `malloc` needed in a heap in use.
+/// All lanes that call `malloc` together share the ballots, and the leaders of their groups claim
+/// at the same time. A warp may have a group for each of 20 classes. A claim makes few calls and
+/// waits seldom. The calls and waits of a search (slice_supply, slice_claim) took most of the time
+/// that `malloc` needed in a heap in use.
 ///
 /// Problem. A claimer must not pass on a slice of a later use of the segment.
 /// Race. The use ends after the claimer has read it.
@@ -32,8 +32,8 @@ class random_claim {
   };
 
   /// Claims a slice of class `id` for each of the lanes that call together, or for some of them.
-  /// Claims no slice if many segments are free, because fresh slices are cheaper. `ticket` is a ticket
-  /// of the class that was not valid.
+  /// Claims no slice if many segments are free, because fresh slices are cheaper. `ticket` is a
+  /// ticket of the class that was not valid.
   QUARRY_HD static result claim(heap_handle const& heap, size_class id, std::uint32_t ticket) {
     if (heap.state().magic != heap_state::magic_alive) return {nullptr, false};
     auto const callers = simt::lane_group::coalesced<class random_claim_site>();
