@@ -32,6 +32,13 @@ struct change_pass : PassInfoMixin<change_pass> {
   }
 };
 
+/// The name of the function in the CUDA toolkit's library. That library has none with results of
+/// type long, but long has the size of long long.
+std::string name_in_toolkit(StringRef name) {
+  bool const is_long = name.starts_with("lround") || name.starts_with("lrint");
+  return (is_long ? "__nv_l" : "__nv_") + name.str();
+}
+
 }  // namespace
 
 void initialise_back_ends() {
@@ -102,12 +109,12 @@ std::string link_math(Module& module, std::string const& library) {
   SmallVector<Function*> served;
   for (Function& function : module) {
     if (!function.isDeclaration() || function.use_empty()) continue;
-    std::string const name = "__nv_" + function.getName().str();
-    if (math->getFunction(name) != nullptr) served.push_back(&function);
+    if (math->getFunction(name_in_toolkit(function.getName())) != nullptr)
+      served.push_back(&function);
   }
   if (served.empty()) return {};
   for (Function* function : served) {
-    FunctionCallee callee = module.getOrInsertFunction("__nv_" + function->getName().str(),
+    FunctionCallee callee = module.getOrInsertFunction(name_in_toolkit(function->getName()),
                                                        function->getFunctionType());
     function->replaceAllUsesWith(callee.getCallee());
   }

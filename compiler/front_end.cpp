@@ -24,6 +24,8 @@ std::vector<std::string> common_words(options const& asked, installation const& 
       "-Wno-error=implicit-function-declaration", "-Wno-error=implicit-int",
       "-Wno-error=int-conversion", "-Wno-error=incompatible-function-pointer-types",
       "-Wno-error=return-mismatch",
+      // The user's -ffast-math overrides options below, which is not worth a warning.
+      "-Wno-overriding-option",
       // Headers of the C library have bodies for some functions, which read the host's structures.
       "-D__NO_INLINE__=1",
       // Both machines compute the same: no fused multiply-add, and one algorithm for complex

@@ -41,12 +41,12 @@ bool is_in(char const* list, StringRef name) {
 
 bool is_math(StringRef name) {
   static std::set<std::string> const functions{
-      "sqrt",   "sin",       "cos",    "tan",     "asin",  "acos",     "atan",     "atan2", "sinh",
-      "cosh",   "tanh",      "exp",    "exp2",    "log",   "log2",     "log10",    "pow",   "fabs",
-      "floor",  "ceil",      "round",  "trunc",   "fmod",  "hypot",    "cbrt",     "fmin",  "fmax",
-      "rint",   "nearbyint", "lround", "llround", "expm1", "log1p",    "copysign", "erf",   "erfc",
-      "tgamma", "lgamma",    "ldexp",  "frexp",   "modf",  "asinh",    "acosh",    "atanh", "fma",
-      "fdim",   "remainder", "scalbn", "ilogb",   "logb",  "nextafter"};
+      "sqrt",   "sin",       "cos",    "tan",     "asin",  "acos",      "atan",     "atan2", "sinh",
+      "cosh",   "tanh",      "exp",    "exp2",    "log",   "log2",      "log10",    "pow",   "fabs",
+      "floor",  "ceil",      "round",  "trunc",   "fmod",  "hypot",     "cbrt",     "fmin",  "fmax",
+      "rint",   "nearbyint", "lround", "llround", "expm1", "log1p",     "copysign", "erf",   "erfc",
+      "tgamma", "lgamma",    "ldexp",  "frexp",   "modf",  "asinh",     "acosh",    "atanh", "fma",
+      "fdim",   "remainder", "scalbn", "ilogb",   "logb",  "nextafter", "lrint",    "llrint"};
   if (functions.contains(name.str())) return true;
   return name.ends_with("f") && functions.contains(name.drop_back().str());
 }

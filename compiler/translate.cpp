@@ -10,6 +10,7 @@
 #include "failure.hpp"
 #include "frame_memory.hpp"
 #include "lower.hpp"
+#include "math_calls.hpp"
 #include "memory_calls.hpp"
 #include "merge_arms.hpp"
 #include "profiling.hpp"
@@ -54,6 +55,7 @@ translation translate(program& whole, options const& asked, installation const& 
   if (machine == target::gpu) {
     std::string const error = link_functions(module, installed.complex);
     if (!error.empty()) throw failure{error};
+    call_math_functions(module);
   }
   allow_early_end(module);
   bind_profiling_names(module);

@@ -182,8 +182,9 @@ constexpr char const* pure_functions =
     "atof abs labs llabs toupper tolower isalpha isdigit isalnum isspace isupper islower isxdigit "
     "ispunct isprint isblank iscntrl isgraph isascii toascii sqrt sin cos tan asin acos atan atan2 "
     "sinh cosh tanh exp exp2 log log2 log10 "
-    "pow fabs floor ceil round trunc fmod hypot cbrt fmin fmax rint nearbyint lround llround expm1 "
-    "log1p copysign erf erfc tgamma lgamma ldexp asinh acosh atanh fma fdim remainder scalbn ilogb "
+    "pow fabs floor ceil round trunc fmod hypot cbrt fmin fmax rint nearbyint lround llround lrint "
+    "llrint expm1 log1p copysign erf erfc tgamma lgamma ldexp asinh acosh atanh fma fdim remainder "
+    "scalbn ilogb "
     "logb nextafter sqrtf sinf cosf tanf expf logf powf fabsf floorf ceilf roundf fmodf fminf "
     "fmaxf sqrtl powl fabsl floorl ceill ";
 

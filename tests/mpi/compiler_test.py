@@ -372,6 +372,20 @@ int main(int argc, char **argv) {
         self.compile("a.c", "-lm")
         self.assertEqual(self.run_program(ranks=1), self.execute("./b.out").stdout.splitlines())
 
+    def test_mathematical_functions_need_no_errno(self):
+        """Without errno, Clang has instructions instead of calls, of which LLVM makes no code for a GPU."""
+        source = SOURCES / "math_functions.c"
+        self.assertEqual(self.execute("cc", source, "-o", "b.out", "-lm").returncode, 0)
+        wanted = sorted(self.execute("./b.out").stdout.splitlines())
+        self.assertEqual(len(wanted), 11)
+        for options in ("-O2",), ("-Ofast",), ("-O1", "-ffast-math"), ("-O0", "-fno-math-errno"):
+            self.assertEqual(self.compile(source, *options, "-lm"), "")
+            self.assertEqual(self.run_program(ranks=1), wanted)
+
+    def test_the_header_has_the_integers_of_stdint(self):
+        self.write(a__c="#include <mpi.h>\nint main(void) { return sizeof(uint64_t) - sizeof(int64_t); }\n")
+        self.compile("a.c")
+
     def test_long_double_is_that_of_the_machine(self):
         self.write(a__c="""#include <math.h>
 #include <mpi.h>

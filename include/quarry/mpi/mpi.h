@@ -7,6 +7,8 @@
 #ifndef QUARRY_MPI_MPI_H
 #define QUARRY_MPI_MPI_H
 
+#include <stdint.h> /* for programs that rely on the header of another MPI to include it */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -201,6 +203,7 @@ int MPI_Win_free(MPI_Win* window);
 }
 #endif
 
+#include "mpi_absent.h"
 #include "mpi_collectives.h"
 #include "mpi_communicators.h"
 #include "mpi_datatypes.h"
