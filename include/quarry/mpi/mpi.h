@@ -7,7 +7,9 @@
 #ifndef QUARRY_MPI_MPI_H
 #define QUARRY_MPI_MPI_H
 
-#include <stdint.h> /* for programs that rely on the header of another MPI to include it */
+/* For programs that rely on the header of another MPI to include them. */
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
