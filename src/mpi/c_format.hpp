@@ -99,11 +99,17 @@ class formatter {
       case 'o':
         return number(what, take_unsigned(what, values), 0);
       case 'c': {
+        if (what.length >= 1) return wide_char(what, values.take<unsigned>());
         char const c = static_cast<char>(values.take<int>());
         return padded(what, "", &c, 1);
       }
       case 's':
+        if (what.length >= 1) return wide_string(what, values.take<wchar_t const*>());
         return string(what, values.take<char const*>());
+      case 'C':
+        return wide_char(what, values.take<unsigned>());
+      case 'S':
+        return wide_string(what, values.take<wchar_t const*>());
       case 'p':
         return pointer(what, reinterpret_cast<std::uint64_t>(values.take<void*>()));
       case 'f':
@@ -221,6 +227,44 @@ class formatter {
     std::int64_t length = 0;
     while ((what.precision < 0 || length < what.precision) && text[length] != 0) ++length;
     padded(what, "", text, length);
+  }
+
+  /// Writes the character as UTF-8 to `encoded`, which has room for 4. Returns the number of bytes.
+  QUARRY_HD static int encode(std::uint32_t character, char* encoded) {
+    if (character < 0x80) {
+      encoded[0] = static_cast<char>(character);
+      return 1;
+    }
+    int const count = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+    for (int i = count - 1; i > 0; --i, character >>= 6)
+      encoded[i] = static_cast<char>(0x80 | (character & 0x3f));
+    encoded[0] = static_cast<char>((0xf00 >> count & 0xff) | character);
+    return count;
+  }
+
+  QUARRY_SLOW void wide_char(conversion const& what, std::uint32_t character) {
+    char encoded[4];
+    int const count = encode(character, encoded);
+    padded(what, "", encoded, count);
+  }
+
+  /// The precision limits the bytes. A character that does not fit as a whole is left out.
+  QUARRY_SLOW void wide_string(conversion const& what, wchar_t const* text) {
+    if (text == nullptr) return string(what, nullptr);
+    char encoded[4];
+    std::int64_t length = 0;
+    std::int64_t end = 0;
+    for (; (what.precision < 0 || length < what.precision) && text[end] != 0; ++end) {
+      int const count = encode(static_cast<std::uint32_t>(text[end]), encoded);
+      if (what.precision >= 0 && length + count > what.precision) break;
+      length += count;
+    }
+    if (!what.left) repeat(' ', what.width - length);
+    for (std::int64_t i = 0; i < end; ++i) {
+      int const count = encode(static_cast<std::uint32_t>(text[i]), encoded);
+      for (int nth = 0; nth < count; ++nth) sink_.add_char(encoded[nth]);
+    }
+    if (what.left) repeat(' ', what.width - length);
   }
 
   QUARRY_HD void pointer(conversion what, std::uint64_t value) {

@@ -3,8 +3,10 @@
 #include "mpi/support/one_rank.hpp"
 #include "support/sanitized.hpp"
 
+#include <clocale>
 #include <cstdarg>
 #include <cstdio>
+#include <cwchar>
 #include <limits>
 
 extern "C" {
@@ -42,6 +44,24 @@ std::string random_options(chooser& choose, char const* flags) {
   if (choose.below(2) == 0) result += std::to_string(1 + choose.below(40));
   if (choose.below(2) == 0) result += "." + std::to_string(choose.below(30));
   return result;
+}
+
+TEST_F(CFormat, WritesWideCharactersAsTheHostDoesInUtf8) {
+  std::string const before = std::setlocale(LC_CTYPE, nullptr);
+  ASSERT_NE(std::setlocale(LC_CTYPE, "C.UTF-8"), nullptr);
+  chooser choose{11};
+  wchar_t const* const texts[] = {L"", L"abc", L"\u00e9t\u00e9", L"\u1134\u20ac", L"a\U0001f600b"};
+  for (int i = 0; i < 2000; ++i) {
+    std::string const options = random_options(choose, "-");
+    wchar_t const* const text = texts[choose.below(5)];
+    expect_same(options + "ls|", text);
+    expect_same(options + "S|", text);
+    if (text[0] == 0) continue;
+    expect_same(options + "lc|", static_cast<std::wint_t>(text[1]));
+    expect_same(options + "C|", static_cast<std::wint_t>(text[0]));
+  }
+  expect_same("%ls|", static_cast<wchar_t const*>(nullptr));
+  std::setlocale(LC_CTYPE, before.c_str());
 }
 
 TEST_F(CFormat, FormatsIntegersAsTheHost) {
