@@ -103,17 +103,17 @@ class QUARRY_POISONS arena_pool : public pool<Resource> {
   [[nodiscard]] bool may_serve_another(bytes size) const {
     return memory_.shared().lendable() >= size;
   }
-  /// For any thread: allocates in chunks that threads have freed by `returned` and that the owner
-  /// has not taken back. Returns nullptr if these do not suffice, or if a thread is in a call that
-  /// uses the pool's chunks.
-  /// Slices whose addresses are in `returned` go into `freed_slices`.
+  /// For any thread: frees the addresses in `returned`, then allocates in what threads other than
+  /// the owner have freed since the owner last looked (`lendable`). Slices in `returned` go into
+  /// `marked`. Returns nullptr if no chunk fits, if the allocation would exceed `lendable`, or if
+  /// another thread holds the lock.
   [[nodiscard]] void* allocate_for_another(bytes size, bytes alignment,
                                            returned_addresses& returned,
-                                           returned_slices& freed_slices) noexcept {
+                                           returned_slices& marked) noexcept {
     shared_chunks& shared = memory_.shared();
     shared_chunks::brief_hold const lock{shared};
     if (!lock) return nullptr;
-    (void)returned.take([&](void* pointer) { deallocate_for_another(pointer, freed_slices); });
+    (void)returned.take([&](void* pointer) { deallocate_for_another(pointer, marked); });
     bytes const room = room_for(size, alignment);
     chunk_sizes const needed = memory_.sizes_for(size);
     if (needed.granted + room > shared.lendable()) return nullptr;
@@ -127,16 +127,16 @@ class QUARRY_POISONS arena_pool : public pool<Resource> {
       return nullptr;
     }
   }
-  /// For the owner: frees the addresses in `returned`. Slices among them go into `freed_slices`.
+  /// For the owner: frees the addresses in `returned`. Slices among them go into `marked`.
   /// Returns what `returned.take` returns.
-  bool deallocate_returned(returned_addresses& returned, returned_slices& freed_slices) noexcept {
+  bool deallocate_returned(returned_addresses& returned, returned_slices& marked) noexcept {
     chunks_held const lock{memory_.shared()};
     if (!lock) return true;
     memory_.shared().keep_freed();
     return returned.take([&](void* pointer) {
       auto const base = reinterpret_cast<std::uint64_t>(pointer);
       if (slice_block* const block = block_of(base)) {
-        this->invalid_frees_ += !free_later(*block, base, freed_slices);
+        this->invalid_frees_ += !free_later(*block, base, marked);
       } else {
         (void)this->deallocate_held_chunk(base);
       }
@@ -188,10 +188,10 @@ class QUARRY_POISONS arena_pool : public pool<Resource> {
     if (base && room != 0) base = arena().trim(*base, needed, alignment);
     return base;
   }
-  void deallocate_for_another(void* pointer, returned_slices& freed_slices) noexcept {
+  void deallocate_for_another(void* pointer, returned_slices& marked) noexcept {
     auto const base = reinterpret_cast<std::uint64_t>(pointer);
     if (slice_block* const block = block_of(base)) {
-      if (!free_later(*block, base, freed_slices)) memory_.shared().count_refused();
+      if (!free_later(*block, base, marked)) memory_.shared().count_refused();
       return;
     }
     auto const size =
