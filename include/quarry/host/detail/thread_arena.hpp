@@ -13,7 +13,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// One arena of `thread_arenas`: a pool, and what other threads than its owner returned to it.
 template <memory_resource Resource>
-struct thread_arena {
+struct QUARRY_POISONS thread_arena {
   /// Makes the pool.
   void begin(Resource const& resource, pool_options const& options) {
     arena_pool.emplace(resource, options);
