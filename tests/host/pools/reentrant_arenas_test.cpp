@@ -70,6 +70,33 @@ TEST(ReentrantArenas, AreLeftAlthoughTheResourceAllocatesMeanwhile) {
   tasks.at_deallocation = nullptr;
 }
 
+/// A thread that releases an idle arena's block leaves its own arena in the call of the resource,
+/// and another thread gets that arena. So its block stays.
+TEST(ReentrantArenas, AreNotReleasedOnceTheResourceLeftThem) {
+  calling_resource::tasks tasks;
+  pool_options keeps_blocks = small_blocks;
+  keeps_blocks.shrink_after = 0;
+  arenas source{calling_resource{&tasks}, keeps_blocks};
+  EXPECT_TRUE(source.deallocate(source.allocate(100)));
+  idle_thread heir;
+  {
+    idle_thread ended;
+    ended.run([&] { EXPECT_TRUE(source.deallocate(source.allocate(100))); });
+  }
+  EXPECT_EQ(tasks.reserved, 2_MiB);
+  bool has_left = false;
+  tasks.at_deallocation = [&] {
+    if (std::exchange(has_left, true)) return;
+    source.leave();
+    heir.run([&] { EXPECT_TRUE(source.deallocate(source.allocate(100))); });
+  };
+  source.release();
+  EXPECT_TRUE(has_left);
+  EXPECT_EQ(source.arenas(), 2u);
+  EXPECT_EQ(tasks.reserved, 1_MiB) << "the heir's block";
+  tasks.at_deallocation = nullptr;
+}
+
 /// Otherwise another thread would get the arena in the middle of the call.
 TEST(ReentrantArenas, AreNotLeftByTheirResource) {
   calling_resource::tasks tasks;

@@ -154,11 +154,11 @@ class QUARRY_POISONS thread_arenas {
       idle = claim_idle_arenas();
     } catch (...) {  // no memory, or the mutex is lost in a child: the blocks stay
     }
-    arena* const own = has_ended() ? nullptr : known_arena();
     // twice, because the first round returns what these arenas lend each other
     for (int round = 0; round < 2; ++round) {
       for (auto const& entry : idle) release(*entry);
-      if (own != nullptr) release(*own);
+      // only now, because the resource may have called `leave`
+      if (arena* const own = has_ended() ? nullptr : known_arena()) release(*own);
     }
     for (auto const& entry : idle) give_up(*shared_, *entry);
   }
