@@ -3,6 +3,7 @@
 // call of the owner does not hold it.
 #include "quarry/host/detail/shared_chunks.hpp"
 
+#include "host/pools/run_unordered.hpp"
 #include "quarry/host/detail/arena_pool.hpp"
 #include "quarry/host/detail/thread_arena.hpp"
 #include "quarry/host/resources/host_resource.hpp"
@@ -125,22 +126,6 @@ TEST_F(SharedChunks, AreTheOwnersNextIfItWaits) {
   is_refused = true;
   owner.join();
   EXPECT_TRUE(shared_chunks::brief_hold{chunks});
-}
-
-/// Runs two functions in threads of their own, the second one later. Nothing that ThreadSanitizer
-/// knows of orders them, except what they do themselves.
-void run_unordered(std::function<void()> const& first, std::function<void()> const& second) {
-  std::atomic<bool> is_first_done{false};
-  std::thread later{[&] {
-    while (!is_first_done.load(std::memory_order_relaxed)) std::this_thread::yield();
-    second();
-  }};
-  std::thread earlier{[&] {
-    first();
-    is_first_done.store(true, std::memory_order_relaxed);
-  }};
-  earlier.join();
-  later.join();
 }
 
 constexpr bytes size = 20'000;

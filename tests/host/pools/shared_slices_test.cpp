@@ -3,6 +3,8 @@
 // hold it. Also how freed slices of other threads reach quick lists and blocks.
 #include "quarry/host/detail/slices.hpp"
 
+#include "host/pools/run_unordered.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,22 +22,6 @@ namespace quarry::test {
 
 using namespace detail;
 namespace shared_slices_test {
-
-/// Runs two functions in threads of their own, the second one later. Nothing that ThreadSanitizer
-/// knows of orders them, except what they do themselves.
-void run_unordered(std::function<void()> const& first, std::function<void()> const& second) {
-  std::atomic<bool> is_first_done{false};
-  std::thread later{[&] {
-    while (!is_first_done.load(std::memory_order_relaxed)) std::this_thread::yield();
-    second();
-  }};
-  std::thread earlier{[&] {
-    first();
-    is_first_done.store(true, std::memory_order_relaxed);
-  }};
-  earlier.join();
-  later.join();
-}
 
 /// The slices of a pool that shares them, in map pages without memory.
 struct shared_pool {
