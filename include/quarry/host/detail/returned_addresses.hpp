@@ -16,8 +16,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Addresses that any thread adds and one thread, the owner, takes. Several threads may be the owner
-/// in turn, under a lock of theirs (shared_chunks).
+/// Addresses that any thread adds and one thread, the owner, takes. Several threads may be the
+/// owner in turn, under a lock of theirs (shared_chunks).
 ///
 /// An array serves most additions: a thread claims an element by one atomic operation, and then
 /// stores the address. The owner closes the array, takes the addresses, and opens the array again
