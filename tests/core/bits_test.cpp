@@ -43,6 +43,16 @@ TEST(Bits, SelectOneFindsTheBitWithTheGivenNumberOfOnesBelow) {
   EXPECT_EQ(select_one(word{1} << 63, 0), 63u);
 }
 
+TEST(Bits, RotatedMovesTheTopBitsToTheBottomAndBack) {
+  EXPECT_EQ(rotated(0b1100'0001, 8, 3), 0b0000'1110u);
+  for (std::uint32_t width = 1; width <= 12; ++width) {
+    for (std::uint32_t number = 0; number < 1u << width; ++number) {
+      for (std::uint32_t by = 0; by <= width; ++by)
+        ASSERT_EQ(rotated(rotated(number, width, by), width, width - by), number) << width;
+    }
+  }
+}
+
 TEST(Bits, ScaledMapsRandomNumbersEvenlyToNumbersBelowASize) {
   EXPECT_EQ(scaled(0, 7), 0u);
   EXPECT_EQ(scaled(~0u, 7), 6u);

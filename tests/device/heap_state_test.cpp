@@ -108,6 +108,9 @@ TEST(HeapState, PutsTheStatesOfNeighbouringBlocksInDifferentCacheLines) {
     for (std::uint32_t index = 0; index < checked_blocks; ++index) {
       word const* const place = place_of_state(state, 0, index);
       EXPECT_TRUE(places.insert(place).second) << "block " << index;
+      auto const number =
+          static_cast<std::uint32_t>(place - &state.word_at(0, state.words_per_segment()));
+      EXPECT_EQ(heap_state::block_with_state(state.segment_shift, number), index);
       auto const line = reinterpret_cast<std::uint64_t>(place) / 128;
       if (segment_bytes >= 512_KiB) {
         EXPECT_NE(line, previous_line) << "block " << index;

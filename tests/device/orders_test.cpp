@@ -18,7 +18,6 @@ TEST(Orders, AreNotRelaxedWithoutMutants) {
 TEST(Orders, AreTheDocumentedOrders) {
   EXPECT_EQ(slice_release_order, simt::release);
   EXPECT_EQ(slice_claim_order, simt::acquire);
-  EXPECT_EQ(slice_observe_order, simt::acquire);
   EXPECT_EQ(block_count_order, simt::acq_rel);
   EXPECT_EQ(block_reserve_order, simt::acquire);
   EXPECT_EQ(block_open_order, simt::acq_rel);

@@ -90,7 +90,7 @@ TEST(SegmentEntry, ChangesItsGenerationAfterEachUseAndWrapsAround) {
     ASSERT_TRUE(entry.add_free_blocks(4, 4));
     EXPECT_EQ(entry.generation(), generation)
         << "the generation changes only when the segment is free";
-    entry.end_retirement(4);
+    entry.end_retirement(entry.load_idle_state());
     EXPECT_EQ(entry.load_idle_state().known_blocks(), 0u) << "all";
     EXPECT_EQ(entry.free_blocks(), 0u);
   }
@@ -117,7 +117,7 @@ TEST(SegmentEntry, KnowsWhichBlocksHaveItsGeneration) {
   entry.begin_generation(entry.load_idle_state(), 1);
   EXPECT_TRUE(entry.load_idle_state().knows(1) && !entry.load_idle_state().knows(2));
   ASSERT_TRUE(entry.add_free_blocks(1, 1));
-  entry.end_retirement(1);
+  entry.end_retirement(entry.load_idle_state());
   EXPECT_TRUE(entry.load_idle_state().knows(1) && entry.load_idle_state().knows(4096))
       << "the lane that returns a used segment renews all blocks";
 }
@@ -137,14 +137,14 @@ TEST(SegmentEntry, BelongsToTheCallerThatAddsItsLastFreeBlock) {
   EXPECT_FALSE(entry.add_free_blocks(1, 3));
   EXPECT_EQ(entry.free_blocks(), 2u);
   EXPECT_TRUE(entry.add_free_blocks(1, 3));
-  entry.end_retirement(3);
+  entry.end_retirement(entry.load_idle_state());
   EXPECT_EQ(entry.free_blocks(), 0u);
 }
 
 TEST(SegmentEntry, BelongsToACallerThatAddsAllItsBlocksAtOnce) {
   segment_entry entry{};
   EXPECT_TRUE(entry.add_free_blocks(4096, 4096));
-  entry.end_retirement(4096);
+  entry.end_retirement(entry.load_idle_state());
   EXPECT_EQ(entry.free_blocks(), 0u);
 }
 
@@ -152,7 +152,7 @@ TEST(SegmentEntry, HasNoBlockToReserveWhileItIsReturned) {
   segment_entry entry{};
   ASSERT_TRUE(entry.add_free_blocks(2, 2));
   EXPECT_FALSE(entry.reserve_free_block());
-  entry.end_retirement(2);
+  entry.end_retirement(entry.load_idle_state());
   EXPECT_FALSE(entry.reserve_free_block()) << "its next use begins with all blocks in use";
   EXPECT_FALSE(entry.add_free_blocks(1, 2));
   EXPECT_TRUE(entry.reserve_free_block());
@@ -201,7 +201,7 @@ class contested_segment {
   void return_segment() {
     std::uint32_t const use = simt::atomic_ref<std::uint32_t>{uses_}.load(simt::relaxed);
     for (std::uint32_t const written : written_) wrong_ += written == use + 1 ? 0 : 1;
-    entry_.end_retirement(blocks);
+    entry_.end_retirement(entry_.load_idle_state());
     simt::atomic_ref<std::uint32_t>{uses_}.fetch_add(1, simt::release);
   }
 

@@ -21,7 +21,7 @@ TEST(SliceWord, AReleaseReturnsTheOldBits) {
   slice_word const slices{bits};
   EXPECT_EQ(slices.release(0b0011), 0b0100u);
   EXPECT_EQ(slices.peek(), 0b0111u);
-  EXPECT_EQ(slices.observe(), 0b0111u);
+  EXPECT_EQ(slices.peek(), 0b0111u);
 }
 
 TEST(SliceWord, ShowsADoubleFreeByTheOldBit) {

@@ -94,7 +94,7 @@ class watched_block {
     std::uint32_t const rest = count - count_ones(taken);
     auto const slices = record_claim(index, taken);
     block_state const state = block_.leave(rest, was_full);
-    if (rest != 0 && state.count() > 0) close_or_advertise(state);
+    if (rest != 0 && state.count() > 0) follow_late(state);
     if (taken == 0) withdraw();
     return slices;
   }
@@ -123,23 +123,22 @@ class watched_block {
         return "slice " + std::to_string(slice) + " was freed " + std::to_string(freed.successes) +
                " times by " + std::to_string(freed.calls) + " lanes";
     }
+    block_state const state{state_};
     std::uint32_t free_slices = 0;
+    std::int32_t full_words = 0;
     for (std::uint32_t i = 0; i < block_.words(); ++i) {
       if ((words_[i] & ~block_.mask(i)) != 0) return "bits without slices are set";
+      if (state.is_free()) continue;  // then the bits have no meaning
       free_slices += count_ones(words_[i]);
-    }
-    block_state const state{state_};
-    if (state.lanes_inside() != 0) return "a lane is counted inside";
-    std::int32_t full_words = 0;
-    for (std::uint32_t i = 0; i < block_.words(); ++i)
       full_words += words_[i] == block_.mask(i) ? 1 : 0;
+    }
+    if (state.lanes_inside() != 0) return "a lane is counted inside";
     if (state.full_words() != full_words) return "the count of full words is wrong";
     if (state.count() != static_cast<std::int32_t>(free_slices))
       return std::to_string(free_slices) + " slices are free, and the state counts " +
              std::to_string(state.count());
     if (in_use_.empty()) {
       if (!state.is_free()) return "all slices are free and the block is not";
-      if (free_slices != 0) return "a free block has bits set";
       if (free_blocks_ != 1 + neighbours_)
         return "the segment counts " + std::to_string(free_blocks_) + " free blocks";
     } else {
@@ -165,26 +164,28 @@ class watched_block {
     word const bit = word{1} << slice % bits_per_word;
     block_state const old_state = block_.announce(1);
     if (!old_state.is_open_in(0)) {
-      close_or_advertise(block_.retract(1));
+      follow_late(block_.retract(1));
       return false;
     }
+    if (old_state.count() <= 0) simt::atomic_ref<word>{advertised_}.fetch_or(1, simt::relaxed);
     word const old = block_.word_at(index).release(bit);
     bool const was_free = (old & bit) != 0;
     word const full = block_.mask(index);
     bool const fills_word = old != full && (old | bit) == full;
     block_state state = fills_word ? block_.count_full_words(1)
                                    : block_state{old_state.bits() + block_state::one_slice};
-    if (old_state.count() > 0 && !was_free && !block_.is_complete(state)) return true;
     if (was_free) state = block_.retract(1);
-    close_or_advertise(state);
+    if (block_.close(state)) ++free_blocks_;
     return !was_free;
   }
 
-  /// As slice_return::close_or_advertise.
-  void close_or_advertise(block_state state) {
-    bool const is_free = block_.close(state);
-    if (state.count() > 0) advertise();
-    if (is_free) ++free_blocks_;
+  /// As slice_return::follow_late.
+  void follow_late(block_state state) {
+    if (block_.close(state)) {
+      ++free_blocks_;
+    } else if (state.count() > 0) {
+      advertise();
+    }
   }
 
   /// As slice_return::advertise: does not write a bit that is already set.

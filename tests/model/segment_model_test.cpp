@@ -131,10 +131,11 @@ class watched_segment {
     std::uint32_t free_blocks = 0;
     for (std::uint32_t index = 0; index < max_blocks; ++index) {
       block_state const state = block_at(index).peek();
-      auto const free_slices = static_cast<std::int32_t>(count_ones(words_[index]));
+      std::int32_t const free_slices =
+          state.is_free() ? 0 : static_cast<std::int32_t>(count_ones(words_[index]));
       if (state.is_free()) ++free_blocks;
       if (state.count() != free_slices || state.lanes_inside() != 0 ||
-          state.is_closed() != state.is_free() || (state.is_free() && free_slices != 0))
+          state.is_closed() != state.is_free())
         return "block " + std::to_string(index) + " counts " + std::to_string(state.count()) +
                " free slices of " + std::to_string(free_slices);
       if (index < blocks_ && state.generation() != uses_)
@@ -166,7 +167,7 @@ class watched_segment {
         fills_word ? owner.count_full_words(1)
                    : block_state{old_state.bits() + count_ones(slices) * block_state::one_slice};
     if (already_free != 0) state = owner.retract(count_ones(already_free));
-    if (state.generation() == generation) close_or_advertise(index, state);
+    if (state.generation() == generation && owner.close(state)) add_free_block();
     return already_free == 0;
   }
 
@@ -174,11 +175,7 @@ class watched_segment {
   void follow_late(std::uint32_t index, block_state state) {
     segment_use const use = entry_.load();
     if (use.is_slices() && use.generation() == state.generation() && index < blocks_)
-      close_or_advertise(index, state);
-  }
-
-  void close_or_advertise(std::uint32_t index, block_state state) {
-    if (block_at(index).close(state)) add_free_block();
+      if (block_at(index).close(state)) add_free_block();
   }
 
   void add_free_block() {
@@ -198,10 +195,11 @@ class watched_segment {
     auto const ended = entry_.load_idle_state();
     std::uint32_t const next = block_state::next_generation(ended.generation());
     for (std::uint32_t index = 0; index < max_blocks; ++index)
-      block_at(index).change_generation(
-          ended.knows(max_blocks) ? ended.generation() : block_at(index).generation(), next);
-    for (std::uint32_t index = 0; index < blocks_; ++index) block_at(index).open_unused();
-    entry_.end_retirement(blocks_);
+      block_at(index).renew(
+          ended.knows(max_blocks) ? ended.generation() : block_at(index).generation(), next,
+          index < blocks_);
+    for (std::uint32_t index = 0; index < blocks_; ++index) block_at(index).word_at(0).reset(0);
+    entry_.end_retirement(ended);
     begin_next_use();
   }
 

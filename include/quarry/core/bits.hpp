@@ -67,6 +67,12 @@ inline constexpr std::uint32_t bits_per_word = 64;
   return position;
 }
 
+/// A number of `width` bits, rotated to the left by `by` bits, at most `width`.
+[[nodiscard]] QUARRY_HD constexpr std::uint32_t rotated(std::uint32_t number, std::uint32_t width,
+                                                        std::uint32_t by) {
+  return (number << by | number >> (width - by)) & ((1u << width) - 1);
+}
+
 /// Maps `random` to a number below `size`. The upper bits of `random` decide, and all numbers get
 /// nearly equal shares.
 [[nodiscard]] QUARRY_HD constexpr std::uint32_t scaled(std::uint32_t random, std::uint32_t size) {

@@ -39,7 +39,7 @@ class block_state {
     return static_cast<std::uint32_t>(bits_) & last_generation;
   }
   /// Whether no lane can release slices to the block or claim slices from it: the block is free, or
-  /// a lane is making it free or opening it.
+  /// a lane is opening it.
   [[nodiscard]] QUARRY_HD constexpr bool is_closed() const { return (bits_ & closed) != 0; }
   /// Whether the block is closed and may be revived.
   [[nodiscard]] QUARRY_HD constexpr bool is_free() const { return (bits_ & free) != 0; }
@@ -83,8 +83,8 @@ class block_state {
 ///
 /// The state word has these fields (block_state):
 ///   generation  the use of the segment to which the block belongs
-///   closed      the block is free, or one lane is making it free or opening it
-///   free        the segment counts the block as free, or is about to; the block's bits are zero
+///   closed      the block is free, or one lane is opening it
+///   free        the segment counts the block as free, or is about to
 ///   full_words  words all of whose bits are ones
 ///   inside      lanes that claim from the block at this moment
 ///   count       slices announced, minus slices that claimers reserved or took
@@ -93,6 +93,9 @@ class block_state {
 /// that became full. A claim enters and reserves (one addition), takes bits, and leaves (one
 /// addition). The second addition returns reserved slices that the claim did not take. It also
 /// removes a full word from which the claim took slices from the count of full words.
+///
+/// The bits of a free block have no meaning: they are ones if its slices were allocated and freed,
+/// and zeros if it was never used. The lane that returns the segment clears them.
 ///
 /// Problem. A late lane knows the block from an earlier use of its segment. It must not disturb the
 /// block's present owners.
@@ -120,25 +123,28 @@ class block_state {
 ///   6. The lane whose addition makes the block complete sees that in the result, and closes the
 ///      block. By this addition the lane counted a word, left, or subtracted what it announced.
 ///
-/// Memory order. Bits hand over the slices' bytes (slice_word: R, C). An advertisement is a hint. A
-/// lane announces by an RMW and then reads the advertisement. A lane that withdraws one clears it
-/// and then reads the count by an RMW (V). At least one of them sees the other's change.
+/// Memory order. Bits hand over the slices' bytes to a claimer (slice_word: R, C). The state hands
+/// over those of a whole block: each change of it is an RMW, so the lane that closes the block
+/// synchronizes with all announcements. An advertisement is a hint. A lane announces by an RMW and
+/// then sets the advertisement. A lane that withdraws one clears it and then reads the count by an
+/// RMW (V). At least one of them sees the other's change.
 ///
 ///   label  statement                            partner  guarantee
+///   (A)    `announce`, acq_rel                  (P)      all frees happen before the closing, and
+///                                                        so before a revival or another use
+///   (A)    other additions, acq_rel             (P)      the closing lane's bits are all ones
+///   (P)    `close` compares and swaps, acq_rel  (A)      as above
 ///   (P)    `reserve`, `revive`, acquire         (H) (O)  the reviver's words, and the data that
 ///                                                        the segment's format published
-///   (P)    `close` compares and swaps, acq_rel  (G)      the lane sees the current bits
-///   (A)    `close` reads all bits, acquire      (R)      all releases happen before the closing
-///   (H)    `close` frees the block              (P)      cleared words precede a revival; the
-///                                                        segment's count (S, W) passes them on
 ///   (H)    `revive` opens the block, acq_rel    (P)      written words precede claims
-///   (G)    `announce`, relaxed                           none; (R) follows
-///   (G)    other additions, acq_rel             (G)      the completing lane sees the current bits
-///   (V)    reads the count after a withdrawal            no advertisement is lost
-///   (L)    reads a hint, or (A) follows                  none
+///   (H)    `retire_unused`                      (P)      none; the segment's count (S) publishes
+///   (V)    reads the count after a withdrawal   (A)      no advertisement is lost
+///   (L)    reads a hint                                  none
 ///
-/// On CUDA (G) and (R) are relaxed. A fence before the announcement makes (R) a release. A lane has
-/// the result of each RMW before it issues its next RMW, so the earlier RMW was performed by then.
+/// On CUDA (A), (R) and the swap of `close` are relaxed. A fence before the announcement makes it a
+/// release, and also (R). The addition to the segment's count, which follows the closing, has a
+/// fence; it makes the swap an acquire. A lane has the result of each RMW before it issues its next
+/// RMW, so the earlier RMW was performed by then.
 ///
 /// Rejected.
 ///   - Setting bits before the state is known: a claimer may take a bit that a second free set in a
@@ -147,6 +153,8 @@ class block_state {
 ///     while a claim's reservation cancels a double free's announcement.
 ///   - Reading all words when the count is complete, without counting full words. On an H200, half
 ///     of the warps that free a block in order then read all words; throughput was a third lower.
+///   - Clearing the bits when the block becomes free. The lane that frees the last slice then waits
+///     for its stores before it may publish the block, while its warp stands still.
 ///   - Reserving by compare-and-swap: of hundreds of lanes, one progressed in each round trip.
 class block {
  public:
@@ -177,19 +185,20 @@ class block {
   /// Announces the release of `count` slices. Returns the previous state. If the block was open in
   /// the caller's generation, the caller continues. Otherwise the caller calls `retract`.
   [[nodiscard]] QUARRY_HD block_state announce(std::uint32_t count) const {
-    return block_state{state().fetch_add(count * block_state::one_slice, simt::relaxed)};  // (G)
+    return block_state{
+        state().fetch_add(count * block_state::one_slice, block_count_order)};  // (A)
   }
 
   /// Subtracts slices that were announced but not freed. Returns the new state.
   [[nodiscard]] QUARRY_HD block_state retract(std::uint32_t count) const {
     word const added = count * block_state::one_slice;
-    return block_state{state().fetch_sub(added, block_count_order) - added};  // (G)
+    return block_state{state().fetch_sub(added, block_count_order) - added};  // (A)
   }
 
   /// Counts `count` words that became full by this lane's release. Returns the new state.
   [[nodiscard]] QUARRY_HD block_state count_full_words(std::uint32_t count) const {
     word const added = count * block_state::one_full_word;
-    return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
+    return block_state{state().fetch_add(added, block_count_order) + added};  // (A)
   }
 
   /// Whether every slice is free, no lane is inside, and no free is in progress.
@@ -202,20 +211,9 @@ class block {
   /// did; then the caller must add the block to its segment's count.
   [[nodiscard]] QUARRY_HD bool close(block_state new_state) const {
     if (!is_complete(new_state)) return false;
-    return simt::indirect_call([self = *this, complete = new_state.bits()]() mutable -> bool {
-      word const closed = block_state{complete}.generation() + block_state::closed;
-      bool const has_closed =
-          self.state().compare_exchange(complete, closed, simt::fenced_acq_rel);  // (P)
-      if (!has_closed) return false;
-      QUARRY_UNROLL_4
-      for (std::uint32_t i = 0; i < self.words(); ++i) {
-        (void)self.word_at(i).observe();
-        self.word_at(i).reset(0);
-      }
-      simt::fence_before_stores();                                  // and after the loads of (A)
-      self.state().fetch_or(block_state::free, block_close_order);  // (H)
-      return true;
-    });
+    word complete = new_state.bits();
+    word const freed = new_state.generation() + block_state::closed + block_state::free;
+    return state().compare_exchange(complete, freed, simt::fenced_acq_rel);  // (P)
   }
 
   /// Enters and reserves up to `count` slices. Returns the previous state. If the block was open in
@@ -238,7 +236,7 @@ class block {
   [[nodiscard]] QUARRY_HD block_state leave(std::uint32_t unclaimed, bool was_full) const {
     word const added = unclaimed * block_state::one_slice - block_state::one_inside -
                        (was_full ? block_state::one_full_word : 0);
-    return block_state{state().fetch_add(added, block_count_order) + added};  // (G)
+    return block_state{state().fetch_add(added, block_count_order) + added};  // (A)
   }
 
   /// Opens a free block with all its slices, and takes up to `count` slices of its first word.
@@ -268,18 +266,19 @@ class block {
                             block_close_order);  // the segment's count (S) publishes it
   }
 
-  /// Opens a free block, whose generation the caller has changed, for the segment's next use.
-  /// Requires that the caller owns the segment; its insertion into the segment tree publishes it.
-  QUARRY_HD void open_unused() const {
-    state().add_blindly(word{0} - block_state::closed - block_state::free);
-  }
-
   /// Reads the block's generation, or changes it from `previous` to `next`. Requires that the
   /// caller owns the segment and that `previous` is the current generation. No other lane changes
   /// this field.
   [[nodiscard]] QUARRY_HD std::uint32_t generation() const { return peek().generation(); }
   QUARRY_HD void change_generation(std::uint32_t previous, std::uint32_t next) const {
     state().add_blindly(word{next} - previous);
+  }
+  /// Does the same, and opens the block if it `is_free`: it is never open in the generation
+  /// `previous`. The caller has cleared the bits of a free block, or does so before it publishes
+  /// the segment by an insertion into the segment tree.
+  QUARRY_HD void renew(std::uint32_t previous, std::uint32_t next, bool is_free) const {
+    state().add_blindly(word{next} - previous -
+                        (is_free ? block_state::closed + block_state::free : 0));
   }
 
   /// Whether a claim could find slices now or soon, after the advertisement was withdrawn. A claim

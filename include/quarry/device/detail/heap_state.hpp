@@ -246,10 +246,13 @@ struct heap_state {
   /// slices of adjacent blocks at the same time, and atomics on one cache line queue up.
   [[nodiscard]] QUARRY_HD static word& state_of_block(word* words, std::uint32_t shift,
                                                       std::uint32_t index) {
-    std::uint32_t const index_bits = shift - 14;
-    std::uint32_t const rotation = index_bits < 4 ? index_bits : 4;
-    return words[(1u << (shift - 10)) + ((index << rotation | index >> (index_bits - rotation)) &
-                                         ((1u << index_bits) - 1))];
+    return words[(1u << (shift - 10)) +
+                 rotated(index, shift - 14, shift - 14 < 4 ? shift - 14 : 4)];
+  }
+  /// The block whose state is number `place` of the states of a segment of 2^shift bytes.
+  [[nodiscard]] QUARRY_HD static std::uint32_t block_with_state(std::uint32_t shift,
+                                                                std::uint32_t place) {
+    return rotated(place, shift - 14, shift - 14 < 4 ? 0 : shift - 18);
   }
 
   [[nodiscard]] QUARRY_HD simt::atomic_ref<word> advertised_at(std::uint32_t segment,

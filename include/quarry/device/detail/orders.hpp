@@ -6,7 +6,7 @@
 // pass, an order is not needed or the tests are weak. The headers below argue the labels.
 //
 //   labels      shared words                        header
-//   R, C, A     the bits of a slice block           slice_bitmap.hpp
+//   R, C        the bits of a slice block           slice_bitmap.hpp
 //   A, P, H     the state of a slice block          block.hpp
 //   T, O        a ticket counter                    ticket_counters.hpp
 //   I, J        a set of segments or blocks         bit_tree.hpp
@@ -39,10 +39,6 @@ QUARRY_MUTABLE simt::memory_order const slice_release_order =
     is_mutant("R") ? simt::relaxed : simt::fenced_release;
 QUARRY_MUTABLE simt::memory_order const slice_claim_order =
     is_mutant("C") ? simt::relaxed : simt::acquire;
-QUARRY_MUTABLE simt::memory_order const slice_observe_order =
-    is_mutant("A") ? simt::relaxed : simt::fenced_acquire;
-// The lane that completes a block may have acquired all releases through (G), which would hide the
-// loss of (A). So the label A relaxes both orders.
 QUARRY_MUTABLE simt::memory_order const block_count_order =
     is_mutant("A") ? simt::relaxed : simt::fenced_acq_rel;
 QUARRY_MUTABLE simt::memory_order const block_reserve_order =
@@ -60,7 +56,7 @@ QUARRY_MUTABLE simt::memory_order const tree_insert_order =
 QUARRY_MUTABLE simt::memory_order const tree_claim_order =
     is_mutant("J") ? simt::relaxed : simt::acquire;
 QUARRY_MUTABLE simt::memory_order const segment_count_order =
-    is_mutant("S") ? simt::relaxed : simt::acq_rel;
+    is_mutant("S") ? simt::relaxed : simt::fenced_acq_rel;
 QUARRY_MUTABLE simt::memory_order const superblock_count_order =
     is_mutant("K") ? simt::relaxed : simt::acq_rel;
 QUARRY_MUTABLE simt::memory_order const map_insert_order =

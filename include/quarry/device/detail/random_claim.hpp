@@ -91,6 +91,7 @@ class random_claim {
     QUARRY_UNROLL_4
     for (std::uint32_t i = 0; i < words_read_at_once; ++i)
       read[i] = target.word_at(index + i < words ? index + i : 0).peek();
+    if (!target.peek().has_slices()) return found;  // the bits of a free block have no meaning
     QUARRY_UNROLL_4
     for (std::uint32_t i = 0; i < words_read_at_once; ++i) {
       if (count_ones(found.slices) < count && count_ones(read[i]) > count_ones(found.slices)) {

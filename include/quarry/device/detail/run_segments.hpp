@@ -277,6 +277,10 @@ class run_segments {
                                        std::uint32_t block_index, std::uint32_t count) {
     simt::fence_before_stores();
     block_state const previous = block_of(closed, number, block_index).announce(count);
+    std::uint32_t const segment = closed.run.first() + number;
+    if (previous.count() <= 0)
+      simt::indirect_call(&slice_return::advertise_announced, *closed.state, closed.id, segment,
+                          block_index);
     std::uint32_t full = 0;
     QUARRY_NO_UNROLL
     for (std::uint32_t i = 0; i < words_per_block; ++i)
@@ -288,9 +292,8 @@ class run_segments {
     // If no word became full, this lane owns no slice and no uncounted word of the block after it
     // set the last bits. Then the segment may have another use by now.
     bool const is_same = new_state.generation() == previous.generation();
-    std::uint32_t const segment = closed.run.first() + number;
-    if (is_same && (previous.count() <= 0 || target.is_complete(new_state)) &&
-        simt::indirect_call(&slice_return::follow_release, *closed.state, closed.id,
+    if (is_same && target.is_complete(new_state) &&
+        simt::indirect_call(&slice_return::finish_release, *closed.state, closed.id,
                             previous.generation(), segment, block_index, 0, new_state))
       simt::indirect_call(&slice_return::return_segment, *closed.state, closed.id, segment);
   }

@@ -141,6 +141,10 @@ struct alignas(64) segment_entry {
     [[nodiscard]] QUARRY_HD bool knows(std::uint32_t blocks) const {
       return blocks - 1 <= known_blocks() - 1;
     }
+    /// The number of free blocks: while the segment is retired, all blocks of its use.
+    [[nodiscard]] QUARRY_HD std::uint32_t free_blocks() const {
+      return static_cast<std::uint32_t>(bits & (retired - 1));
+    }
   };
 
   word use;
@@ -182,18 +186,26 @@ struct alignas(64) segment_entry {
   }
 
   /// Adds `added` free blocks to the segment, which has `blocks` blocks. Returns true if all blocks
-  /// are free and the caller must return the segment.
+  /// are free and the caller must return the segment. Then it calls `simt::fence_after_loads`
+  /// before it changes what the segment's earlier owners wrote.
   [[nodiscard]] QUARRY_HD bool add_free_blocks(std::uint32_t added, std::uint32_t blocks) {
+    simt::fence_before_stores();
     word current = counter().fetch_add(added, segment_count_order) + added;  // (S)
     return (current & (one_generation - 1)) == blocks &&
-           counter().compare_exchange(current, current | retired, simt::acq_rel);  // (S)
+           counter().compare_exchange(current, current | retired, simt::fenced_acq_rel);  // (S)
   }
 
-  /// Completes a retirement that `add_free_blocks` began: sets the number of free blocks, which was
-  /// `blocks`, to 0 and begins the next generation. All blocks of the segment have that generation.
-  QUARRY_HD void end_retirement(std::uint32_t blocks) {
-    word const previous = simt::load_owned(count);
-    counter().fetch_add(to_next_generation(previous, 0) - retired - blocks, simt::release);  // (S)
+  /// Returns the state, for the lane that has just retired the segment.
+  [[nodiscard]] QUARRY_HD idle_state load_retired_state() {
+    return {counter().load(simt::relaxed)};  // (H) no other lane changes it now
+  }
+
+  /// Completes a retirement that `add_free_blocks` began: sets the number of free blocks to 0 and
+  /// begins the next generation. All blocks of the segment have that generation. `ended` is the
+  /// state since the retirement.
+  QUARRY_HD void end_retirement(idle_state ended) {
+    counter().fetch_add(to_next_generation(ended.bits, 0) - retired - ended.free_blocks(),
+                        simt::release);  // (S)
   }
 
   /// Begins the next generation of a segment that the caller owns and of which no slice was

@@ -7,7 +7,8 @@
 namespace quarry::inline QUARRY_ABI::detail {
 
 /// The bits of 64 slices of a slice block. A bit is 1 if its slice was freed and can be claimed. It
-/// is 0 if the slice is in use, was never allocated, belongs to a free block, or does not exist.
+/// is 0 if the slice is in use, was never allocated, or does not exist. In a free block it has no
+/// meaning (block.hpp).
 ///
 /// Problem. A slice's bytes are plain memory: the old owner's accesses must happen before the new
 /// owner's.
@@ -18,9 +19,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// only if other lanes claimed some of them first.
 ///
 ///   label  statement                                    partner  guarantee
-///   (R)    `release` sets bits after the last access    (C) (A)  only RMWs change the word before
+///   (R)    `release` sets bits after the last access    (C)      only RMWs change the word before
 ///   (C)    `claim` clears bits before the first access  (R)      (C), so it synchronizes with (R)
-///   (A)    `observe` reads all bits                     (R)      synchronizes with each (R)
 ///   (E)    `reset` writes the word                               the caller's
 ///   (L)    `peek` picks bits to try; (C) decides                 none
 class slice_word {
@@ -35,10 +35,6 @@ class slice_word {
   }
 
   [[nodiscard]] QUARRY_HD word peek() const { return bits_.load(simt::relaxed); }  // (L)
-
-  /// Returns the word. After `simt::fence_after_loads`, the caller sees the earlier accesses of the
-  /// lanes that set the bits. One fence suffices for several calls.
-  [[nodiscard]] QUARRY_HD word observe() const { return bits_.load(slice_observe_order); }  // (A)
 
   /// Claims those of `slices` that are still free; returns the previous word.
   [[nodiscard]] QUARRY_HD word claim(word slices) const {

@@ -18,6 +18,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///   label  statement                              partner  guarantee
 ///   (U)    sets a bit of `advertised`, acq_rel    (D)      RMWs of one word: the later one sees
 ///   (D)    clears bits                            (U)      what the earlier one released
+///          (on CUDA, after an announcement, as block.hpp says of its RMWs)
 ///   (V)    reads the block again (block.hpp)      (U)      no hint is lost
 ///   (N)    reads a segment's use (segment_entry)           the use of the block's generation
 ///   (G)    sees that a bit is one                 (D)      (V) of a later (D) sees the slices
@@ -42,18 +43,10 @@ class slice_return {
                           count_ones(slices));
       return {0, true, false};
     }
-    word const old = target.word_at(index % words_per_block).release(slices);
-    word const full = target.mask(index % words_per_block);
-    bool const fills_word = old != full && (old | slices) == full;
-    block_state const new_state =
-        fills_word ? target.count_full_words(1)
-                   : block_state{previous.bits() + count_ones(slices) * block_state::one_slice};
-    bool ends_segment = false;
-    if (previous.count() <= 0 || (old & slices) != 0 || target.is_complete(new_state))
-      ends_segment =
-          simt::indirect_call(&follow_release, state, id, generation, segment,
-                              index / words_per_block, count_ones(old & slices), new_state);
-    return {old & slices, false, ends_segment};
+    if (previous.count() <= 0)
+      return simt::indirect_call(&advertise_and_set_bits, state, id, segment, index, slices,
+                                 previous);
+    return set_bits(state, id, target, segment, index, slices, previous);
   }
 
   /// Does the same in the segment's use `use`, for a lane without others, and returns the segment
@@ -85,43 +78,49 @@ class slice_return {
     simt::indirect_call(&follow_late, state, segment, block_index, new_state);
   }
 
-  /// Completes a release after which the block's state was `new_state`. `double_freed` is the
-  /// number of released slices that were already free. The block may need an advertisement, or may
-  /// be complete. Returns whether the lane has retired the segment, and must return it.
-  QUARRY_SLOW static bool follow_release(heap_state& state, size_class id, std::uint32_t generation,
+  /// Ends a release after which the block's state was `new_state`: makes the block free if it is
+  /// complete. `double_freed` is the number of released slices that were already free. Returns
+  /// whether the lane has retired the segment, and must return it.
+  ///
+  /// A free block is advertised, too, but not here: the block has had slices to claim, so its bit
+  /// is one, or another lane is about to set it.
+  QUARRY_SLOW static bool finish_release(heap_state& state, size_class id, std::uint32_t generation,
                                          std::uint32_t segment, std::uint32_t block_index,
                                          std::uint32_t double_freed, block_state new_state) {
     block const target = state.block_at(id, segment, block_index);
     if (double_freed != 0) new_state = target.retract(double_freed);
     // otherwise other lanes have returned the segment, and their releases have completed this one
-    return new_state.generation() == generation &&
-           simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state);
+    return new_state.generation() == generation && target.close(new_state) &&
+           state.segments[segment].add_free_blocks(1, state.blocks_of(id));
+  }
+
+  /// Records that the block may hold claimable slices, for a lane that has announced slices to it,
+  /// and has neither set their bits nor retracted them. Until then the announcement keeps the block
+  /// from becoming free, and so the use of the segment from ending. Unlike `advertise`, the lane
+  /// need not check that.
+  QUARRY_SLOW static void advertise_announced(heap_state& state, size_class id,
+                                              std::uint32_t segment, std::uint32_t block_index) {
+    word const bit = word{1} << block_index % bits_per_word;
+    if (state.advertised_at(segment, block_index / bits_per_word)
+            .fetch_or(bit, simt::fenced_acq_rel) == 0)  // (U)
+      state.class_tree(id).insert(segment);
   }
 
   /// Completes a change of the block's state to `new_state` by a lane that knew the block in
-  /// another generation, or as closed.
+  /// another generation, or as closed, or that left it. The block may need an advertisement, or may
+  /// be complete.
   QUARRY_SLOW static void follow_late(heap_state& state, std::uint32_t segment,
                                       std::uint32_t block_index, block_state new_state) {
     simt::fence_after_loads();                               // and after the change
     segment_use const use = state.segments[segment].load();  // (N) of segment_entry
     if (!use.is_slices() || use.generation() != new_state.generation()) return;
     size_class const id = use.slices_class();
-    if (block_index < state.blocks_of(id) &&
-        simt::indirect_call(&close_or_advertise, state, id, segment, block_index, new_state))
-      simt::indirect_call(&return_segment, state, id, segment);
-  }
-
-  /// Makes the block, whose state became `new_state`, free if it is complete. Advertises the block
-  /// if it has claimable slices. Requires that `id` is the class of the state's generation. Returns
-  /// whether the lane has retired the segment, and must return it.
-  QUARRY_SLOW static bool close_or_advertise(heap_state& state, size_class id,
-                                             std::uint32_t segment, std::uint32_t block_index,
-                                             block_state new_state) {
-    simt::fence_after_loads();
-    block const target = state.block_at(id, segment, block_index);
-    bool const is_free = target.close(new_state);
-    if (new_state.count() > 0) simt::indirect_call(&advertise, state, id, segment, block_index);
-    return is_free && state.segments[segment].add_free_blocks(1, state.blocks_of(id));
+    if (block_index >= state.blocks_of(id)) return;
+    if (state.block_at(id, segment, block_index).close(new_state)) {
+      add_free_blocks(state, id, segment, 1);
+    } else if (new_state.count() > 0) {
+      simt::indirect_call(&advertise, state, id, segment, block_index);
+    }
   }
 
   /// Advertises those blocks of mask `index` that the caller retired unused, and adds them to the
@@ -155,7 +154,7 @@ class slice_return {
                                           simt::lane_mask returning, size_class id,
                                           std::uint32_t segment) {
     bool const returns_own = (returning >> simt::lane_group::own_lane() & 1) != 0;
-    ended_use ended{0};
+    segment_entry::idle_state ended{0};
     if (returns_own) ended = simt::indirect_call(&begin_return, state, id, segment);
     callers.sync();
     QUARRY_NO_UNROLL
@@ -166,7 +165,7 @@ class slice_return {
       returning &= ~lanes;
     }
     callers.sync();  // extends the release of (E) to the members' changes
-    if (returns_own) simt::indirect_call(&end_return, state, id, segment);
+    if (returns_own) simt::indirect_call(&end_return, state, id, segment, ended);
   }
 
   /// Records that the block may hold claimable slices.
@@ -193,6 +192,35 @@ class slice_return {
   static constexpr size_class no_class = ~size_class{0};
 
  private:
+  /// The second part of a release: the slices are announced, and the block's state was `previous`.
+  [[nodiscard]] QUARRY_HD static result set_bits(heap_state& state, size_class id,
+                                                 block const& target, std::uint32_t segment,
+                                                 std::uint32_t index, word slices,
+                                                 block_state previous) {
+    word const old = target.word_at(index % words_per_block).release(slices);
+    word const full = target.mask(index % words_per_block);
+    bool const fills_word = old != full && (old | slices) == full;
+    block_state const new_state =
+        fills_word ? target.count_full_words(1)
+                   : block_state{previous.bits() + count_ones(slices) * block_state::one_slice};
+    bool ends_segment = false;
+    if ((old & slices) != 0 || target.is_complete(new_state))
+      ends_segment =
+          simt::indirect_call(&finish_release, state, id, previous.generation(), segment,
+                              index / words_per_block, count_ones(old & slices), new_state);
+    return {old & slices, false, ends_segment};
+  }
+
+  /// Does the same for the first free slices of a block.
+  QUARRY_SLOW static result advertise_and_set_bits(heap_state& state, size_class id,
+                                                   std::uint32_t segment, std::uint32_t index,
+                                                   word slices, block_state previous) {
+    std::uint32_t const block_index = index / words_per_block;
+    advertise_announced(state, id, segment, block_index);
+    return set_bits(state, id, state.block_at(id, segment, block_index), segment, index, slices,
+                    previous);
+  }
+
   /// Sets the block's bit. Returns false if the segment no longer belongs to class `id`.
   QUARRY_SLOW static bool set_bit(heap_state& state, size_class id, std::uint32_t segment,
                                   std::uint32_t block_index) {
@@ -219,80 +247,58 @@ class slice_return {
     return may_hold_slices ? use.slices_class() : no_class;
   }
 
-  /// What lanes must know of a segment's use to renew its blocks.
-  struct ended_use {
-    word bits;  // generation: 20, unused: 11, whether all blocks have it: 1, blocks of the use: 32
-
-    [[nodiscard]] QUARRY_HD static ended_use of(std::uint32_t generation, bool knows_all,
-                                                std::uint32_t blocks) {
-      return {word{blocks} << 32 | (knows_all ? 1u << 31 : 0u) | generation};
-    }
-    [[nodiscard]] QUARRY_HD std::uint32_t generation() const {
-      return static_cast<std::uint32_t>(bits) & block_state::last_generation;
-    }
-    [[nodiscard]] QUARRY_HD bool knows_all() const { return (bits >> 31 & 1) != 0; }
-    [[nodiscard]] QUARRY_HD std::uint32_t blocks() const {
-      return static_cast<std::uint32_t>(bits >> 32);
-    }
-  };
-
-  /// Ends the segment's use: no lane finds its slices from now on.
-  QUARRY_SLOW static ended_use begin_return(heap_state& state, size_class id,
-                                            std::uint32_t segment) {
+  /// Ends the segment's use: no lane finds its slices from now on. Returns the segment's state.
+  QUARRY_SLOW static segment_entry::idle_state begin_return(heap_state& state, size_class id,
+                                                            std::uint32_t segment) {
     segment_entry& entry = state.segments[segment];
-    std::uint32_t const blocks = state.blocks_of(id);
+    segment_entry::idle_state const ended = entry.load_retired_state();  // in flight meanwhile
     entry.store(segment_use::free_use());
-    state.class_tree(id).claim(segment);
-    simt::fence_before_stores();
+    simt::fence_before_stores();  // and after the loads of (S)
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i * bits_per_word < blocks; ++i) {
+    for (std::uint32_t i = 0; i * bits_per_word < state.blocks_of(id); ++i) {
       state.advertised_at(segment, i)
           .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
     }
-    segment_entry::idle_state const idle = entry.load_idle_state();
-    return ended_use::of(idle.generation(), idle.knows(state.blocks_per_segment), blocks);
+    state.class_tree(id).claim(segment);
+    return ended;
   }
 
-  /// Moves all blocks of the segments of `lanes` to their next generation, and opens those blocks
-  /// that the ended uses had. Also the other blocks get the next generation, so that a lane that
-  /// opens a run need not examine them (run_segments). The members of `callers` change adjacent
-  /// words. `state` is the heap of `lanes`.
+  /// Moves all blocks of the segments of `lanes` to their next generation, clears the bits of those
+  /// blocks that the ended uses had, and opens these. Also the other blocks get the next
+  /// generation, so that a lane that opens a run need not examine them (run_segments). The members
+  /// of `callers` change adjacent words. `state` is the heap of `lanes`.
   QUARRY_SLOW static void renew_blocks(heap_state& state, simt::lane_group callers,
                                        simt::lane_mask lanes, std::uint32_t segment,
-                                       ended_use ended) {
+                                       segment_entry::idle_state ended) {
     std::uint32_t const shift = state.segment_shift;
     word* const all_words = &state.word_at(0, 0);
     QUARRY_NO_UNROLL
-    for (simt::lane_mask rest = lanes; rest != 0; rest &= rest - 1) {
-      std::uint32_t const lane = lowest_one(rest);
-      ended_use const last = callers.broadcast(ended, lane);
-      word* const states =
-          all_words + (1u << (shift - 10)) +
-          std::size_t{callers.broadcast(segment, lane)} * heap_state::stride_of_bits(shift);
+    for (; lanes != 0; lanes &= lanes - 1) {
+      std::uint32_t const lane = lowest_one(lanes);
+      segment_entry::idle_state const last = callers.broadcast(ended, lane);
+      word* const words = all_words + std::size_t{callers.broadcast(segment, lane)} *
+                                          heap_state::stride_of_bits(shift);
+      word* const states = words + (1u << (shift - 10));
       std::uint32_t const next = block_state::next_generation(last.generation());
+      bool const knows_all = last.knows(1u << (shift - 14));
       QUARRY_UNROLL_4
       for (std::uint32_t i = callers.rank(); i < 1u << (shift - 14); i += callers.size()) {
         block const target{nullptr, states[i], 0};
-        target.change_generation(last.knows_all() ? last.generation() : target.generation(), next);
+        target.renew(knows_all ? last.generation() : target.generation(), next,
+                     heap_state::block_with_state(shift, i) < last.free_blocks());
       }
-    }
-    callers.sync();  // a block must not be open in the ended generation
-    QUARRY_NO_UNROLL
-    for (; lanes != 0; lanes &= lanes - 1) {
-      std::uint32_t const lane = lowest_one(lanes);
-      ended_use const last = callers.broadcast(ended, lane);
-      word* const words = all_words + std::size_t{callers.broadcast(segment, lane)} *
-                                          heap_state::stride_of_bits(shift);
-      QUARRY_NO_UNROLL
-      for (std::uint32_t i = callers.rank(); i < last.blocks(); i += callers.size())
-        heap_state::block_in(words, shift, slices_per_block, i).open_unused();
+      QUARRY_UNROLL_4
+      for (std::uint32_t i = 2 * callers.rank(); i < last.free_blocks() * words_per_block;
+           i += 2 * callers.size())
+        simt::store_pair(words[i], {0, 0});  // no lane reads these bits now
     }
   }
 
   /// Gives a segment to other uses, all of whose blocks have the next generation.
-  QUARRY_SLOW static void end_return(heap_state& state, size_class id, std::uint32_t segment) {
+  QUARRY_SLOW static void end_return(heap_state& state, size_class id, std::uint32_t segment,
+                                     segment_entry::idle_state ended) {
     // (E) the insertion into the tree publishes all changes
-    state.segments[segment].end_retirement(state.blocks_of(id));
+    state.segments[segment].end_retirement(ended);
     state.segment_counts[id].subtract(1);
     state.segment_tree().insert(segment);
     state.free_segments.add(1);
