@@ -33,7 +33,7 @@ def symbols(files, *columns):
 
 
 def path_of(symbol):
-    """quarry::v0_1_layout_6::registry::name_of[abi:cxx11](unsigned int) -> quarry, registry, name_of"""
+    """quarry::v0_1_layout_7::registry::name_of[abi:cxx11](unsigned int) -> quarry, registry, name_of"""
     path = re.sub(r"\[abi:\w+\]", "", symbol).split("(")[0].split("::")
     return [name for name in path if not ABI.fullmatch(name)]
 

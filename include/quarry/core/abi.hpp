@@ -5,7 +5,7 @@
 // If a program and a plugin define the same symbol, the dynamic linker uses the program's symbol
 // for both. This includes inline functions and templates. So all of Quarry lies in an inline
 // namespace that is named after its version: code says `quarry::pool`, and the linker sees
-// `quarry::v0_1_layout_6::pool`.
+// `quarry::v0_1_layout_7::pool`.
 #pragma once
 
 #include "quarry/core/version.h"
@@ -15,7 +15,7 @@
 /// `process_lists` or type-stable memory changes in its layout or in the meaning of its bits.
 /// Copies with different numbers share nothing. src/host/registry/process_layout.cpp does not
 /// compile if a layout changed.
-#define QUARRY_STATE_LAYOUT 6
+#define QUARRY_STATE_LAYOUT 7
 
 /// The inline namespace. Its name holds the major and minor version, which may break the interface,
 /// and the layout number.

@@ -16,7 +16,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 struct process_layout {
-  static_assert(QUARRY_STATE_LAYOUT == 6);
+  static_assert(QUARRY_STATE_LAYOUT == 7);
 
   static_assert(sizeof(process_state) == 524312);
   static_assert(offsetof(process_state, changes) == 524288);
@@ -83,6 +83,12 @@ struct process_layout {
   static_assert(offsetof(chunk_table::chunk, link_prev_) == 16);
   static_assert(sizeof(base_table) == 64);
   static_assert(sizeof(object_starts) == 1065224);
+  static_assert(sizeof(object_starts::leaf) == 1249408);
+  static_assert(offsetof(object_starts::leaf, large) == 65536);
+  static_assert(offsetof(object_starts::leaf, small) == 200800);
+  static_assert(sizeof(object_starts::small_starts) == 32);
+  static_assert(offsetof(object_starts::small_starts, offsets) == 8);
+  static_assert(sizeof(object_starts::start_bits) == 512);
   static_assert(sizeof(slice_map) == 262144);
   static_assert(sizeof(slice_block) == 8296);
   static_assert(sizeof(slice_group) == 16);

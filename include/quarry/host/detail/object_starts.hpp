@@ -91,8 +91,9 @@ class start_bitmap {
 /// A map page is 64 KiB, and a subpage 4 KiB. There are three sizes of allocations:
 ///   smaller than a subpage: a map page in which such an allocation has started has a bit for each
 ///     16 bytes. For each 64 bits, one bit marks the words that are not zero.
-///   smaller than a map page: at most one starts in a subpage. Each subpage has a byte for the
-///     offset of the start, and each map page has a bit for each subpage.
+///   smaller than a map page: at most one starts in a subpage. A map page in which a smaller
+///     allocation has started has a record, with a bit for each subpage and a byte for the offset
+///     of the start in it.
 ///   larger: at most one starts in a map page. Each map page stores the number of that chunk, and a
 ///     set has the map pages in which a larger allocation starts.
 /// An allocation smaller than a map page that contains an address starts in the address's map page
@@ -101,8 +102,8 @@ class start_bitmap {
 /// One thread writes while others read. The entries that lead to an allocation do not change while
 /// it is allocated. Another entry may change between two loads of a reader. It then gives a start
 /// behind the address or before the allocation, so the reader still finds the allocation. O(1). The
-/// cost is 38 bytes per map page, and 512 bytes for a map page in which an allocation smaller than
-/// a subpage has started.
+/// cost is 6 bytes per map page, 32 bytes for a map page in which an allocation smaller than a map
+/// page has started, and 512 bytes for one in which an allocation smaller than a subpage has.
 class object_starts {
  public:
   static constexpr std::uint64_t end = std::uint64_t{1} << 48;
@@ -116,6 +117,45 @@ class object_starts {
     single_writer<word> lines[map_page / line_bytes];
   };
   static_assert(map_page / line_bytes == bits_per_word);
+  static constexpr std::uint32_t subpages_of_page = map_page / subpage;
+
+  /// The starts of allocations smaller than a map page in a map page. Zeros are no starts.
+  class small_starts {
+   public:
+    single_writer<word> lines;  // marks the words of the start bits that are not zero
+    single_writer<std::uint8_t> offsets[subpages_of_page];  // in units
+
+    /// Marks the subpages in which an allocation starts that has an offset, and has the address of
+    /// the start bits: one load gives both.
+    class contents {
+     public:
+      contents(word value) : value_{value} {}
+      [[nodiscard]] word subpages() const { return value_ >> address_bits; }
+      /// Null: no allocation smaller than a subpage has started there.
+      [[nodiscard]] start_bits* bits() const {
+        return reinterpret_cast<start_bits*>(value_ & low_bits(address_bits));
+      }
+
+     private:
+      word value_;
+    };
+    [[nodiscard]] contents load_contents() const { return contents_.load_acquire(); }
+    void set_bits(start_bits* bits) {
+      contents_ = contents_ | reinterpret_cast<std::uintptr_t>(bits);
+    }
+    void insert(std::uint32_t subpage) { contents_ = contents_ | flag(subpage); }
+    void erase(std::uint32_t subpage) { contents_ = contents_ & ~flag(subpage); }
+
+   private:
+    static constexpr std::uint32_t address_bits = 48;  // the system maps memory below 2^48
+    static_assert(address_bits + subpages_of_page == bits_per_word);
+    [[nodiscard]] static constexpr word flag(std::uint32_t subpage) {
+      return word{1} << address_bits << subpage;
+    }
+
+    single_writer<word> contents_;
+  };
+  static_assert(sizeof(small_starts) == 32);
 
  public:
   /// The existing leaves and the memory of start bits, for the thread that writes.
@@ -149,20 +189,20 @@ class object_starts {
     leaf& branch = *found;
     std::uint64_t const offset = base % leaf_bytes;
     std::uint64_t const page = offset / map_page;
-    if (size < subpage) {
-      if (branch.small[page] == nullptr)
-        branch.small[page] = made.slabs.back() + (bits_of_slab - made.unused--);
-      start_bits& small = *branch.small[page];
-      auto& bits = small.lines[offset / line_bytes % bits_per_word];
-      auto& lines = branch.lines[page];
-      bits = bits | word{1} << offset / unit % bits_per_word;
-      lines = lines | word{1} << offset / line_bytes % bits_per_word;
-      return;
-    }
     if (size < map_page) {
-      auto& subpages = branch.subpages[page];
-      branch.offsets[offset / subpage] = static_cast<std::uint8_t>(offset % subpage / unit);
-      subpages = static_cast<std::uint16_t>(subpages | 1u << offset / subpage % subpages_of_page);
+      if (branch.numbers[page] == 0) branch.numbers[page] = ++branch.records;
+      small_starts& small = branch.small[branch.numbers[page] - 1];
+      if (size < subpage) {
+        if (small.load_contents().bits() == nullptr)
+          small.set_bits(made.slabs.back() + (bits_of_slab - made.unused--));
+        auto& bits = small.load_contents().bits()->lines[offset / line_bytes % bits_per_word];
+        bits = bits | word{1} << offset / unit % bits_per_word;
+        small.lines = small.lines | word{1} << offset / line_bytes % bits_per_word;
+      } else {
+        std::uint32_t const number = offset / subpage % subpages_of_page;
+        small.offsets[number] = static_cast<std::uint8_t>(offset % subpage / unit);
+        small.insert(number);
+      }
       return;
     }
     branch.large[page] = chunk + 1;
@@ -175,18 +215,15 @@ class object_starts {
     if (found == nullptr) return;
     leaf& branch = *found;
     std::uint64_t const offset = base % leaf_bytes;
-    if (size < subpage) {
-      start_bits& small = *branch.small[offset / map_page];
-      auto& bits = small.lines[offset / line_bytes % bits_per_word];
-      bits = bits & ~(word{1} << offset / unit % bits_per_word);
-      auto& lines = branch.lines[offset / map_page];
-      lines = lines & ~(word{bits == 0} << offset / line_bytes % bits_per_word);
-      return;
-    }
     if (size < map_page) {
-      auto& subpages = branch.subpages[offset / map_page];
-      subpages =
-          static_cast<std::uint16_t>(subpages & ~(1u << offset / subpage % subpages_of_page));
+      small_starts& small = branch.small[branch.numbers[offset / map_page] - 1];
+      if (size < subpage) {
+        auto& bits = small.load_contents().bits()->lines[offset / line_bytes % bits_per_word];
+        bits = bits & ~(word{1} << offset / unit % bits_per_word);
+        small.lines = small.lines & ~(word{bits == 0} << offset / line_bytes % bits_per_word);
+      } else {
+        small.erase(offset / subpage % subpages_of_page);
+      }
       return;
     }
     branch.with_large.erase(offset / map_page);
@@ -254,18 +291,18 @@ class object_starts {
   static constexpr std::uint64_t map_pages = 1 << map_page_bits;  // per leaf
   static constexpr std::uint64_t leaf_bytes = map_page * map_pages;
   static constexpr std::uint64_t leaves = end / leaf_bytes;
-  static constexpr std::uint32_t subpages_of_page = map_page / subpage;
   static constexpr bytes slab_bytes = 16 << 10;
   static constexpr std::uint32_t bits_of_slab = slab_bytes / sizeof(start_bits);
   static_assert(subpages_of_page == 16 && leaves == 1 << root_bits);
 
+  friend struct process_layout;
+
   struct leaf {
-    single_writer<start_bits*> small[map_pages];  // null: no small allocation has started there
-    single_writer<word> lines[map_pages];         // marks the words of `small` that are not zero
-    single_writer<std::uint16_t> subpages[map_pages];  // in which an allocation starts
-    single_writer<std::uint8_t> offsets[map_pages * subpages_of_page];  // of these, in units
+    single_writer<std::uint16_t> numbers[map_pages];  // of the record, plus 1; 0: it has none
     single_writer<std::uint32_t> large[map_pages];
     start_bitmap<map_page_bits> with_large;
+    alignas(32) small_starts small[map_pages];  // in the order in which map pages needed one
+    std::uint16_t records;                      // of these, for the thread that writes
   };
 
   [[gnu::noinline]] static void add_slab(made_leaves& made) {
@@ -281,21 +318,25 @@ class object_starts {
                                                                  std::uint64_t map_page_number,
                                                                  bytes limit) {
     // Hardly any branches: where the last start lies cannot be predicted.
-    std::uint64_t const page = map_page_number % map_pages, base = map_page_number * map_page;
+    std::uint16_t const number = branch.numbers[map_page_number % map_pages].load_acquire();
+    if (number == 0) return 0;
+    small_starts const& small = branch.small[number - 1];
+    std::uint64_t const base = map_page_number * map_page;
     auto const own_subpage = static_cast<std::uint32_t>(limit / subpage);
-    word subpages = branch.subpages[page].load_acquire() & low_bits(own_subpage + 1);
+    auto const contents = small.load_contents();
+    word subpages = contents.subpages() & low_bits(own_subpage + 1);
     // The order matters. If the subpage of `limit` has its bit, the offset is that of its start or
     // of a later one. While an allocation covers `limit`, both are behind `limit`, or are its own.
-    bool const is_behind = branch.offsets[page * subpages_of_page + own_subpage].load_acquire() >
-                           limit % subpage / unit;
+    bool const is_behind = small.offsets[own_subpage].load_acquire() > limit % subpage / unit;
     subpages &= ~(word{is_behind} << own_subpage);
     std::uint32_t const last = highest_one(subpages | 1);
-    bytes const offset = branch.offsets[page * subpages_of_page + last].load_acquire() * unit;
+    bytes const offset = small.offsets[last].load_acquire() * unit;
     std::uint64_t const found = subpages == 0 ? 0 : base + last * subpage + offset;
     auto const own_line = static_cast<std::uint32_t>(limit / line_bytes);
-    word const lines = branch.lines[page].load_acquire() & low_bits(own_line + 1);
-    start_bits const* const small = lines == 0 ? nullptr : branch.small[page].load_acquire();
-    return small == nullptr ? found : std::max(found, last_small_of(*small, lines, base, limit));
+    if (contents.bits() == nullptr) return found;
+    word const lines = small.lines.load_acquire() & low_bits(own_line + 1);
+    return lines == 0 ? found
+                      : std::max(found, last_small_of(*contents.bits(), lines, base, limit));
   }
   /// The last start of an allocation smaller than a subpage in the map page at `base`, up to the
   /// offset `limit`; 0 if there is none. `lines` marks the words that are not zero up to `limit`.
