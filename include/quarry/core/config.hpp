@@ -46,6 +46,6 @@ namespace quarry::inline QUARRY_ABI {
 
 /// The version of the layout of the in-kernel heap's shared state. A kernel refuses a heap of
 /// another version (heap_build).
-inline constexpr std::uint32_t layout_version = 8;
+inline constexpr std::uint32_t layout_version = 9;
 
 }  // namespace quarry::inline QUARRY_ABI
