@@ -172,8 +172,7 @@ class run_segments {
     for (std::uint32_t i = 0; i < count; ++i) {
       QUARRY_NO_UNROLL
       for (std::uint32_t mask = 0; mask < masks; ++mask) {
-        state.advertised_at(first + i, mask)
-            .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
+        state.advertised_at(first + i, mask).store(0, simt::fenced_release);  // (D)
       }
       auto const ended = state.segments[first + i].load_idle_state();
       std::uint32_t const next = block_state::next_generation(ended.generation());

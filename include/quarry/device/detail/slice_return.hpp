@@ -17,8 +17,10 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///
 ///   label  statement                              partner  guarantee
 ///   (U)    sets a bit of `advertised`, acq_rel    (D)      RMWs of one word: the later one sees
-///   (D)    clears bits                            (U)      what the earlier one released
-///          (on CUDA, after an announcement, as block.hpp says of its RMWs)
+///   (D)    clears bits, acq_rel                   (U)      what the earlier one released
+///          (after an announcement (U) is relaxed on CUDA, as block.hpp says of its RMWs)
+///   (D)    stores zero, release, when the use     (U)      a later (U) sees the use just stored
+///          ended                                           (a store, for which no lane waits)
 ///   (V)    reads the block again (block.hpp)      (U)      no hint is lost
 ///   (N)    reads a segment's use (segment_entry)           the use of the block's generation
 ///   (G)    sees that a bit is one                 (D)      (V) of a later (D) sees the slices
@@ -254,11 +256,10 @@ class slice_return {
     segment_entry::idle_state const ended = entry.load_retired_state();  // in flight meanwhile
     entry.store(segment_use::free_use());
     simt::fence_before_stores();  // and after the loads of (S)
+    std::uint32_t const blocks = state.blocks_of(id);
     QUARRY_NO_UNROLL
-    for (std::uint32_t i = 0; i * bits_per_word < state.blocks_of(id); ++i) {
-      state.advertised_at(segment, i)
-          .fetch_and(0, simt::fenced_release);  // (D) a late (U) sees the use just stored
-    }
+    for (std::uint32_t i = 0; i * bits_per_word < blocks; ++i)
+      state.advertised_at(segment, i).store(0, simt::fenced_release);  // (D)
     state.class_tree(id).claim(segment);
     return ended;
   }
