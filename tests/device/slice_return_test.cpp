@@ -124,6 +124,35 @@ TEST(SliceReturn, TheLastLaneThatLeavesFreesTheBlock) {
   a.expect_sound();
 }
 
+/// A late free announces a slice to a block of which no slice is free. So no lane that frees slices
+/// meanwhile brings the count above zero, and none of them advertises the block.
+TEST(SliceReturn, AdvertisesABlockThatALateFreeMadeFree) {
+  full_segment a{32};
+  block const first = a.state.block_at(a.id, 0, 0);
+  (void)first.announce(1);
+  a.release_all_of_block(0);
+  EXPECT_FALSE(first.peek().is_free());
+  slice_return::retract_announcement(a.state, 0, 0, 1);
+  EXPECT_TRUE(first.peek().is_free());
+  EXPECT_TRUE(a.is_advertised(0));
+  a.expect_sound();
+}
+
+/// As before, but the block becomes free when a claimer leaves that found nothing.
+TEST(SliceReturn, AdvertisesABlockThatAClaimerMadeFree) {
+  full_segment a{32};
+  block const first = a.state.block_at(a.id, 0, 0);
+  (void)first.reserve(slices_per_block);
+  (void)first.announce(slices_per_block + 1);
+  a.release_all_of_block(0);
+  slice_return::retract_announcement(a.state, 0, 0, slices_per_block + 1);
+  EXPECT_FALSE(a.is_advertised(0)) << "the claimer has reserved all slices";
+  slice_return::follow_late(a.state, 0, 0, first.leave(slices_per_block, false));
+  EXPECT_TRUE(first.peek().is_free());
+  EXPECT_TRUE(a.is_advertised(0));
+  a.expect_sound();
+}
+
 TEST(SliceReturn, AdvertisesSlicesAgainThatAReservationHid) {
   full_segment a{640};
   EXPECT_EQ(a.release(0, 1), 0u);

@@ -118,11 +118,12 @@ class slice_return {
     if (!use.is_slices() || use.generation() != new_state.generation()) return;
     size_class const id = use.slices_class();
     if (block_index >= state.blocks_of(id)) return;
-    if (state.block_at(id, segment, block_index).close(new_state)) {
-      add_free_blocks(state, id, segment, 1);
-    } else if (new_state.count() > 0) {
-      simt::indirect_call(&advertise, state, id, segment, block_index);
-    }
+    // Also a block that is free now: this lane's announcement may have kept the count above zero
+    // while others announced their slices, so that no other lane advertises the block. Until it is
+    // counted as free, the use stays.
+    bool const is_free = state.block_at(id, segment, block_index).close(new_state);
+    if (new_state.count() > 0) simt::indirect_call(&advertise, state, id, segment, block_index);
+    if (is_free) add_free_blocks(state, id, segment, 1);
   }
 
   /// Advertises those blocks of mask `index` that the caller retired unused, and adds them to the
