@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every interleaving of three lanes: a late free that admits a claimer to a segment without
-// allocations, that claimer, and a lane that takes the segment back and uses it for another class.
+// Runs every interleaving of three lanes: a late free that admits a claimer to a segment or a block
+// without allocations, that claimer, and a lane that takes the segment back and uses it again.
 // The model runs the heap itself, and not a copy of its protocol.
 #include "support/explore.hpp"
 #include "support/fibers_allowed.hpp"
@@ -137,6 +137,80 @@ TEST(LateClaimModel, AClaimerThatALateFreeAdmitsLeavesTheNextUseIntact) {
       }
     }
   }
+}
+
+/// A segment of two blocks. One slice of the first block is in use, and no slice of the second
+/// block was ever allocated. A lane takes the second block back as free and another lane opens it,
+/// while a claimer that a late free admitted is inside.
+class opened_block {
+ public:
+  opened_block()
+      : owner_{{.bytes = segment, .segment_bytes = segment, .backend_kind = backend::cpu}} {}
+
+  void begin() {
+    owner_.reset();
+    problem_.clear();
+    held_.clear();
+    held_.insert(owner_.ref().malloc(size));
+  }
+  void free_late() {
+    (void)slice_return::release(state(), id, block_state::last_generation, second_block(), 0,
+                                words_per_block, 1);
+  }
+  /// Claims a slice of the second block, and frees it.
+  void claim_and_free() {
+    slice_request request{&state(), id, 1};
+    request.index = words_per_block;
+    request.generation = state().segments[0].load().generation();
+    if (!second_block().peek().has_slices()) return;
+    word const taken = slice_claim::claim_from_used(request, 0, 1);
+    for (word rest = taken; rest != 0; rest &= rest - 1) {
+      std::uint32_t const slice = request.index * bits_per_word + lowest_one(rest);
+      heap_internals::free_now(owner_.ref(), reinterpret_cast<void*>(state().base + slice * size));
+    }
+    if (owner_.fault_count(fault_kind::double_free) != 0) problem_ = "a free was refused";
+  }
+  /// Takes the unused slices back in one step, and opens the second block.
+  void open_again() {
+    auto* const lane = std::exchange(simt::current_lane, nullptr);
+    reclaim_all(state());
+    simt::current_lane = lane;
+    slice_request request{&state(), id, 1};
+    if (slice_claim::revive_block(request, 0, 1) != 0)
+      held_.insert(reinterpret_cast<void*>(state().base + slices_per_block * size));
+  }
+  [[nodiscard]] std::string check() {
+    if (!problem_.empty()) return problem_;
+    if (auto const wrong = owner_.audit(); !wrong.empty()) return wrong.front();
+    return owner_.stats().allocations_in_use == held_.size() ? "" : "a slice was lost";
+  }
+
+ private:
+  static constexpr std::uint32_t size = 32;
+  static constexpr size_class id = size_class_of(size);
+
+  [[nodiscard]] heap_state& state() { return state_of(owner_); }
+  [[nodiscard]] block second_block() { return state().block_at(id, 0, 1); }
+
+  heap owner_;
+  std::set<void*> held_;
+  std::string problem_;
+};
+
+TEST(LateClaimModel, AClaimerPassesNoSliceOnBeforeItsBlockIsOpen) {
+  QUARRY_TEST_USES_FIBERS();
+  if (is_on(mitigation::canary)) GTEST_SKIP() << "tests the heap beneath the mitigations";
+  opened_block observed;
+  expect_all_schedules_hold(
+      [&] {
+        observed.begin();
+        scenario run;
+        run.lanes = {[&] { observed.free_late(); }, [&] { observed.claim_and_free(); },
+                     [&] { observed.open_again(); }};
+        run.check = [&] { return observed.check(); };
+        return run;
+      },
+      {.preemptions = 3});
 }
 
 /// A run of 128 slices is taken back when two slices of one word were never allocated. The other

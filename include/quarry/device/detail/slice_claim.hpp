@@ -155,7 +155,10 @@ class slice_claim {
     return previous & slices;
   }
 
-  /// Leaves the block. Returns `claimed`, or 0 if the block has another generation now.
+  /// Leaves the block. Returns `claimed`, or 0 if the block has another generation now or is closed.
+  /// A block is closed now if a late lane's announcement admitted this lane to a block of which no
+  /// slice was allocated, and another lane opens it after `retire_unused`. Until it is open, a user
+  /// could not free its slices.
   QUARRY_HD static word leave(heap_state& state, entered_word from, word claimed) {
     std::uint32_t const block_index = from.index / words_per_block;
     std::uint32_t const unclaimed = from.requested - count_ones(claimed);
@@ -164,7 +167,7 @@ class slice_claim {
     // The returned reservation may be the only available slices, or may complete the block.
     if (unclaimed != 0 && new_state.count() > 0)
       simt::indirect_call(&slice_return::follow_late, state, from.segment, block_index, new_state);
-    if (claimed == 0 || new_state.generation() == from.generation) return claimed;
+    if (claimed == 0 || new_state.is_open_in(from.generation)) return claimed;
     simt::indirect_call(&slice_return::return_claimed, state, from.segment, from.index, claimed);
     return 0;
   }

@@ -64,12 +64,24 @@ class slice_return {
   }
 
   /// Releases slices of the segment's present use that the caller has claimed and not passed to a
-  /// user. If a double free that was not detected has ended that use, does nothing.
+  /// user. The block is open, or another lane is opening it and has written the word. If a double
+  /// free that was not detected has ended that use, does nothing.
   QUARRY_SLOW static void return_claimed(heap_state& state, std::uint32_t segment,
                                          std::uint32_t index, word slices) {
     segment_use const use = state.segments[segment].load();
-    if (use.is_slices())
-      (void)simt::indirect_call(&release_alone, state, use, segment, index, slices);
+    if (!use.is_slices()) return;
+    size_class const id = use.slices_class();
+    simt::fence_before_stores();
+    block_state const previous =
+        state.block_at(id, segment, index / words_per_block).announce(count_ones(slices));
+    if (previous.is_free() || previous.generation() != use.generation()) {
+      simt::indirect_call(&retract_announcement, state, segment, index / words_per_block,
+                          count_ones(slices));
+      return;
+    }
+    result const released =
+        simt::indirect_call(&advertise_and_set_bits, state, id, segment, index, slices, previous);
+    if (released.ends_segment) simt::indirect_call(&return_segment, state, id, segment);
   }
 
   /// Subtracts an announcement to a block that is closed or has another generation. Until now the
