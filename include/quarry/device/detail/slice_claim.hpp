@@ -155,10 +155,10 @@ class slice_claim {
     return previous & slices;
   }
 
-  /// Leaves the block. Returns `claimed`, or 0 if the block has another generation now or is closed.
-  /// A block is closed now if a late lane's announcement admitted this lane to a block of which no
-  /// slice was allocated, and another lane opens it after `retire_unused`. Until it is open, a user
-  /// could not free its slices.
+  /// Leaves the block. Returns `claimed`, or 0 if the block is closed or has a new generation now.
+  /// It is closed if a late lane's announcement admitted this lane to a block of which no slice was
+  /// allocated, and another lane opens it after `retire_unused`. Until it is open, a user could not
+  /// free its slices.
   QUARRY_HD static word leave(heap_state& state, entered_word from, word claimed) {
     std::uint32_t const block_index = from.index / words_per_block;
     std::uint32_t const unclaimed = from.requested - count_ones(claimed);
