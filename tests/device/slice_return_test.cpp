@@ -165,6 +165,16 @@ TEST(SliceReturn, AdvertisesSlicesAgainThatAReservationHid) {
   a.expect_sound();
 }
 
+TEST(SliceReturn, AdvertisesASliceToABlockWhoseCountIsNegative) {
+  full_segment a{640};
+  block const only = a.block_of(0);
+  (void)only.reserve(3);
+  EXPECT_EQ(a.release(0, 1), 0u);
+  EXPECT_TRUE(a.is_advertised(0));
+  slice_return::follow_late(a.state, 0, 0, only.leave(3, false));
+  a.expect_sound();
+}
+
 TEST(SliceReturn, WithdrawsAnAdvertisementOnlyIfNoSliceIsFree) {
   full_segment a{640};
   (void)a.release(0, 1);
