@@ -138,7 +138,30 @@ TEST(SliceReturn, AdvertisesABlockThatALateFreeMadeFree) {
   a.expect_sound();
 }
 
-/// As before, but the block becomes free when a claimer leaves that found nothing.
+void open_run(heap_state& state, size_class id) {
+  ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
+  ASSERT_TRUE(run_supply::open_run(state, id));
+  state.run(id).unlock();
+}
+
+/// A free of a slice that was never handed out announces to a segment, which nevertheless returns
+/// untouched and gets another class.
+TEST(SliceReturn, ABitThatIsSetAfterTheUseEndedHidesNoSlicesOfTheNextUse) {
+  auto const owner = test::small_heap(1);
+  auto& state = test::state_of(owner);
+  size_class const ended = size_class_of(32), next = size_class_of(64);
+  open_run(state, ended);
+  block const target = state.block_at(ended, 0, 0);
+  (void)target.announce(1);
+  ASSERT_TRUE(run_supply::reclaim(state, ended));
+  open_run(state, next);
+  slice_return::advertise_announced(state, ended, 0, 0);
+  (void)target.retract(1);
+  bool const is_hinted = state.advertised_at(0, 0).load(simt::relaxed) != 0;
+  EXPECT_TRUE(!is_hinted || state.class_tree(next).contains(0));
+}
+
+/// As the test before the last, but the block becomes free when a claimer leaves that found nothing.
 TEST(SliceReturn, AdvertisesABlockThatAClaimerMadeFree) {
   full_segment a{32};
   block const first = a.state.block_at(a.id, 0, 0);

@@ -111,13 +111,18 @@ class slice_return {
   /// Records that the block may hold claimable slices, for a lane that has announced slices to it,
   /// and has neither set their bits nor retracted them. Until then the announcement keeps the block
   /// from becoming free, and so the use of the segment from ending. Unlike `advertise`, the lane
-  /// need not check that.
+  /// need not check that, except if the segment's bits were all zero: a free of a slice that was
+  /// never handed out may have announced to a segment that returns untouched (run_segments).
   QUARRY_SLOW static void advertise_announced(heap_state& state, size_class id,
                                               std::uint32_t segment, std::uint32_t block_index) {
     word const bit = word{1} << block_index % bits_per_word;
     if (state.advertised_at(segment, block_index / bits_per_word)
-            .fetch_or(bit, simt::fenced_acq_rel) == 0)  // (U)
-      state.class_tree(id).insert(segment);
+            .fetch_or(bit, simt::fenced_acq_rel) != 0)  // (U)
+      return;
+    state.class_tree(id).insert(segment);
+    simt::fence_after_loads();
+    if (!state.segments[segment].load().is_slices_of(id))
+      simt::indirect_call(&advertise_elsewhere, state, segment, block_index);
   }
 
   /// Completes a change of the block's state to `new_state` by a lane that knew the block in
@@ -186,15 +191,23 @@ class slice_return {
   /// Records that the block may hold claimable slices.
   QUARRY_SLOW static void advertise(heap_state& state, size_class id, std::uint32_t segment,
                                     std::uint32_t block_index) {
+    if (!simt::indirect_call(&set_bit, state, id, segment, block_index))
+      simt::indirect_call(&advertise_elsewhere, state, segment, block_index);
+  }
+
+  /// Corrects the hints after this lane set the block's bit too late.
+  QUARRY_SLOW static void advertise_elsewhere(heap_state& state, std::uint32_t segment,
+                                              std::uint32_t block_index) {
+    size_class id = no_class;
     QUARRY_NO_UNROLL
-    while (id != no_class && !simt::indirect_call(&set_bit, state, id, segment, block_index)) {
+    do {
       // The caller's slices were freed, and the whole segment was returned, before this lane set
       // the bit. A later use of the segment must not find a bit while the tree of its class lacks
       // the segment. Other lanes may have set bits as late as this lane.
       id = simt::indirect_call(&clear_bit, state, segment, block_index);
       segment_use const use = state.segments[segment].load();
       if (use.is_slices()) simt::indirect_call(&enter_segment, state, use, segment, block_index);
-    }
+    } while (id != no_class && !simt::indirect_call(&set_bit, state, id, segment, block_index));
   }
 
   /// Records that the block was found empty, and reads the block again.
