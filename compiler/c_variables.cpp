@@ -11,8 +11,8 @@ namespace {
 
 using namespace llvm;
 
-constexpr char const* names[] = {"stdin",  "stdout", "stderr",  "optarg",   "optind",
-                                 "opterr", "optopt", "environ", "__environ"};
+constexpr char const* replaced[] = {"stdin",  "stdout", "stderr",  "optarg",   "optind",
+                                    "opterr", "optopt", "environ", "__environ"};
 
 void replace_variable(Module& module, GlobalVariable& variable) {
   FunctionCallee const address_of = module.getOrInsertFunction(
@@ -42,7 +42,7 @@ void replace_variable(Module& module, GlobalVariable& variable) {
 }  // namespace
 
 void replace_c_variables(Module& module) {
-  for (char const* name : names) {
+  for (char const* name : replaced) {
     GlobalVariable* const variable = module.getNamedGlobal(name);
     if (variable != nullptr && variable->isDeclaration()) replace_variable(module, *variable);
   }

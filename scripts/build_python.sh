@@ -4,7 +4,7 @@
 # scripts/setup.sh python downloaded.
 # usage: scripts/build_python.sh [EXTRA]      (EXTRA: also installs the packages of this extra of pyproject.toml, such as test)
 # The wheel for tests is compiled with the options of the presets dev and cuda in `make test`, so that ccache compiles the libraries once,
-# and the module itself with -O0.
+# and the module itself with -O0. The kernels of its graph are PTX, which a GPU's driver can compile.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -20,7 +20,7 @@ fi
 
 settings=()
 if [ "${1:-}" = test ]; then
-  for setting in CMAKE_CXX_FLAGS_RELEASE=-O1 'CMAKE_CUDA_FLAGS_RELEASE=-O1 -DNDEBUG' QUARRY_WERROR=ON QUARRY_TEST_OPTIONS=-O0; do
+  for setting in CMAKE_CXX_FLAGS_RELEASE=-O1 'CMAKE_CUDA_FLAGS_RELEASE=-O1 -DNDEBUG' QUARRY_WERROR=ON QUARRY_TEST_OPTIONS=-O0 QUARRY_ARCHITECTURES=90-virtual; do
     settings+=(--config-settings="cmake.define.$setting")
   done
   export CC=${CC:-cc} CXX=${CXX:-c++}  # as CMake finds them; Python's own settings name gcc and g++, which ccache tells apart

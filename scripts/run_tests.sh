@@ -31,7 +31,7 @@ failed_step() {
 seeds_of() {
   case $1 in
     checked) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-10} QUARRY_TEST_FIRST_SEED=${QUARRY_TEST_FIRST_SEED:-$(($(date +%s) / 86400 * 10))}" ;;
-    *) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-200}" ;;
+    *) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-100}" ;;
   esac
 }
 

@@ -300,7 +300,7 @@ constexpr wait_row rows[] = {
     {"MPI_Alltoall", company::all, 6, 4, 5},
 };
 
-wait_row const* row_of(StringRef name) {
+wait_row const* wait_row_of(StringRef name) {
   static StringMap<wait_row const*> const index = [] {
     StringMap<wait_row const*> made;
     for (wait_row const& row : rows) made.try_emplace(row.name, &row);
@@ -332,7 +332,7 @@ call_wait wait_of(CallBase const& call) {
     bool const is_known = model_of(name) != nullptr && !call.hasFnAttr(Attribute::ReturnsTwice);
     return {is_known ? company::none : company::some};
   }
-  wait_row const* const row = row_of(name);
+  wait_row const* const row = wait_row_of(name);
   if (row == nullptr) return {company::together};
   int const last = std::max({row->communicator, row->count, row->type});
   if (last >= static_cast<int>(call.arg_size())) return {company::together};

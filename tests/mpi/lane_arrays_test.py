@@ -13,6 +13,7 @@ Programs run on the CPU with --check-arrays. Then an array is that of a rank bet
 
 QUARRY_MPI_DEVICE      gpu: compares programs on a GPU with the CPU instead
 QUARRY_MPI_PROGRAMS    how many random programs (10)
+QUARRY_MPI_LEVELS      at how many levels of optimisation the other programs are compiled (3)
 QUARRY_MPI_FIRST_SEED  the seed of the first (1)
 QUARRY_MPI_KEEP        a folder for random programs that differ
 """
@@ -35,6 +36,7 @@ PROGRAMS = int(os.environ.get("QUARRY_MPI_PROGRAMS", "10"))
 FIRST_SEED = int(os.environ.get("QUARRY_MPI_FIRST_SEED", "1"))
 FUNCTIONS = 20
 LEVELS = ("-O1", "-O2", "-O3")
+LEVELS_OF_A_PROGRAM = int(os.environ.get("QUARRY_MPI_LEVELS", "3"))
 EXPECTED = re.compile(r"// ((?:interleaved|contiguous).*)$")
 SITE = re.compile(r"^\w+ at .*?:(\d+): (.*)$")
 
@@ -102,8 +104,8 @@ class LaneArrays(unittest.TestCase):
                 self.assertEqual(expected.split()[0].strip(",:"), text.split()[0].strip(",:"), f"{source.name}:{number}")
 
     def test_programs_do_the_same(self):
-        for source in sorted(SOURCES.glob("*.c")):
-            self.compare(source, *LEVELS)
+        for number, source in enumerate(sorted(SOURCES.glob("*.c"))):
+            self.compare(source, *(LEVELS[(number + i) % 3] for i in range(LEVELS_OF_A_PROGRAM)))
 
     def test_random_programs_do_the_same(self):
         source = self.folder / "program.c"

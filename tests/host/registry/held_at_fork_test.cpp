@@ -41,7 +41,7 @@ template <class Work>
   return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
          WEXITSTATUS(status) == 0;
 }
-constexpr int children = is_sanitized ? 10 : 30;
+constexpr int children = is_sanitized ? 6 : 30;
 
 /// Returns whether `work` holds in all children, while two threads repeat `busy`.
 template <class Busy, class Work>
