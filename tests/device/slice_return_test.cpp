@@ -161,7 +161,7 @@ TEST(SliceReturn, ABitThatIsSetAfterTheUseEndedHidesNoSlicesOfTheNextUse) {
   EXPECT_TRUE(!is_hinted || state.class_tree(next).contains(0));
 }
 
-/// As the test before the last, but the block becomes free when a claimer leaves that found nothing.
+/// As two tests before, but the block becomes free when a claimer leaves that found nothing.
 TEST(SliceReturn, AdvertisesABlockThatAClaimerMadeFree) {
   full_segment a{32};
   block const first = a.state.block_at(a.id, 0, 0);
