@@ -2,6 +2,7 @@
 #include "quarry/device/detail/run_segments.hpp"
 
 #include "quarry/device/detail/hardening.hpp"
+#include "support/open_run.hpp"
 #include "support/sanitized.hpp"
 #include "support/state_of.hpp"
 
@@ -22,19 +23,13 @@ void expect_sound(heap const& owner) {
 }
 
 /// Opens a run as a malloc does, without an allocation.
-void open_run(heap_state& state, size_class id) {
-  ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
-  ASSERT_TRUE(run_supply::open_run(state, id));
-  state.run(id).unlock();
-}
-
 TEST(RunSegments, EndsTheGenerationOfASegmentThatItReturnsUntouched) {
   auto const owner = test::small_heap(1);
   auto& state = test::state_of(owner);
   for (std::uint32_t const size : {16u, 640u, 16u, half, 16u}) {  // 4 blocks, 1, 4, 1, 4
     size_class const id = size_class_of(size);
     std::uint32_t const generation = state.segments[0].generation();
-    open_run(state, id);
+    test::open_run(state, id);
     for (std::uint32_t i = 0; i < state.blocks_of(id); ++i)
       EXPECT_EQ(state.block_at(id, 0, i).generation(), generation) << "size " << size;
     EXPECT_TRUE(run_supply::reclaim(state, id));
@@ -69,7 +64,7 @@ TEST(RunSegments, AnInvalidTicketTouchesNothing) {
   auto const owner = test::small_heap(2);
   auto& state = test::state_of(owner);
   size_class const id = size_class_of(half);
-  open_run(state, id);
+  test::open_run(state, id);
   auto const run = class_run::run_of(state.run(id).peek());
   for (std::uint32_t counter = 0; counter < counters_per_class; ++counter) {
     if (ticket_counter::tickets_of(state.layouts[id], run, counter) == 0)

@@ -2,6 +2,7 @@
 #include "quarry/device/detail/slice_return.hpp"
 
 #include "quarry/device/detail/run_supply.hpp"
+#include "support/open_run.hpp"
 #include "support/state_of.hpp"
 
 #include <gtest/gtest.h>
@@ -138,30 +139,25 @@ TEST(SliceReturn, AdvertisesABlockThatALateFreeMadeFree) {
   a.expect_sound();
 }
 
-void open_run(heap_state& state, size_class id) {
-  ASSERT_TRUE(state.run(id).lock(state.run(id).peek()));
-  ASSERT_TRUE(run_supply::open_run(state, id));
-  state.run(id).unlock();
-}
-
 /// A free of a slice that was never handed out announces to a segment, which nevertheless returns
 /// untouched and gets another class.
 TEST(SliceReturn, ABitThatIsSetAfterTheUseEndedHidesNoSlicesOfTheNextUse) {
   auto const owner = test::small_heap(1);
   auto& state = test::state_of(owner);
   size_class const ended = size_class_of(32), next = size_class_of(64);
-  open_run(state, ended);
+  test::open_run(state, ended);
   block const target = state.block_at(ended, 0, 0);
   (void)target.announce(1);
   ASSERT_TRUE(run_supply::reclaim(state, ended));
-  open_run(state, next);
+  test::open_run(state, next);
   slice_return::advertise_announced(state, ended, 0, 0);
   (void)target.retract(1);
   bool const is_hinted = state.advertised_at(0, 0).load(simt::relaxed) != 0;
   EXPECT_TRUE(!is_hinted || state.class_tree(next).contains(0));
 }
 
-/// As two tests before, but the block becomes free when a claimer leaves that found nothing.
+/// As AdvertisesABlockThatALateFreeMadeFree, but the lane whose change makes the block free is a
+/// claimer that found no slice.
 TEST(SliceReturn, AdvertisesABlockThatAClaimerMadeFree) {
   full_segment a{32};
   block const first = a.state.block_at(a.id, 0, 0);

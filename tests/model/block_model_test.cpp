@@ -181,11 +181,9 @@ class watched_block {
 
   /// As slice_return::follow_late.
   void follow_late(block_state state) {
-    if (block_.close(state)) {
-      ++free_blocks_;
-    } else if (state.count() > 0) {
-      advertise();
-    }
+    bool const is_free = block_.close(state);
+    if (state.count() > 0) advertise();
+    if (is_free) ++free_blocks_;
   }
 
   /// As slice_return::advertise: does not write a bit that is already set.

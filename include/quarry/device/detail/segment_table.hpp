@@ -118,6 +118,9 @@ class slice_layout {
 ///                                                    of ticket_counters.hpp publish it to owners
 ///   (N)    reads the use after (W)          (S)      the use stays
 ///   (H)    reads or writes a hint                    none; an atomic decides
+///
+/// On CUDA (S) of `add_free_blocks` is relaxed. The fence before it makes it a release. The fence
+/// of the lane that returns the segment makes it an acquire.
 struct alignas(64) segment_entry {
   /// The part of the entry that a freeing lane needs.
   struct view {
