@@ -31,9 +31,7 @@ def draw_plots(data, folder):
 def main():
     parser = argparse.ArgumentParser(prog="scripts.figures", description=__doc__.splitlines()[0])
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 if a page is out of date"
-    )
+    mode.add_argument("--check", action="store_true", help="exit with 1 if a page is out of date")
     mode.add_argument("--draw", action="store_true", help="draw the plots first (needs matplotlib)")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder of README.md and docs")
     options = parser.parse_args()

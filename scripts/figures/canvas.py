@@ -56,8 +56,7 @@ def save(drawing, stem, note, keeps_rare_colours):
     raw = io.BytesIO()
     drawing.savefig(raw, format="png", dpi=120)
     palette = Image.Quantize.MAXCOVERAGE if keeps_rare_colours else Image.Quantize.MEDIANCUT
-    Image.open(raw).convert("RGB").quantize(192, palette, dither=Image.Dither.NONE).save(
-        f"{stem}.png", optimize=True
-    )
+    image = Image.open(raw).convert("RGB").quantize(192, palette, dither=Image.Dither.NONE)
+    image.save(f"{stem}.png", optimize=True)
     plt.close(drawing)
     print(f"-- {stem}.{{png,svg}}")

@@ -13,10 +13,10 @@ from . import canvas
 from .canvas import BOX, annotate, legend
 from .plots import flat
 from .records import origin, value_text, x_text
-from .specs import COMBINED, HEAPS, NAMES, WAYS
+from .specs import NAMES
 
-LABELS = HEAPS | {"bump": "floor (one counter, never a free)"}
-LABELS |= {name: WAYS[way] for name, way, _ in COMBINED}
+COALESCED = {name: label.split(" / ")[0] for name, label in NAMES["coalesced"].items()}
+LABELS = NAMES["heaps"] | COALESCED | {"bump": "floor (one counter, never a free)"}
 DOTS = (0, (1, 1))  # the line `dots`
 MAX_GROUPS_OF_BARS = 5
 X_LABELS = {"items": "work-items", "size": "bytes"}  # of OpenCL, always with a logarithmic y axis
@@ -51,32 +51,26 @@ def name_failures(axes, allocator, series, place_of):
 
 
 def draw_lines(axes, panel, found):
+    """Draws a line for each series. A failure is a gap in the line."""
     for allocator, series in found.items():
-        if any(point.median is not None for point in series.values()):
-            axes.errorbar(  # a failure is a gap in the line
-                list(series),
-                [math.nan if p.median is None else p.median for p in series.values()],
-                yerr=whiskers(series.values()),
-                elinewidth=1,
-                capsize=2.5,
-                **look_of(allocator),
-            )
+        heights = [math.nan if p.median is None else p.median for p in series.values()]
+        look = look_of(allocator) | {"elinewidth": 1, "capsize": 2.5}
+        axes.errorbar(list(series), heights, yerr=whiskers(series.values()), **look)
         name_failures(axes, allocator, series, lambda x: x)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks(ticks_of(panel.xs(found)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_x(panel.x, int(x))))
+    ticks = ticks_of(panel.xs(found))
+    axes.set_xticks(ticks, [short_x(panel.x, x) for x in ticks])
     axes.set_xlabel(X_LABELS.get(panel.x, panel.x))
 
 
 def ticks_of(xs):
     """The values of `xs`, from the right, whose labels do not overlap on a logarithmic axis."""
-    min_ratio = (xs[-1] / xs[0]) ** (1 / 6)
-    result = [xs[-1]]
-    for x in reversed(xs[:-1]):
-        if result[-1] / x >= min_ratio * 0.999:
-            result.append(x)
-    return result
+    min_ratio, ticks = (xs[-1] / xs[0]) ** (1 / 6), []
+    for x in reversed(xs):
+        if not ticks or ticks[-1] / x >= min_ratio * 0.999:
+            ticks.append(x)
+    return ticks
 
 
 def short_x(name, value):
@@ -95,11 +89,10 @@ def draw_bars(axes, panel, found, upright):
         places = {x: groups.index(x) + middle for x in series}
         good = {places[x]: point for x, point in series.items() if point.median is not None}
         heights = [point.median for point in good.values()]
-        axes.bar(list(good), heights, width * 0.92, color=look_of(allocator)["color"])
+        look = {"color": look_of(allocator)["color"], "ecolor": "black", "capsize": 1.5}
         lengths = whiskers(good.values())
-        if any(map(any, lengths)):
-            look = {"ecolor": "black", "elinewidth": 0.8, "capsize": 1.5}
-            axes.errorbar(list(good), heights, yerr=lengths, fmt="none", **look)
+        look |= {"yerr": lengths, "error_kw": {"elinewidth": 0.8}} if any(map(any, lengths)) else {}
+        axes.bar(list(good), heights, width * 0.92, **look)
         for place, point in good.items():
             top = (place, max(point.median, point.values.get("p90", 0)))
             annotate(axes, value_text(point.median), top, (0, 2), fontsize=7, rotation=90 * upright)
@@ -113,8 +106,7 @@ def draw_bars(axes, panel, found, upright):
 
 
 def set_scale(axes, found, room, is_logarithmic=False):
-    """Sets a logarithmic axis if values differ much. `room`: the free share of the height at the
-    top."""
+    """Sets a logarithmic axis if values differ much. `room`: the free share of height above."""
     values = [point.median for point in flat(found) if point.median is not None]
     tops = values + [point.values.get("p90", 0) for point in flat(found)]
     if min(values) <= 0 or (max(values) / min(values) < 8 and not is_logarithmic):

@@ -9,9 +9,10 @@ both figures. The box is around the setting that `tune` chooses.
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from . import canvas
-from .heuristics import NAME, TITLE, best_of, front_of, in_use, outcomes_of, by_variant, tuned
+from .heuristics import BLOCKS, NAME, PERCENTS, TITLE
+from .heuristics import best_of, by_variant, front_of, in_use, outcomes_of, tuned
 from .records import origin, value_text
-from .specs import BLOCKS, NAMES, PERCENTS
+from .specs import NAMES
 from .table import View
 
 NOTE = """\
@@ -19,7 +20,7 @@ Replay with the poster's rules and blocks of at least 1 MiB.
 A number at an end of a line counts blocks; beside a cross it is a percentage.
 Sweet spot: the least cost of these settings. Tuned: the least cost of all settings that `tune` \
 tries. Front: no setting has fewer coalesces and less memory."""
-# The looks in the legend: first of VARIANTS.
+# The looks in the legend: first of the three variants of Blocks.
 LOOKS = {
     "Blocks": {"color": "#0072b2", "marker": "s", "markersize": 4.5},
     "Blocks, HWM": {"color": "#e69f00", "marker": "^", "markersize": 4.5},
@@ -54,8 +55,8 @@ def draw_blocks(axes, outcomes, best):
 
 def draw_percents(axes, outcomes):
     """The settings that count bytes, with their percentages."""
-    names, look = {n: f"percent:{n}" for n in PERCENTS}, LOOKS["Percent"]
-    found = [(n, outcomes[name].place) for n, name in names.items() if name in outcomes]
+    look, settings = LOOKS["Percent"], [(n, outcomes.get(f"percent:{n}")) for n in PERCENTS]
+    found = [(n, outcome.place) for n, outcome in settings if outcome]
     for _, place in found:
         axes.plot(*place, **look, markersize=5, zorder=5)
     label(axes, found, ", ", look, lambda _: -12)
@@ -88,15 +89,14 @@ def draw_panel(axes, title, outcomes, choice):
 def draw(machine, data, folder):
     """Draws the figure of a machine, if it has records."""
     view = View(data, machine)
+    if not tuned(view, "simulation"):
+        return
     panels = [("the poster's program (its Fig. 1)", outcomes_of(view, "poster"), None)]
     for trace, title in NAMES["traces_and_simulation"].items():
-        size = in_use(view, trace)
-        if size is None:
-            return
-        shown = f"{title}, {value_text(size / 2**20)} MiB in use"
+        shown = f"{title}, {value_text(in_use(view, trace) / 2**20)} MiB in use"
         panels.append((shown, outcomes_of(view, trace), tuned(view, trace)))
     drawing, all_axes = canvas.new(3, 2, (10, 10.2), TITLE)
     for axes, panel in zip(all_axes.flat, panels):
         draw_panel(axes, *panel)
     canvas.legend(all_axes[0, 0], LOOKS, loc="lower left", fontsize=8)
-    canvas.save(drawing, folder / f"{NAME}.{machine}", f"{origin(view.seen)}. {NOTE}", True)
+    canvas.save(drawing, folder / f"{NAME}.{machine}", f"{origin(view.shown)}. {NOTE}", True)

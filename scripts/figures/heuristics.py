@@ -8,13 +8,13 @@ Memory Performance", 2022. draw_heuristics.py draws its Fig. 2 from the same out
 from dataclasses import dataclass
 
 from .records import value_text
-from .specs import BLOCKS, NAMES, VARIANTS
+from .specs import NAMES
 
 NAME = "trace-heuristics"  # of the plot
 TITLE = "Coalesces against peak memory: the poster's settings in its program and on five traces"
 SETTINGS = NAMES["settings"]
-TIMED_OUT = list(SETTINGS)[:3]  # in the poster
-POSTER = {"trace": "poster", "machine": "the poster's"}
+PERCENTS, BLOCKS, VARIANTS = (50, 75, 90, 100), (2, 3, 5, 7, 12), ("", "+hwm", "+cbg")
+TIMED_OUT = ("percent:50", "percent:75", "percent:90")  # in the poster
 
 
 @dataclass
@@ -43,7 +43,7 @@ def outcome(view, chosen):
     )
     if calls is None or overhead is not None:
         return None if calls is None else Outcome(int(calls), overhead)
-    (time,) = view.points(chosen, "trace/heuristic/upstream")
+    time = view.point(chosen, "trace/heuristic/upstream")
     price = time.params["us_per_gib"] * peak / 2**30
     share = 100 * (peak / in_use(view, chosen["trace"]) - 1)
     return Outcome(int(calls), share, (time.median + price) / 1000)
@@ -51,8 +51,8 @@ def outcome(view, chosen):
 
 def outcomes_of(view, trace):
     """{setting: Outcome} of a trace with the poster's rules, or of the poster's program."""
-    chosen = POSTER if trace == "poster" else {"trace": trace, "rules": "2022"}
-    found = {name: outcome(view, chosen | {"allocator": name}) for name in SETTINGS}
+    own = {"machine": "the poster's"} if trace == "poster" else {"rules": "2022"}
+    found = {name: outcome(view, own | {"trace": trace, "allocator": name}) for name in SETTINGS}
     return {name: each for name, each in found.items() if each}
 
 
@@ -122,9 +122,8 @@ class Claims:
         return verdict([own > max(blocks)], figures)
 
     def percent_on_front(self):
-        front = [id(each) for each in front_of(self.outcomes.values())]
-        candidates = {name: self.outcomes[name] for name in TIMED_OUT}
-        found = [n for n, each in candidates.items() if each.coalesces > 0 and id(each) in front]
+        front = [each for each in front_of(self.outcomes.values()) if each.coalesces > 0]
+        found = [name for name in TIMED_OUT if self.outcomes[name] in front]
         return f"yes: {', '.join(map(SETTINGS.get, found))}" if found else "no"
 
     def percent_places(self):
@@ -137,12 +136,11 @@ def verdict_of(view, cell):
 
     `.poster` is what the poster says of its program, if that does not follow from its figures.
     """
-    found = outcomes_of(view, cell["trace"])
-    if not found:
-        return None
-    if cell["trace"] == "poster" and ".poster" in cell:
+    trace, claim = cell["trace"], cell[".claim"]
+    found = outcomes_of(view, trace)
+    if trace == "poster" and ".poster" in cell:
         return cell[".poster"]
-    if cell[".claim"] != "cost":
-        return getattr(Claims(found), cell[".claim"])()
-    best = tuned(view, cell["trace"])
-    return best and value_text(found[best_of(found)].cost_ms / best.cost_ms)
+    if found and claim == "cost":
+        best = tuned(view, trace)
+        return best and value_text(found[best_of(found)].cost_ms / best.cost_ms)
+    return getattr(Claims(found), claim)() if found else None

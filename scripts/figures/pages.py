@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites the measured parts of the pages.
 
-A page has tables between `<!-- figures:NAME:begin -->` and `<!-- figures:NAME:end -->`. A sentence
-has a figure between `<!-- value:SELECTION -->` and `<!-- /value -->`: a median with its unit, and
-the first machine that has it. tables.txt says which page shows which tables.
+A page has tables between `<!-- figures:NAME:begin -->` and `<!-- figures:NAME:end -->`; tables.txt
+says which page shows which tables. A sentence has a figure between `<!-- value:CELL -->` and
+`<!-- /value -->`: what a cell of a table would write, and the first machine that has the point.
 """
 
 import re
 
-from . import heuristics, programs
+from . import heuristics
 from .plots import FIGURES, picture
-from .records import ROOT, point_text, value_text
+from .records import ROOT
 from .specs import TABLES
 from .table import Table, View, blocks
 
@@ -31,12 +31,10 @@ def plots(data):
 def plots_of(data, machine):
     last = max(record["date"] for record in data.records if record["machine"] == machine)
     for record in data.matching(f"failed date={last}", machine):
-        params = record["params"]
-        yield from [f"`{params['program']}` failed: {params['error']}.", ""]
-    for figure in FIGURES:  # coalesced allocation has a page of its own
-        if figure.name.startswith("coalesced"):
-            continue
-        yield from figure.section(data, machine)
+        yield from ["`{program}` failed: {error}.".format(**record["params"]), ""]
+    for figure in FIGURES:
+        if not figure.name.startswith("coalesced"):  # these have a page of their own
+            yield from figure.section(data, machine)
     if heuristics.tuned(View(data, machine), "simulation"):
         yield from picture(heuristics.NAME, heuristics.TITLE, machine)
         yield "[Traces](../design/traces.md#the-posters-figures) says what the plot shows."
@@ -51,19 +49,14 @@ def apart(data):
 
 def tables_of_pages():
     """{page: {part: functions of records}}, and {(page, title): functions} of docs/plots."""
-    shown = {page: {} for page in sorted(DESIGN)} | {
-        PLOTS: {"plots": [plots], "tables": [apart]},
-        "docs/design/mpi_programs.md": {"others": [programs.others]},
-    }
+    shown = {page: {} for page in sorted(DESIGN)} | {PLOTS: {"plots": [plots], "tables": [apart]}}
     others = {}
     for place, fields in TABLES:
-        table = Table(**fields)
-        page, sign, title = place.partition(": ")
-        if sign:
-            others.setdefault((page, title), []).append(table)
+        if ": " in place:
+            others.setdefault(tuple(place.split(": ")), []).append(Table(**fields))
         else:
             page, part = place.split()
-            shown.setdefault(page, {}).setdefault(part, []).append(table)
+            shown.setdefault(page, {}).setdefault(part, []).append(Table(**fields))
     return shown, others
 
 
@@ -74,31 +67,27 @@ def written(tables, data):
     return blocks([list(table(data)) for table in tables])
 
 
-def value_in_sentence(data, selection, path):
+def value_in_sentence(cell, data, path):
+    """What a cell writes for the first machine that has its point."""
     for machine in data.machines():
-        point = data.point(selection, machine)
-        if point and point.median is not None:
-            if point.unit == "ratio":
-                return f"{value_text(100 * point.median)} % on {machine}"
-            return f"{point_text(point)} {point.unit} on {machine}"
-    raise SystemExit(f"error: {path} shows the value '{selection}'; bench/results has none")
+        if text := View(data, machine).text({}, cell):
+            return f"{text} on {machine}"
+    raise SystemExit(f"error: {path} shows the value '{cell}'; bench/results has none")
 
 
 def rewritten(path, text, tables, data):
     """The page with new measured parts. Exits if the page lacks a part or has an unknown one."""
-    found = [match.group(1) for match in MARK.finditer(text)]
+    found = [match[1] for match in MARK.finditer(text)]
     if sorted(found) != sorted(tables):
         raise SystemExit(f"error: {path} has the parts {found}; it must have {list(tables)}")
 
     def write(match):
-        name = match.group(1)
-        lines = "\n".join(written(tables[name], data)).strip()
-        return f"<!-- figures:{name}:begin -->\n{lines}\n<!-- figures:{name}:end -->"
+        lines = "\n".join(written(tables[match[1]], data)).strip()
+        return f"<!-- figures:{match[1]}:begin -->\n{lines}\n<!-- figures:{match[1]}:end -->"
 
     def write_value(match):
-        selection = match.group(1)
-        shown = value_in_sentence(data, selection, path)
-        return f"<!-- value:{selection} -->{shown}<!-- /value -->"
+        shown = value_in_sentence(match[1], data, path)
+        return f"<!-- value:{match[1]} -->{shown}<!-- /value -->"
 
     return VALUE.sub(write_value, MARK.sub(write, text))
 

@@ -1,42 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plots of plots.txt, and their parts of docs/plots/README.md. draw.py draws them."""
 
+from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from .records import origin, point_text, select, x_text
-from .specs import HEAPS, NAMES, PLOTS, names_of
-from .table import expanded, lines, markdown
+from .records import origin, select, x_text
+from .specs import NAMES, PLOTS, names_of
+from .table import DASH, View, expanded, lines, markdown
 
 BETTER = {"↑": "higher is better", "↓": "lower is better"}
 # The additions and multiplications of a thread with n floats, as the coalescing paper counts them.
 OPERATIONS = {"linear": lambda n: n, "quadratic": lambda n: 2 * n * n}
-HANGS = (
-    "`hangs`: the kernel did not end when it was tried; the benchmarks now leave it out "
-    "(bench/allocators.hpp)."
-)
 
 
 def flops(point):
     """Gflop/s of all threads together, computed from a thread's mean cycles of work."""
-    done = point.params["threads"] * OPERATIONS[point.params["workload"]](point.params["floats"])
-    rate = lambda name: done * point.params["mhz"] / point.values[name] / 1e3  # noqa: E731
+    params, result = point.params, copy(point)
+    done = params["threads"] * OPERATIONS[params["workload"]](params["floats"]) * params["mhz"]
     names = {"median": "median", "p10": "p90", "p90": "p10"}  # the slowest time is the lowest rate
-    result = copy(point)
-    result.values = {name: rate(old) for name, old in names.items() if point.values.get(old)}
+    times = {name: point.values[old] for name, old in names.items() if point.values.get(old)}
+    result.values = {name: done / time / 1e3 for name, time in times.items()}
     result.unit = "Gflop/s"
     return result
-
-
-def series_of(text):
-    """{name: selection} of `quarry,kma list,quarry/low`."""
-    pairs = (each.partition("/")[::2] for each in text.split(","))
-    return {
-        "-".join(filter(None, (allocator, variance))).replace(" ", "-"): {"allocator": allocator}
-        | ({"variance": variance} if variance else {})
-        for allocator, variance in pairs
-    }
 
 
 @dataclass
@@ -45,32 +32,27 @@ class Panel:
 
     title: str
     better: str
-    selection: dict
-    side_by_side: dict  # label -> selection, in place of x
+    parts: dict  # {label: selection}, in which `?` is the value of x; without labels, {None: ...}
 
     def __post_init__(self):
-        self.x = self.selection.pop("x", "bytes")
-        self.series = series_of(self.selection.pop("series", ",".join(HEAPS)))
+        (chosen, *_) = self.parts.values()
+        self.x = next((name for name, value in chosen.items() if value == "?"), "bytes")
 
-    def points(self, data, machine):
-        """{name of a series: {x or the label of the benchmark: Point}}"""
-        found = {}
-        for name, own in self.series.items():
-            chosen = select(self.selection, own)
-            if self.side_by_side:
-                points = {
-                    x: data.point(select(chosen, more), machine)
-                    for x, more in self.side_by_side.items()
-                }
-            else:
-                points = data.series(chosen, machine, self.x)
-            convert = flops if chosen.get("bench") == "coalesced/unit/work" else copy
-            found[name] = {x: convert(point) for x, point in points.items() if point}
-        return {name: points for name, points in found.items() if points}
+    def points(self, view):
+        """{allocator, with the variance of its sizes if there are several: {x or label: Point}}"""
+        found = defaultdict(dict)
+        for label, part in self.parts.items():
+            for _, chosen in expanded(view, "", part):
+                if point := view.point(chosen):
+                    point = flops(point) if chosen["bench"] == "coalesced/unit/work" else point
+                    names = (chosen[name] for name in ("allocator", "variance") if name in chosen)
+                    series = "-".join(names).replace(" ", "-")
+                    found[series][label or chosen[self.x]] = point
+        return found
 
     def xs(self, found):
-        xs = list(dict.fromkeys(x for series in found.values() for x in series))
-        return xs if self.side_by_side else sorted(xs)
+        xs = {x for series in found.values() for x in series}
+        return sorted(xs) if None in self.parts else [label for label in self.parts if label in xs]
 
 
 def flat(found):
@@ -87,20 +69,22 @@ class Figure:
     panels_a_row: int = 2
     legend: str = "one"  # for all panels; `each`: beside each panel, since they have other series
     note: str = ""
+    remark: str = ""  # of the page alone
 
     def __post_init__(self):
-        common, self.panels = select(self.common), []
+        common, self.panels = select("allocator=@heaps", self.common), []
         self.machine = common.get("machine", "nvidia*")
         for title, text in lines(self.rows):
-            beside = names_of(text) if ": " in text else {}
-            chosen = select(common, None if beside else text)
-            for shown, values in expanded(None, title[2:], chosen):  # one for each open value
-                self.panels.append(Panel(shown, BETTER[title[0]], values, beside))
+            parts = names_of(text) if ": " in text else {None: text}
+            parts = {label: select(common, part) for label, part in parts.items()}
+            self.panels.append(Panel(title[2:], BETTER[title[0]], parts))
 
     def points(self, data, machine):
         """The panels that have values, with their points."""
-        is_here = fnmatchcase(machine, self.machine)
-        found = [(panel, panel.points(data, machine)) for panel in self.panels if is_here]
+        if not fnmatchcase(machine, self.machine):
+            return []
+        view = View(data, machine)
+        found = [(panel, panel.points(view)) for panel in self.panels]
         return [pair for pair in found if any(p.median is not None for p in flat(pair[1]))]
 
     def section(self, data, machine):
@@ -109,17 +93,14 @@ class Figure:
         if not panels:
             return
         everything = [point for _, found in panels for point in flat(found)]
-        hangs = [HANGS] * any(point.error == "hangs" for point in everything)
-        notes = [f"Medians, {origin(everything)}.", *hangs, *filter(None, [self.note])]
         yield from picture(self.name, self.title, machine)
-        yield from [" ".join(notes), ""]
+        yield from [f"Medians, {origin(everything)}. {self.remark}{self.note}".strip(), ""]
+        names = NAMES["opencl"] | NAMES["heaps"] | {"quarry": "**Quarry**"}
         for panel, found in panels:
             xs = panel.xs(found)
             head = [f"{panel.title} ({flat(found)[0].unit})", *(x_text(panel.x, x) for x in xs)]
-            texts = {name: [point_text(s.get(x)) for x in xs] for name, s in found.items()}
-            names = NAMES["opencl"] | HEAPS | {"quarry": "**Quarry**"}
-            yield from markdown(head, [[names[name], *row] for name, row in texts.items()])
-            yield ""
+            rows = ([names[name], *(str(s.get(x, DASH)) for x in xs)] for name, s in found.items())
+            yield from [*markdown(head, *rows), ""]
 
 
 def picture(name, title, machine):

@@ -25,9 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
 # Each run is a record. A point is the median of the runs of the last day and commit.
 BY_RUN = {"host/pool/pair", "host/pool/held_per_live", "host/registry/find", "mpi/program/time"}
-FAILURES = {"hangs": "hangs", "timed out": "timed out"} | dict.fromkeys(
-    ("exit status 124", "exit status 137"), "no end in time"
-)
+FAILURES = {"hangs": "hangs", "timed out": "timed out"}
+FAILURES |= dict.fromkeys(("exit status 124", "exit status 137"), "no end in time")
 
 
 class Point:
@@ -40,21 +39,24 @@ class Point:
         self.commit = last.get("commit") or "unknown"
         self.unit = "µs" if last["unit"] == "us" else last["unit"]
         self.error = FAILURES.get(self.params.get("error"), "failed")  # if there is no median
-        self.values, self.runs = dict(last.get("spread") or {}), []
         if last["bench"] in BY_RUN:
-            last_day = (self.date, last.get("commit"))
+            day = (self.date, last.get("commit"))
             runs = [records[nth] for nth in medians if records[nth]["value"] is not None]
-            self.runs = [r["value"] for r in runs if (r["date"], r.get("commit")) == last_day]
-            if self.runs:
-                ends = {"p10": min(self.runs), "p90": max(self.runs)}
-                self.values = {"median": median(self.runs)} | ends
+            runs = [run["value"] for run in runs if (run["date"], run.get("commit")) == day]
+            found = {"median": median(runs)} if runs else {}
+            if runs and value_text(min(runs)) != value_text(max(runs)):
+                found |= {"p10": min(runs), "p90": max(runs)}
         else:  # lines of other statistics follow that of the median
             found = {statistic_of(record): record["value"] for record in records[medians[-1] :]}
-            self.values |= {name: value for name, value in found.items() if value is not None}
+            found = (last.get("spread") or {}) | found
+        self.values = {name: value for name, value in found.items() if value is not None}
 
     @property
     def median(self):
         return self.values.get("median")
+
+    def __str__(self):
+        return self.error if self.median is None else value_text(self.median)
 
 
 def statistic_of(record):
@@ -86,8 +88,8 @@ class Records:
             record["texts"] = {name: str(value) for name, value in record["all"].items()}
             allocator = record["texts"].setdefault("allocator", "quarry")
             for machine in (None, record["machine"]):
-                for key in ((), (allocator,)):
-                    self.by_bench[(machine, record["bench"], *key)].append(record)
+                for key in (allocator, "*"):
+                    self.by_bench[machine, record["bench"], key].append(record)
 
     def machines(self):
         """The machines, those with a GPU first. Tables of MPI select machines themselves."""
@@ -96,35 +98,21 @@ class Records:
 
     def matching(self, selection, machine=None):
         """The records that match, oldest first."""
-        selection = {n: str(value) for n, value in select(selection).items() if n[0] != "."}
-        bench, machine = selection.pop("bench"), selection.pop("machine", machine)
-        allocator = selection.setdefault("allocator", "quarry")
-        key = (machine, bench, *([] if "*" in allocator else [allocator]))
-        wanted = selection.items()
-        for record in self.by_bench.get(key, []):
+        wanted = {"allocator": "quarry", "machine": machine} | select(selection)
+        bench, machine, allocator = wanted.pop("bench"), wanted.pop("machine"), wanted["allocator"]
+        wanted = [(name, str(value)) for name, value in wanted.items() if name[0] != "."]
+        for record in self.by_bench[machine, bench, "*" if "*" in allocator else allocator]:
             texts = record["texts"]
             if all(
-                fnmatchcase(texts.get(name, "None"), value)
-                if "*" in value
-                else texts.get(name, "None") == value
+                texts.get(name, "None") == value
+                or ("*" in value and fnmatchcase(texts.get(name, "None"), value))
                 for name, value in wanted
             ):
                 yield record
 
-    def points(self, selection, machine=None, by=()):
-        """{values of the params `by`: Point}"""
-        found = defaultdict(list)
-        for record in self.matching(selection, machine):
-            found[tuple(record["all"].get(name) for name in by)].append(record)
-        return {key: Point(records) for key, records in found.items()}
-
     def point(self, selection, machine=None):
-        return self.points(selection, machine).get(())
-
-    def series(self, selection, machine, x):
-        """{value of the param `x`: Point}, in order."""
-        found = self.points(selection, machine, (x,))
-        return {value: found[value,] for (value,) in sorted(found)}
+        found = list(self.matching(selection, machine))
+        return Point(found) if found else None
 
 
 @cache
@@ -134,12 +122,10 @@ def read(folder=RESULTS):
     for path in sorted(Path(folder).glob("*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             try:
-                if line.strip():
-                    record = json.loads(line)
-                    record["params"] = dict(record.get("params") or {})
-                    for key in ("bench", "value", "unit", "machine", "date"):
-                        record[key]  # a KeyError names the missing key
-                    records.append(record)
+                record = json.loads(line)
+                for key in ("bench", "params", "value", "unit", "machine", "date"):
+                    record[key]  # a KeyError names the missing key
+                records.append(record)
             except (json.JSONDecodeError, KeyError, TypeError) as error:
                 raise SystemExit(f"{path}:{number}: not a benchmark record: {error!r}") from None
     return Records(records)
@@ -147,19 +133,14 @@ def read(folder=RESULTS):
 
 def with_failures(records):
     """The records, and after each failure of an MPI program one of each quantity it measures."""
-    for record in records:
-        yield record
-        if record["bench"] == "mpi/failed":
-            yield from failures(record, records)
-
-
-def failures(failed, records):
-    program, more = f"mpi/{failed['params']['program']}/", failed["params"] | {"program": None}
-    mine = [r for r in records if r["bench"].startswith(program) and r["value"] is not None]
-    own = ({n: v for n, v in r["params"].items() if n not in more} for r in mine)
-    kinds = {json.dumps([r["bench"], params]) for r, params in zip(mine, own)}
-    for bench, params in map(json.loads, sorted(kinds)):
-        yield failed | {"bench": bench, "params": params | more}
+    for failed in records:
+        yield failed
+        if failed["bench"] == "mpi/failed":
+            program = f"mpi/{failed['params']['program']}/"
+            measured = (r for r in records if r["bench"].startswith(program))
+            failures = {json.dumps([r["bench"], r["params"] | failed["params"]]) for r in measured}
+            for bench, params in map(json.loads, sorted(failures)):
+                yield failed | {"bench": bench, "params": params}
 
 
 def origin(points):
@@ -190,9 +171,3 @@ def value_text(value):
         return "0"
     rounded = float(f"{value:.3g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:.3g}"
-
-
-def point_text(point):
-    if point is None:
-        return "–"
-    return value_text(point.median) if point.median is not None else point.error

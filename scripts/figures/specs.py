@@ -13,7 +13,7 @@ OF_PLACEMENTS = {  # variables of names.txt
     "DEFAULT": PLACEMENTS[0],
     "OTHER_PLACEMENTS": " | ".join(f"{name}: pool, {name}" for name in PLACEMENTS[1:]),
 }
-FIELDS = "head|before|after|cell|common|machines|best|statistic|panels_a_row|panels|legend|note"
+FIELDS = "head|before|after|cell|common|machines|best|panels_a_row|panels|legend|note|remark"
 
 
 def text_of_specs():
@@ -33,14 +33,12 @@ def names_of(text):
 
 def section_of(text):
     """The title of a section, and {field: text}. Other lines are `rows`; below `--`, `columns`."""
-    title, *lines = text.strip().splitlines()
-    fields, part = {"rows": []}, "rows"
+    text, _, columns = text.strip().partition("\n--\n")
+    title, *lines = text.splitlines()
+    fields = {"rows": []} | ({"columns": [columns]} if columns else {})
     for line in lines:
-        if line == "--":
-            part = "columns"
-            continue
         field = re.fullmatch(f"({FIELDS}): (.*)", line)
-        name, value = field.groups() if field else (part, line)
+        name, value = field.groups() if field else ("rows", line)
         fields.setdefault(name, []).append(value)
     return title, {name: "\n".join(values) for name, values in fields.items()}
 
@@ -50,15 +48,3 @@ SECTIONS = [section_of(text) for text in PARTS]
 TABLES = [section for section in SECTIONS if not section[0].startswith("plot ")]
 PLOTS = [(title[5:], fields) for title, fields in SECTIONS if title.startswith("plot ")]
 NAMES = {name: names_of(text) for name, text in re.findall(r"^@(\w+) = (.*)", BEGINNING, re.M)}
-# The names of ways of coalescing in the records are <upstream>+<way>.
-HEAPS, WAYS = NAMES["heaps"], NAMES["ways"]
-COMBINED = [(f"{upstream}+{way}", way, upstream) for upstream in ("quarry", "cuda") for way in WAYS]
-NAMES["coalesced"] = {name: HEAPS[name] for name in HEAPS if name != "quarry-hardened"} | {
-    name: f"{WAYS[way]} / {HEAPS[upstream]}" for name, way, upstream in COMBINED
-}
-# Percentages and numbers of blocks of the poster's heuristics, in its words: `Blocks(2) HWM`.
-PERCENTS, BLOCKS = (50, 75, 90, 100), (2, 3, 5, 7, 12)
-VARIANTS = {"": "Blocks", "+hwm": "Blocks, HWM", "+cbg": "Blocks, CBG"}
-NAMES["settings"] = {f"percent:{n}": f"Percent({n})" for n in PERCENTS} | {
-    f"blocks:{n}{v}": f"Blocks({n}) {v[1:].upper()}".rstrip() for v in VARIANTS for n in BLOCKS
-}

@@ -10,7 +10,6 @@ of its row and its column. A line makes several rows or columns if a value in it
     malloc=@mallocs each name of the list `mallocs`, with its title
     ranks=?         each value in the records; `?orders`: in the order and with titles of a list
     commit=last     the value of the newest record
-    bytes=16,64     both points in one cell
 
 What a cell writes is a text too, of the table, or of a column whose line has it after ` > `:
 
@@ -24,6 +23,7 @@ cell has a point are left out.
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from . import coalescing, heuristics
 from .records import origin, select, value_text, x_text
@@ -33,11 +33,10 @@ DASH = "–"
 FACTORS = {"%": 100, "% more": 100, "ps": 1000, "ms": 1e-3, "MiB": 2**-20, "GiB": 2**-30}
 
 
-def markdown(head, rows, right=True):
-    """The lines of a table. The first column is text; the others are numbers, or text too."""
-    rest = "|---:" if right else "|---"
-    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
-    return [lines[0], "|---" + rest * (len(head) - 1) + "|", *lines[1:]]
+def markdown(*rows):
+    """The lines of a table. The first row is the head, and the first column is text."""
+    head, *others = ("| " + " | ".join(row) + " |" for row in rows)
+    return [head, "|---" + "|---:" * (len(rows[0]) - 1) + "|", *others]
 
 
 def blocks(parts):
@@ -50,23 +49,29 @@ class Number(float):
 
     def __format__(self, form):
         form, _, unit = form.partition(" in ")
-        number = float(self) * FACTORS.get(unit, 1)
-        number = number - 100 if unit == "% more" else number
+        number = float(self) * FACTORS.get(unit, 1) - (100 if unit == "% more" else 0)
         return format(number, form) if form else value_text(number)
+
+
+def param(value):
+    """The value of a param for a form: numbers can be formatted, True is `yes`."""
+    if isinstance(value, bool):
+        return "yes" if value else "**no**"
+    return Number(value) if isinstance(value, (int, float)) else value
 
 
 def spread(point):
     """The median, and in brackets p10 and p90, or the least and the greatest run."""
-    low, high = (value_text(point.values.get(name, 0)) for name in ("p10", "p90"))
-    alone = "p10" not in point.values or (point.runs and low == high)
-    return value_text(point.median) + ("" if alone else f" ({low}–{high})")
+    ends = [value_text(point.values[name]) for name in ("p10", "p90") if name in point.values]
+    return value_text(point.median) + (f" ({'–'.join(ends)})" if ends else "")
 
 
 # --- Rows and columns: pairs of a title and a selection
 
 
 def lines(text):
-    found = (f"{line} ".rpartition(" > ") for line in text.strip().replace("\n  ", " ").split("\n"))
+    """The pairs of a title and the text after its last ` > `."""
+    found = (f"{line} ".rpartition(" > ") for line in text.strip().split("\n"))
     return [(title.strip(), chosen.strip()) for title, _, chosen in found]
 
 
@@ -86,16 +91,17 @@ def values_of(view, chosen, name):
     wanted = {n: "*" if is_open(value) else value for n, value in chosen.items()}
     all_values = (record["all"].get(name) for record in view.data.matching(wanted, view.machine))
     values = [value for value in all_values if value is not None]
-    order = {value: place for place, value in enumerate(names)}
-    keys = {v: (order.get(str(v), len(order)), "" if str(v) in order else v) for v in values}
-    values = values[-1:] if text == "last" else sorted(keys, key=keys.get)
-    return {value: names.get(str(value)) or x_text(name, value) for value in values}
+    if text == "last":
+        return {value: x_text(name, value) for value in values[-1:]}
+    texts = {str(value) for value in values}
+    others = sorted({value for value in values if str(value) not in names})
+    listed = {value: title for value, title in names.items() if value in texts}
+    return listed | {value: x_text(name, value) for value in others}
 
 
-def shown(name, value):
-    numbers = str(value).split(",")
-    is_number = all(map(str.isdigit, numbers))
-    return " / ".join(x_text(name, int(n)) for n in numbers) if is_number else x_text(name, value)
+def shown(name, text):
+    """The value of a param in a selection, as a title has it."""
+    return x_text(name, int(text) if text.isdigit() else text)
 
 
 def expanded(view, title, chosen):
@@ -111,6 +117,7 @@ def expanded(view, title, chosen):
 # --- Cells
 
 
+@cache
 def parsed(text):
     """A cell's text as its parts: (selection, selection below the ÷ or None, form)."""
     parts = (re.split(r"(?:^|\s):(?:\s|$)", part, maxsplit=1) for part in text.split(" & "))
@@ -125,70 +132,69 @@ class View:
     """The records of one machine (of all if None), and the points that cells have shown."""
 
     def __init__(self, data, machine):
-        self.data, self.machine = data, machine
-        self.seen, self.shown = [], []
+        self.data, self.machine, self.shown = data, machine, []
 
-    def points(self, cell, more=""):
-        """The points of a cell: several if a value is `16,64`, none if a point is missing."""
+    def point(self, cell, more=""):
+        """The point of a cell, or None. `more` is merged into the cell, and may name its values."""
         more = re.sub(r"{([.\w]+)}", lambda match: str(cell.get(match[1])), more)
-        chosen = select(cell, more)
-        many = [n for n, v in chosen.items() if re.fullmatch(r"\d+(,\d+)+", str(v)) and n[0] != "."]
-        values = chosen[many[0]].split(",") if many else [None]
-        wanted = (chosen | dict.fromkeys(many, value) for value in values)
-        points = [self.data.point(each, self.machine) for each in wanted]
-        self.seen += filter(None, points)
-        return points if all(points) else []
+        point = self.data.point(select(cell, more), self.machine)
+        self.shown += [point] if point else []
+        return point
 
-    def value(self, cell, more, statistic="median"):
-        """The value of a cell's first point; None if a point is missing or has no value."""
-        points = self.points(cell, more)
-        return points[0].values.get(statistic) if points else None
+    def value(self, cell, more):
+        """The median of a cell's point, or another `.statistic`; None without point or value."""
+        point = self.point(cell, more)
+        return point and point.values.get(cell.get(".statistic", "median"))
 
-    def text(self, cell, parts, statistic):
-        """What a cell writes; None if its first part has no point."""
-        self.seen = []
-        if callable(parts):
-            text = parts(self, cell)
+    def text(self, cell, form):
+        """What a cell writes. None, and no point is shown, if its first part has no point."""
+        before = len(self.shown)
+        if form.startswith("= "):
+            texts = [CELLS[form[2:]](self, cell)]
         else:
-            texts = [self.part(cell, *part, statistic) for part in parts]
-            text = texts[0] and "".join(filter(None, texts))
-        self.shown += self.seen if text is not None else []
-        return text
+            texts = [self.part(cell, *part) for part in parsed(form)]
+        if texts[0] is None:
+            del self.shown[before:]
+            return None
+        return "".join(filter(None, texts))
 
-    def part(self, cell, above, below, form, statistic):
-        tops = self.points(cell, above)
-        others = tops if below is None else self.points(cell, below)
-        texts = [written(*pair, below is not None, form, statistic) for pair in zip(tops, others)]
-        return " / ".join(texts) if texts and None not in texts else None
+    def part(self, cell, above, below, form):
+        """A point or a quotient as the form says, a failure as its reason; None without a point."""
+        point = self.point(cell, above)
+        if point is None:
+            return None
+        number = point.values.get(cell.get(".statistic", "median"))
+        if below is not None:
+            divisor = self.value(cell, below)
+            if not number or not divisor:
+                return None
+            number /= divisor
+        if number is None:
+            return "" if form == "{unit}" else point.error
+        return form.format(Number(number), **words_of(point))
 
 
-def written(point, other, is_quotient, form, statistic):
-    """A point or a quotient as the form says; a failure as its reason."""
-    number = point.values.get(statistic)
-    if is_quotient:
-        divisor = other.values.get(statistic)
-        number = number / divisor if number and divisor else None
-    if number is None:
-        return None if is_quotient else "" if form == "{unit}" else point.error
-    more = {name: Number(value) for name, value in point.values.items()}
-    params = {n: Number(v) if isinstance(v, (int, float)) else v for n, v in point.params.items()}
-    mhz = params.get("mhz") or 1
-    us = {name: Number(value / mhz) for name, value in point.values.items()}
-    more |= {"unit": point.unit, "params": params, "us": us, "spread": spread(point)}
-    return form.format(Number(number), **more)
+def words_of(point):
+    """What a form may name: a point's statistics, unit, spread and params."""
+    mhz = point.params.get("mhz", 1)
+    return {name: Number(value) for name, value in point.values.items()} | {
+        "us": {name: Number(value / mhz) for name, value in point.values.items()},
+        "params": {name: param(value) for name, value in point.params.items()},
+        "unit": point.unit,
+        "spread": spread(point),
+    }
 
 
 def goal(view, cell):
-    """The goal of a row, one for all points or one for each; and whether the points meet it."""
+    """The goal of a row, and whether its point meets the goal."""
     if ".goal" not in cell:
         return ""
-    sign, _, limits = cell[".goal"].partition(" ")
-    limits, points = limits.replace(",", "").split(" / "), view.points(cell)
-    limits = limits if len(limits) > 1 else limits * len(points)
-    pairs = [(point.median, float(limit)) for point, limit in zip(points, limits)]
-    met = [m is not None and (m >= limit if sign == "≥" else m <= limit) for m, limit in pairs]
-    verdict = "met" if all(met) else "in part" if any(met) else "**missed**"
-    return f"{cell['.goal']}: {verdict}" if met else None
+    point, (sign, limit) = view.point(cell), cell[".goal"].replace(",", "").split()
+    if point is None:
+        return None
+    found, limit = point.median, float(limit)
+    is_met = found is not None and (found >= limit if sign == "≥" else found <= limit)
+    return f"{cell['.goal']}: {'met' if is_met else '**missed**'}"
 
 
 CELLS = {"goal": goal, "coalescing": coalescing.verdict, "heuristics": heuristics.verdict_of}
@@ -200,8 +206,7 @@ CELLS = {"goal": goal, "coalescing": coalescing.verdict, "heuristics": heuristic
 class Table:
     """`before`, `head` and `after` may name {machine}, {machines} and {origin} of the points.
 
-    Each table has an origin: if none of them names it, it stands below the table, or for all
-    machines above the table with their names.
+    If no text names {origin}, it stands below the table, with the machines.
     """
 
     rows: str
@@ -213,22 +218,18 @@ class Table:
     common: str = ""  # part of the selection of each row
     machines: str = "first"  # with points; `each`: a table for each machine; `all`: one for all
     best: str = ""  # `max` or `min`: the best number of each column is bold
-    statistic: str = "median"
 
     def __post_init__(self):
-        text = self.before + self.head + self.after
-        if "{origin}" not in text and self.machines == "all":
-            self.before = "{machines}. {origin}."
-        elif "{origin}" not in text:
-            self.after = "{origin}." if "{machine}" in text else "{machine}, {origin}."
+        if "{origin}" not in self.before + self.head + self.after:
+            self.after = "{machines}, {origin}."
 
     def columns_of(self, view):
         """(title, selection, cell) of each column."""
         for title, text in lines(self.columns):
-            has_cell = re.search(r"÷|( |^)[:&=]( |$)", text)
-            pairs = [(title, {})] if has_cell else expanded(view, title, select(text))
-            for shown_title, chosen in pairs:
-                yield shown_title, chosen, text if has_cell else self.cell
+            if re.search(r"÷|( |^)[:&=]( |$)", text):
+                yield title, {}, text
+            else:
+                yield from ((*pair, self.cell) for pair in expanded(view, title, select(text)))
 
     def rows_of(self, view):
         for title, chosen in lines(self.rows):
@@ -236,29 +237,24 @@ class Table:
             yield from expanded(view, title, select(own, self.common, own))
 
     def lines_of(self, data, machine):
-        view, rows = View(data, machine), []
-        columns = [
-            (title, chosen, CELLS[cell[2:]] if cell.startswith("= ") else parsed(cell))
-            for title, chosen, cell in self.columns_of(view)
-        ]
+        view, titles, texts = View(data, machine), [], []
+        columns = list(self.columns_of(view))
         for title, row in self.rows_of(view):
-            cells = [(select(row, chosen), parts) for _, chosen, parts in columns]
-            texts = [view.text(*cell, self.statistic) for cell in cells]
-            if any(texts):
-                rows.append([*map(str.strip, title.split("|")), *texts])
+            cells = [view.text(select(row, chosen), form) for _, chosen, form in columns]
+            if any(cells):
+                titles.append(split(title))
+                texts.append(cells)
         if not any(point.date for point in view.shown):
             return []
-        first = self.head.count("|") + 1  # the columns before the cells
-        used = [any(row[first + nth] is not None for row in rows) for nth in range(len(columns))]
-        used = [True] * first + used
-        rows = [[DASH if t is None else t for t, use in zip(r, used) if use] for r in rows]
         machines = "; ".join(dict.fromkeys(point.machine for point in view.shown))
         words = {"machine": machine, "machines": machines, "origin": origin(view.shown)}
         before, head, after = (t.format(**words) for t in (self.before, self.head, self.after))
-        titles = [*map(str.strip, head.split("|")), *(title for title, *_ in columns)]
-        titles = [title for title, use in zip(titles, used) if use]
-        rows = bold(rows, {"max": max, "min": min}[self.best], first) if self.best else rows
-        return blocks([before.splitlines(), markdown(titles, rows), after.splitlines()])
+        shown_columns = [*zip(split(head), *titles)]
+        for (title, *_), *column in zip(columns, *texts):
+            if any(text is not None for text in column):
+                column = [DASH if text is None else text for text in column]
+                shown_columns.append([title, *(bold(column, self.best) if self.best else column)])
+        return blocks([before.splitlines(), markdown(*zip(*shown_columns)), after.splitlines()])
 
     def __call__(self, data):
         machines = [None] if self.machines == "all" else data.machines()
@@ -266,13 +262,14 @@ class Table:
         return blocks(found if self.machines == "each" else found[:1]) or ["Not measured yet."]
 
 
-def bold(rows, best, first):
-    """The rows with the best of each column in bold, from the column `first`."""
+def split(title):
+    """The titles of several columns."""
+    return [part.strip() for part in title.split("|")]
 
-    def number(text):
-        return float(text.split(" ")[0].replace(",", "")) if text[:1].isdigit() else None
 
-    columns = ([n for n in map(number, column) if n is not None] for column in zip(*rows))
-    tops = [best(c) if c and nth >= first else None for nth, c in enumerate(columns)]
-    is_best = lambda text, top: top is not None and number(text) == top  # noqa: E731
-    return [[f"**{t}**" if is_best(t, top) else t for t, top in zip(r, tops)] for r in rows]
+def bold(column, best):
+    """The texts of a column, with the greatest (`max`) or the least (`min`) number in bold."""
+    found = (re.match(r"[\d,.]+", text) for text in column)
+    numbers = [float(match[0].replace(",", "")) if match else None for match in found]
+    top = {"max": max, "min": min}[best]((n for n in numbers if n is not None), default=None)
+    return [text if n is None or n != top else f"**{text}**" for text, n in zip(column, numbers)]
