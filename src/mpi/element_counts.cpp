@@ -5,8 +5,10 @@
 namespace quarry::inline QUARRY_ABI::mpi {
 namespace {
 
-/// The bytes of a pair's first part; an int follows.
-[[nodiscard]] QUARRY_HD bytes first_of_pair(MPI_Datatype pair) { return basic_size(pair) - 4; }
+/// The bytes of a pair's number; its place follows.
+[[nodiscard]] QUARRY_HD bytes number_bytes(MPI_Datatype pair) {
+  return is_even_pair(pair) ? basic_size(pair) / 2 : basic_size(pair) - sizeof(int);
+}
 
 /// Goes along the bytes of elements, from the first on: as far as a number of bytes, or of basic
 /// elements, and counts the other one.
@@ -64,7 +66,7 @@ class message_prefix {
   }
   QUARRY_HD void take_of_basic(type_facts const& facts, MPI_Datatype basic) {
     if (facts.elements != 2) return;
-    bytes const first = first_of_pair(basic);
+    bytes const first = number_bytes(basic);
     if (is_in_bytes_ && left_ >= first) {
       left_ -= first;
       ++counted_;

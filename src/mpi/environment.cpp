@@ -15,13 +15,14 @@ QUARRY_HD int MPI_Init(int*, char***) {
   self().is_initialized = 1;
   return MPI_SUCCESS;
 }
-/// A rank is one thread: a program has no way to start others.
+/// A rank is one thread, and a program has no way to start others. So every level holds, and
+/// programs that need the highest one run.
 QUARRY_HD int MPI_Init_thread(int* argc, char*** argv, int, int* provided) {
-  *provided = MPI_THREAD_FUNNELED;
+  *provided = MPI_THREAD_MULTIPLE;
   return MPI_Init(argc, argv);
 }
 QUARRY_HD int MPI_Query_thread(int* provided) {
-  *provided = MPI_THREAD_FUNNELED;
+  *provided = MPI_THREAD_MULTIPLE;
   return MPI_SUCCESS;
 }
 QUARRY_HD int MPI_Is_thread_main(int* flag) {

@@ -53,9 +53,12 @@ struct basic_form {
       return {plain(4), 1, true};
     case MPI_C_COMPLEX:
     case MPI_COMPLEX:
+    case MPI_2INTEGER:
+    case MPI_2REAL:
       return {plain(4), 2, false};
     case MPI_C_DOUBLE_COMPLEX:
     case MPI_DOUBLE_COMPLEX:
+    case MPI_2DOUBLE_PRECISION:
       return {plain(8), 2, false};
     default:
       return {plain(basic_size(basic)), 1, false};

@@ -94,7 +94,7 @@ QUARRY_SLOW int publish(rank_state& rank, information* made, MPI_Info* handle,
   world const& all = the_world();
   if (made == nullptr ||
       (set(*made, "maxprocs", digits) && set(*made, "command", all.argc > 0 ? all.argv[0] : "") &&
-       set(*made, "thread_level", "MPI_THREAD_FUNNELED")))
+       set(*made, "thread_level", "MPI_THREAD_MULTIPLE")))
     return made;
   free_information(made);
   return nullptr;

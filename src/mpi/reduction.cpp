@@ -17,16 +17,16 @@ QUARRY_HD void combine_all(void const* input, void* in_out, bytes count, MPI_Op 
 }
 
 /// A value and its place, for MPI_MINLOC and MPI_MAXLOC.
-template <class T>
+template <class T, class Place>
 struct located {
   T value;
-  int place;
+  Place place;
 };
 
-template <class T>
+template <class T, class Place = int>
 QUARRY_HD void locate_all(void const* input, void* in_out, bytes count, MPI_Op op) {
-  auto const* const in = static_cast<located<T> const*>(input);
-  auto* const out = static_cast<located<T>*>(in_out);
+  auto const* const in = static_cast<located<T, Place> const*>(input);
+  auto* const out = static_cast<located<T, Place>*>(in_out);
   for (bytes i = 0; i < count; ++i) {
     bool const is_better =
         op == MPI_MINLOC ? in[i].value < out[i].value : out[i].value < in[i].value;
@@ -172,9 +172,14 @@ QUARRY_SLOW void reduce(rank_state& rank, void const* input, void* in_out, bytes
     case MPI_C_LONG_DOUBLE_COMPLEX:
       return combine_complex<long_double>(input, in_out, count, op);
     case MPI_2INT:
+    case MPI_2INTEGER:
       return locate_all<int>(input, in_out, count, op);
     case MPI_FLOAT_INT:
       return locate_all<float>(input, in_out, count, op);
+    case MPI_2REAL:
+      return locate_all<float, float>(input, in_out, count, op);
+    case MPI_2DOUBLE_PRECISION:
+      return locate_all<double, double>(input, in_out, count, op);
     case MPI_DOUBLE_INT:
       return locate_all<double>(input, in_out, count, op);
     case MPI_LONG_INT:

@@ -86,9 +86,15 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
 /// Whether a basic type is a pair with a gap, which messages do not contain.
 [[nodiscard]] QUARRY_HD constexpr bool has_gap(MPI_Datatype basic) { return (basic & 0x80) != 0; }
 
-/// Whether a basic type is a number and an int, for MPI_MINLOC and MPI_MAXLOC.
+/// Whether a basic type is a pair of Fortran: two numbers of one type.
+[[nodiscard]] QUARRY_HD constexpr bool is_even_pair(MPI_Datatype basic) {
+  return basic == MPI_2INTEGER || basic == MPI_2REAL || basic == MPI_2DOUBLE_PRECISION;
+}
+
+/// Whether a basic type is a number and its place, for MPI_MINLOC and MPI_MAXLOC. The place is an
+/// int, but in pairs of Fortran of the number's type.
 [[nodiscard]] QUARRY_HD constexpr bool is_pair(MPI_Datatype basic) {
-  return has_gap(basic) || basic == MPI_2INT || basic == MPI_FLOAT_INT;
+  return has_gap(basic) || basic == MPI_2INT || basic == MPI_FLOAT_INT || is_even_pair(basic);
 }
 
 /// The type that the program made; null if there is none with this handle.
@@ -102,14 +108,14 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
   return extent == 1   ? MPI_CHARACTER & 0xff
          : extent == 2 ? MPI_UINT16_T & 0xff
          : extent == 4 ? MPI_REAL & 0xff
-                       : MPI_COMPLEX & 0xff;
+                       : MPI_2REAL & 0xff;
 }
 
 /// Whether mpi.h names the type.
 [[nodiscard]] QUARRY_HD constexpr bool is_named(MPI_Datatype type) {
   if (type == MPI_SHORT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT ||
       type == MPI_LONG_DOUBLE || type == MPI_LONG_DOUBLE_INT || type == MPI_C_LONG_DOUBLE_COMPLEX ||
-      type == MPI_C_DOUBLE_COMPLEX || type == MPI_DOUBLE_COMPLEX)
+      type == MPI_C_DOUBLE_COMPLEX || type == MPI_DOUBLE_COMPLEX || type == MPI_2DOUBLE_PRECISION)
     return true;
   auto const number = static_cast<std::uint32_t>(type) & 0xff;
   auto const extent = static_cast<std::uint32_t>(type) >> 8;

@@ -13,8 +13,11 @@ TEST(Environment, InitAndFinalizeAreTold) {
     int flag = 7, provided = -1;
     MPI_Initialized(&flag);
     EXPECT_EQ(flag, 0);
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
-    EXPECT_EQ(provided, MPI_THREAD_FUNNELED);
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+    EXPECT_EQ(provided, MPI_THREAD_MULTIPLE);
+    provided = -1;
+    MPI_Query_thread(&provided);
+    EXPECT_EQ(provided, MPI_THREAD_MULTIPLE);
     MPI_Initialized(&flag);
     EXPECT_EQ(flag, 1);
     MPI_Finalized(&flag);

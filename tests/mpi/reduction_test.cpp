@@ -76,17 +76,17 @@ TEST(Reduction, EachOperationReducesEachTypeAsCDoes) {
   });
 }
 
-template <class T>
+template <class T, class Place>
 struct located {
   T value;
-  int place;
+  Place place;
 };
 
-template <class T>
+template <class T, class Place = int>
 void check_location(MPI_Datatype type) {
   int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
-  located<T> const sent{static_cast<T>(own % 3), 100 + own};
-  located<T> least{}, greatest{};
+  located<T, Place> const sent{static_cast<T>(own % 3), static_cast<Place>(100 + own)};
+  located<T, Place> least{}, greatest{};
   MPI_Allreduce(&sent, &least, 1, type, MPI_MINLOC, MPI_COMM_WORLD);
   MPI_Reduce(&sent, &greatest, 1, type, MPI_MAXLOC, size - 1, MPI_COMM_WORLD);
   EXPECT_EQ(least.value, T{0});
@@ -104,6 +104,9 @@ TEST(Reduction, MinlocAndMaxlocFindTheLowestPlace) {
     check_location<double>(MPI_DOUBLE_INT);
     check_location<long>(MPI_LONG_INT);
     check_location<short>(MPI_SHORT_INT);
+    check_location<int>(MPI_2INTEGER);
+    check_location<float, float>(MPI_2REAL);
+    check_location<double, double>(MPI_2DOUBLE_PRECISION);
   });
 }
 
@@ -251,7 +254,8 @@ TEST(Reduction, EachTypeAcceptsItsOperationsAndNoOthers) {
                                   MPI_COMPLEX, MPI_DOUBLE_COMPLEX})
     accepted[type] = sums;
   for (MPI_Datatype const type :
-       {MPI_2INT, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT})
+       {MPI_2INT, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT,
+        MPI_2INTEGER, MPI_2REAL, MPI_2DOUBLE_PRECISION})
     accepted[type] = places;
   accepted[MPI_C_BOOL] = accepted[MPI_LOGICAL] = logical;
   accepted[MPI_WCHAR] = accepted[MPI_CHARACTER] = accepted[MPI_PACKED] = {};

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -49,6 +50,9 @@ TEST(Types, SizesAndExtentsAreThoseOfC) {
     EXPECT_EQ(size_of_type(MPI_LONG_INT), 12);
     EXPECT_EQ(size_of_type(MPI_SHORT_INT), 6);
     EXPECT_EQ(size_of_type(MPI_FLOAT_INT), 8);
+    EXPECT_EQ(size_of_type(MPI_2INTEGER), 8);
+    EXPECT_EQ(size_of_type(MPI_2REAL), 8);
+    EXPECT_EQ(size_of_type(MPI_2DOUBLE_PRECISION), 16);
     EXPECT_EQ(bounds_of(MPI_DOUBLE_INT), (bounds{0, sizeof(double_int)}));
     EXPECT_EQ(bounds_of(MPI_LONG_INT), (bounds{0, sizeof(long_int)}));
     EXPECT_EQ(bounds_of(MPI_SHORT_INT), (bounds{0, sizeof(short_int)}));
@@ -190,7 +194,7 @@ TEST(Types, NumbersThatAreNoTypesAreRefused) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int value = 0;
     for (MPI_Datatype const type :
-         {0, MPI_SUM, 0x100, 0x10a, 0x301, 1000, 0x480, 0x810, 0x1005, 0x2002, 0x10000})
+         {0, MPI_SUM, 0x100, 0x10a, 0x301, 1000, 0x480, 0x812, 0x1005, 0x2002, 0x10000})
       EXPECT_EQ(MPI_Send(&value, 0, type, 0, 0, MPI_COMM_WORLD), MPI_ERR_TYPE) << type;
     MPI_Datatype const none = MPI_DATATYPE_NULL;  // only of no data and of nobody
     EXPECT_EQ(MPI_Recv(&value, 0, none, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
@@ -200,7 +204,8 @@ TEST(Types, NumbersThatAreNoTypesAreRefused) {
     for (MPI_Datatype const type :
          {MPI_CHAR, MPI_UINT8_T, MPI_UINT16_T, MPI_WCHAR, MPI_2INT, MPI_FLOAT_INT, MPI_C_COMPLEX,
           MPI_OFFSET, MPI_SHORT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_C_DOUBLE_COMPLEX,
-          MPI_LONG_DOUBLE_INT, MPI_C_LONG_DOUBLE_COMPLEX})
+          MPI_LONG_DOUBLE_INT, MPI_C_LONG_DOUBLE_COMPLEX, MPI_2INTEGER, MPI_2REAL,
+          MPI_2DOUBLE_PRECISION})
       EXPECT_EQ(MPI_Send(&value, 0, type, MPI_PROC_NULL, 0, MPI_COMM_WORLD), MPI_SUCCESS) << type;
   });
 }
@@ -329,6 +334,23 @@ TEST(Types, HaveNames) {
   });
 }
 
+TEST(Types, PairsOfFortranAreTwoNumbersOfOneType) {
+  run_everywhere(1, [] {
+    for (auto const& [type, bytes_of_number] : {std::pair{MPI_2INTEGER, 4}, std::pair{MPI_2REAL, 4},
+                                                std::pair{MPI_2DOUBLE_PRECISION, 8}}) {
+      MPI_Status status{};
+      int bytes = 0, numbers = 0, pairs = 0;
+      MPI_Status_set_elements(&status, type, 3);  // a pair and a half
+      MPI_Get_count(&status, MPI_BYTE, &bytes);
+      MPI_Get_elements(&status, type, &numbers);
+      MPI_Get_count(&status, type, &pairs);
+      EXPECT_EQ(bytes, 3 * bytes_of_number);
+      EXPECT_EQ(numbers, 3);
+      EXPECT_EQ(pairs, MPI_UNDEFINED);
+    }
+  });
+}
+
 TEST(Types, External32HasTheMostSignificantByteFirst) {
   run_everywhere(1, [] {
     auto const packed = [](auto value, MPI_Datatype type) {
@@ -343,6 +365,10 @@ TEST(Types, External32HasTheMostSignificantByteFirst) {
     };
     using bytes = std::vector<unsigned char>;
     EXPECT_EQ(packed(0x01020304, MPI_INT), (bytes{1, 2, 3, 4}));
+    EXPECT_EQ(packed(std::array{1, 2}, MPI_2INTEGER), (bytes{0, 0, 0, 1, 0, 0, 0, 2}));
+    EXPECT_EQ(packed(std::array{1.0f, 2.0f}, MPI_2REAL), (bytes{63, 128, 0, 0, 64, 0, 0, 0}));
+    EXPECT_EQ(packed(std::array{1.0, 2.0}, MPI_2DOUBLE_PRECISION),
+              (bytes{63, 240, 0, 0, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0}));
     EXPECT_EQ(packed(-2l, MPI_LONG), (bytes{255, 255, 255, 254}));
     EXPECT_EQ(packed(0x80000000ul, MPI_UNSIGNED_LONG), (bytes{128, 0, 0, 0}));
     EXPECT_EQ(packed(1.0, MPI_DOUBLE), (bytes{0x3f, 0xf0, 0, 0, 0, 0, 0, 0}));

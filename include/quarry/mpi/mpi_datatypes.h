@@ -64,6 +64,9 @@ extern "C" {
 #define MPI_DOUBLE_PRECISION 0x80e
 #define MPI_COMPLEX 0x80f
 #define MPI_DOUBLE_COMPLEX 0x1006
+#define MPI_2INTEGER 0x810
+#define MPI_2REAL 0x811
+#define MPI_2DOUBLE_PRECISION 0x1007
 /* Types of languages that quarry-mpicc does not compile. */
 #define MPI_CXX_BOOL MPI_DATATYPE_NULL
 #define MPI_CXX_FLOAT_COMPLEX MPI_DATATYPE_NULL
