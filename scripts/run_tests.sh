@@ -30,7 +30,7 @@ failed_step() {
 # presets they are always the same.
 seeds_of() {
   case $1 in
-    checked) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-10} QUARRY_TEST_FIRST_SEED=${QUARRY_TEST_FIRST_SEED:-$(($(date +%s) / 86400 * 10))}" ;;
+    checked) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-5} QUARRY_TEST_FIRST_SEED=${QUARRY_TEST_FIRST_SEED:-$(($(date +%s) / 86400 * 5))}" ;;
     *) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-50}" ;;
   esac
 }
