@@ -46,7 +46,6 @@ set(quarry_tests_of_results
   SharedResource.AllocatesUntilItsDataIsFull
   StreamPool.ForgetsStreamsWithoutMemory
   # models of a part, of which other tests use the whole
-  LentChunks.AgreeWithANaiveModel
   LentSlices.ServeAThreadWhileTheirOwnersAreIdle
   OpenclGrowingHeap.EveryStepBetweenAllocationsKeepsTheInvariants
   SliceSupply.AllocatesEachSliceToOneLaneInEveryInterleaving
