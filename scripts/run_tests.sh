@@ -30,8 +30,8 @@ failed_step() {
 # presets they are always the same.
 seeds_of() {
   case $1 in
-    checked) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-10} QUARRY_TEST_FIRST_SEED=${QUARRY_TEST_FIRST_SEED:-$(($(date +%s) / 86400 * 10))}" ;;
-    *) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-100}" ;;
+    checked) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-5} QUARRY_TEST_FIRST_SEED=${QUARRY_TEST_FIRST_SEED:-$(($(date +%s) / 86400 * 5))}" ;;
+    *) echo "QUARRY_TEST_SEEDS=${QUARRY_TEST_SEEDS:-50}" ;;
   esac
 }
 
@@ -98,7 +98,7 @@ test_preset() {
 # that it reaches in 10.
 test_fuzz_targets() {
   local log=$results/fuzz.log
-  FUZZ_PRESET=checked FUZZ_SECONDS=10 FUZZ_LOG_SECONDS=4 scripts/fuzz.sh 2>&1 | tee "$log"
+  FUZZ_PRESET=checked FUZZ_SECONDS=7 FUZZ_LOG_SECONDS=4 scripts/fuzz.sh 2>&1 | tee "$log"
   passed=$((passed + $(grep -c ' inputs$' "$log")))
   mapfile -t -O "${#failures[@]}" failures < <(sed -n 's/^failed: /fuzzing of /p' "$log")
   failed=$((failed + $(grep -c '^failed: ' "$log")))

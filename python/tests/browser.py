@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens a page in headless Chromium, through the protocol of its developer tools."""
 
+import atexit
 import base64
 import contextlib
+import functools
 import itertools
 import json
 import shutil
@@ -16,44 +18,77 @@ CHROMIUM = (
 )
 
 
-class Page:
-    """A page in a browser of its own. `problems` has its errors and its messages on the console."""
+class Browser:
+    """A browser for the pages of all tests. It ends with the tests' process."""
 
-    def __init__(self, url, width=1400, height=1000):
-        from websockets.sync.client import connect
-
-        self.sockets = contextlib.ExitStack()
+    def __init__(self):
+        self.ended = contextlib.ExitStack()
+        atexit.register(self.ended.close)
         # Helpers of the browser outlive it, and may still write there.
-        self.folder = tempfile.TemporaryDirectory(
-            prefix="quarry-browser-", ignore_cleanup_errors=True
+        folder = self.ended.enter_context(
+            tempfile.TemporaryDirectory(prefix="quarry-browser-", ignore_cleanup_errors=True)
         )
-        self.problems = []
-        self.requests = []
-        self.numbers = itertools.count(1)
-        self.browser = subprocess.Popen(
+        self.process = subprocess.Popen(
             [
                 CHROMIUM,
                 "--headless",
                 "--no-sandbox",
                 "--disable-gpu",
                 "--disable-dev-shm-usage",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-extensions",
+                "--disable-sync",
                 "--no-first-run",
                 "--remote-debugging-port=0",
-                f"--user-data-dir={self.folder.name}",
-                f"--window-size={width},{height}",
+                f"--user-data-dir={folder}",
                 "about:blank",
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        self.ended.callback(self.process.wait, 20)
+        self.ended.callback(self.process.terminate)
+        address = Path(folder, "DevToolsActivePort")
+        end = time.monotonic() + 60
+        while not (address.exists() and len(address.read_text().splitlines()) == 2):
+            if time.monotonic() > end:
+                raise TimeoutError("Chromium does not tell its port")
+            time.sleep(0.05)
+        port, path = address.read_text().splitlines()
+        self.address = f"ws://127.0.0.1:{port}{path}"
+
+
+@functools.cache
+def browser():
+    return Browser()
+
+
+class Page:
+    """A page in a window of its own, without the storage of other pages. `problems` has its errors
+    and its messages on the console."""
+
+    def __init__(self, url, width=1400, height=1000):
+        from websockets.sync.client import connect
+
+        self.sockets = contextlib.ExitStack()
+        self.problems = []
+        self.requests = []
+        self.numbers = itertools.count(1)
         try:
-            address = Path(self.folder.name, "DevToolsActivePort")
-            self.wait(lambda: address.exists() and len(address.read_text().splitlines()) == 2)
-            port, path = address.read_text().splitlines()
             self.socket = self.sockets.enter_context(
-                connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None)
+                connect(browser().address, max_size=None, proxy=None)
             )
-            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            # The context ends with the connection, and its pages with it.
+            context = self.call("Target.createBrowserContext", disposeOnDetach=True)
+            target = self.call(
+                "Target.createTarget",
+                url="about:blank",
+                width=width,
+                height=height,
+                newWindow=True,
+                **context,
+            )["targetId"]
             self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
                 "sessionId"
             ]
@@ -74,9 +109,6 @@ class Page:
 
     def close(self):
         self.sockets.close()
-        self.browser.terminate()
-        self.browser.wait(20)
-        self.folder.cleanup()
 
     def call(self, method, **parameters):
         """Calls a method of the protocol and returns its result. Records events meanwhile."""

@@ -181,6 +181,8 @@ using backends = testing::Types<cuda_backend>;  // the presets of the CPU test t
 #elif defined(__SANITIZE_THREAD__)
 using backends =
     testing::Types<threads_backend>;  // ThreadSanitizer does not follow a switch of stacks
+#elif defined(QUARRY_ONLY_FIBERS)  // one is enough for errors of memory, and fibers interleave most
+using backends = testing::Types<fibers_backend>;
 #else
 using backends = testing::Types<threads_backend, fibers_backend, together_backend>;
 #endif
