@@ -47,7 +47,7 @@ class element_hash {
 };
 
 /// The types of a pair's number and of its place.
-[[nodiscard]] QUARRY_HD MPI_Datatype number_of(MPI_Datatype pair) {
+[[nodiscard]] QUARRY_HD MPI_Datatype type_of_number(MPI_Datatype pair) {
   return pair == MPI_2INT || pair == MPI_2INTEGER     ? MPI_INT
          : pair == MPI_SHORT_INT                      ? MPI_SHORT
          : pair == MPI_FLOAT_INT || pair == MPI_2REAL ? MPI_FLOAT
@@ -55,8 +55,8 @@ class element_hash {
          : pair == MPI_LONG_DOUBLE_INT                ? MPI_LONG_DOUBLE
                                                       : MPI_DOUBLE;
 }
-[[nodiscard]] QUARRY_HD MPI_Datatype place_of(MPI_Datatype pair) {
-  return is_even_pair(pair) ? number_of(pair) : MPI_INT;
+[[nodiscard]] QUARRY_HD MPI_Datatype type_of_place(MPI_Datatype pair) {
+  return is_even_pair(pair) ? type_of_number(pair) : MPI_INT;
 }
 
 }  // namespace
@@ -129,8 +129,8 @@ QUARRY_SLOW type_signature signature_of(rank_state& rank, bytes count, MPI_Datat
                   bytes const left = most - hash.elements();
                   if (!is_pair(basic)) return hash.add(basic, number < left ? number : left);
                   for (bytes i = 0; i < number && hash.elements() != most; ++i) {
-                    hash.add(number_of(basic), 1);
-                    if (hash.elements() != most) hash.add(place_of(basic), 1);
+                    hash.add(type_of_number(basic), 1);
+                    if (hash.elements() != most) hash.add(type_of_place(basic), 1);
                   }
                 });
   if (frames != nullptr) release(frames);
