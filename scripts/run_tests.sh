@@ -98,7 +98,7 @@ test_preset() {
 # that it reaches in 10.
 test_fuzz_targets() {
   local log=$results/fuzz.log
-  FUZZ_PRESET=checked FUZZ_SECONDS=7 FUZZ_LOG_SECONDS=4 scripts/fuzz.sh 2>&1 | tee "$log"
+  FUZZ_PRESET=checked FUZZ_SECONDS=5 FUZZ_LOG_SECONDS=4 scripts/fuzz.sh 2>&1 | tee "$log"
   passed=$((passed + $(grep -c ' inputs$' "$log")))
   mapfile -t -O "${#failures[@]}" failures < <(sed -n 's/^failed: /fuzzing of /p' "$log")
   failed=$((failed + $(grep -c '^failed: ' "$log")))
