@@ -133,8 +133,8 @@ struct small_membership {
 }
 
 /// How often the fast path looks before the general path waits. The loops are bounded: lanes whose
-/// message has arrived wait at the loop's end for the other lanes of the warp, and all continue
-/// together. Otherwise they would run one after another from then on.
+/// message has arrived wait at the loop's end for the other lanes of the warp, and mostly all
+/// continue together. Otherwise they run one after another, until they meet.
 inline constexpr std::uint32_t most_fast_looks = is_on_host() ? 3 : 64;
 
 /// What became of a fast send.
