@@ -7,7 +7,7 @@ namespace {
 
 /// The bytes of a pair's number; its place follows.
 [[nodiscard]] QUARRY_HD bytes number_bytes(MPI_Datatype pair) {
-  return is_even_pair(pair) ? basic_size(pair) / 2 : basic_size(pair) - sizeof(int);
+  return is_fortran_pair(pair) ? basic_size(pair) / 2 : basic_size(pair) - sizeof(int);
 }
 
 /// Goes along the bytes of elements, from the first on: as far as a number of bytes, or of basic

@@ -134,7 +134,7 @@ struct small_membership {
 
 /// How often the fast path looks before the general path waits. The loops are bounded: lanes whose
 /// message has arrived wait at the loop's end for the other lanes of the warp, and mostly all
-/// continue together. Otherwise they run one after another, until they meet.
+/// continue together. Otherwise they run one after another until the next meeting.
 inline constexpr std::uint32_t most_fast_looks = is_on_host() ? 3 : 64;
 
 /// What became of a fast send.

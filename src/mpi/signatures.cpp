@@ -56,7 +56,7 @@ class element_hash {
                                                       : MPI_DOUBLE;
 }
 [[nodiscard]] QUARRY_HD MPI_Datatype type_of_place(MPI_Datatype pair) {
-  return is_even_pair(pair) ? type_of_number(pair) : MPI_INT;
+  return is_fortran_pair(pair) ? type_of_number(pair) : MPI_INT;
 }
 
 }  // namespace

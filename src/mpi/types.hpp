@@ -87,14 +87,14 @@ inline constexpr MPI_Datatype first_derived = 0x10000;
 [[nodiscard]] QUARRY_HD constexpr bool has_gap(MPI_Datatype basic) { return (basic & 0x80) != 0; }
 
 /// Whether a basic type is a pair of Fortran: two numbers of one type.
-[[nodiscard]] QUARRY_HD constexpr bool is_even_pair(MPI_Datatype basic) {
+[[nodiscard]] QUARRY_HD constexpr bool is_fortran_pair(MPI_Datatype basic) {
   return basic == MPI_2INTEGER || basic == MPI_2REAL || basic == MPI_2DOUBLE_PRECISION;
 }
 
 /// Whether a basic type is a number and its place, for MPI_MINLOC and MPI_MAXLOC. The place is an
 /// int, but in pairs of Fortran of the number's type.
 [[nodiscard]] QUARRY_HD constexpr bool is_pair(MPI_Datatype basic) {
-  return has_gap(basic) || basic == MPI_2INT || basic == MPI_FLOAT_INT || is_even_pair(basic);
+  return has_gap(basic) || basic == MPI_2INT || basic == MPI_FLOAT_INT || is_fortran_pair(basic);
 }
 
 /// The type that the program made; null if there is none with this handle.
