@@ -81,6 +81,22 @@ TEST(Checks, SignaturesAreThoseOfAListOfBasicTypes) {
   EXPECT_EQ(result.status, 0);
 }
 
+TEST(Checks, APairOfFortranHasTheSignatureOfTwoNumbers) {
+  program_result const result = run_on_threads(1, [] {
+    for (auto const& [pair, number] :
+         {std::pair{MPI_2INTEGER, MPI_INT}, std::pair{MPI_2REAL, MPI_FLOAT},
+          std::pair{MPI_2DOUBLE_PRECISION, MPI_DOUBLE}}) {
+      mpi::type_signature const two_pairs = signature_of(2, pair, 4);
+      EXPECT_EQ(two_pairs.elements, 4u);
+      EXPECT_EQ(two_pairs.hash, signature_of(4, number, 4).hash);
+      EXPECT_EQ(two_pairs.hash == signature_of(2, MPI_2INT, 4).hash, number == MPI_INT);
+      EXPECT_NE(two_pairs.hash, signature_of(2, MPI_FLOAT_INT, 4).hash);
+      EXPECT_NE(two_pairs.hash, signature_of(2, MPI_DOUBLE_INT, 4).hash);
+    }
+  });
+  EXPECT_EQ(result.status, 0);
+}
+
 /// Messages of all sizes in a ring, received before and after they are sent, and cancelled ones.
 void exchange(int rounds) {
   int const own = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
