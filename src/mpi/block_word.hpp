@@ -67,4 +67,51 @@ class block_word {
   std::uint32_t* word_;
 };
 
+/// The same for a word of 64 bits. All orders are relaxed.
+class long_block_word {
+ public:
+  QUARRY_HD explicit long_block_word(std::uint64_t& of) : word_{&of} {}
+
+  [[nodiscard]] QUARRY_HD std::uint64_t load() const {
+#ifdef __CUDA_ARCH__
+    std::uint64_t result;
+    asm volatile("ld.relaxed.cta.shared.u64 %0, [%1];" : "=l"(result) : "r"(address()));
+    return result;
+#else
+    return simt::atomic_ref<std::uint64_t>{*word_}.load(simt::relaxed);
+#endif
+  }
+  QUARRY_HD std::uint64_t fetch_or(std::uint64_t bits) const {
+#ifdef __CUDA_ARCH__
+    std::uint64_t result;
+    asm volatile("atom.relaxed.cta.shared.or.b64 %0, [%1], %2;"
+                 : "=l"(result)
+                 : "r"(address()), "l"(bits));
+    return result;
+#else
+    return simt::atomic_ref<std::uint64_t>{*word_}.fetch_or(bits, simt::relaxed);
+#endif
+  }
+  QUARRY_HD std::uint64_t fetch_add(std::uint64_t value) const {
+#ifdef __CUDA_ARCH__
+    std::uint64_t result;
+    asm volatile("atom.relaxed.cta.shared.add.u64 %0, [%1], %2;"
+                 : "=l"(result)
+                 : "r"(address()), "l"(value));
+    return result;
+#else
+    return simt::atomic_ref<std::uint64_t>{*word_}.fetch_add(value, simt::relaxed);
+#endif
+  }
+
+ private:
+#ifdef __CUDA_ARCH__
+  [[nodiscard]] __device__ std::uint32_t address() const {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(word_));
+  }
+#endif
+
+  std::uint64_t* word_;
+};
+
 }  // namespace quarry::inline QUARRY_ABI::mpi

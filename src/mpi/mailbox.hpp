@@ -242,6 +242,15 @@ class mail_reader {
       if (has_message(before)) return true;
     return false;
   }
+  /// Where a message that begins to arrive shows: the word gets the value.
+  struct awaited_word {
+    std::uint32_t const* word;
+    std::uint32_t value;
+  };
+  [[nodiscard]] QUARRY_FAST awaited_word next_message() const {
+    std::uint32_t const before = taken();
+    return {reinterpret_cast<std::uint32_t const*>(from_.slots[before % Slots]) + 1, before + 1};
+  }
   /// How many messages were taken. A caller that looks often keeps it, for the looks.
   [[nodiscard]] QUARRY_FAST std::uint32_t taken() const { return position_.taken; }
 

@@ -7,10 +7,15 @@ namespace {
 /// Looks several times, so that ranks that wait leave the GPU's memory to others.
 QUARRY_HD bool is_published_soon(arrival const& arrived) {
 #ifdef __CUDA_ARCH__
+  constexpr std::uint32_t looks = 16, nap = 40;
+  if (looks_together()) {
+    (void)await_word(arrived.awaited_word(), arrived.number(), looks, nap);
+    return arrived.is_published();
+  }
   QUARRY_NO_UNROLL
-  for (std::uint32_t i = 0; i < 16; ++i) {
+  for (std::uint32_t i = 0; i < looks; ++i) {
     if (arrived.is_published()) return true;
-    __nanosleep(40);
+    __nanosleep(nap);
   }
   return false;
 #else

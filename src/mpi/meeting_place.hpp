@@ -132,6 +132,9 @@ class arrival {
   /// The block's leader lets the block's ranks go on.
   QUARRY_HD void publish() const { meetings().store(number_, publish_order); }  // (P)
 
+  /// The word that becomes the meeting's number when it is complete.
+  [[nodiscard]] QUARRY_HD std::uint32_t const* awaited_word() const { return &at_.place.meetings; }
+
   /// Whether the meeting is complete, for every rank.
   [[nodiscard]] QUARRY_HD bool is_published() const {
     return meetings().load(block_wait_order) == number_;  // (V)

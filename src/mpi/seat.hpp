@@ -3,6 +3,7 @@
 // in the block's element of an array.
 #pragma once
 
+#include "await_word.hpp"
 #include "meeting_place.hpp"
 #include "world.hpp"
 
@@ -26,6 +27,7 @@ namespace quarry::inline QUARRY_ABI::mpi {
 __device__ inline void clear_block() {
   auto* const words = reinterpret_cast<std::uint32_t*>(&own_block());
   for (std::uint32_t i = threadIdx.x; i < sizeof(block_place) / 4; i += blockDim.x) words[i] = 0;
+  clear_waiting_lanes();
   __syncthreads();
 }
 #endif
