@@ -43,10 +43,10 @@ struct warp_that_waits {
   }
 };
 
-/// Waits until the word is `value`, but at most for so many looks (at least 1), with naps of so many
-/// nanoseconds between them. Returns whether it was; that orders no other accesses. The word may lie
-/// in any memory. All waits for words are this one function, for lanes look together only if they
-/// execute the same instructions. For a rank that `looks_together`.
+/// Waits until the word is `value`, but at most for so many looks (at least 1), with naps of so
+/// many nanoseconds between them. Returns whether it was; that orders no other accesses. The word
+/// may lie in any memory. All waits for words are this one function, for lanes look together only
+/// if they execute the same instructions. For ranks that look together.
 __device__ __noinline__ inline bool await_word(std::uint32_t const* word, std::uint32_t value,
                                                std::uint32_t looks, std::uint32_t nap) {
   return waiting_lanes::wait(own_waiting_lanes(), warp_that_waits{nap}, looks, [&] {

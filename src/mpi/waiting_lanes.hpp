@@ -17,21 +17,21 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// waits for leaves alone: nobody waits for lanes outside the set.
 ///
 /// The lanes share one word: the members, and newcomers, who wait for admission. A newcomer adds
-/// itself (J). If the word was 0, nobody looks, and it makes itself the first member (F). After each
-/// look the members vote who leaves. Their leader, the lowest one that stays, removes those (R),
-/// tells all whom it admits, the newcomers that it saw, and admits them (A). So members know the set
-/// without the word. If all leave, each removes itself (L), and the last one admits the newcomers
-/// (H).
+/// itself (J). If the word was 0, nobody looks, and it makes itself the first member (F). After
+/// each look the members vote who leaves. Their leader, the lowest one that stays, removes those
+/// (R), tells all whom it admits, the newcomers that it saw, and admits them (A). So members know
+/// the set without the word. If all leave, each removes itself (L), and the last one admits the
+/// newcomers (H).
 ///
 /// Problem. A vote waits for all members, so they must know the same set, and none may miss a vote.
 /// Race. A newcomer adds itself while members leave, or was a member itself just before.
-/// Re-check. (J) and (L) are RMWs of one word. Either the last (L) sees the newcomer, and (H) admits
-/// it; or (J) sees neither members nor newcomers. A lane returns after (R) or its (L), so its bit is
-/// never that of an earlier wait. A newcomer reads the set from the word once its bit is there. By
-/// then (A) or (H) is the last change of the members, and the next one follows a vote of the
-/// newcomer. (A) follows the last step that lanes of the old set have in common, and so does the
-/// last (L). So two sets never vote at the same time. (A) precedes the next vote of the leader, so
-/// the next leader does not admit the same lanes.
+/// Re-check. (J) and (L) are RMWs of one word. Either the last (L) sees the newcomer, and (H)
+/// admits it; or (J) sees neither members nor newcomers. A lane returns after (R) or its (L), so
+/// its bit is never that of an earlier wait. A newcomer reads the set from the word once its bit is
+/// there. By then (A) or (H) is the last change of the members, and the next one follows a vote of
+/// the newcomer. (A) follows the last step that lanes of the old set have in common, and so does
+/// the last (L). So two sets never vote at the same time. (A) precedes the next vote of the leader,
+/// so the next leader does not admit the same lanes.
 /// Progress. A member waits for the looks of other members, and a newcomer for two of these looks.
 /// A look waits for nothing.
 /// Price. Two votes a look, and an atomic on shared memory for each change.
