@@ -12,7 +12,7 @@ folder=$1 preset=${2:-cuda}
 build "$preset" quarry-mpicc quarry-mpirun
 mkdir -p "$folder"
 install -s "build/$preset/mpi/quarry-mpirun" "$folder"
-install scripts/run_mpi_{bench,malloc_bench}.sh "$folder"
+install scripts/run_mpi_{bench,malloc_bench,scale}.sh "$folder"
 commit >"$folder/COMMIT"
 for source in bench/mpi/*.c; do
   name=$(basename "$source" .c)
@@ -23,7 +23,7 @@ for name in workload arrays; do
   mv "$folder/$name.quarry" "$folder/$name.interleaved.quarry"
   "build/$preset/mpi/quarry-mpicc" -O2 --contiguous-arrays "bench/mpi/$name.c" -o "$folder/$name.contiguous.quarry" -lm
 done
-for name in cannon conjugate_gradient copies heat_1d heat_2d n_body ping_pong primes random_messages ring sample_sort word_count; do
+for name in cannon conjugate_gradient copies heat_1d heat_2d monte_carlo n_body pi ping_pong primes random_messages ring sample_sort word_count; do
   "build/$preset/mpi/quarry-mpicc" -O2 --contiguous-arrays -std=gnu11 -include bench/mpi/whole_program.h -DQUARRY_PROGRAM="\"$name\"" \
     "tests/mpi/programs/$name.c" -o "$folder/$name.timed.quarry" -lm
 done
