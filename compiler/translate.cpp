@@ -16,6 +16,7 @@
 #include "profiling.hpp"
 #include "trace_calls.hpp"
 #include "unrolling.hpp"
+#include "variadic_calls.hpp"
 #include "zero_divisors.hpp"
 
 #include <llvm/Object/Archive.h>
@@ -96,7 +97,10 @@ translation translate(program& whole, options const& asked, installation const& 
     }
   });
   if (asked.explains == explanation::arrays) return result;
-  if (machine == target::gpu) call_memory_functions(module);
+  if (machine == target::gpu) {
+    call_memory_functions(module);
+    give_slots_to_arguments(module);
+  }
   if (machine == target::gpu || asked.checks_divisors) report_zero_divisors(module, result.places);
   std::string const error = write_code(module, *generator, machine, path);
   if (!error.empty()) throw failure{error};

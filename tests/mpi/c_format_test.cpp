@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conversions of printf are those of the host's C library.
+#include "mpi/c_variadic.hpp"
 #include "mpi/support/one_rank.hpp"
 #include "support/sanitized.hpp"
 
@@ -147,6 +148,27 @@ TEST_F(CFormat, NamesTheErrorOfErrno) {
   *quarry_c___errno_location() = 2;
   quarry_c_perror("data.txt");
   EXPECT_EQ(world_.output[2], "data.txt: No such file or directory\n");
+}
+
+TEST(PackedArguments, LieAtMultiplesOfTheirSizesOrInSlots) {
+  struct {
+    alignas(16) int first = 7;
+    double second = 0.5;
+    int third = -3;
+    char const* fourth = "text";
+  } const packed;
+  mpi::packed_arguments values{&packed};
+  EXPECT_EQ(values.take<int>(), 7);
+  EXPECT_EQ(values.take<double>(), 0.5);
+  EXPECT_EQ(values.take<int>(), -3);
+  EXPECT_STREQ(values.take<char const*>(), "text");
+
+  // A caller that gives 8 bytes where 4 are read, and 4 where 8 are read.
+  alignas(16) std::uint64_t const slots[] = {std::uint64_t{5} << 32 | 7, 9, 0xffff'fffd};
+  mpi::packed_arguments slotted{slots, mpi::packed_arguments::slot_of_calls};
+  EXPECT_EQ(slotted.take<int>(), 7);
+  EXPECT_EQ(slotted.take<long long>(), 9);
+  EXPECT_EQ(slotted.take<int>(), -3);
 }
 
 }  // namespace

@@ -278,12 +278,39 @@ __attribute__((noinline)) int f(int a, int b) {
 
     def comparisons_of_divisors(self):
         """In a.c, for the GPU."""
-        text = self.compile("a.c", "-save-temps")
+        return self.ptx_of("a.c").count("\tquarry_mpi_divides_by_zero, ")
+
+    def ptx_of(self, *words):
+        """The program's code for the GPU."""
+        said = self.compile(*words, "-save-temps")
         scratch = self.scratch / next(self.scratch.iterdir())
-        calls = (scratch / "program.ptx").read_text().count("\tquarry_mpi_divides_by_zero, ")
+        text = (scratch / "program.ptx").read_text()
         shutil.rmtree(scratch)
-        self.assertIn(scratch.name, text)
-        return calls
+        self.assertIn(scratch.name, said)
+        return text
+
+    def test_direct_calls_of_printf_have_slots(self):
+        self.write(a__c="""#include <stdarg.h>
+#include <stdio.h>
+int (*volatile print)(const char *, ...) = printf;
+static void own(const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  vprintf(format, list);
+  va_end(list);
+}
+int main(int argc, char **argv) {
+  char text[20];
+  printf("%d %d %c %s\\n", sizeof argc, argc, 'a', argv[0]);
+  snprintf(text, sizeof text, "%d", argc);
+  print("%d\\n", argc);
+  own("%d\\n", argc);
+  return 0;
+}
+""")
+        text = self.ptx_of("a.c", "-Wno-format")
+        called = set(re.findall(r"quarry_c_\w*printf", text))
+        self.assertEqual(called, {"quarry_c_slotted_printf", "quarry_c_slotted_snprintf", "quarry_c_printf", "quarry_c_vprintf"})
 
     def test_rings_of_constants_compile(self):
         self.write(a__c="""#include <stdio.h>
