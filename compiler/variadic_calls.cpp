@@ -33,8 +33,8 @@ void give_slots_to_arguments(Module& module) {
   for (StringRef const name : {"printf", "fprintf", "sprintf", "snprintf", "asprintf"}) {
     Function* const packed = module.getFunction(("quarry_c_" + name).str());
     if (packed == nullptr || !packed->isVarArg()) continue;
-    FunctionCallee const slotted = module.getOrInsertFunction(("quarry_c_slotted_" + name).str(),
-                                                              packed->getFunctionType());
+    FunctionCallee const slotted =
+        module.getOrInsertFunction(("quarry_c_slotted_" + name).str(), packed->getFunctionType());
     for (User* const user : make_early_inc_range(packed->users())) {
       auto* const call = dyn_cast<CallInst>(user);
       if (call != nullptr && call->getCalledFunction() == packed) give_slots(call, slotted);

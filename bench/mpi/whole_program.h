@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures a program that knows nothing of it: the compiler includes this file first (-include).
 //
-//   mpi/program/time  ms: from MPI_Init to MPI_Finalize, the time of the slowest rank. `malloc` is the
-//                     allocator, if QUARRY_MPI_MALLOC chooses it
+//   mpi/program/time  ms: from MPI_Init to MPI_Finalize, the time of the slowest rank. `malloc` is
+//                     the allocator, if QUARRY_MPI_MALLOC chooses it
 //
 // Results in JSON go to standard output, between the program's own lines.
 #pragma once
@@ -31,8 +31,8 @@ static int quarry_timed_finalize(void) {
   MPI_Reduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   if (rank == 0) {
     char params[120];
-    int const length = snprintf(params, sizeof params, "\"program\":\"%s\",\"ranks\":%d",
-                                QUARRY_PROGRAM, size);
+    int const length =
+        snprintf(params, sizeof params, "\"program\":\"%s\",\"ranks\":%d", QUARRY_PROGRAM, size);
     char const* const chosen = getenv("QUARRY_MPI_MALLOC");
     if (chosen != NULL)
       snprintf(params + length, sizeof params - (size_t)length, ",\"malloc\":\"%s\"", chosen);

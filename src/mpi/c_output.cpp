@@ -87,8 +87,8 @@ extern "C" {
 
 QUARRY_HD char* quarry_c_strerror(int code);
 
-#define QUARRY_PRINTS(name, call, ...)     \
-  QUARRY_VARIADIC(name, call, __VA_ARGS__) \
+#define QUARRY_PRINTS(name, call, ...)       \
+  QUARRY_VARIADIC(name, call, __VA_ARGS__)   \
   QUARRY_WITH_SLOTS(name, call, __VA_ARGS__) \
   QUARRY_WITH_LIST(v##name, call, __VA_ARGS__)
 QUARRY_PRINTS(printf, write_formatted(nullptr, format, values), char const* format)

@@ -9,10 +9,10 @@
 
 namespace quarry::inline QUARRY_ABI::mpi {
 
-/// The arguments of a variadic call on the GPU. They lie one behind the other, each at a multiple of
-/// its size, and each has a slot of at least so many bytes: 1 in a va_list of the program and in a call
-/// through a pointer; `slot_of_calls` where the compiler has widened the arguments
-/// (compiler/variadic_calls.hpp), so that one of a wrong width does not move the others.
+/// The arguments of a variadic call on the GPU. They lie one behind the other, each at a multiple
+/// of its size and of `slot`. That is 1 in a va_list of the program and in a call through a
+/// pointer. It is `slot_of_calls` where the compiler has widened the arguments
+/// (compiler/variadic_calls.hpp); there an argument of a wrong width does not move the others.
 class packed_arguments {
  public:
   static constexpr std::uint64_t slot_of_calls = 8;
@@ -56,8 +56,8 @@ class arguments {
 
 /// Defines `name`, whose last named parameter is `format`, and which returns `call` of the
 /// arguments `values`. On the GPU a variadic function gets a pointer to its packed arguments.
-/// QUARRY_WITH_LIST defines a function that takes a va_list instead, and QUARRY_WITH_SLOTS one whose
-/// arguments have slots, which only the GPU has.
+/// QUARRY_WITH_LIST defines a function that takes a va_list instead. QUARRY_WITH_SLOTS defines one
+/// whose arguments have slots, on the GPU only.
 #ifdef __CUDACC__
 #define QUARRY_VARIADIC(name, call, ...)                    \
   __device__ int quarry_c_##name(__VA_ARGS__, void* list) { \
@@ -65,10 +65,10 @@ class arguments {
     return call;                                            \
   }
 #define QUARRY_WITH_LIST QUARRY_VARIADIC
-#define QUARRY_WITH_SLOTS(name, call, ...)                        \
+#define QUARRY_WITH_SLOTS(name, call, ...)                          \
   __device__ int quarry_c_slotted_##name(__VA_ARGS__, void* list) { \
-    arguments values{list, arguments::slot_of_calls};             \
-    return call;                                                  \
+    arguments values{list, arguments::slot_of_calls};               \
+    return call;                                                    \
   }
 #else
 #define QUARRY_WITH_SLOTS(name, call, ...)
