@@ -77,6 +77,23 @@ TEST(OtherClasses, TooFewAdjacentSlicesServeNothing) {
   EXPECT_EQ(a.owner.fault_count(fault_kind::out_of_memory), 2u);
 }
 
+TEST(OtherClasses, TheOnlyAdjacentSlicesOfManySegmentsServeAnAllocation) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  constexpr std::size_t slices = 32 * 1024;
+  full_heap a{64, 32};
+  ASSERT_EQ(a.all.size(), slices);
+  for (std::size_t i = 0; i < slices; i += 2) a.free(i, 1);
+  for (std::size_t const first : {std::size_t{65}, slices / 2 + 513, slices - 63}) {
+    a.free(first, 1);
+    a.free(first + 2, 1);  // the slices next to both are free
+    void* const memory = a.malloc(256);
+    ASSERT_NE(memory, nullptr) << first;
+    EXPECT_GE(memory, a.all[first - 1]);
+    EXPECT_LE(memory, a.all[first + 3]);
+    EXPECT_EQ(a.malloc(256), nullptr) << first;
+  }
+}
+
 TEST(OtherClasses, AFreeBlockServesAnAllocation) {
   if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{32, 2};

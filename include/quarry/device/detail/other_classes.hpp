@@ -15,6 +15,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 ///   2. the next larger classes;
 ///   3. adjacent slices of a smaller class (joined_slices), from the smallest possible class on;
 ///   4. larger slices.
+/// It examines a few places of each class. The last search before a refusal examines all places,
+/// for a limited time. Random places may miss the only adjacent slices that are enough.
 /// The wasted bytes are the price of an allocation that would fail otherwise.
 ///
 ///   label  statement                       partner  guarantee
@@ -85,7 +87,9 @@ class other_classes {
     request.joined = static_cast<std::uint8_t>(joined);
     request.count = joined * (lanes < most ? lanes : most);
     bool const has_claimed =
-        simt::indirect_call(&slice_claim::claim_returned, request, tries_of_a_class);
+        request.examines_all()
+            ? simt::indirect_call(&slice_claim::claim_anywhere, request)
+            : simt::indirect_call(&slice_claim::claim_returned, request, tries_of_a_class);
     request.count = lanes;
     return has_claimed && (joined == 1 || simt::indirect_call(&join, request));
   }

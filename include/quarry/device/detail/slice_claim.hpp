@@ -41,6 +41,26 @@ class slice_claim {
     return false;
   }
 
+  /// Claims freed slices. Examines all segments of the class, from a random one on, as long as
+  /// `request.examines_all()`. Returns false if it finds no slices.
+  QUARRY_SLOW static bool claim_anywhere(slice_request& request) {
+    std::uint32_t remaining = request.state->max_segments;
+    std::uint32_t segment = scaled(mix(request.random + 1), remaining);
+    QUARRY_NO_UNROLL
+    while (request.examines_all()) {
+      std::uint32_t const next = request.state->class_tree(request.id).successor_round(segment);
+      if (next == bit_tree::none) return false;
+      std::uint32_t const skipped =
+          next - segment + (next < segment ? request.state->max_segments : 0);
+      if (skipped >= remaining) return false;
+      if (simt::indirect_call(&claim_in_segment, request, next)) return true;
+      request.patience.spend();
+      remaining -= skipped + 1;
+      segment = next + 1;
+    }
+    return false;
+  }
+
   /// Claims slices of one segment. Withdraws advertisements that turn out to be wrong.
   QUARRY_SLOW static bool claim_in_segment(slice_request& request, std::uint32_t segment) {
     heap_state& state = *request.state;
@@ -61,7 +81,8 @@ class slice_claim {
     QUARRY_NO_UNROLL
     for (std::uint32_t remaining = masks; remaining != 0; --remaining) {
       if (simt::indirect_call(&claim_in_mask, request, segment, mask)) return true;
-      if (request.is_late() || request.joined > 1) return false;
+      if (!request.examines_all() && (request.is_late() || request.joined > 1)) return false;
+      request.patience.spend();
       if (++mask == masks) mask = 0;
     }
     return false;
@@ -72,13 +93,18 @@ class slice_claim {
   static constexpr std::uint32_t tries_of_a_mask = 4;
 
   /// Claims slices of one of the 64 blocks that `mask` describes: blocks 64 * `mask` and following.
+  /// Tries random blocks, or all of them in their order if `request.examines_all()`.
   QUARRY_SLOW static bool claim_in_mask(slice_request& request, std::uint32_t segment,
                                         std::uint32_t mask) {
     QUARRY_NO_UNROLL
-    for (std::uint32_t tries = tries_of_a_mask; tries != 0; --tries) {
+    for (std::uint32_t tries = 0;; ++tries) {
+      bool const is_random = !request.examines_all();
+      if (tries >= (is_random ? tries_of_a_mask : bits_per_word)) break;
       word const ones = request.state->advertised_at(segment, mask).load(simt::relaxed);  // (L)
-      std::uint32_t const bit = random_one(ones, request.random << 8);
+      std::uint32_t const bit =
+          is_random ? random_one(ones, request.random << 8) : lowest_one(ones & ~low_bits(tries));
       if (bit == bits_per_word) break;
+      if (!is_random) tries = bit;
       bool const may_claim = request.joined == 1 || simt::indirect_call(&may_join, request, segment,
                                                                         mask * bits_per_word + bit);
       if (may_claim &&

@@ -71,6 +71,10 @@ struct slice_request {
   [[nodiscard]] QUARRY_HD bool asks_other_classes() const {
     return now == stage::other_classes || now == stage::what_was_freed;
   }
+  /// Whether the search examines all freed slices of other classes, because the request fails next.
+  [[nodiscard]] QUARRY_HD bool examines_all() const {
+    return now == stage::what_was_freed && !patience.has_lasted(microseconds_if_nearly_full);
+  }
   [[nodiscard]] QUARRY_HD bool is_impatient() const {
     return is_stuck || patience.has_lasted(microseconds_to_impatience);
   }
