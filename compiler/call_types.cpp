@@ -36,8 +36,8 @@ unsigned bits_of(Type* type, DataLayout const& sizes) {
 }
 
 bool fits(FunctionType* type, call_type const& wanted, DataLayout const& sizes) {
-  if (type->isVarArg()) return type->getNumParams() > 0;  // printf and the like
-  bool fits = type->getNumParams() == wanted.parameter_bits.size() &&
+  bool fits = type->isVarArg() == wanted.is_variadic &&
+              type->getNumParams() == wanted.parameter_bits.size() &&
               bits_of(type->getReturnType(), sizes) == wanted.result_bits;
   for (unsigned i = 0; fits && i < type->getNumParams(); ++i)
     fits = bits_of(type->getParamType(i), sizes) == wanted.parameter_bits[i];
@@ -57,7 +57,7 @@ void redeclare(Function& function, call_type const& wanted) {
     result = bits_of(given, module.getDataLayout()) == wanted.result_bits
                  ? given
                  : integer(wanted.result_bits);
-  auto* const declared = Function::Create(FunctionType::get(result, parameters, false),
+  auto* const declared = Function::Create(FunctionType::get(result, parameters, wanted.is_variadic),
                                           GlobalValue::ExternalLinkage, "", module);
   declared->takeName(&function);
   function.replaceAllUsesWith(declared);
@@ -73,6 +73,9 @@ void convert(CallInst* call) {
         wanted.getArgNo() < call->arg_size()
             ? converted(builder, call->getArgOperand(wanted.getArgNo()), wanted.getType())
             : Constant::getNullValue(wanted.getType()));
+  if (called->isVarArg())
+    for (auto i = static_cast<unsigned>(called->arg_size()); i < call->arg_size(); ++i)
+      arguments.push_back(call->getArgOperand(i));
   Value* result = builder.CreateCall(called, arguments);
   if (!call->getType()->isVoidTy()) {
     result = result->getType()->isVoidTy() ? Constant::getNullValue(call->getType())
@@ -80,6 +83,12 @@ void convert(CallInst* call) {
     call->replaceAllUsesWith(result);
   }
   call->eraseFromParent();
+}
+
+/// The name of the function that takes a va_list: vprintf of printf.
+std::string name_with_list(std::string const& name) {
+  std::size_t const prefix = name.starts_with("__isoc") ? name.find('_', 2) + 1 : 0;
+  return name.substr(0, prefix) + 'v' + name.substr(prefix);
 }
 
 }  // namespace
@@ -100,10 +109,15 @@ std::map<std::string, call_type> read_call_types(std::string const& path) {
     } else if (std::regex_match(line, found, parameter)) {
       types[name].parameter_bits.push_back(static_cast<unsigned>(std::stoul(found[1])));
     } else {
-      irregular.insert(name);  // variadic, or a structure
+      irregular.insert(name);  // a structure
     }
   }
   for (std::string const& each : irregular) types.erase(each);
+  for (auto& [each, type] : types) {
+    // printf has the parameters of vprintf, of which the last is the list of arguments
+    type.is_variadic = types.contains(name_with_list(each)) && !type.parameter_bits.empty();
+    if (type.is_variadic) type.parameter_bits.pop_back();
+  }
   return types;
 }
 
@@ -120,7 +134,7 @@ void match_calls(Module& module, std::map<std::string, call_type> const& types) 
       auto* const call = dyn_cast<CallInst>(&instruction);
       if (call == nullptr || call->getCalledFunction() != nullptr) continue;
       auto const* const called = dyn_cast<Function>(call->getCalledOperand());
-      if (called != nullptr && !called->isVarArg()) calls.push_back(call);
+      if (called != nullptr) calls.push_back(call);
     }
   }
   for (CallInst* call : calls) convert(call);

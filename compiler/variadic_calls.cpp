@@ -35,10 +35,13 @@ void give_slots_to_arguments(Module& module) {
     if (packed == nullptr || !packed->isVarArg()) continue;
     FunctionCallee const slotted =
         module.getOrInsertFunction(("quarry_c_slotted_" + name).str(), packed->getFunctionType());
-    for (User* const user : make_early_inc_range(packed->users())) {
-      auto* const call = dyn_cast<CallInst>(user);
-      if (call != nullptr && call->getCalledFunction() == packed) give_slots(call, slotted);
+    SmallVector<CallInst*> calls;
+    for (Use& use : packed->uses()) {  // a call may also have the function as an argument
+      auto* const call = dyn_cast<CallInst>(use.getUser());
+      if (call != nullptr && call->isCallee(&use) && call->getCalledFunction() == packed)
+        calls.push_back(call);
     }
+    for (CallInst* const call : calls) give_slots(call, slotted);
   }
 }
 

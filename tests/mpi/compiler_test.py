@@ -302,6 +302,8 @@ static void own(const char *format, ...) {
 int main(int argc, char **argv) {
   char text[20];
   printf("%d %d %c %s\\n", sizeof argc, argc, 'a', argv[0]);
+  printf("%d\\n", printf == print);
+  printf("%p %d\\n", (void *)printf, argc);
   snprintf(text, sizeof text, "%d", argc);
   print("%d\\n", argc);
   own("%d\\n", argc);
@@ -311,6 +313,13 @@ int main(int argc, char **argv) {
         text = self.ptx_of("a.c", "-Wno-format")
         called = set(re.findall(r"quarry_c_\w*printf", text))
         self.assertEqual(called, {"quarry_c_slotted_printf", "quarry_c_slotted_snprintf", "quarry_c_printf", "quarry_c_vprintf"})
+
+    def test_printf_without_a_prototype_is_variadic(self):
+        self.write(a__c='int printf();\nint main(int argc, char **argv) { (void)argv; printf("%d %d\\n", sizeof argc, argc); return 0; }\n')
+        text = self.ptx_of("a.c", "-std=gnu89", "-w")
+        self.assertEqual(set(re.findall(r"quarry_c_\w*printf", text)), {"quarry_c_slotted_printf"})
+        self.compile("a.c", "-std=gnu89", "-w")
+        self.assertEqual(self.run_program(ranks=1), ["4 1"])
 
     def test_rings_of_constants_compile(self):
         self.write(a__c="""#include <stdio.h>
