@@ -16,7 +16,8 @@ struct call_type {
   bool is_variadic = false;
 };
 
-/// The types of the runtime's functions of the C library, by name without the prefix. `path` has lines of the runtime's PTX; an empty path gives no types.
+/// The types of the runtime's functions of the C library, by name without the prefix. `path` has
+/// lines of the runtime's PTX; an empty path gives no types.
 std::map<std::string, call_type> read_call_types(std::string const& path);
 
 /// Converts the arguments and results of calls that do not fit the called function. C programs have
