@@ -81,8 +81,10 @@ class slice_claim {
     QUARRY_NO_UNROLL
     for (std::uint32_t remaining = masks; remaining != 0; --remaining) {
       if (simt::indirect_call(&claim_in_mask, request, segment, mask)) return true;
-      if (!request.examines_all() && (request.is_late() || request.joined > 1)) return false;
-      request.patience.spend();
+      if (request.examines_all())
+        request.patience.spend();
+      else if (request.is_late() || request.joined > 1)
+        return false;
       if (++mask == masks) mask = 0;
     }
     return false;
