@@ -7,6 +7,13 @@ namespace quarry::inline QUARRY_ABI::mpi {
 
 namespace simt = quarry::simt;
 
+#ifdef __CUDA_ARCH__
+/// The address within the block's shared memory.
+[[nodiscard]] __device__ inline std::uint32_t address_in_block(void const* word) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(word));
+}
+#endif
+
 /// An atomic reference to a word that only the ranks of one block use. On the GPU the word lies in
 /// the block's shared memory.
 class block_word {
@@ -18,11 +25,13 @@ class block_word {
 #ifdef __CUDA_ARCH__
     std::uint32_t result;
     if (order == simt::relaxed) {
-      asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(result) : "r"(address()));
+      asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];"
+                   : "=r"(result)
+                   : "r"(address_in_block(word_)));
     } else {
       asm volatile("ld.acquire.cta.shared.u32 %0, [%1];"
                    : "=r"(result)
-                   : "r"(address())
+                   : "r"(address_in_block(word_))
                    : "memory");
     }
     return result;
@@ -34,9 +43,14 @@ class block_word {
   QUARRY_HD void store(std::uint32_t value, simt::memory_order order) const {
 #ifdef __CUDA_ARCH__
     if (order == simt::relaxed) {
-      asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" : : "r"(address()), "r"(value));
+      asm volatile("st.relaxed.cta.shared.u32 [%0], %1;"
+                   :
+                   : "r"(address_in_block(word_)), "r"(value));
     } else {
-      asm volatile("st.release.cta.shared.u32 [%0], %1;" : : "r"(address()), "r"(value) : "memory");
+      asm volatile("st.release.cta.shared.u32 [%0], %1;"
+                   :
+                   : "r"(address_in_block(word_)), "r"(value)
+                   : "memory");
     }
 #else
     simt::atomic_ref<std::uint32_t>{*word_}.store(value, order);
@@ -49,7 +63,7 @@ class block_word {
     std::uint32_t result;
     asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], %2;"
                  : "=r"(result)
-                 : "r"(address()), "r"(value)
+                 : "r"(address_in_block(word_)), "r"(value)
                  : "memory");
     return result;
 #else
@@ -58,12 +72,6 @@ class block_word {
   }
 
  private:
-#ifdef __CUDA_ARCH__
-  [[nodiscard]] __device__ std::uint32_t address() const {
-    return static_cast<std::uint32_t>(__cvta_generic_to_shared(word_));
-  }
-#endif
-
   std::uint32_t* word_;
 };
 
@@ -75,7 +83,9 @@ class long_block_word {
   [[nodiscard]] QUARRY_HD std::uint64_t load() const {
 #ifdef __CUDA_ARCH__
     std::uint64_t result;
-    asm volatile("ld.relaxed.cta.shared.u64 %0, [%1];" : "=l"(result) : "r"(address()));
+    asm volatile("ld.relaxed.cta.shared.u64 %0, [%1];"
+                 : "=l"(result)
+                 : "r"(address_in_block(word_)));
     return result;
 #else
     return simt::atomic_ref<std::uint64_t>{*word_}.load(simt::relaxed);
@@ -86,7 +96,7 @@ class long_block_word {
     std::uint64_t result;
     asm volatile("atom.relaxed.cta.shared.or.b64 %0, [%1], %2;"
                  : "=l"(result)
-                 : "r"(address()), "l"(bits));
+                 : "r"(address_in_block(word_)), "l"(bits));
     return result;
 #else
     return simt::atomic_ref<std::uint64_t>{*word_}.fetch_or(bits, simt::relaxed);
@@ -97,7 +107,7 @@ class long_block_word {
     std::uint64_t result;
     asm volatile("atom.relaxed.cta.shared.add.u64 %0, [%1], %2;"
                  : "=l"(result)
-                 : "r"(address()), "l"(value));
+                 : "r"(address_in_block(word_)), "l"(value));
     return result;
 #else
     return simt::atomic_ref<std::uint64_t>{*word_}.fetch_add(value, simt::relaxed);
@@ -105,12 +115,6 @@ class long_block_word {
   }
 
  private:
-#ifdef __CUDA_ARCH__
-  [[nodiscard]] __device__ std::uint32_t address() const {
-    return static_cast<std::uint32_t>(__cvta_generic_to_shared(word_));
-  }
-#endif
-
   std::uint64_t* word_;
 };
 
