@@ -37,7 +37,9 @@ namespace quarry::inline QUARRY_ABI::mpi {
 /// Price. Two votes a look, and an atomic on shared memory for each change.
 ///
 /// Memory order. All is relaxed: a look that succeeds is a hint, after which the lane looks again
-/// with the orders that it needs.
+/// with the orders that it needs. But the next leader must see (A), which precedes its load only by
+/// a vote. By the rules of CUDA, votes order no accesses. This relies on the hardware: a
+/// multiprocessor executes the accesses of a warp to shared memory in their order.
 class waiting_lanes {
  public:
   /// 0 at first. Low half: the members, a bit for each lane; high half: newcomers.
