@@ -94,6 +94,61 @@ TEST(OtherClasses, TheOnlyAdjacentSlicesOfManySegmentsServeAnAllocation) {
   }
 }
 
+TEST(OtherClasses, TheClassWithTheMostSegmentsComesBeforeTheNextLarger) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  auto const owner = test::small_heap(9);
+  std::vector<void*> larger;  // one segment
+  for (std::uint32_t i = 0; i < 584; ++i) larger.push_back(owner.ref().malloc(net(112)));
+  auto const smaller = fill(owner, 64);
+  for (std::size_t i = 0; i < smaller.size(); ++i)
+    if (i % 8 < 2) heap_internals::free_now(owner.ref(), smaller[i]);
+  heap_internals::free_now(owner.ref(), larger.front());
+  void* const memory = owner.ref().malloc(net(96));
+  ASSERT_NE(memory, nullptr);
+  EXPECT_NE(memory, larger.front());
+  expect_sound(owner);
+}
+
+/// A request for one slice of 256 B that has lasted longer than `microseconds`.
+slice_request old_request(heap const& owner, std::uint32_t microseconds) {
+  slice_request request{&test::state_of(owner), size_class_of(256), 1};
+  while (!request.patience.has_lasted(microseconds)) request.patience.spend();
+  return request;
+}
+
+TEST(OtherClasses, ALateRequestTriesManyPlacesOfBroadClasses) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  full_heap a{64, 32};
+  for (std::size_t i = 0; i < a.all.size(); i += 2) a.free(i, 1);
+  // in every second segment all slices but the second of eight: five adjacent ones serve a request
+  for (std::size_t i = 0; i < a.all.size(); ++i)
+    if (i / 1024 % 2 == 0 && i % 2 != 0 && i % 8 != 1) a.free(i, 1);
+  auto request = old_request(a.owner, slice_request::microseconds_to_lateness);
+  request.now = slice_request::stage::broad_classes;
+  for (int i = 0; i < 100; ++i) {
+    request.id = request.own_id;
+    request.count = 1;
+    ASSERT_EQ(other_classes::acquire(request), slice_supply::supply::found) << i;
+    joined_slices::separate(*request.state, request.segment,
+                            request.index * bits_per_word + lowest_one(request.value));
+    slice_return::return_claimed(*request.state, request.segment, request.index, request.value);
+  }
+}
+
+TEST(OtherClasses, TheLastStageHasItsOwnTime) {
+  auto const owner = test::small_heap(1);
+  auto request = old_request(owner, slice_request::microseconds_if_nearly_full);
+  while (request.now != slice_request::stage::what_was_freed) {
+    EXPECT_FALSE(request.examines_all());
+    ASSERT_TRUE(request.begin_next_stage());
+  }
+  EXPECT_TRUE(request.examines_all());
+  auto const begin = request.patience.spent();
+  while (request.examines_all()) request.patience.spend();
+  EXPECT_EQ(request.patience.spent() - begin,
+            1000 * slice_request::microseconds_if_nearly_full + 50);
+}
+
 TEST(OtherClasses, AFreeBlockServesAnAllocation) {
   if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{32, 2};

@@ -92,6 +92,12 @@ class bit_tree {
     return ref(count_ - 1).load(simt::relaxed) == 0;  // (L) a hint
   }
 
+  /// The number of ones of the root, at most 64: a rough measure of how many numbers the set has.
+  /// Constant time.
+  [[nodiscard]] QUARRY_HD std::uint32_t breadth() const {
+    return count_ones(ref(count_ - 1).load(simt::relaxed));  // (L) a hint
+  }
+
   /// The smallest number not below `start`, or `none`. May miss a number that another lane inserts
   /// concurrently, and a number whose upper levels another lane repairs concurrently.
   [[nodiscard]] QUARRY_HD std::uint32_t successor(std::uint32_t start) const {

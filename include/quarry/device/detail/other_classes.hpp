@@ -12,11 +12,14 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// much memory may be in freed slices of classes that no lane requests any more. The
 /// search tries, in this order:
 ///   1. the class that served the last such request;
-///   2. the next larger classes;
-///   3. adjacent slices of a smaller class (joined_slices), from the smallest possible class on;
-///   4. larger slices.
-/// It examines a few places of each class. The last search before a refusal examines all places,
-/// for a limited time. Random places may miss the only adjacent slices that are enough.
+///   2. the broadest class: that with the most words of segments that have freed slices;
+///   3. the next larger classes;
+///   4. adjacent slices of a smaller class (joined_slices), from the smallest possible class on;
+///   5. larger slices.
+/// It examines a few places of each class. Before a refusal it examines more places of the broadest
+/// classes, and at last all places, for a limited time. Random places may miss the only adjacent
+/// slices that are enough. But on a busy GPU, where lanes of a warp search one after another, a
+/// load takes up to 60 us, and a search of all places ends with its time.
 /// The wasted bytes are the price of an allocation that would fail otherwise.
 ///
 ///   label  statement                       partner  guarantee
@@ -38,7 +41,12 @@ class other_classes {
     size_class const donor = previous % one_search;
     if (donor != 0 && simt::indirect_call(&claim_of_class, request, donor))
       return slice_supply::supply::found;
-    if (!simt::indirect_call(&claim_of_any, request))
+    bool has_claimed = false;
+    if (request.now != slice_request::stage::what_was_freed)
+      has_claimed = simt::indirect_call(&claim_of_broadest, request);
+    if (!has_claimed && request.now != slice_request::stage::broad_classes)
+      has_claimed = simt::indirect_call(&claim_of_any, request);
+    if (!has_claimed)
       return request.patience.has_lasted(slice_request::max_microseconds)
                  ? slice_supply::supply::stalled
                  : slice_supply::supply::exhausted;
@@ -53,15 +61,53 @@ class other_classes {
   static_assert(max_size_classes <= one_search);
   static constexpr size_class nearest_classes = 4;  // from 64 B on, at most twice the size
   static constexpr std::uint32_t tries_of_a_class = 2;
+  static constexpr std::uint32_t max_broad_classes = 4;
+  static constexpr std::uint32_t tries_of_a_broad_class = 8;
 
-  QUARRY_SLOW static bool claim_of_any(slice_request& request) {
+  /// Claims slices of the broadest class of at most twice the size; in the stage `broad_classes`,
+  /// of one of the `max_broad_classes` broadest classes. Of equally broad classes it tries the
+  /// largest first, whose slices need fewer neighbours.
+  QUARRY_SLOW static bool claim_of_broadest(slice_request& request) {
+    bool const is_thorough = request.now == slice_request::stage::broad_classes;
+    size_class const end = is_thorough ? request.state->classes : end_of_nearest(request);
     size_class const own = request.own_id;
-    size_class const end = request.state->classes;
-    size_class const near = own + 1 + nearest_classes < end ? own + 1 + nearest_classes : end;
+    size_class const first = joins_slices ? smallest_for(own) : own + 1;
+    std::uint32_t previous = ~std::uint32_t{0};  // the classes that were not tried have lower keys
+    QUARRY_NO_UNROLL
+    for (std::uint32_t tries = is_thorough ? max_broad_classes : 1; tries != 0; --tries) {
+      std::uint32_t best = 0;
+      QUARRY_UNROLL_4
+      for (size_class id = first; id < end; ++id) {
+        std::uint32_t const breadth = request.state->class_tree(id).breadth();
+        std::uint32_t const key = breadth * max_size_classes + id;
+        if (id != own && breadth != 0 && key < previous && key > best) best = key;
+      }
+      if (best == 0) return false;
+      if (simt::indirect_call(&claim_of_class, request, best % max_size_classes)) return true;
+      previous = best;
+    }
+    return false;
+  }
+
+  /// The smallest class whose slices can be joined for class `own`, or `own`.
+  QUARRY_SLOW static size_class smallest_for(size_class own) {
     size_class first = joined_slices::smallest_class;
     QUARRY_NO_UNROLL
     while (first < own && joined_slices::count_for(size_of_class(own), first) > bits_per_word)
       ++first;
+    return first;
+  }
+
+  [[nodiscard]] QUARRY_HD static size_class end_of_nearest(slice_request const& request) {
+    size_class const end = request.own_id + 1 + nearest_classes;
+    return end < request.state->classes ? end : request.state->classes;
+  }
+
+  QUARRY_SLOW static bool claim_of_any(slice_request& request) {
+    size_class const own = request.own_id;
+    size_class const end = request.state->classes;
+    size_class const near = end_of_nearest(request);
+    size_class const first = smallest_for(own);
     return simt::indirect_call(&claim_among, request, own + 1, near) ||
            (joins_slices && simt::indirect_call(&claim_among, request, first, own)) ||
            simt::indirect_call(&claim_among, request, near, end);
@@ -89,7 +135,10 @@ class other_classes {
     bool const has_claimed =
         request.examines_all()
             ? simt::indirect_call(&slice_claim::claim_anywhere, request)
-            : simt::indirect_call(&slice_claim::claim_returned, request, tries_of_a_class);
+            : simt::indirect_call(&slice_claim::claim_returned, request,
+                                  request.now == slice_request::stage::broad_classes
+                                      ? tries_of_a_broad_class
+                                      : tries_of_a_class);
     request.count = lanes;
     return has_claimed && (joined == 1 || simt::indirect_call(&join, request));
   }

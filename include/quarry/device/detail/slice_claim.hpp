@@ -22,7 +22,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 class slice_claim {
  public:
   /// Claims freed slices. Examines at most `tries` segments without slices, and at most one if the
-  /// request is late. Returns false if it finds no slices.
+  /// request is late and another stage may follow. Returns false if it finds no slices.
   QUARRY_SLOW static bool claim_returned(slice_request& request, std::uint32_t tries) {
     // plus 1 because `mix` maps 0 to 0, so that the lane with rank 0 would search in one place only
     request.random =
@@ -33,7 +33,7 @@ class slice_claim {
           request.state->class_tree(request.id).random_member(request.random);
       if (segment == bit_tree::none) return false;
       if (simt::indirect_call(&claim_in_segment, request, segment)) return true;
-      if (request.is_late()) return false;
+      if (request.is_late() && request.now != slice_request::stage::broad_classes) return false;
       request.patience.spend();
       simt::pause();
       request.random = mix(request.random + 1);
@@ -260,7 +260,9 @@ class slice_claim {
                                    std::uint32_t block_index) {
     if (block_index >= request.state->blocks_of(request.id)) return false;
     block const target = request.state->block_at(request.id, segment, block_index);
-    if (target.peek().is_free()) return target.slices() >= request.joined;
+    block_state const state = target.peek();
+    if (state.is_free()) return target.slices() >= request.joined;
+    if (state.count() < request.joined) return false;
     word found = 0;
     QUARRY_UNROLL_4
     for (std::uint32_t i = 0; i < target.words(); ++i)

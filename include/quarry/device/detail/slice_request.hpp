@@ -12,7 +12,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// and so need few registers. This matters because the function with the most registers limits how
 /// many warps of an allocating kernel run at once.
 struct slice_request {
-  // How long a request lasts (simt::patience) before it:
+  // How long a request lasts (simt::patience) before it, or its last stage:
   static constexpr std::uint32_t microseconds_to_lateness = 2000;  // fails if no segment is free
   // claims freed slices even if there are free segments
   static constexpr std::uint32_t microseconds_to_impatience = 3000;
@@ -26,6 +26,7 @@ struct slice_request {
     own_class,       // ends early if there is no memory to reclaim
     other_classes,   //
     last,            // the own class again, with all effort
+    broad_classes,   // those other classes that seem to have the most freed slices
     what_was_freed,  // other classes again: that effort may have freed some of their memory
     own_class_only   // for slices that must have the alignment of their class
   };
@@ -39,7 +40,8 @@ struct slice_request {
   std::uint32_t generation = 0;  // the segment's generation that this lane knows
   std::uint32_t index = 0;       // bits: the index of the word in its segment
   std::uint32_t returns = 0;     // how often segments had become free when the search began
-  std::uint32_t seen_since = 0;  // patience::spent when `seen_run` was first seen
+  // patience::spent when `seen_run` was first seen, or when the last stage began
+  std::uint32_t since = 0;
   word value = 0;  // tickets: the counter's previous word; bits: the claimed slices of the word
   source origin = source::none;
   std::uint8_t counter = 0;      // tickets: the index of the ticket counter
@@ -57,23 +59,25 @@ struct slice_request {
     patience.begin();
     is_stuck = false;
     seen_run = 0;
-    seen_since = 0;
+    since = 0;
     if (now == stage::own_class_only) return;
     begin(stage::own_class);
   }
   /// Begins the next stage after the present stage found nothing. Returns false after the last one.
-  /// The time that a search may last holds for all stages together.
+  /// The time that a search may last holds for all stages together, but the last stage has its own.
   QUARRY_HD bool begin_next_stage() {
     if (now >= stage::what_was_freed) return false;
     begin(static_cast<stage>(static_cast<std::uint8_t>(now) + 1));
     return true;
   }
   [[nodiscard]] QUARRY_HD bool asks_other_classes() const {
-    return now == stage::other_classes || now == stage::what_was_freed;
+    return now == stage::other_classes || now == stage::broad_classes ||
+           now == stage::what_was_freed;
   }
   /// Whether the search examines all freed slices of other classes, because the request fails next.
   [[nodiscard]] QUARRY_HD bool examines_all() const {
-    return now == stage::what_was_freed && !patience.has_lasted(microseconds_if_nearly_full);
+    return now == stage::what_was_freed &&
+           patience.spent() - since <= 1000 * microseconds_if_nearly_full;
   }
   [[nodiscard]] QUARRY_HD bool is_impatient() const {
     return is_stuck || patience.has_lasted(microseconds_to_impatience);
@@ -85,6 +89,7 @@ struct slice_request {
  private:
   QUARRY_HD void begin(stage next) {
     now = next;
+    if (now == stage::what_was_freed) since = patience.spent();
     id = own_id;
     joined = 1;
   }

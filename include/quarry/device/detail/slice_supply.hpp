@@ -99,11 +99,11 @@ class slice_supply {
         mix(static_cast<std::uint32_t>(run_word ^ run_word >> 32) + number));
     if (seen != request.seen_run) {
       request.seen_run = seen;
-      request.seen_since = request.patience.spent();
+      request.since = request.patience.spent();
     }
     std::uint32_t const limit =
         is_taken ? microseconds_if_taker_stands_still : microseconds_to_own_segment;
-    if (request.patience.spent() - request.seen_since < limit * 1000) return false;
+    if (request.patience.spent() - request.since < limit * 1000) return false;
     if (!request.is_stuck) {  // first looks at slices that another lane left
       request.is_stuck = true;
       return false;
