@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // All ranks of a ring exchange 8 bytes with their neighbours at once, from and to static variables.
 //
-// mpi/neighbours/time  us: a step, by the rank that takes longest
+// usage: neighbours [long]
+//
+// mpi/neighbours/time  us: a step, by the rank that takes longest; some milliseconds of steps
+//                      behind a barrier
+// mpi/neighbours/long  us: the same, 1,000 steps behind a barrier. The ranks that share a warp of a
+//                      GPU come apart with time, and then run one after another
 //
 // calls: "sendrecv" is MPI_Sendrecv, once a direction; "isend" is MPI_Irecv and MPI_Isend for
 // each direction, then MPI_Waitall.
 // directions: 1 sends to the right and receives from the left; 2 also does the reverse.
 #include "measure.h"
+
+#include <string.h>
+
+enum { long_steps = 1000 };
 
 static int rank, size;
 static long out[2], in[2];  // to and from: right and left, left and right
@@ -47,26 +56,30 @@ static double exchange(int is_sendrecv, int directions, int steps) {
   return longest;
 }
 
-static void measure(int is_sendrecv, int directions) {
+static void measure(int is_sendrecv, int directions, int is_long) {
   double times[samples];
   char params[100];
+  int const count = is_long ? fewest_samples : samples;
   exchange(is_sendrecv, directions, 3);
-  int const steps = steps_of_sample(exchange(is_sendrecv, directions, 5));
-  exchange(is_sendrecv, directions, steps);
-  for (int sample = 0; sample < samples; ++sample)
+  double const seconds = exchange(is_sendrecv, directions, 5);
+  int const steps = is_long ? long_steps : steps_of_sample(seconds);
+  if (!is_long) exchange(is_sendrecv, directions, steps);
+  for (int sample = 0; sample < count; ++sample)
     times[sample] = exchange(is_sendrecv, directions, steps);
   if (rank != 0) return;
   snprintf(params, sizeof params, "\"ranks\":%d,\"bytes\":8,\"calls\":\"%s\",\"directions\":%d",
            size, is_sendrecv ? "sendrecv" : "isend", directions);
-  print_times("neighbours/time", params, times, samples, 1e6, "us");
+  print_times(is_long ? "neighbours/long" : "neighbours/time", params, times, count, 1e6, "us");
 }
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int const is_long = argc > 1 && strcmp(argv[1], "long") == 0;
   for (int is_sendrecv = 1; is_sendrecv >= 0; --is_sendrecv)
-    for (int directions = 1; directions <= 2; ++directions) measure(is_sendrecv, directions);
+    for (int directions = 1; directions <= 2; ++directions)
+      measure(is_sendrecv, directions, is_long);
   MPI_Finalize();
   return 0;
 }
