@@ -199,6 +199,7 @@ QUARRY_SLOW int finish_broadcast(void* data, int count, MPI_Datatype type, int r
     error =
         meeting::finish_broadcast(own_rank() == static_cast<std::uint32_t>(root) ? nullptr : data,
                                   small_size(count, type), call::bcast, rest);
+  join_lanes();
   return error == MPI_SUCCESS ? error
                               : fail(self(), communicator, error, "MPI_Bcast", "count", count);
 }
@@ -219,6 +220,7 @@ QUARRY_SLOW void reduce_numbers(void const* sent, void* received, int count, MPI
     own += size;
     if (result != nullptr) result += size;
   }
+  join_lanes();
 }
 
 /// Whether the numbers can meet.
@@ -337,6 +339,7 @@ QUARRY_FAST void reduce_number(void const* sent, void* received, MPI_Datatype ty
   simt::lane_group group = simt::lane_group::alone();
   if (!meeting::try_reduce(sent, received, size, Which, group, rest))
     meeting::finish_reduce(received, size, how, Which, group, rest);
+  join_lanes();
 }
 
 }  // namespace
@@ -363,8 +366,10 @@ QUARRY_HD int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_
   if (is_small &&
       meeting::try_broadcast(data, size, static_cast<std::uint32_t>(root), call::bcast, true, error,
                              rest) &&
-      error == MPI_SUCCESS)
+      error == MPI_SUCCESS) {
+    join_lanes();
     return MPI_SUCCESS;
+  }
   return finish_broadcast(data, count, type, root, communicator, error, rest);
 }
 
