@@ -391,9 +391,9 @@ QUARRY_HD inline void part_lanes() {
 
 /// The ranks of a warp continue together. Waits for all ranks of the warp that have not ended. Call
 /// it directly after a meeting is complete: between the two, no rank may wait for another; or in
-/// MPI_Init, before which no rank can wait for another. Lanes that have parted run one after another
-/// until then. Where two ranks take turns so, each look of one at its mailbox may delay the message
-/// of the other.
+/// MPI_Init, before which no rank can wait for another. Lanes that have parted run one after
+/// another until then. Where two ranks take turns so, each look of one at its mailbox may delay the
+/// message of the other.
 ///
 /// Memory order. Relaxed (Y): all lanes decide alike whether they join. A lane sets its warp's bit
 /// before it arrives at the meeting, whose orders in `meeting_place.hpp` put that before all loads
