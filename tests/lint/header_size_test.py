@@ -16,7 +16,7 @@ INCLUDE_FOLDER = Path(__file__).resolve().parents[2] / "include"
 LIMITS = {
     "heap": 45_000,
     "coalescing": 45_000,
-    "containers": 56_000,
+    "containers": 57_000,
     "host": 104_000,
     "trace": 93_000,
     "quarry": 114_000,
