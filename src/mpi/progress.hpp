@@ -395,6 +395,10 @@ QUARRY_HD inline void part_lanes() {
 /// another until then. Where two ranks take turns so, each look of one at its mailbox may delay the
 /// message of the other.
 ///
+/// A rank that waits here is in no report of a deadlock. If ranks of a warp pass different counts
+/// to a reduction, one may wait here and the other in the next meeting. `--check` finds such counts
+/// before.
+///
 /// Memory order. Relaxed (Y): all lanes decide alike whether they join. A lane sets its warp's bit
 /// before it arrives at the meeting, whose orders in `meeting_place.hpp` put that before all loads
 /// here: (A) and (W), or (A), (P) and (V). A lane that sets the bit later has passed the join, so
