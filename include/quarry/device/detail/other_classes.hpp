@@ -12,15 +12,15 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// much memory may be in freed slices of classes that no lane requests any more. The
 /// search tries, in this order:
 ///   1. the class that served the last such request;
-///   2. the broadest class: that with the most words of segments that have freed slices;
+///   2. the broadest class (bit_tree::breadth): roughly, that with freed slices in most segments;
 ///   3. the next larger classes;
 ///   4. adjacent slices of a smaller class (joined_slices), from the smallest possible class on;
 ///   5. larger slices.
 /// It examines a few places of each class. Before a refusal it examines more places of the broadest
 /// classes, and at last all places, for a limited time. Random places may miss the only adjacent
 /// slices that are enough. But on a busy GPU, where lanes of a warp search one after another, a
-/// load takes up to 60 us, and a search of all places ends with its time.
-/// The wasted bytes are the price of an allocation that would fail otherwise.
+/// load takes up to 60 us, and the time of a search of all places ends before it has seen them. The
+/// wasted bytes are the price of an allocation that would fail otherwise.
 ///
 ///   label  statement                       partner  guarantee
 ///   (L)    reads and changes a hint                 none
