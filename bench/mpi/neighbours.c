@@ -5,8 +5,8 @@
 //
 // mpi/neighbours/time  us: a step, by the rank that takes longest; some milliseconds of steps
 //                      behind a barrier
-// mpi/neighbours/long  us: the same, 1,000 steps behind a barrier. The ranks that share a warp of a
-//                      GPU come apart with time, and then run one after another
+// mpi/neighbours/long  us: the same, 1,000 steps behind a barrier, in which the ranks that share a
+//                      warp of a GPU may come apart and run one after another
 //
 // calls: "sendrecv" is MPI_Sendrecv, once a direction; "isend" is MPI_Irecv and MPI_Isend for
 // each direction, then MPI_Waitall.

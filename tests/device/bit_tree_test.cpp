@@ -234,6 +234,18 @@ std::uint32_t naive_last_run(std::set<std::uint32_t> const& numbers, std::uint32
   return none;
 }
 
+TEST(BitTree, BreadthIsTheNumberOfWordsBelowTheRootThatHaveNumbers) {
+  owned_tree const large{4096};
+  EXPECT_EQ(large.tree.breadth(), 0u);
+  for (std::uint32_t const number : {0u, 1u, 63u, 64u, 4095u}) large.tree.insert(number);
+  EXPECT_EQ(large.tree.breadth(), 3u);
+  large.tree.claim(64);
+  EXPECT_EQ(large.tree.breadth(), 2u);
+  owned_tree const small{64};
+  small.tree.insert_range(10, 5);
+  EXPECT_EQ(small.tree.breadth(), 5u) << "the root has the numbers themselves";
+}
+
 class BitTreeOfSize : public ::testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(BitTreeOfSize, AgreesWithASet) {

@@ -22,7 +22,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 class slice_claim {
  public:
   /// Claims freed slices. Examines at most `tries` segments without slices, and at most one if the
-  /// request is late and another stage may follow. Returns false if it finds no slices.
+  /// request is late, except in its stage `broad_classes`. Returns false if it finds no slices.
   QUARRY_SLOW static bool claim_returned(slice_request& request, std::uint32_t tries) {
     // plus 1 because `mix` maps 0 to 0, so that the lane with rank 0 would search in one place only
     request.random =

@@ -12,7 +12,7 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// and so need few registers. This matters because the function with the most registers limits how
 /// many warps of an allocating kernel run at once.
 struct slice_request {
-  // How long a request lasts (simt::patience) before it, or its last stage:
+  // How long a request, or its last stage, lasts (simt::patience) before it:
   static constexpr std::uint32_t microseconds_to_lateness = 2000;  // fails if no segment is free
   // claims freed slices even if there are free segments
   static constexpr std::uint32_t microseconds_to_impatience = 3000;
