@@ -166,6 +166,45 @@ TEST(OtherClasses, ALargerSliceServesAnAllocation) {
   EXPECT_EQ(a.malloc(4096), a.all[3]);
 }
 
+TEST(OtherClasses, AdjacentSlicesServeMoreThanTheLargestSlice) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  full_heap a{1024, 3};
+  a.free(70, 40);
+  EXPECT_EQ(a.malloc(40 * 1024), nullptr) << "with the offset, 41 slices are needed";
+  a.free(110, 1);
+  auto* const memory = static_cast<char*>(a.malloc(40 * 1024));
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(memory, static_cast<char*>(a.all[70]) + joined_slices::offset);
+  EXPECT_EQ(a.owner.ref().usable_size(memory), net(41 * 1024 - joined_slices::offset));
+  std::memset(memory, 1, net(40 * 1024));
+  EXPECT_EQ(a.owner.ref().realloc(memory, net(36 * 1024)), memory);
+  EXPECT_EQ(a.malloc(1024), nullptr) << "all slices are in use";
+  a.free_now(memory);
+  for (int i = 0; i < 41; ++i) EXPECT_NE(a.malloc(1024), nullptr);
+}
+
+TEST(OtherClasses, AFreeSegmentServesALargeRequestFirst) {
+  full_heap a{1024, 2};
+  a.free(0, 50);
+  a.free(64, 64);
+  EXPECT_EQ(a.malloc(40 * 1024), a.all[64]);
+}
+
+TEST(OtherClasses, ALargeAlignedRequestGetsNoSlices) {
+  full_heap a{1024, 2};
+  a.free(0, 63);
+  EXPECT_EQ(a.owner.ref().aligned_malloc(32, net(40 * 1024)), nullptr);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::out_of_memory), 2u) << "the first is that of `fill`";
+}
+
+TEST(OtherClasses, NoSliceServesMoreThanASegment) {
+  full_heap a{1024, 2};
+  a.free(0, 63);
+  a.free(64, 63);
+  for (std::uint32_t const size : {63u * 1024 + 512, 64u * 1024, 64u * 1024 + 1, 120u * 1024})
+    EXPECT_EQ(a.malloc(size), nullptr) << size;
+}
+
 TEST(OtherClasses, TheClassItselfComesFirst) {
   if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
   full_heap a{64, 2};

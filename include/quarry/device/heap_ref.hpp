@@ -67,8 +67,10 @@ class heap_ref {
     // Slices of a power-of-two class are aligned to it, and segments to the segment size.
     bytes const padded = detail::hardening::padded(size);
     bytes const needed = padded < alignment ? alignment : padded;
-    bytes const power =
-        needed > handle_.largest_slice() ? needed : bytes{1} << (highest_one(needed - 1) + 1);
+    if (needed > handle_.largest_slice())
+      return detail::hardening::prepare(handle_,
+                                        detail::malloc_path::allocate_segments(handle_, needed));
+    bytes const power = bytes{1} << (highest_one(needed - 1) + 1);
     void* result = detail::malloc_path::allocate(handle_, power);
     if (reinterpret_cast<std::uint64_t>(result) % alignment != 0) {  // slices of another class
       detail::free_path::free_now(handle_, result);

@@ -11,19 +11,20 @@ namespace quarry::inline QUARRY_ABI::detail {
 
 /// The heap's `malloc`, without the checks of the hardened mode. The fast path takes one atomic for
 /// all lanes that request one size class. A slow path serves the lanes that get no slice there. A
-/// third path serves requests for whole segments.
+/// third path serves requests that exceed the largest slice.
 class malloc_path {
  public:
-  /// Allocates `size` bytes: a slice, or whole segments if `size` exceeds the largest slice.
+  /// Allocates `size` bytes: a slice, or whole segments if `size` exceeds the largest slice. Slices
+  /// of other classes serve it if its class has no memory, or if no segment is free.
   [[nodiscard]] QUARRY_HD static void* allocate(heap_handle const& heap, bytes size) {
     return size > heap.largest_slice()
-               ? allocate_segments(heap, size)
+               ? allocate_large(heap, size)
                : allocate_slice(heap, size_class_of(static_cast<std::uint32_t>(size)));
   }
 
   /// Does the same. Its lanes check whether all request one class, in place of grouping by class.
   [[nodiscard]] QUARRY_HD static void* allocate_together(heap_handle const& heap, bytes size) {
-    if (size > heap.largest_slice()) return allocate_segments(heap, size);
+    if (size > heap.largest_slice()) return allocate_large(heap, size);
     auto const id = size_class_of(static_cast<std::uint32_t>(size));
     auto const group = simt::lane_group::coalesced<class malloc_all_site>();
     // One number identifies heap and class: states are aligned to 256 bytes; classes are fewer.
@@ -43,23 +44,9 @@ class malloc_path {
                   slice_request::stage::own_class_only);
   }
 
-  /// Allocates whole segments from the end of the region (after Gallatin, algorithm 1).
-  QUARRY_HD static void* allocate_segments(heap_handle const& heap, bytes size) {
-    return simt::indirect_call([heap, size]() -> void* {
-      heap_state& state = heap.state();
-      if (state.magic != heap_state::magic_alive) return heap.fail(fault_kind::destroyed, size);
-      bytes const count = (size + heap.segment_bytes() - 1) >> heap.segment_shift();
-      if (size > heap.region_bytes() || count == 0)
-        return heap.fail(fault_kind::out_of_memory, size);
-      auto const wanted = static_cast<std::uint32_t>(count);
-      std::uint32_t first = simt::indirect_call(&large_allocations::claim, state, wanted);
-      if (is_on(mitigation::quarantine) && first == bit_tree::none) {
-        hardening::empty_quarantine(heap);
-        first = large_allocations::claim(state, wanted);
-      }
-      if (first == bit_tree::none) return heap.fail(fault_kind::out_of_memory, size);
-      return heap.address(first, 0);
-    });
+  /// Allocates whole segments. They are aligned to the size of a segment.
+  [[nodiscard]] QUARRY_HD static void* allocate_segments(heap_handle const& heap, bytes size) {
+    return allocate_large(heap, size, false);
   }
 
   /// Whether an allocation of `old` usable bytes can serve `size` of them, and `allocate` would not
@@ -76,6 +63,47 @@ class malloc_path {
   }
 
  private:
+  /// Allocates whole segments. If too few are free and `joins` is true, adjacent slices of one
+  /// segment serve the request, if a segment can hold it.
+  [[nodiscard]] QUARRY_HD static void* allocate_large(heap_handle const& heap, bytes size,
+                                                      bool joins = true) {
+    return simt::indirect_call([heap, size, joins]() -> void* {
+      if (heap.state().magic != heap_state::magic_alive)
+        return heap.fail(fault_kind::destroyed, size);
+      void* result = size <= heap.region_bytes() ? claim_segments(heap, size) : nullptr;
+      if (result == nullptr && joins && size <= heap.segment_bytes())
+        result = simt::indirect_call(&claim_joined, heap, static_cast<std::uint32_t>(size));
+      return result != nullptr ? result : heap.fail(fault_kind::out_of_memory, size);
+    });
+  }
+
+  /// Claims whole segments from the end of the region (after Gallatin, algorithm 1).
+  [[nodiscard]] QUARRY_HD static void* claim_segments(heap_handle const& heap, bytes size) {
+    heap_state& state = heap.state();
+    auto const wanted =
+        static_cast<std::uint32_t>((size + heap.segment_bytes() - 1) >> heap.segment_shift());
+    std::uint32_t first = simt::indirect_call(&large_allocations::claim, state, wanted);
+    if (is_on(mitigation::quarantine) && first == bit_tree::none) {
+      hardening::empty_quarantine(heap);
+      first = large_allocations::claim(state, wanted);
+    }
+    return first == bit_tree::none ? nullptr : heap.address(first, 0);
+  }
+
+  /// Claims adjacent slices for `size` bytes, more than the largest slice and at most a segment.
+  QUARRY_SLOW static void* claim_joined(heap_handle const& heap, std::uint32_t size) {
+    slice_request request{&heap.state(), size_class_of(size), 1};
+    if (request.own_id >= max_size_classes) return nullptr;  // a request above 32 MiB
+    request.patience.spend();                                // starts the clock
+    request.now = slice_request::stage::other_classes;
+    do {
+      if (request.asks_other_classes() &&
+          simt::indirect_call(&other_classes::acquire, request) == slice_supply::supply::found)
+        return simt::indirect_call(&slice_in_grant, heap, request, 0u);
+    } while (request.begin_next_stage());
+    return nullptr;
+  }
+
   /// The fast path: one atomic addition for the group; a member's ticket determines its slice. The
   /// layout is loaded first, so that both accesses overlap. The lane with the counter's last ticket
   /// records that before any lane waits for tickets.

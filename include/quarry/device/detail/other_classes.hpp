@@ -6,7 +6,8 @@
 
 namespace quarry::inline QUARRY_ABI::detail {
 
-/// Serves a request with freed slices of other classes, if its own class has no memory.
+/// Serves a request with freed slices of other classes, if its own class has no memory, or if it
+/// exceeds the largest slice and no segment is free.
 ///
 /// A segment stays with its class while any slice of it is allocated. So after a change of sizes
 /// much memory may be in freed slices of classes that no lane requests any more. The
@@ -108,8 +109,10 @@ class other_classes {
     size_class const end = request.state->classes;
     size_class const near = end_of_nearest(request);
     size_class const first = smallest_for(own);
+    size_class const end_of_smaller =
+        own < end ? own : end;  // no slice is as large as some requests
     return simt::indirect_call(&claim_among, request, own + 1, near) ||
-           (joins_slices && simt::indirect_call(&claim_among, request, first, own)) ||
+           (joins_slices && simt::indirect_call(&claim_among, request, first, end_of_smaller)) ||
            simt::indirect_call(&claim_among, request, near, end);
   }
 
