@@ -196,8 +196,8 @@ QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, by
   if (to != MPI_PROC_NULL)
     send(rank, {&at, at.shared->context}, sent, count, type, to, tag, mode::standard,
          call::sendrecv);
-  wait_for_message(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
-                   [&] { return wanted.is_done != 0; });
+  wait_for_receive(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
+                   wanted);
 }
 
 QUARRY_SLOW int sendrecv_checked(void const* sent, std::int64_t sent_count, MPI_Datatype sent_type,

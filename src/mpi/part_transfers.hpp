@@ -51,8 +51,7 @@ QUARRY_HD void receive_while_sending(collective const& of, void* data, bytes cou
   request wanted = wanted_elements(of, data, count, type, from);
   begin_receive(of.rank, wanted);
   send();
-  wait_for_message(of.rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context),
-                   [&] { return wanted.is_done != 0; });
+  wait_for_receive(of.rank, reason_of(of.which, wanted.source, wanted.tag, wanted.context), wanted);
   of.note(wanted.error);
 }
 

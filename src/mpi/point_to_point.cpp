@@ -90,8 +90,7 @@ QUARRY_SLOW void send(rank_state& rank, channel const& through, void const* data
 QUARRY_SLOW void receive(rank_state& rank, request& wanted, call which) {
   begin_receive(rank, wanted);
   if (wanted.is_done != 0) return;
-  wait_for_message(rank, reason_of(which, wanted.source, wanted.tag, wanted.context),
-                   [&] { return wanted.is_done != 0; });
+  wait_for_receive(rank, reason_of(which, wanted.source, wanted.tag, wanted.context), wanted);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

@@ -193,11 +193,11 @@ QUARRY_SLOW void release(void* memory) {
   note_activity();  // a rank may wait for memory
 }
 
-QUARRY_SLOW void progress(rank_state& rank) {
+QUARRY_SLOW void progress(rank_state& rank, request const* until) {
   own_mail_reader mails = reader_of(rank);
   own_mail_reader::arrival arrived;
   QUARRY_NO_UNROLL
-  while (mails.look(arrived)) {
+  while ((until == nullptr || until->is_done == 0) && mails.look(arrived)) {
     envelope const& head = arrived.head;
     if ((head.about & envelope::is_ordered) != 0) {
       mails.acquire();
@@ -295,15 +295,14 @@ QUARRY_SLOW void receive_message(rank_state& rank, request& receive, message* ma
 
 /// Begins a receive. Afterwards it is done or in the list of posted receives.
 QUARRY_SLOW void begin_receive(rank_state& rank, request& receive) {
-  if constexpr (!spans_processes) progress(rank);
   if (message* const found = find_unexpected(rank, receive, true)) {
     deliver(rank, receive, found);
     return;
   }
   receive.next = nullptr;
   append_posted(rank, receive);
-  // Parts that have arrived go to the receive's buffer, and not through the heap.
-  if constexpr (spans_processes) progress(rank);
+  // A message that has arrived goes to the receive's buffer, and not through the heap.
+  progress(rank, &receive);
 }
 
 }  // namespace quarry::inline QUARRY_ABI::mpi

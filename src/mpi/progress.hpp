@@ -76,9 +76,10 @@ QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
 
 /// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
 /// messages. Waits of the general path call it, so that a rank that waits in one call serves its
-/// other receives. If the heap has no memory, a message stays in the mailbox, and is counted in
-/// `looks_without_memory`.
-QUARRY_SLOW void progress(rank_state& rank);
+/// other receives. Ends earlier if the receive `until` is done: a rank that takes messages of later
+/// steps of a program lets their senders run further ahead, and copies more of them. If the heap
+/// has no memory, a message stays in the mailbox, and is counted in `looks_without_memory`.
+QUARRY_SLOW void progress(rank_state& rank, request const* until = nullptr);
 
 /// CPU: how often something has happened for which a rank may wait. In programs of several
 /// processes, the begin of a round (process_states.hpp) counts, too: ranks look again after it.
@@ -370,13 +371,19 @@ QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
 /// operations that have begun may wait for more.
 template <class Condition>
 QUARRY_HD void wait_for_message(rank_state& rank, wait_reason const& reason,
-                                Condition const& is_done) {
+                                Condition const& is_done, request const* until = nullptr) {
   if (rank.schedules != nullptr) return wait_until(rank, reason, is_done);
   own_mail_reader const mails = reader_of(rank);
   poll_mailbox(rank, reason, [&] {
-    if (mails.has_message()) progress(rank);
+    if (mails.has_message()) progress(rank, until);
     return is_done();
   });
+}
+
+/// Waits until the receive is done. Takes no messages after that.
+QUARRY_HD inline void wait_for_receive(rank_state& rank, wait_reason const& reason,
+                                       request const& wanted) {
+  wait_for_message(rank, reason, [&] { return wanted.is_done != 0; }, &wanted);
 }
 
 /// From now on the ranks of the caller's warp do not join. Call it before a collective operation
@@ -390,10 +397,9 @@ QUARRY_HD inline void part_lanes() {
 }
 
 /// The ranks of a warp continue together. Waits for all ranks of the warp that have not ended. Call
-/// it directly after a meeting is complete: between the two, no rank may wait for another; or in
-/// MPI_Init, before which no rank can wait for another. Lanes that have parted run one after
-/// another until then. Where two ranks take turns so, each look of one at its mailbox may delay the
-/// message of the other.
+/// it directly after a meeting is complete: between the two, no rank may wait for another. Lanes
+/// that have parted run one after another until then. Where two ranks take turns so, each look of
+/// one at its mailbox may delay the message of the other.
 ///
 /// A rank that waits here is in no report of a deadlock. If ranks of a warp pass different counts
 /// to a reduction, one may wait here and the other in the next meeting. `--check` finds such counts

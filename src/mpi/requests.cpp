@@ -232,8 +232,7 @@ QUARRY_SLOW int take_all(rank_state& rank, int count, MPI_Request* handles, MPI_
 
 QUARRY_HD void wait_for_one(rank_state& rank, request& asked) {
   auto const is_done = [&] { return is_complete(rank, asked); };
-  if (asked.what == request::kind::receive)
-    return wait_for_message(rank, reason_of(asked), is_done);
+  if (asked.what == request::kind::receive) return wait_for_receive(rank, reason_of(asked), asked);
   wait_until(rank, reason_of(asked), is_done);
 }
 

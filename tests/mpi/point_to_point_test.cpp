@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/support/ranks.hpp"
 
+#include "mpi/world.hpp"
 #include "support/fibers_allowed.hpp"
 
 #include <gtest/gtest.h>
@@ -341,6 +342,50 @@ TEST(PointToPoint, PairsWithGapsArriveAlikeInFreshAndUsedRanks) {
       EXPECT_EQ(data[1].value, 1.5 + round);
       EXPECT_EQ(data[1].place, 9);
     }
+  });
+}
+
+/// Receives the message with tag 1 from rank 0, and calls `send` before or after it has begun.
+using receive_way = void (*)(int& value, MPI_Datatype type, void (*send)());
+
+TEST(PointToPoint, AReceiveLeavesLaterMessagesInTheMailbox) {
+  constexpr receive_way ways[] = {[](int& value, MPI_Datatype type, void (*send)()) {
+                                    send();
+                                    MPI_Recv(&value, 1, type, 0, 1, MPI_COMM_WORLD,
+                                             MPI_STATUS_IGNORE);
+                                  },
+                                  [](int& value, MPI_Datatype type, void (*send)()) {
+                                    MPI_Request request;
+                                    MPI_Irecv(&value, 1, type, 0, 1, MPI_COMM_WORLD, &request);
+                                    send();
+                                    MPI_Wait(&request, MPI_STATUS_IGNORE);
+                                  },
+                                  [](int& value, MPI_Datatype type, void (*send)()) {
+                                    send();
+                                    MPI_Sendrecv(&value, 1, MPI_INT, MPI_PROC_NULL, 0, &value, 1,
+                                                 type, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                                  }};
+  run_everywhere(1, [&] {
+    MPI_Datatype type = MPI_DATATYPE_NULL;  // a type with a name takes the general path
+    MPI_Type_contiguous(1, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    for (receive_way const receive : ways) {
+      int value = -1;
+      receive(value, type, [] {
+        for (int tag = 0; tag < 3; ++tag) MPI_Send(&tag, 1, MPI_INT, 0, tag, MPI_COMM_WORLD);
+      });
+      EXPECT_EQ(value, 1);
+      mpi::message const* const passed = mpi::self().unexpected_first;
+      ASSERT_NE(passed, nullptr);
+      EXPECT_EQ(passed->head.tag, 0u);
+      EXPECT_EQ(passed->later, nullptr) << "message 2 has its slot";
+      for (int const tag : {0, 2}) {
+        MPI_Recv(&value, 1, type, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        EXPECT_EQ(value, tag);
+      }
+      EXPECT_EQ(mpi::self().unexpected_first, nullptr);
+    }
+    MPI_Type_free(&type);
   });
 }
 
