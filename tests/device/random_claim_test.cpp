@@ -30,6 +30,16 @@ TEST(RandomClaim, FindsNothingIfNoSliceWasReleased) {
     EXPECT_EQ(a.find(1, mix(random)).slices, 0u);
 }
 
+TEST(RandomClaim, PrefersTheFullerOfTwoSegments) {
+  full_heap a{2};
+  a.release(0b11111, 0, 0);
+  a.release(0b1, 1, 0);
+  int of_fuller = 0;
+  for (std::uint32_t random = 0; random < 1000; ++random)
+    of_fuller += a.find(1, mix(random)).segment == 1 ? 1 : 0;
+  EXPECT_GT(of_fuller, 650) << "three quarters of the pairs";
+}
+
 /// Of the words that it reads, it prefers one with as many freed slices as wanted.
 TEST(RandomClaim, FindsAWordWithEnoughSlices) {
   full_heap a{1};

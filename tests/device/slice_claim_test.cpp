@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quarry/device/detail/slice_claim.hpp"
 
+#include "quarry/device/detail/heap_internals.hpp"
 #include "support/full_heap.hpp"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
 
 namespace quarry {
 
@@ -49,6 +54,59 @@ TEST(SliceClaim, FindsASliceInAnySegment) {
     EXPECT_EQ(grant.segment, segment);
     EXPECT_EQ(grant.value, 1u);
   }
+}
+
+TEST(SliceClaim, ChoosesTheFullerOfTwoSegments) {
+  full_heap a{2};
+  ASSERT_EQ(a.state.blocks_of(a.id), 1u);
+  a.release(0b11111, 0, 0);
+  a.release(0b1, 1, 0);
+  std::uint32_t switched = 0;
+  for (std::uint32_t random = 0; random < 1000; ++random) {
+    switched += slice_claim::fuller_of_two(a.state, a.id, 0, mix(random));
+    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 1, mix(random)), 1u);
+  }
+  EXPECT_GT(switched, 400u) << "half of the numbers select segment 1";
+}
+
+TEST(SliceClaim, ChoosesASegmentWithoutSlicesIfItIsTheFirst) {
+  full_heap a{2};
+  a.release(0b1, 0, 0);
+  a.release(0b1, 1, 0);
+  auto const grant = a.claim(1);
+  std::uint32_t const empty = grant.segment;  // still in the tree
+  for (std::uint32_t random = 0; random < 100; ++random) {
+    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, empty, mix(random)), empty)
+        << "the search withdraws it";
+    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 1 - empty, mix(random)), 1 - empty);
+  }
+}
+
+TEST(SliceClaim, MakesNoChoiceBetweenSegmentsOfSeveralBlocks) {
+  full_heap a{2, 32};
+  a.release(0b11111, 0, 0);
+  a.release(0b1, 1, 0);
+  for (std::uint32_t random = 0; random < 100; ++random)
+    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 0, mix(random)), 0u);
+}
+
+/// Replaces random ones of 1,000 allocations, which need 16 segments. (While more than two of 32
+/// segments are free, a class takes fresh slices.)
+TEST(SliceClaim, SegmentsThatFewAllocationsUseBecomeFree) {
+  full_heap a{32, 1024};
+  std::vector<void*> all;
+  for (auto const& each : a.owner.live_allocations()) all.push_back(each.address);
+  std::mt19937 numbers{1};
+  std::shuffle(all.begin(), all.end(), numbers);
+  for (; all.size() > 1000; all.pop_back()) heap_internals::free_now(a.owner.ref(), all.back());
+  for (int i = 0; i < 20'000; ++i) {
+    void*& place = all[numbers() % all.size()];
+    heap_internals::free_now(a.owner.ref(), place);
+    place = a.owner.ref().malloc(test::net(1024));
+    ASSERT_NE(place, nullptr);
+  }
+  EXPECT_GE(a.owner.stats().free_segments, bytes{2} * 64 * 1024);
+  for (void* const each : all) heap_internals::free_now(a.owner.ref(), each);
 }
 
 TEST(SliceClaim, TakesSlicesOfAFullyReleasedWord) {

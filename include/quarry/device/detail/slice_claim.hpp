@@ -29,9 +29,11 @@ class slice_claim {
         mix(static_cast<std::uint32_t>(simt::this_place().rank()) + request.random + 1);
     QUARRY_NO_UNROLL
     for (; tries != 0; --tries) {
-      std::uint32_t const segment =
-          request.state->class_tree(request.id).random_member(request.random);
+      std::uint32_t segment = request.state->class_tree(request.id).random_member(request.random);
       if (segment == bit_tree::none) return false;
+      if (request.joined == 1)
+        segment = simt::indirect_call(&fuller_of_two, *request.state, request.id, segment,
+                                      request.random);
       if (simt::indirect_call(&claim_in_segment, request, segment)) return true;
       if (request.is_late() && request.now != slice_request::stage::broad_classes) return false;
       request.patience.spend();
@@ -39,6 +41,23 @@ class slice_claim {
       request.random = mix(request.random + 1);
     }
     return false;
+  }
+
+  /// Of `segment` and another random segment of the class, the one with fewer free slices. So
+  /// segments that few allocations use become free, and can serve any class. Only where a segment
+  /// has one block, whose state counts its free slices. Segments with thousands of slices seldom
+  /// become free, and then the choice costs more than it gains.
+  QUARRY_SLOW static std::uint32_t fuller_of_two(heap_state& state, size_class id,
+                                                 std::uint32_t segment, std::uint32_t random) {
+    if (state.blocks_of(id) != 1) return segment;
+    std::uint32_t const other = state.class_tree(id).guess_member(mix(random + 2));
+    if (other == bit_tree::none) return segment;
+    // the loads are in flight together
+    block_state const first = state.block_at(id, segment, 0).peek();
+    block_state const second = state.block_at(id, other, 0).peek();
+    bool const is_fuller =
+        first.has_slices() && second.has_slices() && second.count() < first.count();
+    return is_fuller ? other : segment;
   }
 
   /// Claims freed slices. Examines all segments of the class, from a random one on, as long as
