@@ -4,7 +4,8 @@
 // A receive that no message has matched is cancelled at once. A send that waits for its receiver
 // asks the receiver to forget the message, in a message of its own, which arrives later. The answer
 // is in the first message: `message::taken_back`, or that it was received. The receiver answers
-// when it calls MPI next. Other sends are complete when they have begun, and are not cancelled.
+// when it takes that message from its mailbox. Other sends are complete when they have begun, and
+// are not cancelled.
 //
 // Rejected: the sender takes the message back itself. Then each receiver of a long message would
 // have to claim it first, with an atomic operation.

@@ -301,7 +301,7 @@ QUARRY_SLOW void begin_receive(rank_state& rank, request& receive) {
   }
   receive.next = nullptr;
   append_posted(rank, receive);
-  // A message that has arrived goes to the receive's buffer, and not through the heap.
+  // A message that matches and has arrived goes to the receive's buffer, and not through the heap.
   progress(rank, &receive);
 }
 

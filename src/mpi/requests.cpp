@@ -3,6 +3,7 @@
 
 #include "fast_path.hpp"
 #include "handles.hpp"
+#include "operation_pair.hpp"
 #include "point_to_point.hpp"
 #include "schedule.hpp"
 
@@ -231,9 +232,13 @@ QUARRY_SLOW int take_all(rank_state& rank, int count, MPI_Request* handles, MPI_
 }
 
 QUARRY_HD void wait_for_one(rank_state& rank, request& asked) {
-  auto const is_done = [&] { return is_complete(rank, asked); };
   if (asked.what == request::kind::receive) return wait_for_receive(rank, reason_of(asked), asked);
-  wait_until(rank, reason_of(asked), is_done);
+  if (asked.what == request::kind::pair && asked.is_done == 0) {
+    operation_pair const& begun = operation_pair::of(asked);
+    if (begun.received.exists != 0) wait_for_receive(rank, reason_of(asked), begun.receive);
+    if (is_complete(rank, asked)) return;
+  }
+  wait_until(rank, reason_of(asked), [&] { return is_complete(rank, asked); });
 }
 
 QUARRY_SLOW int wait_all(int count, MPI_Request* handles, MPI_Status* statuses) {

@@ -126,8 +126,8 @@ QUARRY_SLOW int sendrecv_signed(void const* sent, std::int64_t sent_count, MPI_D
   if (to != MPI_PROC_NULL)
     send_and_wait(rank, *at, sent, static_cast<bytes>(sent_count), sent_type, to, sent_tag,
                   mode::standard, call::sendrecv, signature);
-  wait_until(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
-             [&] { return wanted.is_done != 0; });
+  wait_for_receive(rank, reason_of(call::sendrecv, wanted.source, wanted.tag, wanted.context),
+                   wanted);
   return finish_receive(rank, communicator, wanted, status, function);
 }
 

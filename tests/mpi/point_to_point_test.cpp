@@ -345,45 +345,112 @@ TEST(PointToPoint, PairsWithGapsArriveAlikeInFreshAndUsedRanks) {
   });
 }
 
-/// Receives the message with tag 1 from rank 0, and calls `send` before or after it has begun.
+/// Receives the message with tag 1 from rank 0. Calls `send` before or after the receive begins.
 using receive_way = void (*)(int& value, MPI_Datatype type, void (*send)());
 
+constexpr receive_way receive_ways[] = {
+    [](int& value, MPI_Datatype type, void (*send)()) {
+      send();
+      MPI_Recv(&value, 1, type, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    },
+    [](int& value, MPI_Datatype type, void (*send)()) {
+      MPI_Request request;
+      MPI_Irecv(&value, 1, type, 0, 1, MPI_COMM_WORLD, &request);
+      send();
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    },
+    [](int& value, MPI_Datatype type, void (*send)()) {
+      MPI_Request request;
+      MPI_Recv_init(&value, 1, type, 0, 1, MPI_COMM_WORLD, &request);
+      MPI_Start(&request);
+      send();
+      MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
+      MPI_Request_free(&request);
+    },
+    [](int& value, MPI_Datatype type, void (*send)()) {
+      send();
+      MPI_Sendrecv(&value, 1, MPI_INT, MPI_PROC_NULL, 0, &value, 1, type, 0, 1, MPI_COMM_WORLD,
+                   MPI_STATUS_IGNORE);
+    }};
+
+/// Expects that a receive took the message with tag 0, which no receive wants yet, but none after
+/// that with tag 1.
+void expect_later_messages_in_mailbox() {
+  mpi::message const* const passed = mpi::self().unexpected_first;
+  ASSERT_NE(passed, nullptr);
+  EXPECT_EQ(passed->head.tag, 0u);
+  EXPECT_EQ(passed->later, nullptr) << "message 2 has its slot";
+}
+
+/// A type that the program makes, so that receives take the general path.
+MPI_Datatype made_type() {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(1, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  return type;
+}
+
 TEST(PointToPoint, AReceiveLeavesLaterMessagesInTheMailbox) {
-  constexpr receive_way ways[] = {[](int& value, MPI_Datatype type, void (*send)()) {
-                                    send();
-                                    MPI_Recv(&value, 1, type, 0, 1, MPI_COMM_WORLD,
-                                             MPI_STATUS_IGNORE);
-                                  },
-                                  [](int& value, MPI_Datatype type, void (*send)()) {
-                                    MPI_Request request;
-                                    MPI_Irecv(&value, 1, type, 0, 1, MPI_COMM_WORLD, &request);
-                                    send();
-                                    MPI_Wait(&request, MPI_STATUS_IGNORE);
-                                  },
-                                  [](int& value, MPI_Datatype type, void (*send)()) {
-                                    send();
-                                    MPI_Sendrecv(&value, 1, MPI_INT, MPI_PROC_NULL, 0, &value, 1,
-                                                 type, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                                  }};
   run_everywhere(1, [&] {
-    MPI_Datatype type = MPI_DATATYPE_NULL;  // a type with a name takes the general path
-    MPI_Type_contiguous(1, MPI_INT, &type);
-    MPI_Type_commit(&type);
-    for (receive_way const receive : ways) {
+    MPI_Datatype type = made_type();
+    for (receive_way const receive : receive_ways) {
       int value = -1;
       receive(value, type, [] {
         for (int tag = 0; tag < 3; ++tag) MPI_Send(&tag, 1, MPI_INT, 0, tag, MPI_COMM_WORLD);
       });
       EXPECT_EQ(value, 1);
-      mpi::message const* const passed = mpi::self().unexpected_first;
-      ASSERT_NE(passed, nullptr);
-      EXPECT_EQ(passed->head.tag, 0u);
-      EXPECT_EQ(passed->later, nullptr) << "message 2 has its slot";
+      expect_later_messages_in_mailbox();
       for (int const tag : {0, 2}) {
         MPI_Recv(&value, 1, type, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         EXPECT_EQ(value, tag);
       }
       EXPECT_EQ(mpi::self().unexpected_first, nullptr);
+    }
+    MPI_Type_free(&type);
+  });
+}
+
+TEST(PointToPoint, ARankThatWaitsForAReceiveLeavesLaterMessagesInTheMailbox) {
+  run_everywhere(2, [&] {
+    MPI_Datatype type = made_type();
+    for (receive_way const receive : receive_ways) {
+      int value = -1;
+      if (rank_in(MPI_COMM_WORLD) == 0) {
+        MPI_Recv(&value, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int tag = 0; tag < 3; ++tag) MPI_Send(&tag, 1, MPI_INT, 1, tag, MPI_COMM_WORLD);
+        continue;
+      }
+      receive(value, type, [] {
+        int const token = 7;
+        MPI_Send(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+      });
+      EXPECT_EQ(value, 1);
+      expect_later_messages_in_mailbox();
+      for (int const tag : {0, 2}) {
+        MPI_Recv(&value, 1, type, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        EXPECT_EQ(value, tag);
+      }
+    }
+    MPI_Type_free(&type);
+  });
+}
+
+TEST(PointToPoint, RanksSendMoreThanMailboxesHoldBeforeTheyReceive) {
+  run_everywhere(3, [] {
+    int const own = rank_in(MPI_COMM_WORLD);
+    MPI_Datatype type = made_type();
+    int first = -1;  // its end leaves messages in the mailbox
+    MPI_Request request;
+    MPI_Irecv(&first, 1, type, (own + 2) % 3, 3, MPI_COMM_WORLD, &request);
+    for (int tag = 0; tag < 10; ++tag)
+      MPI_Send(&tag, 1, MPI_INT, (own + 1) % 3, tag, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    EXPECT_EQ(first, 3);
+    for (int tag = 9; tag >= 0; --tag) {
+      if (tag == 3) continue;
+      int value = -1;
+      MPI_Recv(&value, 1, type, (own + 2) % 3, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      EXPECT_EQ(value, tag);
     }
     MPI_Type_free(&type);
   });
