@@ -264,7 +264,7 @@ heap_stats heap::stats() const {
     largest_slice = std::max(largest_slice, size);
   }
   // A large malloc can reclaim unused slices of a class's run, and allocations in the quarantine
-  // (malloc_path::allocate_segments). So it can use every segment without an allocation in use.
+  // (malloc_path::claim_segments). So it can use every segment without an allocation in use.
   std::uint32_t run = 0;
   std::uint32_t longest = 0;
   for (bool const is_live : has_live) {

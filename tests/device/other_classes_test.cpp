@@ -179,8 +179,54 @@ TEST(OtherClasses, AdjacentSlicesServeMoreThanTheLargestSlice) {
   std::memset(memory, 1, net(40 * 1024));
   EXPECT_EQ(a.owner.ref().realloc(memory, net(36 * 1024)), memory);
   EXPECT_EQ(a.malloc(1024), nullptr) << "all slices are in use";
+  EXPECT_EQ(a.owner.ref().allocation_of(memory + 39'000), memory);
+  std::size_t listed = 0;
+  for (auto const& each : a.owner.live_allocations()) listed += each.address == memory ? 1 : 0;
+  EXPECT_EQ(listed, 1u);
+  EXPECT_EQ(a.owner.ref().realloc(memory, net(50 * 1024)), nullptr) << "it stays as it is";
+  a.free_now(memory + 1024);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::interior_pointer), 1u);
   a.free_now(memory);
+  a.free_now(memory);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::double_free), 1u);
   for (int i = 0; i < 41; ++i) EXPECT_NE(a.malloc(1024), nullptr);
+}
+
+TEST(OtherClasses, SevenEighthsOfASegmentIsTheMost) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  full_heap a{1024, 2};
+  a.free(0, 63);
+  a.free(64, 63);
+  EXPECT_TRUE(other_classes::may_serve(test::state_of(a.owner), 56 * 1024));
+  EXPECT_NE(a.malloc(56 * 1024), nullptr);
+  EXPECT_FALSE(other_classes::may_serve(test::state_of(a.owner), 56 * 1024 + 1));
+  EXPECT_EQ(a.malloc(56 * 1024 + 1), nullptr) << "its class would have slices of a segment";
+  EXPECT_FALSE(other_classes::may_serve(test::state_of(a.owner), bytes{1} << 32));
+}
+
+TEST(OtherClasses, AFailedLargeRequestIsOneFault) {
+  full_heap a{1024, 2};
+  EXPECT_EQ(a.malloc(40 * 1024), nullptr);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::out_of_memory), 2u) << "the first is that of `fill`";
+  EXPECT_EQ(a.malloc(60 * 1024), nullptr);
+  EXPECT_EQ(a.owner.fault_count(fault_kind::out_of_memory), 3u);
+}
+
+TEST(OtherClasses, LanesThatCallTogetherShareALargeClaim) {
+  if (!other_classes::joins_slices) GTEST_SKIP() << no_joins;
+  QUARRY_TEST_USES_FIBERS();
+  full_heap a{1024, 32};
+  for (std::size_t i = 0; i < 32; ++i) a.free(i * 64, 50);
+  std::vector<void*> got(32);
+  simt::launch_fibers({1, 32}, {.seed = 1}, [&, ref = a.owner.ref()] {
+    got[simt::this_place().thread] = ref.malloc(net(48 * 1024));
+  });
+  std::sort(got.begin(), got.end());
+  EXPECT_EQ(std::unique(got.begin(), got.end()), got.end());
+  for (void* const each : got) {
+    ASSERT_NE(each, nullptr);
+    a.free_now(each);
+  }
 }
 
 TEST(OtherClasses, AFreeSegmentServesALargeRequestFirst) {

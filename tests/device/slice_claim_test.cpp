@@ -63,8 +63,8 @@ TEST(SliceClaim, ChoosesTheFullerOfTwoSegments) {
   a.release(0b1, 1, 0);
   std::uint32_t switched = 0;
   for (std::uint32_t random = 0; random < 1000; ++random) {
-    switched += slice_claim::fuller_of_two(a.state, a.id, 0, mix(random));
-    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 1, mix(random)), 1u);
+    switched += slice_claim::fuller_of_two(a.state, a.id, 1, 0, mix(random));
+    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 1, 1, mix(random)), 1u);
   }
   EXPECT_GT(switched, 400u) << "half of the numbers select segment 1";
 }
@@ -76,18 +76,47 @@ TEST(SliceClaim, ChoosesASegmentWithoutSlicesIfItIsTheFirst) {
   auto const grant = a.claim(1);
   std::uint32_t const empty = grant.segment;  // still in the tree
   for (std::uint32_t random = 0; random < 100; ++random) {
-    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, empty, mix(random)), empty)
+    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 1, empty, mix(random)), empty)
         << "the search withdraws it";
-    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 1 - empty, mix(random)), 1 - empty);
+    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 1, 1 - empty, mix(random)), 1 - empty);
   }
 }
 
-TEST(SliceClaim, MakesNoChoiceBetweenSegmentsOfSeveralBlocks) {
-  full_heap a{2, 32};
+TEST(SliceClaim, ChoosesASegmentWithEnoughSlices) {
+  full_heap a{2};
   a.release(0b11111, 0, 0);
-  a.release(0b1, 1, 0);
+  a.release(0b11, 1, 0);
   for (std::uint32_t random = 0; random < 100; ++random)
-    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 0, mix(random)), 0u);
+    EXPECT_EQ(slice_claim::fuller_of_two(a.state, a.id, 3, 0, mix(random)), 0u);
+}
+
+TEST(SliceClaim, CountsTheSlicesOfAllBlocksOfASegment) {
+  full_heap a{2, 16};
+  ASSERT_EQ(a.state.blocks_of(a.id), 4u);
+  a.release(0b11, 0, 0);                     // block 0
+  a.release(0b11, 0, 3 * words_per_block);   // block 3
+  a.release(0b111, 1, 1 * words_per_block);  // block 1
+  EXPECT_EQ(slice_claim::free_slices(a.state, a.id, 0, 4), 4u);
+  EXPECT_EQ(slice_claim::free_slices(a.state, a.id, 1, 4), 3u);
+  for (std::uint32_t i = 0; i < words_per_block; ++i)
+    a.release(~word{0}, 1, 2 * words_per_block + i);
+  EXPECT_EQ(slice_claim::free_slices(a.state, a.id, 1, 4), 3u + slices_per_block) << "a free block";
+}
+
+TEST(SliceClaim, MakesNoChoiceBetweenSegmentsOfManyBlocks) {
+  auto const owner =
+      heap{{.bytes = 256 << 10, .segment_bytes = 128 << 10, .backend_kind = backend::cpu}};
+  (void)test::fill(owner, 16);
+  auto& state = test::state_of(owner);
+  ASSERT_EQ(state.blocks_of(0), 8u);
+  auto const release = [&](word slices, std::uint32_t segment) {
+    (void)slice_return::release(state, 0, state.segments[segment].generation(),
+                                state.block_at(0, segment, 0), segment, 0, slices);
+  };
+  release(0b11111, 0);
+  release(0b1, 1);
+  for (std::uint32_t random = 0; random < 100; ++random)
+    EXPECT_EQ(slice_claim::fuller_of_two(state, 0, 1, 0, mix(random)), 0u);
 }
 
 /// Replaces random ones of 1,000 allocations, which need 16 segments. (While more than two of 32

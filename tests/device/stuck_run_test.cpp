@@ -133,7 +133,7 @@ TEST(StuckRun, ASearchThatBeginsAnewWaitsAnew) {
   auto& state = test::state_of(owner);
   slice_request request{&state, size_class_of(640), 1};
   ASSERT_TRUE(takes_within(request, 2500));
-  request.restart();
+  request.restart(slice_request::stage::own_class);
   EXPECT_FALSE(slice_supply::take_segment(request, state.run(request.id).peek()));
   EXPECT_FALSE(takes_within(request, 900));
 }

@@ -22,9 +22,10 @@ struct heap_options {
   quarry::bytes bytes = 0;
   quarry::bytes max_bytes = 0;  ///< limit for `grow`, at most 4 TiB; 0: the heap cannot grow
   /// The segment size: a power of two from 64 KiB to 64 MiB. The heap has at most 2^20 segments. An
-  /// allocation larger than half a segment occupies whole segments. An alignment must not exceed
-  /// the segment size. 0 selects `bytes` / 512, or `bytes` / 1024 below 1 GiB, rounded down to a
-  /// power of two from 64 KiB to 16 MiB. A large `max_bytes` needs larger segments.
+  /// allocation larger than half a segment occupies whole segments, or adjacent slices of one
+  /// segment if too few segments are free. An alignment must not exceed the segment size. 0 selects
+  /// `bytes` / 512, or `bytes` / 1024 below 1 GiB, rounded down to a power of two from 64 KiB to 16
+  /// MiB. A large `max_bytes` needs larger segments.
   quarry::bytes segment_bytes = 0;
   backend backend_kind = backend::automatic;  ///< automatic: a CUDA device if there is one
   /// The CUDA device. The default is the current device.

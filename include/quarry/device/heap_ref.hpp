@@ -19,7 +19,7 @@ namespace quarry::inline QUARRY_ABI {
 /// accesses after `malloc`.
 ///
 /// An allocating call that finds no memory records a fault for the host and returns nullptr. It
-/// searches for up to 10 ms if the heap is nearly full, else for up to 0.2 s.
+/// searches for up to 30 ms if the heap is nearly full, else for up to 0.2 s.
 class heap_ref {
  public:
   /// A ref to no heap: `malloc` returns nullptr and `free` does nothing, without a fault.

@@ -121,8 +121,9 @@ struct heap_state {
   // `ticket_counter_at` scatters the counters, because near addresses share a slice of the L2 cache
   static constexpr std::uint32_t counter_lines = 1024;
   padded_word ticket_counters[counter_lines];
-  // Of each class: the class whose slices last served a request for it (0: none), and 256 times the
-  // number of searches for such a class. Wraps after 2^24 searches, which does no harm
+  // Of each class, also those of which the heap has no slices (slice_request::exceeds_slices): the
+  // class whose slices last served a request for it (0: none), and 256 times the number of searches
+  // for such a class. Wraps after 2^24 searches, which does no harm
   std::uint32_t last_donors[max_size_classes];
   // as many as `max_segments`, rounded up to a power of two
   segment_entry segments[1];

@@ -14,8 +14,8 @@ namespace quarry::inline QUARRY_ABI::detail {
 /// third path serves requests that exceed the largest slice.
 class malloc_path {
  public:
-  /// Allocates `size` bytes: a slice, or whole segments if `size` exceeds the largest slice. Slices
-  /// of other classes serve it if its class has no memory, or if no segment is free.
+  /// Allocates `size` bytes: a slice, or whole segments if `size` exceeds the largest slice. If the
+  /// class has no memory, or too few segments are free, slices of other classes serve the request.
   [[nodiscard]] QUARRY_HD static void* allocate(heap_handle const& heap, bytes size) {
     return size > heap.largest_slice()
                ? allocate_large(heap, size)
@@ -44,9 +44,14 @@ class malloc_path {
                   slice_request::stage::own_class_only);
   }
 
-  /// Allocates whole segments. They are aligned to the size of a segment.
-  [[nodiscard]] QUARRY_HD static void* allocate_segments(heap_handle const& heap, bytes size) {
-    return allocate_large(heap, size, false);
+  /// Allocates whole segments from the end of the region (after Gallatin, algorithm 1). They are
+  /// aligned to the size of a segment. Records a failure if `reports` is true.
+  [[nodiscard]] QUARRY_HD static void* allocate_segments(heap_handle const& heap, bytes size,
+                                                         bool reports = true) {
+    return simt::indirect_call([heap, size, reports]() -> void* {
+      void* const result = claim_segments(heap, size);
+      return result != nullptr || !reports ? result : heap.fail(fault_kind::out_of_memory, size);
+    });
   }
 
   /// Whether an allocation of `old` usable bytes can serve `size` of them, and `allocate` would not
@@ -63,23 +68,19 @@ class malloc_path {
   }
 
  private:
-  /// Allocates whole segments. If too few are free and `joins` is true, adjacent slices of one
-  /// segment serve the request, if a segment can hold it.
-  [[nodiscard]] QUARRY_HD static void* allocate_large(heap_handle const& heap, bytes size,
-                                                      bool joins = true) {
-    return simt::indirect_call([heap, size, joins]() -> void* {
-      if (heap.state().magic != heap_state::magic_alive)
-        return heap.fail(fault_kind::destroyed, size);
-      void* result = size <= heap.region_bytes() ? claim_segments(heap, size) : nullptr;
-      if (result == nullptr && joins && size <= heap.segment_bytes())
-        result = simt::indirect_call(&claim_joined, heap, static_cast<std::uint32_t>(size));
-      return result != nullptr ? result : heap.fail(fault_kind::out_of_memory, size);
-    });
+  /// Allocates whole segments, or adjacent slices if there are none.
+  [[nodiscard]] QUARRY_HD static void* allocate_large(heap_handle const& heap, bytes size) {
+    bool const may_join = other_classes::may_serve(heap.state(), size);
+    void* const result = allocate_segments(heap, size, !may_join);
+    if (result != nullptr || !may_join) return result;
+    return search(heap, size_class_of(static_cast<std::uint32_t>(size)),
+                  slice_request::stage::other_classes);
   }
 
-  /// Claims whole segments from the end of the region (after Gallatin, algorithm 1).
+  /// Claims whole segments. Returns nullptr if there are too few, or if the heap is destroyed.
   [[nodiscard]] QUARRY_HD static void* claim_segments(heap_handle const& heap, bytes size) {
     heap_state& state = heap.state();
+    if (state.magic != heap_state::magic_alive || size > heap.region_bytes()) return nullptr;
     auto const wanted =
         static_cast<std::uint32_t>((size + heap.segment_bytes() - 1) >> heap.segment_shift());
     std::uint32_t first = simt::indirect_call(&large_allocations::claim, state, wanted);
@@ -88,20 +89,6 @@ class malloc_path {
       first = large_allocations::claim(state, wanted);
     }
     return first == bit_tree::none ? nullptr : heap.address(first, 0);
-  }
-
-  /// Claims adjacent slices for `size` bytes, more than the largest slice and at most a segment.
-  QUARRY_SLOW static void* claim_joined(heap_handle const& heap, std::uint32_t size) {
-    slice_request request{&heap.state(), size_class_of(size), 1};
-    if (request.own_id >= max_size_classes) return nullptr;  // a request above 32 MiB
-    request.patience.spend();                                // starts the clock
-    request.now = slice_request::stage::other_classes;
-    do {
-      if (request.asks_other_classes() &&
-          simt::indirect_call(&other_classes::acquire, request) == slice_supply::supply::found)
-        return simt::indirect_call(&slice_in_grant, heap, request, 0u);
-    } while (request.begin_next_stage());
-    return nullptr;
   }
 
   /// The fast path: one atomic addition for the group; a member's ticket determines its slice. The
@@ -163,14 +150,15 @@ class malloc_path {
           &heap.state(), static_cast<std::uint32_t>(first) << 8 | id);
       slice_request request{&heap.state(), id, group.size()};
       // The quarantine retains memory that can serve the request better than other classes.
-      request.now = is_on(mitigation::quarantine) ? slice_request::stage::own_class_only : first;
+      bool const has_class = first == slice_request::stage::own_class;
+      request.now =
+          is_on(mitigation::quarantine) && has_class ? slice_request::stage::own_class_only : first;
       void* result = nullptr;
       fault_kind failure = simt::indirect_call(&serve_all, heap, group, request, result);
       if (is_on(mitigation::quarantine) && failure == fault_kind::out_of_memory) {
         hardening::empty_quarantine(heap, group.rank(), group.size());
         group.sync();
-        request.now = first;
-        request.restart();
+        request.restart(first);
         failure = simt::indirect_call(&serve_all, heap, group, request, result);
       }
       if (failure != fault_kind::none) {

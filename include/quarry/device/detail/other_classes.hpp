@@ -7,7 +7,7 @@
 namespace quarry::inline QUARRY_ABI::detail {
 
 /// Serves a request with freed slices of other classes, if its own class has no memory, or if it
-/// exceeds the largest slice and no segment is free.
+/// exceeds the largest slice and too few segments are free.
 ///
 /// A segment stays with its class while any slice of it is allocated. So after a change of sizes
 /// much memory may be in freed slices of classes that no lane requests any more. The
@@ -30,6 +30,15 @@ class other_classes {
   /// Whether smaller slices are joined. The poison of an allocation of joined slices would be
   /// checked after single slices of them were in use, or the other way round.
   static constexpr bool joins_slices = !is_on(mitigation::poison);
+
+  /// Whether slices of one segment can serve a request of `size` bytes that exceeds the largest
+  /// slice. The size is rounded up as for a slice: the limit is seven eighths of a segment.
+  [[nodiscard]] QUARRY_HD static bool may_serve(heap_state const& state, bytes size) {
+    if (!joins_slices || size > state.segment_bytes()) return false;
+    size_class const id = size_class_of(static_cast<std::uint32_t>(size));
+    return id < max_size_classes &&
+           size_of_class(id) + joined_slices::offset <= state.segment_bytes();
+  }
 
   /// Claims slices for some of `count` allocations, each of `request.joined` adjacent slices of
   /// class `request.id`. O(classes).
@@ -110,7 +119,7 @@ class other_classes {
     size_class const near = end_of_nearest(request);
     size_class const first = smallest_for(own);
     size_class const end_of_smaller =
-        own < end ? own : end;  // no slice is as large as some requests
+        own < end ? own : end;  // a request may exceed the largest slice
     return simt::indirect_call(&claim_among, request, own + 1, near) ||
            (joins_slices && simt::indirect_call(&claim_among, request, first, end_of_smaller)) ||
            simt::indirect_call(&claim_among, request, near, end);

@@ -74,7 +74,7 @@ class random_claim {
                                          std::uint32_t random) {
     slices_of_word found{0, state.class_tree(id).guess_member(random), 0, 0};
     if (found.segment == bit_tree::none) return found;
-    found.segment = slice_claim::fuller_of_two(state, id, found.segment, random);
+    found.segment = slice_claim::fuller_of_two(state, id, count, found.segment, random);
     std::uint32_t const blocks = state.blocks_of(id);
     // other bits than those that selected the segment (slice_claim::claim_by_mask)
     std::uint32_t const mask =

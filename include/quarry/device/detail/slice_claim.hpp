@@ -32,8 +32,8 @@ class slice_claim {
       std::uint32_t segment = request.state->class_tree(request.id).random_member(request.random);
       if (segment == bit_tree::none) return false;
       if (request.joined == 1)
-        segment = simt::indirect_call(&fuller_of_two, *request.state, request.id, segment,
-                                      request.random);
+        segment = simt::indirect_call(&fuller_of_two, *request.state, request.id, request.count,
+                                      segment, request.random);
       if (simt::indirect_call(&claim_in_segment, request, segment)) return true;
       if (request.is_late() && request.now != slice_request::stage::broad_classes) return false;
       request.patience.spend();
@@ -43,21 +43,36 @@ class slice_claim {
     return false;
   }
 
-  /// Of `segment` and another random segment of the class, the one with fewer free slices. So
-  /// segments that few allocations use become free, and can serve any class. Only where a segment
-  /// has one block, whose state counts its free slices. Segments with thousands of slices seldom
-  /// become free, and then the choice costs more than it gains.
+  /// Of `segment` and another random segment of the class, the one with fewer free slices, but at
+  /// least `count`. So segments with few allocations lose them over time, become free, and can
+  /// serve any class. Only where a segment has few blocks, whose states count its free slices: a
+  /// choice takes time, and segments with thousands of slices seldom become free.
   QUARRY_SLOW static std::uint32_t fuller_of_two(heap_state& state, size_class id,
-                                                 std::uint32_t segment, std::uint32_t random) {
-    if (state.blocks_of(id) != 1) return segment;
+                                                 std::uint32_t count, std::uint32_t segment,
+                                                 std::uint32_t random) {
+    std::uint32_t const blocks = state.blocks_of(id);
+    if (blocks > most_blocks_counted) return segment;
     std::uint32_t const other = state.class_tree(id).guess_member(mix(random + 2));
     if (other == bit_tree::none) return segment;
-    // the loads are in flight together
-    block_state const first = state.block_at(id, segment, 0).peek();
-    block_state const second = state.block_at(id, other, 0).peek();
-    bool const is_fuller =
-        first.has_slices() && second.has_slices() && second.count() < first.count();
-    return is_fuller ? other : segment;
+    std::uint32_t const of_first = free_slices(state, id, segment, blocks);
+    std::uint32_t const of_other = free_slices(state, id, other, blocks);
+    return of_other >= count && of_other < of_first ? other : segment;
+  }
+  static constexpr std::uint32_t most_blocks_counted = 4;
+
+  /// About how many slices of a segment of `blocks` blocks are free.
+  [[nodiscard]] QUARRY_HD static std::uint32_t free_slices(heap_state& state, size_class id,
+                                                           std::uint32_t segment,
+                                                           std::uint32_t blocks) {
+    std::uint32_t sum = 0;
+    QUARRY_UNROLL_4  // the loads are in flight together
+        for (std::uint32_t i = 0; i < most_blocks_counted; ++i) {
+      if (i >= blocks) continue;
+      block_state const current = state.block_at(id, segment, i).peek();
+      if (current.is_free()) sum += slices_per_block;
+      if (current.has_slices()) sum += static_cast<std::uint32_t>(current.count());
+    }
+    return sum;
   }
 
   /// Claims freed slices. Examines all segments of the class, from a random one on, as long as

@@ -25,7 +25,7 @@ struct slice_request {
   enum class stage : std::uint8_t {
     own_class,       // ends early if there is no memory to reclaim
     other_classes,   //
-    last,            // the own class again, with all effort
+    last,            // the own class again, with all effort, if the request has a class
     broad_classes,   // those other classes that seem to have the most freed slices
     what_was_freed,  // other classes again: that effort may have freed some of their memory
     own_class_only   // for slices that must have the alignment of their class
@@ -49,27 +49,31 @@ struct slice_request {
   std::uint8_t joined = 1;       // how many adjacent slices each allocation takes
   stage now = stage::own_class;  // how far the search is
   bool is_stuck = false;         // the class's run has not changed for long
-  // the class that the lanes requested; `id` is another class if this one has no memory
+  // the class that the lanes requested, or would request if there were larger slices; `id` is
+  // another class if this one has no memory
   std::uint8_t own_id = static_cast<std::uint8_t>(id);
   static_assert(max_size_classes <= 256);
   std::uint8_t seen_run = 0;  // a hash of the words for whose change the request waits
 
   /// Begins a new search.
-  QUARRY_HD void restart() {
+  QUARRY_HD void restart(stage first) {
     patience.begin();
     is_stuck = false;
     seen_run = 0;
     since = 0;
-    if (now == stage::own_class_only) return;
-    begin(stage::own_class);
+    begin(first);
   }
   /// Begins the next stage after the present stage found nothing. Returns false after the last one.
   /// The time that a search may last holds for all stages together, but the last stage has its own.
   QUARRY_HD bool begin_next_stage() {
     if (now >= stage::what_was_freed) return false;
-    begin(static_cast<stage>(static_cast<std::uint8_t>(now) + 1));
+    auto next = static_cast<stage>(static_cast<std::uint8_t>(now) + 1);
+    if (next == stage::last && exceeds_slices()) next = stage::broad_classes;
+    begin(next);
     return true;
   }
+  /// Whether the request exceeds the largest slice: no class has its `own_id`.
+  [[nodiscard]] QUARRY_HD bool exceeds_slices() const { return own_id >= state->classes; }
   [[nodiscard]] QUARRY_HD bool asks_other_classes() const {
     return now == stage::other_classes || now == stage::broad_classes ||
            now == stage::what_was_freed;
