@@ -103,20 +103,29 @@ TEST(SliceClaim, CountsTheSlicesOfAllBlocksOfASegment) {
   EXPECT_EQ(slice_claim::free_slices(a.state, a.id, 1, 4), 3u + slices_per_block) << "a free block";
 }
 
-TEST(SliceClaim, MakesNoChoiceBetweenSegmentsOfManyBlocks) {
-  auto const owner =
-      heap{{.bytes = 256 << 10, .segment_bytes = 128 << 10, .backend_kind = backend::cpu}};
-  (void)test::fill(owner, 16);
+/// Whether a claim chooses between two segments of `segment_bytes` with slices of `size` bytes.
+bool chooses(bytes segment_bytes, std::uint32_t size) {
+  heap const owner{
+      {.bytes = 2 * segment_bytes, .segment_bytes = segment_bytes, .backend_kind = backend::cpu}};
+  (void)test::fill(owner, size);
   auto& state = test::state_of(owner);
-  ASSERT_EQ(state.blocks_of(0), 8u);
+  size_class const id = size_class_of(size);
   auto const release = [&](word slices, std::uint32_t segment) {
-    (void)slice_return::release(state, 0, state.segments[segment].generation(),
-                                state.block_at(0, segment, 0), segment, 0, slices);
+    (void)slice_return::release(state, id, state.segments[segment].generation(),
+                                state.block_at(id, segment, 0), segment, 0, slices);
   };
   release(0b11111, 0);
   release(0b1, 1);
   for (std::uint32_t random = 0; random < 100; ++random)
-    EXPECT_EQ(slice_claim::fuller_of_two(state, 0, 1, 0, mix(random)), 0u);
+    if (slice_claim::fuller_of_two(state, id, 1, 0, mix(random)) == 1) return true;
+  return false;
+}
+
+TEST(SliceClaim, ChoosesOnlyInSmallHeapsAndWhereASegmentHasFewBlocks) {
+  EXPECT_TRUE(chooses(bytes{64} << 10, 16)) << "four blocks";
+  EXPECT_FALSE(chooses(bytes{128} << 10, 16)) << "eight blocks";
+  EXPECT_TRUE(chooses(bytes{512} << 10, 1024));
+  EXPECT_FALSE(chooses(bytes{1024} << 10, 1024)) << "one block, but a large segment";
 }
 
 /// Replaces random ones of 1,000 allocations, which need 16 segments. (While more than two of 32

@@ -45,13 +45,14 @@ class slice_claim {
 
   /// Of `segment` and another random segment of the class, the one with fewer free slices, but at
   /// least `count`. So segments with few allocations lose them over time, become free, and can
-  /// serve any class. Only where a segment has few blocks, whose states count its free slices: a
-  /// choice takes time, and segments with thousands of slices seldom become free.
+  /// serve any class. Only in small heaps, and where a segment has few blocks, whose states count
+  /// its free slices: with segments of 16 MiB, a choice for one class of 36 made a heap in use of
+  /// all of them a third slower.
   QUARRY_SLOW static std::uint32_t fuller_of_two(heap_state& state, size_class id,
                                                  std::uint32_t count, std::uint32_t segment,
                                                  std::uint32_t random) {
     std::uint32_t const blocks = state.blocks_of(id);
-    if (blocks > most_blocks_counted) return segment;
+    if (state.segment_shift > largest_segment_shift || blocks > most_blocks_counted) return segment;
     std::uint32_t const other = state.class_tree(id).guess_member(mix(random + 2));
     if (other == bit_tree::none) return segment;
     std::uint32_t const of_first = free_slices(state, id, segment, blocks);
@@ -59,14 +60,16 @@ class slice_claim {
     return of_other >= count && of_other < of_first ? other : segment;
   }
   static constexpr std::uint32_t most_blocks_counted = 4;
+  static constexpr std::uint32_t largest_segment_shift = 19;  // by default, heaps below 1 GiB
 
-  /// About how many slices of a segment of `blocks` blocks are free.
+  /// About how many slices of a segment of `blocks` blocks are free. The loads are in flight
+  /// together.
   [[nodiscard]] QUARRY_HD static std::uint32_t free_slices(heap_state& state, size_class id,
                                                            std::uint32_t segment,
                                                            std::uint32_t blocks) {
     std::uint32_t sum = 0;
-    QUARRY_UNROLL_4  // the loads are in flight together
-        for (std::uint32_t i = 0; i < most_blocks_counted; ++i) {
+    QUARRY_UNROLL_4
+    for (std::uint32_t i = 0; i < most_blocks_counted; ++i) {
       if (i >= blocks) continue;
       block_state const current = state.block_at(id, segment, i).peek();
       if (current.is_free()) sum += slices_per_block;
