@@ -85,7 +85,7 @@ QUARRY_HD int MPI_Mprobe(int from, int tag, MPI_Comm communicator, MPI_Message* 
     found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, true);
     return found != nullptr || from == MPI_PROC_NULL;
   });
-  set_probed(status, found);
+  set_probed(status, wanted, found);
   *handle = keep(rank, index, found);
   return MPI_SUCCESS;
 }
@@ -105,7 +105,7 @@ QUARRY_HD int MPI_Improbe(int from, int tag, MPI_Comm communicator, int* flag, M
   message* const found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, true);
   *flag = found != nullptr || from == MPI_PROC_NULL;
   if (*flag == 0) return end_look(rank, communicator, name);
-  set_probed(status, found);
+  set_probed(status, wanted, found);
   *handle = keep(rank, index, found);
   return MPI_SUCCESS;
 }

@@ -189,6 +189,20 @@ QUARRY_SLOW int recv_later(void* data, int count, MPI_Datatype type, int from, i
   return recv_checked(data, count, type, from, tag, handle, status, which, function);
 }
 
+/// Prepares a probe, which leaves the message where it is. It is done at once if `from` is
+/// MPI_PROC_NULL.
+QUARRY_HD void set_up_probe(request& wanted, int from, int tag, membership const& at) {
+  set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, at);
+  wanted.what = request::kind::probe;
+}
+
+/// Whether the probe is done, or `found`: the first unexpected message that matches.
+[[nodiscard]] QUARRY_HD bool has_found(rank_state& rank, request const& wanted,
+                                       message const*& found) {
+  if (wanted.is_done == 0) found = find_unexpected(rank, wanted, false);
+  return found != nullptr || wanted.is_done != 0;
+}
+
 /// Sends and receives at once.
 QUARRY_SLOW void exchange(rank_state& rank, membership& at, void const* sent, bytes count,
                           MPI_Datatype type, int to, int tag, request& wanted) {
@@ -399,13 +413,12 @@ QUARRY_HD int MPI_Probe(int from, int tag, MPI_Comm communicator, MPI_Status* st
           check_message(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Probe", at))
     return error;
   request wanted;
-  set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
-  message* found = nullptr;
-  wait_for_message(rank, reason_of(call::probe, from, tag, wanted.context), [&] {
-    found = from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
-    return found != nullptr || from == MPI_PROC_NULL;
-  });
-  set_probed(status, found);
+  set_up_probe(wanted, from, tag, *at);
+  message const* found = nullptr;
+  wait_for_message(
+      rank, reason_of(call::probe, from, tag, wanted.context),
+      [&] { return has_found(rank, wanted, found); }, &wanted);
+  set_probed(status, wanted, found);
   return MPI_SUCCESS;
 }
 
@@ -416,13 +429,12 @@ QUARRY_HD int MPI_Iprobe(int from, int tag, MPI_Comm communicator, int* flag, MP
           check_message(rank, communicator, 0, MPI_BYTE, from, tag, true, "MPI_Iprobe", at))
     return error;
   request wanted;
-  set_up(wanted, nullptr, 0, MPI_BYTE, from, tag, *at);
-  look_around(rank);
-  message const* const found =
-      from == MPI_PROC_NULL ? nullptr : find_unexpected(rank, wanted, false);
-  *flag = found != nullptr || from == MPI_PROC_NULL;
+  set_up_probe(wanted, from, tag, *at);
+  look_around(rank, &wanted);
+  message const* found = nullptr;
+  *flag = has_found(rank, wanted, found);
   if (*flag == 0) return end_look(rank, communicator, "MPI_Iprobe");
-  set_probed(status, found);
+  set_probed(status, wanted, found);
   return MPI_SUCCESS;
 }
 

@@ -62,9 +62,10 @@ QUARRY_SLOW int prepare_exchange(rank_state& rank, MPI_Comm handle, std::int64_t
                                  int received_tag, char const* function, membership*& found,
                                  request& wanted);
 
-/// The status of a probe; `found` is null for MPI_PROC_NULL.
-QUARRY_HD inline void set_probed(MPI_Status* status, message const* found) {
-  if (found == nullptr) return set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
+/// The status of a probe. `found` is null if the message is in the mailbox or if there is none,
+/// because the source is MPI_PROC_NULL; `probe` is done then.
+QUARRY_HD inline void set_probed(MPI_Status* status, request const& probe, message const* found) {
+  if (found == nullptr) return set_status(status, probe.source, probe.tag, probe.size);
   set_status(status, static_cast<std::int32_t>(found->head.source),
              static_cast<std::int32_t>(found->head.tag), found->size);
 }

@@ -86,6 +86,18 @@ QUARRY_HD void deliver(rank_state& rank, request& receive, message* arrived) {
   return node;
 }
 
+/// Whether `until` is a probe that matches the message, and no receive does. Then the probe is
+/// done, unless an unexpected message matches it, which came before.
+[[nodiscard]] QUARRY_HD bool finds(rank_state& rank, request& until,
+                                   own_mail_reader::arrival const& arrived) {
+  if (until.what != request::kind::probe || !matches(until, arrived.head) ||
+      find_posted(rank, arrived.head) != nullptr)
+    return false;
+  if (find_unexpected(rank, until, false) == nullptr)
+    complete(rank, until, arrived.head, arrived.size());
+  return true;
+}
+
 /// A copy of the message in the slot; null if the heap has no memory.
 [[nodiscard]] QUARRY_HD message* copy_of(rank_state& rank, own_mail_reader const& mails,
                                          own_mail_reader::arrival const& arrived) {
@@ -193,7 +205,7 @@ QUARRY_SLOW void release(void* memory) {
   note_activity();  // a rank may wait for memory
 }
 
-QUARRY_SLOW void progress(rank_state& rank, request const* until) {
+QUARRY_SLOW void progress(rank_state& rank, request* until) {
   own_mail_reader mails = reader_of(rank);
   own_mail_reader::arrival arrived;
   QUARRY_NO_UNROLL
@@ -241,6 +253,7 @@ QUARRY_SLOW void progress(rank_state& rank, request const* until) {
       deliver(rank, *posted, head, head.size(), data);
       continue;
     }
+    if (until != nullptr && finds(rank, *until, arrived)) break;
     message* const copy = copy_of(rank, mails, arrived);
     if (copy == nullptr) {
       ++rank.looks_without_memory;
@@ -256,8 +269,8 @@ QUARRY_SLOW void progress(rank_state& rank, request const* until) {
   rank.looks_without_memory = 0;
 }
 
-QUARRY_SLOW void look_around(rank_state& rank) {
-  progress(rank);
+QUARRY_SLOW void look_around(rank_state& rank, request* until) {
+  progress(rank, until);
   if (rank.schedules != nullptr) (void)advance_schedules(rank);
 }
 

@@ -15,6 +15,7 @@ struct request {
     none,
     send,
     receive,
+    probe,        // asks for a message that stays where it is; `until` of `progress`
     cancelled,    // a receive that MPI_Cancel has ended
     pair,         // a receive and a send, or one of both that is persistent (operation_pair.hpp)
     generalized,  // the program's own (generalized_requests.cpp)
@@ -77,9 +78,11 @@ QUARRY_FAST void note_mail([[maybe_unused]] sender_slot const& slot) {
 /// Moves all messages of the mailbox to the receives that match them, or to the list of unexpected
 /// messages. Waits of the general path call it, so that a rank that waits in one call serves its
 /// other receives. Ends earlier if the receive `until` is done: a rank that takes messages of later
-/// steps of a program lets their senders run further ahead, and copies more of them. If the heap
-/// has no memory, a message stays in the mailbox, and is counted in `looks_without_memory`.
-QUARRY_SLOW void progress(rank_state& rank, request const* until = nullptr);
+/// steps of a program lets their senders run further ahead, and copies more of them. If `until` is
+/// a probe, it is done when its message is the next one, which stays in the mailbox: a receive will
+/// take it from there. If the heap has no memory, a message stays in the mailbox, and is counted in
+/// `looks_without_memory`.
+QUARRY_SLOW void progress(rank_state& rank, request* until = nullptr);
 
 /// CPU: how often something has happened for which a rank may wait. In programs of several
 /// processes, the begin of a round (process_states.hpp) counts, too: ranks look again after it.
@@ -332,7 +335,8 @@ class long_work {
 QUARRY_SLOW bool advance_schedules(rank_state& rank);
 
 /// Takes messages, and advances collective operations. For calls that look and do not wait.
-QUARRY_SLOW void look_around(rank_state& rank);
+/// `until`: as in `progress`.
+QUARRY_SLOW void look_around(rank_state& rank, request* until = nullptr);
 
 /// Waits until `is_done()` for something that other ranks do whenever they make progress: that they
 /// take messages, or free memory. Steps of collective operations may wait so.
@@ -371,7 +375,7 @@ QUARRY_HD void wait_for_mail(rank_state& rank, wait_reason const& reason,
 /// operations that have begun may wait for more.
 template <class Condition>
 QUARRY_HD void wait_for_message(rank_state& rank, wait_reason const& reason,
-                                Condition const& is_done, request const* until = nullptr) {
+                                Condition const& is_done, request* until = nullptr) {
   if (rank.schedules != nullptr) return wait_until(rank, reason, is_done);
   own_mail_reader const mails = reader_of(rank);
   poll_mailbox(rank, reason, [&] {
@@ -382,7 +386,7 @@ QUARRY_HD void wait_for_message(rank_state& rank, wait_reason const& reason,
 
 /// Waits until the receive is done. Takes no messages after that.
 QUARRY_HD inline void wait_for_receive(rank_state& rank, wait_reason const& reason,
-                                       request const& wanted) {
+                                       request& wanted) {
   wait_for_message(rank, reason, [&] { return wanted.is_done != 0; }, &wanted);
 }
 

@@ -234,7 +234,7 @@ QUARRY_SLOW int take_all(rank_state& rank, int count, MPI_Request* handles, MPI_
 QUARRY_HD void wait_for_one(rank_state& rank, request& asked) {
   if (asked.what == request::kind::receive) return wait_for_receive(rank, reason_of(asked), asked);
   if (asked.what == request::kind::pair && asked.is_done == 0) {
-    operation_pair const& begun = operation_pair::of(asked);
+    operation_pair& begun = operation_pair::of(asked);
     if (begun.received.exists != 0) wait_for_receive(rank, reason_of(asked), begun.receive);
     if (is_complete(rank, asked)) return;
   }
